@@ -1,0 +1,81 @@
+//! What goes between a machine and its host: datagrams in, datagrams out.
+
+use bytes::Bytes;
+
+use crate::{GroupId, NodeId, PortId, PortSet, Time};
+
+/// How far a multicast datagram may travel, in router hops (the IP time-to-live).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Scope(pub u8);
+
+impl Scope {
+    /// As far as the network's own limit allows.
+    pub const GLOBAL: Scope = Scope(u8::MAX);
+}
+
+/// Where a datagram goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Dest {
+    /// Unicast to one node.
+    Node(NodeId),
+    /// Multicast to the members of a group within a scope; the sending node does not hear itself.
+    Group {
+        /// The group.
+        group: GroupId,
+        /// How far it may travel.
+        scope: Scope,
+    },
+    /// Out of these ports of a relay, unrouted.
+    Ports(PortSet),
+}
+
+impl Dest {
+    /// The whole group, however far away.
+    pub const fn group(group: GroupId) -> Dest {
+        Dest::Group { group, scope: Scope::GLOBAL }
+    }
+}
+
+/// A datagram as it reaches a machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Received<'a> {
+    /// The node that sent it.
+    pub source: NodeId,
+    /// Where it was addressed.
+    pub destination: &'a Dest,
+    /// The port it came in by.
+    pub ingress: PortId,
+    /// The hops it could still have travelled.
+    pub scope: Scope,
+    /// Its bytes: a shared buffer, so slicing a payload out of it copies nothing.
+    pub bytes: &'a Bytes,
+}
+
+/// A datagram that a machine sends; its bytes are in the buffer given to `poll_transmit`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transmit {
+    /// Where it goes.
+    pub dest: Dest,
+    /// The earliest departure time: the host's interface holds the datagram until then, first in
+    /// first out. `None` is now. For packets whose content is fixed when they are decided, such as
+    /// an acknowledgment after a random wait; one that may still be suppressed is a timer instead.
+    pub departure: Option<Time>,
+}
+
+impl Transmit {
+    /// A datagram that leaves as soon as the interface is free.
+    pub const fn now(dest: Dest) -> Self {
+        Transmit { dest, departure: None }
+    }
+}
+
+/// What a relay does with a datagram in transit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Forward it as the network would without the relay.
+    Forward,
+    /// Forward it on these of the ports it would have gone out by.
+    ForwardOn(PortSet),
+    /// Do not forward it.
+    Absorb,
+}

@@ -1,0 +1,45 @@
+//! The one drain loop, used by every host.
+
+use crate::{Event, Machine, Time, Transmit};
+
+/// What a machine's host does with what comes out of it.
+pub trait Host {
+    /// Whether the port can take another datagram now. If not, the host drains again when it can.
+    fn is_ready(&mut self) -> bool {
+        true
+    }
+
+    /// Sends a datagram. The host may take the buffer's contents; the drain clears what is left.
+    fn transmit(&mut self, transmit: Transmit, bytes: &mut Vec<u8>);
+
+    /// Records an event.
+    fn event(&mut self, event: Event);
+}
+
+/// Takes everything out of a machine that it has to give, and returns when it next wants
+/// `handle_timeout`: step two and three of the contract *mutate, drain, wait*.
+///
+/// # Panics
+///
+/// If the machine breaks rule 4 of the contract: a timer due at or before `now` after the drain.
+pub fn drain<M, H>(machine: &mut M, now: Time, buf: &mut Vec<u8>, host: &mut H) -> Option<Time>
+where
+    M: Machine + ?Sized,
+    H: Host + ?Sized,
+{
+    while host.is_ready() {
+        buf.clear();
+        let Some(transmit) = machine.poll_transmit(now, buf) else { break };
+        host.transmit(transmit, buf);
+    }
+    while let Some(event) = machine.poll_event() {
+        host.event(event);
+    }
+    let next = machine.poll_timeout();
+    assert!(
+        next.is_none_or(|at| at > now),
+        "after a drain at {now} a machine still wants a timeout at {}: {machine:?}",
+        next.unwrap_or(Time::ZERO),
+    );
+    next
+}

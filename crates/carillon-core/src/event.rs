@@ -1,0 +1,210 @@
+//! The trace: one small vocabulary for everything that happens in a run.
+//!
+//! Metrics, result tables, logs, test assertions and viewers all read this one stream. A protocol
+//! adds detail as a [`Note`], not as a new variant. Adding a variant is compatible; changing one
+//! raises [`SCHEMA_VERSION`].
+
+use std::collections::VecDeque;
+
+use serde::Serialize;
+
+use crate::{MessageId, NodeId, Time};
+
+/// Version of the event vocabulary, written into every result folder.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// Something that happened at a node.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Event {
+    /// A data packet went out for the first time.
+    Sent {
+        /// The message it carries.
+        message: MessageId,
+        /// Bytes of the datagram.
+        bytes: u32,
+    },
+    /// A data packet went out again.
+    RepairSent {
+        /// The message it carries.
+        message: MessageId,
+        /// Bytes of the datagram.
+        bytes: u32,
+    },
+    /// Feedback went out: an acknowledgment, a request, a status.
+    FeedbackSent {
+        /// The source's name of the packet, such as `ack`.
+        packet: &'static str,
+        /// The message it is about, as far as the protocol can tell.
+        message: MessageId,
+    },
+    /// A well-formed packet of this protocol came in.
+    Received {
+        /// The source's name of the packet, such as `data`.
+        packet: &'static str,
+        /// The message it is about, as far as the protocol can tell.
+        message: MessageId,
+    },
+    /// A message is ready for the application.
+    Delivered {
+        /// The message.
+        message: MessageId,
+    },
+    /// The sender is done with a message.
+    Completed {
+        /// The message.
+        message: MessageId,
+        /// Acknowledged by all, or given up.
+        outcome: Outcome,
+        /// Messages that shared its acknowledgment: the sender's window when it was sent.
+        window: u32,
+    },
+    /// A node found out that it misses a message.
+    LossFound {
+        /// The message.
+        message: MessageId,
+    },
+    /// A request that was due was not sent because someone else's made it needless.
+    RequestSuppressed {
+        /// The message.
+        message: MessageId,
+    },
+    /// A timer was armed.
+    TimerArmed {
+        /// Its name.
+        timer: &'static str,
+    },
+    /// A timer fired.
+    TimerFired {
+        /// Its name.
+        timer: &'static str,
+    },
+    /// A machine went into another state.
+    StateChanged {
+        /// The new state.
+        state: &'static str,
+    },
+    /// A packet came in that is of no use.
+    Dropped {
+        /// Why.
+        reason: DropReason,
+    },
+    /// A node joined the group.
+    MemberJoined {
+        /// The node.
+        member: NodeId,
+    },
+    /// The sender gave a member up.
+    MemberLost {
+        /// The node.
+        member: NodeId,
+    },
+    /// The network carried a frame of this node.
+    FrameSent {
+        /// Bytes of the frame, all headers included.
+        bytes: u32,
+    },
+    /// The network lost a frame: at the sender's interface if `receiver` is `None`.
+    FrameLost {
+        /// The interface that dropped it.
+        receiver: Option<NodeId>,
+    },
+    /// A frame was discarded after too many collisions, or because a queue was full.
+    FrameDiscarded,
+    /// Frames of several nodes met on a shared medium. Recorded at one of them.
+    Collision {
+        /// How many frames.
+        frames: u32,
+    },
+    /// Detail that only one protocol has.
+    Note(Box<Note>),
+}
+
+/// Why a packet was of no use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum DropReason {
+    /// Its bytes are not a packet of this protocol.
+    Malformed,
+    /// It belongs to another session.
+    Foreign,
+    /// It comes from a node that is not a member.
+    NotAMember,
+    /// It was seen before.
+    Duplicate,
+    /// It is not the next one, and this protocol keeps no others.
+    OutOfOrder,
+    /// It acknowledges or asks for something that is not outstanding.
+    OutOfWindow,
+    /// The fault injector dropped it (`--drop`).
+    Injected,
+    /// A buffer was full.
+    BufferFull,
+}
+
+/// How a message ended at its sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// Every member has it.
+    Acknowledged,
+    /// The retransmission limit was passed.
+    Failed,
+}
+
+/// Detail that only one protocol has.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Note {
+    /// What it is.
+    pub name: &'static str,
+    /// Its values by name.
+    pub fields: Vec<(&'static str, Value)>,
+}
+
+/// A value in a [`Note`].
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Value {
+    /// A count.
+    Count(u64),
+    /// A real number.
+    Real(f64),
+    /// Text.
+    Text(String),
+}
+
+/// An event with its place: what observers see.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TraceEvent {
+    /// Nanoseconds since the start of the run.
+    #[serde(rename = "time_ns")]
+    pub time: Time,
+    /// The node.
+    pub node: NodeId,
+    /// What happened.
+    #[serde(flatten)]
+    pub event: Event,
+}
+
+/// The events a machine has not handed out yet. Allocates nothing until the first event.
+#[derive(Clone, Debug, Default)]
+pub struct Events(VecDeque<Event>);
+
+impl Events {
+    /// Adds one.
+    pub fn push(&mut self, event: Event) {
+        self.0.push_back(event);
+    }
+
+    /// Adds a drop.
+    pub fn dropped(&mut self, reason: DropReason) {
+        self.push(Event::Dropped { reason });
+    }
+
+    /// Takes the oldest: what `poll_event` returns.
+    pub fn pop(&mut self) -> Option<Event> {
+        self.0.pop_front()
+    }
+}

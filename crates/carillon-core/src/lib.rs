@@ -1,0 +1,36 @@
+//! The vocabulary every part of Carillon shares: time, identifiers, the [`Machine`] traits, the
+//! driving contract and its one [`drain`], timers, random streams, and the trace events.
+//!
+//! Nothing here does I/O, looks at a clock, or depends on hash order. A protocol is a [`Machine`];
+//! the simulator and the UDP driver are [`Host`]s that call [`drain`] after every change.
+
+mod datagram;
+mod drain;
+mod event;
+mod ids;
+mod machine;
+mod observer;
+mod registry;
+mod rng;
+mod sequence;
+mod time;
+mod timers;
+mod units;
+
+pub use bytes::Bytes;
+pub use datagram::{Dest, Received, Scope, Transmit, Verdict};
+pub use drain::{Host, drain};
+pub use event::{DropReason, Event, Events, Note, Outcome, SCHEMA_VERSION, TraceEvent, Value};
+pub use ids::{AssociationId, GroupId, MessageId, NodeId, PortId, PortSet};
+pub use machine::{Application, Delivery, Machine, OfferError, Receiver, Relay, Sender};
+pub use observer::{NoObserver, Observer};
+pub use registry::{
+    BuildContext, Config, ConfigError, Kind, NetworkKind, Parameter, ProtocolEntry, Role, Setting,
+};
+pub use rng::{Rng, Seeds};
+pub use sequence::{SeqSet, expand};
+pub use time::Time;
+pub use timers::Timers;
+pub use units::{BitRate, DataSize, Probability, Span, UnitError};
+
+pub use std::time::Duration;

@@ -1,0 +1,128 @@
+//! The traits a protocol implements and the contract by which it is driven.
+//!
+//! # The driving contract
+//!
+//! 1. After any `&mut` call on a machine its host calls [`drain`](crate::drain): transmits until
+//!    `None` or the port is busy, then events, then `poll_timeout`.
+//! 2. `now` never goes back.
+//! 3. `handle_timeout` early is a no-op; late, it fires everything due, in (deadline, key) order.
+//! 4. After a drain, `poll_timeout()` is `None` or later than `now`; the drain asserts it.
+//! 5. What to send is decided in `poll_transmit`, never queued as bytes: what has been suppressed
+//!    in the meantime must not be sent.
+//! 6. No input bytes may panic, block, or grow memory past a bound in the configuration.
+
+use std::fmt::Debug;
+
+use bytes::Bytes;
+use thiserror::Error;
+
+use crate::{Event, MessageId, NodeId, Received, Time, Transmit, Verdict};
+
+/// One protocol role at one node: a state machine that does no I/O.
+///
+/// See the [module documentation](self) for the contract between a machine and its host.
+pub trait Machine: Debug + Send {
+    /// Takes in a datagram. Malformed or foreign bytes are counted as a
+    /// [`Event::Dropped`](crate::Event::Dropped) and otherwise ignored. Drain afterwards.
+    fn handle_datagram(&mut self, now: Time, datagram: Received<'_>);
+
+    /// Fires every timer due at or before `now`. Drain afterwards.
+    fn handle_timeout(&mut self, now: Time);
+
+    /// When `handle_timeout` must next be called; `None` if no timer is armed.
+    fn poll_timeout(&self) -> Option<Time>;
+
+    /// The next datagram to send, if any: appends its bytes to the empty `buf`. Called until
+    /// `None`.
+    fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit>;
+
+    /// The next thing worth recording, if any. Called until `None`.
+    fn poll_event(&mut self) -> Option<Event>;
+
+    /// This machine as a source of messages, if it is one.
+    fn as_sender(&mut self) -> Option<&mut dyn Sender> {
+        None
+    }
+
+    /// This machine as a destination of messages, if it is one.
+    fn as_receiver(&mut self) -> Option<&mut dyn Receiver> {
+        None
+    }
+
+    /// This machine as an element on the path between nodes, if it is one.
+    fn as_relay(&mut self) -> Option<&mut dyn Relay> {
+        None
+    }
+}
+
+/// A machine that takes messages from an application and delivers them to the group.
+pub trait Sender: Machine {
+    /// Takes the next message, or says why not: [`OfferError::Full`] until earlier messages have
+    /// completed. Drain afterwards.
+    fn offer(&mut self, now: Time, payload: Bytes) -> Result<MessageId, OfferError>;
+
+    /// No more messages will be offered. Drain afterwards.
+    fn finish(&mut self, now: Time);
+
+    /// Whether everything offered has been completed (acknowledged or given up) after `finish`.
+    fn is_finished(&self) -> bool;
+
+    /// Bytes a data packet of this protocol adds to its payload, envelope included.
+    fn header_bytes(&self) -> usize;
+}
+
+/// A machine that delivers messages to an application.
+pub trait Receiver: Machine {
+    /// The next message for the application, if any. Pulled, so that a slow application is
+    /// something an experiment can vary.
+    fn poll_delivery(&mut self) -> Option<Delivery>;
+}
+
+/// A machine on the path between nodes: it sees datagrams addressed to others.
+pub trait Relay: Machine {
+    /// Looks at a datagram in transit and says what becomes of it. To rewrite a packet, absorb it
+    /// and transmit the new one.
+    fn handle_transit(&mut self, now: Time, datagram: Received<'_>) -> Verdict;
+}
+
+/// What an application does at a node; polled by the host after every drain of its machine.
+pub trait Application: Send {
+    /// Offers payloads and takes deliveries. Returns whether it called the machine, which is then
+    /// drained, and the application polled, once more.
+    fn poll(&mut self, now: Time, machine: &mut dyn Machine) -> bool;
+
+    /// When the application wants to be polled even if nothing else happens.
+    fn poll_timeout(&self) -> Option<Time> {
+        None
+    }
+}
+
+/// A message that has arrived.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// The node whose message it is.
+    pub source: NodeId,
+    /// Which of its messages, as far as the protocol can tell.
+    pub message: MessageId,
+    /// The payload as offered.
+    pub payload: Bytes,
+}
+
+/// Why a message was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum OfferError {
+    /// The send buffer is full: offer again after a message has completed.
+    #[error("the send buffer is full")]
+    Full,
+    /// `finish` was called before.
+    #[error("the sender has finished")]
+    Finished,
+    /// The payload is larger than this protocol can carry in one message.
+    #[error("the payload of {len} bytes is larger than {max}")]
+    TooLarge {
+        /// Bytes offered.
+        len: usize,
+        /// Bytes possible.
+        max: usize,
+    },
+}

@@ -1,0 +1,55 @@
+//! Those who watch a run: traces, metrics, packet captures.
+
+use bytes::Bytes;
+
+use crate::{Dest, NodeId, Time, TraceEvent};
+
+/// Watches a run. Both drivers report to the same observers, so simulated and real runs are
+/// measured and captured alike.
+pub trait Observer: Send {
+    /// Something happened at a node.
+    fn event(&mut self, event: &TraceEvent);
+
+    /// A datagram left a node's interface at this time.
+    fn datagram(&mut self, _time: Time, _from: NodeId, _to: &Dest, _bytes: &Bytes) {}
+}
+
+/// Watches nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoObserver;
+
+impl Observer for NoObserver {
+    fn event(&mut self, _event: &TraceEvent) {}
+}
+
+impl<T: Observer + ?Sized> Observer for &mut T {
+    fn event(&mut self, event: &TraceEvent) {
+        (**self).event(event);
+    }
+    fn datagram(&mut self, time: Time, from: NodeId, to: &Dest, bytes: &Bytes) {
+        (**self).datagram(time, from, to, bytes);
+    }
+}
+
+/// Several observers, told in order.
+impl<T: Observer> Observer for Vec<T> {
+    fn event(&mut self, event: &TraceEvent) {
+        for observer in self {
+            observer.event(event);
+        }
+    }
+    fn datagram(&mut self, time: Time, from: NodeId, to: &Dest, bytes: &Bytes) {
+        for observer in self {
+            observer.datagram(time, from, to, bytes);
+        }
+    }
+}
+
+impl<T: Observer + ?Sized> Observer for Box<T> {
+    fn event(&mut self, event: &TraceEvent) {
+        (**self).event(event);
+    }
+    fn datagram(&mut self, time: Time, from: NodeId, to: &Dest, bytes: &Bytes) {
+        (**self).datagram(time, from, to, bytes);
+    }
+}

@@ -1,0 +1,328 @@
+//! What a protocol says of itself, and how its machines are built.
+//!
+//! The command line, the laboratory, and the conformance suite know protocols only through their
+//! [`ProtocolEntry`].
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use thiserror::Error;
+
+use crate::{AssociationId, BitRate, DataSize, GroupId, Machine, NodeId, Probability, Seeds, Span};
+
+/// A protocol: its description and its constructor.
+#[derive(Debug)]
+pub struct ProtocolEntry {
+    /// Its name in scenario files and on the command line.
+    pub name: &'static str,
+    /// Its family: who detects loss, and how.
+    pub family: &'static str,
+    /// One line.
+    pub summary: &'static str,
+    /// The source it implements.
+    pub reference: &'static str,
+    /// The roles its machines play.
+    pub roles: &'static [Role],
+    /// The networks it runs on.
+    pub networks: &'static [NetworkKind],
+    /// Its parameters.
+    pub parameters: &'static [Parameter],
+    /// Settings that differ from the defaults when it carries `send` and `recv`, as `key = value`.
+    pub delivery_settings: &'static [(&'static str, &'static str)],
+    /// Its unicast equivalent, the measure of relative throughput.
+    pub unicast_equivalent: Option<&'static str>,
+    /// Builds the machine of one role at one node.
+    pub build: fn(Role, &BuildContext, &Config) -> Result<Box<dyn Machine>, ConfigError>,
+}
+
+/// What a machine is in its protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// Offers messages to the group.
+    Sender,
+    /// Delivers messages of the group.
+    Receiver,
+}
+
+impl fmt::Display for Role {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Role::Sender => "sender",
+            Role::Receiver => "receiver",
+        })
+    }
+}
+
+/// The kinds of network.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NetworkKind {
+    /// One shared Ethernet, simulated.
+    Lan,
+    /// UDP/IP multicast, real.
+    Udp,
+}
+
+impl fmt::Display for NetworkKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NetworkKind::Lan => "lan",
+            NetworkKind::Udp => "udp",
+        })
+    }
+}
+
+/// What a machine is told about its place in the run.
+#[derive(Clone, Debug)]
+pub struct BuildContext {
+    /// The session it belongs to.
+    pub association: AssociationId,
+    /// The node it runs at.
+    pub node: NodeId,
+    /// The node of the sender.
+    pub sender: NodeId,
+    /// The receivers, ascending. Empty at a receiver whose host does not know the others.
+    pub members: Arc<[NodeId]>,
+    /// The group they share.
+    pub group: GroupId,
+    /// The node's random streams.
+    pub seeds: Seeds,
+    /// The rate of its interface: the unit of bit times.
+    pub bit_rate: BitRate,
+    /// Bytes the network adds to a datagram: what a packet size includes beyond the datagram.
+    pub link_overhead: u32,
+    /// The payload the application will put into each message, at most.
+    pub max_payload: u32,
+}
+
+/// One parameter of a protocol.
+#[derive(Debug)]
+pub struct Parameter {
+    /// Its name: the source's own, in snake case.
+    pub name: &'static str,
+    /// What values it takes.
+    pub kind: Kind,
+    /// Its default, as it would be written.
+    pub default: &'static str,
+    /// What it does and where the default comes from.
+    pub doc: &'static str,
+}
+
+/// The values a parameter takes.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// A whole number within bounds, both included.
+    Count {
+        /// The least.
+        min: u64,
+        /// The greatest.
+        max: u64,
+    },
+    /// A data size in bytes within bounds, both included.
+    Size {
+        /// The least.
+        min: u64,
+        /// The greatest.
+        max: u64,
+    },
+    /// A span of time.
+    Span,
+    /// A probability.
+    Probability,
+    /// Yes or no.
+    Switch,
+    /// One of these words.
+    Choice(&'static [&'static str]),
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Kind::Count { min, max } => write!(f, "a whole number from {min} to {max}"),
+            Kind::Size { min, max } => write!(f, "a data size from {min} to {max} byte"),
+            Kind::Span => f.write_str("a span of time such as \"20 ms\" or \"6000 bit\""),
+            Kind::Probability => f.write_str("a probability from 0 to 1"),
+            Kind::Switch => f.write_str("true or false"),
+            Kind::Choice(words) => {
+                f.write_str("one of ")?;
+                for (i, word) in words.iter().enumerate() {
+                    write!(f, "{}\"{word}\"", if i > 0 { ", " } else { "" })?;
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The value of a parameter.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Setting {
+    /// For [`Kind::Count`].
+    Count(u64),
+    /// For [`Kind::Size`].
+    Size(DataSize),
+    /// For [`Kind::Span`].
+    Span(Span),
+    /// For [`Kind::Probability`].
+    Probability(Probability),
+    /// For [`Kind::Switch`].
+    Switch(bool),
+    /// For [`Kind::Choice`].
+    Choice(&'static str),
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Setting::Count(count) => count.fmt(f),
+            Setting::Size(size) => size.fmt(f),
+            Setting::Span(span) => span.fmt(f),
+            Setting::Probability(p) => p.fmt(f),
+            Setting::Switch(on) => on.fmt(f),
+            Setting::Choice(word) => f.write_str(word),
+        }
+    }
+}
+
+/// A configuration that makes no sense.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum ConfigError {
+    /// No such parameter.
+    #[error("unknown parameter `{key}`; valid are: {valid}")]
+    UnknownKey {
+        /// What was written.
+        key: String,
+        /// What could have been.
+        valid: String,
+    },
+    /// A value that the parameter does not take.
+    #[error("`{key} = {value}`: expected {expected}")]
+    BadValue {
+        /// The parameter.
+        key: String,
+        /// What was written.
+        value: String,
+        /// What could have been.
+        expected: String,
+    },
+    /// Values that do not go together.
+    #[error("{0}")]
+    Conflict(String),
+}
+
+/// The settings of one protocol: every parameter has a value of its kind.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config(BTreeMap<&'static str, Setting>);
+
+impl Config {
+    /// Every parameter at its default.
+    pub fn defaults(parameters: &'static [Parameter]) -> Self {
+        let parse = |p: &'static Parameter| {
+            p.parse(p.default).unwrap_or_else(|error| panic!("the default of a parameter is valid: {error}"))
+        };
+        Config(parameters.iter().map(|p| (p.name, parse(p))).collect())
+    }
+
+    /// Sets one parameter from text.
+    pub fn set(
+        &mut self,
+        parameters: &'static [Parameter],
+        key: &str,
+        value: &str,
+    ) -> Result<(), ConfigError> {
+        let Some(parameter) = parameters.iter().find(|p| p.name == key) else {
+            let names: Vec<_> = parameters.iter().map(|p| p.name).collect();
+            return Err(ConfigError::UnknownKey { key: key.to_owned(), valid: names.join(", ") });
+        };
+        self.0.insert(parameter.name, parameter.parse(value)?);
+        Ok(())
+    }
+
+    /// All settings by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, Setting)> + '_ {
+        self.0.iter().map(|(&name, &setting)| (name, setting))
+    }
+
+    /// The value of a count.
+    ///
+    /// # Panics
+    ///
+    /// Like the other accessors, if the protocol declared no such parameter of this kind.
+    pub fn count(&self, name: &str) -> u64 {
+        match self.0.get(name) {
+            Some(Setting::Count(count)) => *count,
+            _ => undeclared(name, "count"),
+        }
+    }
+
+    /// The value of a data size.
+    pub fn size(&self, name: &str) -> DataSize {
+        match self.0.get(name) {
+            Some(Setting::Size(size)) => *size,
+            _ => undeclared(name, "size"),
+        }
+    }
+
+    /// The value of a span of time.
+    pub fn span(&self, name: &str) -> Span {
+        match self.0.get(name) {
+            Some(Setting::Span(span)) => *span,
+            _ => undeclared(name, "span"),
+        }
+    }
+
+    /// The value of a probability.
+    pub fn probability(&self, name: &str) -> Probability {
+        match self.0.get(name) {
+            Some(Setting::Probability(p)) => *p,
+            _ => undeclared(name, "probability"),
+        }
+    }
+
+    /// The value of a switch.
+    pub fn switch(&self, name: &str) -> bool {
+        match self.0.get(name) {
+            Some(Setting::Switch(on)) => *on,
+            _ => undeclared(name, "switch"),
+        }
+    }
+
+    /// The value of a choice.
+    pub fn choice(&self, name: &str) -> &'static str {
+        match self.0.get(name) {
+            Some(Setting::Choice(word)) => word,
+            _ => undeclared(name, "choice"),
+        }
+    }
+}
+
+impl Parameter {
+    /// The value written as `text`, if the parameter takes it.
+    pub fn parse(&self, text: &str) -> Result<Setting, ConfigError> {
+        let value = match self.kind {
+            Kind::Count { min, max } => {
+                text.parse().ok().filter(|n| (min..=max).contains(n)).map(Setting::Count)
+            }
+            Kind::Size { min, max } => text
+                .parse()
+                .map(DataSize)
+                .or_else(|_| text.parse::<DataSize>())
+                .ok()
+                .filter(|size| (min..=max).contains(&size.0))
+                .map(Setting::Size),
+            Kind::Span => text.parse().ok().map(Setting::Span),
+            Kind::Probability => text.parse().ok().map(Setting::Probability),
+            Kind::Switch => text.parse().ok().map(Setting::Switch),
+            Kind::Choice(words) => words.iter().find(|word| **word == text).map(|word| Setting::Choice(word)),
+        };
+        value.ok_or_else(|| ConfigError::BadValue {
+            key: self.name.to_owned(),
+            value: text.to_owned(),
+            expected: self.kind.to_string(),
+        })
+    }
+}
+
+fn undeclared(name: &str, kind: &str) -> ! {
+    panic!("the protocol reads a {kind} `{name}` that its entry does not declare")
+}

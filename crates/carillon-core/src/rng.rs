@@ -1,0 +1,89 @@
+//! Named random streams: a new draw in one place moves nothing elsewhere.
+
+use rand_chacha::ChaCha8Rng;
+use rand_core::{Rng as _, SeedableRng};
+
+use crate::NodeId;
+
+/// Where the random streams of a run come from: a path of names, hashed (BLAKE3) to the key of a
+/// ChaCha8 generator. Equal paths give equal streams on every platform and in every version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seeds([u8; 32]);
+
+impl Seeds {
+    /// The root of a run's streams.
+    pub fn new(seed: u64) -> Self {
+        Seeds(*blake3::hash(&seed.to_be_bytes()).as_bytes()).child(b"run")
+    }
+
+    /// The streams of one replication of the run.
+    pub fn replication(&self, number: u64) -> Seeds {
+        self.child(b"replication").child(&number.to_be_bytes())
+    }
+
+    /// The streams of one node.
+    pub fn node(&self, node: NodeId) -> Seeds {
+        self.child(b"node").child(&node.0.to_be_bytes())
+    }
+
+    /// The streams of one named part, such as a link.
+    pub fn part(&self, name: &str) -> Seeds {
+        self.child(b"part").child(name.as_bytes())
+    }
+
+    /// The stream with this name, from its beginning.
+    pub fn stream(&self, name: &str) -> Rng {
+        Rng(ChaCha8Rng::from_seed(self.child(b"stream").child(name.as_bytes()).0))
+    }
+
+    fn child(&self, name: &[u8]) -> Seeds {
+        Seeds(*blake3::keyed_hash(&self.0, name).as_bytes())
+    }
+}
+
+/// A random stream (ChaCha8).
+#[derive(Clone, Debug)]
+pub struct Rng(ChaCha8Rng);
+
+impl Rng {
+    /// 64 random bits.
+    pub fn bits(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+
+    /// Uniform in `0..bound`, without bias (Lemire's multiplication with rejection).
+    ///
+    /// # Panics
+    ///
+    /// If `bound` is zero.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        assert!(bound > 0, "nothing lies below zero");
+        loop {
+            let wide = u128::from(self.bits()) * u128::from(bound);
+            let low = wide as u64;
+            if low >= bound || low >= bound.wrapping_neg() % bound {
+                return (wide >> 64) as u64;
+            }
+        }
+    }
+
+    /// Uniform in `[0, 1)`, 53 bits.
+    pub fn unit(&mut self) -> f64 {
+        (self.bits() >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
+    }
+
+    /// True with probability `p`.
+    pub fn chance(&mut self, p: f64) -> bool {
+        self.unit() < p
+    }
+
+    /// Exponential with this mean.
+    pub fn exponential(&mut self, mean: f64) -> f64 {
+        -mean * libm::log1p(-self.unit())
+    }
+
+    /// Fills the buffer with random bytes.
+    pub fn fill(&mut self, bytes: &mut [u8]) {
+        self.0.fill_bytes(bytes);
+    }
+}

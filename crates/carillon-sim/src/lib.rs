@@ -1,0 +1,3 @@
+//! The deterministic network simulator.
+
+pub mod queue;

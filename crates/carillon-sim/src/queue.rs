@@ -1,0 +1,1 @@
+//! The event queue of the kernel, keyed by (time, serial).
