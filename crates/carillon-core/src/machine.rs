@@ -86,10 +86,12 @@ pub trait Relay: Machine {
 }
 
 /// What an application does at a node; polled by the host after every drain of its machine.
-pub trait Application: Send {
+///
+/// Generic over the machine, so that an application made for one machine can use all of it.
+pub trait Application<M: Machine + ?Sized = dyn Machine>: Send {
     /// Offers payloads and takes deliveries. Returns whether it called the machine, which is then
     /// drained, and the application polled, once more.
-    fn poll(&mut self, now: Time, machine: &mut dyn Machine) -> bool;
+    fn poll(&mut self, now: Time, machine: &mut M) -> bool;
 
     /// When the application wants to be polled even if nothing else happens.
     fn poll_timeout(&self) -> Option<Time> {

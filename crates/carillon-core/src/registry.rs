@@ -33,8 +33,11 @@ pub struct ProtocolEntry {
     /// Its unicast equivalent, the measure of relative throughput.
     pub unicast_equivalent: Option<&'static str>,
     /// Builds the machine of one role at one node.
-    pub build: fn(Role, &BuildContext, &Config) -> Result<Box<dyn Machine>, ConfigError>,
+    pub build: Build,
 }
+
+/// Builds the machine of one role at one node.
+pub type Build = fn(Role, &BuildContext, &Config) -> Result<Box<dyn Machine>, ConfigError>;
 
 /// What a machine is in its protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

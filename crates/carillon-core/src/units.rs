@@ -28,7 +28,7 @@ fn split(text: &str) -> Option<(f64, &str)> {
         .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '-' | '+' | '_')))
         .unwrap_or(text.len());
     // An exponent belongs to the number: "1e6 bit/s".
-    let at = match text[at..].as_bytes() {
+    let at = match &text.as_bytes()[at..] {
         [b'e' | b'E', next, ..] if next.is_ascii_digit() || matches!(next, b'-' | b'+') => {
             let rest = &text[at + 2..];
             at + 2 + rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len())

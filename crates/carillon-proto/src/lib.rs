@@ -1,0 +1,3 @@
+//! The protocols, each a state machine that does no I/O.
+
+pub mod session;

@@ -1,0 +1,97 @@
+//! The common envelope of protocols whose source gives no header that names a session.
+//!
+//! ```text
+//!  0                   1                   2                   3
+//!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//! +---------------+---------------+---------------+---------------+
+//! |  magic 0xCA   |   version 1   |   protocol    |  packet type  |
+//! +---------------+---------------+---------------+---------------+
+//! |                        association id                         |
+//! +---------------------------------------------------------------+
+//! ```
+//!
+//! The association id is drawn at random by the sender of a session, so that two sessions on one
+//! group and port do not mix. The packet type is the protocol's own.
+
+use carillon_core::AssociationId;
+
+use crate::ParseError;
+
+/// The common envelope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Envelope {
+    /// Which protocol's packet follows: one of the constants in [`protocol`].
+    pub protocol: u8,
+    /// The packet type, as that protocol numbers them.
+    pub packet_type: u8,
+    /// The session.
+    pub association: AssociationId,
+}
+
+/// Protocol numbers.
+pub mod protocol {
+    /// The opening and closing exchange shared by all protocols.
+    pub const SESSION: u8 = 0;
+    /// Multicast stop-and-wait.
+    pub const MSAW: u8 = 1;
+    /// Multicast block acknowledgment.
+    pub const MBAP: u8 = 2;
+}
+
+impl Envelope {
+    /// Bytes of the envelope.
+    pub const LEN: usize = 8;
+
+    /// Takes the envelope off the front of a datagram; returns the rest too.
+    pub fn parse(bytes: &[u8]) -> Result<(Envelope, &[u8]), ParseError> {
+        let Some((head, rest)) = bytes.split_first_chunk::<{ Envelope::LEN }>() else {
+            return Err(ParseError::Truncated { have: bytes.len(), need: Self::LEN });
+        };
+        if head[0] != MAGIC || head[1] != VERSION {
+            return Err(ParseError::Magic(u16::from_be_bytes([head[0], head[1]])));
+        }
+        let association = AssociationId(u32::from_be_bytes([head[4], head[5], head[6], head[7]]));
+        Ok((Envelope { protocol: head[2], packet_type: head[3], association }, rest))
+    }
+
+    /// Takes the envelope off the front of a datagram of one protocol.
+    pub fn parse_for(expected: u8, bytes: &[u8]) -> Result<(Envelope, &[u8]), ParseError> {
+        let (envelope, rest) = Envelope::parse(bytes)?;
+        if envelope.protocol != expected {
+            return Err(ParseError::Protocol(envelope.protocol));
+        }
+        Ok((envelope, rest))
+    }
+
+    /// Appends the envelope.
+    pub fn emit(&self, buf: &mut Vec<u8>) {
+        buf.extend_from_slice(&[MAGIC, VERSION, self.protocol, self.packet_type]);
+        buf.extend_from_slice(&self.association.0.to_be_bytes());
+    }
+}
+
+const MAGIC: u8 = 0xCA;
+const VERSION: u8 = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn golden_bytes() {
+        let envelope =
+            Envelope { protocol: protocol::MBAP, packet_type: 1, association: AssociationId(0x01020304) };
+        let mut buf = Vec::new();
+        envelope.emit(&mut buf);
+        assert_eq!(buf, [0xCA, 1, 2, 1, 1, 2, 3, 4]);
+        assert_eq!(Envelope::parse(&buf), Ok((envelope, &[][..])));
+    }
+
+    #[test]
+    fn every_prefix_is_refused() {
+        for len in 0..Envelope::LEN {
+            let bytes = [0xCA, 1, 2, 1, 1, 2, 3, 4];
+            assert_eq!(Envelope::parse(&bytes[..len]), Err(ParseError::Truncated { have: len, need: 8 }));
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! Packet formats, one module each: parse, emit, and a one-line `Display`.
+//!
+//! Integers are big-endian. Parsing is total: any bytes give a packet or a [`ParseError`].
+
+pub mod envelope;
+pub mod error;
+pub mod mbap;
+pub mod msaw;
+
+pub use envelope::Envelope;
+pub use error::ParseError;
