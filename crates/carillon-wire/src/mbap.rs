@@ -1,0 +1,89 @@
+//! Packets of multicast block acknowledgment (MBAP) and its unicast equivalent.
+//!
+//! The header is that of stop-and-wait with a longer sequence number (Segovia 1996, section 2.6).
+//!
+//! ```text
+//! +----------------------------------------------+----------------+-----------
+//! | envelope (8 bytes), type 1 = DATA, 2 = ACK   | sequence (16)  | payload …
+//! +----------------------------------------------+----------------+-----------
+//! ```
+//!
+//! The sequence number counts modulo 2n for a window of n messages. An ACK acknowledges every
+//! message up to its number; it may be followed by padding, which is ignored.
+
+use std::fmt;
+
+use carillon_core::AssociationId;
+
+use crate::ParseError;
+use crate::envelope::{Envelope, protocol};
+
+/// A packet of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packet<'a> {
+    /// A message, or a retransmission of it.
+    Data {
+        /// Modulo 2n.
+        sequence: u16,
+        /// The message.
+        payload: &'a [u8],
+    },
+    /// Acknowledges all messages up to the one with this sequence number.
+    Ack {
+        /// Modulo 2n.
+        sequence: u16,
+    },
+}
+
+/// Bytes of a packet before its payload.
+pub const HEADER_LEN: usize = Envelope::LEN + 2;
+
+impl<'a> Packet<'a> {
+    /// Parses a datagram. Whether the number is below 2n only the machine can tell.
+    pub fn parse(bytes: &'a [u8]) -> Result<(AssociationId, Packet<'a>), ParseError> {
+        let (envelope, rest) = Envelope::parse_for(protocol::MBAP, bytes)?;
+        let Some((sequence, payload)) = rest.split_first_chunk::<2>() else {
+            return Err(ParseError::Truncated { have: bytes.len(), need: HEADER_LEN });
+        };
+        let sequence = u16::from_be_bytes(*sequence);
+        let packet = match envelope.packet_type {
+            packet_type::DATA => Packet::Data { sequence, payload },
+            packet_type::ACK => Packet::Ack { sequence },
+            other => return Err(ParseError::Type(other)),
+        };
+        Ok((envelope.association, packet))
+    }
+
+    /// Appends the packet as a datagram.
+    pub fn emit(&self, association: AssociationId, buf: &mut Vec<u8>) {
+        let (packet_type, sequence, payload) = match *self {
+            Packet::Data { sequence, payload } => (packet_type::DATA, sequence, payload),
+            Packet::Ack { sequence } => (packet_type::ACK, sequence, &[][..]),
+        };
+        Envelope { protocol: protocol::MBAP, packet_type, association }.emit(buf);
+        buf.extend_from_slice(&sequence.to_be_bytes());
+        buf.extend_from_slice(payload);
+    }
+
+    /// Bytes that `emit` appends.
+    pub fn wire_len(&self) -> usize {
+        match self {
+            Packet::Data { payload, .. } => HEADER_LEN + payload.len(),
+            Packet::Ack { .. } => HEADER_LEN,
+        }
+    }
+}
+
+impl fmt::Display for Packet<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Packet::Data { sequence, payload } => write!(f, "mbap data seq {sequence} len {}", payload.len()),
+            Packet::Ack { sequence } => write!(f, "mbap ack seq {sequence}"),
+        }
+    }
+}
+
+mod packet_type {
+    pub const DATA: u8 = 1;
+    pub const ACK: u8 = 2;
+}
