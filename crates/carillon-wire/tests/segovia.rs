@@ -1,7 +1,7 @@
 //! MSAW and MBAP packets: round trips, golden bytes, and any bytes at all.
 
 use carillon_core::AssociationId;
-use carillon_wire::{mbap, msaw};
+use carillon_wire::{mbap as mbap_format, msaw as msaw_format};
 use proptest::prelude::*;
 
 macro_rules! laws {
@@ -45,21 +45,21 @@ laws!(mbap, any::<u16>());
 #[test]
 fn golden_bytes() {
     let mut buf = Vec::new();
-    msaw::Packet::Data { sequence: 1, payload: b"hi" }.emit(AssociationId(7), &mut buf);
+    msaw_format::Packet::Data { sequence: 1, payload: b"hi" }.emit(AssociationId(7), &mut buf);
     assert_eq!(buf, [0xCA, 1, 1, 1, 0, 0, 0, 7, 1, b'h', b'i']);
     buf.clear();
-    msaw::Packet::Ack { sequence: 0 }.emit(AssociationId(7), &mut buf);
+    msaw_format::Packet::Ack { sequence: 0 }.emit(AssociationId(7), &mut buf);
     assert_eq!(buf, [0xCA, 1, 1, 2, 0, 0, 0, 7, 0]);
     buf.clear();
-    mbap::Packet::Data { sequence: 0x0102, payload: b"!" }.emit(AssociationId(7), &mut buf);
+    mbap_format::Packet::Data { sequence: 0x0102, payload: b"!" }.emit(AssociationId(7), &mut buf);
     assert_eq!(buf, [0xCA, 1, 2, 1, 0, 0, 0, 7, 1, 2, b'!']);
     buf.clear();
-    mbap::Packet::Ack { sequence: 19 }.emit(AssociationId(7), &mut buf);
+    mbap_format::Packet::Ack { sequence: 19 }.emit(AssociationId(7), &mut buf);
     assert_eq!(buf, [0xCA, 1, 2, 2, 0, 0, 0, 7, 0, 19]);
 }
 
 #[test]
 fn a_sequence_number_of_more_than_one_bit_is_no_msaw_packet() {
-    let error = msaw::Packet::parse(&[0xCA, 1, 1, 1, 0, 0, 0, 7, 2]).unwrap_err();
+    let error = msaw_format::Packet::parse(&[0xCA, 1, 1, 1, 0, 0, 0, 7, 2]).unwrap_err();
     assert_eq!(error.to_string(), "field `sequence` has the impossible value 2");
 }

@@ -1,0 +1,114 @@
+//! The receivers of a group, numbered from zero.
+
+use std::sync::Arc;
+
+use carillon_core::NodeId;
+
+/// A fixed list of receivers in ascending order; a member's index is its rank in it.
+#[derive(Clone, Debug)]
+pub struct Members {
+    nodes: Arc<[NodeId]>,
+    /// The nodes are numbered without gaps, as in the simulator: an index is a subtraction.
+    contiguous: bool,
+}
+
+impl Members {
+    /// The group of these nodes.
+    ///
+    /// # Panics
+    ///
+    /// If they are not in strictly ascending order.
+    pub fn new(nodes: Arc<[NodeId]>) -> Self {
+        assert!(nodes.windows(2).all(|pair| pair[0] < pair[1]), "members are listed in ascending order");
+        let contiguous = match (nodes.first(), nodes.last()) {
+            (Some(first), Some(last)) => last.index() - first.index() + 1 == nodes.len(),
+            _ => true,
+        };
+        Members { nodes, contiguous }
+    }
+
+    /// The rank of a node, if it is a member.
+    pub fn index_of(&self, node: NodeId) -> Option<usize> {
+        if self.contiguous {
+            let index = node.0.checked_sub(self.nodes.first()?.0)? as usize;
+            (index < self.nodes.len()).then_some(index)
+        } else {
+            self.nodes.binary_search(&node).ok()
+        }
+    }
+
+    /// The member of a rank.
+    pub fn node(&self, index: usize) -> NodeId {
+        self.nodes[index]
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+}
+
+/// A set of members, one bit each.
+#[derive(Clone, Debug)]
+pub struct MemberSet {
+    words: Vec<u64>,
+    len: usize,
+}
+
+impl MemberSet {
+    /// The empty set of a group of this size.
+    pub fn empty(group: usize) -> Self {
+        MemberSet { words: vec![0; group.div_ceil(64)], len: 0 }
+    }
+
+    /// Adds a member; returns whether it was new.
+    pub fn insert(&mut self, index: usize) -> bool {
+        let (word, bit) = (index / 64, 1u64 << (index % 64));
+        let new = self.words[word] & bit == 0;
+        self.words[word] |= bit;
+        self.len += usize::from(new);
+        new
+    }
+
+    /// Whether the member is in the set.
+    pub fn contains(&self, index: usize) -> bool {
+        self.words[index / 64] & (1 << (index % 64)) != 0
+    }
+
+    /// Removes all.
+    pub fn clear(&mut self) {
+        self.words.fill(0);
+        self.len = 0;
+    }
+
+    /// How many are in the set.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether the set is empty.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_are_found_with_and_without_gaps() {
+        for nodes in [vec![3, 4, 5, 6], vec![1, 5, 9], vec![7], vec![]] {
+            let nodes: Vec<NodeId> = nodes.into_iter().map(NodeId).collect();
+            let members = Members::new(nodes.clone().into());
+            for node in (0..12).map(NodeId) {
+                assert_eq!(members.index_of(node), nodes.iter().position(|n| *n == node));
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The unicast equivalent of a multicast protocol: the same protocol run to each receiver in turn.
+//!
+//! Segovia 1996, section 2.4 and equations 4.2 and 4.10: r separate runs to one receiver each, no
+//! two at a time, so that there is no contention. One block of messages (as many as the window
+//! holds) goes to the first receiver and is acknowledged, then to the second, and so on.
+
+use bytes::Bytes;
+use carillon_core::{
+    Event, Events, Machine, MessageId, OfferError, Outcome, Received, Sender, Time, Transmit,
+};
+
+use super::Members;
+
+/// A sender that runs one single-receiver sender after the other over each block of messages.
+#[derive(Debug)]
+pub struct SerialUnicast<S> {
+    members: Members,
+    /// One sender for each member.
+    legs: Vec<S>,
+    /// The leg whose turn it is.
+    active: usize,
+    /// The block all legs send before the next begins.
+    block: Vec<Bytes>,
+    block_size: usize,
+    /// Messages of the block that the active leg is done with.
+    done: usize,
+    /// Whether some leg gave up a message of the block, by position.
+    failed: Vec<bool>,
+    /// Messages of earlier blocks.
+    completed: u64,
+    finished: bool,
+    events: Events,
+}
+
+impl<S: Sender> SerialUnicast<S> {
+    /// Sends to each member in turn with its own leg, in blocks of `block_size` messages.
+    pub fn new(members: Members, block_size: usize, leg: impl FnMut(usize) -> S) -> Self {
+        let legs = (0..members.len()).map(leg).collect();
+        SerialUnicast {
+            members,
+            legs,
+            active: 0,
+            block: Vec::new(),
+            block_size,
+            done: 0,
+            failed: Vec::new(),
+            completed: 0,
+            finished: false,
+            events: Events::default(),
+        }
+    }
+
+    /// Takes the active leg's events; passes the turn on when it is done with the block.
+    fn collect(&mut self, now: Time) {
+        while let Some(leg) = self.legs.get_mut(self.active) {
+            while let Some(event) = leg.poll_event() {
+                match event {
+                    Event::Completed { outcome, .. } => {
+                        self.failed[self.done] |= outcome == Outcome::Failed;
+                        self.done += 1;
+                    }
+                    other => self.events.push(other),
+                }
+            }
+            if self.block.is_empty() || self.done < self.block.len() {
+                return;
+            }
+            self.done = 0;
+            self.active += 1;
+            match self.legs.get_mut(self.active) {
+                Some(next) => {
+                    for payload in &self.block {
+                        next.offer(now, payload.clone()).expect("an idle leg has room for a whole block");
+                    }
+                }
+                None => self.complete_block(),
+            }
+        }
+    }
+
+    fn complete_block(&mut self) {
+        let window = self.block.len() as u32;
+        for &failed in &self.failed {
+            let outcome = if failed { Outcome::Failed } else { Outcome::Acknowledged };
+            self.events.push(Event::Completed { message: MessageId(self.completed), outcome, window });
+            self.completed += 1;
+        }
+        self.block.clear();
+        self.failed.clear();
+        self.active = 0;
+    }
+}
+
+impl<S: Sender> Machine for SerialUnicast<S> {
+    fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
+        match self.members.index_of(datagram.source) {
+            Some(index) => self.legs[index].handle_datagram(now, datagram),
+            None => self.events.dropped(carillon_core::DropReason::NotAMember),
+        }
+        self.collect(now);
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        if let Some(leg) = self.legs.get_mut(self.active) {
+            leg.handle_timeout(now);
+        }
+        self.collect(now);
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.legs.get(self.active).and_then(Machine::poll_timeout)
+    }
+
+    fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        self.legs.get_mut(self.active)?.poll_transmit(now, buf)
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        // What the active leg did while transmitting; completions only come with datagrams and
+        // timeouts, which `collect` has dealt with.
+        self.events.pop().or_else(|| self.legs.get_mut(self.active)?.poll_event())
+    }
+
+    fn as_sender(&mut self) -> Option<&mut dyn Sender> {
+        Some(self)
+    }
+}
+
+impl<S: Sender> Sender for SerialUnicast<S> {
+    fn offer(&mut self, now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
+        if self.finished {
+            return Err(OfferError::Finished);
+        }
+        if self.block.len() == self.block_size || self.active > 0 {
+            return Err(OfferError::Full);
+        }
+        let id = MessageId(self.completed + self.block.len() as u64);
+        match self.legs.first_mut() {
+            Some(leg) => {
+                leg.offer(now, payload.clone())?;
+                self.block.push(payload);
+                self.failed.push(false);
+            }
+            None => {
+                // Nobody to send to: every message is with all receivers at once.
+                self.block.push(payload);
+                self.failed.push(false);
+                self.complete_block();
+            }
+        }
+        Ok(id)
+    }
+
+    fn finish(&mut self, _now: Time) {
+        self.finished = true;
+    }
+
+    fn is_finished(&self) -> bool {
+        self.finished && self.block.is_empty()
+    }
+
+    fn header_bytes(&self) -> usize {
+        self.legs.first().map_or(0, Sender::header_bytes)
+    }
+}

@@ -1,0 +1,100 @@
+//! How long a sender waits for acknowledgments.
+
+use std::time::Duration;
+
+/// The three ways to set a retransmission timeout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeoutMethod {
+    /// The same always. With `method = formula` the value already contains the formula's base.
+    Constant,
+    /// From measured round trips, as in RFC 6298.
+    Adaptive,
+}
+
+/// The current retransmission timeout.
+///
+/// [`TimeoutMethod::Adaptive`] is Carillon's own: the thesis has fixed timeouts, which suit one
+/// network only. It follows RFC 6298: smoothed mean and deviation of the time from the first
+/// transmission to the last acknowledgment, samples of retransmitted messages ignored (Karn's rule),
+/// doubled at each expiry.
+#[derive(Clone, Debug)]
+pub struct RetransmissionTimeout {
+    method: TimeoutMethod,
+    current: Duration,
+    smoothed: Option<(Duration, Duration)>,
+    min: Duration,
+    max: Duration,
+}
+
+impl RetransmissionTimeout {
+    /// Starts with this value; an adaptive one stays within `min..=max`.
+    pub fn new(method: TimeoutMethod, initial: Duration, min: Duration, max: Duration) -> Self {
+        RetransmissionTimeout { method, current: initial, smoothed: None, min, max }
+    }
+
+    /// A message was acknowledged by all this long after its only transmission.
+    pub fn on_sample(&mut self, sample: Duration) {
+        if self.method == TimeoutMethod::Constant {
+            return;
+        }
+        // RFC 6298, section 2: alpha = 1/8, beta = 1/4, K = 4.
+        let (mean, deviation) = match self.smoothed {
+            None => (sample, sample / 2),
+            Some((mean, deviation)) => ((mean * 7 + sample) / 8, (deviation * 3 + mean.abs_diff(sample)) / 4),
+        };
+        self.smoothed = Some((mean, deviation));
+        self.current = (mean + deviation * 4).clamp(self.min, self.max);
+    }
+
+    /// The timeout expired: RFC 6298, rule 5.5.
+    pub fn on_expiry(&mut self) {
+        if self.method == TimeoutMethod::Adaptive {
+            self.current = (self.current * 2).min(self.max);
+        }
+    }
+
+    /// A message was completed after retransmissions: no sample, but the network answers, so the
+    /// doubling ends.
+    pub fn on_recovery(&mut self) {
+        if let Some((mean, deviation)) = self.smoothed {
+            self.current = (mean + deviation * 4).clamp(self.min, self.max);
+        }
+    }
+
+    /// The timeout to use now.
+    pub fn current(&self) -> Duration {
+        self.current
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn a_constant_timeout_never_moves() {
+        let mut timeout = RetransmissionTimeout::new(TimeoutMethod::Constant, 20 * MS, MS, 1000 * MS);
+        timeout.on_sample(MS);
+        timeout.on_expiry();
+        assert_eq!(timeout.current(), 20 * MS);
+    }
+
+    #[test]
+    fn an_adaptive_timeout_follows_the_samples_and_doubles_at_expiry() {
+        let mut timeout = RetransmissionTimeout::new(TimeoutMethod::Adaptive, 100 * MS, MS, 1000 * MS);
+        timeout.on_sample(10 * MS);
+        assert_eq!(timeout.current(), 30 * MS); // RFC 6298 (2.2): R + 4 R/2
+        timeout.on_sample(10 * MS);
+        assert_eq!(timeout.current(), 25 * MS); // (2.3): deviation 5 -> 3.75
+        timeout.on_expiry();
+        assert_eq!(timeout.current(), 50 * MS);
+        for _ in 0..20 {
+            timeout.on_expiry();
+        }
+        assert_eq!(timeout.current(), 1000 * MS);
+        timeout.on_recovery();
+        assert_eq!(timeout.current(), 25 * MS);
+    }
+}

@@ -1,0 +1,63 @@
+//! MBAP: multicast block acknowledgment, and its unicast equivalent BAP.
+//!
+//! Segovia 1996, section 2.6. Up to n messages go to the group at once; every receiver
+//! acknowledges them with one packet; a timeout sends the whole window again. Static group, one
+//! source. See `docs/protocols/mbap.md`.
+
+mod config;
+mod receiver;
+mod sender;
+#[cfg(test)]
+mod tests;
+mod window;
+
+use carillon_core::{BuildContext, Config, ConfigError, Machine, NetworkKind, ProtocolEntry, Role};
+
+pub use receiver::MbapReceiver;
+pub use sender::MbapSender;
+
+use crate::blocks::{Members, SerialUnicast};
+
+/// Multicast block acknowledgment.
+pub const ENTRY: ProtocolEntry = ProtocolEntry {
+    name: "mbap",
+    family: "sender-driven, positive acknowledgment",
+    summary: "multicast block acknowledgment: windows of n messages, each acknowledged once by every receiver",
+    reference: "Segovia 1996, section 2.6",
+    roles: &[Role::Sender, Role::Receiver],
+    networks: &[NetworkKind::Lan, NetworkKind::Udp],
+    parameters: config::PARAMETERS,
+    delivery_settings: config::DELIVERY_SETTINGS,
+    unicast_equivalent: Some("bap"),
+    build: |role, context, settings| build(role, context, settings, false),
+};
+
+/// Unicast block acknowledgment to one receiver after the other.
+pub const UNICAST_ENTRY: ProtocolEntry = ProtocolEntry {
+    name: "bap",
+    summary: "unicast equivalent of mbap: block acknowledgment to one receiver after the other",
+    reference: "Segovia 1996, sections 2.4 and 4.1",
+    unicast_equivalent: None,
+    build: |role, context, settings| build(role, context, settings, true),
+    ..ENTRY
+};
+
+fn build(
+    role: Role,
+    context: &BuildContext,
+    settings: &Config,
+    unicast: bool,
+) -> Result<Box<dyn Machine>, ConfigError> {
+    let config = config::SenderConfig::new(context, settings)?;
+    Ok(match role {
+        Role::Receiver => Box::new(MbapReceiver::new(context, settings)),
+        Role::Sender if unicast => {
+            let members = Members::new(context.members.clone());
+            let legs = members.clone();
+            Box::new(SerialUnicast::new(members, config.window, |index| {
+                MbapSender::to_one(config.for_receivers(1), legs.node(index))
+            }))
+        }
+        Role::Sender => Box::new(MbapSender::new(config, Members::new(context.members.clone()))),
+    })
+}

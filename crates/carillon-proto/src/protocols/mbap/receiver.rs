@@ -1,0 +1,142 @@
+//! The receiving side of block acknowledgment.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use carillon_core::{
+    AssociationId, BuildContext, Config, Delivery, Dest, DropReason, Event, Events, Machine, MessageId,
+    NodeId, Received, Receiver, Time, Transmit,
+};
+use carillon_wire::mbap::{HEADER_LEN, Packet};
+
+use crate::blocks::AckWait;
+
+/// Takes messages in sequence only, and acknowledges when n have come or none for a while.
+#[derive(Debug)]
+pub struct MbapReceiver {
+    association: AssociationId,
+    sender: NodeId,
+    window: u64,
+    /// Messages taken so far: the number of the next one.
+    expected: u64,
+    /// Messages taken since the last acknowledgment.
+    unacknowledged: u64,
+    ack_due: bool,
+    /// When the acknowledgment delay timer fires: the only timer there is.
+    ack_timer: Option<Time>,
+    ack_timeout: Duration,
+    stop_after_full_window: bool,
+    ack_wait: AckWait,
+    ack_len: usize,
+    deliveries: VecDeque<Delivery>,
+    events: Events,
+}
+
+impl MbapReceiver {
+    /// A receiver of this session.
+    pub fn new(context: &BuildContext, settings: &Config) -> Self {
+        MbapReceiver {
+            association: context.association,
+            sender: context.sender,
+            window: settings.count("window"),
+            expected: 0,
+            unacknowledged: 0,
+            ack_due: false,
+            ack_timer: None,
+            ack_timeout: settings.span("ack_timeout").at(context.bit_rate),
+            stop_after_full_window: settings.choice("ack_timer") == "until-full-window",
+            ack_wait: AckWait::new(settings.span("ack_wait"), context.bit_rate, &context.seeds),
+            ack_len: (settings.size("ack_bytes").0 as usize).saturating_sub(context.link_overhead as usize),
+            deliveries: VecDeque::new(),
+            events: Events::default(),
+        }
+    }
+
+    /// Section 2.6: only the next message in the sequence is of use; all others are discarded
+    /// without acknowledgment.
+    fn on_data(&mut self, now: Time, sequence: u16, datagram: Received<'_>) {
+        if u64::from(sequence) != self.expected % (2 * self.window) {
+            let reason = if u64::from(sequence) >= 2 * self.window {
+                DropReason::Malformed
+            } else {
+                DropReason::OutOfOrder
+            };
+            return self.events.dropped(reason);
+        }
+        if self.deliveries.len() as u64 >= self.window {
+            // The application does not keep up: as good as lost, the sender will repeat it.
+            return self.events.dropped(DropReason::BufferFull);
+        }
+        let message = MessageId(self.expected);
+        self.expected += 1;
+        self.unacknowledged += 1;
+        let payload = datagram.bytes.slice(HEADER_LEN..);
+        self.deliveries.push_back(Delivery { source: datagram.source, message, payload });
+        self.events.push(Event::Received { packet: "data", message });
+        self.events.push(Event::Delivered { message });
+        self.ack_timer = Some(now + self.ack_timeout);
+        if self.unacknowledged == self.window {
+            self.ack_due = true;
+            if self.stop_after_full_window {
+                self.ack_timer = None;
+            }
+        }
+    }
+}
+
+impl Machine for MbapReceiver {
+    fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
+        match Packet::parse(datagram.bytes) {
+            Err(_) => self.events.dropped(DropReason::Malformed),
+            Ok((association, _)) if association != self.association => {
+                self.events.dropped(DropReason::Foreign);
+            }
+            Ok(_) if datagram.source != self.sender => self.events.dropped(DropReason::NotAMember),
+            Ok((_, Packet::Ack { .. })) => self.events.dropped(DropReason::Foreign),
+            Ok((_, Packet::Data { sequence, .. })) => self.on_data(now, sequence, datagram),
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        if self.ack_timer.is_some_and(|at| at <= now) {
+            self.events.push(Event::TimerFired { timer: "acknowledgment" });
+            self.ack_due = true;
+            self.ack_timer = Some(now + self.ack_timeout);
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.ack_timer
+    }
+
+    fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        if !std::mem::take(&mut self.ack_due) {
+            return None;
+        }
+        let last = self.expected.checked_sub(1)?;
+        let sequence = (last % (2 * self.window)) as u16;
+        Packet::Ack { sequence }.emit(self.association, buf);
+        if buf.len() < self.ack_len {
+            buf.resize(self.ack_len, 0);
+        }
+        // Whether a timed acknowledgment resets the counter the source does not say; it covers
+        // all that was counted, so it does.
+        self.unacknowledged = 0;
+        self.events.push(Event::FeedbackSent { packet: "ack", message: MessageId(last) });
+        Some(Transmit { dest: Dest::Node(self.sender), departure: self.ack_wait.draw(now) })
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop()
+    }
+
+    fn as_receiver(&mut self) -> Option<&mut dyn Receiver> {
+        Some(self)
+    }
+}
+
+impl Receiver for MbapReceiver {
+    fn poll_delivery(&mut self) -> Option<Delivery> {
+        self.deliveries.pop_front()
+    }
+}

@@ -1,0 +1,208 @@
+//! The sending side of block acknowledgment.
+
+use bytes::Bytes;
+use carillon_core::{
+    Dest, DropReason, Event, Events, Machine, MessageId, NodeId, OfferError, Outcome, Received, Sender, Time,
+    Timers, Transmit,
+};
+use carillon_wire::mbap::{HEADER_LEN, Packet};
+
+use super::config::SenderConfig;
+use super::window::{Slot, Window};
+use crate::blocks::{Members, RetransmissionTimeout};
+use crate::protocols::msaw::PastLimit;
+
+/// Sends up to n messages at once and advances as far as all receivers have acknowledged.
+#[derive(Debug)]
+pub struct MbapSender {
+    config: SenderConfig,
+    members: Members,
+    /// Where messages go: the group, or the one receiver of a unicast run.
+    data_dest: Dest,
+    window: Window,
+    timers: Timers<Timer>,
+    timeout: RetransmissionTimeout,
+    finished: bool,
+    events: Events,
+}
+
+/// The sender's timers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    /// The packet timer: restarted as each message is sent; retransmits the whole window.
+    Packet,
+}
+
+impl MbapSender {
+    /// A sender to a group.
+    pub fn new(config: SenderConfig, members: Members) -> Self {
+        Self::with_dest(config, members, Dest::group(config.group))
+    }
+
+    /// A sender to one receiver, which is all its group.
+    pub fn to_one(config: SenderConfig, receiver: NodeId) -> Self {
+        Self::with_dest(config, Members::new([receiver].into()), Dest::Node(receiver))
+    }
+
+    fn with_dest(config: SenderConfig, members: Members, data_dest: Dest) -> Self {
+        let (min, max) = config.timeout_bounds;
+        MbapSender {
+            timeout: RetransmissionTimeout::new(config.timeout_method, config.timeout(), min, max),
+            window: Window::new(members.len()),
+            config,
+            members,
+            data_dest,
+            timers: Timers::new(),
+            finished: false,
+            events: Events::default(),
+        }
+    }
+
+    fn on_ack(&mut self, now: Time, source: NodeId, sequence: u16) {
+        let Some(index) = self.members.index_of(source).filter(|&index| !self.window.is_expelled(index))
+        else {
+            return self.events.dropped(DropReason::NotAMember);
+        };
+        // The rank of the number in the active window; outside of it, it is no news.
+        let modulus = 2 * self.config.window as u64;
+        let sequence = u64::from(sequence);
+        let rank = (sequence % modulus + modulus - self.window.start() % modulus) % modulus;
+        if sequence >= modulus || rank >= self.window.len() as u64 {
+            return self.events.dropped(DropReason::OutOfWindow);
+        }
+        let message = self.window.start() + rank;
+        if !self.window.acknowledge(index, message) {
+            return self.events.dropped(DropReason::Duplicate);
+        }
+        self.events.push(Event::Received { packet: "ack", message: MessageId(message) });
+        self.advance(now);
+    }
+
+    fn advance(&mut self, now: Time) {
+        let mut last = None;
+        while let Some((number, slot)) = self.window.pop_acknowledged() {
+            self.complete(number, &slot, Outcome::Acknowledged);
+            last = Some(slot);
+        }
+        match last.as_ref().and_then(|slot| slot.sent.filter(|_| slot.retransmissions == 0)) {
+            Some((sent, _)) => self.timeout.on_sample(now.since(sent)),
+            None if last.is_some() => self.timeout.on_recovery(),
+            None => {}
+        }
+        if self.window.is_empty() {
+            self.timers.cancel(Timer::Packet);
+        }
+    }
+
+    fn complete(&mut self, number: u64, slot: &Slot, outcome: Outcome) {
+        let window = slot.sent.map_or(0, |(_, window)| window);
+        self.events.push(Event::Completed { message: MessageId(number), outcome, window });
+    }
+
+    /// Section 2.6: the packet timer retransmits every message in the active window, unless the
+    /// retransmission count is exceeded.
+    fn on_packet_timer(&mut self, now: Time) {
+        self.events.push(Event::TimerFired { timer: "packet" });
+        self.timeout.on_expiry();
+        let limit = self.config.retransmission_limit;
+        let exceeded = |slot: &Slot| slot.retransmissions > limit;
+        match self.config.past_limit {
+            PastLimit::Skip => {
+                while self.window.first().is_some_and(exceeded) {
+                    let (number, slot) = self.window.pop().expect("the window has a first message");
+                    self.complete(number, &slot, Outcome::Failed);
+                }
+            }
+            PastLimit::Expel if self.window.first().is_some_and(exceeded) => {
+                for index in self.window.missing_first() {
+                    self.window.expel(index);
+                    self.events.push(Event::MemberLost { member: self.members.node(index) });
+                }
+                self.advance(now);
+            }
+            PastLimit::Expel => {}
+        }
+        for slot in self.window.slots_mut() {
+            slot.due = true;
+        }
+    }
+}
+
+impl Machine for MbapSender {
+    fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
+        match Packet::parse(datagram.bytes) {
+            Err(_) => self.events.dropped(DropReason::Malformed),
+            Ok((association, _)) if association != self.config.association => {
+                self.events.dropped(DropReason::Foreign);
+            }
+            Ok((_, Packet::Ack { sequence })) => self.on_ack(now, datagram.source, sequence),
+            Ok((_, Packet::Data { .. })) => self.events.dropped(DropReason::Foreign),
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        while let Some(timer) = self.timers.expire(now) {
+            match timer {
+                Timer::Packet => self.on_packet_timer(now),
+            }
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.timers.next()
+    }
+
+    fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let window_size = self.window.len() as u32;
+        let (number, slot) = self.window.first_due()?;
+        slot.due = false;
+        let sequence = (number % (2 * self.config.window as u64)) as u16;
+        Packet::Data { sequence, payload: &slot.payload }.emit(self.config.association, buf);
+        let (message, bytes) = (MessageId(number), buf.len() as u32);
+        let event = if slot.sent.is_some() {
+            slot.retransmissions += 1;
+            Event::RepairSent { message, bytes }
+        } else {
+            slot.sent = Some((now, window_size));
+            Event::Sent { message, bytes }
+        };
+        self.events.push(event);
+        self.timers.arm(Timer::Packet, now + self.timeout.current());
+        Some(Transmit::now(self.data_dest.clone()))
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop()
+    }
+
+    fn as_sender(&mut self) -> Option<&mut dyn Sender> {
+        Some(self)
+    }
+}
+
+impl Sender for MbapSender {
+    fn offer(&mut self, now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
+        if self.finished {
+            return Err(OfferError::Finished);
+        }
+        if self.window.len() == self.config.window {
+            return Err(OfferError::Full);
+        }
+        let number = self.window.push(payload);
+        // With nobody left to acknowledge, the message is with all receivers at once.
+        self.advance(now);
+        Ok(MessageId(number))
+    }
+
+    fn finish(&mut self, _now: Time) {
+        self.finished = true;
+    }
+
+    fn is_finished(&self) -> bool {
+        self.finished && self.window.is_empty()
+    }
+
+    fn header_bytes(&self) -> usize {
+        HEADER_LEN
+    }
+}

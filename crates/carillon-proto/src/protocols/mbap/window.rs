@@ -1,0 +1,128 @@
+//! The sender's window and its acknowledgment vector.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use carillon_core::Time;
+
+/// A message in the window.
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub payload: Bytes,
+    /// When it was first sent, and how large the window was then.
+    pub sent: Option<(Time, u32)>,
+    /// Whether it is to be sent (again).
+    pub due: bool,
+    pub retransmissions: u32,
+    /// How many receivers have acknowledged it.
+    acknowledged: usize,
+}
+
+/// The messages outstanding, and for each receiver how far it has acknowledged.
+///
+/// The source recomputes the lowest rank over the whole acknowledgment vector at each
+/// acknowledgment; counting the receivers at each message instead costs the messages newly
+/// acknowledged, not the receivers.
+#[derive(Debug)]
+pub(super) struct Window {
+    /// Number of the first message in the window.
+    start: u64,
+    slots: VecDeque<Slot>,
+    /// For each receiver, one past the last message it has acknowledged.
+    vector: Vec<u64>,
+    /// Receivers not expelled.
+    live: usize,
+}
+
+/// The vector entry of an expelled receiver: it acknowledges everything from now on.
+const EXPELLED: u64 = u64::MAX;
+
+impl Window {
+    pub fn new(receivers: usize) -> Self {
+        Window { start: 0, slots: VecDeque::new(), vector: vec![0; receivers], live: receivers }
+    }
+
+    /// Adds a message at the end; returns its number.
+    pub fn push(&mut self, payload: Bytes) -> u64 {
+        let slot = Slot { payload, sent: None, due: true, retransmissions: 0, acknowledged: 0 };
+        self.slots.push_back(slot);
+        self.end() - 1
+    }
+
+    /// Receiver `index` acknowledges everything up to `message`; returns whether that was news.
+    pub fn acknowledge(&mut self, index: usize, message: u64) -> bool {
+        let from = self.vector[index].max(self.start);
+        if message < from || message >= self.end() {
+            return false;
+        }
+        for number in from..=message {
+            self.slots[(number - self.start) as usize].acknowledged += 1;
+        }
+        self.vector[index] = message + 1;
+        true
+    }
+
+    /// Takes a receiver out of the count.
+    pub fn expel(&mut self, index: usize) {
+        for number in self.start..self.vector[index].min(self.end()) {
+            self.slots[(number - self.start) as usize].acknowledged -= 1;
+        }
+        self.vector[index] = EXPELLED;
+        self.live -= 1;
+    }
+
+    /// The receivers that have not acknowledged the first message.
+    pub fn missing_first(&self) -> Vec<usize> {
+        let missing = |&(_, &next): &(usize, &u64)| next <= self.start;
+        self.vector.iter().enumerate().filter(missing).map(|(index, _)| index).collect()
+    }
+
+    /// Takes the first message out if every receiver has acknowledged it.
+    pub fn pop_acknowledged(&mut self) -> Option<(u64, Slot)> {
+        if self.slots.front()?.acknowledged < self.live { None } else { self.pop() }
+    }
+
+    /// Takes the first message out.
+    pub fn pop(&mut self) -> Option<(u64, Slot)> {
+        let slot = self.slots.pop_front()?;
+        self.start += 1;
+        Some((self.start - 1, slot))
+    }
+
+    pub fn slots_mut(&mut self) -> impl Iterator<Item = &mut Slot> {
+        self.slots.iter_mut()
+    }
+
+    /// The first message that is to be sent.
+    pub fn first_due(&mut self) -> Option<(u64, &mut Slot)> {
+        let start = self.start;
+        let position = self.slots.iter().position(|slot| slot.due)?;
+        Some((start + position as u64, &mut self.slots[position]))
+    }
+
+    pub fn first(&self) -> Option<&Slot> {
+        self.slots.front()
+    }
+
+    /// Number of the first message in the window.
+    pub fn start(&self) -> u64 {
+        self.start
+    }
+
+    /// One past the number of the last message in the window.
+    pub fn end(&self) -> u64 {
+        self.start + self.slots.len() as u64
+    }
+
+    pub fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
+    pub fn is_expelled(&self, index: usize) -> bool {
+        self.vector[index] == EXPELLED
+    }
+}

@@ -1,0 +1,15 @@
+//! The registry: one folder and one line for each protocol.
+
+pub mod mbap;
+pub mod msaw;
+
+use carillon_core::ProtocolEntry;
+
+/// Every protocol, in the order in which `carillon protocols` lists them.
+pub const REGISTRY: &[&ProtocolEntry] =
+    &[&msaw::ENTRY, &msaw::UNICAST_ENTRY, &mbap::ENTRY, &mbap::UNICAST_ENTRY];
+
+/// The protocol of this name.
+pub fn find(name: &str) -> Option<&'static ProtocolEntry> {
+    REGISTRY.iter().copied().find(|entry| entry.name == name)
+}

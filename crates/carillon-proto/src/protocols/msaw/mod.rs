@@ -1,0 +1,63 @@
+//! MSAW: multicast stop-and-wait, and its unicast equivalent SAW.
+//!
+//! Segovia 1996, section 2.5. One message at a time goes to the group; every receiver
+//! acknowledges it; a timeout sends it again, to all or to those that are missing. Static group,
+//! one source. See `docs/protocols/msaw.md`.
+
+mod config;
+mod receiver;
+mod sender;
+#[cfg(test)]
+mod tests;
+
+use carillon_core::{BuildContext, Config, ConfigError, Machine, NetworkKind, ProtocolEntry, Role};
+
+pub use config::{PastLimit, Retransmission};
+pub use receiver::MsawReceiver;
+pub use sender::MsawSender;
+
+use crate::blocks::{Members, SerialUnicast};
+
+/// Multicast stop-and-wait.
+pub const ENTRY: ProtocolEntry = ProtocolEntry {
+    name: "msaw",
+    family: "sender-driven, positive acknowledgment",
+    summary: "multicast stop-and-wait: one message at a time, acknowledged by every receiver",
+    reference: "Segovia 1996, section 2.5",
+    roles: &[Role::Sender, Role::Receiver],
+    networks: &[NetworkKind::Lan, NetworkKind::Udp],
+    parameters: config::PARAMETERS,
+    delivery_settings: config::DELIVERY_SETTINGS,
+    unicast_equivalent: Some("saw"),
+    build: |role, context, settings| build(role, context, settings, false),
+};
+
+/// Unicast stop-and-wait to one receiver after the other.
+pub const UNICAST_ENTRY: ProtocolEntry = ProtocolEntry {
+    name: "saw",
+    summary: "unicast equivalent of msaw: stop-and-wait to one receiver after the other",
+    reference: "Segovia 1996, sections 2.4 and 4.1",
+    unicast_equivalent: None,
+    build: |role, context, settings| build(role, context, settings, true),
+    ..ENTRY
+};
+
+fn build(
+    role: Role,
+    context: &BuildContext,
+    settings: &Config,
+    unicast: bool,
+) -> Result<Box<dyn Machine>, ConfigError> {
+    let config = config::SenderConfig::new(context, settings)?;
+    Ok(match role {
+        Role::Receiver => Box::new(MsawReceiver::new(context, settings)),
+        Role::Sender if unicast => {
+            let members = Members::new(context.members.clone());
+            let legs = members.clone();
+            Box::new(SerialUnicast::new(members, 1, |index| {
+                MsawSender::to_one(config.for_receivers(1), legs.node(index))
+            }))
+        }
+        Role::Sender => Box::new(MsawSender::new(config, Members::new(context.members.clone()))),
+    })
+}

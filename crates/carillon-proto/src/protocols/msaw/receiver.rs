@@ -1,0 +1,105 @@
+//! The receiving side of stop-and-wait.
+
+use carillon_core::{
+    AssociationId, BuildContext, Config, Delivery, Dest, DropReason, Event, Events, Machine, MessageId,
+    NodeId, Received, Receiver, Time, Transmit,
+};
+use carillon_wire::msaw::Packet;
+
+use crate::blocks::AckWait;
+
+/// Acknowledges every data packet from the sender; delivers those that are new.
+#[derive(Debug)]
+pub struct MsawReceiver {
+    association: AssociationId,
+    sender: NodeId,
+    /// Messages delivered so far; its lowest bit is the expected sequence number.
+    expected: u64,
+    /// The sequence number of the acknowledgment that is due.
+    ack_due: Option<u8>,
+    /// The message not yet fetched: a single buffer, as in the source. The sender sends no other
+    /// before it was acknowledged, and the host fetches it before the acknowledgment is answered.
+    delivery: Option<Delivery>,
+    ack_wait: AckWait,
+    ack_len: usize,
+    events: Events,
+}
+
+impl MsawReceiver {
+    /// A receiver of this session.
+    pub fn new(context: &BuildContext, settings: &Config) -> Self {
+        MsawReceiver {
+            association: context.association,
+            sender: context.sender,
+            expected: 0,
+            ack_due: None,
+            delivery: None,
+            ack_wait: AckWait::new(settings.span("ack_wait"), context.bit_rate, &context.seeds),
+            ack_len: (settings.size("ack_bytes").0 as usize).saturating_sub(context.link_overhead as usize),
+            events: Events::default(),
+        }
+    }
+}
+
+impl Machine for MsawReceiver {
+    fn handle_datagram(&mut self, _now: Time, datagram: Received<'_>) {
+        let sequence = match Packet::parse(datagram.bytes) {
+            Err(_) => return self.events.dropped(DropReason::Malformed),
+            Ok((association, _)) if association != self.association => {
+                return self.events.dropped(DropReason::Foreign);
+            }
+            Ok(_) if datagram.source != self.sender => return self.events.dropped(DropReason::NotAMember),
+            Ok((_, Packet::Ack { .. })) => return self.events.dropped(DropReason::Foreign),
+            Ok((_, Packet::Data { sequence, .. })) => sequence,
+        };
+        // Section 2.5: a message that is not the expected one was acknowledged before; its
+        // acknowledgment was lost and is sent again.
+        let new = u64::from(sequence) == self.expected & 1;
+        if new && self.delivery.is_some() {
+            // The application has not fetched the last one: say nothing and be sent it again.
+            return self.events.dropped(DropReason::BufferFull);
+        }
+        self.ack_due = Some(sequence);
+        if new {
+            let message = MessageId(self.expected);
+            self.expected += 1;
+            let payload = datagram.bytes.slice(carillon_wire::msaw::HEADER_LEN..);
+            self.delivery = Some(Delivery { source: datagram.source, message, payload });
+            self.events.push(Event::Received { packet: "data", message });
+            self.events.push(Event::Delivered { message });
+        } else {
+            self.events.dropped(DropReason::Duplicate);
+        }
+    }
+
+    fn handle_timeout(&mut self, _now: Time) {}
+
+    fn poll_timeout(&self) -> Option<Time> {
+        None
+    }
+
+    fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let sequence = self.ack_due.take()?;
+        Packet::Ack { sequence }.emit(self.association, buf);
+        if buf.len() < self.ack_len {
+            buf.resize(self.ack_len, 0);
+        }
+        let message = MessageId(self.expected.saturating_sub(1));
+        self.events.push(Event::FeedbackSent { packet: "ack", message });
+        Some(Transmit { dest: Dest::Node(self.sender), departure: self.ack_wait.draw(now) })
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop()
+    }
+
+    fn as_receiver(&mut self) -> Option<&mut dyn Receiver> {
+        Some(self)
+    }
+}
+
+impl Receiver for MsawReceiver {
+    fn poll_delivery(&mut self) -> Option<Delivery> {
+        self.delivery.take()
+    }
+}

@@ -1,0 +1,274 @@
+//! The sending side of stop-and-wait.
+
+use bytes::Bytes;
+use carillon_core::{
+    Dest, DropReason, Event, Events, Machine, MessageId, NodeId, OfferError, Outcome, Received, Sender, Time,
+    Timers, Transmit,
+};
+use carillon_wire::msaw::{HEADER_LEN, Packet};
+
+use super::config::{PastLimit, Retransmission, SenderConfig};
+use crate::blocks::{MemberSet, Members, RetransmissionTimeout};
+
+/// Sends one message at a time and waits until every receiver has acknowledged it.
+#[derive(Debug)]
+pub struct MsawSender {
+    config: SenderConfig,
+    members: Members,
+    /// Where messages go the first time: the group, or the one receiver of a unicast run.
+    data_dest: Dest,
+    /// The message in transit.
+    current: Option<Current>,
+    /// Messages offered so far; the lowest bit of a message's number is its sequence number.
+    offered: u64,
+    /// Receivers that have acknowledged the current message, were given up for it, or expelled.
+    settled: MemberSet,
+    expelled: MemberSet,
+    timers: Timers<Timer>,
+    timeout: RetransmissionTimeout,
+    finished: bool,
+    events: Events,
+}
+
+#[derive(Debug)]
+struct Current {
+    message: MessageId,
+    payload: Bytes,
+    first_sent: Option<Time>,
+    /// What is to be sent next.
+    due: Due,
+    /// Retransmissions so far: of the message, or of each receiver with unicast retransmission.
+    counts: Vec<u32>,
+    failed: bool,
+}
+
+#[derive(Debug)]
+enum Due {
+    Nothing,
+    /// To all.
+    All,
+    /// To these receivers, last first.
+    Some(Vec<usize>),
+}
+
+/// The sender's timers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    /// The whole group has had time to acknowledge: retransmit, or give up.
+    Message,
+    /// This receiver has had time to acknowledge: the same for it alone.
+    Receiver(u32),
+}
+
+impl MsawSender {
+    /// A sender to a group.
+    pub fn new(config: SenderConfig, members: Members) -> Self {
+        Self::with_dest(config, members, Dest::group(config.group))
+    }
+
+    /// A sender to one receiver, which is all its group.
+    pub fn to_one(config: SenderConfig, receiver: NodeId) -> Self {
+        Self::with_dest(config, Members::new([receiver].into()), Dest::Node(receiver))
+    }
+
+    fn with_dest(config: SenderConfig, members: Members, data_dest: Dest) -> Self {
+        let (min, max) = config.timeout_bounds;
+        MsawSender {
+            timeout: RetransmissionTimeout::new(config.timeout_method, config.timeout(), min, max),
+            settled: MemberSet::empty(members.len()),
+            expelled: MemberSet::empty(members.len()),
+            config,
+            members,
+            data_dest,
+            current: None,
+            offered: 0,
+            timers: Timers::new(),
+            finished: false,
+            events: Events::default(),
+        }
+    }
+
+    fn on_ack(&mut self, now: Time, source: NodeId, sequence: u8) {
+        let Some(index) = self.members.index_of(source) else {
+            return self.events.dropped(DropReason::NotAMember);
+        };
+        let Some(current) = &mut self.current else {
+            return self.events.dropped(DropReason::OutOfWindow);
+        };
+        if u64::from(sequence) != current.message.0 & 1 {
+            return self.events.dropped(DropReason::OutOfWindow);
+        }
+        if !self.settled.insert(index) {
+            return self.events.dropped(DropReason::Duplicate);
+        }
+        self.events.push(Event::Received { packet: "ack", message: current.message });
+        if self.config.retransmission == Retransmission::Unicast {
+            self.timers.cancel(Timer::Receiver(index as u32));
+            if let Due::Some(list) = &mut current.due {
+                list.retain(|&due| due != index);
+            }
+        }
+        self.complete_if_settled(now);
+    }
+
+    /// Section 2.5: the count "does not exceed the maximum": the message is sent again, else the
+    /// failure is noted and the next message has its turn.
+    fn on_timer(&mut self, now: Time, timer: Timer) {
+        let Some(current) = &mut self.current else { return };
+        let slot = match timer {
+            Timer::Message => 0,
+            Timer::Receiver(index) => index as usize,
+        };
+        self.timeout.on_expiry();
+        self.events.push(Event::TimerFired { timer: "retransmission" });
+        if current.counts[slot] <= self.config.retransmission_limit {
+            current.counts[slot] += 1;
+            match (timer, &mut current.due) {
+                (Timer::Message, due) => *due = Due::All,
+                (Timer::Receiver(_), Due::Some(list)) => list.push(slot),
+                (Timer::Receiver(_), due) => *due = Due::Some(vec![slot]),
+            }
+            return;
+        }
+        current.failed = true;
+        match timer {
+            Timer::Message => {
+                for index in 0..self.members.len() {
+                    self.give_up(index);
+                }
+            }
+            Timer::Receiver(_) => self.give_up(slot),
+        }
+        self.complete_if_settled(now);
+    }
+
+    fn give_up(&mut self, index: usize) {
+        if self.settled.insert(index) && self.config.past_limit == PastLimit::Expel {
+            self.expelled.insert(index);
+            self.events.push(Event::MemberLost { member: self.members.node(index) });
+        }
+    }
+
+    fn complete_if_settled(&mut self, now: Time) {
+        if self.settled.len() < self.members.len() {
+            return;
+        }
+        let Some(current) = self.current.take() else { return };
+        self.timers.clear();
+        match current.first_sent {
+            Some(sent) if current.counts.iter().all(|&count| count == 0) => {
+                self.timeout.on_sample(now.since(sent));
+            }
+            _ => self.timeout.on_recovery(),
+        }
+        let outcome = if current.failed && self.config.past_limit == PastLimit::Skip {
+            Outcome::Failed
+        } else {
+            Outcome::Acknowledged
+        };
+        self.events.push(Event::Completed { message: current.message, outcome, window: 1 });
+    }
+}
+
+impl Machine for MsawSender {
+    fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
+        match Packet::parse(datagram.bytes) {
+            Err(_) => self.events.dropped(DropReason::Malformed),
+            Ok((association, _)) if association != self.config.association => {
+                self.events.dropped(DropReason::Foreign);
+            }
+            Ok((_, Packet::Ack { sequence })) => self.on_ack(now, datagram.source, sequence),
+            Ok((_, Packet::Data { .. })) => self.events.dropped(DropReason::Foreign),
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        while let Some(timer) = self.timers.expire(now) {
+            self.on_timer(now, timer);
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.timers.next()
+    }
+
+    fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let current = self.current.as_mut()?;
+        let dest = match &mut current.due {
+            Due::Nothing => return None,
+            Due::All => {
+                current.due = Due::Nothing;
+                self.data_dest.clone()
+            }
+            Due::Some(list) => Dest::Node(self.members.node(list.pop()?)),
+        };
+        let sequence = (current.message.0 & 1) as u8;
+        Packet::Data { sequence, payload: &current.payload }.emit(self.config.association, buf);
+        let (message, bytes) = (current.message, buf.len() as u32);
+        let first = current.first_sent.is_none();
+        current.first_sent.get_or_insert(now);
+        let deadline = now + self.timeout.current();
+        match (self.config.retransmission, &dest) {
+            (Retransmission::Multicast, _) => self.timers.arm(Timer::Message, deadline),
+            (Retransmission::Unicast, Dest::Node(node)) if !first => {
+                if let Some(index) = self.members.index_of(*node) {
+                    self.timers.arm(Timer::Receiver(index as u32), deadline);
+                }
+            }
+            (Retransmission::Unicast, _) => {
+                for index in (0..self.members.len()).filter(|&index| !self.settled.contains(index)) {
+                    self.timers.arm(Timer::Receiver(index as u32), deadline);
+                }
+            }
+        }
+        self.events.push(if first {
+            Event::Sent { message, bytes }
+        } else {
+            Event::RepairSent { message, bytes }
+        });
+        Some(Transmit::now(dest))
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop()
+    }
+
+    fn as_sender(&mut self) -> Option<&mut dyn Sender> {
+        Some(self)
+    }
+}
+
+impl Sender for MsawSender {
+    fn offer(&mut self, now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
+        if self.finished {
+            return Err(OfferError::Finished);
+        }
+        if self.current.is_some() {
+            return Err(OfferError::Full);
+        }
+        let message = MessageId(self.offered);
+        self.offered += 1;
+        self.settled.clone_from(&self.expelled);
+        let counts = match self.config.retransmission {
+            Retransmission::Multicast => vec![0],
+            Retransmission::Unicast => vec![0; self.members.len()],
+        };
+        self.current =
+            Some(Current { message, payload, first_sent: None, due: Due::All, counts, failed: false });
+        // With nobody left to acknowledge, the message is with all receivers at once.
+        self.complete_if_settled(now);
+        Ok(message)
+    }
+
+    fn finish(&mut self, _now: Time) {
+        self.finished = true;
+    }
+
+    fn is_finished(&self) -> bool {
+        self.finished && self.current.is_none()
+    }
+
+    fn header_bytes(&self) -> usize {
+        HEADER_LEN
+    }
+}
