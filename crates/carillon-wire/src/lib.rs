@@ -4,8 +4,10 @@
 
 pub mod envelope;
 pub mod error;
+pub mod file;
 pub mod mbap;
 pub mod msaw;
+pub mod session;
 
 pub use envelope::Envelope;
 pub use error::ParseError;

@@ -1,0 +1,548 @@
+//! The session: the opening and closing exchange shared by protocols that need a member list.
+//!
+//! Every packet stands behind the [common envelope](crate::envelope) with the protocol number
+//! `SESSION`; the figures show what follows it. Texts are UTF-8 without control characters. A
+//! datagram ends with the last field of its packet: bytes after it are refused, so that what parses
+//! is emitted again byte for byte.
+//!
+//! ```text
+//!  0                   1                   2                   3
+//!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//!
+//! INVITE (1), sender to group
+//! +---------------+---------------+---------------+---------------+
+//! |     state     | protocol len  |  sender len   |  reason len   |
+//! +---------------+---------------+---------------+---------------+
+//! |                          max payload                          |
+//! +-------------------------------+-------------------------------+
+//! |         settings len          |  protocol name, sender name,
+//! +-------------------------------+
+//!    settings ("key=value" lines parted by line feeds), reason     |
+//! +---------------------------------------------------------------+
+//!
+//! JOIN (2), receiver to sender
+//! +---------------------------------------------------------------+
+//! |                            nonce                              |
+//! |                                                               |
+//! +---------------------------------------------------------------+
+//! |                     receive buffer, bytes                     |
+//! +---------------+-----------------------------------------------+
+//! |   name len    |  name ...
+//! +---------------+-----------------------------------------------+
+//!
+//! WELCOME (3), sender to receiver
+//! +---------------------------------------------------------------+
+//! |                            nonce                              |
+//! |                                                               |
+//! +---------------------------------------------------------------+
+//! |                         member number                         |
+//! +---------------------------------------------------------------+
+//!
+//! REFUSE (4), sender to receiver
+//! +---------------------------------------------------------------+
+//! |                            nonce                              |
+//! |                                                               |
+//! +---------------+---------------+-------------------------------+
+//! |    reason     |   text len    |  text ...
+//! +---------------+---------------+-------------------------------+
+//!
+//! PROGRESS (5), receiver to sender
+//! +---------------------------------------------------------------+
+//! |                            nonce                              |
+//! |                                                               |
+//! +---------------------------------------------------------------+
+//! |                         bytes so far                          |
+//! |                                                               |
+//! +---------------------------------------------------------------+
+//!
+//! REPORT (6), receiver to sender
+//! +---------------------------------------------------------------+
+//! |                            nonce                              |
+//! |                                                               |
+//! +---------------------------------------------------------------+
+//! |                             bytes                             |
+//! |                                                               |
+//! +---------------+---------------+-------------------------------+
+//! |   verified    |   text len    |  text ...
+//! +---------------+---------------+-------------------------------+
+//!
+//! REPORT_ACK (7), sender to receiver
+//! +---------------------------------------------------------------+
+//! |                            nonce                              |
+//! |                                                               |
+//! +---------------------------------------------------------------+
+//!
+//! LEAVE (8), receiver to sender
+//! +---------------------------------------------------------------+
+//! |                            nonce                              |
+//! |                                                               |
+//! +---------------+-----------------------------------------------+
+//! |   text len    |  text ...
+//! +---------------+-----------------------------------------------+
+//! ```
+
+use std::fmt;
+
+use carillon_core::AssociationId;
+
+use crate::ParseError;
+use crate::envelope::{Envelope, protocol};
+
+mod text;
+
+pub use text::{Name, Settings, Text};
+
+/// A packet of the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet<'a> {
+    /// The session it belongs to.
+    pub association: AssociationId,
+    /// What it says.
+    pub body: Body<'a>,
+}
+
+/// What a packet of the session says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body<'a> {
+    /// The sender invites the group, and later tells it that the session is alive.
+    Invite(Invite<'a>),
+    /// A receiver asks to be a member.
+    Join {
+        /// Drawn at random by the receiver; names it in all that follows.
+        nonce: Nonce,
+        /// Bytes the receiver can hold for an application that does not read them.
+        receive_buffer: u32,
+        /// The receiver's name.
+        name: Name<'a>,
+    },
+    /// The receiver is a member.
+    Welcome {
+        /// The receiver's nonce.
+        nonce: Nonce,
+        /// The number the sender gave it.
+        member: u32,
+    },
+    /// The receiver is not a member, or no longer.
+    Refuse {
+        /// The receiver's nonce.
+        nonce: Nonce,
+        /// Why.
+        reason: RefuseReason,
+        /// Detail for people.
+        text: Text<'a>,
+    },
+    /// The receiver is still busy with what has arrived.
+    Progress {
+        /// The receiver's nonce.
+        nonce: Nonce,
+        /// Bytes it has dealt with so far.
+        bytes: u64,
+    },
+    /// The receiver is done.
+    Report {
+        /// The receiver's nonce.
+        nonce: Nonce,
+        /// Bytes it has dealt with.
+        bytes: u64,
+        /// Whether everything is there and verified.
+        verified: bool,
+        /// Why not, if not.
+        text: Text<'a>,
+    },
+    /// The sender has the report.
+    ReportAck {
+        /// The receiver's nonce.
+        nonce: Nonce,
+    },
+    /// The receiver gives up.
+    Leave {
+        /// The receiver's nonce.
+        nonce: Nonce,
+        /// Why.
+        text: Text<'a>,
+    },
+}
+
+/// What an INVITE says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Invite<'a> {
+    /// How far the session is.
+    pub state: State,
+    /// The largest payload of one message; never zero.
+    pub max_payload: u32,
+    /// The protocol that carries the messages.
+    pub protocol: Name<'a>,
+    /// The sender's name.
+    pub sender: Name<'a>,
+    /// The protocol's settings.
+    pub settings: Settings<'a>,
+    /// Why the session was aborted; empty in other states.
+    pub reason: Text<'a>,
+}
+
+/// Names one attempt of one receiver to join.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Nonce(pub u64);
+
+impl fmt::Display for Nonce {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// How far a session is. Ordered: a sender never goes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum State {
+    /// Receivers may join.
+    Gathering,
+    /// Messages are under way.
+    Running,
+    /// All messages are through; the sender waits for reports.
+    Closing,
+    /// Every member has reported or is lost.
+    Finished,
+    /// The sender gave up.
+    Aborted,
+}
+
+/// Why a receiver is not a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RefuseReason {
+    /// The session started without it.
+    AlreadyStarted,
+    /// Another receiver joined with the same name.
+    NameTaken,
+    /// The sender expects certain names, and this is none of them.
+    NotExpected,
+    /// The sender takes no more members.
+    Full,
+    /// It was a member, and the sender gave it up.
+    Expelled,
+}
+
+impl<'a> Packet<'a> {
+    /// Parses a datagram, envelope included.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, ParseError> {
+        let (envelope, rest) = Envelope::parse_for(protocol::SESSION, bytes)?;
+        let mut reader = Reader { rest, datagram: bytes.len() };
+        let body = match envelope.packet_type {
+            packet_type::INVITE => Body::Invite(Invite::parse(&mut reader)?),
+            packet_type::JOIN => {
+                let (nonce, receive_buffer) = (reader.nonce()?, reader.u32()?);
+                let len = reader.u8()?;
+                let name = Name::parse("name", reader.bytes(len.into())?)?;
+                Body::Join { nonce, receive_buffer, name }
+            }
+            packet_type::WELCOME => Body::Welcome { nonce: reader.nonce()?, member: reader.u32()? },
+            packet_type::REFUSE => {
+                let nonce = reader.nonce()?;
+                let reason = RefuseReason::from_code(reader.u8()?)?;
+                Body::Refuse { nonce, reason, text: reader.text()? }
+            }
+            packet_type::PROGRESS => Body::Progress { nonce: reader.nonce()?, bytes: reader.u64()? },
+            packet_type::REPORT => {
+                let (nonce, bytes) = (reader.nonce()?, reader.u64()?);
+                let verified = match reader.u8()? {
+                    0 => false,
+                    1 => true,
+                    other => return Err(ParseError::Field { field: "verified", value: other.into() }),
+                };
+                Body::Report { nonce, bytes, verified, text: reader.text()? }
+            }
+            packet_type::REPORT_ACK => Body::ReportAck { nonce: reader.nonce()? },
+            packet_type::LEAVE => Body::Leave { nonce: reader.nonce()?, text: reader.text()? },
+            other => return Err(ParseError::Type(other)),
+        };
+        match reader.rest.len() {
+            0 => Ok(Packet { association: envelope.association, body }),
+            extra => Err(ParseError::Field { field: "bytes after the packet", value: extra as u64 }),
+        }
+    }
+
+    /// Appends the packet, envelope included.
+    pub fn emit(&self, buf: &mut Vec<u8>) {
+        let association = self.association;
+        Envelope { protocol: protocol::SESSION, packet_type: self.body.packet_type(), association }.emit(buf);
+        match &self.body {
+            Body::Invite(invite) => invite.emit(buf),
+            Body::Join { nonce, receive_buffer, name } => {
+                put_nonce(buf, *nonce);
+                buf.extend_from_slice(&receive_buffer.to_be_bytes());
+                buf.push(name.len() as u8);
+                buf.extend_from_slice(name.as_bytes());
+            }
+            Body::Welcome { nonce, member } => {
+                put_nonce(buf, *nonce);
+                buf.extend_from_slice(&member.to_be_bytes());
+            }
+            Body::Refuse { nonce, reason, text } => {
+                put_nonce(buf, *nonce);
+                buf.push(reason.code());
+                put_text(buf, text);
+            }
+            Body::Progress { nonce, bytes } => {
+                put_nonce(buf, *nonce);
+                buf.extend_from_slice(&bytes.to_be_bytes());
+            }
+            Body::Report { nonce, bytes, verified, text } => {
+                put_nonce(buf, *nonce);
+                buf.extend_from_slice(&bytes.to_be_bytes());
+                buf.push(u8::from(*verified));
+                put_text(buf, text);
+            }
+            Body::ReportAck { nonce } => put_nonce(buf, *nonce),
+            Body::Leave { nonce, text } => {
+                put_nonce(buf, *nonce);
+                put_text(buf, text);
+            }
+        }
+    }
+
+    /// Bytes of the datagram.
+    pub fn wire_len(&self) -> usize {
+        Envelope::LEN
+            + match &self.body {
+                Body::Invite(invite) => invite.wire_len(),
+                Body::Join { name, .. } => 8 + 4 + 1 + name.len(),
+                Body::Welcome { .. } => 8 + 4,
+                Body::Refuse { text, .. } => 8 + 1 + 1 + text.len(),
+                Body::Progress { .. } => 8 + 8,
+                Body::Report { text, .. } => 8 + 8 + 1 + 1 + text.len(),
+                Body::ReportAck { .. } => 8,
+                Body::Leave { text, .. } => 8 + 1 + text.len(),
+            }
+    }
+}
+
+impl Body<'_> {
+    fn packet_type(&self) -> u8 {
+        match self {
+            Body::Invite(_) => packet_type::INVITE,
+            Body::Join { .. } => packet_type::JOIN,
+            Body::Welcome { .. } => packet_type::WELCOME,
+            Body::Refuse { .. } => packet_type::REFUSE,
+            Body::Progress { .. } => packet_type::PROGRESS,
+            Body::Report { .. } => packet_type::REPORT,
+            Body::ReportAck { .. } => packet_type::REPORT_ACK,
+            Body::Leave { .. } => packet_type::LEAVE,
+        }
+    }
+}
+
+impl<'a> Invite<'a> {
+    fn parse(reader: &mut Reader<'a>) -> Result<Self, ParseError> {
+        let state = State::from_code(reader.u8()?)?;
+        let protocol_len = reader.u8()?;
+        let sender_len = reader.u8()?;
+        let reason_len = reader.u8()?;
+        let max_payload = reader.u32()?;
+        let settings_len = reader.u16()?;
+        if max_payload == 0 {
+            return Err(ParseError::Field { field: "max_payload", value: 0 });
+        }
+        Ok(Invite {
+            state,
+            max_payload,
+            protocol: Name::parse("protocol", reader.bytes(protocol_len.into())?)?,
+            sender: Name::parse("sender", reader.bytes(sender_len.into())?)?,
+            settings: Settings::parse("settings", reader.bytes(settings_len.into())?)?,
+            reason: Text::parse("reason", reader.bytes(reason_len.into())?)?,
+        })
+    }
+
+    fn emit(&self, buf: &mut Vec<u8>) {
+        // The text types bound every length below its field.
+        buf.push(self.state.code());
+        buf.push(self.protocol.len() as u8);
+        buf.push(self.sender.len() as u8);
+        buf.push(self.reason.len() as u8);
+        buf.extend_from_slice(&self.max_payload.to_be_bytes());
+        buf.extend_from_slice(&(self.settings.len() as u16).to_be_bytes());
+        for text in [&*self.protocol, &*self.sender, &*self.settings, &*self.reason] {
+            buf.extend_from_slice(text.as_bytes());
+        }
+    }
+
+    fn wire_len(&self) -> usize {
+        4 + 4 + 2 + self.protocol.len() + self.sender.len() + self.settings.len() + self.reason.len()
+    }
+}
+
+impl State {
+    fn code(self) -> u8 {
+        match self {
+            State::Gathering => 0,
+            State::Running => 1,
+            State::Closing => 2,
+            State::Finished => 3,
+            State::Aborted => 4,
+        }
+    }
+
+    fn from_code(code: u8) -> Result<Self, ParseError> {
+        Ok(match code {
+            0 => State::Gathering,
+            1 => State::Running,
+            2 => State::Closing,
+            3 => State::Finished,
+            4 => State::Aborted,
+            other => return Err(ParseError::Field { field: "state", value: other.into() }),
+        })
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            State::Gathering => "gathering",
+            State::Running => "running",
+            State::Closing => "closing",
+            State::Finished => "finished",
+            State::Aborted => "aborted",
+        })
+    }
+}
+
+impl RefuseReason {
+    fn code(self) -> u8 {
+        match self {
+            RefuseReason::AlreadyStarted => 1,
+            RefuseReason::NameTaken => 2,
+            RefuseReason::NotExpected => 3,
+            RefuseReason::Full => 4,
+            RefuseReason::Expelled => 5,
+        }
+    }
+
+    fn from_code(code: u8) -> Result<Self, ParseError> {
+        Ok(match code {
+            1 => RefuseReason::AlreadyStarted,
+            2 => RefuseReason::NameTaken,
+            3 => RefuseReason::NotExpected,
+            4 => RefuseReason::Full,
+            5 => RefuseReason::Expelled,
+            other => return Err(ParseError::Field { field: "reason", value: other.into() }),
+        })
+    }
+}
+
+impl fmt::Display for RefuseReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            RefuseReason::AlreadyStarted => "already started",
+            RefuseReason::NameTaken => "name taken",
+            RefuseReason::NotExpected => "not expected",
+            RefuseReason::Full => "full",
+            RefuseReason::Expelled => "expelled",
+        })
+    }
+}
+
+impl fmt::Display for Packet<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "session {} ", self.association)?;
+        match &self.body {
+            Body::Invite(invite) => {
+                let Invite { state, max_payload, protocol, sender, settings, reason } = invite;
+                write!(f, "invite {state} from \"{sender}\" protocol {protocol} max payload {max_payload}")?;
+                for (key, value) in settings.pairs() {
+                    write!(f, " {key}={value}")?;
+                }
+                parenthesis(f, reason)
+            }
+            Body::Join { nonce, receive_buffer, name } => {
+                write!(f, "join {nonce} \"{name}\" receive buffer {receive_buffer}")
+            }
+            Body::Welcome { nonce, member } => write!(f, "welcome {nonce} member {member}"),
+            Body::Refuse { nonce, reason, text } => {
+                write!(f, "refuse {nonce} {reason}")?;
+                parenthesis(f, text)
+            }
+            Body::Progress { nonce, bytes } => write!(f, "progress {nonce} bytes {bytes}"),
+            Body::Report { nonce, bytes, verified, text } => {
+                let verdict = if *verified { "verified" } else { "failed" };
+                write!(f, "report {nonce} {verdict} bytes {bytes}")?;
+                parenthesis(f, text)
+            }
+            Body::ReportAck { nonce } => write!(f, "report ack {nonce}"),
+            Body::Leave { nonce, text } => {
+                write!(f, "leave {nonce}")?;
+                parenthesis(f, text)
+            }
+        }
+    }
+}
+
+fn parenthesis(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    if text.is_empty() { Ok(()) } else { write!(f, " ({text})") }
+}
+
+fn put_nonce(buf: &mut Vec<u8>, nonce: Nonce) {
+    buf.extend_from_slice(&nonce.0.to_be_bytes());
+}
+
+fn put_text(buf: &mut Vec<u8>, text: &Text<'_>) {
+    // A text is shorter than 256 bytes by construction.
+    buf.push(text.len() as u8);
+    buf.extend_from_slice(text.as_bytes());
+}
+
+/// Takes fields off the front, each checked against what is there.
+struct Reader<'a> {
+    rest: &'a [u8],
+    datagram: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn bytes(&mut self, len: usize) -> Result<&'a [u8], ParseError> {
+        let (head, rest) = self.rest.split_at_checked(len).ok_or(self.truncated(len))?;
+        self.rest = rest;
+        Ok(head)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], ParseError> {
+        let (head, rest) = self.rest.split_first_chunk::<N>().ok_or(self.truncated(N))?;
+        self.rest = rest;
+        Ok(*head)
+    }
+
+    fn u8(&mut self) -> Result<u8, ParseError> {
+        self.array().map(u8::from_be_bytes)
+    }
+
+    fn u16(&mut self) -> Result<u16, ParseError> {
+        self.array().map(u16::from_be_bytes)
+    }
+
+    fn u32(&mut self) -> Result<u32, ParseError> {
+        self.array().map(u32::from_be_bytes)
+    }
+
+    fn u64(&mut self) -> Result<u64, ParseError> {
+        self.array().map(u64::from_be_bytes)
+    }
+
+    fn nonce(&mut self) -> Result<Nonce, ParseError> {
+        self.u64().map(Nonce)
+    }
+
+    fn text(&mut self) -> Result<Text<'a>, ParseError> {
+        let len = self.u8()?;
+        Text::parse("text", self.bytes(len.into())?)
+    }
+
+    fn truncated(&self, need: usize) -> ParseError {
+        ParseError::Truncated { have: self.datagram, need: self.datagram - self.rest.len() + need }
+    }
+}
+
+mod packet_type {
+    pub const INVITE: u8 = 0x01;
+    pub const JOIN: u8 = 0x02;
+    pub const WELCOME: u8 = 0x03;
+    pub const REFUSE: u8 = 0x04;
+    pub const PROGRESS: u8 = 0x05;
+    pub const REPORT: u8 = 0x06;
+    pub const REPORT_ACK: u8 = 0x07;
+    pub const LEAVE: u8 = 0x08;
+}

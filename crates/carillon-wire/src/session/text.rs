@@ -1,0 +1,159 @@
+//! The bounded texts of session packets.
+
+use std::fmt;
+use std::ops::Deref;
+
+use crate::ParseError;
+
+macro_rules! bounded_text {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub struct $name<'a>(&'a str);
+
+        impl<'a> $name<'a> {
+            /// The text.
+            pub const fn as_str(&self) -> &'a str {
+                self.0
+            }
+        }
+
+        impl Deref for $name<'_> {
+            type Target = str;
+            fn deref(&self) -> &str {
+                self.0
+            }
+        }
+
+        impl fmt::Display for $name<'_> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.0)
+            }
+        }
+    };
+}
+
+bounded_text! {
+    /// A name: 1 to 64 bytes without control characters.
+    Name
+}
+
+bounded_text! {
+    /// A line for people: at most 128 bytes without control characters.
+    #[derive(Default)]
+    Text
+}
+
+bounded_text! {
+    /// Settings of a protocol: at most 900 bytes of `key=value` lines parted by line feeds, without
+    /// other control characters; keys are not empty.
+    #[derive(Default)]
+    Settings
+}
+
+impl<'a> Name<'a> {
+    /// The longest name, in bytes.
+    pub const MAX_LEN: usize = 64;
+
+    /// `None` if the text is empty, too long, or has control characters.
+    pub fn new(text: &'a str) -> Option<Self> {
+        Self::parse("name", text.as_bytes()).ok()
+    }
+
+    /// The text with what a name cannot have replaced or cut off; `fallback` if nothing is left.
+    pub fn clean(text: &str, fallback: &str) -> String {
+        let text = clean(text, Self::MAX_LEN);
+        if text.is_empty() { clean(fallback, Self::MAX_LEN) } else { text }
+    }
+
+    pub(super) fn parse(field: &'static str, bytes: &'a [u8]) -> Result<Self, ParseError> {
+        if bytes.is_empty() {
+            return Err(ParseError::Field { field, value: 0 });
+        }
+        checked(field, bytes, Self::MAX_LEN, |_| false).map(Name)
+    }
+}
+
+impl<'a> Text<'a> {
+    /// The longest text, in bytes.
+    pub const MAX_LEN: usize = 128;
+
+    /// `None` if the text is too long or has control characters.
+    pub fn new(text: &'a str) -> Option<Self> {
+        Self::parse("text", text.as_bytes()).ok()
+    }
+
+    /// The text with what a [`Text`] cannot have replaced or cut off.
+    pub fn clean(text: &str) -> String {
+        clean(text, Self::MAX_LEN)
+    }
+
+    pub(super) fn parse(field: &'static str, bytes: &'a [u8]) -> Result<Self, ParseError> {
+        checked(field, bytes, Self::MAX_LEN, |_| false).map(Text)
+    }
+}
+
+impl<'a> Settings<'a> {
+    /// The longest settings, in bytes.
+    pub const MAX_LEN: usize = 900;
+
+    /// `None` if the text is not `key=value` lines or too long.
+    pub fn new(text: &'a str) -> Option<Self> {
+        Self::parse("settings", text.as_bytes()).ok()
+    }
+
+    /// The text of these pairs, which [`Settings::new`] takes if it is not too long and no part
+    /// has control characters.
+    pub fn encode<K: fmt::Display, V: fmt::Display>(pairs: impl IntoIterator<Item = (K, V)>) -> String {
+        let lines: Vec<String> = pairs.into_iter().map(|(key, value)| format!("{key}={value}")).collect();
+        lines.join("\n")
+    }
+
+    /// The pairs in order.
+    pub fn pairs(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
+        self.0.split('\n').filter_map(|line| line.split_once('='))
+    }
+
+    pub(super) fn parse(field: &'static str, bytes: &'a [u8]) -> Result<Self, ParseError> {
+        let text = checked(field, bytes, Self::MAX_LEN, |c| c == '\n')?;
+        let pair = |line: &str| line.find('=').is_some_and(|at| at > 0);
+        if text.is_empty() || text.split('\n').all(pair) {
+            Ok(Settings(text))
+        } else {
+            Err(ParseError::Field { field, value: bytes.len() as u64 })
+        }
+    }
+}
+
+/// The bytes as text without control characters but the allowed ones. A refused value is told by
+/// its length, or by the first byte that is not good text.
+fn checked<'a>(
+    field: &'static str,
+    bytes: &'a [u8],
+    max: usize,
+    allowed: impl Fn(char) -> bool,
+) -> Result<&'a str, ParseError> {
+    let refused = |value: u64| ParseError::Field { field, value };
+    if bytes.len() > max {
+        return Err(refused(bytes.len() as u64));
+    }
+    let text = std::str::from_utf8(bytes)
+        .map_err(|error| refused(bytes.get(error.valid_up_to()).copied().unwrap_or_default().into()))?;
+    match text.chars().find(|c| c.is_control() && !allowed(*c)) {
+        Some(c) => Err(refused(u32::from(c).into())),
+        None => Ok(text),
+    }
+}
+
+fn clean(text: &str, max: usize) -> String {
+    let mut clean = String::new();
+    for c in text.chars() {
+        let c = if c.is_control() { ' ' } else { c };
+        if clean.len() + c.len_utf8() > max {
+            break;
+        }
+        clean.push(c);
+    }
+    clean.truncate(clean.trim_end().len());
+    clean
+}
