@@ -1,1 +1,201 @@
 //! The event queue of the kernel, keyed by (time, serial).
+//!
+//! Three lanes, each holding later events than the one before it:
+//!
+//! - *instant*: a first-in first-out list of events pushed at the very time of the last pop.
+//! - *near*: a small sorted vector of everything else up to `near_last`.
+//! - *far*: everything after it, in the buckets of a 64-ary radix heap ([`far`]).
+//!
+//! A queue of few events lives wholly in the near lane, which is then the whole algorithm: a sorted
+//! array that fits the first-level cache. When the near lane overflows its later half spills into
+//! the far lane; when it runs dry it is refilled with the earliest buckets. An event is therefore
+//! appended to a bucket a few times (the logarithm to base 64 of the number pending, at most 11)
+//! and sorted once among about a hundred neighbours, and all of that walks memory in order, which
+//! is what a binary heap of a million events cannot do.
+//!
+//! There are no serial numbers: every step keeps events of equal time in the order they came, so
+//! the order of insertion is the order within each lane.
+//!
+//! The radix heap is from R. K. Ahuja, K. Mehlhorn, J. B. Orlin and R. E. Tarjan, "Faster
+//! algorithms for the shortest path problem", Journal of the ACM 37 (1990); sorting only the
+//! earliest bucket is the idea of the ladder queue, W. T. Tang, R. S. M. Goh and I. L.-J. Thng,
+//! "Ladder queue", ACM TOMACS 15 (2005). Left out: cancelling an event. A kernel that wants to
+//! cancel lets the event fire and ignores it.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use carillon_core::Time;
+
+use far::Far;
+
+mod far;
+
+/// Events in ascending (time, order of insertion).
+///
+/// Time does not go back: an event earlier than the last one popped is refused. It may well be
+/// earlier than [`next_time`](Self::next_time).
+pub struct EventQueue<T> {
+    /// The time of the last pop.
+    now: u64,
+    /// Events at `now` that were pushed after `now` was reached; after those at `now` in `near`.
+    instant: VecDeque<T>,
+    /// Events of `now <= time <= near_last`, latest first so that popping is shortening.
+    near: Vec<Entry<T>>,
+    /// Where the near lane ends and the far lane begins; never before `now`.
+    near_last: u64,
+    /// Events of `time > near_last`.
+    far: Far<T>,
+}
+
+/// An event and its time.
+struct Entry<T> {
+    time: u64,
+    item: T,
+}
+
+impl<T> EventQueue<T> {
+    /// An empty queue that has popped nothing yet.
+    pub fn new() -> Self {
+        EventQueue {
+            now: 0,
+            instant: VecDeque::new(),
+            near: Vec::new(),
+            near_last: u64::MAX,
+            far: Far::new(),
+        }
+    }
+
+    /// Adds an event, behind those already there with the same time.
+    ///
+    /// # Panics
+    ///
+    /// If `time` is before the time of the last pop: an event in the past is a fault of the caller
+    /// that no order of events could mend.
+    #[inline]
+    pub fn push(&mut self, time: Time, item: T) {
+        let nanos = time.as_nanos();
+        if nanos > self.near_last {
+            self.far.push(Entry { time: nanos, item });
+        } else if nanos > self.now {
+            // Behind its equals, which in a vector of descending times is in front of them.
+            let at = self.near.partition_point(|entry| entry.time > nanos);
+            self.near.insert(at, Entry { time: nanos, item });
+            if self.near.len() > NEAR_MAX {
+                self.spill();
+            }
+        } else if nanos == self.now {
+            self.instant.push_back(item);
+        } else {
+            refuse(time, Time::from_nanos(self.now));
+        }
+    }
+
+    /// Takes the earliest event; of several at the same time, the one pushed first.
+    #[inline]
+    pub fn pop(&mut self) -> Option<(Time, T)> {
+        if self.instant.is_empty() {
+            if self.near.is_empty() {
+                self.refill();
+            }
+        } else if self.near.last().is_none_or(|entry| entry.time > self.now) {
+            return self.pop_instant();
+        }
+        match self.near.pop() {
+            Some(entry) => {
+                self.now = entry.time;
+                Some((Time::from_nanos(entry.time), entry.item))
+            }
+            // A refill may have found one long instant, and nothing else.
+            None => self.pop_instant(),
+        }
+    }
+
+    /// The time of the event that [`pop`](Self::pop) would take. Earlier ones may still be pushed.
+    #[inline]
+    pub fn next_time(&self) -> Option<Time> {
+        let nanos = if !self.instant.is_empty() {
+            Some(self.now)
+        } else if let Some(entry) = self.near.last() {
+            Some(entry.time)
+        } else {
+            self.far.first_time()
+        };
+        nanos.map(Time::from_nanos)
+    }
+
+    /// How many events are pending.
+    pub fn len(&self) -> usize {
+        self.instant.len() + self.near.len() + self.far.len()
+    }
+
+    /// Whether no event is pending.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn pop_instant(&mut self) -> Option<(Time, T)> {
+        let item = self.instant.pop_front()?;
+        if self.instant.is_empty() && self.instant.capacity() > INSTANT_KEPT {
+            self.instant = VecDeque::new();
+        }
+        Some((Time::from_nanos(self.now), item))
+    }
+
+    /// Moves the later half of an overfull near lane to the far lane.
+    ///
+    /// The cut falls between two times, never within one, so that equals stay together. At worst it
+    /// falls just after `now`; the near lane cannot grow any more then, because events at `now` go to
+    /// the instant lane.
+    #[cold]
+    #[inline(never)]
+    fn spill(&mut self) {
+        let end = self.near[self.near.len() / 2].time.max(self.now + 1);
+        let kept = self.near.partition_point(|entry| entry.time >= end);
+        for entry in self.near.drain(..kept).rev() {
+            self.far.push(entry);
+        }
+        self.near_last = end - 1;
+    }
+
+    /// Fills the empty near lane with the earliest far events. The caller pops one at once.
+    #[inline(never)]
+    fn refill(&mut self) {
+        self.near_last = self.far.take_first(&mut self.near, &mut self.instant);
+        if !self.instant.is_empty() {
+            self.now = self.near_last;
+        }
+        // Stable, and then reversed: latest first, and of equals the last pushed first.
+        self.near.sort_by_key(|entry| entry.time);
+        self.near.reverse();
+    }
+}
+
+impl<T> Default for EventQueue<T> {
+    fn default() -> Self {
+        EventQueue::new()
+    }
+}
+
+impl<T> fmt::Debug for EventQueue<T> {
+    /// The state in brief: a queue may hold a million events.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EventQueue")
+            .field("now", &Time::from_nanos(self.now))
+            .field("next_time", &self.next_time())
+            .field("len", &self.len())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn refuse(time: Time, now: Time) -> ! {
+    panic!("an event at {time} cannot be queued: the last event popped was at {now}");
+}
+
+/// The near lane spills when it grows beyond this: a sorted insertion stays in the first-level cache.
+const NEAR_MAX: usize = 96;
+
+/// An emptied instant lane keeps its memory up to this many events.
+const INSTANT_KEPT: usize = 4096;

@@ -1,0 +1,187 @@
+//! The far lane: events in the buckets of a radix heap.
+//!
+//! A bucket is named by a level and a digit: the place of the highest base-64 digit in which an
+//! event's time differs from `base`, and that digit of the time. Buckets of a lower level hold
+//! earlier events than those of a higher one, and within a level the digits ascend. Moving `base`
+//! forward to the earliest event leaves every other event's bucket as it was, save those of the
+//! earliest event's own bucket, which spread over lower levels.
+
+use std::collections::VecDeque;
+use std::mem;
+
+use super::Entry;
+
+/// Events in buckets, each of them in order of insertion.
+pub(super) struct Far<T> {
+    /// No event is earlier than this, nor will be.
+    base: u64,
+    len: usize,
+    /// A bit for each level that has an event.
+    levels: u32,
+    /// For each level, a bit for each digit whose bucket has an event.
+    digits: [u64; LEVELS],
+    buckets: Vec<Bucket<T>>,
+    /// Empty blocks, for reuse.
+    spare: Vec<Vec<Entry<T>>>,
+}
+
+/// A list of events in blocks of one size, which buckets pass around among each other.
+///
+/// One growing vector per bucket would keep the memory of the fullest moment of each.
+struct Bucket<T> {
+    /// The earliest time.
+    first: u64,
+    /// The last block, which has room.
+    open: Vec<Entry<T>>,
+    full: Vec<Vec<Entry<T>>>,
+}
+
+impl<T> Far<T> {
+    pub(super) fn new() -> Self {
+        Far {
+            base: 0,
+            len: 0,
+            levels: 0,
+            digits: [0; LEVELS],
+            buckets: (0..LEVELS * RADIX).map(|_| Bucket::new()).collect(),
+            spare: Vec::new(),
+        }
+    }
+
+    /// Adds an event, which must not be earlier than the last one that `take_first` took.
+    #[inline]
+    pub(super) fn push(&mut self, entry: Entry<T>) {
+        self.len += 1;
+        self.place(entry);
+    }
+
+    /// Moves the earliest events to `near`, unsorted but equals in order, and returns the time up to
+    /// which it took everything; the largest time if nothing is left.
+    ///
+    /// The earliest of them must become the last popped: nothing earlier can be pushed here later. If
+    /// there are too many of one time to be sorted into, they go to `instant` instead, and nothing to
+    /// `near`.
+    pub(super) fn take_first(&mut self, near: &mut Vec<Entry<T>>, instant: &mut VecDeque<T>) -> u64 {
+        let mut last = u64::MAX;
+        while let Some((level, index)) = self.first_bucket() {
+            let bucket = &self.buckets[index];
+            let (first, count) = (bucket.first, bucket.len());
+            if near.is_empty() {
+                self.base = first;
+            } else if near.len() + count > REFILL_MAX {
+                return last;
+            }
+            let bucket = self.remove(level, index);
+            last = first | ((1 << (level * DIGIT_BITS)) - 1);
+            if count <= REFILL_MAX {
+                self.len -= count;
+                self.drain(bucket, |_, entry| near.push(entry));
+                if near.len() >= REFILL_ENOUGH {
+                    break;
+                }
+            } else if level == 0 {
+                self.len -= count;
+                instant.reserve(count);
+                self.drain(bucket, |_, entry| instant.push_back(entry.item));
+                return first;
+            } else {
+                self.drain(bucket, Self::place);
+            }
+        }
+        if self.len == 0 { u64::MAX } else { last }
+    }
+
+    /// The earliest time.
+    #[inline]
+    pub(super) fn first_time(&self) -> Option<u64> {
+        self.first_bucket().map(|(_, index)| self.buckets[index].first)
+    }
+
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Appends an event to its bucket.
+    #[inline]
+    fn place(&mut self, entry: Entry<T>) {
+        let time = entry.time;
+        // The lowest bit is set so that an event at `base` has a highest one too.
+        let level = ((time ^ self.base) | 1).ilog2() as usize / DIGIT_BITS;
+        let digit = (time >> (level * DIGIT_BITS)) as usize % RADIX;
+        self.levels |= 1 << level;
+        self.digits[level] |= 1 << digit;
+        let bucket = &mut self.buckets[level * RADIX + digit];
+        bucket.first = bucket.first.min(time);
+        if bucket.open.len() == bucket.open.capacity() {
+            let block = self.spare.pop().unwrap_or_else(|| Vec::with_capacity(BLOCK));
+            let full = mem::replace(&mut bucket.open, block);
+            if full.capacity() > 0 {
+                bucket.full.push(full);
+            }
+        }
+        bucket.open.push(entry);
+    }
+
+    /// Gives the events of a bucket to `take`, in order, and keeps its blocks.
+    fn drain(&mut self, bucket: Bucket<T>, mut take: impl FnMut(&mut Self, Entry<T>)) {
+        for mut block in bucket.full.into_iter().chain([bucket.open]) {
+            for entry in block.drain(..) {
+                take(self, entry);
+            }
+            self.recycle(block);
+        }
+    }
+
+    fn remove(&mut self, level: usize, index: usize) -> Bucket<T> {
+        self.digits[level] &= !(1 << (index % RADIX));
+        if self.digits[level] == 0 {
+            self.levels &= !(1 << level);
+        }
+        mem::replace(&mut self.buckets[index], Bucket::new())
+    }
+
+    fn recycle(&mut self, block: Vec<Entry<T>>) {
+        // Proportionate to what is pending, so that a queue that shrinks gives memory back.
+        if self.spare.len() < SPARE_MIN + self.len / BLOCK {
+            self.spare.push(block);
+        }
+    }
+
+    /// The level and the index of the bucket with the earliest events.
+    #[inline]
+    fn first_bucket(&self) -> Option<(usize, usize)> {
+        if self.levels == 0 {
+            return None;
+        }
+        let level = self.levels.trailing_zeros() as usize;
+        Some((level, level * RADIX + self.digits[level].trailing_zeros() as usize))
+    }
+}
+
+impl<T> Bucket<T> {
+    fn new() -> Self {
+        Bucket { first: u64::MAX, open: Vec::new(), full: Vec::new() }
+    }
+
+    fn len(&self) -> usize {
+        self.full.len() * BLOCK + self.open.len()
+    }
+}
+
+/// Bits of a digit. A level's occupancy must fit the bits of a word.
+const DIGIT_BITS: usize = 6;
+const RADIX: usize = 1 << DIGIT_BITS;
+const LEVELS: usize = (u64::BITS as usize).div_ceil(DIGIT_BITS);
+
+/// Events in a block.
+const BLOCK: usize = 64;
+
+/// A bucket of more events than this is spread rather than sorted.
+const REFILL_MAX: usize = BLOCK;
+
+/// With this many events the near lane is worth the trouble of a refill.
+const REFILL_ENOUGH: usize = 32;
+
+/// Spare blocks kept whatever the number of pending events.
+const SPARE_MIN: usize = 64;
