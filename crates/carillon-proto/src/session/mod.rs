@@ -1,1 +1,31 @@
-//! The session.
+//! The session: who belongs to the group, and how it ends.
+//!
+//! Protocols with a member list learn it in one small opening exchange, and the sender learns in a
+//! closing one what became of every member. Both are done here, around the machine of any
+//! protocol: a [`SenderSession`] gathers receivers, builds the protocol's sender for them, and
+//! after the last message collects their reports; a [`ReceiverSession`] answers an invitation,
+//! builds the protocol's receiver as invited, and reports. The packets are those of
+//! [`carillon_wire::session`]; the page is `docs/protocols/session.md`.
+//!
+//! The session trusts the source of a datagram as its host names it, and nothing in its bytes. It
+//! does not authenticate: who can forge source addresses on the network can disturb it.
+
+mod config;
+mod receiver;
+mod roster;
+mod sender;
+
+use carillon_core::NodeId;
+
+pub use carillon_wire::session::RefuseReason;
+pub use config::{
+    DEFAULT_HEARTBEAT, DEFAULT_MAX_MEMBERS, DEFAULT_MEMBER_TIMEOUT, DEFAULT_RECEIVE_BUFFER, DEFAULT_SILENCE,
+    Gather, ReceiverSessionConfig, SenderSessionConfig,
+};
+pub use receiver::{ReceiverFailure, ReceiverPhase, ReceiverSession};
+pub use roster::{Member, MemberOutcome};
+pub use sender::{SenderPhase, SenderSession};
+
+/// What a machine inside a session is told its own node is: a session knows only the nodes that
+/// it hears.
+pub const LOCAL_NODE: NodeId = NodeId(u32::MAX);

@@ -1,0 +1,182 @@
+//! What sessions are told.
+
+use std::collections::BTreeSet;
+
+use carillon_core::{AssociationId, BitRate, Config, ConfigError, Duration, GroupId, ProtocolEntry};
+use carillon_wire::session::{Name, Settings};
+
+/// The defaults of the two ends; each is the least that its test of a whole session with 40 %
+/// loss bears, rounded up to a number people remember.
+pub const DEFAULT_HEARTBEAT: Duration = Duration::from_millis(200);
+/// See [`SenderSessionConfig::member_timeout`].
+pub const DEFAULT_MEMBER_TIMEOUT: Duration = Duration::from_secs(5);
+/// See [`SenderSessionConfig::max_members`].
+pub const DEFAULT_MAX_MEMBERS: usize = 4096;
+/// See [`ReceiverSessionConfig::silence`].
+pub const DEFAULT_SILENCE: Duration = Duration::from_secs(5);
+/// See [`ReceiverSessionConfig::receive_buffer`].
+pub const DEFAULT_RECEIVE_BUFFER: u32 = 16 << 20;
+
+/// What a [`SenderSession`](super::SenderSession) is told.
+#[derive(Clone, Debug)]
+pub struct SenderSessionConfig {
+    /// The session's number, drawn at random by the host.
+    pub association: AssociationId,
+    /// The sender's name: 1 to 64 bytes without control characters.
+    pub name: String,
+    /// The group.
+    pub group: GroupId,
+    /// The protocol that carries the messages.
+    pub protocol: &'static ProtocolEntry,
+    /// Its settings.
+    pub config: Config,
+    /// When gathering is over.
+    pub gather: Gather,
+    /// Gathering that takes this long is given up: the session is aborted.
+    pub gather_limit: Option<Duration>,
+    /// Time between two invitations: while gathering, and as a sign of life afterwards.
+    pub heartbeat: Duration,
+    /// A member that is silent this long while the sender waits for it is lost.
+    pub member_timeout: Duration,
+    /// The largest payload of one message.
+    pub max_payload: u32,
+    /// The rate of the interface.
+    pub bit_rate: BitRate,
+    /// Bytes the network adds to a datagram.
+    pub link_overhead: u32,
+    /// The sender takes no more members than this.
+    pub max_members: usize,
+}
+
+impl SenderSessionConfig {
+    /// A session of this protocol with the settings it declares for delivery and defaults
+    /// otherwise, for `max_payload` bytes in a message: starts when one receiver has joined.
+    ///
+    /// # Panics
+    ///
+    /// If the protocol's own delivery settings are not valid.
+    pub fn new(
+        association: AssociationId,
+        name: impl Into<String>,
+        group: GroupId,
+        protocol: &'static ProtocolEntry,
+        max_payload: u32,
+    ) -> Self {
+        let mut config = Config::defaults(protocol.parameters);
+        for (key, value) in protocol.delivery_settings {
+            config
+                .set(protocol.parameters, key, value)
+                .unwrap_or_else(|error| panic!("the delivery settings of a protocol are valid: {error}"));
+        }
+        SenderSessionConfig {
+            association,
+            name: name.into(),
+            group,
+            protocol,
+            config,
+            gather: Gather::Count(1),
+            gather_limit: None,
+            heartbeat: DEFAULT_HEARTBEAT,
+            member_timeout: DEFAULT_MEMBER_TIMEOUT,
+            max_payload,
+            bit_rate: BitRate::mbps(1000),
+            link_overhead: 0,
+            max_members: DEFAULT_MAX_MEMBERS,
+        }
+    }
+
+    /// The settings as invitations carry them, if a session can be held like this.
+    pub(super) fn check(&self) -> Result<String, ConfigError> {
+        let conflict = |text: String| Err(ConfigError::Conflict(text));
+        if Name::new(&self.name).is_none() {
+            return conflict(format!("the sender's name {:?} is not {NAME_RULE}", self.name));
+        }
+        if Name::new(self.protocol.name).is_none() {
+            return conflict(format!("the protocol's name {:?} is not {NAME_RULE}", self.protocol.name));
+        }
+        match &self.gather {
+            Gather::Count(0) => return conflict("a session with 0 receivers has nothing to do".to_owned()),
+            Gather::Names(names) if names.is_empty() => {
+                return conflict("a session that expects no receivers has nothing to do".to_owned());
+            }
+            Gather::Names(names) if names.iter().any(|name| Name::new(name).is_none()) => {
+                return conflict(format!("the expected receivers {names:?}: a name is {NAME_RULE}"));
+            }
+            Gather::Count(count) if *count > self.max_members => {
+                return conflict(format!("{count} receivers are more than {}", self.max_members));
+            }
+            Gather::Names(names) if names.len() > self.max_members => {
+                return conflict(format!("{} receivers are more than {}", names.len(), self.max_members));
+            }
+            Gather::Count(_) | Gather::Names(_) | Gather::Wait(_) => {}
+        }
+        if self.heartbeat.is_zero() || self.member_timeout.is_zero() || self.max_members == 0 {
+            return conflict(
+                "the heartbeat, the members' timeout and their number are above zero".to_owned(),
+            );
+        }
+        if self.gather_limit.is_some_and(|limit| limit.is_zero()) || self.max_payload == 0 {
+            return conflict("the limit of gathering and the largest payload are above zero".to_owned());
+        }
+        let settings = Settings::encode(self.config.iter());
+        if Settings::new(&settings).is_none() {
+            return conflict(format!("the settings do not fit into {} bytes", Settings::MAX_LEN));
+        }
+        Ok(settings)
+    }
+}
+
+/// When gathering is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Gather {
+    /// When this many receivers have joined.
+    Count(usize),
+    /// When receivers of all these names have joined; others are refused.
+    Names(BTreeSet<String>),
+    /// After this time, with those who have joined; if there is none, with the first who does.
+    Wait(Duration),
+}
+
+/// What a [`ReceiverSession`](super::ReceiverSession) is told.
+#[derive(Clone, Debug)]
+pub struct ReceiverSessionConfig {
+    /// The receiver's name: what cannot stand in a name of 64 bytes is replaced or cut off.
+    pub name: String,
+    /// The group.
+    pub group: GroupId,
+    /// The protocols it knows.
+    pub protocols: &'static [&'static ProtocolEntry],
+    /// A sender that is silent this long is gone.
+    pub silence: Duration,
+    /// Bytes it can hold for the application; no message may be larger.
+    pub receive_buffer: u32,
+    /// The rate of the interface.
+    pub bit_rate: BitRate,
+    /// Bytes the network adds to a datagram.
+    pub link_overhead: u32,
+    /// Ignore sessions that are under way, refuse this receiver, or invite to what it cannot do,
+    /// and wait for another one.
+    pub keep_seeking: bool,
+}
+
+impl ReceiverSessionConfig {
+    /// A receiver with defaults.
+    pub fn new(
+        name: impl Into<String>,
+        group: GroupId,
+        protocols: &'static [&'static ProtocolEntry],
+    ) -> Self {
+        ReceiverSessionConfig {
+            name: name.into(),
+            group,
+            protocols,
+            silence: DEFAULT_SILENCE,
+            receive_buffer: DEFAULT_RECEIVE_BUFFER,
+            bit_rate: BitRate::mbps(1000),
+            link_overhead: 0,
+            keep_seeking: false,
+        }
+    }
+}
+
+const NAME_RULE: &str = "1 to 64 bytes of text without control characters";

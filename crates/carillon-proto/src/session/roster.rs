@@ -1,0 +1,159 @@
+//! The sender's list of members.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use carillon_core::{NodeId, Time};
+use carillon_wire::session::Nonce;
+
+/// A receiver that has joined, as far as the sender knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// The number the sender gave it, in order of joining.
+    pub number: u32,
+    /// Its name.
+    pub name: String,
+    /// Its node.
+    pub node: NodeId,
+    /// When it joined.
+    pub joined: Time,
+    /// When its report came.
+    pub finished: Option<Time>,
+    /// Repairs sent for its sake; 0 if the protocol does not say.
+    pub repairs: u64,
+    /// Bytes it has dealt with, by its own word.
+    pub bytes: u64,
+    /// Bytes it can hold for its application, by its own word.
+    pub receive_buffer: u32,
+    /// What became of it.
+    pub outcome: MemberOutcome,
+}
+
+/// What became of a member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum MemberOutcome {
+    /// It takes part.
+    Active,
+    /// It has everything, verified.
+    Verified,
+    /// It said that it failed, and why.
+    Failed(String),
+    /// The sender gave it up, and why.
+    Lost(String),
+}
+
+/// What the sender keeps of a member for itself.
+#[derive(Clone, Debug)]
+pub(super) struct Record {
+    pub nonce: Nonce,
+    /// Given up: its packets are refused.
+    pub expelled: bool,
+    /// When it was last told so.
+    pub refused: Option<Time>,
+    /// Bytes it had dealt with when it was last found to get on, and when that was.
+    pub mark: (u64, Time),
+}
+
+/// The members, in order of joining.
+#[derive(Debug, Default)]
+pub(super) struct Roster {
+    members: Vec<Member>,
+    records: Vec<Record>,
+    by_node: BTreeMap<NodeId, usize>,
+    names: BTreeSet<String>,
+    active: usize,
+    verified: usize,
+    joined_ever: u32,
+}
+
+impl Roster {
+    pub fn add(&mut self, now: Time, node: NodeId, nonce: Nonce, name: &str, receive_buffer: u32) {
+        self.by_node.insert(node, self.members.len());
+        self.names.insert(name.to_owned());
+        self.members.push(Member {
+            number: self.joined_ever,
+            name: name.to_owned(),
+            node,
+            joined: now,
+            finished: None,
+            repairs: 0,
+            bytes: 0,
+            receive_buffer,
+            outcome: MemberOutcome::Active,
+        });
+        self.records.push(Record { nonce, expelled: false, refused: None, mark: (0, now) });
+        self.joined_ever = self.joined_ever.saturating_add(1);
+        self.active += 1;
+    }
+
+    /// Forgets a member, as if it had never joined.
+    pub fn remove(&mut self, index: usize) {
+        self.set_outcome(index, MemberOutcome::Failed(String::new()));
+        let member = self.members.remove(index);
+        self.records.remove(index);
+        self.names.remove(&member.name);
+        self.by_node = self.members.iter().enumerate().map(|(at, member)| (member.node, at)).collect();
+    }
+
+    pub fn set_outcome(&mut self, index: usize, outcome: MemberOutcome) {
+        let old = std::mem::replace(&mut self.members[index].outcome, outcome);
+        let new = &self.members[index].outcome;
+        self.active -= usize::from(old == MemberOutcome::Active);
+        self.active += usize::from(*new == MemberOutcome::Active);
+        self.verified -= usize::from(old == MemberOutcome::Verified);
+        self.verified += usize::from(*new == MemberOutcome::Verified);
+    }
+
+    /// Marks a member as given up, unless its own word already says what became of it.
+    pub fn lose(&mut self, index: usize, reason: String) {
+        match self.members[index].outcome {
+            MemberOutcome::Active => {
+                self.records[index].expelled = true;
+                self.set_outcome(index, MemberOutcome::Lost(reason));
+            }
+            MemberOutcome::Failed(_) => self.records[index].expelled = true,
+            MemberOutcome::Verified | MemberOutcome::Lost(_) => {}
+        }
+    }
+
+    pub fn member_mut(&mut self, index: usize) -> &mut Member {
+        &mut self.members[index]
+    }
+
+    pub fn record_mut(&mut self, index: usize) -> &mut Record {
+        &mut self.records[index]
+    }
+
+    pub fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    pub fn record(&self, index: usize) -> &Record {
+        &self.records[index]
+    }
+
+    pub fn index_of(&self, node: NodeId) -> Option<usize> {
+        self.by_node.get(&node).copied()
+    }
+
+    pub fn has_name(&self, name: &str) -> bool {
+        self.names.contains(name)
+    }
+
+    /// The members that have neither reported nor been given up.
+    pub fn active(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.members.len()).filter(|&index| self.members[index].outcome == MemberOutcome::Active)
+    }
+
+    pub fn active_count(&self) -> usize {
+        self.active
+    }
+
+    pub fn verified_count(&self) -> usize {
+        self.verified
+    }
+
+    /// The members' nodes, ascending.
+    pub fn nodes(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.by_node.keys().copied()
+    }
+}

@@ -1,0 +1,458 @@
+//! The sending side of a session.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use carillon_core::{
+    BuildContext, ConfigError, DropReason, Duration, Event, Events, Machine, MessageId, NodeId, OfferError,
+    Received, Role, Seeds, Sender, Time, Timers, Transmit,
+};
+use carillon_wire::Envelope;
+use carillon_wire::envelope::protocol;
+use carillon_wire::session::{Nonce, RefuseReason, State, Text};
+
+use super::LOCAL_NODE;
+use super::config::{Gather, SenderSessionConfig};
+use super::roster::{Member, MemberOutcome, Roster};
+
+mod packets;
+
+/// Gathers receivers, sends through the protocol's own machine, and collects reports.
+///
+/// The first call with a time starts it: a host drains it once. Until the gathering rule holds,
+/// [`offer`](Sender::offer) says [`OfferError::Full`].
+#[derive(Debug)]
+pub struct SenderSession {
+    config: SenderSessionConfig,
+    /// The settings as invitations carry them.
+    settings: String,
+    seeds: Seeds,
+    header_bytes: usize,
+    phase: SenderPhase,
+    roster: Roster,
+    /// The protocol's machine, from the end of gathering to the beginning of the farewell.
+    inner: Option<Box<dyn Machine>>,
+    timers: Timers<Timer>,
+    invite_due: bool,
+    /// At most one answer for each node.
+    replies: BTreeMap<NodeId, Reply>,
+    farewell: Option<Farewell>,
+    begun: bool,
+    wait_over: bool,
+    /// `finish` was called.
+    finishing: bool,
+    offered_bytes: u64,
+    failure: Option<String>,
+    events: Events,
+}
+
+/// How far a [`SenderSession`] is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SenderPhase {
+    /// Waits for receivers.
+    Gathering,
+    /// Sends messages.
+    Running,
+    /// Waits for reports, or tells the group that the session is over or aborted.
+    Closing,
+    /// Every member has reported or is lost, and the group has been told.
+    Finished,
+    /// Given up, and the group has been told.
+    Aborted,
+}
+
+/// The sender's timers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    /// The next invitation is due.
+    Invite,
+    /// The time of [`Gather::Wait`] is over.
+    GatherWait,
+    /// Gathering has taken too long.
+    GatherLimit,
+    /// This member has been silent too long: while gathering or closing.
+    MemberSilent(NodeId),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Reply {
+    Welcome,
+    ReportAck,
+    Refuse(Nonce, RefuseReason),
+}
+
+/// The last invitations, which tell that the session is over.
+#[derive(Clone, Copy, Debug)]
+struct Farewell {
+    state: State,
+    left: u32,
+    spacing: Duration,
+}
+
+impl SenderSession {
+    /// A session that will gather; an error if the settings make no sense for it. The protocol's
+    /// own are tried by building its sender for one member.
+    pub fn new(config: SenderSessionConfig, seeds: Seeds) -> Result<Self, ConfigError> {
+        let settings = config.check()?;
+        let mut session = SenderSession {
+            config,
+            settings,
+            seeds,
+            header_bytes: 0,
+            phase: SenderPhase::Gathering,
+            roster: Roster::default(),
+            inner: None,
+            timers: Timers::new(),
+            invite_due: false,
+            replies: BTreeMap::new(),
+            farewell: None,
+            begun: false,
+            wait_over: false,
+            finishing: false,
+            offered_bytes: 0,
+            failure: None,
+            events: Events::default(),
+        };
+        session.header_bytes = session.build([NodeId(0)].into())?.1;
+        Ok(session)
+    }
+
+    /// Gives the session up: tells the group why, three times a heartbeat apart, and is then
+    /// [`SenderPhase::Aborted`]. Does nothing once the session is over. Drain afterwards.
+    pub fn abort(&mut self, now: Time, reason: &str) {
+        self.begin(now);
+        if self.is_over() {
+            return;
+        }
+        let reason = Text::clean(reason);
+        for index in self.roster.active().collect::<Vec<_>>() {
+            self.roster.set_outcome(index, MemberOutcome::Failed(format!("session aborted: {reason}")));
+        }
+        self.failure = Some(reason);
+        self.say_farewell(State::Aborted, self.config.heartbeat);
+    }
+
+    /// How far the session is.
+    pub fn phase(&self) -> SenderPhase {
+        self.phase
+    }
+
+    /// The members in order of joining.
+    pub fn members(&self) -> &[Member] {
+        self.roster.members()
+    }
+
+    /// The expected names that have not joined.
+    pub fn missing(&self) -> Vec<String> {
+        match &self.config.gather {
+            Gather::Names(names) => {
+                names.iter().filter(|name| !self.roster.has_name(name)).cloned().collect()
+            }
+            Gather::Count(_) | Gather::Wait(_) => Vec::new(),
+        }
+    }
+
+    /// Why the session was aborted, if it was.
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+
+    /// The session's number.
+    pub fn association(&self) -> carillon_core::AssociationId {
+        self.config.association
+    }
+
+    fn is_over(&self) -> bool {
+        self.farewell.is_some() || matches!(self.phase, SenderPhase::Finished | SenderPhase::Aborted)
+    }
+
+    fn begin(&mut self, now: Time) {
+        if self.begun {
+            return;
+        }
+        self.begun = true;
+        self.events.push(Event::StateChanged { state: "gathering" });
+        self.invite(now);
+        if let Some(limit) = self.config.gather_limit {
+            self.timers.arm(Timer::GatherLimit, now + limit);
+        }
+        match self.config.gather {
+            Gather::Wait(wait) if wait.is_zero() => self.wait_over = true,
+            Gather::Wait(wait) => self.timers.arm(Timer::GatherWait, now + wait),
+            Gather::Count(_) | Gather::Names(_) => {}
+        }
+    }
+
+    /// An invitation is due now, and the next one a heartbeat later.
+    fn invite(&mut self, now: Time) {
+        self.invite_due = true;
+        self.timers.arm(Timer::Invite, now + self.config.heartbeat);
+    }
+
+    fn set_phase(&mut self, phase: SenderPhase) {
+        if self.phase != phase {
+            self.phase = phase;
+            let state = match phase {
+                SenderPhase::Gathering => "gathering",
+                SenderPhase::Running => "running",
+                SenderPhase::Closing => "closing",
+                SenderPhase::Finished => "finished",
+                SenderPhase::Aborted => "aborted",
+            };
+            self.events.push(Event::StateChanged { state });
+        }
+    }
+
+    /// Builds the protocol's sender; returns what it adds to a payload too.
+    fn build(&self, members: Arc<[NodeId]>) -> Result<(Box<dyn Machine>, usize), ConfigError> {
+        let context = BuildContext {
+            association: self.config.association,
+            node: LOCAL_NODE,
+            sender: LOCAL_NODE,
+            members,
+            group: self.config.group,
+            seeds: self.seeds.clone(),
+            bit_rate: self.config.bit_rate,
+            link_overhead: self.config.link_overhead,
+            max_payload: self.config.max_payload,
+        };
+        let mut machine = (self.config.protocol.build)(Role::Sender, &context, &self.config.config)?;
+        match machine.as_sender().map(|sender| sender.header_bytes()) {
+            Some(header_bytes) => Ok((machine, header_bytes)),
+            None => Err(ConfigError::Conflict(format!("{} has no sender", self.config.protocol.name))),
+        }
+    }
+
+    /// Does what has become possible; called after every change.
+    fn advance(&mut self, now: Time) {
+        if self.is_over() {
+            return;
+        }
+        if self.phase == SenderPhase::Gathering && self.is_gathered() {
+            self.run(now);
+        }
+        if self.phase == SenderPhase::Running {
+            let inner = self.inner.as_mut().and_then(|machine| machine.as_sender());
+            if self.roster.active_count() + self.roster.verified_count() == 0 {
+                // Nobody is left to send to.
+                self.say_farewell(State::Finished, FAREWELL_SPACING);
+            } else if self.finishing && inner.is_none_or(|inner| inner.is_finished()) {
+                self.close(now);
+            }
+        }
+        if self.phase == SenderPhase::Closing && !self.is_over() && self.roster.active_count() == 0 {
+            self.say_farewell(State::Finished, FAREWELL_SPACING);
+        }
+    }
+
+    fn is_gathered(&self) -> bool {
+        let members = self.roster.members();
+        match &self.config.gather {
+            Gather::Count(count) => members.len() >= *count,
+            // Others than the expected are never members.
+            Gather::Names(names) => members.len() >= names.len(),
+            Gather::Wait(_) => self.wait_over && !members.is_empty(),
+        }
+    }
+
+    fn run(&mut self, now: Time) {
+        match self.build(self.roster.nodes().collect()) {
+            Ok((machine, _)) => self.inner = Some(machine),
+            Err(error) => return self.abort(now, &error.to_string()),
+        }
+        self.timers.clear();
+        self.set_phase(SenderPhase::Running);
+        self.invite(now);
+        if self.finishing {
+            self.with_inner(|inner| {
+                if let Some(sender) = inner.as_sender() {
+                    sender.finish(now);
+                }
+            });
+        }
+    }
+
+    fn close(&mut self, now: Time) {
+        self.set_phase(SenderPhase::Closing);
+        self.invite(now);
+        for index in 0..self.roster.members().len() {
+            let member = &self.roster.members()[index];
+            let (node, bytes) = (member.node, member.bytes);
+            match member.outcome {
+                MemberOutcome::Active => {
+                    self.roster.record_mut(index).mark = (bytes, now);
+                    self.timers.arm(Timer::MemberSilent(node), now + self.config.member_timeout);
+                }
+                // It reported early and was kept waiting, so that it went on acknowledging.
+                MemberOutcome::Verified => {
+                    self.replies.insert(node, Reply::ReportAck);
+                }
+                MemberOutcome::Failed(_) | MemberOutcome::Lost(_) => {}
+            }
+        }
+    }
+
+    fn say_farewell(&mut self, state: State, spacing: Duration) {
+        self.timers.clear();
+        self.inner = None;
+        self.farewell = Some(Farewell { state, left: FAREWELLS, spacing });
+        self.invite_due = true;
+        self.set_phase(SenderPhase::Closing);
+    }
+
+    /// Calls the protocol's machine, if there is one, and takes over its events.
+    fn with_inner<T>(&mut self, call: impl FnOnce(&mut dyn Machine) -> T) -> Option<T> {
+        let inner = self.inner.as_deref_mut()?;
+        let result = call(inner);
+        while let Some(event) = inner.poll_event() {
+            if let Event::MemberLost { member } = event
+                && let Some(index) = self.roster.index_of(member)
+            {
+                self.roster.lose(index, "stopped acknowledging".to_owned());
+            }
+            self.events.push(event);
+        }
+        Some(result)
+    }
+
+    fn on_timer(&mut self, now: Time, timer: Timer) {
+        match timer {
+            Timer::Invite => match self.farewell {
+                Some(_) => self.invite_due = true,
+                None => self.invite(now),
+            },
+            Timer::GatherWait => self.wait_over = true,
+            Timer::GatherLimit => {
+                let limit = self.config.gather_limit.unwrap_or_default();
+                let joined = self.roster.members().len();
+                let wanted = match &self.config.gather {
+                    Gather::Count(count) => format!("{joined} of {count} receivers joined"),
+                    Gather::Names(_) => format!("{} did not join", self.missing().join(", ")),
+                    Gather::Wait(_) => "no receiver joined".to_owned(),
+                };
+                self.abort(now, &format!("{wanted} within {limit:?}"));
+            }
+            Timer::MemberSilent(node) => {
+                let Some(index) = self.roster.index_of(node) else { return };
+                if self.phase == SenderPhase::Gathering {
+                    self.forget(index);
+                } else {
+                    self.give_up(index, format!("silent for {:?}", self.config.member_timeout));
+                }
+            }
+        }
+    }
+}
+
+impl Machine for SenderSession {
+    fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
+        self.begin(now);
+        if Envelope::parse_for(protocol::SESSION, datagram.bytes).is_ok() {
+            self.on_session_packet(now, datagram.source, datagram.bytes);
+        } else if let Some(index) = self.roster.index_of(datagram.source) {
+            if self.roster.record(index).expelled {
+                self.refuse_expelled(now, index);
+            } else if self.inner.is_some() {
+                self.heard(now, index);
+                self.with_inner(|inner| inner.handle_datagram(now, datagram));
+            } else {
+                self.events.dropped(DropReason::OutOfWindow);
+            }
+        } else {
+            self.events.dropped(DropReason::NotAMember);
+        }
+        self.advance(now);
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        self.begin(now);
+        while let Some(timer) = self.timers.expire(now) {
+            self.on_timer(now, timer);
+        }
+        self.with_inner(|inner| inner.handle_timeout(now));
+        self.advance(now);
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        let inner = self.inner.as_ref().and_then(|inner| inner.poll_timeout());
+        self.timers.next().into_iter().chain(inner).min()
+    }
+
+    fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        self.begin(now);
+        loop {
+            if self.invite_due {
+                return Some(self.emit_invite(now, buf));
+            }
+            if let Some(transmit) = self.emit_reply(buf) {
+                return Some(transmit);
+            }
+            if let Some(transmit) = self.with_inner(|inner| inner.poll_transmit(now, buf)).flatten() {
+                return Some(transmit);
+            }
+            self.advance(now);
+            if !self.invite_due && self.replies.is_empty() {
+                return None;
+            }
+        }
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop()
+    }
+
+    fn as_sender(&mut self) -> Option<&mut dyn Sender> {
+        Some(self)
+    }
+}
+
+impl Sender for SenderSession {
+    fn offer(&mut self, now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
+        self.begin(now);
+        let (len, max) = (payload.len(), self.config.max_payload as usize);
+        if self.finishing || self.is_over() || self.phase > SenderPhase::Running {
+            return Err(OfferError::Finished);
+        }
+        if len > max {
+            return Err(OfferError::TooLarge { len, max });
+        }
+        let offered = self.with_inner(|inner| match inner.as_sender() {
+            Some(sender) => sender.offer(now, payload),
+            None => Err(OfferError::Finished),
+        });
+        match offered {
+            Some(Ok(message)) => {
+                self.offered_bytes = self.offered_bytes.saturating_add(len as u64);
+                Ok(message)
+            }
+            Some(Err(error)) => Err(error),
+            None => Err(OfferError::Full),
+        }
+    }
+
+    fn finish(&mut self, now: Time) {
+        self.begin(now);
+        self.finishing = true;
+        self.with_inner(|inner| {
+            if let Some(sender) = inner.as_sender() {
+                sender.finish(now);
+            }
+        });
+        self.advance(now);
+    }
+
+    fn is_finished(&self) -> bool {
+        matches!(self.phase, SenderPhase::Finished | SenderPhase::Aborted)
+    }
+
+    fn header_bytes(&self) -> usize {
+        self.header_bytes
+    }
+}
+
+/// How often the group is told that the session is over.
+const FAREWELLS: u32 = 3;
+/// The time between the farewells of a session that went well: just long enough that one burst of
+/// losses does not take all.
+const FAREWELL_SPACING: Duration = Duration::from_millis(10);

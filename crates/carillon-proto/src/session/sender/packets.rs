@@ -1,0 +1,257 @@
+//! The packets of a sending session: what comes in, and what goes out.
+
+use std::collections::BTreeSet;
+
+use carillon_core::{Dest, DropReason, Event, NodeId, Time, Transmit};
+use carillon_wire::session::{Body, Invite, Name, Nonce, Packet, RefuseReason, Settings, State, Text};
+
+use super::{Reply, SenderPhase, SenderSession, Timer};
+use crate::session::config::Gather;
+use crate::session::roster::MemberOutcome;
+
+impl SenderSession {
+    /// The member `source` with this nonce; otherwise the packet is counted as dropped.
+    fn member(&mut self, source: NodeId, nonce: Nonce) -> Option<usize> {
+        let index = self.roster.index_of(source).filter(|&index| self.roster.record(index).nonce == nonce);
+        if index.is_none() {
+            self.events.dropped(DropReason::NotAMember);
+        }
+        index
+    }
+
+    /// A member gave a sign of life.
+    pub(super) fn heard(&mut self, now: Time, index: usize) {
+        let member = &self.roster.members()[index];
+        let waiting = matches!(self.phase, SenderPhase::Gathering | SenderPhase::Closing) && !self.is_over();
+        if waiting && member.outcome == MemberOutcome::Active {
+            self.timers.arm(Timer::MemberSilent(member.node), now + self.config.member_timeout);
+        }
+    }
+
+    fn refuse(&mut self, node: NodeId, nonce: Nonce, reason: RefuseReason) {
+        if self.replies.len() < self.config.max_members + MAX_STRANGERS || self.replies.contains_key(&node) {
+            self.replies.insert(node, Reply::Refuse(nonce, reason));
+        } else {
+            self.events.dropped(DropReason::BufferFull);
+        }
+    }
+
+    /// Tells an expelled member so, at most once a heartbeat.
+    pub(super) fn refuse_expelled(&mut self, now: Time, index: usize) {
+        self.events.dropped(DropReason::NotAMember);
+        let (node, heartbeat) = (self.roster.members()[index].node, self.config.heartbeat);
+        let record = self.roster.record_mut(index);
+        if record.refused.is_none_or(|told| now.since(told) >= heartbeat) {
+            record.refused = Some(now);
+            let nonce = record.nonce;
+            self.refuse(node, nonce, RefuseReason::Expelled);
+        }
+    }
+
+    pub(super) fn on_session_packet(&mut self, now: Time, source: NodeId, bytes: &[u8]) {
+        let packet = match Packet::parse(bytes) {
+            Ok(packet) => packet,
+            Err(_) => return self.events.dropped(DropReason::Malformed),
+        };
+        if packet.association != self.config.association {
+            return self.events.dropped(DropReason::Foreign);
+        }
+        match packet.body {
+            Body::Join { nonce, receive_buffer, name } => {
+                self.on_join(now, source, nonce, &name, receive_buffer);
+            }
+            Body::Progress { nonce, bytes } => self.on_progress(now, source, nonce, bytes),
+            Body::Report { nonce, bytes, verified, text } => {
+                let outcome = match verified {
+                    true => MemberOutcome::Verified,
+                    false => MemberOutcome::Failed(text.to_string()),
+                };
+                self.on_report(now, source, nonce, bytes, outcome);
+            }
+            Body::Leave { nonce, text } => self.on_leave(source, nonce, &text),
+            Body::Invite(_) | Body::Welcome { .. } | Body::Refuse { .. } | Body::ReportAck { .. } => {
+                self.events.dropped(DropReason::NotAMember);
+            }
+        }
+    }
+
+    fn on_join(&mut self, now: Time, source: NodeId, nonce: Nonce, name: &str, receive_buffer: u32) {
+        if self.phase == SenderPhase::Aborted || self.farewell.is_some_and(|f| f.state == State::Aborted) {
+            // The invitation to come says it all.
+            return self.events.dropped(DropReason::NotAMember);
+        }
+        if let Some(index) = self.roster.index_of(source) {
+            if self.roster.record(index).nonce == nonce {
+                if self.roster.record(index).expelled {
+                    return self.refuse_expelled(now, index);
+                }
+                self.heard(now, index);
+                self.replies.insert(source, Reply::Welcome);
+                return;
+            }
+            if self.phase == SenderPhase::Gathering {
+                // The receiver was started anew.
+                self.forget(index);
+            }
+        }
+        let unexpected = |names: &BTreeSet<String>| !names.contains(name);
+        let refusal = if self.phase != SenderPhase::Gathering {
+            Some(RefuseReason::AlreadyStarted)
+        } else if matches!(&self.config.gather, Gather::Names(names) if unexpected(names)) {
+            Some(RefuseReason::NotExpected)
+        } else if self.roster.has_name(name) {
+            Some(RefuseReason::NameTaken)
+        } else if self.roster.members().len() >= self.config.max_members {
+            Some(RefuseReason::Full)
+        } else {
+            None
+        };
+        match refusal {
+            Some(reason) => self.refuse(source, nonce, reason),
+            None => {
+                self.roster.add(now, source, nonce, name, receive_buffer);
+                self.timers.arm(Timer::MemberSilent(source), now + self.config.member_timeout);
+                self.replies.insert(source, Reply::Welcome);
+                self.events.push(Event::MemberJoined { member: source });
+            }
+        }
+    }
+
+    fn on_progress(&mut self, now: Time, source: NodeId, nonce: Nonce, bytes: u64) {
+        let Some(index) = self.member(source, nonce) else { return };
+        if self.roster.record(index).expelled {
+            return self.refuse_expelled(now, index);
+        }
+        self.heard(now, index);
+        let bytes = bytes.min(self.offered_bytes);
+        let member = self.roster.member_mut(index);
+        member.bytes = member.bytes.max(bytes);
+        // A member that says it lives but gets nowhere does not hold up the end for ever: each
+        // 64th of the whole buys it time, so the wait is bounded even for one that lies.
+        let step = (self.offered_bytes / PROGRESS_STEPS).max(1);
+        let limit = self.config.member_timeout.saturating_mul(STANDSTILL_TIMEOUTS);
+        let closing = self.phase == SenderPhase::Closing && !self.is_over();
+        let record = self.roster.record_mut(index);
+        if bytes >= record.mark.0.saturating_add(step) {
+            record.mark = (bytes, now);
+        } else if closing && now.since(record.mark.1) >= limit {
+            self.give_up(index, format!("made no progress for {limit:?}"));
+        }
+    }
+
+    fn on_report(&mut self, now: Time, source: NodeId, nonce: Nonce, bytes: u64, outcome: MemberOutcome) {
+        let Some(index) = self.member(source, nonce) else { return };
+        let verified = outcome == MemberOutcome::Verified;
+        if self.phase == SenderPhase::Gathering || (verified && !self.finishing) {
+            // Nobody can have everything before everything has been offered.
+            return self.events.dropped(DropReason::OutOfWindow);
+        }
+        // A lost member that speaks up after all knows better than the sender what it has.
+        if matches!(self.roster.members()[index].outcome, MemberOutcome::Active | MemberOutcome::Lost(_)) {
+            self.timers.cancel(Timer::MemberSilent(source));
+            self.roster.set_outcome(index, outcome);
+            let offered = self.offered_bytes;
+            let member = self.roster.member_mut(index);
+            member.bytes = bytes.min(offered);
+            member.finished = Some(now);
+        }
+        // One that has verified is kept waiting while the protocol may still need its
+        // acknowledgments; one that has failed may go.
+        if self.phase != SenderPhase::Running || !verified || self.roster.record(index).expelled {
+            self.replies.insert(source, Reply::ReportAck);
+        }
+    }
+
+    fn on_leave(&mut self, source: NodeId, nonce: Nonce, text: &str) {
+        let Some(index) = self.member(source, nonce) else { return };
+        if self.phase == SenderPhase::Gathering {
+            self.forget(index);
+        } else if self.roster.members()[index].outcome == MemberOutcome::Active {
+            self.timers.cancel(Timer::MemberSilent(source));
+            let reason = if text.is_empty() { "left".to_owned() } else { format!("left: {text}") };
+            self.roster.set_outcome(index, MemberOutcome::Failed(reason));
+        }
+    }
+
+    /// Strikes a member off the list before the session runs.
+    pub(super) fn forget(&mut self, index: usize) {
+        let node = self.roster.members()[index].node;
+        self.timers.cancel(Timer::MemberSilent(node));
+        self.replies.remove(&node);
+        self.roster.remove(index);
+        self.events.push(Event::MemberLost { member: node });
+    }
+
+    /// Gives a member up that the protocol still counts in, or has done with.
+    pub(super) fn give_up(&mut self, index: usize, reason: String) {
+        let node = self.roster.members()[index].node;
+        self.timers.cancel(Timer::MemberSilent(node));
+        self.roster.lose(index, reason);
+        self.events.push(Event::MemberLost { member: node });
+    }
+
+    pub(super) fn emit_invite(&mut self, now: Time, buf: &mut Vec<u8>) -> Transmit {
+        self.invite_due = false;
+        let state = match (self.farewell, self.phase) {
+            (Some(farewell), _) => farewell.state,
+            (None, SenderPhase::Gathering) => State::Gathering,
+            (None, SenderPhase::Running) => State::Running,
+            (None, SenderPhase::Closing) => State::Closing,
+            (None, SenderPhase::Finished) => State::Finished,
+            (None, SenderPhase::Aborted) => State::Aborted,
+        };
+        let name = |name| Name::new(name).expect("names were checked when the session was made");
+        let settings =
+            Settings::new(&self.settings).expect("settings were checked when the session was made");
+        let reason = self.failure.as_deref().and_then(Text::new).unwrap_or_default();
+        let invite = Invite {
+            state,
+            max_payload: self.config.max_payload,
+            protocol: name(self.config.protocol.name),
+            sender: name(&self.config.name),
+            settings,
+            reason,
+        };
+        Packet { association: self.config.association, body: Body::Invite(invite) }.emit(buf);
+        if let Some(farewell) = &mut self.farewell {
+            farewell.left -= 1;
+            if farewell.left > 0 {
+                self.timers.arm(Timer::Invite, now + farewell.spacing);
+            } else {
+                let over = match farewell.state {
+                    State::Aborted => SenderPhase::Aborted,
+                    _ => SenderPhase::Finished,
+                };
+                self.farewell = None;
+                self.set_phase(over);
+            }
+        }
+        Transmit::now(Dest::group(self.config.group))
+    }
+
+    pub(super) fn emit_reply(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
+        while let Some((node, reply)) = self.replies.pop_first() {
+            let member = self.roster.index_of(node);
+            let body = match (reply, member) {
+                (Reply::Refuse(nonce, reason), _) => Body::Refuse { nonce, reason, text: Text::default() },
+                (Reply::Welcome, Some(index)) if !self.roster.record(index).expelled => {
+                    let member = self.roster.members()[index].number;
+                    Body::Welcome { nonce: self.roster.record(index).nonce, member }
+                }
+                (Reply::ReportAck, Some(index)) => Body::ReportAck { nonce: self.roster.record(index).nonce },
+                // Overtaken by events.
+                (Reply::Welcome | Reply::ReportAck, _) => continue,
+            };
+            Packet { association: self.config.association, body }.emit(buf);
+            return Some(Transmit::now(Dest::Node(node)));
+        }
+        None
+    }
+}
+
+/// Answers kept for others than members.
+const MAX_STRANGERS: usize = 64;
+/// A member that makes no progress while closing is given this many member timeouts.
+const STANDSTILL_TIMEOUTS: u32 = 12;
+/// What counts as progress: one part in so many of all bytes offered.
+const PROGRESS_STEPS: u64 = 64;
