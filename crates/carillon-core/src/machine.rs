@@ -6,7 +6,8 @@
 //!    `None` or the port is busy, then events, then `poll_timeout`.
 //! 2. `now` never goes back.
 //! 3. `handle_timeout` early is a no-op; late, it fires everything due, in (deadline, key) order.
-//! 4. After a drain, `poll_timeout()` is `None` or later than `now`; the drain asserts it.
+//! 4. After `handle_timeout(now)` and a drain, `poll_timeout()` is `None` or later than `now`; the
+//!    drain asserts it.
 //! 5. What to send is decided in `poll_transmit`, never queued as bytes: what has been suppressed
 //!    in the meantime must not be sent.
 //! 6. No input bytes may panic, block, or grow memory past a bound in the configuration.

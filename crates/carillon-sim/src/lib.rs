@@ -1,3 +1,15 @@
 //! The deterministic network simulator.
+//!
+//! A [`World`] is a value: a network, one machine for each node, and an observer. It has no global
+//! state, so that many run in parallel; equal worlds run alike to the last bit.
 
+pub mod applications;
+pub mod lan;
+pub mod network;
 pub mod queue;
+pub mod world;
+
+pub use lan::{Lan, LanConfig};
+pub use network::{Arrival, Network, Precedence, TimerRule};
+pub use queue::EventQueue;
+pub use world::{StopReason, World};

@@ -55,40 +55,33 @@ impl<T> Far<T> {
         self.place(entry);
     }
 
-    /// Moves the earliest events to `near`, unsorted but equals in order, and returns the time up to
-    /// which it took everything; the largest time if nothing is left.
+    /// Moves the earliest events to the empty `near`, unsorted but equals in order, and returns the
+    /// time up to which it took everything: the largest time if nothing is left.
     ///
-    /// The earliest of them must become the last popped: nothing earlier can be pushed here later. If
-    /// there are too many of one time to be sorted into, they go to `instant` instead, and nothing to
-    /// `near`.
+    /// The earliest of them must become the last popped: nothing earlier can be pushed here later.
+    /// If many share the earliest time, they go to the empty `instant` instead, which ends there.
     pub(super) fn take_first(&mut self, near: &mut Vec<Entry<T>>, instant: &mut VecDeque<T>) -> u64 {
-        let mut last = u64::MAX;
         while let Some((level, index)) = self.first_bucket() {
-            let bucket = &self.buckets[index];
-            let (first, count) = (bucket.first, bucket.len());
-            if near.is_empty() {
-                self.base = first;
-            } else if near.len() + count > REFILL_MAX {
-                return last;
-            }
             let bucket = self.remove(level, index);
-            last = first | ((1 << (level * DIGIT_BITS)) - 1);
-            if count <= REFILL_MAX {
-                self.len -= count;
-                self.drain(bucket, |_, entry| near.push(entry));
-                if near.len() >= REFILL_ENOUGH {
-                    break;
-                }
-            } else if level == 0 {
-                self.len -= count;
+            let (first, count) = (bucket.first, bucket.len());
+            self.base = first;
+            if count > REFILL_MAX && level > 0 {
+                self.drain(bucket, Self::place);
+                continue;
+            }
+            self.len -= count;
+            if count > REFILL_MAX {
+                // A bucket of level 0 has only one time.
                 instant.reserve(count);
                 self.drain(bucket, |_, entry| instant.push_back(entry.item));
                 return first;
-            } else {
-                self.drain(bucket, Self::place);
+            }
+            self.drain(bucket, |_, entry| near.push(entry));
+            if self.len > 0 {
+                return first | ((1 << (level * DIGIT_BITS)) - 1);
             }
         }
-        if self.len == 0 { u64::MAX } else { last }
+        u64::MAX
     }
 
     /// The earliest time.
@@ -177,11 +170,44 @@ const LEVELS: usize = (u64::BITS as usize).div_ceil(DIGIT_BITS);
 /// Events in a block.
 const BLOCK: usize = 64;
 
-/// A bucket of more events than this is spread rather than sorted.
-const REFILL_MAX: usize = BLOCK;
-
-/// With this many events the near lane is worth the trouble of a refill.
-const REFILL_ENOUGH: usize = 32;
+/// A bucket of more events than this is spread over smaller ones rather than sorted.
+const REFILL_MAX: usize = 32;
 
 /// Spare blocks kept whatever the number of pending events.
 const SPARE_MIN: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Blocks in buckets and spare.
+    fn blocks(far: &Far<u32>) -> usize {
+        let used = |bucket: &Bucket<u32>| bucket.full.len() + usize::from(bucket.open.capacity() > 0);
+        far.spare.len() + far.buckets.iter().map(used).sum::<usize>()
+    }
+
+    #[test]
+    fn memory_follows_the_number_of_events() {
+        let (mut far, mut near, mut instant) = (Far::new(), Vec::new(), VecDeque::new());
+        let increment = |n: u64| 1_000_000 + n.wrapping_mul(0x9e37_79b9_7f4a_7c15) % 10_000_000;
+        let count = 50_000;
+        (0..count).for_each(|n| far.push(Entry { time: increment(n), item: 0 }));
+        // Each used bucket and each spare beyond the proportionate ones may waste one block.
+        let bound = |events: usize| 2 * events / BLOCK + LEVELS * RADIX + SPARE_MIN + 1;
+        let mut held = 0;
+        while held < 20 * count {
+            let last = far.take_first(&mut near, &mut instant);
+            for entry in near.drain(..) {
+                held += 1;
+                far.push(Entry { time: last + increment(held), item: 0 });
+            }
+            assert!(instant.is_empty());
+            assert!(blocks(&far) <= bound(far.len()), "{} blocks for {} events", blocks(&far), far.len());
+        }
+        while far.len() > 0 {
+            far.take_first(&mut near, &mut instant);
+            near.clear();
+        }
+        assert!(blocks(&far) <= SPARE_MIN + 1, "{} blocks for no event", blocks(&far));
+    }
+}

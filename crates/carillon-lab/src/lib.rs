@@ -1,0 +1,1 @@
+//! The laboratory: scenario -> plan -> world -> trace -> metrics -> results -> report.

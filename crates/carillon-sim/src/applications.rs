@@ -1,0 +1,70 @@
+//! What the nodes of a simulated run do: offer messages, and take them.
+
+use std::time::Duration;
+
+use carillon_core::{Application, Bytes, Machine, OfferError, Time};
+
+/// Offers a number of equal messages: as fast as they are taken, or at a steady rate.
+#[derive(Debug)]
+pub struct Source {
+    payload: Bytes,
+    /// Messages not yet offered.
+    left: u64,
+    /// Time between two messages; zero is as fast as they are taken.
+    interval: Duration,
+    /// When the next message is there to be offered.
+    next: Time,
+    finished: bool,
+}
+
+impl Source {
+    /// Offers `messages` messages of `payload_bytes` bytes, one each `interval`.
+    pub fn new(messages: u64, payload_bytes: usize, interval: Duration) -> Self {
+        // Any content will do: protocols do not look at it, and sharing it costs nothing.
+        let payload = (0..payload_bytes).map(|i| i as u8).collect::<Vec<_>>().into();
+        Source { payload, left: messages, interval, next: Time::ZERO, finished: false }
+    }
+}
+
+impl Application for Source {
+    fn poll(&mut self, now: Time, machine: &mut (dyn Machine + 'static)) -> bool {
+        let Some(sender) = machine.as_sender() else { return false };
+        let mut touched = false;
+        while self.left > 0 && self.next <= now {
+            match sender.offer(now, self.payload.clone()) {
+                Ok(_) => {
+                    touched = true;
+                    self.left -= 1;
+                    self.next += self.interval;
+                }
+                Err(OfferError::Full) => break,
+                Err(error) => panic!("the sender refused a message of the workload: {error}"),
+            }
+        }
+        if self.left == 0 && !self.finished {
+            self.finished = true;
+            sender.finish(now);
+            touched = true;
+        }
+        touched
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        (self.left > 0 && !self.interval.is_zero()).then_some(self.next)
+    }
+}
+
+/// Takes every message at once.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Sink;
+
+impl Application for Sink {
+    fn poll(&mut self, _now: Time, machine: &mut (dyn Machine + 'static)) -> bool {
+        let Some(receiver) = machine.as_receiver() else { return false };
+        let mut touched = false;
+        while receiver.poll_delivery().is_some() {
+            touched = true;
+        }
+        touched
+    }
+}

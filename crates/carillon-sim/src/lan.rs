@@ -1,0 +1,290 @@
+//! One shared Ethernet: CSMA/CD as in Segovia 1996, sections 3.2 to 3.4.
+//!
+//! Every station has a queue of frames and sends one at a time. A station that wants to send while
+//! the medium is busy waits and sends as soon as it is idle (1-persistent carrier sense), so that
+//! all who waited collide. A collision takes 32 bit times; then each of its stations waits a
+//! random number of slots (truncated binary exponential back-off) and tries again, up to 16 times.
+//!
+//! Left out, as in the source: the preamble. No interframe gap and no propagation delay unless
+//! configured; the delay is the same between any two stations.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use carillon_core::{
+    BitRate, Bytes, Dest, Event, NodeId, Observer, Probability, Rng, Seeds, Time, TraceEvent, Transmit,
+};
+
+use crate::network::{Arrival, Network, Precedence, TimerRule};
+use crate::queue::EventQueue;
+
+/// The parameters of the medium.
+#[derive(Clone, Debug)]
+pub struct LanConfig {
+    /// Bits per second.
+    pub bit_rate: BitRate,
+    /// Idle bit times before each transmission.
+    pub interframe_gap_bits: u64,
+    /// From any station to any other; at most half a slot.
+    pub propagation_delay: Duration,
+    /// Bytes a frame adds to a datagram: 14 of header and 4 of frame check sequence.
+    pub frame_overhead: u32,
+    /// A shorter frame is padded to this many bytes.
+    pub min_frame: u32,
+    /// Bit times of a collision.
+    pub collision_bits: u64,
+    /// Bit times of a back-off slot.
+    pub slot_bits: u64,
+    /// Attempts after which a frame is discarded.
+    pub max_attempts: u32,
+    /// The back-off after attempt i is drawn from 0 to 2^min(i, this) slots.
+    pub backoff_limit: u32,
+    /// Whether the upper end of that range is included, as the thesis words it; standard Ethernet
+    /// excludes it, and only so do the thesis's own numbers come out.
+    pub backoff_inclusive: bool,
+    /// Loss at each interface, at each transmission attempt and at each reception (section 3.4).
+    pub loss: Probability,
+    /// When timers are looked at.
+    pub timers: TimerRule,
+}
+
+impl Default for LanConfig {
+    fn default() -> Self {
+        LanConfig {
+            bit_rate: BitRate::mbps(10),
+            interframe_gap_bits: 0,
+            propagation_delay: Duration::ZERO,
+            frame_overhead: 18,
+            min_frame: 64,
+            collision_bits: 32,
+            slot_bits: 512,
+            max_attempts: 16,
+            backoff_limit: 10,
+            backoff_inclusive: false,
+            loss: Probability::ZERO,
+            timers: TimerRule::Exact,
+        }
+    }
+}
+
+/// A shared Ethernet with its stations.
+#[derive(Debug)]
+pub struct Lan {
+    config: LanConfig,
+    seeds: Seeds,
+    stations: Vec<Station>,
+    /// One entry for each station that has a frame: when it wants to start sending. A station
+    /// whose time has passed is waiting for the medium.
+    requests: EventQueue<NodeId>,
+    on_air: Option<OnAir>,
+    /// When the medium is free to be sensed idle.
+    free_at: Time,
+    /// The stations of one contention; kept to reuse its memory.
+    contenders: Vec<NodeId>,
+}
+
+#[derive(Debug, Default)]
+struct Station {
+    queue: VecDeque<Frame>,
+    /// Failed attempts of the first frame.
+    attempts: u32,
+    /// Made when first needed: most stations of a large group never draw.
+    random: Option<Box<StationRandom>>,
+}
+
+#[derive(Debug)]
+struct StationRandom {
+    backoff: Rng,
+    transmit_loss: Rng,
+    receive_loss: Rng,
+}
+
+#[derive(Debug)]
+struct Frame {
+    dest: Dest,
+    bytes: Bytes,
+    departure: Option<Time>,
+}
+
+#[derive(Debug)]
+struct OnAir {
+    from: NodeId,
+    frame: Frame,
+    arrives: Time,
+}
+
+impl Lan {
+    /// A medium with this many stations, all of them in the group.
+    ///
+    /// # Panics
+    ///
+    /// If the propagation delay is more than half a slot: collisions would go unnoticed.
+    pub fn new(config: LanConfig, stations: usize, seeds: &Seeds) -> Self {
+        let half_slot = config.bit_rate.time_for_bits(config.slot_bits) / 2;
+        assert!(config.propagation_delay <= half_slot, "the propagation delay exceeds half a slot");
+        Lan {
+            config,
+            seeds: seeds.part("lan"),
+            stations: std::iter::repeat_with(Station::default).take(stations).collect(),
+            requests: EventQueue::new(),
+            on_air: None,
+            free_at: Time::ZERO,
+            contenders: Vec::new(),
+        }
+    }
+
+    /// Bytes of the frame that carries a datagram.
+    fn frame_bytes(&self, datagram: usize) -> u64 {
+        (datagram as u64 + u64::from(self.config.frame_overhead)).max(self.config.min_frame.into())
+    }
+
+    fn bits(&self, bits: u64) -> Duration {
+        self.config.bit_rate.time_for_bits(bits)
+    }
+
+    fn random(&mut self, node: NodeId) -> &mut StationRandom {
+        let seeds = &self.seeds;
+        self.stations[node.index()].random.get_or_insert_with(|| {
+            let seeds = seeds.node(node);
+            Box::new(StationRandom {
+                backoff: seeds.stream("backoff"),
+                transmit_loss: seeds.stream("loss.transmit"),
+                receive_loss: seeds.stream("loss.receive"),
+            })
+        })
+    }
+
+    /// Requests the medium for the first frame of a station's queue, if it has one.
+    fn request_first(&mut self, now: Time, node: NodeId) {
+        let station = &mut self.stations[node.index()];
+        station.attempts = 0;
+        if let Some(frame) = station.queue.front() {
+            self.requests.push(frame.departure.unwrap_or(now).max(now), node);
+        }
+    }
+
+    /// All stations that want the medium at `now` try to send.
+    fn contend(&mut self, now: Time, observer: &mut dyn Observer) {
+        let mut contenders = std::mem::take(&mut self.contenders);
+        contenders.clear();
+        while self.requests.next_time().is_some_and(|request| request <= now) {
+            let (_, node) = self.requests.pop().expect("a request is pending");
+            let loss = self.config.loss.value();
+            if loss > 0.0 && self.random(node).transmit_loss.chance(loss) {
+                // The interface drops the frame: nobody hears it, and the station takes it for sent.
+                observer.event(&trace(now, node, Event::FrameLost { receiver: None }));
+                self.stations[node.index()].queue.pop_front();
+                self.request_first(now, node);
+            } else {
+                contenders.push(node);
+            }
+        }
+        match *contenders {
+            [] => {}
+            [from] => self.send(now, from, observer),
+            _ => self.collide(now, &contenders, observer),
+        }
+        self.contenders = contenders;
+    }
+
+    fn send(&mut self, now: Time, from: NodeId, observer: &mut dyn Observer) {
+        // The contention was decided one propagation delay after the transmission began.
+        let start = Time::from_nanos(now.as_nanos() - self.config.propagation_delay.as_nanos() as u64);
+        let frame = self.stations[from.index()].queue.pop_front().expect("a contender has a frame");
+        let bytes = self.frame_bytes(frame.bytes.len());
+        observer.event(&trace(start, from, Event::FrameSent { bytes: bytes as u32 }));
+        observer.datagram(start, from, &frame.dest, &frame.bytes);
+        let end = start + self.config.bit_rate.time_for_bytes(bytes);
+        let arrives = end + self.config.propagation_delay;
+        self.on_air = Some(OnAir { from, frame, arrives });
+        self.free_at = arrives + self.bits(self.config.interframe_gap_bits);
+    }
+
+    fn collide(&mut self, now: Time, contenders: &[NodeId], observer: &mut dyn Observer) {
+        observer.event(&trace(now, contenders[0], Event::Collision { frames: contenders.len() as u32 }));
+        let over = now + self.bits(self.config.collision_bits);
+        self.free_at = over + self.bits(self.config.interframe_gap_bits);
+        for &node in contenders {
+            let station = &mut self.stations[node.index()];
+            station.attempts += 1;
+            if station.attempts >= self.config.max_attempts {
+                observer.event(&trace(now, node, Event::FrameDiscarded));
+                station.queue.pop_front();
+                self.request_first(over, node);
+                continue;
+            }
+            let range = 1u64 << station.attempts.min(self.config.backoff_limit);
+            let range = range + u64::from(self.config.backoff_inclusive);
+            let slots = self.random(node).backoff.below(range);
+            let wait = self.bits(slots * self.config.slot_bits);
+            self.requests.push(over + wait, node);
+        }
+    }
+
+    /// The frame on the air reaches its receivers.
+    fn arrive(&mut self, now: Time, air: OnAir, arrival: &mut Arrival, observer: &mut dyn Observer) -> bool {
+        let OnAir { from, frame, .. } = air;
+        self.request_first(now, from);
+        arrival.receivers.clear();
+        match frame.dest {
+            Dest::Node(node) if node.index() < self.stations.len() => arrival.receivers.push(node),
+            // A relay's ports mean nothing on one shared medium.
+            Dest::Node(_) | Dest::Ports(_) => {}
+            Dest::Group { .. } => {
+                let all = (0..self.stations.len() as u32).map(NodeId);
+                arrival.receivers.extend(all.filter(|&node| node != from));
+            }
+        }
+        let loss = self.config.loss.value();
+        if loss > 0.0 {
+            arrival.receivers.retain(|&node| {
+                let lost = self.random(node).receive_loss.chance(loss);
+                if lost {
+                    observer.event(&trace(now, from, Event::FrameLost { receiver: Some(node) }));
+                }
+                !lost
+            });
+        }
+        arrival.source = from;
+        arrival.dest = frame.dest;
+        arrival.bytes = frame.bytes;
+        !arrival.receivers.is_empty()
+    }
+}
+
+impl Network for Lan {
+    fn transmit(&mut self, now: Time, from: NodeId, transmit: Transmit, bytes: Bytes, _: &mut dyn Observer) {
+        let on_air = self.on_air.as_ref().is_some_and(|air| air.from == from);
+        let station = &mut self.stations[from.index()];
+        station.queue.push_back(Frame { dest: transmit.dest, bytes, departure: transmit.departure });
+        if station.queue.len() == 1 && !on_air {
+            self.request_first(now, from);
+        }
+    }
+
+    fn next_time(&self) -> Option<(Time, Precedence)> {
+        if let Some(air) = &self.on_air {
+            return Some((air.arrives, Precedence::NetworkFirst));
+        }
+        let first = self.requests.next_time()?.max(self.free_at);
+        Some((first + self.config.propagation_delay, Precedence::TimersFirst))
+    }
+
+    fn advance(&mut self, now: Time, arrival: &mut Arrival, observer: &mut dyn Observer) -> bool {
+        match self.on_air.take() {
+            Some(air) => self.arrive(now, air, arrival, observer),
+            None => {
+                self.contend(now, observer);
+                false
+            }
+        }
+    }
+
+    fn timer_rule(&self) -> TimerRule {
+        self.config.timers
+    }
+}
+
+fn trace(time: Time, node: NodeId, event: Event) -> TraceEvent {
+    TraceEvent { time, node, event }
+}

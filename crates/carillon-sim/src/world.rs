@@ -1,0 +1,273 @@
+//! A network with machines at its nodes, and the loop that drives them.
+
+use carillon_core::{
+    Application, Bytes, Event, Host, Machine, NodeId, Observer, PortId, Received, Scope, Time, TraceEvent,
+    Transmit, drain,
+};
+
+use crate::network::{Arrival, Network, Precedence, TimerRule};
+use crate::queue::EventQueue;
+
+/// A run in progress.
+#[derive(Debug)]
+pub struct World<N, O> {
+    now: Time,
+    network: N,
+    observer: O,
+    nodes: Vec<Node>,
+    /// When to look at which node: at most a few entries for each, the earliest of them no later
+    /// than the node's next timeout.
+    wakeups: EventQueue<NodeId>,
+    arrival: Arrival,
+    buf: Vec<u8>,
+    steps: u64,
+}
+
+/// Kept small and in one array: a fan-out walks it in order.
+struct Node {
+    machine: Box<dyn Machine>,
+    application: Option<Box<dyn Application>>,
+    /// When the machine or the application next wants to be called.
+    wanted: Time,
+    /// The earliest wake-up in the queue; a later `wanted` is found out when it comes.
+    scheduled: Time,
+}
+
+impl std::fmt::Debug for Node {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.machine.fmt(f)
+    }
+}
+
+/// Why a run stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopReason {
+    /// The condition held.
+    Done,
+    /// Nothing is left to happen.
+    Idle,
+    /// The limit of simulated time was reached.
+    TimeLimit,
+}
+
+impl<N: Network, O: Observer> World<N, O> {
+    /// A world at time zero without nodes.
+    pub fn new(network: N, observer: O) -> Self {
+        World {
+            now: Time::ZERO,
+            network,
+            observer,
+            nodes: Vec::new(),
+            wakeups: EventQueue::new(),
+            arrival: Arrival::default(),
+            buf: Vec::new(),
+            steps: 0,
+        }
+    }
+
+    /// Adds the next node: its machine, and the application that uses it.
+    pub fn add_node(
+        &mut self,
+        machine: Box<dyn Machine>,
+        application: Option<Box<dyn Application>>,
+    ) -> NodeId {
+        self.nodes.push(Node { machine, application, wanted: Time::MAX, scheduled: Time::MAX });
+        NodeId(self.nodes.len() as u32 - 1)
+    }
+
+    /// Lets every node do what it does first: applications offer, machines send. Call once, after
+    /// the last node was added.
+    pub fn start(&mut self) {
+        for index in 0..self.nodes.len() {
+            self.settle(index, false);
+        }
+    }
+
+    /// Runs until `done` holds, nothing is left to happen, or `limit` is reached. The condition is
+    /// checked after every step.
+    pub fn run(&mut self, limit: Time, mut done: impl FnMut(&mut Self) -> bool) -> StopReason {
+        loop {
+            if done(self) {
+                return StopReason::Done;
+            }
+            match self.next_time() {
+                None => return StopReason::Idle,
+                Some(next) if next > limit => return StopReason::TimeLimit,
+                Some(_) => {
+                    self.step();
+                }
+            }
+        }
+    }
+
+    /// When the next step happens.
+    fn next_time(&self) -> Option<Time> {
+        let network = self.network.next_time().map(|(time, _)| time);
+        let timers = self.wakeups.next_time().map(|time| time.max(self.now));
+        match (network, timers) {
+            (Some(network), _) if self.network.timer_rule() == TimerRule::AfterBusActivity => Some(network),
+            (Some(network), Some(timers)) => Some(network.min(timers)),
+            (network, timers) => network.or(timers),
+        }
+    }
+
+    /// Does the next thing; returns false if there is nothing left to do.
+    pub fn step(&mut self) -> bool {
+        self.steps += 1;
+        let timer = self.wakeups.next_time();
+        match (self.network.next_time(), timer) {
+            (None, None) => return false,
+            (None, Some(_)) => self.wake_next(),
+            (Some((time, _)), _) if self.network.timer_rule() == TimerRule::AfterBusActivity => {
+                self.advance_network(time);
+                // A transmission is one step of that loop: not before the frame has arrived.
+                if matches!(self.network.next_time(), Some((_, Precedence::NetworkFirst))) {
+                    return true;
+                }
+                while self.wakeups.next_time().is_some_and(|due| due <= self.now) {
+                    self.wake_next();
+                }
+            }
+            (Some((time, precedence)), timer) => {
+                let timer_goes_first = timer.is_some_and(|timer| {
+                    timer < time || (timer == time && precedence == Precedence::TimersFirst)
+                });
+                if timer_goes_first {
+                    self.wake_next();
+                } else {
+                    self.advance_network(time);
+                }
+            }
+        }
+        true
+    }
+
+    fn advance_network(&mut self, time: Time) {
+        debug_assert!(time >= self.now, "the network's time went back");
+        self.now = time;
+        let mut arrival = std::mem::take(&mut self.arrival);
+        if self.network.advance(time, &mut arrival, &mut self.observer) {
+            for &node in &arrival.receivers {
+                let received = Received {
+                    source: arrival.source,
+                    destination: &arrival.dest,
+                    ingress: PortId(0),
+                    scope: Scope::GLOBAL,
+                    bytes: &arrival.bytes,
+                };
+                self.nodes[node.index()].machine.handle_datagram(time, received);
+                self.settle(node.index(), false);
+            }
+            arrival.receivers.clear();
+        }
+        self.arrival = arrival;
+    }
+
+    /// Takes the next wake-up. It may be a stale one: the node wants to be called later, or again.
+    fn wake_next(&mut self) {
+        let Some((time, id)) = self.wakeups.pop() else { return };
+        self.now = self.now.max(time);
+        let node = &mut self.nodes[id.index()];
+        if time == node.scheduled {
+            node.scheduled = Time::MAX;
+        }
+        if node.wanted <= self.now {
+            node.machine.handle_timeout(self.now);
+            self.settle(id.index(), true);
+        } else {
+            self.schedule(id.index());
+        }
+    }
+
+    /// After any call on a node: lets the application act, drains the machine, repeats while the
+    /// application has something to do, and notes when the node next wants to be called.
+    fn settle(&mut self, index: usize, timers_fired: bool) {
+        let node = &mut self.nodes[index];
+        let mut host = NodeHost {
+            now: self.now,
+            node: NodeId(index as u32),
+            network: &mut self.network,
+            observer: &mut self.observer,
+            timers_fired,
+        };
+        let machine = node.machine.as_mut();
+        let wanted = match &mut node.application {
+            None => drain(machine, self.now, &mut self.buf, &mut host),
+            Some(application) => {
+                application.poll(self.now, machine);
+                loop {
+                    let timeout = drain(machine, self.now, &mut self.buf, &mut host);
+                    if !application.poll(self.now, machine) {
+                        break earliest(timeout, application.poll_timeout());
+                    }
+                }
+            }
+        };
+        node.wanted = wanted.unwrap_or(Time::MAX);
+        self.schedule(index);
+    }
+
+    fn schedule(&mut self, index: usize) {
+        let node = &mut self.nodes[index];
+        if node.wanted < node.scheduled {
+            node.scheduled = node.wanted;
+            self.wakeups.push(node.wanted.max(self.now), NodeId(index as u32));
+        }
+    }
+
+    /// Simulated time.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Steps of the loop so far: transmissions, collisions and wake-ups.
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// The machine of a node.
+    pub fn machine(&mut self, node: NodeId) -> &mut dyn Machine {
+        self.nodes[node.index()].machine.as_mut()
+    }
+
+    /// The observer.
+    pub fn observer(&mut self) -> &mut O {
+        &mut self.observer
+    }
+
+    /// Ends the run and gives back what watched it.
+    pub fn into_observer(self) -> O {
+        self.observer
+    }
+}
+
+fn earliest(a: Option<Time>, b: Option<Time>) -> Option<Time> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}
+
+/// One node's side of the drain.
+struct NodeHost<'a, N, O> {
+    now: Time,
+    node: NodeId,
+    network: &'a mut N,
+    observer: &'a mut O,
+    timers_fired: bool,
+}
+
+impl<N: Network, O: Observer> Host for NodeHost<'_, N, O> {
+    fn transmit(&mut self, transmit: Transmit, bytes: &mut Vec<u8>) {
+        let bytes = Bytes::from(std::mem::take(bytes));
+        self.network.transmit(self.now, self.node, transmit, bytes, self.observer);
+    }
+
+    fn event(&mut self, event: Event) {
+        self.observer.event(&TraceEvent { time: self.now, node: self.node, event });
+    }
+
+    fn timers_fired(&self) -> bool {
+        self.timers_fired
+    }
+}
