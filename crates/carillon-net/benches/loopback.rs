@@ -1,0 +1,3 @@
+//! What a datagram costs on loopback.
+
+fn main() {}

@@ -1,0 +1,478 @@
+//! The drain loop on a monotonic clock.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use carillon_core::{
+    Application, Dest, DropReason, Event, Host, Machine, Note, Observer, PortId, Received, Scope, Time,
+    TraceEvent, Transmit, Value, drain,
+};
+use nix::errno::Errno;
+use nix::poll::PollFlags;
+
+use crate::endpoint::{Endpoint, GROUP, Port, SELF};
+use crate::outbox::Run;
+use crate::wait::{Deadline, wait};
+use crate::{DriveError, Stats};
+
+/// One machine on one endpoint, with its application and its observer.
+///
+/// Everything happens inside [`step`](Driver::step), in the caller's thread. Time is that of a
+/// monotonic clock, zero when the driver was made.
+///
+/// The observer gets every event with [`SELF`] as its node and [`Observer::datagram`] for every
+/// datagram that leaves (from [`SELF`], when the system has taken it) and for every one that
+/// arrives (from the peer, after the fault injector): a capture made here shows both directions.
+///
+/// What the driver itself has to tell it tells as notes: `send_error` and `unroutable`; the counts
+/// are in [`Stats`].
+pub struct Driver<M: Machine + ?Sized, A, O> {
+    endpoint: Endpoint,
+    start: Instant,
+    /// When the machine wants `handle_timeout`, as of the last drain.
+    timeout: Option<Time>,
+    /// Something may have changed since the last turn: do not wait.
+    fresh: bool,
+    gate: Gate,
+    buf: Vec<u8>,
+    application: A,
+    observer: O,
+    machine: Box<M>,
+}
+
+/// Why, if at all, the port takes no more datagrams for now.
+#[derive(Debug, Default)]
+struct Gate {
+    /// The socket was full.
+    blocked: bool,
+    /// The system was short of memory: try again then.
+    retry: Option<Time>,
+    /// Bytes this turn may still send.
+    budget: usize,
+    /// A drain or a departure had to stop at the gate.
+    stalled: bool,
+    /// Sending is broken; the step returns it.
+    failure: Option<DriveError>,
+}
+
+/// The driver as the drain sees it.
+struct Outlet<'a, O> {
+    endpoint: &'a mut Endpoint,
+    observer: &'a mut O,
+    gate: &'a mut Gate,
+    now: Time,
+}
+
+impl<M, A, O> Driver<M, A, O>
+where
+    M: Machine + ?Sized,
+    A: Application<M>,
+    O: Observer,
+{
+    /// Joins the four and starts the clock.
+    pub fn new(endpoint: Endpoint, machine: Box<M>, application: A, observer: O) -> Self {
+        Driver {
+            endpoint,
+            start: Instant::now(),
+            timeout: None,
+            fresh: true,
+            gate: Gate::default(),
+            buf: Vec::new(),
+            application,
+            observer,
+            machine,
+        }
+    }
+
+    /// One turn of *mutate, drain, wait*: waits until something is due, but no longer than
+    /// `max_wait`, and does it.
+    ///
+    /// A turn fires the timers that are due, reads at most one batch of datagrams per socket, polls
+    /// the application until it has nothing to do (a bounded number of times), and sends a bounded
+    /// number of bytes; what is left over makes the next turn start at once. So a flood of
+    /// datagrams stops neither timers nor the application, and a machine with much to send still
+    /// hears its peers. The first turn does not wait, nor does one after the machine or the
+    /// application was borrowed mutably.
+    pub fn step(&mut self, max_wait: Duration) -> Result<(), DriveError> {
+        let readable = self.wait(max_wait)?;
+        self.fresh = false;
+        self.gate.budget = TURN_BYTES;
+        self.gate.blocked = false;
+        self.gate.stalled = false;
+
+        let now = self.now();
+        self.gate.retry = self.gate.retry.filter(|&at| at > now);
+        self.outlet(now).flush();
+        self.outlet(now).depart();
+        if self.machine.poll_timeout().is_some_and(|at| at <= now) {
+            self.machine.handle_timeout(now);
+        }
+        self.drain(now);
+        let [unicast, multicast] = readable;
+        if multicast {
+            self.receive(now, true)?;
+        }
+        if unicast {
+            self.receive(now, false)?;
+        }
+        self.serve_application(now);
+        self.outlet(now).flush();
+        self.gate.failure.take().map_or(Ok(()), Err)
+    }
+
+    /// The machine, to be changed: what it then has to give is taken at the next step.
+    pub fn machine_mut(&mut self) -> &mut M {
+        self.fresh = true;
+        &mut self.machine
+    }
+
+    /// The application, to be changed: it is polled at the next step.
+    pub fn application_mut(&mut self) -> &mut A {
+        self.fresh = true;
+        &mut self.application
+    }
+
+    /// The observer, to be changed.
+    pub fn observer_mut(&mut self) -> &mut O {
+        &mut self.observer
+    }
+
+    /// The endpoint, to be changed.
+    pub fn endpoint_mut(&mut self) -> &mut Endpoint {
+        &mut self.endpoint
+    }
+
+    /// The time now.
+    pub fn now(&self) -> Time {
+        Time::ZERO + self.start.elapsed()
+    }
+
+    /// The machine.
+    pub fn machine(&self) -> &M {
+        &self.machine
+    }
+
+    /// The application.
+    pub fn application(&self) -> &A {
+        &self.application
+    }
+
+    /// The observer.
+    pub fn observer(&self) -> &O {
+        &self.observer
+    }
+
+    /// The endpoint.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// What the endpoint has counted.
+    pub fn stats(&self) -> &Stats {
+        self.endpoint.stats()
+    }
+
+    /// Takes the four apart again. Datagrams that wait for their time or for a busy socket stay
+    /// with the endpoint.
+    pub fn into_parts(self) -> (Endpoint, Box<M>, A, O) {
+        (self.endpoint, self.machine, self.application, self.observer)
+    }
+
+    fn outlet(&mut self, now: Time) -> Outlet<'_, O> {
+        Outlet { endpoint: &mut self.endpoint, observer: &mut self.observer, gate: &mut self.gate, now }
+    }
+
+    fn drain(&mut self, now: Time) {
+        let mut outlet =
+            Outlet { endpoint: &mut self.endpoint, observer: &mut self.observer, gate: &mut self.gate, now };
+        self.timeout = drain(&mut *self.machine, now, &mut self.buf, &mut outlet);
+    }
+
+    /// Reads one batch from one socket and gives it to the machine, draining after each datagram as
+    /// the contract has it. What is sent meanwhile is still sent in batches.
+    fn receive(&mut self, now: Time, multicast: bool) -> Result<(), DriveError> {
+        let Endpoint { unicast, multicast: group, inbox, stats, .. } = &mut self.endpoint;
+        let Some(port) = (if multicast { group.as_ref() } else { Some(&*unicast) }) else { return Ok(()) };
+        match inbox.fill(&port.socket, &port.state, multicast) {
+            Ok(()) => stats.receive_calls += 1,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+            Err(error) if passes(&error) => {
+                stats.receive_errors += 1;
+                return Ok(());
+            }
+            Err(source) => return Err(DriveError::Receive { address: port.address, source }),
+        }
+        while let Some(datagram) = self.endpoint.inbox.take() {
+            // Heard again through multicast loopback.
+            if datagram.multicast && datagram.source == self.endpoint.unicast.address {
+                self.endpoint.stats.own += 1;
+                continue;
+            }
+            self.handle(now, datagram.source, datagram.multicast, &datagram.bytes);
+        }
+        self.outlet(now).flush();
+        Ok(())
+    }
+
+    fn handle(&mut self, now: Time, source: SocketAddr, multicast: bool, bytes: &Bytes) {
+        let endpoint = &mut self.endpoint;
+        endpoint.stats.datagrams_received += 1;
+        endpoint.stats.bytes_received += bytes.len() as u64;
+        if endpoint.injector.drops() {
+            endpoint.stats.injected_drops += 1;
+            self.outlet(now).record(Event::Dropped { reason: DropReason::Injected });
+            return;
+        }
+        // Port 0 cannot be answered.
+        let Some(source) = Some(source).filter(|s| s.port() != 0).and_then(|s| endpoint.peers.hear(now, s))
+        else {
+            endpoint.stats.refused_peers += 1;
+            return;
+        };
+        let destination = if multicast { &TO_GROUP } else { &TO_SELF };
+        self.observer.datagram(now, source, destination, bytes);
+        let received = Received { source, destination, ingress: PortId(0), scope: Scope::GLOBAL, bytes };
+        self.machine.handle_datagram(now, received);
+        self.drain(now);
+    }
+
+    fn serve_application(&mut self, now: Time) {
+        for _ in 0..TURN_POLLS {
+            if !self.application.poll(now, &mut self.machine) {
+                return;
+            }
+            self.drain(now);
+        }
+        self.fresh = true;
+    }
+
+    /// Waits for what comes first; returns which of the sockets (unicast, multicast) can be read.
+    fn wait(&mut self, max_wait: Duration) -> Result<[bool; 2], DriveError> {
+        let now = self.now();
+        let Gate { blocked, retry, stalled, .. } = self.gate;
+        let outbox = &self.endpoint.outbox;
+        let departure = outbox.next_departure().filter(|_| !(blocked || stalled || retry.is_some()));
+        let exact = [self.timeout, self.application.poll_timeout(), departure].into_iter().flatten().min();
+        let coarse = if self.fresh {
+            Some(now)
+        } else if blocked || retry.is_some() {
+            retry
+        } else if stalled {
+            // Stopped by the rate, whose depth makes up for a late wake-up, or by the turn's budget.
+            Some(self.endpoint.pacer.ready_at(now).unwrap_or(now))
+        } else {
+            None
+        };
+        let coarse = coarse.map_or(max_wait, |at| at.since(now).min(max_wait)).min(FOREVER);
+        let exact = exact.map_or(coarse, |at| at.since(now));
+        let at = Instant::now() + exact.min(coarse);
+        let deadline = Deadline { at, precise: exact < coarse };
+        let interest =
+            if self.gate.blocked { PollFlags::POLLIN | PollFlags::POLLOUT } else { PollFlags::POLLIN };
+        let Endpoint { unicast, multicast, .. } = &self.endpoint;
+        let unicast = (unicast.fd(), interest);
+        let ready = match multicast {
+            Some(group) => wait([unicast, (group.fd(), PollFlags::POLLIN)], deadline),
+            None => wait([unicast], deadline).map(|[unicast]| [unicast, false]),
+        };
+        ready.map_err(DriveError::Wait)
+    }
+}
+
+impl<O: Observer> Host for Outlet<'_, O> {
+    fn is_ready(&mut self) -> bool {
+        let open = self.gate.failure.is_none()
+            && !self.gate.blocked
+            && self.gate.retry.is_none()
+            && self.gate.budget > 0
+            && self.endpoint.pacer.ready_at(self.now).is_none();
+        self.gate.stalled |= !open;
+        open
+    }
+
+    fn transmit(&mut self, transmit: Transmit, bytes: &mut Vec<u8>) {
+        match transmit.departure {
+            Some(at) if at > self.now => self.endpoint.outbox.hold(at, transmit.dest, std::mem::take(bytes)),
+            _ => self.send(transmit.dest, bytes),
+        }
+    }
+
+    fn event(&mut self, event: Event) {
+        self.record(event);
+    }
+}
+
+impl<O: Observer> Outlet<'_, O> {
+    /// Puts a datagram into the batch; sends full runs.
+    fn send(&mut self, to: Dest, bytes: &mut Vec<u8>) {
+        let (address, hops) = match &to {
+            Dest::Group { scope, .. } => (Some(self.endpoint.group), Some(self.endpoint.ttl.min(scope.0))),
+            Dest::Node(node) => (self.endpoint.peers.reach(self.now, *node), None),
+            Dest::Ports(_) => (None, None),
+        };
+        let Some(address) = address else {
+            self.endpoint.stats.unroutable += 1;
+            self.note("unroutable", [("to", format!("{to:?}"))]);
+            return;
+        };
+        if bytes.len() > self.endpoint.max_datagram() {
+            let interface = self.endpoint.interface().to_string();
+            let failure =
+                DriveError::TooLarge { len: bytes.len(), max: self.endpoint.max_datagram(), interface };
+            self.gate.failure.get_or_insert(failure);
+            return;
+        }
+        self.gate.budget = self.gate.budget.saturating_sub(bytes.len().max(64));
+        self.endpoint.pacer.spend(self.now, bytes.len() + self.endpoint.header_bytes());
+        let segments = self.endpoint.max_segments();
+        self.endpoint.outbox.push(to, address, hops, bytes, segments);
+        self.flush_to(1);
+    }
+
+    /// Sends held datagrams whose time has come.
+    fn depart(&mut self) {
+        while self.endpoint.outbox.next_departure().is_some_and(|at| at <= self.now) && self.is_ready() {
+            if let Some((to, mut bytes)) = self.endpoint.outbox.due(self.now) {
+                self.send(to, &mut bytes);
+            }
+        }
+    }
+
+    /// Sends every run.
+    fn flush(&mut self) {
+        self.flush_to(0);
+    }
+
+    /// Sends runs until this many are left or the socket is full. A run that was not taken stays
+    /// the first.
+    fn flush_to(&mut self, leave: usize) {
+        while self.endpoint.outbox.runs() > leave
+            && !self.gate.blocked
+            && self.gate.retry.is_none()
+            && let Some(run) = self.endpoint.outbox.pop()
+        {
+            match self.endpoint.transmit(&run) {
+                Ok(()) => self.sent(run),
+                Err(error) => self.not_sent(run, error),
+            }
+        }
+    }
+
+    fn sent(&mut self, mut run: Run) {
+        let stats = &mut self.endpoint.stats;
+        stats.datagrams_sent += run.count as u64;
+        stats.bytes_sent += run.contents.len() as u64;
+        let whole = Bytes::from(std::mem::take(&mut run.contents));
+        for datagram in run.datagrams(&whole) {
+            self.observer.datagram(self.now, SELF, &run.to, &datagram);
+        }
+        if whole.is_unique() {
+            self.endpoint.outbox.recycle(whole.into());
+        }
+    }
+
+    fn not_sent(&mut self, run: Run, error: io::Error) {
+        let errno = error.raw_os_error().map(Errno::from_raw);
+        match errno {
+            // EWOULDBLOCK is the same number here.
+            Some(Errno::EAGAIN) => {
+                self.endpoint.stats.busy += 1;
+                self.gate.blocked = true;
+                self.endpoint.outbox.unpop(run);
+            }
+            // The queue of the interface is full, which poll does not wait for.
+            Some(Errno::ENOBUFS | Errno::ENOMEM) => {
+                self.endpoint.stats.busy += 1;
+                self.gate.retry = Some(self.now + SHORTAGE);
+                self.endpoint.outbox.unpop(run);
+            }
+            // The interface cannot segment: one by one, and so from now on.
+            Some(Errno::EIO | Errno::EINVAL | Errno::EMSGSIZE) if run.count > 1 => {
+                for single in run.split().into_iter().rev() {
+                    self.endpoint.outbox.unpop(single);
+                }
+            }
+            Some(Errno::EMSGSIZE) if run.hops.is_some() => {
+                let interface = self.endpoint.interface().to_string();
+                let (len, max) = (run.contents.len(), run.contents.len() - 1);
+                self.gate.failure.get_or_insert(DriveError::TooLarge { len, max, interface });
+            }
+            _ if passes(&error) => {
+                self.endpoint.stats.send_errors += run.count as u64;
+                self.note("send_error", [("to", run.address.to_string()), ("error", error.to_string())]);
+            }
+            _ => {
+                self.gate.failure.get_or_insert(DriveError::Send { to: run.address, source: error });
+            }
+        }
+    }
+
+    fn note<const N: usize>(&mut self, name: &'static str, fields: [(&'static str, String); N]) {
+        let fields = fields.into_iter().map(|(key, text)| (key, Value::Text(text))).collect();
+        self.record(Event::Note(Box::new(Note { name, fields })));
+    }
+
+    fn record(&mut self, event: Event) {
+        self.observer.event(&TraceEvent { time: self.now, node: SELF, event });
+    }
+}
+
+impl Endpoint {
+    /// Hands one run to the system.
+    fn transmit(&mut self, run: &Run) -> io::Result<()> {
+        if let Some(hops) = run.hops {
+            self.set_hops(hops)?;
+        }
+        self.stats.send_calls += 1;
+        let Port { socket, state, .. } = &self.unicast;
+        let transmit = quinn_udp::Transmit {
+            destination: run.address,
+            ecn: None,
+            contents: &run.contents,
+            segment_size: (run.count > 1).then_some(run.segment),
+            src_ip: None,
+        };
+        state.try_send(socket.into(), &transmit)
+    }
+}
+
+/// Whether an error is about one peer or one moment: counted, and life goes on.
+fn passes(error: &io::Error) -> bool {
+    let Some(errno) = error.raw_os_error().map(Errno::from_raw) else { return false };
+    matches!(
+        errno,
+        Errno::ECONNREFUSED
+            | Errno::ECONNRESET
+            | Errno::EHOSTUNREACH
+            | Errno::EHOSTDOWN
+            | Errno::ENETUNREACH
+            | Errno::ENETDOWN
+            | Errno::EADDRNOTAVAIL
+            | Errno::ENOMEM
+            | Errno::ENOBUFS
+            | Errno::EINTR
+            | Errno::EIO
+            | Errno::EINVAL
+            | Errno::EMSGSIZE
+            // What a firewall says to a datagram it does not let out.
+            | Errno::EPERM
+            | Errno::EACCES
+    )
+}
+
+const TO_SELF: Dest = Dest::Node(SELF);
+const TO_GROUP: Dest = Dest::group(GROUP);
+
+/// Bytes sent per turn: on loopback less than a millisecond's worth.
+const TURN_BYTES: usize = 1 << 20;
+
+/// Times the application is polled per turn.
+const TURN_POLLS: usize = 1024;
+
+/// How long to let a full interface queue drain.
+const SHORTAGE: Duration = Duration::from_millis(1);
+
+/// Longer than anyone waits, and short enough to add to any clock.
+const FOREVER: Duration = Duration::from_secs(86_400);

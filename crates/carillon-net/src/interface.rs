@@ -1,0 +1,192 @@
+//! Which network interface a group is reached by.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, UdpSocket};
+
+use nix::ifaddrs::getifaddrs;
+use nix::net::if_::{InterfaceFlags, if_nametoindex};
+
+use crate::OpenError;
+
+/// A network interface as an endpoint uses it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interface {
+    /// Its name, such as `lo`.
+    pub name: String,
+    /// Its number in the system.
+    pub index: u32,
+    /// The address datagrams leave with.
+    pub address: IpAddr,
+    /// Whether it leads nowhere but to this host.
+    pub loopback: bool,
+}
+
+impl fmt::Display for Interface {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.name, self.address)
+    }
+}
+
+impl Interface {
+    /// The interface with this name or address; without one, the interface that the system would
+    /// use for the group, and loopback if there is none that does multicast.
+    pub(crate) fn choose(group: SocketAddr, wanted: Option<&str>) -> Result<Interface, OpenError> {
+        let all = list().map_err(OpenError::doing("list the network interfaces"))?;
+        let Some(wanted) = wanted else { return automatic(group, &all) };
+        if let Some(found) = all.get(wanted) {
+            return found.usable(group, None);
+        }
+        let address = wanted.split('%').next().and_then(|text| text.parse::<IpAddr>().ok());
+        let zone = wanted.split_once('%').map(|(_, zone)| zone);
+        let found = address.and_then(|address| {
+            all.values()
+                .find(|one| one.addresses.contains(&address) && zone.is_none_or(|z| z == one.name))
+                .map(|one| (one, address))
+        });
+        match found {
+            Some((one, address)) => one.usable(group, Some(address)),
+            None => {
+                let names: Vec<&str> = all.keys().map(String::as_str).collect();
+                Err(OpenError::NoSuchInterface { wanted: wanted.to_owned(), available: names.join(", ") })
+            }
+        }
+    }
+
+    /// The group's address with the zone of this interface, which link-local groups need.
+    pub(crate) fn zoned(&self, address: SocketAddr) -> SocketAddr {
+        match address {
+            SocketAddr::V6(v6) => SocketAddrV6::new(*v6.ip(), v6.port(), 0, self.index).into(),
+            v4 => v4,
+        }
+    }
+
+    /// The address to bind with this port. Only link-local addresses carry a zone.
+    pub(crate) fn bindable(&self, port: u16) -> SocketAddr {
+        match self.address {
+            IpAddr::V6(ip) if ip.is_unicast_link_local() => SocketAddrV6::new(ip, port, 0, self.index).into(),
+            ip => SocketAddr::new(ip, port),
+        }
+    }
+
+    /// The largest IP packet, if the system says: the interface's for IPv6, then for its kind.
+    pub(crate) fn mtu(&self) -> usize {
+        // Under /proc the entry belongs to this process's network namespace, under /sys to that of
+        // whoever mounted it.
+        let paths = [
+            format!("/proc/sys/net/ipv6/conf/{}/mtu", self.name),
+            format!("/sys/class/net/{}/mtu", self.name),
+        ];
+        let known = paths
+            .iter()
+            .find_map(|path| std::fs::read_to_string(path).ok()?.trim().parse::<usize>().ok())
+            .filter(|mtu| *mtu >= 576);
+        known.unwrap_or(if self.loopback { 16_384 } else { 1_500 })
+    }
+}
+
+/// What the system says of one interface.
+#[derive(Debug)]
+struct Listed {
+    name: String,
+    index: u32,
+    flags: InterfaceFlags,
+    addresses: Vec<IpAddr>,
+}
+
+impl Listed {
+    fn usable(&self, group: SocketAddr, address: Option<IpAddr>) -> Result<Interface, OpenError> {
+        let name = self.name.clone();
+        if !self.flags.contains(InterfaceFlags::IFF_UP) {
+            return Err(OpenError::InterfaceDown { name });
+        }
+        // On Linux the loopback interface lacks the flag, but does multicast all the same.
+        if !self.flags.intersects(InterfaceFlags::IFF_MULTICAST | InterfaceFlags::IFF_LOOPBACK) {
+            return Err(OpenError::InterfaceWithoutMulticast { name });
+        }
+        let loopback = self.flags.contains(InterfaceFlags::IFF_LOOPBACK);
+        let own = address.filter(|a| a.is_ipv4() == group.is_ipv4());
+        match own.or_else(|| self.source(group)) {
+            Some(address) => Ok(Interface { name, index: self.index, address, loopback }),
+            None => {
+                let family = if group.is_ipv4() { "IPv4" } else { "IPv6" };
+                Err(OpenError::NoAddress { name, family })
+            }
+        }
+    }
+
+    /// The first address of the group's family; for IPv6 of the group's reach, if there is one.
+    fn source(&self, group: SocketAddr) -> Option<IpAddr> {
+        let mut family = self.addresses.iter().copied().filter(|a| a.is_ipv4() == group.is_ipv4());
+        let IpAddr::V6(group) = group.ip() else { return family.next() };
+        let local = |a: &IpAddr| matches!(a, IpAddr::V6(a) if a.is_unicast_link_local());
+        let (near, far): (Vec<_>, Vec<_>) = family.partition(local);
+        let both = if is_link_scope(group) { [near, far] } else { [far, near] };
+        both.concat().first().copied()
+    }
+}
+
+fn automatic(group: SocketAddr, all: &BTreeMap<String, Listed>) -> Result<Interface, OpenError> {
+    if let SocketAddr::V6(v6) = group
+        && v6.scope_id() != 0
+    {
+        return match all.values().find(|one| one.index == v6.scope_id()) {
+            Some(one) => one.usable(group, None),
+            None => {
+                let names: Vec<&str> = all.keys().map(String::as_str).collect();
+                let wanted = format!("%{}", v6.scope_id());
+                Err(OpenError::NoSuchInterface { wanted, available: names.join(", ") })
+            }
+        };
+    }
+    let routed = route(group).and_then(|address| {
+        all.values().find(|one| one.addresses.contains(&address)).map(|one| (one, address))
+    });
+    if let Some((one, address)) = routed
+        && one.flags.contains(InterfaceFlags::IFF_UP | InterfaceFlags::IFF_MULTICAST)
+    {
+        return one.usable(group, Some(address));
+    }
+    match all.values().find(|one| one.flags.contains(InterfaceFlags::IFF_LOOPBACK)) {
+        Some(loopback) => loopback.usable(group, None),
+        None => Err(OpenError::NoRoute {
+            group,
+            name: "of any kind".to_owned(),
+            advice: "name the interface to use".to_owned(),
+        }),
+    }
+}
+
+/// The address this host would send to the group with: asked of the routing table by connecting a
+/// UDP socket, which sends nothing.
+fn route(group: SocketAddr) -> Option<IpAddr> {
+    let any: IpAddr = if group.is_ipv4() { [0, 0, 0, 0].into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    socket.connect(group).ok()?;
+    Some(socket.local_addr().ok()?.ip())
+}
+
+fn list() -> io::Result<BTreeMap<String, Listed>> {
+    let mut all = BTreeMap::new();
+    for entry in getifaddrs()? {
+        let name = entry.interface_name;
+        let one = all.entry(name.clone()).or_insert_with(|| Listed {
+            index: if_nametoindex(name.as_str()).unwrap_or(0),
+            name,
+            flags: entry.flags,
+            addresses: Vec::new(),
+        });
+        let address = entry.address.and_then(|a| {
+            let v4 = a.as_sockaddr_in().map(|a| IpAddr::from(a.ip()));
+            v4.or_else(|| a.as_sockaddr_in6().map(|a| IpAddr::from(a.ip())))
+        });
+        one.addresses.extend(address);
+    }
+    Ok(all)
+}
+
+/// Whether a group reaches no further than the link (RFC 4291, section 2.7).
+fn is_link_scope(group: Ipv6Addr) -> bool {
+    group.octets()[1] & 0x0f <= 2
+}

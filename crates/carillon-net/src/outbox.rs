@@ -1,0 +1,237 @@
+//! What is to go out: runs of datagrams that leave in one system call, and those held until later.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use carillon_core::{Dest, Time};
+
+/// A run of datagrams of equal size (the last may be smaller) to one destination: one system call
+/// where the system can segment.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) to: Dest,
+    pub(crate) address: SocketAddr,
+    /// The hop limit, if it is a multicast.
+    pub(crate) hops: Option<u8>,
+    /// Bytes of each datagram but the last.
+    pub(crate) segment: usize,
+    pub(crate) count: usize,
+    pub(crate) contents: Vec<u8>,
+    /// A smaller datagram or an empty one ends it.
+    closed: bool,
+}
+
+/// A datagram that may not leave before its time. Ordered by time, then by order of transmission.
+#[derive(Debug)]
+struct Held {
+    at: Time,
+    serial: u64,
+    to: Dest,
+    bytes: Vec<u8>,
+}
+
+/// Runs waiting for the socket, and datagrams waiting for their time.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    runs: VecDeque<Run>,
+    held: BinaryHeap<Reverse<Held>>,
+    serial: u64,
+    spare: Vec<Vec<u8>>,
+}
+
+impl Outbox {
+    /// Adds a datagram behind the others, to the last run if it fits there. Takes the buffer's
+    /// contents and leaves an empty one.
+    pub(crate) fn push(
+        &mut self,
+        to: Dest,
+        address: SocketAddr,
+        hops: Option<u8>,
+        bytes: &mut Vec<u8>,
+        max_segments: usize,
+    ) {
+        let len = bytes.len();
+        if let Some(run) = self.runs.back_mut()
+            && !run.closed
+            && run.count < max_segments
+            && len <= run.segment
+            && run.contents.len() + len <= MAX_RUN
+            && run.address == address
+            && run.hops == hops
+            && len > 0
+        {
+            run.contents.extend_from_slice(bytes);
+            run.count += 1;
+            run.closed = len < run.segment;
+            return;
+        }
+        let contents = std::mem::replace(bytes, self.spare.pop().unwrap_or_default());
+        self.runs.push_back(Run { to, address, hops, segment: len, count: 1, contents, closed: len == 0 });
+    }
+
+    /// Keeps a datagram until its time.
+    pub(crate) fn hold(&mut self, at: Time, to: Dest, bytes: Vec<u8>) {
+        let serial = self.serial;
+        self.serial += 1;
+        self.held.push(Reverse(Held { at, serial, to, bytes }));
+    }
+
+    /// Takes the first of the held datagrams whose time has come.
+    pub(crate) fn due(&mut self, now: Time) -> Option<(Dest, Vec<u8>)> {
+        if self.next_departure()? > now {
+            return None;
+        }
+        self.held.pop().map(|Reverse(held)| (held.to, held.bytes))
+    }
+
+    /// Takes the first run.
+    pub(crate) fn pop(&mut self) -> Option<Run> {
+        self.runs.pop_front()
+    }
+
+    /// Puts a run back where it was.
+    pub(crate) fn unpop(&mut self, run: Run) {
+        self.runs.push_front(run);
+    }
+
+    /// Gives a buffer back for later use.
+    pub(crate) fn recycle(&mut self, mut buffer: Vec<u8>) {
+        if self.spare.len() < SPARE {
+            buffer.clear();
+            self.spare.push(buffer);
+        }
+    }
+
+    /// How many runs are waiting.
+    pub(crate) fn runs(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// When the next of the held datagrams may leave.
+    pub(crate) fn next_departure(&self) -> Option<Time> {
+        self.held.peek().map(|Reverse(held)| held.at)
+    }
+}
+
+impl Run {
+    /// The datagrams, as slices of the whole.
+    pub(crate) fn datagrams(&self, whole: &Bytes) -> impl Iterator<Item = Bytes> {
+        let (segment, len) = (self.segment, whole.len());
+        (0..self.count).map(move |i| whole.slice(i * segment..((i + 1) * segment).min(len)))
+    }
+
+    /// The same datagrams as runs of one.
+    pub(crate) fn split(self) -> Vec<Run> {
+        let chunks = self.contents.chunks(self.segment.max(1));
+        chunks
+            .map(|chunk| Run {
+                to: self.to.clone(),
+                address: self.address,
+                hops: self.hops,
+                segment: chunk.len(),
+                count: 1,
+                contents: chunk.to_vec(),
+                closed: true,
+            })
+            .collect()
+    }
+}
+
+impl PartialEq for Held {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+impl Eq for Held {}
+impl PartialOrd for Held {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Held {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.serial).cmp(&(other.at, other.serial))
+    }
+}
+
+/// Bytes of a run: the most one UDP send over IPv4 can carry.
+const MAX_RUN: usize = 65_507;
+
+/// Buffers kept for later use.
+const SPARE: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use carillon_core::{GroupId, NodeId};
+
+    fn push(outbox: &mut Outbox, node: u32, len: usize) {
+        let address = SocketAddr::from(([10, 0, 0, 1], node as u16));
+        outbox.push(Dest::Node(NodeId(node)), address, None, &mut vec![node as u8; len], 64);
+    }
+
+    fn shape(outbox: &mut Outbox) -> Vec<(usize, usize, usize)> {
+        std::iter::from_fn(|| outbox.pop()).map(|r| (r.count, r.segment, r.contents.len())).collect()
+    }
+
+    #[test]
+    fn equal_datagrams_to_one_destination_share_a_run_that_a_smaller_one_ends() {
+        let mut outbox = Outbox::default();
+        for (node, len) in [(1, 100), (1, 100), (1, 40), (1, 40), (2, 40), (2, 41), (2, 0), (2, 0)] {
+            push(&mut outbox, node, len);
+        }
+        let expected = [(3, 100, 240), (1, 40, 40), (1, 40, 40), (1, 41, 41), (1, 0, 0), (1, 0, 0)];
+        assert_eq!(shape(&mut outbox), expected);
+    }
+
+    #[test]
+    fn a_run_ends_at_64_datagrams_or_65507_bytes() {
+        let mut outbox = Outbox::default();
+        (0..65).for_each(|_| push(&mut outbox, 1, 10));
+        (0..9).for_each(|_| push(&mut outbox, 2, 8192));
+        let expected = [(64, 10, 640), (1, 10, 10), (7, 8192, 57_344), (2, 8192, 16_384)];
+        assert_eq!(shape(&mut outbox), expected);
+    }
+
+    #[test]
+    fn multicasts_of_different_scope_do_not_share_a_run() {
+        let mut outbox = Outbox::default();
+        let address = SocketAddr::from(([239, 0, 0, 1], 1));
+        for hops in [1, 1, 2] {
+            outbox.push(Dest::group(GroupId(0)), address, Some(hops), &mut vec![0; 9], 64);
+        }
+        assert_eq!(shape(&mut outbox), [(2, 9, 18), (1, 9, 9)]);
+    }
+
+    #[test]
+    fn held_datagrams_leave_in_order_of_time_then_of_transmission() {
+        let mut outbox = Outbox::default();
+        for (at, byte) in [(20, 1), (10, 2), (20, 3), (10, 4), (30, 5)] {
+            outbox.hold(Time::from_nanos(at), Dest::Node(NodeId(1)), vec![byte]);
+        }
+        assert_eq!(outbox.next_departure(), Some(Time::from_nanos(10)));
+        assert_eq!(outbox.due(Time::from_nanos(9)), None);
+        let now = Time::from_nanos(25);
+        let order: Vec<u8> = std::iter::from_fn(|| outbox.due(now)).map(|(_, bytes)| bytes[0]).collect();
+        assert_eq!(order, [2, 4, 1, 3]);
+        assert_eq!(outbox.next_departure(), Some(Time::from_nanos(30)));
+    }
+
+    #[test]
+    fn a_split_run_has_the_same_datagrams() {
+        let mut outbox = Outbox::default();
+        for byte in 1..=3 {
+            let address = SocketAddr::from(([10, 0, 0, 1], 1));
+            let len = if byte == 3 { 5 } else { 7 };
+            outbox.push(Dest::Node(NodeId(1)), address, None, &mut vec![byte; len], 64);
+        }
+        let run = outbox.pop().expect("one run");
+        let whole = Bytes::from(run.contents.clone());
+        let expected: Vec<Vec<u8>> = run.datagrams(&whole).map(|d| d.to_vec()).collect();
+        assert_eq!(expected, [vec![1; 7], vec![2; 7], vec![3; 5]]);
+        let split: Vec<Vec<u8>> = run.split().into_iter().map(|r| r.contents).collect();
+        assert_eq!(split, expected);
+    }
+}

@@ -1,0 +1,293 @@
+//! The table of peers: addresses heard, numbered for the machine.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use carillon_core::{NodeId, Time};
+
+/// Peer addresses by number and back, at most `capacity` of them.
+///
+/// A peer counts as *kept* once something was transmitted to it or the caller named it. A new
+/// address takes the place of the peer that is not kept and was heard the longest ago; if all are
+/// kept, of a kept one silent for [`SILENCE`]; else it is refused. So a flood of forged sources
+/// neither grows the table nor pushes members out. Numbers count up and are not given again before
+/// 2^32 peers have come by.
+#[derive(Debug)]
+pub(crate) struct Peers {
+    by_address: HashMap<SocketAddr, u32>,
+    by_node: HashMap<NodeId, u32>,
+    slots: Vec<Slot>,
+    capacity: usize,
+    /// The peers not kept, and the kept ones, each from the longest unheard to the latest heard.
+    passing: List,
+    kept: List,
+    next: NodeId,
+    /// The last one looked up: datagrams come in runs from one source.
+    last: Option<(SocketAddr, u32)>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    address: SocketAddr,
+    node: NodeId,
+    kept: bool,
+    heard: Time,
+    before: u32,
+    after: u32,
+}
+
+#[derive(Debug)]
+struct List {
+    oldest: u32,
+    latest: u32,
+}
+
+impl Peers {
+    pub(crate) fn new(capacity: usize) -> Self {
+        let empty = || List { oldest: NONE, latest: NONE };
+        Peers {
+            by_address: HashMap::new(),
+            by_node: HashMap::new(),
+            slots: Vec::new(),
+            capacity,
+            passing: empty(),
+            kept: empty(),
+            next: NodeId(1),
+            last: None,
+        }
+    }
+
+    /// The number of an address just heard; `None` if it is new and there is no place for it.
+    pub(crate) fn hear(&mut self, now: Time, address: SocketAddr) -> Option<NodeId> {
+        let address = plain(address);
+        let found = match self.last {
+            Some((last, slot)) if last == address => Some(slot),
+            _ => self.by_address.get(&address).copied(),
+        };
+        let slot = match found {
+            Some(slot) => {
+                self.touch(slot, now);
+                slot
+            }
+            None => self.add(now, address)?,
+        };
+        self.last = Some((address, slot));
+        Some(self.slots[slot as usize].node)
+    }
+
+    /// The number of an address the caller names, which is kept from now on.
+    pub(crate) fn keep(&mut self, now: Time, address: SocketAddr) -> Option<NodeId> {
+        let node = self.hear(now, address)?;
+        self.reach(now, node);
+        Some(node)
+    }
+
+    /// The address to transmit to, which is kept from now on; `None` if there is no such peer.
+    pub(crate) fn reach(&mut self, now: Time, node: NodeId) -> Option<SocketAddr> {
+        let slot = *self.by_node.get(&node)?;
+        if !self.slots[slot as usize].kept {
+            self.unlink(slot);
+            self.slots[slot as usize].kept = true;
+            self.slots[slot as usize].heard = now;
+            self.link(slot);
+        }
+        Some(self.slots[slot as usize].address)
+    }
+
+    /// The address of a peer.
+    pub(crate) fn address(&self, node: NodeId) -> Option<SocketAddr> {
+        self.by_node.get(&node).map(|&slot| self.slots[slot as usize].address)
+    }
+
+    /// How many peers are known.
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
+    fn add(&mut self, now: Time, address: SocketAddr) -> Option<u32> {
+        let node = self.unused();
+        let new = Slot { address, node, kept: false, heard: now, before: NONE, after: NONE };
+        let slot = if self.slots.len() < self.capacity {
+            self.slots.push(new);
+            (self.slots.len() - 1) as u32
+        } else {
+            let slot = self.replaceable(now)?;
+            self.unlink(slot);
+            let old = std::mem::replace(&mut self.slots[slot as usize], new);
+            self.by_address.remove(&old.address);
+            self.by_node.remove(&old.node);
+            slot
+        };
+        self.next = NodeId(node.0.wrapping_add(1));
+        self.by_address.insert(address, slot);
+        self.by_node.insert(node, slot);
+        self.link(slot);
+        Some(slot)
+    }
+
+    /// The next number that is neither this endpoint's own nor in use.
+    fn unused(&self) -> NodeId {
+        let mut node = self.next;
+        while node == NodeId(0) || self.by_node.contains_key(&node) {
+            node = NodeId(node.0.wrapping_add(1));
+        }
+        node
+    }
+
+    fn replaceable(&self, now: Time) -> Option<u32> {
+        if self.passing.oldest != NONE {
+            return Some(self.passing.oldest);
+        }
+        let silent = |&slot: &u32| slot != NONE && now.since(self.slots[slot as usize].heard) >= SILENCE;
+        Some(self.kept.oldest).filter(silent)
+    }
+
+    fn touch(&mut self, slot: u32, now: Time) {
+        self.slots[slot as usize].heard = now;
+        if self.list(slot).latest != slot {
+            self.unlink(slot);
+            self.link(slot);
+        }
+    }
+
+    fn link(&mut self, slot: u32) {
+        let latest = std::mem::replace(&mut self.list(slot).latest, slot);
+        self.slots[slot as usize].before = latest;
+        self.slots[slot as usize].after = NONE;
+        match latest {
+            NONE => self.list(slot).oldest = slot,
+            _ => self.slots[latest as usize].after = slot,
+        }
+    }
+
+    fn unlink(&mut self, slot: u32) {
+        let Slot { before, after, .. } = self.slots[slot as usize];
+        match before {
+            NONE => self.list(slot).oldest = after,
+            _ => self.slots[before as usize].after = after,
+        }
+        match after {
+            NONE => self.list(slot).latest = before,
+            _ => self.slots[after as usize].before = before,
+        }
+    }
+
+    fn list(&mut self, slot: u32) -> &mut List {
+        if self.slots[slot as usize].kept { &mut self.kept } else { &mut self.passing }
+    }
+}
+
+/// The address without the flow label, which may differ between datagrams of one peer.
+fn plain(mut address: SocketAddr) -> SocketAddr {
+    if let SocketAddr::V6(v6) = &mut address {
+        v6.set_flowinfo(0);
+    }
+    address
+}
+
+/// A kept peer unheard for this long may be replaced when the table is full.
+pub(crate) const SILENCE: Duration = Duration::from_secs(60);
+
+const NONE: u32 = u32::MAX;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(number: u32) -> SocketAddr {
+        let [_, a, b, c] = number.to_be_bytes();
+        SocketAddr::from(([10, a, b, c], 4000))
+    }
+
+    fn seconds(s: u64) -> Time {
+        Time::from_nanos(s * 1_000_000_000)
+    }
+
+    #[test]
+    fn peers_are_numbered_from_one_in_the_order_they_are_heard() {
+        let mut peers = Peers::new(8);
+        assert_eq!(peers.hear(Time::ZERO, address(7)), Some(NodeId(1)));
+        assert_eq!(peers.hear(Time::ZERO, address(9)), Some(NodeId(2)));
+        assert_eq!(peers.hear(Time::ZERO, address(7)), Some(NodeId(1)));
+        assert_eq!(peers.address(NodeId(2)), Some(address(9)));
+        assert_eq!(peers.address(NodeId(0)), None);
+        assert_eq!(peers.address(NodeId(3)), None);
+    }
+
+    #[test]
+    fn a_flood_replaces_only_peers_never_transmitted_to_and_oldest_first() {
+        let mut peers = Peers::new(4);
+        for n in 1..=4 {
+            peers.hear(Time::ZERO, address(n));
+        }
+        assert_eq!(peers.reach(Time::ZERO, NodeId(1)), Some(address(1)));
+        peers.hear(Time::ZERO, address(2)); // now 3 is the one longest unheard
+        peers.hear(Time::ZERO, address(5));
+        assert_eq!(peers.address(NodeId(3)), None);
+        assert_eq!(peers.address(NodeId(2)), Some(address(2)));
+        for n in 100..10_000 {
+            assert!(peers.hear(Time::ZERO, address(n)).is_some());
+        }
+        assert_eq!(peers.address(NodeId(1)), Some(address(1)));
+        assert_eq!(peers.address(NodeId(2)), None);
+        assert_eq!((peers.len(), peers.by_address.len(), peers.by_node.len()), (4, 4, 4));
+    }
+
+    #[test]
+    fn when_all_are_kept_a_new_one_is_refused_until_one_has_been_silent_for_long() {
+        let mut peers = Peers::new(2);
+        assert_eq!(peers.keep(seconds(0), address(1)), Some(NodeId(1)));
+        assert_eq!(peers.keep(seconds(30), address(2)), Some(NodeId(2)));
+        assert_eq!(peers.hear(seconds(59), address(3)), None);
+        assert_eq!(peers.hear(seconds(60), address(3)), Some(NodeId(3)));
+        assert_eq!(peers.address(NodeId(1)), None);
+        assert_eq!(peers.hear(seconds(60), address(2)), Some(NodeId(2)));
+    }
+
+    #[test]
+    fn numbers_in_use_are_skipped_when_counting_starts_over() {
+        let mut peers = Peers::new(2);
+        assert_eq!(peers.keep(Time::ZERO, address(1)), Some(NodeId(1)));
+        peers.next = NodeId(u32::MAX);
+        assert_eq!(peers.hear(Time::ZERO, address(2)), Some(NodeId(u32::MAX)));
+        assert_eq!(peers.hear(Time::ZERO, address(3)), Some(NodeId(2)));
+    }
+
+    #[test]
+    fn agrees_with_a_plain_list_under_random_operations() {
+        let mut rng = carillon_core::Seeds::new(1).stream("peers");
+        let mut peers = Peers::new(16);
+        // (address, node, kept), longest unheard first.
+        let mut model: Vec<(SocketAddr, NodeId, bool)> = Vec::new();
+        let mut next = 1;
+        for _ in 0..50_000 {
+            let a = address(rng.below(40) as u32);
+            if rng.chance(0.05)
+                && let Some(at) = model.iter().position(|m| m.0 == a)
+            {
+                assert_eq!(peers.reach(Time::ZERO, model[at].1), Some(a));
+                if !model[at].2 {
+                    let m = model.remove(at);
+                    model.push((m.0, m.1, true));
+                }
+                continue;
+            }
+            let expected = if let Some(at) = model.iter().position(|m| m.0 == a) {
+                let m = model.remove(at);
+                model.push(m);
+                Some(m.1)
+            } else {
+                let room =
+                    model.len() < 16 || model.iter().position(|m| !m.2).map(|at| model.remove(at)).is_some();
+                room.then(|| {
+                    model.push((a, NodeId(next), false));
+                    next += 1;
+                    NodeId(next - 1)
+                })
+            };
+            assert_eq!(peers.hear(Time::ZERO, a), expected);
+        }
+        assert!(model.iter().all(|m| m.2), "the run was long enough to fill the table with kept peers");
+    }
+}
