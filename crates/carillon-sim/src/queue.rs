@@ -4,7 +4,7 @@
 //!
 //! - *instant*: a first-in first-out list of events pushed at the very time of the last pop.
 //! - *near*: a small sorted vector of everything else up to `near_last`.
-//! - *far*: everything after it, in the buckets of a 64-ary radix heap ([`far`]).
+//! - *far*: everything after it, in the buckets of a 64-ary radix heap (module `far`).
 //!
 //! A queue of few events lives wholly in the near lane, which is then the whole algorithm: a sorted
 //! array of a few cache lines. When the near lane overflows, its later half spills into the far lane;

@@ -196,10 +196,10 @@ mod tests {
         let bound = |events: usize| 2 * events / BLOCK + LEVELS * RADIX + SPARE_MIN + 1;
         let mut held = 0;
         while held < 20 * count {
-            let last = far.take_first(&mut near, &mut instant);
+            far.take_first(&mut near, &mut instant);
             for entry in near.drain(..) {
                 held += 1;
-                far.push(Entry { time: last + increment(held), item: 0 });
+                far.push(Entry { time: entry.time + increment(held), item: entry.item });
             }
             assert!(instant.is_empty());
             assert!(blocks(&far) <= bound(far.len()), "{} blocks for {} events", blocks(&far), far.len());
