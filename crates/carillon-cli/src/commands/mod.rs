@@ -1,0 +1,38 @@
+//! The commands, one file each.
+
+mod generate;
+mod protocols;
+mod recv;
+mod send;
+
+use clap::{Parser, Subcommand};
+
+/// Reliable multicast: the laboratory in which protocols are compared, and a transport.
+#[derive(Debug, Parser)]
+#[command(name = "carillon", version, arg_required_else_help = true, max_term_width = 100)]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Protocols(protocols::Args),
+    Send(send::Args),
+    Recv(recv::Args),
+    Completions(generate::CompletionsArgs),
+    Man(generate::ManArgs),
+}
+
+impl Cli {
+    /// Does what the command line says.
+    pub fn run(self) -> anyhow::Result<()> {
+        match self.command {
+            Command::Protocols(args) => protocols::run(&args),
+            Command::Send(args) => send::run(args),
+            Command::Recv(args) => recv::run(args),
+            Command::Completions(args) => generate::completions(&args),
+            Command::Man(args) => generate::man(&args),
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! `carillon protocols`: the registry.
+
+use std::io::Write as _;
+
+use carillon_core::ProtocolEntry;
+use carillon_proto::REGISTRY;
+use serde_json::json;
+
+/// List the protocols, or show the parameters of one.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  carillon protocols\n  carillon protocols mbap\n  carillon protocols --json")]
+pub struct Args {
+    /// Show this protocol with its parameters.
+    name: Option<String>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// `carillon protocols`
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let shown: Vec<&ProtocolEntry> = match &args.name {
+        None => REGISTRY.to_vec(),
+        Some(name) => match carillon_proto::find(name) {
+            Some(entry) => vec![entry],
+            None => {
+                let known: Vec<_> = REGISTRY.iter().map(|entry| entry.name).collect();
+                anyhow::bail!("no protocol \"{name}\"; known: {}", known.join(", "));
+            }
+        },
+    };
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        let all: Vec<_> = shown.iter().map(|entry| to_json(entry)).collect();
+        writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
+    } else if args.name.is_some() {
+        for entry in shown {
+            write!(out, "{}", describe(entry))?;
+        }
+    } else {
+        let width = shown.iter().map(|entry| entry.name.len()).max().unwrap_or(0);
+        for entry in shown {
+            writeln!(out, "{:width$}  {}  [{}]", entry.name, entry.summary, entry.reference)?;
+        }
+    }
+    Ok(())
+}
+
+fn describe(entry: &ProtocolEntry) -> String {
+    let mut text = format!(
+        "{}: {}\nfamily    {}\nroles     {}\nnetworks  {}\nsource    {}\n\nparameters\n",
+        entry.name,
+        entry.summary,
+        entry.family,
+        list(entry.roles),
+        list(entry.networks),
+        entry.reference
+    );
+    for parameter in entry.parameters {
+        text += &format!(
+            "  {} = {}\n      {}\n      {}\n",
+            parameter.name, parameter.default, parameter.doc, parameter.kind
+        );
+    }
+    text
+}
+
+fn to_json(entry: &ProtocolEntry) -> serde_json::Value {
+    let parameters: Vec<_> = entry
+        .parameters
+        .iter()
+        .map(|p| json!({ "name": p.name, "default": p.default, "values": p.kind.to_string(), "doc": p.doc }))
+        .collect();
+    json!({
+        "name": entry.name,
+        "family": entry.family,
+        "summary": entry.summary,
+        "reference": entry.reference,
+        "roles": entry.roles.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "networks": entry.networks.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "parameters": parameters,
+    })
+}
+
+fn list<T: ToString>(items: &[T]) -> String {
+    items.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,34 @@
+//! Exit codes: 0 success; 1 the job ran and failed; 2 wrong usage, unreadable input, I/O error.
+
+use std::fmt;
+use std::io;
+use std::process::ExitCode;
+
+/// The job ran and failed, and has already said how: a receiver lost, a comparison outside its
+/// bounds.
+#[derive(Debug)]
+pub struct JobFailed;
+
+impl fmt::Display for JobFailed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the job failed")
+    }
+}
+
+impl std::error::Error for JobFailed {}
+
+/// The exit code of a command, after its error was printed in one line.
+pub fn code(result: anyhow::Result<()>) -> ExitCode {
+    let Err(error) = result else { return ExitCode::SUCCESS };
+    if error.is::<JobFailed>() {
+        return ExitCode::from(1);
+    }
+    // Whoever read our output has enough of it: `carillon ... | head`.
+    let broken_pipe =
+        |cause: &&(dyn std::error::Error + 'static)| matches!(cause.downcast_ref::<io::Error>(), Some(e) if e.kind() == io::ErrorKind::BrokenPipe);
+    if error.chain().any(|cause| broken_pipe(&cause)) {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("carillon: {error:#}");
+    ExitCode::from(2)
+}
