@@ -265,7 +265,12 @@ fn open_unicast(group: SocketAddr, ttl: u8, interface: &Interface) -> Result<Por
     };
     looped.map_err(doing("turn multicast loopback on"))?;
     set_hops(&socket, group, ttl).map_err(doing("set the hop limit"))?;
-    socket.bind(&interface.bindable(0).into()).map_err(doing("bind a port"))?;
+    socket.bind(&interface.bindable(0).into()).map_err(|error| match error.kind() {
+        io::ErrorKind::AddrNotAvailable => {
+            OpenError::AddressNotReady { name: interface.name.clone(), address: interface.address }
+        }
+        _ => doing("bind a port")(error),
+    })?;
     Port::new(socket).map_err(doing("set a socket up"))
 }
 

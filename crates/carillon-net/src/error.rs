@@ -1,7 +1,7 @@
 //! What can go wrong: one line each that says which and what to do.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use thiserror::Error;
 
@@ -50,6 +50,14 @@ pub enum OpenError {
         name: String,
         /// `IPv4` or `IPv6`.
         family: &'static str,
+    },
+    /// The interface's address cannot be used yet: IPv6 checks a new address for a second or two.
+    #[error("address {address} of interface {name} is not ready for use: try again in a few seconds")]
+    AddressNotReady {
+        /// The interface's name.
+        name: String,
+        /// Its address.
+        address: IpAddr,
     },
     /// The system has no route for the group out of the interface.
     #[error("no multicast route to {group} on interface {name}: {advice}")]
