@@ -1,1 +1,3 @@
 //! The laboratory: scenario -> plan -> world -> trace -> metrics -> results -> report.
+
+pub mod table;

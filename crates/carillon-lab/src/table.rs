@@ -1,0 +1,451 @@
+//! Tables of results: named, typed columns, written as CSV and as Parquet.
+//!
+//! The same table gives the same bytes every time: nothing of the clock, the machine, or the
+//! order of a hash enters a file. A file appears under its name only when it is whole, so a run
+//! that is stopped leaves the older table or none, never half of one.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parquet::basic::{Compression, LogicalType, Repetition, Type as PhysicalType};
+use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::types::Type;
+use thiserror::Error;
+
+/// Named columns of equal length.
+///
+/// ```
+/// use carillon_lab::table::{ColumnKind, Table};
+///
+/// let mut table = Table::new([
+///     ("protocol", ColumnKind::Text),
+///     ("n", ColumnKind::Integer),
+///     ("mean", ColumnKind::Real),
+/// ])?;
+/// table.push(["msaw".into(), 20.into(), 0.125.into()]);
+/// let mut csv = Vec::new();
+/// table.to_csv(&mut csv)?;
+/// assert_eq!(csv, b"protocol,n,mean\nmsaw,20,0.125\n");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub struct Table {
+    names: Vec<String>,
+    columns: Vec<Column>,
+    rows: usize,
+}
+
+/// The values of one column.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Column {
+    /// Text.
+    Text(Vec<String>),
+    /// Whole numbers.
+    Integer(Vec<i64>),
+    /// Real numbers. NaN is a missing value: empty in CSV, null in Parquet.
+    Real(Vec<f64>),
+}
+
+/// What a column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ColumnKind {
+    /// Text.
+    Text,
+    /// Whole numbers.
+    Integer,
+    /// Real numbers, some of which may be missing.
+    Real,
+}
+
+/// One value of a row.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cell {
+    /// Text.
+    Text(String),
+    /// A whole number.
+    Integer(i64),
+    /// A real number; NaN is a missing value.
+    Real(f64),
+}
+
+/// Why there is no table, or no file of it.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum TableError {
+    /// Two columns have the same name.
+    #[error("two columns of a table are named `{name}`")]
+    DuplicateColumn {
+        /// The name.
+        name: String,
+    },
+    /// The file could not be written.
+    #[error("cannot write the table {}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What went wrong.
+        source: io::Error,
+    },
+    /// The table could not be encoded as Parquet.
+    #[error("cannot write the table {} as Parquet: {source}", path.display())]
+    Parquet {
+        /// The file.
+        path: PathBuf,
+        /// What went wrong.
+        source: ParquetError,
+    },
+}
+
+impl Table {
+    /// A table without rows. Fails if two columns have the same name, which a swept key that is
+    /// also the name of a fixed column brings about.
+    pub fn new<N: Into<String>>(
+        columns: impl IntoIterator<Item = (N, ColumnKind)>,
+    ) -> Result<Table, TableError> {
+        Table::from_columns(columns.into_iter().map(|(name, kind)| (name, Column::new(kind))))
+    }
+
+    /// A table of whole columns. Fails if two have the same name.
+    ///
+    /// # Panics
+    ///
+    /// If they are not all of the same length.
+    pub fn from_columns<N: Into<String>>(
+        columns: impl IntoIterator<Item = (N, Column)>,
+    ) -> Result<Table, TableError> {
+        let (names, columns): (Vec<String>, Vec<Column>) =
+            columns.into_iter().map(|(name, column)| (name.into(), column)).unzip();
+        let mut seen = BTreeSet::new();
+        if let Some(name) = names.iter().find(|name| !seen.insert(name.as_str())) {
+            return Err(TableError::DuplicateColumn { name: name.clone() });
+        }
+        let rows = columns.first().map_or(0, Column::len);
+        for (name, column) in names.iter().zip(&columns) {
+            assert_eq!(column.len(), rows, "the columns of a table are of equal length; `{name}` is not");
+        }
+        Ok(Table { names, columns, rows })
+    }
+
+    /// Adds a row: one cell for each column, in order. A whole number is welcome in a column of
+    /// real numbers.
+    ///
+    /// # Panics
+    ///
+    /// If the row has another number of cells than the table has columns, or a cell is not of its
+    /// column's kind.
+    pub fn push(&mut self, row: impl IntoIterator<Item = Cell>) {
+        let mut cells = row.into_iter();
+        for (name, column) in self.names.iter().zip(&mut self.columns) {
+            let Some(cell) = cells.next() else { panic!("a row ends before its column `{name}`") };
+            column.push(name, cell);
+        }
+        assert!(cells.next().is_none(), "a row has more cells than its table has columns");
+        self.rows += 1;
+    }
+
+    /// Adds the rows of another table with the same columns.
+    ///
+    /// # Panics
+    ///
+    /// If the columns differ in name or kind.
+    pub fn append(&mut self, other: Table) {
+        assert_eq!(self.names, other.names, "tables that are joined have the same columns");
+        for (name, (column, more)) in self.names.iter().zip(self.columns.iter_mut().zip(other.columns)) {
+            match (column, more) {
+                (Column::Text(column), Column::Text(mut more)) => column.append(&mut more),
+                (Column::Integer(column), Column::Integer(mut more)) => column.append(&mut more),
+                (Column::Real(column), Column::Real(mut more)) => column.append(&mut more),
+                (column, more) => {
+                    panic!("column `{name}` holds {:?} in one table, {:?} in another", column.kind(), more.kind())
+                }
+            }
+        }
+        self.rows += other.rows;
+    }
+
+    /// The number of rows.
+    pub fn len(&self) -> usize {
+        self.rows
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.rows == 0
+    }
+
+    /// The columns in order.
+    pub fn columns(&self) -> impl Iterator<Item = (&str, &Column)> {
+        self.names.iter().map(String::as_str).zip(&self.columns)
+    }
+
+    /// The column of this name.
+    pub fn column(&self, name: &str) -> Option<&Column> {
+        self.columns().find_map(|(other, column)| (other == name).then_some(column))
+    }
+
+    /// The cells of one row, in the order of the columns.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such row.
+    pub fn row(&self, row: usize) -> impl Iterator<Item = Cell> + '_ {
+        self.columns.iter().map(move |column| match column {
+            Column::Text(values) => Cell::Text(values[row].clone()),
+            Column::Integer(values) => Cell::Integer(values[row]),
+            Column::Real(values) => Cell::Real(values[row]),
+        })
+    }
+
+    /// Writes the table as a CSV file: a line of names, then a line for each row. Real numbers
+    /// take the shortest form that reads back equal; missing ones are empty.
+    pub fn write_csv(&self, path: &Path) -> Result<(), TableError> {
+        write_whole(path, |file| self.to_csv(file))
+            .map_err(|source| TableError::Io { path: path.into(), source })
+    }
+
+    /// Writes the table as a Parquet file with Snappy pages. Missing real numbers are null.
+    pub fn write_parquet(&self, path: &Path) -> Result<(), TableError> {
+        let in_file = |source| match source {
+            // Failures of the file below arrive wrapped; told apart, they read like those of CSV.
+            ParquetError::External(error) => match error.downcast::<io::Error>() {
+                Ok(source) => TableError::Io { path: path.into(), source: *source },
+                Err(error) => {
+                    TableError::Parquet { path: path.into(), source: ParquetError::External(error) }
+                }
+            },
+            source => TableError::Parquet { path: path.into(), source },
+        };
+        write_whole(path, |file| self.to_parquet(file)).map_err(in_file)
+    }
+
+    /// Writes what [`Table::write_csv`] writes.
+    pub fn to_csv(&self, out: &mut impl Write) -> io::Result<()> {
+        let mut lines = csv::Writer::from_writer(out);
+        lines.write_record(&self.names)?;
+        let mut number = String::new();
+        for row in 0..self.rows {
+            for column in &self.columns {
+                number.clear();
+                match column {
+                    Column::Text(values) => {
+                        lines.write_field(&values[row])?;
+                        continue;
+                    }
+                    Column::Integer(values) => number.push_str(&values[row].to_string()),
+                    Column::Real(values) if values[row].is_nan() => {}
+                    Column::Real(values) => number.push_str(&values[row].to_string()),
+                }
+                lines.write_field(&number)?;
+            }
+            lines.write_record(None::<&[u8]>)?;
+        }
+        lines.flush()
+    }
+
+    /// Writes what [`Table::write_parquet`] writes.
+    pub fn to_parquet(&self, out: &mut (impl Write + Send)) -> Result<(), ParquetError> {
+        let properties =
+            WriterProperties::builder().set_created_by(CREATED_BY.into()).set_compression(Compression::SNAPPY);
+        let mut file = SerializedFileWriter::new(out, Arc::new(self.schema()?), Arc::new(properties.build()))?;
+        for start in (0..self.rows).step_by(ROWS_PER_GROUP) {
+            let end = self.rows.min(start + ROWS_PER_GROUP);
+            let mut group = file.next_row_group()?;
+            for column in &self.columns {
+                column.write(&mut group, start, end)?;
+            }
+            group.close()?;
+        }
+        file.close()?;
+        Ok(())
+    }
+
+    fn schema(&self) -> Result<Type, ParquetError> {
+        let field = |(name, column): (&str, &Column)| {
+            let (physical, repetition, logical) = match column {
+                Column::Text(_) => {
+                    (PhysicalType::BYTE_ARRAY, Repetition::REQUIRED, Some(LogicalType::String))
+                }
+                Column::Integer(_) => (PhysicalType::INT64, Repetition::REQUIRED, None),
+                Column::Real(_) => (PhysicalType::DOUBLE, Repetition::OPTIONAL, None),
+            };
+            let field = Type::primitive_type_builder(name, physical)
+                .with_repetition(repetition)
+                .with_logical_type(logical);
+            field.build().map(Arc::new)
+        };
+        let fields = self.columns().map(field).collect::<Result<Vec<_>, _>>()?;
+        Type::group_type_builder("table").with_fields(fields).build()
+    }
+}
+
+impl Column {
+    /// A column without values.
+    pub fn new(kind: ColumnKind) -> Column {
+        match kind {
+            ColumnKind::Text => Column::Text(Vec::new()),
+            ColumnKind::Integer => Column::Integer(Vec::new()),
+            ColumnKind::Real => Column::Real(Vec::new()),
+        }
+    }
+
+    /// What it holds.
+    pub fn kind(&self) -> ColumnKind {
+        match self {
+            Column::Text(_) => ColumnKind::Text,
+            Column::Integer(_) => ColumnKind::Integer,
+            Column::Real(_) => ColumnKind::Real,
+        }
+    }
+
+    /// The number of values.
+    pub fn len(&self) -> usize {
+        match self {
+            Column::Text(values) => values.len(),
+            Column::Integer(values) => values.len(),
+            Column::Real(values) => values.len(),
+        }
+    }
+
+    /// Whether there are no values.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn push(&mut self, name: &str, cell: Cell) {
+        match (self, cell) {
+            (Column::Text(values), Cell::Text(value)) => values.push(value),
+            (Column::Integer(values), Cell::Integer(value)) => values.push(value),
+            (Column::Real(values), Cell::Real(value)) => values.push(value),
+            (Column::Real(values), Cell::Integer(value)) => values.push(value as f64),
+            (column, cell) => panic!("column `{name}` holds {:?}, not {cell:?}", column.kind()),
+        }
+    }
+
+    /// Writes rows `start..end` as the next column of a row group.
+    fn write<W: Write + Send>(
+        &self,
+        group: &mut SerializedRowGroupWriter<'_, W>,
+        start: usize,
+        end: usize,
+    ) -> Result<(), ParquetError> {
+        let mut writer = group.next_column()?.expect("the schema has a field for each column");
+        match self {
+            Column::Text(values) => {
+                let writer = writer.typed::<ByteArrayType>();
+                for values in values[start..end].chunks(ROWS_PER_BATCH) {
+                    let values: Vec<ByteArray> =
+                        values.iter().map(|text| ByteArray::from(text.as_str())).collect();
+                    writer.write_batch(&values, None, None)?;
+                }
+            }
+            Column::Integer(values) => {
+                writer.typed::<Int64Type>().write_batch(&values[start..end], None, None)?;
+            }
+            Column::Real(values) => {
+                let writer = writer.typed::<DoubleType>();
+                for values in values[start..end].chunks(ROWS_PER_BATCH) {
+                    let present: Vec<f64> = values.iter().copied().filter(|value| !value.is_nan()).collect();
+                    let levels: Vec<i16> = values.iter().map(|value| i16::from(!value.is_nan())).collect();
+                    writer.write_batch(&present, Some(&levels), None)?;
+                }
+            }
+        }
+        writer.close()
+    }
+}
+
+impl Cell {
+    /// A missing value of a column of real numbers.
+    pub const MISSING: Cell = Cell::Real(f64::NAN);
+
+    /// A count. One above `i64::MAX`, which no run reaches, is written as `i64::MAX`.
+    pub fn count(count: u64) -> Cell {
+        Cell::Integer(i64::try_from(count).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<String> for Cell {
+    fn from(value: String) -> Cell {
+        Cell::Text(value)
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(value: &str) -> Cell {
+        Cell::Text(value.into())
+    }
+}
+
+impl From<i64> for Cell {
+    fn from(value: i64) -> Cell {
+        Cell::Integer(value)
+    }
+}
+
+impl From<i32> for Cell {
+    fn from(value: i32) -> Cell {
+        Cell::Integer(value.into())
+    }
+}
+
+impl From<u32> for Cell {
+    fn from(value: u32) -> Cell {
+        Cell::Integer(value.into())
+    }
+}
+
+impl From<f64> for Cell {
+    fn from(value: f64) -> Cell {
+        Cell::Real(value)
+    }
+}
+
+/// A real number that may be missing.
+impl From<Option<f64>> for Cell {
+    fn from(value: Option<f64>) -> Cell {
+        value.map_or(Cell::MISSING, Cell::Real)
+    }
+}
+
+/// Writes a file under a temporary name beside its own, then gives it its own.
+fn write_whole<E: From<io::Error>>(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<File>) -> Result<(), E>,
+) -> Result<(), E> {
+    static SERIAL: AtomicU64 = AtomicU64::new(0);
+    let Some(name) = path.file_name() else {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the path names no file").into());
+    };
+    let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+    let mut temporary = std::ffi::OsString::from(".");
+    temporary.push(name);
+    temporary.push(format!(".{}-{serial}.tmp", process::id()));
+    let temporary = path.with_file_name(temporary);
+    let written = (|| {
+        let mut file = BufWriter::new(File::create(&temporary)?);
+        write(&mut file)?;
+        file.into_inner().map_err(io::IntoInnerError::into_error)?;
+        Ok(fs::rename(&temporary, path)?)
+    })();
+    if written.is_err() {
+        // The error that counts is the first; a temporary file that cannot go stays.
+        let _ = fs::remove_file(&temporary);
+    }
+    written
+}
+
+const CREATED_BY: &str = concat!("carillon version ", env!("CARGO_PKG_VERSION"));
+
+/// Bounds what a reader must hold of a table of many samples.
+const ROWS_PER_GROUP: usize = 1 << 20;
+
+/// Bounds the copies made while writing.
+const ROWS_PER_BATCH: usize = 1 << 14;
