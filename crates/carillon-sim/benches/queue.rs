@@ -27,9 +27,10 @@ fn main() {
         for &size in sizes {
             let mut queue = Hold::<EventQueue<u32>>::new(size, *increment);
             let mut heap = Hold::<Heap>::new(size, *increment);
-            // Long enough to leave the state of the filling behind.
-            queue.run(2 * size);
-            heap.run(2 * size);
+            // Long enough to leave the state of the filling behind, or nearly so.
+            let warm_up = if quick { size / 2 } else { 2 * size };
+            queue.run(warm_up);
+            heap.run(warm_up);
             let (mut queue_rates, mut heap_rates) = (Vec::new(), Vec::new());
             for _ in 0..rounds {
                 queue_rates.push(queue.rate(span));
