@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use carillon_core::{AssociationId, BitRate, Config, ConfigError, Duration, GroupId, ProtocolEntry};
 use carillon_wire::session::{Name, Settings};
 
-/// The defaults of the two ends; each is the least that its test of a whole session with 40 %
-/// loss bears, rounded up to a number people remember.
+/// See [`SenderSessionConfig::heartbeat`].
 pub const DEFAULT_HEARTBEAT: Duration = Duration::from_millis(200);
 /// See [`SenderSessionConfig::member_timeout`].
 pub const DEFAULT_MEMBER_TIMEOUT: Duration = Duration::from_secs(5);

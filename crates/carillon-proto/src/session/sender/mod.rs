@@ -382,11 +382,12 @@ impl Machine for SenderSession {
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
         self.begin(now);
         loop {
-            if self.invite_due {
-                return Some(self.emit_invite(now, buf));
-            }
+            // Answers first: a member learns that its report arrived before it hears that all is over.
             if let Some(transmit) = self.emit_reply(buf) {
                 return Some(transmit);
+            }
+            if self.invite_due {
+                return Some(self.emit_invite(now, buf));
             }
             if let Some(transmit) = self.with_inner(|inner| inner.poll_transmit(now, buf)).flatten() {
                 return Some(transmit);

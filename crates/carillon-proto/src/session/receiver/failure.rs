@@ -1,0 +1,52 @@
+//! Why a receiver gets nothing more, in one sentence each.
+
+use std::fmt;
+
+use carillon_wire::session::RefuseReason;
+
+/// Why a receiver will get nothing more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReceiverFailure {
+    /// The sender did not let it in; with the sender's own words, if any.
+    Refused(RefuseReason, String),
+    /// The sender has not been heard for too long.
+    SenderSilent,
+    /// The sender gave the session up, and why.
+    Aborted(String),
+    /// The sender gave this receiver up.
+    Expelled,
+    /// It cannot do what the invitation asks, and why.
+    BadInvitation(String),
+    /// The application left, and why.
+    Left(String),
+}
+
+impl std::error::Error for ReceiverFailure {}
+
+impl fmt::Display for ReceiverFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let with = |f: &mut fmt::Formatter<'_>, sentence: &str, text: &str| match text {
+            "" => f.write_str(sentence),
+            text => write!(f, "{sentence}: {text}"),
+        };
+        match self {
+            ReceiverFailure::Refused(reason, text) => {
+                let sentence = match reason {
+                    RefuseReason::AlreadyStarted => "the session started without this receiver",
+                    RefuseReason::NameTaken => "another receiver has joined under the same name",
+                    RefuseReason::NotExpected => "the sender expects no receiver of this name",
+                    RefuseReason::Full => "the session takes no more receivers",
+                    RefuseReason::Expelled => "the sender has given this receiver up",
+                };
+                with(f, sentence, text)
+            }
+            ReceiverFailure::SenderSilent => f.write_str("the sender has fallen silent"),
+            ReceiverFailure::Aborted(reason) => with(f, "the sender aborted the session", reason),
+            ReceiverFailure::Expelled => f.write_str("the sender has given this receiver up"),
+            ReceiverFailure::BadInvitation(reason) => {
+                with(f, "the sender's invitation cannot be accepted", reason)
+            }
+            ReceiverFailure::Left(reason) => with(f, "this receiver left the session", reason),
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! The receiving side of a session.
+
+use std::collections::VecDeque;
+
+use carillon_core::{
+    AssociationId, Delivery, DropReason, Duration, Event, Events, Machine, NodeId, Received, Receiver, Rng,
+    Seeds, Time, Timers, Transmit,
+};
+use carillon_wire::Envelope;
+use carillon_wire::envelope::protocol;
+use carillon_wire::session::{Name, Nonce, State, Text};
+
+use super::config::ReceiverSessionConfig;
+
+mod failure;
+mod packets;
+
+pub use failure::ReceiverFailure;
+
+/// Answers an invitation, receives through the protocol's own machine, and reports.
+///
+/// The application tells how it gets on with [`progress`](Self::progress), and how it ended with
+/// [`report`](Self::report). Until then messages are delivered as the protocol gives them.
+#[derive(Debug)]
+pub struct ReceiverSession {
+    config: ReceiverSessionConfig,
+    seeds: Seeds,
+    delays: Rng,
+    nonce: Nonce,
+    phase: ReceiverPhase,
+    invited: Option<Invited>,
+    inner: Option<Box<dyn Machine>>,
+    timers: Timers<Timer>,
+    join_due: bool,
+    /// The wait after the next JOIN.
+    join_wait: Duration,
+    progress_due: bool,
+    report_due: bool,
+    leave_due: Option<String>,
+    bytes: u64,
+    verdict: Option<Result<(), String>>,
+    acknowledged: bool,
+    delivered: bool,
+    /// Sessions not to be joined, oldest first.
+    ignored: VecDeque<AssociationId>,
+    events: Events,
+}
+
+/// How far a [`ReceiverSession`] is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReceiverPhase {
+    /// Waits for an invitation.
+    Seeking,
+    /// Was invited, and asks to be a member.
+    Joining,
+    /// Is a member.
+    Running,
+    /// Tells the sender how it ended.
+    Reporting,
+    /// Has reported; see [`ReceiverSession::report_acknowledged`]. Its protocol machine goes on
+    /// answering the sender as long as the host drives it.
+    Finished,
+    /// It will get nothing more from this session.
+    Failed(ReceiverFailure),
+}
+
+/// The session it was invited to.
+#[derive(Debug)]
+struct Invited {
+    association: AssociationId,
+    sender: NodeId,
+    name: String,
+    state: State,
+    /// Its member number, once it is a member.
+    member: Option<u32>,
+}
+
+/// The receiver's timers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    /// The next JOIN is due.
+    Join,
+    /// An answer to a closing heartbeat is due.
+    Progress,
+    /// The next REPORT is due.
+    Report,
+    /// The sender has been silent too long.
+    Silence,
+}
+
+impl ReceiverSession {
+    /// A receiver that waits for an invitation.
+    pub fn new(config: ReceiverSessionConfig, seeds: Seeds) -> Self {
+        let name = Name::clean(&config.name, "receiver");
+        // Two receivers that were given the same seed by mistake still differ in name.
+        let named = seeds.part("session").part(&name);
+        ReceiverSession {
+            config: ReceiverSessionConfig { name, silence: config.silence.max(MIN_SILENCE), ..config },
+            delays: named.stream("session.delay"),
+            nonce: Nonce(named.stream("session.nonce").bits()),
+            seeds,
+            phase: ReceiverPhase::Seeking,
+            invited: None,
+            inner: None,
+            timers: Timers::new(),
+            join_due: false,
+            join_wait: JOIN_WAIT_MIN,
+            progress_due: false,
+            report_due: false,
+            leave_due: None,
+            bytes: 0,
+            verdict: None,
+            acknowledged: false,
+            delivered: false,
+            ignored: VecDeque::new(),
+            events: Events::default(),
+        }
+    }
+
+    /// The application is done: all `bytes` are written and verified, or why not. Sent until the
+    /// sender acknowledges it; only the first call counts. Drain afterwards.
+    pub fn report(&mut self, now: Time, bytes: u64, verdict: Result<(), String>) {
+        if !matches!(self.phase, ReceiverPhase::Joining | ReceiverPhase::Running) {
+            return;
+        }
+        self.bytes = bytes;
+        self.verdict = Some(verdict.map_err(|reason| Text::clean(&reason)));
+        self.timers.cancel(Timer::Progress);
+        self.set_phase(ReceiverPhase::Reporting);
+        self.report_due = true;
+        self.timers.arm(Timer::Report, now + REPORT_INTERVAL);
+    }
+
+    /// The application has dealt with this many bytes.
+    pub fn progress(&mut self, bytes: u64) {
+        self.bytes = bytes;
+    }
+
+    /// The application gives up: the sender is told once, without waiting for an answer. Does
+    /// nothing once the session is over. Drain afterwards.
+    pub fn leave(&mut self, _now: Time, reason: &str) {
+        if !matches!(self.phase, ReceiverPhase::Finished | ReceiverPhase::Failed(_)) {
+            let reason = Text::clean(reason);
+            self.leave_due = self.invited.is_some().then(|| reason.clone());
+            self.end(ReceiverPhase::Failed(ReceiverFailure::Left(reason)));
+        }
+    }
+
+    /// How far the receiver is.
+    pub fn phase(&self) -> ReceiverPhase {
+        self.phase.clone()
+    }
+
+    /// The name of the sender that invited it.
+    pub fn sender_name(&self) -> Option<&str> {
+        self.invited.as_ref().map(|invited| invited.name.as_str())
+    }
+
+    /// The number the sender gave it, once it is a member.
+    pub fn member_number(&self) -> Option<u32> {
+        self.invited.as_ref()?.member
+    }
+
+    /// The session it was invited to.
+    pub fn association(&self) -> Option<AssociationId> {
+        self.invited.as_ref().map(|invited| invited.association)
+    }
+
+    /// Whether the sender has confirmed the report.
+    pub fn report_acknowledged(&self) -> bool {
+        self.acknowledged
+    }
+
+    fn set_phase(&mut self, phase: ReceiverPhase) {
+        if self.phase != phase {
+            let state = match &phase {
+                ReceiverPhase::Seeking => "seeking",
+                ReceiverPhase::Joining => "joining",
+                ReceiverPhase::Running => "running",
+                ReceiverPhase::Reporting => "reporting",
+                ReceiverPhase::Finished => "finished",
+                ReceiverPhase::Failed(_) => "failed",
+            };
+            self.phase = phase;
+            self.events.push(Event::StateChanged { state });
+        }
+    }
+
+    /// Nothing more is to be done of itself. A finished receiver keeps its machine.
+    fn end(&mut self, phase: ReceiverPhase) {
+        self.timers.clear();
+        (self.join_due, self.progress_due, self.report_due) = (false, false, false);
+        if phase != ReceiverPhase::Finished {
+            self.inner = None;
+        }
+        self.set_phase(phase);
+    }
+
+    fn fail(&mut self, failure: ReceiverFailure) {
+        let untouched = matches!(self.phase, ReceiverPhase::Seeking | ReceiverPhase::Joining);
+        if self.config.keep_seeking && untouched && !self.delivered {
+            if let Some(invited) = self.invited.take() {
+                self.ignore(invited.association);
+            }
+            self.end(ReceiverPhase::Seeking);
+        } else {
+            self.end(ReceiverPhase::Failed(failure));
+        }
+    }
+
+    fn ignore(&mut self, association: AssociationId) {
+        if self.ignored.len() >= MAX_IGNORED {
+            self.ignored.pop_front();
+        }
+        self.ignored.push_back(association);
+    }
+
+    /// The sender gave a sign of life.
+    fn heard(&mut self, now: Time) {
+        if self.timers.armed(Timer::Silence).is_some() {
+            self.timers.arm(Timer::Silence, now + self.config.silence);
+        }
+    }
+
+    /// A moment within the spread, later than now.
+    fn spread(&mut self) -> Duration {
+        Duration::from_nanos(1 + self.delays.below(SPREAD.as_nanos() as u64))
+    }
+
+    fn with_inner<T>(&mut self, call: impl FnOnce(&mut dyn Machine) -> T) -> Option<T> {
+        let inner = self.inner.as_deref_mut()?;
+        let result = call(inner);
+        while let Some(event) = inner.poll_event() {
+            self.events.push(event);
+        }
+        Some(result)
+    }
+
+    fn on_timer(&mut self, now: Time, timer: Timer) {
+        match timer {
+            Timer::Join => {
+                self.join_due = true;
+                let wait = self.join_wait + self.spread();
+                self.timers.arm(Timer::Join, now + wait);
+                self.join_wait = (self.join_wait * 2).min(JOIN_WAIT_MAX);
+            }
+            Timer::Progress => self.progress_due = true,
+            Timer::Report => {
+                self.report_due = true;
+                self.timers.arm(Timer::Report, now + REPORT_INTERVAL);
+            }
+            // What was received and verified is no worse for a sender that does not say so.
+            Timer::Silence if self.verdict == Some(Ok(())) => self.end(ReceiverPhase::Finished),
+            Timer::Silence => self.fail(ReceiverFailure::SenderSilent),
+        }
+    }
+}
+
+impl Machine for ReceiverSession {
+    fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
+        let envelope = Envelope::parse(datagram.bytes).map(|(envelope, _)| envelope);
+        if envelope.is_ok_and(|envelope| envelope.protocol == protocol::SESSION) {
+            return self.on_session_packet(now, datagram.source, datagram.bytes);
+        }
+        let Some(invited) = &self.invited else {
+            return self.events.dropped(DropReason::Foreign);
+        };
+        if datagram.source != invited.sender {
+            return self.events.dropped(DropReason::NotAMember);
+        }
+        // A packet without the envelope is told apart by the protocol's own header.
+        if envelope.is_err() || envelope.is_ok_and(|e| e.association == invited.association) {
+            self.heard(now);
+        }
+        if self.with_inner(|inner| inner.handle_datagram(now, datagram)).is_none() {
+            self.events.dropped(DropReason::Foreign);
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        while let Some(timer) = self.timers.expire(now) {
+            self.on_timer(now, timer);
+        }
+        self.with_inner(|inner| inner.handle_timeout(now));
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        let inner = self.inner.as_ref().and_then(|inner| inner.poll_timeout());
+        self.timers.next().into_iter().chain(inner).min()
+    }
+
+    fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        self.due_packet(buf).or_else(|| self.with_inner(|inner| inner.poll_transmit(now, buf)).flatten())
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop()
+    }
+
+    fn as_receiver(&mut self) -> Option<&mut dyn Receiver> {
+        Some(self)
+    }
+}
+
+impl Receiver for ReceiverSession {
+    fn poll_delivery(&mut self) -> Option<Delivery> {
+        let delivery = self.with_inner(|inner| inner.as_receiver()?.poll_delivery()).flatten()?;
+        self.delivered = true;
+        Some(delivery)
+    }
+}
+
+/// Answers to the group are spread over this time, so that they do not all come at once.
+const SPREAD: Duration = Duration::from_millis(20);
+/// The wait between the first two JOINs; it doubles up to the greatest.
+const JOIN_WAIT_MIN: Duration = Duration::from_millis(100);
+const JOIN_WAIT_MAX: Duration = Duration::from_secs(1);
+/// The wait between two REPORTs.
+const REPORT_INTERVAL: Duration = Duration::from_millis(200);
+/// Sessions remembered as not to be joined.
+const MAX_IGNORED: usize = 16;
+/// No sender is given up sooner, whatever is configured.
+const MIN_SILENCE: Duration = Duration::from_millis(1);

@@ -1,0 +1,461 @@
+//! Sessions in virtual time, over a protocol that merely repeats until acknowledged.
+
+#[path = "session/harness.rs"]
+mod harness;
+#[path = "session/hostile.rs"]
+mod hostile;
+#[path = "session/protocol.rs"]
+mod protocol;
+
+use std::collections::BTreeSet;
+
+use carillon_core::{Duration, Event, NodeId, OfferError, Sender as _};
+use carillon_proto::session::{
+    Gather, MemberOutcome, ReceiverFailure, ReceiverPhase, ReceiverSession, RefuseReason, SenderPhase,
+};
+use carillon_wire::session::{Body, Packet, State};
+use proptest::prelude::*;
+
+use harness::*;
+
+fn kind(bytes: &[u8]) -> Option<Body<'_>> {
+    Packet::parse(bytes).ok().map(|packet| packet.body)
+}
+
+fn outcomes(world: &World) -> Vec<(&str, &MemberOutcome)> {
+    world.sender.members().iter().map(|member| (member.name.as_str(), &member.outcome)).collect()
+}
+
+fn names(names: &[&str]) -> Gather {
+    Gather::Names(names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>())
+}
+
+#[test]
+fn a_session_without_loss_is_this_exchange() {
+    let mut world = World::new(sender(Gather::Count(1)), 2);
+    world.join(receiver("alice"));
+    world.run(ms(3000));
+    let invite = |state: &str| {
+        format!("invite {state} from \"source\" protocol repeat max payload 100 limit=50 wait=20 ms")
+    };
+    // The nonce and the random delay before JOIN are the receiver's own.
+    let (join_at, nonce) = {
+        let join: Vec<_> = world.log[1].split(' ').collect();
+        (join[0].parse::<u64>().unwrap(), join[5].to_owned())
+    };
+    assert!((1..=21).contains(&join_at), "{join_at}");
+    let expected = [
+        format!("0 n0 session a7 {}", invite("gathering")),
+        format!("{join_at} n1 session a7 join {nonce} \"alice\" receive buffer 16777216"),
+        format!("{} n0 session a7 welcome {nonce} member 0", join_at + 1),
+        format!("{} n0 session a7 {}", join_at + 1, invite("running")),
+        // Two messages and their acknowledgments pass here; the last one travels with the report.
+        format!("{} n1 session a7 report {nonce} verified bytes 20", join_at + 4),
+        format!("{} n0 session a7 {}", join_at + 5, invite("closing")),
+        format!("{} n0 session a7 report ack {nonce}", join_at + 5),
+        format!("{} n0 session a7 {}", join_at + 5, invite("finished")),
+        format!("{} n0 session a7 {}", join_at + 15, invite("finished")),
+        format!("{} n0 session a7 {}", join_at + 25, invite("finished")),
+    ];
+    assert_eq!(world.log, expected, "{:#?}", world.log);
+    assert_eq!(world.phase(0), ReceiverPhase::Finished);
+    assert!(world.peers[0].session.report_acknowledged());
+    assert_eq!(world.sender.phase(), SenderPhase::Finished);
+    let member = &world.sender.members()[0];
+    assert_eq!((member.bytes, member.outcome.clone()), (20, MemberOutcome::Verified));
+    assert!(member.finished > Some(member.joined));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn with_forty_percent_loss_everyone_finishes_verified_and_is_named(
+        seed: u64, loss in 0.0..0.4, receivers in 1usize..6, messages in 1u64..6, gather in 0..3
+    ) {
+        let all: BTreeSet<String> = (0..receivers).map(|i| format!("r{i}")).collect();
+        let gather = match gather {
+            0 => Gather::Count(receivers),
+            1 => Gather::Names(all.clone()),
+            // Long enough that everyone has joined even so.
+            _ => Gather::Wait(Duration::from_secs(4)),
+        };
+        let mut config = sender_config(gather);
+        config.config.set(protocol::REPEAT.parameters, "limit", "1000").unwrap();
+        let mut world = World::new(sender_with(config), messages);
+        for name in &all {
+            world.join(receiver(name));
+        }
+        world.seed(seed, loss);
+        world.run_until(ms(120_000), |world| {
+            world.sender.is_finished()
+                && world.peers.iter().all(|peer| peer.session.phase() == ReceiverPhase::Finished)
+        });
+        for peer in &world.peers {
+            prop_assert_eq!(peer.session.phase(), ReceiverPhase::Finished);
+            prop_assert_eq!(peer.got, messages);
+        }
+        prop_assert_eq!(world.sender.phase(), SenderPhase::Finished);
+        let verified: BTreeSet<String> = world
+            .sender
+            .members()
+            .iter()
+            .filter(|member| member.outcome == MemberOutcome::Verified)
+            .map(|member| member.name.clone())
+            .collect();
+        prop_assert_eq!(verified, all);
+    }
+}
+
+#[test]
+fn a_killed_receiver_is_lost_and_the_others_finish() {
+    let mut world = World::new(sender(Gather::Count(3)), 10);
+    for name in ["a", "b", "c"] {
+        world.join(receiver(name));
+    }
+    world.run_until(ms(5000), |world| world.peers[1].got == 3);
+    world.peers[1].dead = true;
+    world.run_until(ms(20_000), |world| world.sender.is_finished());
+    let lost = MemberOutcome::Lost("stopped acknowledging".to_owned());
+    let find = |name: &str| world.sender.members().iter().find(|m| m.name == name).unwrap().outcome.clone();
+    assert_eq!((find("a"), find("b"), find("c")), (MemberOutcome::Verified, lost, MemberOutcome::Verified));
+    assert_eq!(world.phase(0), ReceiverPhase::Finished);
+    assert_eq!(world.phase(2), ReceiverPhase::Finished);
+    assert_eq!(world.peers[2].got, 10);
+    assert!(world.sender_events.contains(&Event::MemberLost { member: NodeId(2) }));
+}
+
+#[test]
+fn a_member_silent_while_closing_is_lost_after_the_timeout() {
+    let mut world = World::new(sender(Gather::Count(2)), 3);
+    world.join(receiver("a"));
+    world.join(receiver("b"));
+    world.peers[1].then = Then::Nothing;
+    world.run_until(ms(5000), |world| world.sender.phase() == SenderPhase::Closing);
+    world.peers[1].dead = true;
+    let closing = world.now;
+    world.run_until(ms(20_000), |world| world.sender.is_finished());
+    let took = world.now - closing;
+    assert!((Duration::from_secs(5)..Duration::from_millis(5050)).contains(&took), "{took:?}");
+    let member = world.sender.members().iter().find(|member| member.name == "b").unwrap();
+    assert_eq!(member.outcome, MemberOutcome::Lost("silent for 5s".to_owned()));
+}
+
+#[test]
+fn a_member_that_answers_but_gets_nowhere_does_not_hold_up_the_end() {
+    let mut world = World::new(sender(Gather::Count(1)), 3);
+    world.join(receiver("a"));
+    world.peers[0].then = Then::Nothing;
+    world.run_until(ms(100_000), |world| world.sender.is_finished());
+    assert!((ms(60_000)..ms(62_000)).contains(&world.now), "{}", world.now);
+    assert_eq!(outcomes(&world), [("a", &MemberOutcome::Lost("made no progress for 60s".to_owned()))]);
+    world.run(ms(100_000));
+    assert_eq!(world.phase(0), ReceiverPhase::Failed(ReceiverFailure::Expelled));
+}
+
+#[test]
+fn a_slow_application_is_waited_for_while_it_gets_on() {
+    let mut world = World::new(sender(Gather::Count(1)), 3);
+    world.join(receiver("a"));
+    world.peers[0].then = Then::Nothing;
+    for bytes in 1..=20 {
+        world.run(ms(10_000 * bytes));
+        world.peers[0].session.progress(bytes);
+    }
+    let now = world.now;
+    world.peers[0].session.report(now, 30, Ok(()));
+    world.run(ms(210_000));
+    assert_eq!(outcomes(&world), [("a", &MemberOutcome::Verified)]);
+}
+
+#[test]
+fn receivers_of_a_killed_sender_say_so_within_the_silence() {
+    let mut world = World::new(sender(Gather::Count(2)), 1000);
+    world.join(receiver("a"));
+    world.join(receiver("b"));
+    world.run_until(ms(5000), |world| world.peers[0].got == 5);
+    world.sender_dead = true;
+    let killed = world.now;
+    let silent = ReceiverPhase::Failed(ReceiverFailure::SenderSilent);
+    world.run_until(ms(60_000), |world| world.phase(0) == silent && world.phase(1) == silent);
+    assert_eq!(world.phase(0), silent);
+    assert!(world.now - killed <= Duration::from_millis(5001), "{:?}", world.now - killed);
+}
+
+#[test]
+fn a_sender_that_dies_while_gathering_is_noticed() {
+    let mut world = World::new(sender(Gather::Count(2)), 1);
+    world.join(receiver("a"));
+    world.run(ms(1000));
+    assert_eq!(world.phase(0), ReceiverPhase::Running);
+    world.sender_dead = true;
+    world.run(ms(6100));
+    assert_eq!(world.phase(0), ReceiverPhase::Failed(ReceiverFailure::SenderSilent));
+}
+
+#[test]
+fn a_late_receiver_is_refused_or_seeks_on() {
+    let mut world = World::new(sender(Gather::Count(1)), 1000);
+    world.join(receiver("a"));
+    world.run(ms(300));
+    world.join(receiver("late"));
+    let mut patient = receiver_config("patient");
+    patient.keep_seeking = true;
+    world.join(ReceiverSession::new(patient, carillon_core::Seeds::new(9)));
+    world.run(ms(1000));
+    let refused = ReceiverFailure::Refused(RefuseReason::AlreadyStarted, String::new());
+    assert_eq!(refused.to_string(), "the session started without this receiver");
+    assert_eq!(world.phase(1), ReceiverPhase::Failed(refused));
+    assert_eq!(world.phase(2), ReceiverPhase::Seeking);
+    assert_eq!(world.sender.members().len(), 1);
+}
+
+#[test]
+fn a_join_that_comes_after_the_start_is_refused() {
+    let mut world = World::new(sender(Gather::Count(1)), 1000);
+    world.join(receiver("a"));
+    world.join(receiver("b"));
+    // Nothing of b arrives until the session runs.
+    world.lose = Box::new(|now, from, _, _| from == NodeId(2) && now < ms(300));
+    world.run(ms(290));
+    assert_eq!(world.phase(1), ReceiverPhase::Joining);
+    world.run(ms(1500));
+    let refused = ReceiverFailure::Refused(RefuseReason::AlreadyStarted, String::new());
+    assert_eq!(world.phase(1), ReceiverPhase::Failed(refused));
+}
+
+#[test]
+fn of_two_receivers_with_one_name_the_second_is_refused() {
+    let mut world = World::new(sender(Gather::Count(2)), 2);
+    world.join(receiver("twin"));
+    world.run(ms(100));
+    world.join(ReceiverSession::new(receiver_config("twin"), carillon_core::Seeds::new(5)));
+    world.run(ms(1000));
+    let refused = ReceiverFailure::Refused(RefuseReason::NameTaken, String::new());
+    assert_eq!(world.phase(1), ReceiverPhase::Failed(refused));
+    assert_eq!(world.sender.phase(), SenderPhase::Gathering);
+    world.join(receiver("other"));
+    world.run(ms(5000));
+    assert_eq!(outcomes(&world), [("twin", &MemberOutcome::Verified), ("other", &MemberOutcome::Verified)]);
+}
+
+#[test]
+fn unexpected_names_are_refused_and_missing_ones_named() {
+    let mut world = World::new(sender(names(&["a", "b"])), 2);
+    world.join(receiver("a"));
+    world.join(receiver("stranger"));
+    world.run(ms(500));
+    assert_eq!(world.sender.missing(), ["b"]);
+    let refused = ReceiverFailure::Refused(RefuseReason::NotExpected, String::new());
+    assert_eq!(world.phase(1), ReceiverPhase::Failed(refused));
+    assert_eq!(world.sender.offer(world.now, "x".into()), Err(OfferError::Full));
+    world.join(receiver("b"));
+    world.run(ms(5000));
+    assert!(world.sender.missing().is_empty());
+    assert_eq!(outcomes(&world), [("a", &MemberOutcome::Verified), ("b", &MemberOutcome::Verified)]);
+}
+
+#[test]
+fn a_full_session_refuses() {
+    let mut config = sender_config(Gather::Wait(Duration::from_secs(1)));
+    config.max_members = 2;
+    let mut world = World::new(sender_with(config), 1);
+    for name in ["a", "b"] {
+        world.join(receiver(name));
+    }
+    world.run(ms(500));
+    world.join(receiver("c"));
+    world.run(ms(5000));
+    let refused = ReceiverFailure::Refused(RefuseReason::Full, String::new());
+    assert_eq!(world.phase(2), ReceiverPhase::Failed(refused));
+    assert_eq!(outcomes(&world).len(), 2);
+    assert_eq!(world.sender.phase(), SenderPhase::Finished);
+}
+
+#[test]
+fn a_waiting_session_without_receivers_starts_with_the_first() {
+    let mut world = World::new(sender(Gather::Wait(Duration::from_secs(1))), 1);
+    world.run(ms(3000));
+    assert_eq!(world.sender.phase(), SenderPhase::Gathering);
+    world.join(receiver("a"));
+    world.run(ms(5000));
+    assert_eq!(world.sender.phase(), SenderPhase::Finished);
+    assert_eq!(outcomes(&world), [("a", &MemberOutcome::Verified)]);
+}
+
+#[test]
+fn an_expelled_member_is_told_and_its_packets_go_no_further() {
+    let mut world = World::new(sender(Gather::Count(2)), 400);
+    world.join(receiver("a"));
+    world.join(receiver("b"));
+    // The protocol's acknowledgments of b are lost until b has been given up.
+    world.lose = Box::new(|now, from, _, bytes| {
+        from == NodeId(2) && kind(bytes).is_none() && (ms(200)..ms(1500)).contains(&now)
+    });
+    world.run_until(ms(20_000), |world| matches!(world.phase(1), ReceiverPhase::Failed(_)));
+    assert_eq!(world.phase(1), ReceiverPhase::Failed(ReceiverFailure::Expelled));
+    assert!((ms(1500)..ms(1600)).contains(&world.now), "{}", world.now);
+    world.run(ms(30_000));
+    assert_eq!(outcomes(&world).iter().filter(|(_, o)| **o == MemberOutcome::Verified).count(), 1);
+    assert_eq!(world.peers[0].got, 400);
+}
+
+#[test]
+fn a_lost_member_that_has_everything_after_all_is_verified() {
+    let mut world = World::new(sender(Gather::Count(2)), 3);
+    world.join(receiver("a"));
+    world.join(receiver("b"));
+    world.peers[0].then = Then::Nothing;
+    // The acknowledgments and the first reports of b are lost.
+    world.lose = Box::new(|now, from, _, bytes| {
+        from == NodeId(2) && now < ms(2000) && !matches!(kind(bytes), Some(Body::Join { .. }))
+    });
+    world.run_until(ms(20_000), |world| world.sender.phase() == SenderPhase::Closing);
+    let lost = MemberOutcome::Lost("stopped acknowledging".to_owned());
+    assert!(outcomes(&world).contains(&("b", &lost)), "{:?}", outcomes(&world));
+    world.run(ms(3000));
+    assert_eq!(world.phase(1), ReceiverPhase::Finished);
+    assert!(world.peers[1].session.report_acknowledged());
+    assert!(outcomes(&world).contains(&("b", &MemberOutcome::Verified)));
+}
+
+#[test]
+fn an_aborted_session_tells_everyone_three_times() {
+    let mut world = World::new(sender(Gather::Count(2)), 1000);
+    world.join(receiver("a"));
+    world.join(receiver("b"));
+    world.run(ms(300));
+    let now = world.now;
+    world.sender.abort(now, "interrupted\u{7}");
+    // The first two are lost.
+    world.lose = Box::new(move |now, _, _, _| now < ms(600));
+    world.run(ms(690));
+    assert_eq!(world.sender.phase(), SenderPhase::Closing);
+    world.run(ms(1000));
+    assert_eq!(world.sender.phase(), SenderPhase::Aborted);
+    let told = ReceiverFailure::Aborted("interrupted".to_owned());
+    assert_eq!(told.to_string(), "the sender aborted the session: interrupted");
+    assert_eq!(world.phase(0), ReceiverPhase::Failed(told.clone()));
+    assert_eq!(world.phase(1), ReceiverPhase::Failed(told));
+    assert_eq!(world.log.iter().filter(|line| line.contains("invite aborted")).count(), 3);
+    assert!(world.sender.is_finished());
+    assert_eq!(world.sender.offer(now, "x".into()), Err(OfferError::Finished));
+}
+
+#[test]
+fn gathering_that_takes_too_long_is_given_up_and_says_who_is_missing() {
+    let mut config = sender_config(names(&["a", "b", "c"]));
+    config.gather_limit = Some(Duration::from_secs(2));
+    let mut world = World::new(sender_with(config), 1);
+    world.join(receiver("a"));
+    world.run(ms(3000));
+    assert_eq!(world.sender.phase(), SenderPhase::Aborted);
+    assert_eq!(world.sender.failure(), Some("b, c did not join within 2s"));
+    let told = ReceiverFailure::Aborted("b, c did not join within 2s".to_owned());
+    assert_eq!(world.phase(0), ReceiverPhase::Failed(told));
+}
+
+#[test]
+fn a_failed_member_is_named_with_its_reason_and_may_go_at_once() {
+    let mut world = World::new(sender(Gather::Count(2)), 3);
+    world.join(receiver("a"));
+    world.join(receiver("b"));
+    world.peers[0].then = Then::Fail;
+    world.run(ms(2000));
+    assert_eq!(world.phase(0), ReceiverPhase::Finished);
+    assert!(outcomes(&world).contains(&("a", &MemberOutcome::Failed("disk full".to_owned()))));
+    assert!(outcomes(&world).contains(&("b", &MemberOutcome::Verified)));
+    assert_eq!(world.sender.phase(), SenderPhase::Finished);
+}
+
+#[test]
+fn a_session_whose_members_have_all_failed_is_over() {
+    let mut world = World::new(sender(Gather::Count(1)), 1000);
+    world.join(receiver("a"));
+    world.run(ms(300));
+    let now = world.now;
+    world.peers[0].session.leave(now, "interrupted");
+    world.run(ms(400));
+    assert_eq!(outcomes(&world), [("a", &MemberOutcome::Failed("left: interrupted".to_owned()))]);
+    assert_eq!(world.sender.phase(), SenderPhase::Finished);
+    let left = ReceiverFailure::Left("interrupted".to_owned());
+    assert_eq!(world.phase(0), ReceiverPhase::Failed(left));
+}
+
+#[test]
+fn a_receiver_that_leaves_or_dies_while_gathering_does_not_count() {
+    let mut world = World::new(sender(Gather::Count(2)), 1);
+    for name in ["leaves", "dies"] {
+        world.join(receiver(name));
+        world.run(world.now + Duration::from_millis(300));
+        match name {
+            "leaves" => {
+                let now = world.now;
+                world.peers[0].session.leave(now, "");
+            }
+            _ => world.peers[1].dead = true,
+        }
+    }
+    world.run(ms(6000));
+    assert_eq!(outcomes(&world), []);
+    world.join(receiver("dies"));
+    world.join(receiver("stays"));
+    world.run(ms(12_000));
+    assert_eq!(world.sender.phase(), SenderPhase::Finished);
+    assert_eq!(outcomes(&world), [("dies", &MemberOutcome::Verified), ("stays", &MemberOutcome::Verified)]);
+}
+
+#[test]
+fn a_welcome_that_is_lost_while_gathering_is_asked_for_again() {
+    let mut world = World::new(sender(Gather::Count(1)), 5);
+    world.join(receiver("a"));
+    world.lose =
+        Box::new(|now, _, _, bytes| matches!(kind(bytes), Some(Body::Welcome { .. })) && now < ms(2500));
+    world.run_until(ms(2400), |world| world.peers[0].got == 5);
+    // All has come through although it does not know yet that it is a member.
+    assert_eq!(world.peers[0].session.member_number(), None);
+    world.run(ms(10_000));
+    assert_eq!(outcomes(&world), [("a", &MemberOutcome::Verified)]);
+    assert_eq!(world.phase(0), ReceiverPhase::Finished);
+}
+
+#[test]
+fn verified_is_a_success_even_if_the_sender_never_confirms_it() {
+    let mut world = World::new(sender(Gather::Count(1)), 2);
+    world.join(receiver("a"));
+    world.lose = Box::new(|_, from, _, bytes| {
+        let over = |invite: &carillon_wire::session::Invite<'_>| invite.state == State::Finished;
+        from == SENDER
+            && match kind(bytes) {
+                Some(Body::ReportAck { .. }) => true,
+                Some(Body::Invite(invite)) => over(&invite),
+                _ => false,
+            }
+    });
+    world.run(ms(4000));
+    assert_eq!(world.sender.phase(), SenderPhase::Finished);
+    assert_eq!(world.phase(0), ReceiverPhase::Reporting);
+    world.run(ms(6000));
+    assert_eq!(world.phase(0), ReceiverPhase::Finished);
+    assert!(!world.peers[0].session.report_acknowledged());
+}
+
+#[test]
+fn a_verified_member_is_kept_while_the_protocol_needs_its_acknowledgments() {
+    let mut world = World::new(sender(Gather::Count(2)), 2);
+    world.join(receiver("a"));
+    world.join(receiver("b"));
+    // The sender misses every acknowledgment of b for the last message for a while.
+    world.lose = Box::new(|now, from, _, bytes| {
+        from == NodeId(2) && kind(bytes).is_none() && bytes.last() == Some(&1) && now < ms(700)
+    });
+    world.run(ms(690));
+    for peer in 0..2 {
+        assert_eq!(world.phase(peer), ReceiverPhase::Reporting);
+        assert_eq!(outcomes(&world)[peer].1, &MemberOutcome::Verified);
+    }
+    assert_eq!(world.sender.phase(), SenderPhase::Running);
+    world.run(ms(3000));
+    assert!(outcomes(&world).iter().all(|(_, outcome)| **outcome == MemberOutcome::Verified));
+    assert!(world.peers.iter().all(|peer| peer.session.report_acknowledged()));
+}

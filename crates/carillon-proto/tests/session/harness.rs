@@ -1,0 +1,312 @@
+//! A group in memory: virtual time, a fixed delay, scripted and random loss, and the simplest
+//! applications: the sender offers numbered messages, a receiver reports after the last one.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use carillon_core::{
+    AssociationId, Dest, DropReason, Duration, Event, GroupId, Host, Machine, NodeId, OfferError, PortId,
+    ProtocolEntry, Received, Receiver, Rng, Scope, Seeds, Sender, Time, Transmit, drain,
+};
+use carillon_proto::session::{
+    Gather, ReceiverPhase, ReceiverSession, ReceiverSessionConfig, SenderSession, SenderSessionConfig,
+};
+use carillon_wire::session::Packet;
+
+use super::protocol::REPEAT;
+
+pub const GROUP: GroupId = GroupId(0);
+pub const SENDER: NodeId = NodeId(0);
+pub const ASSOCIATION: AssociationId = AssociationId(7);
+pub const DELAY: Duration = Duration::from_millis(1);
+pub static PROTOCOLS: &[&ProtocolEntry] = &[&REPEAT];
+
+pub fn ms(millis: u64) -> Time {
+    Time::ZERO + Duration::from_millis(millis)
+}
+
+pub fn sender_config(gather: Gather) -> SenderSessionConfig {
+    SenderSessionConfig { gather, ..SenderSessionConfig::new(ASSOCIATION, "source", GROUP, &REPEAT, 100) }
+}
+
+pub fn sender(gather: Gather) -> SenderSession {
+    sender_with(sender_config(gather))
+}
+
+pub fn sender_with(config: SenderSessionConfig) -> SenderSession {
+    SenderSession::new(config, Seeds::new(1).node(SENDER)).expect("the settings are good")
+}
+
+pub fn receiver_config(name: &str) -> ReceiverSessionConfig {
+    ReceiverSessionConfig::new(name, GROUP, PROTOCOLS)
+}
+
+pub fn receiver(name: &str) -> ReceiverSession {
+    ReceiverSession::new(receiver_config(name), Seeds::new(1).part(name))
+}
+
+/// Takes what a machine sends and says.
+#[derive(Default)]
+pub struct Outbox {
+    pub sent: Vec<(Dest, Vec<u8>)>,
+    pub events: Vec<Event>,
+}
+
+impl Host for Outbox {
+    fn transmit(&mut self, transmit: Transmit, bytes: &mut Vec<u8>) {
+        self.sent.push((transmit.dest, std::mem::take(bytes)));
+    }
+    fn event(&mut self, event: Event) {
+        self.events.push(event);
+    }
+}
+
+impl Outbox {
+    /// Drains a machine, which keeps its side of the contract.
+    pub fn drain(machine: &mut dyn Machine, now: Time) -> Outbox {
+        let mut outbox = Outbox::default();
+        let next = drain(machine, now, &mut Vec::new(), &mut outbox);
+        assert!(next.is_none_or(|at| at > now), "a timer at {next:?} after the drain at {now}");
+        outbox
+    }
+
+    /// Its session packets as text.
+    pub fn packets(&self) -> Vec<String> {
+        self.sent.iter().filter_map(|(_, bytes)| Some(Packet::parse(bytes).ok()?.to_string())).collect()
+    }
+
+    pub fn drops(&self, wanted: DropReason) -> usize {
+        self.events.iter().filter(|event| **event == Event::Dropped { reason: wanted }).count()
+    }
+}
+
+/// Hands a machine a datagram, after the timers due before it, and drains it.
+pub fn give(machine: &mut dyn Machine, now: Time, source: NodeId, bytes: &[u8]) -> Outbox {
+    machine.handle_timeout(now);
+    let bytes = Bytes::copy_from_slice(bytes);
+    let destination = Dest::group(GROUP);
+    let datagram = Received {
+        source,
+        destination: &destination,
+        ingress: PortId(0),
+        scope: Scope::GLOBAL,
+        bytes: &bytes,
+    };
+    machine.handle_datagram(now, datagram);
+    Outbox::drain(machine, now)
+}
+
+/// Fires a machine's timers and drains it.
+pub fn wake(machine: &mut dyn Machine, now: Time) -> Outbox {
+    machine.handle_timeout(now);
+    Outbox::drain(machine, now)
+}
+
+/// What a receiver's application does after the last message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    Verify,
+    Fail,
+    /// It is alive but never gets done.
+    Nothing,
+}
+
+pub struct Peer {
+    pub session: ReceiverSession,
+    pub then: Then,
+    pub got: u64,
+    pub dead: bool,
+    pub events: Vec<Event>,
+}
+
+/// Says whether a datagram from one node to another is lost.
+pub type Rule = Box<dyn FnMut(Time, NodeId, NodeId, &[u8]) -> bool>;
+
+pub struct World {
+    pub now: Time,
+    pub sender: SenderSession,
+    pub sender_dead: bool,
+    pub sender_events: Vec<Event>,
+    pub peers: Vec<Peer>,
+    /// Messages still to be offered; then the sender finishes.
+    pub messages: u64,
+    pub total: u64,
+    pub lose: Rule,
+    pub loss: f64,
+    /// Session packets as they were sent.
+    pub log: Vec<String>,
+    rng: Rng,
+    flying: BTreeMap<(Time, u64), (NodeId, NodeId, Dest, Bytes)>,
+    serial: u64,
+}
+
+impl World {
+    pub fn new(sender: SenderSession, messages: u64) -> World {
+        World {
+            now: Time::ZERO,
+            sender,
+            sender_dead: false,
+            sender_events: Vec::new(),
+            peers: Vec::new(),
+            messages,
+            total: messages,
+            lose: Box::new(|_, _, _, _| false),
+            loss: 0.0,
+            log: Vec::new(),
+            rng: Seeds::new(3).stream("loss"),
+            flying: BTreeMap::new(),
+            serial: 0,
+        }
+    }
+
+    /// Adds a receiver; its node is one above its index.
+    pub fn join(&mut self, session: ReceiverSession) -> usize {
+        self.peers.push(Peer { session, then: Then::Verify, got: 0, dead: false, events: Vec::new() });
+        self.peers.len() - 1
+    }
+
+    pub fn phase(&self, peer: usize) -> ReceiverPhase {
+        self.peers[peer].session.phase()
+    }
+
+    pub fn seed(&mut self, seed: u64, loss: f64) {
+        (self.rng, self.loss) = (Seeds::new(seed).stream("loss"), loss);
+    }
+
+    /// Runs until `end`.
+    pub fn run(&mut self, end: Time) {
+        self.run_until(end, |_| false);
+    }
+
+    /// Runs until `end` or until `done`.
+    pub fn run_until(&mut self, end: Time, mut done: impl FnMut(&World) -> bool) {
+        self.settle();
+        while !done(self) {
+            let flight = self.flying.first_key_value().map(|((at, _), _)| *at);
+            let timers = (0..=self.peers.len()).filter_map(|node| self.machine(node)?.poll_timeout());
+            let Some(next) = timers.chain(flight).min().filter(|at| *at <= end) else {
+                self.now = self.now.max(end);
+                break;
+            };
+            self.now = self.now.max(next);
+            let now = self.now;
+            for node in 0..=self.peers.len() {
+                if let Some(machine) = self.machine(node)
+                    && machine.poll_timeout().is_some_and(|at| at <= now)
+                {
+                    machine.handle_timeout(now);
+                }
+            }
+            self.settle();
+            while let Some(entry) = self.flying.first_entry()
+                && entry.key().0 <= now
+            {
+                let (from, to, destination, bytes) = entry.remove();
+                let datagram = Received {
+                    source: from,
+                    destination: &destination,
+                    ingress: PortId(0),
+                    scope: Scope::GLOBAL,
+                    bytes: &bytes,
+                };
+                if let Some(machine) = self.machine(to.index()) {
+                    machine.handle_datagram(now, datagram);
+                }
+                self.settle();
+            }
+        }
+    }
+
+    fn machine(&mut self, node: usize) -> Option<&mut dyn Machine> {
+        match node.checked_sub(1) {
+            None => (!self.sender_dead).then_some(&mut self.sender),
+            Some(peer) => {
+                let peer = self.peers.get_mut(peer)?;
+                (!peer.dead).then_some(&mut peer.session)
+            }
+        }
+    }
+
+    /// Drains all machines and polls their applications until nothing moves.
+    pub fn settle(&mut self) {
+        let now = self.now;
+        for node in 0..=self.peers.len() {
+            loop {
+                let Some(machine) = self.machine(node) else { break };
+                let outbox = Outbox::drain(machine, now);
+                self.launch(NodeId(node as u32), &outbox);
+                match node.checked_sub(1) {
+                    None => self.sender_events.extend(outbox.events),
+                    Some(peer) => self.peers[peer].events.extend(outbox.events),
+                }
+                let moved = match node.checked_sub(1) {
+                    None => self.poll_sender(),
+                    Some(peer) => self.poll_peer(peer),
+                };
+                if !moved {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn poll_sender(&mut self) -> bool {
+        if self.messages == 0 {
+            return false;
+        }
+        match self.sender.offer(self.now, Bytes::from_static(b"0123456789")) {
+            Ok(_) => {
+                self.messages -= 1;
+                if self.messages == 0 {
+                    self.sender.finish(self.now);
+                }
+                true
+            }
+            Err(OfferError::Full | OfferError::Finished) => false,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn poll_peer(&mut self, peer: usize) -> bool {
+        let (now, total) = (self.now, self.total);
+        let peer = &mut self.peers[peer];
+        if peer.session.poll_delivery().is_none() {
+            return false;
+        }
+        peer.got += 1;
+        if peer.then != Then::Nothing {
+            peer.session.progress(peer.got * 10);
+        }
+        if peer.got == total {
+            match peer.then {
+                Then::Verify => peer.session.report(now, total * 10, Ok(())),
+                Then::Fail => peer.session.report(now, total * 10, Err("disk\nfull".to_owned())),
+                Then::Nothing => {}
+            }
+        }
+        true
+    }
+
+    fn launch(&mut self, from: NodeId, outbox: &Outbox) {
+        for (dest, bytes) in &outbox.sent {
+            if let Ok(packet) = Packet::parse(bytes) {
+                self.log.push(format!("{} {from} {packet}", self.now.as_nanos() / 1_000_000));
+            }
+            let receivers: Vec<NodeId> = match dest {
+                Dest::Node(node) => vec![*node],
+                Dest::Group { .. } => {
+                    (0..=self.peers.len() as u32).map(NodeId).filter(|node| *node != from).collect()
+                }
+                Dest::Ports(_) => panic!("nobody here is a relay"),
+            };
+            for to in receivers {
+                if (self.lose)(self.now, from, to, bytes) || self.rng.chance(self.loss) {
+                    continue;
+                }
+                let bytes = Bytes::copy_from_slice(bytes);
+                self.flying.insert((self.now + DELAY, self.serial), (from, to, dest.clone(), bytes));
+                self.serial += 1;
+            }
+        }
+    }
+}

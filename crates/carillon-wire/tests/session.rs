@@ -1,0 +1,245 @@
+//! Session packets: golden bytes, round trips, and bytes that are none.
+
+use carillon_core::AssociationId;
+use carillon_wire::ParseError;
+use carillon_wire::session::{Body, Invite, Name, Nonce, Packet, RefuseReason, Settings, State, Text};
+use proptest::prelude::*;
+
+const ASSOCIATION: AssociationId = AssociationId(0x0102_0304);
+const NONCE: Nonce = Nonce(0x1122_3344_5566_7788);
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn emitted(body: Body<'_>) -> Vec<u8> {
+    let packet = Packet { association: ASSOCIATION, body };
+    let mut bytes = Vec::new();
+    packet.emit(&mut bytes);
+    assert_eq!(bytes.len(), packet.wire_len());
+    bytes
+}
+
+fn golden(body: Body<'_>, bytes: &str, display: &str) {
+    let packet = Packet { association: ASSOCIATION, body };
+    let emitted = emitted(body);
+    assert_eq!(hex(&emitted), bytes.replace(' ', ""));
+    assert_eq!(Packet::parse(&emitted), Ok(packet));
+    assert_eq!(packet.to_string(), display);
+    for len in 0..emitted.len() {
+        assert!(Packet::parse(&emitted[..len]).is_err(), "{len} bytes of {display}");
+    }
+    let extra = [&emitted[..], &[0]].concat();
+    assert!(Packet::parse(&extra).is_err(), "{display} with a byte more");
+}
+
+#[test]
+fn golden_bytes() {
+    golden(
+        Body::Invite(Invite {
+            state: State::Running,
+            max_payload: 1400,
+            protocol: Name::new("mbap").unwrap(),
+            sender: Name::new("src").unwrap(),
+            settings: Settings::new("k=1\nw=2").unwrap(),
+            reason: Text::default(),
+        }),
+        "ca010001 01020304  01 04 03 00 00000578 0007 6d626170 737263 6b3d310a773d32",
+        "session a16909060 invite running from \"src\" protocol mbap max payload 1400 k=1 w=2",
+    );
+    golden(
+        Body::Join { nonce: NONCE, receive_buffer: 0x0001_0000, name: Name::new("zoë").unwrap() },
+        "ca010002 01020304  1122334455667788 00010000 04 7a6fc3ab",
+        "session a16909060 join 1122334455667788 \"zoë\" receive buffer 65536",
+    );
+    golden(
+        Body::Welcome { nonce: NONCE, member: 5 },
+        "ca010003 01020304  1122334455667788 00000005",
+        "session a16909060 welcome 1122334455667788 member 5",
+    );
+    golden(
+        Body::Refuse { nonce: NONCE, reason: RefuseReason::NameTaken, text: Text::new("no").unwrap() },
+        "ca010004 01020304  1122334455667788 02 02 6e6f",
+        "session a16909060 refuse 1122334455667788 name taken (no)",
+    );
+    golden(
+        Body::Progress { nonce: NONCE, bytes: 9 },
+        "ca010005 01020304  1122334455667788 0000000000000009",
+        "session a16909060 progress 1122334455667788 bytes 9",
+    );
+    golden(
+        Body::Report { nonce: NONCE, bytes: 9, verified: false, text: Text::new("disk full").unwrap() },
+        "ca010006 01020304  1122334455667788 0000000000000009 00 09 6469736b2066756c6c",
+        "session a16909060 report 1122334455667788 failed bytes 9 (disk full)",
+    );
+    golden(
+        Body::ReportAck { nonce: NONCE },
+        "ca010007 01020304  1122334455667788",
+        "session a16909060 report ack 1122334455667788",
+    );
+    golden(
+        Body::Leave { nonce: NONCE, text: Text::default() },
+        "ca010008 01020304  1122334455667788 00",
+        "session a16909060 leave 1122334455667788",
+    );
+}
+
+#[test]
+fn fields_with_impossible_values_are_named() {
+    let field = |bytes: &[u8]| match Packet::parse(bytes) {
+        Err(ParseError::Field { field, value }) => (field, value),
+        other => panic!("{other:?}"),
+    };
+    let invite = emitted(Body::Invite(Invite {
+        state: State::Gathering,
+        max_payload: 1,
+        protocol: Name::new("p").unwrap(),
+        sender: Name::new("s").unwrap(),
+        settings: Settings::new("k=v").unwrap(),
+        reason: Text::default(),
+    }));
+    let with = |at: usize, value: u8| {
+        let mut bytes = invite.clone();
+        bytes[at] = value;
+        bytes
+    };
+    assert_eq!(field(&with(8, 5)), ("state", 5));
+    assert_eq!(field(&with(15, 0)), ("max_payload", 0));
+    assert_eq!(field(&with(18, 0x07)), ("protocol", 7));
+    assert_eq!(field(&with(18, 0xFF)), ("protocol", 0xFF));
+    assert_eq!(field(&with(19, b'\n')), ("sender", 10));
+    assert_eq!(field(&with(21, b'-')), ("settings", 3));
+    assert_eq!(field(&with(20, b'=')).0, "settings", "an empty key");
+    assert_eq!(Packet::parse(&with(3, 9)), Err(ParseError::Type(9)));
+    assert_eq!(Packet::parse(&with(2, 1)), Err(ParseError::Protocol(1)));
+    let mut refuse =
+        emitted(Body::Refuse { nonce: NONCE, reason: RefuseReason::Full, text: Text::default() });
+    refuse[16] = 0;
+    assert_eq!(field(&refuse), ("reason", 0));
+    let mut report = emitted(Body::Report { nonce: NONCE, bytes: 0, verified: true, text: Text::default() });
+    report[24] = 2;
+    assert_eq!(field(&report), ("verified", 2));
+    // A name of no or too many bytes.
+    let mut join = emitted(Body::Join { nonce: NONCE, receive_buffer: 1, name: Name::new("x").unwrap() });
+    join[20] = 0;
+    assert_eq!(field(&join[..21]), ("name", 0));
+    join.truncate(20);
+    join.push(65);
+    join.extend([b'x'; 65]);
+    assert_eq!(field(&join), ("name", 65));
+    // A length that points beyond the datagram.
+    assert_eq!(Packet::parse(&join[..30]), Err(ParseError::Truncated { have: 30, need: 86 }));
+}
+
+#[test]
+fn texts_are_cleaned_to_fit() {
+    assert_eq!(Name::clean(" a\tb\u{85}", "f"), " a b");
+    assert_eq!(Name::clean("\n", "fallback"), "fallback");
+    let long = "é".repeat(60);
+    assert_eq!(Name::clean(&long, "f").len(), 64);
+    assert!(Text::new(&Text::clean(&long.repeat(9))).is_some());
+    assert_eq!(Settings::encode([("a", 1), ("b", 2)]), "a=1\nb=2");
+    assert!(Settings::new(&"k=v\n".repeat(300)).is_none());
+    let pairs: Vec<_> = Settings::new("a=1=2\nb=").unwrap().pairs().collect();
+    assert_eq!(pairs, [("a", "1=2"), ("b", "")]);
+}
+
+fn name() -> impl Strategy<Value = String> {
+    "[ -~é]{1,64}".prop_map(|text| Name::clean(&text, "x"))
+}
+
+fn text() -> impl Strategy<Value = String> {
+    "[ -~é]{0,128}".prop_map(|text| Text::clean(&text))
+}
+
+fn settings() -> impl Strategy<Value = String> {
+    proptest::collection::vec(("[a-z_]{1,12}", "[ -~]{0,20}"), 0..20).prop_map(Settings::encode)
+}
+
+prop_compose! {
+    /// A packet of any type, as bytes.
+    fn any_packet()(
+        kind in 0usize..8,
+        association: u32,
+        nonce: u64,
+        count: u64,
+        number: u32,
+        flag: bool,
+        state in 0usize..5,
+        reason in 0usize..5,
+        name in name(),
+        other in name(),
+        text in text(),
+        settings in settings(),
+    ) -> Vec<u8> {
+        let nonce = Nonce(nonce);
+        let states = [State::Gathering, State::Running, State::Closing, State::Finished, State::Aborted];
+        let reasons = [
+            RefuseReason::AlreadyStarted,
+            RefuseReason::NameTaken,
+            RefuseReason::NotExpected,
+            RefuseReason::Full,
+            RefuseReason::Expelled,
+        ];
+        let (name, text) = (Name::new(&name).unwrap(), Text::new(&text).unwrap());
+        let body = match kind {
+            0 => Body::Invite(Invite {
+                state: states[state],
+                max_payload: number.max(1),
+                protocol: Name::new(&other).unwrap(),
+                sender: name,
+                settings: Settings::new(&settings).unwrap(),
+                reason: text,
+            }),
+            1 => Body::Join { nonce, receive_buffer: number, name },
+            2 => Body::Welcome { nonce, member: number },
+            3 => Body::Refuse { nonce, reason: reasons[reason], text },
+            4 => Body::Progress { nonce, bytes: count },
+            5 => Body::Report { nonce, bytes: count, verified: flag, text },
+            6 => Body::ReportAck { nonce },
+            _ => Body::Leave { nonce, text },
+        };
+        let packet = Packet { association: AssociationId(association), body };
+        let mut bytes = Vec::new();
+        packet.emit(&mut bytes);
+        assert_eq!(Packet::parse(&bytes), Ok(packet));
+        assert_eq!(packet.wire_len(), bytes.len());
+        bytes
+    }
+}
+
+fn canonical(bytes: &[u8]) {
+    if let Ok(packet) = Packet::parse(bytes) {
+        let mut again = Vec::new();
+        packet.emit(&mut again);
+        assert_eq!(again, bytes);
+        assert!(!packet.to_string().contains('\n'));
+    }
+}
+
+proptest! {
+    #[test]
+    fn what_is_emitted_parses_to_itself(bytes in any_packet()) {
+        canonical(&bytes);
+        prop_assert!(bytes.len() <= 1200, "an invitation fits the smallest datagram of IPv6");
+    }
+
+    #[test]
+    fn what_parses_is_emitted_byte_for_byte(
+        bytes in any_packet(), at: prop::sample::Index, value: u8, len: prop::sample::Index
+    ) {
+        let mut changed = bytes.clone();
+        let at = at.index(changed.len());
+        changed[at] = value;
+        canonical(&changed);
+        canonical(&changed[..len.index(changed.len())]);
+    }
+
+    #[test]
+    fn no_bytes_make_the_parser_panic(
+        packet_type in 0u8..10, rest in proptest::collection::vec(any::<u8>(), 0..200)
+    ) {
+        canonical(&rest);
+        canonical(&[&[0xCA, 1, 0, packet_type, 0, 0, 0, 7], &rest[..]].concat());
+    }
+}
