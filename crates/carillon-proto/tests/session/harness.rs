@@ -231,8 +231,7 @@ impl World {
     pub fn settle(&mut self) {
         let now = self.now;
         for node in 0..=self.peers.len() {
-            loop {
-                let Some(machine) = self.machine(node) else { break };
+            while let Some(machine) = self.machine(node) {
                 let outbox = Outbox::drain(machine, now);
                 self.launch(NodeId(node as u32), &outbox);
                 match node.checked_sub(1) {
