@@ -1,3 +1,146 @@
-//! What a datagram costs on loopback.
+//! What a datagram costs on loopback, by size, with and without segmentation offload, to one
+//! receiver and to four: the whole path of the driver on both sides, a trivial machine on top.
+//!
+//! One thread sends a burst that fits the receive buffers, then receives it everywhere, so that the
+//! two costs are apart. On loopback the sender's system call also does the kernel's part of the
+//! receiving: finding the sockets and queueing for each. Run with
+//! `cargo bench -p carillon-net --bench loopback`.
 
-fn main() {}
+use std::net::{SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+use carillon_core::{Application, Dest, Event, Machine, NoObserver, Received, Time, Transmit};
+use carillon_net::{Driver, Endpoint, EndpointConfig, GROUP};
+
+/// Sends `left` datagrams like `pattern`, and counts what it hears.
+#[derive(Debug)]
+struct Burst {
+    left: u64,
+    pattern: Vec<u8>,
+    heard: u64,
+}
+
+impl Machine for Burst {
+    fn handle_datagram(&mut self, _now: Time, datagram: Received<'_>) {
+        self.heard += u64::from(datagram.bytes.len() == self.pattern.len());
+    }
+    fn handle_timeout(&mut self, _now: Time) {}
+    fn poll_timeout(&self) -> Option<Time> {
+        None
+    }
+    fn poll_transmit(&mut self, _now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        self.left = self.left.checked_sub(1)?;
+        buf.extend_from_slice(&self.pattern);
+        Some(Transmit::now(Dest::group(GROUP)))
+    }
+    fn poll_event(&mut self) -> Option<Event> {
+        None
+    }
+}
+
+struct Idle;
+
+impl Application<Burst> for Idle {
+    fn poll(&mut self, _now: Time, _machine: &mut Burst) -> bool {
+        false
+    }
+}
+
+type Node = Driver<Burst, Idle, NoObserver>;
+
+/// Nanoseconds per datagram for sending and, per receiver, for receiving.
+struct Cost {
+    send: f64,
+    receive: f64,
+    lost: u64,
+    per_call: f64,
+}
+
+fn node(group: SocketAddr, listen: bool, size: usize) -> Node {
+    let config =
+        EndpointConfig { interface: Some("lo".to_owned()), ttl: 0, listen, ..EndpointConfig::new(group) };
+    let endpoint = Endpoint::open(config).unwrap_or_else(|error| panic!("{error}"));
+    Driver::new(endpoint, Box::new(Burst { left: 0, pattern: vec![7; size], heard: 0 }), Idle, NoObserver)
+}
+
+fn step(node: &mut Node) {
+    node.step(Duration::ZERO).unwrap_or_else(|error| panic!("{error}"));
+}
+
+fn measure(size: usize, segmentation: bool, receivers: usize) -> Cost {
+    let port = UdpSocket::bind("127.0.0.1:0").and_then(|s| s.local_addr()).expect("a free port").port();
+    let group = SocketAddr::from(([239, 255, 77, 77], port));
+    let mut sender = node(group, false, size);
+    sender.endpoint_mut().set_segmentation(segmentation);
+    let mut receivers: Vec<Node> = (0..receivers).map(|_| node(group, true, size)).collect();
+    let burst = (BURST / size) as u64;
+    let (mut send, mut receive) = (Vec::new(), Vec::new());
+    let mut sent = 0;
+    let end = Instant::now() + TIME;
+    while Instant::now() < end {
+        sender.machine_mut().left = burst;
+        sent += burst;
+        let start = Instant::now();
+        while sender.stats().datagrams_sent < sent {
+            step(&mut sender);
+        }
+        send.push(start.elapsed().as_nanos() as f64 / burst as f64);
+        for receiver in &mut receivers {
+            let start = Instant::now();
+            let before = receiver.stats().datagrams_received;
+            while receiver.stats().datagrams_received < before + burst {
+                let progress = receiver.stats().datagrams_received;
+                step(receiver);
+                if receiver.stats().datagrams_received == progress {
+                    break;
+                }
+            }
+            receive.push(start.elapsed().as_nanos() as f64 / burst as f64);
+        }
+    }
+    let heard: u64 = receivers.iter().map(|r| r.machine().heard).sum();
+    let lost = sent * receivers.len() as u64 - heard;
+    let calls = sender.stats().send_calls as f64;
+    Cost { send: median(send), receive: median(receive), lost, per_call: sent as f64 / calls }
+}
+
+fn median(mut samples: Vec<f64>) -> f64 {
+    samples.sort_by(f64::total_cmp);
+    samples[samples.len() / 2]
+}
+
+fn main() {
+    println!("datagram  offload  receivers  per call |  send ns  Gbit/s | receive ns  Gbit/s | lost");
+    let gbps = |size: usize, ns: f64| size as f64 * 8.0 / ns;
+    for receivers in [1, 4] {
+        let mut base = None;
+        let mut ratios = Vec::new();
+        for size in [1472, 8192, 16_384, 32_742, 65_507] {
+            for segmentation in [false, true] {
+                let cost = measure(size, segmentation, receivers);
+                let (out, into) = (gbps(size, cost.send), gbps(size, cost.receive));
+                println!(
+                    "{size:>8}  {:>7}  {receivers:>9}  {:>8.1} | {:>8.0} {out:>7.2} | {:>10.0} {into:>7.2} | {:>4}",
+                    if segmentation { "on" } else { "off" },
+                    cost.per_call,
+                    cost.send,
+                    cost.receive,
+                    cost.lost,
+                );
+                let (out0, into0) = *base.get_or_insert((out, into));
+                ratios.push((size, segmentation, out / out0, into / into0));
+            }
+        }
+        println!("throughput relative to 1472 bytes without offload, {receivers} receivers:");
+        for (size, segmentation, out, into) in ratios {
+            let offload = if segmentation { "with" } else { "without" };
+            println!("{size:>8} {offload:>7} offload: send x {out:.1}, receive x {into:.1}");
+        }
+    }
+}
+
+/// Bytes sent before they are received: what fits the buffers with all of the kernel's overhead.
+const BURST: usize = 1 << 20;
+
+/// How long each case is measured.
+const TIME: Duration = Duration::from_millis(500);

@@ -116,7 +116,8 @@ fn an_interface_without_an_address_of_the_family_is_reported() {
 
 #[test]
 fn an_address_that_is_still_being_checked_is_reported() {
-    let setup = "ip link add v0 type veth peer name v1 && ip link set v0 up && ip link set v1 up";
+    let setup = "ip link add v0 type veth peer name v1 && sysctl -q -w net.ipv6.conf.v0.dad_transmits=100 && \
+                 ip link set v0 up && ip link set v1 up";
     if in_namespace("an_address_that_is_still_being_checked_is_reported", setup) {
         assert!(matches!(error(on("v0", "[ff02::1234]:5000")), OpenError::AddressNotReady { .. }));
     }
