@@ -1,3 +1,4 @@
 //! The laboratory: scenario -> plan -> world -> trace -> metrics -> results -> report.
 
+pub mod statistics;
 pub mod table;

@@ -164,7 +164,11 @@ impl Table {
                 (Column::Integer(column), Column::Integer(mut more)) => column.append(&mut more),
                 (Column::Real(column), Column::Real(mut more)) => column.append(&mut more),
                 (column, more) => {
-                    panic!("column `{name}` holds {:?} in one table, {:?} in another", column.kind(), more.kind())
+                    panic!(
+                        "column `{name}` holds {:?} in one table, {:?} in another",
+                        column.kind(),
+                        more.kind()
+                    )
                 }
             }
         }
@@ -252,9 +256,11 @@ impl Table {
 
     /// Writes what [`Table::write_parquet`] writes.
     pub fn to_parquet(&self, out: &mut (impl Write + Send)) -> Result<(), ParquetError> {
-        let properties =
-            WriterProperties::builder().set_created_by(CREATED_BY.into()).set_compression(Compression::SNAPPY);
-        let mut file = SerializedFileWriter::new(out, Arc::new(self.schema()?), Arc::new(properties.build()))?;
+        let properties = WriterProperties::builder()
+            .set_created_by(CREATED_BY.into())
+            .set_compression(Compression::SNAPPY);
+        let mut file =
+            SerializedFileWriter::new(out, Arc::new(self.schema()?), Arc::new(properties.build()))?;
         for start in (0..self.rows).step_by(ROWS_PER_GROUP) {
             let end = self.rows.min(start + ROWS_PER_GROUP);
             let mut group = file.next_row_group()?;
