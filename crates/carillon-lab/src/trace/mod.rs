@@ -1,0 +1,93 @@
+//! Traces in files: everything that happened as JSON, or every datagram as a packet capture.
+
+pub mod jsonl;
+pub mod pcapng;
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use carillon_core::{Bytes, Dest, NodeId, Observer, Time, TraceEvent};
+use thiserror::Error;
+
+pub use jsonl::JsonLines;
+pub use pcapng::{Capture, CaptureOptions};
+
+/// A trace in a file, in the format its extension names.
+///
+/// The file grows as the run goes, so that a run that is stopped leaves what it saw. The last of
+/// it is in a buffer until [`TraceFile::finish`], which also tells of errors.
+#[derive(Debug)]
+pub struct TraceFile {
+    path: PathBuf,
+    format: Format,
+}
+
+/// Why there is no trace, or not all of it.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum TraceError {
+    /// The extension names no format.
+    #[error("cannot tell the format of the trace {}: its name must end in .jsonl or .pcapng", path.display())]
+    UnknownFormat {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file could not be written.
+    #[error("cannot write the trace {}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What went wrong.
+        source: io::Error,
+    },
+}
+
+impl TraceFile {
+    /// Creates the file, or empties the one there is. `.jsonl` gets the events, `.pcapng` the
+    /// datagrams; the options are those of a capture.
+    pub fn create(path: &Path, options: CaptureOptions) -> Result<TraceFile, TraceError> {
+        let in_file = |source| TraceError::Io { path: path.into(), source };
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        let format = match extension.map(str::to_ascii_lowercase).as_deref() {
+            Some("jsonl") => Format::JsonLines(JsonLines::new(File::create(path).map_err(in_file)?)),
+            Some("pcapng") => {
+                let file = File::create(path).map_err(in_file)?;
+                Format::Capture(Box::new(Capture::new(file, options).map_err(in_file)?))
+            }
+            _ => return Err(TraceError::UnknownFormat { path: path.into() }),
+        };
+        Ok(TraceFile { path: path.into(), format })
+    }
+
+    /// Completes the file, and tells the first error there was.
+    pub fn finish(self) -> Result<(), TraceError> {
+        let finished = match self.format {
+            Format::JsonLines(trace) => trace.finish(),
+            Format::Capture(capture) => capture.finish(),
+        };
+        finished.map_err(|source| TraceError::Io { path: self.path, source })
+    }
+}
+
+impl Observer for TraceFile {
+    fn event(&mut self, event: &TraceEvent) {
+        match &mut self.format {
+            Format::JsonLines(trace) => trace.event(event),
+            Format::Capture(capture) => capture.event(event),
+        }
+    }
+
+    fn datagram(&mut self, time: Time, from: NodeId, to: &Dest, bytes: &Bytes) {
+        match &mut self.format {
+            Format::JsonLines(trace) => trace.datagram(time, from, to, bytes),
+            Format::Capture(capture) => capture.datagram(time, from, to, bytes),
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Format {
+    JsonLines(JsonLines<File>),
+    Capture(Box<Capture<File>>),
+}
