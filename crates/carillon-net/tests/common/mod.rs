@@ -88,14 +88,18 @@ impl Machine for Talker {
     }
 }
 
-/// An application that counts how often it was polled.
+/// An application that counts how often it was polled, and may want to be at some time.
 #[derive(Debug, Default)]
-pub struct Counter(pub u64);
+pub struct Counter(pub u64, pub Option<Time>);
 
 impl<M: Machine + ?Sized> Application<M> for Counter {
-    fn poll(&mut self, _now: Time, _machine: &mut M) -> bool {
+    fn poll(&mut self, now: Time, _machine: &mut M) -> bool {
         self.0 += 1;
+        self.1 = self.1.filter(|&at| at > now);
         false
+    }
+    fn poll_timeout(&self) -> Option<Time> {
+        self.1
     }
 }
 
