@@ -11,7 +11,8 @@ use std::collections::BTreeSet;
 
 use carillon_core::{Duration, Event, NodeId, OfferError, Sender as _};
 use carillon_proto::session::{
-    Gather, MemberOutcome, ReceiverFailure, ReceiverPhase, ReceiverSession, RefuseReason, SenderPhase,
+    Gather, MemberOutcome, ReceiverFailure, ReceiverPhase, ReceiverSession, ReceiverSessionConfig,
+    RefuseReason, SenderPhase, SenderSessionConfig,
 };
 use carillon_wire::session::{Body, Packet, State};
 use proptest::prelude::*;
@@ -104,6 +105,25 @@ proptest! {
             .map(|member| member.name.clone())
             .collect();
         prop_assert_eq!(verified, all);
+    }
+}
+
+#[test]
+fn every_protocol_of_the_registry_can_be_carried() {
+    for entry in carillon_proto::REGISTRY {
+        let mut config = SenderSessionConfig::new(ASSOCIATION, "source", GROUP, entry, 100);
+        config.gather = Gather::Count(3);
+        let mut world = World::new(sender_with(config), 50);
+        for name in ["a", "b", "c"] {
+            let config = ReceiverSessionConfig::new(name, GROUP, carillon_proto::REGISTRY);
+            world.join(ReceiverSession::new(config, carillon_core::Seeds::new(2).part(name)));
+        }
+        world.seed(1, 0.1);
+        world.run(ms(60_000));
+        let all = outcomes(&world);
+        assert_eq!(all.len(), 3, "{}", entry.name);
+        assert!(all.iter().all(|(_, o)| **o == MemberOutcome::Verified), "{}: {all:?}", entry.name);
+        assert!(world.peers.iter().all(|peer| peer.got == 50));
     }
 }
 
@@ -403,6 +423,23 @@ fn a_receiver_that_leaves_or_dies_while_gathering_does_not_count() {
     world.run(ms(12_000));
     assert_eq!(world.sender.phase(), SenderPhase::Finished);
     assert_eq!(outcomes(&world), [("dies", &MemberOutcome::Verified), ("stays", &MemberOutcome::Verified)]);
+}
+
+#[test]
+fn a_member_that_waits_long_for_the_others_stays_a_member() {
+    let mut world = World::new(sender(Gather::Count(2)), 2);
+    world.join(receiver("a"));
+    world.run(ms(30_000));
+    assert_eq!(world.sender.members()[0].number, 0);
+    assert!(!world.sender_events.contains(&Event::MemberLost { member: NodeId(1) }));
+    assert_eq!(world.phase(0), ReceiverPhase::Running);
+    world.join(receiver("b"));
+    world.run(ms(35_000));
+    assert_eq!(outcomes(&world), [("a", &MemberOutcome::Verified), ("b", &MemberOutcome::Verified)]);
+    // And once the session runs, joining is over.
+    let last_join = world.log.iter().rposition(|line| line.contains(" join ")).unwrap();
+    let running = world.log.iter().position(|line| line.contains("invite running")).unwrap();
+    assert!(last_join < running, "{:#?}", world.log);
 }
 
 #[test]

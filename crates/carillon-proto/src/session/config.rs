@@ -107,6 +107,9 @@ impl SenderSessionConfig {
             Gather::Names(names) if names.len() > self.max_members => {
                 return conflict(format!("{} receivers are more than {}", names.len(), self.max_members));
             }
+            Gather::Wait(wait) if self.gather_limit.is_some_and(|limit| limit <= *wait) => {
+                return conflict(format!("gathering for {wait:?} passes its own limit"));
+            }
             Gather::Count(_) | Gather::Names(_) | Gather::Wait(_) => {}
         }
         if self.heartbeat.is_zero() || self.member_timeout.is_zero() || self.max_members == 0 {

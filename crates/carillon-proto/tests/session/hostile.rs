@@ -221,6 +221,9 @@ fn settings_that_make_no_sense_are_refused_at_construction() {
     assert!(bad(sender_config(Gather::Names([].into()))).contains("expects no receivers"));
     assert!(bad(sender_config(Gather::Names(["a\nb".to_owned()].into()))).contains("a name is"));
     assert!(bad(sender_config(Gather::Count(5000))).contains("more than 4096"));
+    let mut config = sender_config(Gather::Wait(Duration::from_secs(2)));
+    config.gather_limit = Some(Duration::from_secs(2));
+    assert!(bad(config).contains("its own limit"));
     let mut config = sender_config(Gather::Count(1));
     config.heartbeat = Duration::ZERO;
     assert!(bad(config).contains("heartbeat"));
