@@ -188,6 +188,13 @@ pub struct TraceEvent {
     pub event: Event,
 }
 
+/// One line, for logs.
+impl std::fmt::Display for TraceEvent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {} {:?}", self.time, self.node, self.event)
+    }
+}
+
 /// The events a machine has not handed out yet. Allocates nothing until the first event.
 #[derive(Clone, Debug, Default)]
 pub struct Events(VecDeque<Event>);

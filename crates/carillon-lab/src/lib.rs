@@ -1,5 +1,14 @@
 //! The laboratory: scenario -> plan -> world -> trace -> metrics -> results -> report.
 
+pub mod command_file;
+pub mod log;
+pub mod metrics;
+pub mod plan;
+pub mod reproduce;
+pub mod results;
+pub mod run;
+pub mod scenario;
 pub mod statistics;
+pub mod statistics_file;
 pub mod table;
 pub mod trace;

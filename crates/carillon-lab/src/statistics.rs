@@ -225,8 +225,8 @@ mod tests {
         assert!(t_quantile_975(0).is_nan());
         for degrees in (1..=60).chain([100, 300, 1000, 10_000]) {
             let cut = two_sided(degrees, t_quantile_975(degrees));
-            // From three degrees on the density at the quantile is above 0.02, which makes this an
-            // error below 1e-6; the table's first two entries stand in print with as many digits.
+            // From three degrees on the density at the quantile is above 0.01, so the quantile is
+            // right to 1e-6; with one or two it is above 0.001, and the quantile right to 1e-5.
             assert!(close(cut, 0.95, 2e-8), "{degrees}: {cut}");
         }
         assert!(close(t_quantile_975(usize::MAX), 1.959_964, 1e-6));

@@ -1,8 +1,11 @@
 //! The commands, one file each.
 
 mod generate;
+mod jobs;
 mod protocols;
 mod recv;
+mod reproduce;
+mod run;
 mod send;
 
 use clap::{Parser, Subcommand};
@@ -18,6 +21,8 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     Protocols(protocols::Args),
+    Run(run::Args),
+    Reproduce(reproduce::Args),
     Send(send::Args),
     Recv(recv::Args),
     Completions(generate::CompletionsArgs),
@@ -29,6 +34,8 @@ impl Cli {
     pub fn run(self) -> anyhow::Result<()> {
         match self.command {
             Command::Protocols(args) => protocols::run(&args),
+            Command::Run(args) => run::run(&args),
+            Command::Reproduce(args) => reproduce::run(&args),
             Command::Send(args) => send::run(args),
             Command::Recv(args) => recv::run(args),
             Command::Completions(args) => generate::completions(&args),

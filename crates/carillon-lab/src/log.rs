@@ -1,0 +1,47 @@
+//! The log file: a play-by-play of everything that happens (Segovia 1996, sections 3.6 and 3.7).
+
+use std::io::{self, Write};
+
+use carillon_core::{Observer, TraceEvent};
+
+/// Writes each event as one line of text.
+#[derive(Debug)]
+pub struct PlayByPlay<W> {
+    out: W,
+    /// The first thing that went wrong; nothing is written after it.
+    problem: Option<io::Error>,
+}
+
+impl<W: Write + Send> PlayByPlay<W> {
+    /// Writes to `out`.
+    pub fn new(out: W) -> Self {
+        PlayByPlay { out, problem: None }
+    }
+
+    /// Says which run follows.
+    pub fn begin_pass(&mut self, point: usize, replication: u32, values: &str) {
+        self.write(format_args!("pass {point} repetition {replication}{values}\n"));
+    }
+
+    /// Writes what is left, and reports the first thing that went wrong.
+    pub fn finish(mut self) -> io::Result<()> {
+        match self.problem {
+            Some(problem) => Err(problem),
+            None => self.out.flush(),
+        }
+    }
+
+    fn write(&mut self, line: std::fmt::Arguments<'_>) {
+        if self.problem.is_none()
+            && let Err(problem) = self.out.write_fmt(line)
+        {
+            self.problem = Some(problem);
+        }
+    }
+}
+
+impl<W: Write + Send> Observer for PlayByPlay<W> {
+    fn event(&mut self, event: &TraceEvent) {
+        self.write(format_args!("{event}\n"));
+    }
+}

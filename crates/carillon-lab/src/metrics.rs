@@ -1,0 +1,176 @@
+//! Metrics: functions of the trace alone. Definitions in `docs/metrics.md`.
+
+use carillon_core::{BitRate, Event, Observer, Outcome, Time, TraceEvent};
+
+use crate::scenario::Scenario;
+
+/// What became of one message: the row of Segovia's statistics file (section 3.5).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MessageRecord {
+    /// When the sender first sent it.
+    pub start: Time,
+    /// When the sender was done with it.
+    pub end: Time,
+    /// The sender's window when it was sent.
+    pub window: u32,
+    /// Retransmissions of it.
+    pub retransmissions: u32,
+    /// Whether it was given up.
+    pub failed: bool,
+    /// Its share of the collisions since the last completion.
+    pub collisions: f64,
+}
+
+/// Reads the trace of a run and keeps what metrics need.
+#[derive(Debug, Default)]
+pub struct Recorder {
+    started: Vec<Time>,
+    retransmissions: Vec<u32>,
+    records: Vec<MessageRecord>,
+    delivery_latencies: Vec<f64>,
+    frame_bytes: u64,
+    collisions: u64,
+    /// Completions at one instant, among which the collisions before it are shared.
+    block: (Time, usize),
+}
+
+impl Observer for Recorder {
+    fn event(&mut self, event: &TraceEvent) {
+        match event.event {
+            Event::Sent { message, .. } => {
+                let index = message.0 as usize;
+                if self.started.len() <= index {
+                    self.started.resize(index + 1, event.time);
+                    self.retransmissions.resize(index + 1, 0);
+                }
+            }
+            Event::RepairSent { message, .. } => {
+                if let Some(count) = self.retransmissions.get_mut(message.0 as usize) {
+                    *count += 1;
+                }
+            }
+            Event::Delivered { message } => {
+                if let Some(&start) = self.started.get(message.0 as usize) {
+                    self.delivery_latencies.push((event.time - start).as_secs_f64());
+                }
+            }
+            Event::Completed { message, outcome, window } => {
+                let index = message.0 as usize;
+                if self.block.0 != event.time {
+                    self.share_collisions();
+                    self.block = (event.time, self.records.len());
+                }
+                // A message completed before it was ever sent took no time.
+                let start = self.started.get(index).copied().unwrap_or(event.time);
+                self.records.push(MessageRecord {
+                    start,
+                    end: event.time,
+                    window,
+                    retransmissions: self.retransmissions.get(index).copied().unwrap_or(0),
+                    failed: outcome == Outcome::Failed,
+                    collisions: 0.0,
+                });
+            }
+            Event::FrameSent { bytes } => self.frame_bytes += u64::from(bytes),
+            Event::Collision { .. } => self.collisions += 1,
+            _ => {}
+        }
+    }
+}
+
+impl Recorder {
+    fn share_collisions(&mut self) {
+        let block = &mut self.records[self.block.1..];
+        if block.is_empty() {
+            return;
+        }
+        let share = self.collisions as f64 / block.len() as f64;
+        for record in block {
+            record.collisions = share;
+        }
+        self.collisions = 0;
+    }
+
+    /// The messages in the order of their completion.
+    pub fn into_messages(mut self) -> (Vec<MessageRecord>, Totals) {
+        self.share_collisions();
+        let totals = Totals { delivery_latencies: self.delivery_latencies, frame_bytes: self.frame_bytes };
+        (self.records, totals)
+    }
+}
+
+/// What does not belong to one message.
+#[derive(Clone, Debug, Default)]
+pub struct Totals {
+    /// For each delivery, seconds since the message was first sent.
+    pub delivery_latencies: Vec<f64>,
+    /// Bytes of all frames on the medium.
+    pub frame_bytes: u64,
+}
+
+/// The transmission times that the formulas of section 4.1 need.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// Receivers r.
+    pub receivers: f64,
+    /// Transmission time d of a data packet, in seconds.
+    pub data: f64,
+    /// Transmission time a of an acknowledgment, in seconds.
+    pub ack: f64,
+    /// The rate of the medium.
+    pub rate: BitRate,
+}
+
+impl Terms {
+    /// The terms of a scenario; `None` for a protocol without a unicast equivalent by
+    /// acknowledgments.
+    pub fn of(scenario: &Scenario) -> Option<Self> {
+        scenario.protocol.unicast_equivalent?;
+        let ack = scenario.config.size("ack_bytes").0.max(scenario.network.min_frame.into());
+        let rate = scenario.network.bit_rate;
+        let seconds = |bytes: u64| bytes as f64 * 8.0 / rate.bps() as f64;
+        Some(Terms {
+            receivers: f64::from(scenario.receivers),
+            data: seconds(scenario.workload.message_bytes.into()),
+            ack: seconds(ack),
+            rate,
+        })
+    }
+
+    /// Time of the unicast equivalent for a window of n messages: r n d + r a (equations 4.2, 4.10).
+    pub fn unicast_time(&self, window: f64) -> f64 {
+        self.receivers * (window * self.data + self.ack)
+    }
+
+    /// Least time for a window of n messages: n d + r a (equations 4.18, 4.19).
+    pub fn latency_bound(&self, window: f64) -> f64 {
+        window * self.data + self.receivers * self.ack
+    }
+}
+
+/// The samples of one metric in a run.
+pub type Samples = (&'static str, Vec<f64>);
+
+/// All metrics of a run.
+pub fn samples(scenario: &Scenario, messages: &[MessageRecord], totals: Totals) -> Vec<Samples> {
+    let latency = |record: &MessageRecord| (record.end - record.start).as_secs_f64();
+    let of = |metric: &dyn Fn(&MessageRecord) -> f64| messages.iter().map(metric).collect::<Vec<f64>>();
+    let frame_bits = f64::from(scenario.workload.message_bytes) * 8.0;
+    let receivers = f64::from(scenario.receivers);
+    let mut all: Vec<Samples> = vec![
+        ("message_latency_s", of(&latency)),
+        ("throughput_bps", of(&|record| receivers * f64::from(record.window) * frame_bits / latency(record))),
+    ];
+    if let Some(terms) = Terms::of(scenario) {
+        let relative = |record: &MessageRecord| terms.unicast_time(record.window.into()) / latency(record);
+        all.push(("relative_throughput", of(&relative)));
+    }
+    all.push(("retransmissions_per_message", of(&|record| record.retransmissions.into())));
+    all.push(("collisions_per_message", of(&|record| record.collisions)));
+    all.push(("failed_messages", of(&|record| f64::from(u8::from(record.failed)))));
+    let useful =
+        totals.delivery_latencies.len() as f64 * f64::from(scenario.workload.message_bytes) / receivers;
+    all.push(("wire_bytes_per_useful_byte", vec![totals.frame_bytes as f64 / useful]));
+    all.push(("delivery_latency_s", totals.delivery_latencies));
+    all
+}

@@ -1,0 +1,172 @@
+//! The sections and keys of a scenario file. Each is documented in `docs/scenario.md`.
+
+use std::time::Duration;
+
+use carillon_core::{BitRate, Probability, Span};
+use carillon_sim::LanConfig;
+use serde::Deserialize;
+use toml::Table;
+
+use super::{ScenarioError, bits, timer_rule};
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Document {
+    pub name: String,
+    pub source: Option<String>,
+    pub network: Network,
+    pub loss: Option<Loss>,
+    pub group: Group,
+    pub protocol: Table,
+    pub workload: Workload,
+    /// Checked on its own: its keys are those of the other sections.
+    #[serde(rename = "sweep")]
+    pub _sweep: Option<Table>,
+    #[serde(default)]
+    pub run: Run,
+}
+
+/// `[network]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
+pub(super) enum Network {
+    Lan {
+        #[serde(default = "ten_megabit")]
+        bit_rate: BitRate,
+        #[serde(default = "no_time")]
+        interframe_gap: Span,
+        #[serde(default = "no_time")]
+        propagation_delay: Span,
+        #[serde(default)]
+        timers: Timers,
+        #[serde(default)]
+        backoff: Backoff,
+    },
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Timers {
+    #[default]
+    Exact,
+    AfterBusActivity,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Backoff {
+    #[default]
+    Exclusive,
+    Inclusive,
+}
+
+/// `[loss]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Loss {
+    #[serde(rename = "model")]
+    pub _model: LossModel,
+    pub p: Probability,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum LossModel {
+    Bernoulli,
+}
+
+/// `[group]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Group {
+    pub receivers: u32,
+}
+
+/// `[workload]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Workload {
+    pub messages: u64,
+    pub message_bytes: u32,
+    pub rate: Option<PacketRate>,
+}
+
+/// `"10 packet/s"`
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(try_from = "String")]
+pub(super) struct PacketRate(f64);
+
+impl TryFrom<String> for PacketRate {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        let number = text.strip_suffix("packet/s").and_then(|number| number.trim().parse().ok());
+        match number {
+            Some(rate) if (1e-6..=1e9).contains(&rate) => Ok(PacketRate(rate)),
+            _ => Err(format!("\"{text}\" is not a rate of packets, such as \"10 packet/s\"")),
+        }
+    }
+}
+
+impl PacketRate {
+    pub fn interval(self) -> Duration {
+        Duration::from_secs_f64(1.0 / self.0)
+    }
+}
+
+/// `[run]`
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Run {
+    #[serde(default = "once")]
+    pub replications: u32,
+    #[serde(default = "first_seed")]
+    pub seed: u64,
+    #[serde(default = "ten_days")]
+    pub time_limit: Span,
+}
+
+impl Default for Run {
+    fn default() -> Self {
+        Run { replications: once(), seed: first_seed(), time_limit: ten_days() }
+    }
+}
+
+impl Network {
+    pub fn config(&self, loss: Probability) -> LanConfig {
+        let Network::Lan { bit_rate, interframe_gap, propagation_delay, timers, backoff } = *self;
+        LanConfig {
+            bit_rate,
+            interframe_gap_bits: bits(interframe_gap, bit_rate),
+            propagation_delay: propagation_delay.at(bit_rate),
+            timers: timer_rule(timers),
+            backoff_inclusive: backoff == Backoff::Inclusive,
+            loss,
+            ..LanConfig::default()
+        }
+    }
+}
+
+/// The typed document of a table that has no text.
+pub(super) fn typed(origin: &str, table: &Table) -> Result<Document, ScenarioError> {
+    Document::deserialize(table.clone()).map_err(|error| ScenarioError::toml(origin, "", &error))
+}
+
+fn ten_megabit() -> BitRate {
+    BitRate::mbps(10)
+}
+
+fn no_time() -> Span {
+    Span::ZERO
+}
+
+fn once() -> u32 {
+    1
+}
+
+fn first_seed() -> u64 {
+    1
+}
+
+fn ten_days() -> Span {
+    Span::Time(Duration::from_secs(10 * 24 * 3600))
+}

@@ -1,0 +1,69 @@
+//! What is wrong with a scenario, and where.
+
+use thiserror::Error;
+use toml::de::{DeTable, DeValue};
+
+/// What is wrong with a scenario file, in one line: the file, the line, the key, and what would be
+/// valid.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{place}: {what}")]
+pub struct ScenarioError {
+    place: String,
+    what: String,
+}
+
+impl ScenarioError {
+    /// Something wrong with a file as a whole.
+    pub fn new(place: impl Into<String>, what: impl Into<String>) -> Self {
+        ScenarioError { place: place.into(), what: what.into() }
+    }
+
+    /// Something wrong with the value of a key; finds its line.
+    pub(super) fn at(origin: &str, text: &str, key: &str, what: String) -> Self {
+        // A swept value stands in the sweep section under its dotted name.
+        let line =
+            line_of(text, &["sweep", key]).or_else(|| line_of(text, &key.split('.').collect::<Vec<_>>()));
+        let place = match line {
+            Some(line) => format!("{origin}:{line}"),
+            None => origin.to_owned(),
+        };
+        ScenarioError { place, what: format!("`{key}` {what}") }
+    }
+
+    /// What the TOML reader found.
+    pub(super) fn toml(origin: &str, text: &str, error: &toml::de::Error) -> Self {
+        let place = match error.span() {
+            Some(span) if !text.is_empty() => format!("{origin}:{}", line_at(text, span.start)),
+            _ => origin.to_owned(),
+        };
+        let key = error.span().and_then(|span| key_at(text, span.start)).unwrap_or_default();
+        let message = error.message().trim_end().replace('\n', " ");
+        let what = if key.is_empty() { message } else { format!("`{key}`: {message}") };
+        ScenarioError { place, what }
+    }
+}
+
+fn line_at(text: &str, offset: usize) -> usize {
+    text.as_bytes()[..offset.min(text.len())].iter().filter(|&&byte| byte == b'\n').count() + 1
+}
+
+/// The key whose line an error is on.
+fn key_at(text: &str, offset: usize) -> Option<&str> {
+    let line = text.lines().nth(line_at(text, offset) - 1)?;
+    let (key, _) = line.split_once('=')?;
+    Some(key.trim()).filter(|key| !key.starts_with('#'))
+}
+
+fn line_of(text: &str, path: &[&str]) -> Option<usize> {
+    let table = DeTable::parse(text).ok()?;
+    let mut table = table.into_inner();
+    let (last, sections) = path.split_last()?;
+    for section in sections {
+        match table.remove(*section)?.into_inner() {
+            DeValue::Table(inner) => table = inner,
+            _ => return None,
+        }
+    }
+    let key = table.iter().map(|(key, _)| key).find(|key| key.get_ref() == last)?;
+    Some(line_at(text, key.span().start))
+}

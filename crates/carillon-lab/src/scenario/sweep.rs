@@ -1,0 +1,171 @@
+//! Sweeps: keys that take several values, and the cross product of them.
+
+use std::fmt;
+
+use serde::Deserialize;
+use toml::{Table, Value};
+
+use super::ScenarioError;
+
+/// One axis of a sweep: a key, or several that change together, and their values in order.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Axis {
+    /// The keys with their sections, such as `group.receivers`.
+    pub keys: Vec<String>,
+    /// For each step along the axis, a value for each key.
+    pub steps: Vec<Vec<Value>>,
+}
+
+impl Axis {
+    /// The values of one of its keys.
+    pub fn values(&self, key: usize) -> impl Iterator<Item = &Value> + Clone {
+        self.steps.iter().map(move |step| &step[key])
+    }
+}
+
+/// A value for each swept key.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Point(pub Vec<(String, Value)>);
+
+impl fmt::Display for Point {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, (key, value)) in self.0.iter().enumerate() {
+            write!(f, "{}{key} = {}", if i == 0 { " at " } else { ", " }, text_of(value))?;
+        }
+        Ok(())
+    }
+}
+
+/// `{ from, to, step }`, both ends included.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Range {
+    from: Value,
+    to: Value,
+    step: Value,
+}
+
+/// The axes of the `[sweep]` section, in the order of their keys' appearance.
+pub(super) fn axes(origin: &str, text: &str, table: &Table) -> Result<Vec<Axis>, ScenarioError> {
+    let Some(Value::Table(sweep)) = table.get("sweep") else { return Ok(Vec::new()) };
+    let mut axes = Vec::new();
+    for (name, value) in sweep {
+        let bad = |what: &str| ScenarioError::at(origin, text, name, what.to_owned());
+        // "a.b, a.c" = [[1, 2], [3, 4]]: keys that change together.
+        let keys: Vec<String> = name.split(',').map(|key| key.trim().to_owned()).collect();
+        if keys.iter().any(|key| key.split('.').count() != 2) {
+            return Err(bad("is no key of a section, such as \"group.receivers\""));
+        }
+        let steps: Vec<Vec<Value>> = match value {
+            Value::Array(values) if values.is_empty() => return Err(bad("has no values")),
+            Value::Array(values) if keys.len() == 1 => {
+                values.iter().map(|value| vec![value.clone()]).collect()
+            }
+            Value::Array(rows) => {
+                let row = |row: &Value| row.as_array().filter(|row| row.len() == keys.len()).cloned();
+                rows.iter().map(row).collect::<Option<_>>().ok_or_else(|| {
+                    bad("names several keys, so each of its values is a list with one value for each key")
+                })?
+            }
+            Value::Table(range) if keys.len() == 1 => {
+                let range = Range::deserialize(range.clone())
+                    .map_err(|_| bad("is no range: write { from = 5, to = 60, step = 5 }"))?;
+                let values = range.values().ok_or_else(|| {
+                    bad("is no range: from, to and step are numbers, step is above 0, to is not below from, and there are at most 1000000 values")
+                })?;
+                values.into_iter().map(|value| vec![value]).collect()
+            }
+            _ => return Err(bad("is neither a list of values nor a range { from, to, step }")),
+        };
+        let plain = |value: &Value| !matches!(value, Value::Array(_) | Value::Table(_) | Value::Datetime(_));
+        if !steps.iter().flatten().all(plain) {
+            return Err(bad("has a value that is no number, text, or truth value"));
+        }
+        axes.push(Axis { keys, steps });
+    }
+    let points = axes.iter().try_fold(1usize, |product, axis| product.checked_mul(axis.steps.len()));
+    if points.is_none_or(|points| points > MAX_VALUES) {
+        return Err(ScenarioError::at(origin, text, "sweep", "has more than 1000000 points".into()));
+    }
+    Ok(axes)
+}
+
+impl Range {
+    fn values(&self) -> Option<Vec<Value>> {
+        match (&self.from, &self.to, &self.step) {
+            (&Value::Integer(from), &Value::Integer(to), &Value::Integer(step)) => {
+                let count = usize::try_from(to.checked_sub(from)?.checked_div(step)?).ok()?;
+                (step > 0 && to >= from && count < MAX_VALUES)
+                    .then(|| (from..=to).step_by(step as usize).map(Value::Integer).collect())
+            }
+            (from, to, step) => {
+                let (from, to, step) = (number(from)?, number(to)?, number(step)?);
+                let count = ((to - from) / step + 1e-9).floor();
+                ((0.0..MAX_VALUES as f64).contains(&count) && step > 0.0).then(|| {
+                    // Multiplied, not added up: 0.1 steps stay what they look like.
+                    let at = |i| ((from + f64::from(i) * step) * 1e12).round() / 1e12;
+                    (0..=count as u32).map(|i| Value::Float(at(i))).collect()
+                })
+            }
+        }
+    }
+}
+
+fn number(value: &Value) -> Option<f64> {
+    value.as_float().or_else(|| value.as_integer().map(|n| n as f64))
+}
+
+/// The cross product, the last axis running fastest.
+pub(super) fn points(axes: &[Axis]) -> Vec<Point> {
+    let mut points = vec![Point::default()];
+    for axis in axes {
+        points = points
+            .into_iter()
+            .flat_map(|point| {
+                axis.steps.iter().map(move |step| {
+                    let mut point = point.clone();
+                    point.0.extend(axis.keys.iter().cloned().zip(step.iter().cloned()));
+                    point
+                })
+            })
+            .collect();
+    }
+    points
+}
+
+/// Sets a dotted key.
+pub(super) fn set(table: &mut Table, key: &str, value: Value) {
+    match key.split_once('.') {
+        Some((section, rest)) => {
+            let section = table.entry(section).or_insert_with(|| Value::Table(Table::new()));
+            match section {
+                Value::Table(inner) => set(inner, rest, value),
+                other => *other = value,
+            }
+        }
+        None => {
+            table.insert(key.to_owned(), value);
+        }
+    }
+}
+
+/// A value as typed on a command line: TOML if it is that, else text.
+pub(super) fn value_of(text: &str) -> Value {
+    let document = format!("value = {text}");
+    match toml::from_str::<Table>(&document) {
+        Ok(mut table) if table.len() == 1 => {
+            table.remove("value").unwrap_or_else(|| Value::String(text.to_owned()))
+        }
+        _ => Value::String(text.to_owned()),
+    }
+}
+
+/// A value as it would be typed.
+pub(crate) fn text_of(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+const MAX_VALUES: usize = 1_000_000;
