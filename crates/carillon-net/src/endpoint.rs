@@ -5,7 +5,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use carillon_core::{BitRate, GroupId, NodeId, Probability, Seeds, Time};
-use nix::sys::socket::setsockopt;
 use quinn_udp::UdpSocketState;
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
 
@@ -232,8 +231,11 @@ impl Port {
         let granted = || self.socket.recv_buffer_size().map(|size| size / doubled);
         let first = granted().map_err(doing())?;
         #[cfg(any(target_os = "linux", target_os = "android"))]
-        if first < bytes && setsockopt(&self.socket, nix::sys::socket::sockopt::RcvBufForce, &bytes).is_ok() {
-            return granted().map_err(doing());
+        if first < bytes {
+            use nix::sys::socket::{setsockopt, sockopt::RcvBufForce};
+            if setsockopt(&self.socket, RcvBufForce, &bytes).is_ok() {
+                return granted().map_err(doing());
+            }
         }
         Ok(first)
     }
@@ -319,7 +321,7 @@ fn max_datagram(group: SocketAddr, interface: &Interface) -> Result<usize, OpenE
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
     let routed: Option<i32> = None;
     let mtu = routed.and_then(|mtu| usize::try_from(mtu).ok()).unwrap_or_else(|| interface.mtu());
-    Ok((mtu - header_bytes(group)).min(MAX_DATAGRAM))
+    Ok(mtu.saturating_sub(header_bytes(group)).min(MAX_DATAGRAM))
 }
 
 /// Linux gives every interface that does multicast an IPv6 route for it, but not loopback.

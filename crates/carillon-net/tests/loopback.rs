@@ -288,6 +288,26 @@ fn a_datagram_the_interface_cannot_carry_is_an_error_that_says_so() {
 }
 
 #[test]
+fn an_interface_that_shrinks_ends_the_run_with_a_reason() {
+    let setup = "ip link set lo up && ip link add v0 type veth peer name v1 && ip link set v1 up && \
+                 ip link set v0 up && ip addr add 10.7.7.1/24 dev v0";
+    if !in_namespace("an_interface_that_shrinks_ends_the_run_with_a_reason", setup) {
+        return;
+    }
+    let config = EndpointConfig { interface: Some("v0".to_owned()), ..sending(group()) };
+    let mut one = driver(config, Talker::default());
+    let status = std::process::Command::new("ip").args(["link", "set", "v0", "mtu", "1000"]).status();
+    assert!(status.expect("ip").success());
+    for _ in 0..4 {
+        one.machine_mut().say(TO_GROUP, vec![0; 1200]);
+    }
+    // The run of four is tried one by one first: it might have been the segmentation.
+    let error = one.step(Duration::ZERO).expect_err("too large");
+    assert!(matches!(error, DriveError::TooLarge { len: 1200, .. }), "{error:?}");
+    assert!(one.stats().send_calls >= 2 && one.stats().datagrams_sent == 0);
+}
+
+#[test]
 fn a_peer_that_is_gone_is_not_the_end() {
     let mut one = [driver(sending(group()), Talker::default())];
     let gone = UdpSocket::bind("127.0.0.1:0").and_then(|s| s.local_addr()).expect("a free port");
