@@ -224,6 +224,12 @@ fn a_full_interface_holds_datagrams_up_and_loses_none() {
         all[0].endpoint_mut().set_segmentation(segmentation);
         let sent: Vec<String> = (0..600).map(|n| format!("{n:0>1000}")).collect();
         sent.iter().for_each(|text| all[0].machine_mut().say(TO_GROUP, text.as_str()));
+        // However long a step may wait, it goes on when the interface does.
+        let start = Instant::now();
+        while all[0].stats().datagrams_sent < 600 {
+            all[0].step(Duration::from_secs(20)).unwrap_or_else(|error| panic!("{error}"));
+        }
+        assert!(start.elapsed() < Duration::from_secs(15), "{:?}", start.elapsed());
         run(&mut all, |all| all[1].machine().heard.len() >= sent.len());
         assert_eq!(heard(&all[1]), sent);
         let stats = all[0].stats();
@@ -376,6 +382,22 @@ fn the_observer_sees_what_leaves_and_what_arrives() {
     let pong = |from, to| (from, Dest::Node(to), b"pong".to_vec());
     assert_eq!(seen(&all[0]), [ping(SELF), pong(NodeId(1), SELF)]);
     assert_eq!(seen(&all[1]), [ping(NodeId(1)), pong(SELF, NodeId(1))]);
+}
+
+#[test]
+fn a_turn_reads_at_most_one_batch_and_polls_the_application() {
+    let mut one = driver(sending(group()), Talker::default());
+    one.step(Duration::ZERO).expect("nothing to do");
+    let sources = [(); 10].map(|()| UdpSocket::bind("127.0.0.1:0").expect("a port"));
+    for number in 0..200 {
+        sources[number % 10].send_to(b"junk", one.endpoint().local_addr()).expect("loopback");
+    }
+    let before = one.application().0;
+    for turn in 1..=5 {
+        one.step(Duration::ZERO).expect("a batch");
+        assert_eq!(one.application().0, before + turn);
+        assert_eq!(one.stats().datagrams_received, 32 * turn);
+    }
 }
 
 #[test]
