@@ -304,6 +304,20 @@ fn a_waiting_session_without_receivers_starts_with_the_first() {
 }
 
 #[test]
+fn a_settling_session_starts_a_while_after_the_first_receiver() {
+    let mut world = World::new(sender(Gather::Settle(Duration::from_secs(1))), 1);
+    world.run(ms(3000));
+    assert_eq!(world.sender.phase(), SenderPhase::Gathering);
+    world.join(receiver("a"));
+    world.run(ms(3700));
+    assert_eq!(world.sender.phase(), SenderPhase::Gathering);
+    world.join(receiver("b"));
+    world.run(ms(6000));
+    assert_eq!(world.sender.phase(), SenderPhase::Finished);
+    assert_eq!(outcomes(&world), [("a", &MemberOutcome::Verified), ("b", &MemberOutcome::Verified)]);
+}
+
+#[test]
 fn an_expelled_member_is_told_and_its_packets_go_no_further() {
     let mut world = World::new(sender(Gather::Count(2)), 400);
     world.join(receiver("a"));

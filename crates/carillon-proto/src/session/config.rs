@@ -110,7 +110,7 @@ impl SenderSessionConfig {
             Gather::Wait(wait) if self.gather_limit.is_some_and(|limit| limit <= *wait) => {
                 return conflict(format!("gathering for {wait:?} passes its own limit"));
             }
-            Gather::Count(_) | Gather::Names(_) | Gather::Wait(_) => {}
+            Gather::Count(_) | Gather::Names(_) | Gather::Wait(_) | Gather::Settle(_) => {}
         }
         if self.heartbeat.is_zero() || self.member_timeout.is_zero() || self.max_members == 0 {
             return conflict(
@@ -137,6 +137,8 @@ pub enum Gather {
     Names(BTreeSet<String>),
     /// After this time, with those who have joined; if there is none, with the first who does.
     Wait(Duration),
+    /// This long after the first receiver has joined, with those who have joined by then.
+    Settle(Duration),
 }
 
 /// What a [`ReceiverSession`](super::ReceiverSession) is told.

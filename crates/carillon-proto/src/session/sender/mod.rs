@@ -67,7 +67,7 @@ pub enum SenderPhase {
 enum Timer {
     /// The next invitation is due.
     Invite,
-    /// The time of [`Gather::Wait`] is over.
+    /// The time of [`Gather::Wait`] or [`Gather::Settle`] is over.
     GatherWait,
     /// Gathering has taken too long.
     GatherLimit,
@@ -149,7 +149,7 @@ impl SenderSession {
             Gather::Names(names) => {
                 names.iter().filter(|name| !self.roster.has_name(name)).cloned().collect()
             }
-            Gather::Count(_) | Gather::Wait(_) => Vec::new(),
+            Gather::Count(_) | Gather::Wait(_) | Gather::Settle(_) => Vec::new(),
         }
     }
 
@@ -180,7 +180,7 @@ impl SenderSession {
         match self.config.gather {
             Gather::Wait(wait) if wait.is_zero() => self.wait_over = true,
             Gather::Wait(wait) => self.timers.arm(Timer::GatherWait, now + wait),
-            Gather::Count(_) | Gather::Names(_) => {}
+            Gather::Count(_) | Gather::Names(_) | Gather::Settle(_) => {}
         }
     }
 
@@ -252,7 +252,7 @@ impl SenderSession {
             Gather::Count(count) => members.len() >= *count,
             // Others than the expected are never members.
             Gather::Names(names) => members.len() >= names.len(),
-            Gather::Wait(_) => self.wait_over && !members.is_empty(),
+            Gather::Wait(_) | Gather::Settle(_) => self.wait_over && !members.is_empty(),
         }
     }
 
@@ -329,7 +329,7 @@ impl SenderSession {
                 let wanted = match &self.config.gather {
                     Gather::Count(count) => format!("{joined} of {count} receivers joined"),
                     Gather::Names(_) => format!("{} did not join", self.missing().join(", ")),
-                    Gather::Wait(_) => "no receiver joined".to_owned(),
+                    Gather::Wait(_) | Gather::Settle(_) => "no receiver joined".to_owned(),
                 };
                 self.abort(now, &format!("{wanted} within {limit:?}"));
             }

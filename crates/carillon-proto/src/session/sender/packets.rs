@@ -113,6 +113,12 @@ impl SenderSession {
                 self.timers.arm(Timer::MemberSilent(source), now + self.config.member_timeout);
                 self.replies.insert(source, Reply::Welcome);
                 self.events.push(Event::MemberJoined { member: source });
+                if let Gather::Settle(time) = self.config.gather
+                    && self.roster.members().len() == 1
+                {
+                    self.wait_over = time.is_zero();
+                    self.timers.arm(Timer::GatherWait, now + time);
+                }
             }
         }
     }
