@@ -1,6 +1,7 @@
 //! The `carillon` command: glue between the command line and the crates that do the work.
 
 mod commands;
+mod delivery;
 mod exit;
 
 use std::process::ExitCode;

@@ -1,10 +1,273 @@
 //! `carillon recv`: receive files.
 
-/// Receive files.
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::anyhow;
+use carillon_net::{Driver, GROUP};
+use carillon_proto::REGISTRY;
+use carillon_proto::session::{
+    ReceiverFailure, ReceiverPhase, ReceiverSession, ReceiverSessionConfig, RefuseReason,
+};
+use indicatif::ProgressBar;
+use serde_json::json;
+
+use crate::delivery::{
+    Human, Incoming, NetworkArgs, Problem, Rate, Stop, Target, Ticker, Watch, bar, bar_style,
+    is_text_terminal, print_json, seconds,
+};
+use crate::exit::JobFailed;
+
+/// Receive the files that a sender delivers to the group.
+///
+/// Waits for a sender, receives one transfer, and says what came. Files have temporary names until
+/// they are complete and verified. Exits with 0 if everything came, with 1 if the transfer failed,
+/// with 2 if the trouble is here: the disk, the files, the network.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+#[command(after_help = "Examples:
+  carillon recv                               one transfer, into this directory
+  carillon recv --out /srv --keep-going       one after the other, until interrupted
+  carillon recv --name b --overwrite          known to the sender as b
+  carillon recv --stdout | tar x              what the sender reads from `tar c`
+  carillon recv --drop 0.02 --seed 7          as if the network lost every fiftieth datagram")]
+pub struct Args {
+    #[command(flatten)]
+    network: NetworkArgs,
+    /// Write files below this directory.
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    out: PathBuf,
+    /// Wait for the next transfer after each one, whatever became of it.
+    #[arg(long)]
+    keep_going: bool,
+    /// Replace files that exist.
+    #[arg(long)]
+    overwrite: bool,
+    /// Write the contents of the files to the standard output.
+    #[arg(long, conflicts_with_all = ["out", "overwrite", "json"])]
+    stdout: bool,
+    /// Give the sender up when it has not been heard for this long.
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
+    timeout: Duration,
+}
 
 /// `carillon recv`
-pub fn run(_args: Args) -> anyhow::Result<()> {
-    anyhow::bail!("not built yet")
+pub fn run(args: Args) -> anyhow::Result<()> {
+    let mut target = match args.stdout {
+        true => Target::Stdout,
+        false => Target::directory(&args.out, args.overwrite)?,
+    };
+    let stop = Stop::on_signals()?;
+    let (mut endpoint, mut seeds) = args.network.open(true, 1, None)?;
+    let mut name = args.network.name();
+    let mut worst = Ok(());
+    loop {
+        let mut config = ReceiverSessionConfig::new(&name, GROUP, REGISTRY);
+        config.silence = args.timeout;
+        config.receive_buffer = u32::try_from(endpoint.receive_buffer()).unwrap_or(u32::MAX);
+        config.keep_seeking = args.keep_going;
+        let session = ReceiverSession::new(config, seeds.clone());
+        let driver = Driver::new(endpoint, Box::new(session), Incoming::new(target), Watch::default());
+        let mut transfer = Transfer { driver, args: &args, bar: None, announced: false };
+        let end = transfer.run(&stop)?;
+        let taken = end == ReceiverPhase::Failed(refused(RefuseReason::NameTaken));
+        if taken && args.network.name.is_none() && !args.keep_going {
+            // Another receiver on this host, as a rule.
+            name = format!("{}-{}", args.network.name(), std::process::id());
+        } else {
+            let result = transfer.finish(&end, &stop);
+            worst = worse(worst, result);
+            if !args.keep_going || stop.asked() {
+                return worst;
+            }
+        }
+        let incoming;
+        (endpoint, _, incoming, _) = transfer.driver.into_parts();
+        target = incoming.into_target();
+        seeds = seeds.part("next");
+    }
 }
+
+/// One transfer, from waiting for it to its end.
+struct Transfer<'a> {
+    driver: Driver<ReceiverSession, Incoming, Watch>,
+    args: &'a Args,
+    bar: Option<ProgressBar>,
+    /// Whether the sender was named.
+    announced: bool,
+}
+
+impl Transfer<'_> {
+    /// Goes on until the session is over; returns its last phase.
+    fn run(&mut self, stop: &Stop) -> anyhow::Result<ReceiverPhase> {
+        if is_text_terminal() && !self.args.network.json {
+            let bar = bar(None);
+            bar.set_message("waiting for a sender");
+            self.bar = Some(bar);
+        }
+        let mut ticker = Ticker::new(PROGRESS_INTERVAL);
+        let mut screen = Ticker::new(SCREEN_INTERVAL);
+        let mut leaving = false;
+        let end = loop {
+            self.driver.step(LONGEST_STEP)?;
+            let phase = self.driver.machine().phase();
+            if leaving || matches!(phase, ReceiverPhase::Finished | ReceiverPhase::Failed(_)) {
+                break phase;
+            }
+            let now = self.driver.now();
+            if stop.asked() {
+                // Whether it is told the sender or not needs one more step.
+                self.driver.machine_mut().leave(now, "the receiver was interrupted");
+                leaving = true;
+            }
+            if self.args.network.json {
+                self.print_news()?;
+                if phase == ReceiverPhase::Running && ticker.ready(now) {
+                    self.print_progress()?;
+                }
+            }
+            if screen.ready(now) {
+                self.show(&phase);
+            }
+        };
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+        if self.args.network.json {
+            self.print_news()?;
+        }
+        Ok(end)
+    }
+
+    fn show(&self, phase: &ReceiverPhase) {
+        let Some(bar) = &self.bar else { return };
+        let incoming = self.driver.application();
+        let sender = self.driver.machine().sender_name().unwrap_or("a sender");
+        let message = match phase {
+            ReceiverPhase::Seeking => "waiting for a sender".to_owned(),
+            ReceiverPhase::Joining => format!("joining {sender}"),
+            _ => format!("from {sender}"),
+        };
+        if let Some(total) = incoming.total()
+            && bar.length() != Some(total)
+        {
+            bar.set_length(total);
+            bar.set_style(bar_style(Some(total)));
+        }
+        bar.set_message(message);
+        bar.set_position(incoming.bytes());
+    }
+
+    /// The sender, once it is known, and each file that is complete.
+    fn print_news(&mut self) -> anyhow::Result<()> {
+        if !self.announced
+            && let (Some(sender), Some(number)) =
+                (self.driver.machine().sender_name(), self.driver.machine().member_number())
+        {
+            self.announced = true;
+            print_json(&json!({ "event": "joined", "sender": sender, "member": number }))?;
+        }
+        if self.driver.application().has_completed() {
+            for file in self.driver.application_mut().take_completed() {
+                let digest = file.digest.to_hex();
+                print_json(&json!({
+                    "event": "file", "path": file.name, "bytes": file.bytes, "blake3": digest.as_str(),
+                }))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn print_progress(&self) -> anyhow::Result<()> {
+        let incoming = self.driver.application();
+        print_json(&json!({ "event": "progress", "bytes": incoming.bytes(), "total": incoming.total() }))
+    }
+
+    /// Says how it ended.
+    fn finish(&mut self, end: &ReceiverPhase, stop: &Stop) -> anyhow::Result<()> {
+        let untouched = self.driver.machine().association().is_none();
+        let result = match (self.driver.application_mut().take_result(), end) {
+            (Some(result), _) => result,
+            // To be interrupted while it waits is the usual end of one that keeps going.
+            (None, ReceiverPhase::Failed(ReceiverFailure::Left(_)))
+                if untouched && self.args.keep_going && stop.asked() =>
+            {
+                return Ok(());
+            }
+            (None, ReceiverPhase::Failed(failure)) => Err(Problem::Transfer(explain(failure))),
+            (None, _) => Err(Problem::Transfer("the transfer is incomplete".to_owned())),
+        };
+        let incoming = self.driver.application();
+        let (files, bytes, seconds) = (incoming.files(), incoming.bytes(), incoming.seconds());
+        let goodput = if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
+        if self.args.network.json {
+            let stats = self.driver.stats();
+            print_json(&json!({
+                "event": "report",
+                "outcome": if result.is_ok() { "verified" } else { "failed" },
+                "reason": result.as_ref().err().map(ToString::to_string),
+                "sender": self.driver.machine().sender_name(),
+                "acknowledged": self.driver.machine().report_acknowledged(),
+                "files": files,
+                "bytes": bytes,
+                "seconds": seconds,
+                "goodput_bps": goodput,
+                "datagrams_received": stats.datagrams_received,
+                "injected_drops": stats.injected_drops,
+                "kernel_drops": self.driver.endpoint().kernel_drops(),
+            }))?;
+        }
+        match result {
+            Ok(()) => {
+                if !self.args.network.json && !self.args.stdout {
+                    let plural = if files == 1 { "" } else { "s" };
+                    println!(
+                        "received {files} file{plural}, {} in {seconds:.2} s, verified ({})",
+                        Human(bytes),
+                        Rate(goodput)
+                    );
+                }
+                Ok(())
+            }
+            Err(Problem::Transfer(reason)) => {
+                eprintln!("carillon: {reason}");
+                Err(JobFailed.into())
+            }
+            Err(Problem::Local(error)) if self.args.keep_going => {
+                eprintln!("carillon: {error:#}");
+                Err(anyhow!("not every transfer could be written: see above"))
+            }
+            Err(Problem::Local(error)) => Err(error),
+        }
+    }
+}
+
+/// A failure and what to do about it.
+fn explain(failure: &ReceiverFailure) -> String {
+    let advice = match failure {
+        ReceiverFailure::Refused(RefuseReason::AlreadyStarted, _) => {
+            ": start receivers before the sender, or with --keep-going for the next transfer"
+        }
+        ReceiverFailure::Refused(RefuseReason::NameTaken, _) => ": choose another --name",
+        ReceiverFailure::SenderSilent => ": nothing was kept that is not complete",
+        _ => "",
+    };
+    format!("{failure}{advice}")
+}
+
+fn refused(reason: RefuseReason) -> ReceiverFailure {
+    ReceiverFailure::Refused(reason, String::new())
+}
+
+/// The more serious of two results: an error of this receiver's own before a failed transfer.
+fn worse(one: anyhow::Result<()>, other: anyhow::Result<()>) -> anyhow::Result<()> {
+    match (&one, &other) {
+        (_, Ok(())) => one,
+        (Err(error), _) if !error.is::<JobFailed>() => one,
+        _ => other,
+    }
+}
+
+/// No turn waits longer, so that signals are soon noticed.
+const LONGEST_STEP: Duration = Duration::from_millis(100);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
+const SCREEN_INTERVAL: Duration = Duration::from_millis(100);

@@ -1,10 +1,364 @@
 //! `carillon send`: files to many receivers.
 
-/// Send files to every receiver of a group.
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use carillon_core::{AssociationId, BitRate, NodeId, ProtocolEntry, Seeds, Sender as _, Setting, Time};
+use carillon_net::{Driver, Endpoint, GROUP};
+use carillon_proto::session::{
+    Gather, Member, MemberOutcome, SenderPhase, SenderSession, SenderSessionConfig,
+};
+use carillon_proto::{REGISTRY, find};
+use serde_json::json;
+
+use crate::delivery::{
+    Human, Manifest, NetworkArgs, Outgoing, Rate, SenderBars, Stop, Ticker, Watch, is_text_terminal,
+    outcome_name, outcome_reason, outcome_text, print_json, print_table, random, seconds,
+};
+use crate::exit::JobFailed;
+
+/// Send files, directories or the standard input to every receiver of a group.
+///
+/// Waits for receivers, sends, and then says of every single one whether it has all of it,
+/// verified, or why not. Exits with 0 if all have, with 1 if one has not.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+#[command(after_help = "Examples:
+  carillon send image.iso                     to all who join within 2 s of the first
+  carillon send --expect a,b,c configs/       to exactly these, a directory with all in it
+  carillon send --receivers 20 --rate '800 Mbit/s' image.iso
+  tar c /srv | carillon send - --as srv.tar   a stream
+  carillon send --protocol msaw --set timeout=20ms notes.txt")]
+pub struct Args {
+    /// Files and directories, or - for the standard input.
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    #[command(flatten)]
+    network: NetworkArgs,
+    /// The protocol, see `carillon protocols`.
+    #[arg(long, value_name = "NAME", default_value = "mbap")]
+    protocol: String,
+    /// Set a parameter of the protocol, see `carillon protocols NAME`.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    settings: Vec<String>,
+    /// Start when this many receivers have joined.
+    #[arg(long, value_name = "N", conflicts_with_all = ["expect", "wait"])]
+    receivers: Option<usize>,
+    /// Start when the receivers of these names have joined; let in no others.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "wait")]
+    expect: Option<Vec<String>>,
+    /// Start this long after the first receiver has joined.
+    #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
+    wait: Duration,
+    /// Give up when the receivers have not joined within this time.
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
+    join_timeout: Duration,
+    /// Give a receiver up that the sender waits for and has not heard for this long.
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
+    timeout: Duration,
+    /// Send at most this fast, headers included, such as '100 Mbit/s'.
+    #[arg(long, value_name = "BITRATE")]
+    rate: Option<BitRate>,
+    /// Router hops the datagrams may travel: 1 stays on this network.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    ttl: u8,
+    /// The name the one file, or the standard input, has at the receivers.
+    #[arg(long = "as", value_name = "NAME")]
+    rename: Option<String>,
+}
+
+type SendDriver = Driver<SenderSession, Outgoing, Watch>;
 
 /// `carillon send`
-pub fn run(_args: Args) -> anyhow::Result<()> {
-    anyhow::bail!("not built yet")
+pub fn run(args: Args) -> anyhow::Result<()> {
+    if args.rename.is_some() && args.paths.len() > 1 {
+        bail!("--as names one file, but {} paths were given", args.paths.len());
+    }
+    let protocol = match find(&args.protocol) {
+        Some(entry) => entry,
+        None => {
+            let known: Vec<_> = REGISTRY.iter().map(|entry| entry.name).collect();
+            bail!("no protocol \"{}\"; known: {}", args.protocol, known.join(", "));
+        }
+    };
+    let manifest = Manifest::list(&args.paths, args.rename.as_deref())?;
+    for line in manifest.skipped() {
+        eprintln!("carillon: {line}");
+    }
+    let stop = Stop::on_signals()?;
+    let (endpoint, seeds) = args.network.open(false, args.ttl, args.rate)?;
+    let config = configure(&args, protocol, &endpoint, &seeds)?;
+    let window = config.config.iter().find(|(key, _)| *key == "window");
+    let window_bytes = match window {
+        Some((_, Setting::Count(window))) => Some(window * u64::from(config.max_payload)),
+        _ => None,
+    };
+    let outgoing = Outgoing::new(manifest, config.max_payload as usize)?;
+    let session = SenderSession::new(config, seeds)?;
+    let driver = Driver::new(endpoint, Box::new(session), outgoing, Watch::default());
+    Job { driver, args, joined: BTreeMap::new(), bars: None, window_bytes }.run(&stop)
 }
+
+/// What the session is told.
+fn configure(
+    args: &Args,
+    protocol: &'static ProtocolEntry,
+    endpoint: &Endpoint,
+    seeds: &Seeds,
+) -> anyhow::Result<SenderSessionConfig> {
+    let mut datagram = endpoint.max_datagram();
+    if endpoint.interface().loopback {
+        datagram = datagram.min(LOOPBACK_DATAGRAM);
+    }
+    let association = AssociationId(random()? as u32);
+    let mut config =
+        SenderSessionConfig::new(association, args.network.name(), GROUP, protocol, datagram as u32);
+    let window = protocol.parameters.iter().find(|parameter| parameter.name == "window");
+    if window.is_some() {
+        // What is under way must fit the receivers' socket buffers, of which this one is a sample.
+        let room = endpoint.receive_buffer().min(WINDOW_BYTES) / datagram;
+        let window = room.clamp(MIN_WINDOW, MAX_WINDOW);
+        config.config.set(protocol.parameters, "window", &window.to_string())?;
+    }
+    for setting in &args.settings {
+        let Some((key, value)) = setting.split_once('=') else {
+            bail!("--set {setting}: expected KEY=VALUE, such as window=64");
+        };
+        let set = config.config.set(protocol.parameters, key.trim(), value.trim());
+        set.with_context(|| format!("--set {setting}"))?;
+    }
+    config.gather = match (&args.receivers, &args.expect) {
+        (Some(count), _) => Gather::Count(*count),
+        (None, Some(names)) => {
+            Gather::Names(names.iter().map(|name| name.trim().to_owned()).collect::<BTreeSet<_>>())
+        }
+        (None, None) => Gather::Settle(args.wait),
+    };
+    config.gather_limit = Some(args.join_timeout);
+    config.member_timeout = args.timeout;
+    config.bit_rate = args.rate.unwrap_or(config.bit_rate);
+    // The first one is only asked what the protocol adds to a payload.
+    let header = SenderSession::new(config.clone(), seeds.clone())?.header_bytes();
+    config.max_payload = datagram.saturating_sub(header) as u32;
+    Ok(config)
+}
+
+/// A delivery under way.
+struct Job {
+    driver: SendDriver,
+    args: Args,
+    /// The members told of so far.
+    joined: BTreeMap<NodeId, String>,
+    bars: Option<SenderBars>,
+    /// Bytes that may be under way, if the protocol has a window.
+    window_bytes: Option<u64>,
+}
+
+impl Job {
+    fn run(mut self, stop: &Stop) -> anyhow::Result<()> {
+        if is_text_terminal() && !self.args.network.json {
+            self.bars = Some(SenderBars::new(self.driver.application().manifest().bytes()));
+        }
+        let mut ticker = Ticker::new(PROGRESS_INTERVAL);
+        let mut screen = Ticker::new(SCREEN_INTERVAL);
+        let mut error = None;
+        let mut interrupted = false;
+        let mut running = false;
+        while !self.driver.machine().is_finished() {
+            self.driver.step(LONGEST_STEP)?;
+            let now = self.driver.now();
+            if error.is_none() && self.driver.application().has_failed() {
+                error = self.driver.application_mut().take_error();
+                let reason = error.as_ref().map_or_else(String::new, |error| format!("{error:#}"));
+                self.driver.machine_mut().abort(now, &reason);
+            }
+            if stop.asked() && !interrupted {
+                interrupted = true;
+                self.driver.machine_mut().abort(now, "the sender was interrupted");
+            }
+            if !running && self.driver.machine().phase() > SenderPhase::Gathering {
+                running = true;
+                self.warn_of_small_buffers();
+            }
+            if self.args.network.json {
+                self.print_joined()?;
+                if ticker.ready(now) {
+                    self.print_progress()?;
+                }
+            }
+            if screen.ready(now) {
+                self.show();
+            }
+        }
+        if let Some(bars) = self.bars.take() {
+            bars.clear();
+        }
+        match error {
+            Some(error) => Err(error),
+            None => self.finish(),
+        }
+    }
+
+    /// A receiver whose socket buffer is smaller than the window will lose datagrams.
+    fn warn_of_small_buffers(&self) {
+        let Some(window) = self.window_bytes else { return };
+        for member in self.driver.machine().members() {
+            if u64::from(member.receive_buffer) < window {
+                eprintln!(
+                    "carillon: receiver {} can hold {} of the {} that may be under way: \
+                     expect losses, or --set a smaller window",
+                    member.name,
+                    Human(member.receive_buffer.into()),
+                    Human(window)
+                );
+            }
+        }
+    }
+
+    fn show(&mut self) {
+        let Some(bars) = &mut self.bars else { return };
+        let session = self.driver.machine();
+        let message = match session.phase() {
+            SenderPhase::Gathering => {
+                let (joined, missing) = (session.members().len(), session.missing());
+                match (self.args.receivers, missing.is_empty()) {
+                    (_, false) => format!("waiting for {}", missing.join(", ")),
+                    (Some(count), true) => format!("{joined} of {count} receivers have joined"),
+                    (None, true) if joined == 0 => "waiting for receivers".to_owned(),
+                    (None, true) => "waiting for more receivers".to_owned(),
+                }
+            }
+            SenderPhase::Running => "sending".to_owned(),
+            _ => "waiting for reports".to_owned(),
+        };
+        bars.show(&message, self.driver.application().bytes(), session.members());
+    }
+
+    fn print_joined(&mut self) -> anyhow::Result<()> {
+        let members = self.driver.machine().members();
+        if self.driver.machine().phase() > SenderPhase::Running || members.len() == self.joined.len() {
+            return Ok(());
+        }
+        let nodes: BTreeSet<NodeId> = members.iter().map(|member| member.node).collect();
+        for (_, name) in self.joined.extract_if(.., |node, _| !nodes.contains(node)) {
+            print_json(&json!({ "event": "left", "receiver": name }))?;
+        }
+        for member in members {
+            if self.joined.insert(member.node, member.name.clone()).is_none() {
+                let address = self.driver.endpoint().peer(member.node).map(|address| address.to_string());
+                print_json(&json!({ "event": "joined", "receiver": member.name, "address": address }))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn print_progress(&self) -> anyhow::Result<()> {
+        let (outgoing, session) = (self.driver.application(), self.driver.machine());
+        print_json(&json!({
+            "event": "progress",
+            "phase": phase_name(session.phase()),
+            "bytes": outgoing.bytes(),
+            "total": outgoing.manifest().bytes(),
+            "receivers": session.members().len(),
+            "missing": session.missing(),
+            "seconds": self.seconds(self.driver.now()),
+        }))
+    }
+
+    /// Since the first message went out.
+    fn seconds(&self, at: Time) -> f64 {
+        let started = self.driver.application().started();
+        started.map_or(0.0, |started| at.since(started).as_secs_f64())
+    }
+
+    /// Says how it ended.
+    fn finish(self) -> anyhow::Result<()> {
+        let (session, outgoing) = (self.driver.machine(), self.driver.application());
+        let members = session.members();
+        let verified = members.iter().filter(|member| member.outcome == MemberOutcome::Verified).count();
+        let last = members.iter().filter_map(|member| member.finished).max();
+        let seconds = self.seconds(last.unwrap_or_else(|| self.driver.now()));
+        let bytes = outgoing.bytes();
+        let goodput = if seconds > 0.0 && verified > 0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
+        let repairs = self.driver.observer().repairs();
+        let took = |member: &Member| member.finished.map(|at| self.seconds(at));
+        if self.args.network.json {
+            let receivers: Vec<_> = members
+                .iter()
+                .map(|member| {
+                    json!({
+                        "name": member.name,
+                        "bytes": member.bytes,
+                        "repairs": member.repairs,
+                        "seconds": took(member),
+                        "outcome": outcome_name(&member.outcome),
+                        "reason": outcome_reason(&member.outcome),
+                    })
+                })
+                .collect();
+            let stats = self.driver.stats();
+            print_json(&json!({
+                "event": "report",
+                "protocol": self.args.protocol,
+                "files": outgoing.manifest().entries().len(),
+                "bytes": bytes,
+                "seconds": seconds,
+                "goodput_bps": goodput,
+                "repairs": repairs,
+                "datagrams_sent": stats.datagrams_sent,
+                "bytes_sent": stats.bytes_sent,
+                "receivers": receivers,
+                "failure": session.failure(),
+            }))?;
+        } else if !members.is_empty() {
+            let head = ["receiver", "bytes", "repairs", "time", "outcome"];
+            let mut rows = vec![head.map(str::to_owned).to_vec()];
+            // A protocol that does not say whom a repair was for has it in the total only.
+            let counted = members.iter().any(|member| member.repairs > 0);
+            rows.extend(members.iter().map(|member| {
+                vec![
+                    member.name.clone(),
+                    member.bytes.to_string(),
+                    if counted || repairs == 0 { member.repairs.to_string() } else { "-".to_owned() },
+                    took(member).map_or_else(|| "-".to_owned(), |seconds| format!("{seconds:.2} s")),
+                    outcome_text(&member.outcome),
+                ]
+            }));
+            let outcome = format!("{verified} of {} verified, {}", members.len(), Rate(goodput));
+            let time = format!("{seconds:.2} s");
+            rows.push(vec!["all".to_owned(), bytes.to_string(), repairs.to_string(), time, outcome]);
+            print_table(&rows)?;
+        }
+        if let Some(failure) = session.failure() {
+            eprintln!("carillon: not delivered: {failure}");
+        }
+        match verified == members.len() && session.failure().is_none() && verified > 0 {
+            true => Ok(()),
+            false => Err(JobFailed.into()),
+        }
+    }
+}
+
+fn phase_name(phase: SenderPhase) -> &'static str {
+    match phase {
+        SenderPhase::Gathering => "gathering",
+        SenderPhase::Running => "running",
+        SenderPhase::Closing => "closing",
+        SenderPhase::Finished => "finished",
+        SenderPhase::Aborted => "aborted",
+    }
+}
+
+/// The largest datagram on loopback, whose own limit is 64 KiB: see `docs/delivery.md`.
+const LOOPBACK_DATAGRAM: usize = 32 << 10;
+/// Bytes under way, at most.
+const WINDOW_BYTES: usize = 2 << 20;
+/// The window whatever the buffers.
+const MIN_WINDOW: usize = 4;
+/// Larger windows only make the repairs of block acknowledgment dearer.
+const MAX_WINDOW: usize = 512;
+/// No turn waits longer, so that signals are soon noticed.
+const LONGEST_STEP: Duration = Duration::from_millis(100);
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
+const SCREEN_INTERVAL: Duration = Duration::from_millis(100);

@@ -1,0 +1,26 @@
+//! File delivery: files and streams as messages of any protocol of the registry.
+//!
+//! [`Outgoing`] and [`Incoming`] are the applications at the two ends of a session. They speak the
+//! records of [`carillon_wire::file`] and do the disk I/O; the session and its protocol know
+//! nothing of files, and nothing here knows a protocol. The page is `docs/delivery.md`.
+
+mod args;
+mod incoming;
+mod manifest;
+mod outgoing;
+mod output;
+mod stop;
+mod target;
+mod watch;
+
+pub use args::{NetworkArgs, is_text_terminal, random, seconds};
+pub use incoming::{Incoming, Problem};
+pub use manifest::Manifest;
+pub use outgoing::Outgoing;
+pub use output::{
+    Human, Rate, SenderBars, Ticker, bar, bar_style, outcome_name, outcome_reason, outcome_text, print_json,
+    print_table,
+};
+pub use stop::Stop;
+pub use target::Target;
+pub use watch::Watch;

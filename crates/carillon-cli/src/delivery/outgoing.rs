@@ -1,0 +1,360 @@
+//! The sending application: files in, messages out.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+
+use anyhow::{Context as _, anyhow, bail};
+use carillon_core::{Application, Bytes, Duration, OfferError, Sender as _, Time};
+use carillon_proto::session::SenderSession;
+use carillon_wire::file::{DATA_HEADER_LEN, Record, RelativePath};
+
+use super::Manifest;
+
+/// Reads the files of a [`Manifest`] piece by piece and offers them as records.
+///
+/// Nothing is held but one buffer: a file is read and hashed as the protocol takes its pieces.
+#[derive(Debug)]
+pub struct Outgoing {
+    manifest: Manifest,
+    /// Bytes of a file in one message, at most.
+    piece: usize,
+    stage: Stage,
+    /// The message that the protocol could not take yet, with its bytes of a file.
+    pending: Option<(Bytes, u64)>,
+    bytes: u64,
+    started: Option<Time>,
+    finished: bool,
+    /// When to look at a stream again.
+    look: Option<Time>,
+    error: Option<anyhow::Error>,
+}
+
+/// What comes next.
+#[derive(Debug)]
+enum Stage {
+    Offer,
+    File(usize),
+    Contents(usize, Box<Contents>),
+    End,
+    Done,
+}
+
+/// A file that is being read.
+#[derive(Debug)]
+struct Contents {
+    input: Input,
+    announced: Option<u64>,
+    hasher: Box<blake3::Hasher>,
+    /// What was read and hashed but not offered yet: from `start` on.
+    buffer: Vec<u8>,
+    start: usize,
+    offset: u64,
+    at_end: bool,
+    /// Since when there has been less than a piece of a stream.
+    short_since: Option<Time>,
+}
+
+#[derive(Debug)]
+enum Input {
+    File(File),
+    Stream(Receiver<io::Result<Vec<u8>>>),
+}
+
+/// What [`Outgoing::next`] finds.
+enum Next {
+    Message(Bytes, u64),
+    /// A stream has nothing more for now.
+    NotYet,
+    Done,
+}
+
+impl Outgoing {
+    /// Will send these files in messages of up to `max_payload` bytes.
+    pub fn new(manifest: Manifest, max_payload: usize) -> anyhow::Result<Self> {
+        let longest = FILE_HEADER_LEN + manifest.longest_name();
+        if max_payload < MIN_PAYLOAD.max(longest) {
+            bail!("names of {} bytes do not fit messages of {max_payload} bytes", manifest.longest_name());
+        }
+        Ok(Outgoing {
+            manifest,
+            piece: max_payload - DATA_HEADER_LEN,
+            stage: Stage::Offer,
+            pending: None,
+            bytes: 0,
+            started: None,
+            finished: false,
+            look: None,
+            error: None,
+        })
+    }
+
+    /// Bytes of files offered so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// When the protocol took the first message.
+    pub fn started(&self) -> Option<Time> {
+        self.started
+    }
+
+    /// The files.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// Whether something went wrong here.
+    pub fn has_failed(&self) -> bool {
+        self.error.is_some()
+    }
+
+    /// What went wrong here, once: nothing more will be offered, and the session is to be aborted.
+    pub fn take_error(&mut self) -> Option<anyhow::Error> {
+        self.error.take()
+    }
+
+    fn next(&mut self, now: Time) -> anyhow::Result<Next> {
+        loop {
+            match &mut self.stage {
+                Stage::Offer => {
+                    let files = self.manifest.entries().len() as u32;
+                    let message = emit(&Record::Offer { files, bytes: self.manifest.bytes() });
+                    self.stage = Stage::File(0);
+                    return Ok(Next::Message(message, 0));
+                }
+                Stage::File(index) => {
+                    let index = *index;
+                    let Some(entry) = self.manifest.entries().get(index) else {
+                        self.stage = Stage::End;
+                        continue;
+                    };
+                    let (input, announced) = match &entry.path {
+                        None => (Input::Stream(read_stdin(self.piece)), None),
+                        Some(path) => {
+                            let failed = || format!("cannot read {}", path.display());
+                            let file = File::open(path).with_context(failed)?;
+                            let size = file.metadata().with_context(failed)?.len();
+                            if Some(size) != entry.size {
+                                bail!("{} changed while it waited to be sent", path.display());
+                            }
+                            (Input::File(file), Some(size))
+                        }
+                    };
+                    let path = RelativePath::new(&entry.name)
+                        .ok_or_else(|| anyhow!("{:?} is no path", entry.name))?;
+                    let record =
+                        Record::File { index: index as u32, size: announced, mode: entry.mode, path };
+                    let message = emit(&record);
+                    let contents = Contents::new(input, announced, self.piece);
+                    self.stage = Stage::Contents(index, Box::new(contents));
+                    return Ok(Next::Message(message, 0));
+                }
+                Stage::Contents(index, contents) => {
+                    let index = *index;
+                    let name = || match &self.manifest.entries()[index].path {
+                        Some(path) => path.display().to_string(),
+                        None => "the standard input".to_owned(),
+                    };
+                    if !contents.fill(now, self.piece).with_context(|| format!("cannot read {}", name()))? {
+                        self.look = Some(now + STREAM_LOOK);
+                        return Ok(Next::NotYet);
+                    }
+                    let read = contents.offset + contents.available() as u64;
+                    if let Some(announced) = contents.announced
+                        && (read > announced || (contents.at_end && read != announced))
+                    {
+                        bail!("{} changed its size of {announced} bytes while it was sent", name());
+                    }
+                    if contents.available() == 0 {
+                        let digest = *contents.hasher.finalize().as_bytes();
+                        let size = contents.offset;
+                        self.stage = Stage::File(index + 1);
+                        let record = Record::EndOfFile { index: index as u32, size, digest };
+                        return Ok(Next::Message(emit(&record), 0));
+                    }
+                    let (message, len) = contents.take(index as u32, self.piece);
+                    return Ok(Next::Message(message, len));
+                }
+                Stage::End => {
+                    self.stage = Stage::Done;
+                    return Ok(Next::Message(emit(&Record::End { bytes: self.bytes }), 0));
+                }
+                Stage::Done => return Ok(Next::Done),
+            }
+        }
+    }
+
+    /// Offers one message; returns whether the protocol took it.
+    fn offer(&mut self, now: Time, session: &mut SenderSession) -> anyhow::Result<bool> {
+        let (message, len) = match self.pending.take() {
+            Some(pending) => pending,
+            None => match self.next(now)? {
+                Next::Message(message, len) => (message, len),
+                Next::NotYet => return Ok(false),
+                Next::Done => {
+                    session.finish(now);
+                    self.finished = true;
+                    return Ok(true);
+                }
+            },
+        };
+        match session.offer(now, message.clone()) {
+            Ok(_) => {
+                self.started.get_or_insert(now);
+                self.bytes += len;
+                Ok(true)
+            }
+            Err(OfferError::Full) => {
+                self.pending = Some((message, len));
+                Ok(false)
+            }
+            // The session is over: its phase and its members say why.
+            Err(OfferError::Finished) => {
+                self.finished = true;
+                Ok(false)
+            }
+            Err(error @ OfferError::TooLarge { .. }) => Err(error.into()),
+        }
+    }
+}
+
+impl Application<SenderSession> for Outgoing {
+    fn poll(&mut self, now: Time, session: &mut SenderSession) -> bool {
+        self.look = None;
+        let mut called = false;
+        while !self.finished {
+            match self.offer(now, session) {
+                Ok(true) => called = true,
+                Ok(false) => break,
+                Err(error) => {
+                    self.error = Some(error);
+                    self.finished = true;
+                }
+            }
+        }
+        called
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.look
+    }
+}
+
+impl Contents {
+    fn new(input: Input, announced: Option<u64>, piece: usize) -> Self {
+        // A whole number of pieces, so that all but the last are full.
+        let capacity = piece * (READ_BYTES / piece).max(1);
+        Contents {
+            input,
+            announced,
+            hasher: Box::default(),
+            buffer: Vec::with_capacity(capacity),
+            start: 0,
+            offset: 0,
+            at_end: false,
+            short_since: None,
+        }
+    }
+
+    /// Bytes that can be offered.
+    fn available(&self) -> usize {
+        self.buffer.len() - self.start
+    }
+
+    /// Reads on if less than a piece is available. Returns whether there is something to do now: a
+    /// piece, what is left of a stream that has paused, or the end.
+    fn fill(&mut self, now: Time, piece: usize) -> io::Result<bool> {
+        if self.available() >= piece || self.at_end {
+            return Ok(true);
+        }
+        self.buffer.drain(..self.start);
+        self.start = 0;
+        let old = self.buffer.len();
+        match &mut self.input {
+            Input::File(file) => {
+                let room = (self.buffer.capacity() - old) as u64;
+                let read = file.take(room).read_to_end(&mut self.buffer)?;
+                self.at_end = (read as u64) < room;
+            }
+            Input::Stream(chunks) => {
+                while self.buffer.len() < piece && !self.at_end {
+                    match chunks.try_recv() {
+                        Ok(chunk) => self.buffer.extend_from_slice(&chunk?),
+                        Err(TryRecvError::Disconnected) => self.at_end = true,
+                        Err(TryRecvError::Empty) => break,
+                    }
+                }
+            }
+        }
+        self.hasher.update(&self.buffer[old..]);
+        if self.available() >= piece || self.at_end {
+            self.short_since = None;
+            return Ok(true);
+        }
+        if self.available() == 0 {
+            return Ok(false);
+        }
+        let paused = now.since(*self.short_since.get_or_insert(now)) >= STREAM_PATIENCE;
+        if paused {
+            self.short_since = None;
+        }
+        Ok(paused)
+    }
+
+    /// The next piece as a message, and its bytes of the file.
+    fn take(&mut self, index: u32, piece: usize) -> (Bytes, u64) {
+        let len = self.available().min(piece);
+        let bytes = &self.buffer[self.start..self.start + len];
+        let message = emit(&Record::Data { index, offset: self.offset, bytes });
+        self.start += len;
+        self.offset += len as u64;
+        (message, len as u64)
+    }
+}
+
+fn emit(record: &Record<'_>) -> Bytes {
+    let mut message = Vec::with_capacity(record.wire_len());
+    record.emit(&mut message);
+    message.into()
+}
+
+/// Reads the standard input in a thread of its own: it may pause for as long as it likes, and the
+/// receivers must hear from the sender all the same.
+fn read_stdin(piece: usize) -> Receiver<io::Result<Vec<u8>>> {
+    let (to, from) = sync_channel(STREAM_CHUNKS);
+    std::thread::spawn(move || forward(&mut io::stdin().lock(), piece, &to));
+    from
+}
+
+fn forward(input: &mut dyn Read, piece: usize, to: &SyncSender<io::Result<Vec<u8>>>) {
+    let mut buffer = vec![0; piece.max(READ_BYTES)];
+    loop {
+        let sent = match input.read(&mut buffer) {
+            Ok(0) => return,
+            Ok(len) => to.send(Ok(buffer[..len].to_vec())),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => {
+                // Nobody listens any more if it cannot be sent.
+                let _ = to.send(Err(error));
+                return;
+            }
+        };
+        if sent.is_err() {
+            return;
+        }
+    }
+}
+
+/// Bytes read at a time: enough to hash fast, little enough to stay in the cache.
+const READ_BYTES: usize = 256 << 10;
+/// Pieces of a stream read ahead.
+const STREAM_CHUNKS: usize = 16;
+/// How often to look for more of a stream that has paused.
+const STREAM_LOOK: Duration = Duration::from_millis(2);
+/// Less than a full message of a stream is sent when no more came for this long.
+const STREAM_PATIENCE: Duration = Duration::from_millis(10);
+/// No message carries less than a digest and its frame.
+const MIN_PAYLOAD: usize = 64;
+/// What a FILE record has besides its path: type, index, size, and mode.
+const FILE_HEADER_LEN: usize = 1 + 4 + 8 + 4;
