@@ -1,0 +1,54 @@
+# Carillon. `make` alone lists the targets.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+CARGO := cargo
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: ## check for what the build needs; install missing system packages when root
+	@scripts/setup.sh
+
+.PHONY: demo
+demo: setup ## send a real file to 4 receivers through loss, and repeat a published table
+	$(CARGO) build --release --quiet --bin carillon
+	@scripts/demo.sh target/release/carillon
+
+.PHONY: test
+test: setup ## run every test
+	$(CARGO) test --workspace --quiet
+
+.PHONY: check
+check: setup ## format, lints and documentation, warnings as errors
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
+
+.PHONY: nightly
+nightly: setup ## the long tier: 10 000 seeded conformance runs for each protocol
+	CARILLON_RUNS=10000 $(CARGO) test --release -p carillon-proto --test conformance -- --nocapture
+
+.PHONY: reproduce
+reproduce: setup ## every shipped table beside its published numbers, results below out/
+	$(CARGO) run --release --quiet --bin carillon -- reproduce --out out
+
+.PHONY: bench
+bench: setup ## all benchmarks; they print ratios and assert nothing
+	$(CARGO) bench --quiet -p carillon-sim --bench queue
+	$(CARGO) bench --quiet -p carillon-lab --bench deliveries
+	$(CARGO) bench --quiet -p carillon-lab --bench lan
+	$(CARGO) bench --quiet -p carillon-net --bench loopback
+	$(CARGO) build --release --quiet --bin carillon
+	@scripts/bench-goodput.py target/release/carillon
+
+.PHONY: fuzz
+fuzz: setup ## run each fuzz target for a minute (needs a nightly toolchain and cargo-fuzz)
+	@cd fuzz && for target in $$(cargo +nightly fuzz list); do \
+		cargo +nightly fuzz run $$target -- -max_total_time=60 || exit 1; done
+
+.PHONY: clean
+clean: ## remove what was built
+	$(CARGO) clean
+	rm -rf out
