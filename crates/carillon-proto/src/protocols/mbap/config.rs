@@ -149,6 +149,8 @@ pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("timeout_method", "adaptive"),
     ("timeout", "50 ms"),
     ("timeout_min", "3 ms"),
+    // With the limit: a receiver is given up after some 6 seconds of silence.
+    ("timeout_max", "250 ms"),
     ("retransmission_limit", "30"),
     ("past_limit", "expel"),
     ("ack_bytes", "0"),

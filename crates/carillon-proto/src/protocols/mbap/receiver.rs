@@ -61,6 +61,11 @@ impl MbapReceiver {
             } else {
                 DropReason::OutOfOrder
             };
+            // With the timer stopped nothing else would repeat a lost acknowledgment of a full
+            // window: the sender that sends on has not heard it.
+            if reason == DropReason::OutOfOrder && self.ack_timer.is_none() && self.expected > 0 {
+                self.ack_timer = Some(now + self.ack_timeout);
+            }
             return self.events.dropped(reason);
         }
         if self.deliveries.len() as u64 >= self.window {
@@ -138,5 +143,77 @@ impl Machine for MbapReceiver {
 impl Receiver for MbapReceiver {
     fn poll_delivery(&mut self) -> Option<Delivery> {
         self.deliveries.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use carillon_core::{BitRate, GroupId, PortId, Scope, Seeds};
+
+    use super::*;
+
+    fn receiver() -> MbapReceiver {
+        let context = BuildContext {
+            association: AssociationId(7),
+            node: NodeId(2),
+            sender: NodeId(1),
+            members: [].into(),
+            group: GroupId(0),
+            seeds: Seeds::new(1),
+            bit_rate: BitRate::mbps(1000),
+            link_overhead: 0,
+            max_payload: 100,
+        };
+        let parameters = super::super::ENTRY.parameters;
+        let mut settings = Config::defaults(parameters);
+        for (key, value) in
+            [("window", "2"), ("ack_timeout", "2 ms"), ("ack_timer", "until-full-window"), ("ack_bytes", "0")]
+        {
+            settings.set(parameters, key, value).expect("a valid setting");
+        }
+        MbapReceiver::new(&context, &settings)
+    }
+
+    fn data(receiver: &mut MbapReceiver, now: Time, sequence: u16) {
+        let mut bytes = Vec::new();
+        Packet::Data { sequence, payload: b"x" }.emit(AssociationId(7), &mut bytes);
+        let destination = Dest::group(GroupId(0));
+        receiver.handle_datagram(
+            now,
+            Received {
+                source: NodeId(1),
+                destination: &destination,
+                ingress: PortId(0),
+                scope: Scope::GLOBAL,
+                bytes: &Bytes::from(bytes),
+            },
+        );
+    }
+
+    #[test]
+    fn a_lost_acknowledgment_of_a_full_window_is_repeated_when_the_window_comes_again() {
+        let mut receiver = receiver();
+        let at = |millis: u64| Time::from_nanos(millis * 1_000_000);
+        let mut buf = Vec::new();
+        data(&mut receiver, at(0), 0);
+        data(&mut receiver, at(0), 1);
+        assert!(receiver.poll_transmit(at(0), &mut buf).is_some(), "the window is full");
+        assert_eq!(receiver.poll_timeout(), None, "the timer stops after a full window");
+        // The acknowledgment is lost, and the sender sends the window again.
+        data(&mut receiver, at(10), 0);
+        data(&mut receiver, at(11), 1);
+        assert_eq!(receiver.poll_timeout(), Some(at(12)));
+        receiver.handle_timeout(at(12));
+        buf.clear();
+        assert!(receiver.poll_transmit(at(12), &mut buf).is_some());
+        let (_, packet) = Packet::parse(&buf).expect("an acknowledgment");
+        assert!(matches!(packet, Packet::Ack { sequence: 1 }));
+        // A full window stops it again.
+        while receiver.poll_delivery().is_some() {}
+        data(&mut receiver, at(13), 2);
+        data(&mut receiver, at(13), 3);
+        assert!(receiver.poll_transmit(at(13), &mut buf).is_some());
+        assert_eq!(receiver.poll_timeout(), None);
     }
 }
