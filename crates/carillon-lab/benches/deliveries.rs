@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use carillon_core::{
-    AssociationId, BitRate, BuildContext, Bytes, Config, Dest, GroupId, NoObserver, NodeId, Observer, Role, Seeds, Time,
-    Transmit,
+    AssociationId, BitRate, BuildContext, Bytes, Config, Dest, GroupId, NoObserver, NodeId, Observer, Role,
+    Seeds, Time, Transmit,
 };
 use carillon_sim::applications::{Sink, Source};
 use carillon_sim::{Arrival, Network, Precedence, World};
@@ -17,7 +17,10 @@ use carillon_sim::{Arrival, Network, Precedence, World};
 fn main() {
     let quick = std::env::args().any(|argument| argument == "--quick");
     let deliveries: u64 = if quick { 2_000_000 } else { 20_000_000 };
-    println!("{:>10} {:>14} {:>16} {:>20}", "receivers", "ns/delivery", "deliveries/s", "bytes/receiver (RSS)");
+    println!(
+        "{:>10} {:>14} {:>16} {:>20}",
+        "receivers", "ns/delivery", "deliveries/s", "bytes/receiver (RSS)"
+    );
     for receivers in [10, 100, 1_000, 10_000, 100_000] {
         let messages = (deliveries / receivers).max(20);
         let before = resident_bytes();

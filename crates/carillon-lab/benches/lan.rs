@@ -42,7 +42,8 @@ fn chapter_4() {
     let mut runs = 0;
     for text in [
         scenario("msaw", waits, "messages = 500", receivers),
-        scenario("mbap", &windows, "messages = 450", receivers).replace("[workload]", "ack_timeout = \"600000 bit\"\n[workload]"),
+        scenario("mbap", &windows, "messages = 450", receivers)
+            .replace("[workload]", "ack_timeout = \"600000 bit\"\n[workload]"),
     ] {
         let file = ScenarioFile::parse("bench", &text).expect("a valid scenario");
         let plan = Plan::new(&file).expect("a valid plan");

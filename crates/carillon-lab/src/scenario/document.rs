@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use carillon_core::{BitRate, Probability, Span};
-use carillon_sim::LanConfig;
+use carillon_sim::{LanConfig, TimerRule};
 use serde::Deserialize;
 use toml::Table;
 
-use super::{ScenarioError, bits, timer_rule};
+use super::ScenarioError;
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -28,20 +28,26 @@ pub(super) struct Document {
 
 /// `[network]`
 #[derive(Clone, Debug, Deserialize)]
-#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
-pub(super) enum Network {
-    Lan {
-        #[serde(default = "ten_megabit")]
-        bit_rate: BitRate,
-        #[serde(default = "no_time")]
-        interframe_gap: Span,
-        #[serde(default = "no_time")]
-        propagation_delay: Span,
-        #[serde(default)]
-        timers: Timers,
-        #[serde(default)]
-        backoff: Backoff,
-    },
+#[serde(deny_unknown_fields)]
+pub(super) struct Network {
+    #[serde(rename = "kind")]
+    pub _kind: NetworkKind,
+    #[serde(default = "ten_megabit")]
+    pub bit_rate: BitRate,
+    #[serde(default = "no_time")]
+    pub interframe_gap: Span,
+    #[serde(default = "no_time")]
+    pub propagation_delay: Span,
+    #[serde(default)]
+    pub timers: Timers,
+    #[serde(default)]
+    pub backoff: Backoff,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum NetworkKind {
+    Lan,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
@@ -133,13 +139,16 @@ impl Default for Run {
 
 impl Network {
     pub fn config(&self, loss: Probability) -> LanConfig {
-        let Network::Lan { bit_rate, interframe_gap, propagation_delay, timers, backoff } = *self;
+        let bit_rate = self.bit_rate;
         LanConfig {
             bit_rate,
-            interframe_gap_bits: bits(interframe_gap, bit_rate),
-            propagation_delay: propagation_delay.at(bit_rate),
-            timers: timer_rule(timers),
-            backoff_inclusive: backoff == Backoff::Inclusive,
+            interframe_gap_bits: self.interframe_gap.bits_at(bit_rate),
+            propagation_delay: self.propagation_delay.at(bit_rate),
+            timers: match self.timers {
+                Timers::Exact => TimerRule::Exact,
+                Timers::AfterBusActivity => TimerRule::AfterBusActivity,
+            },
+            backoff_inclusive: self.backoff == Backoff::Inclusive,
             loss,
             ..LanConfig::default()
         }

@@ -10,8 +10,8 @@ mod sweep;
 
 use std::time::Duration;
 
-use carillon_core::{BitRate, Config, NetworkKind, Probability, ProtocolEntry, Span};
-use carillon_sim::{LanConfig, TimerRule};
+use carillon_core::{BitRate, Config, NetworkKind, Probability, ProtocolEntry};
+use carillon_sim::LanConfig;
 use serde::Serialize;
 use toml::{Table, Value};
 
@@ -223,19 +223,6 @@ impl ScenarioFile {
     pub fn table(&self) -> &Table {
         &self.table
     }
-}
-
-/// The rule named in a scenario file.
-fn timer_rule(word: document::Timers) -> TimerRule {
-    match word {
-        document::Timers::Exact => TimerRule::Exact,
-        document::Timers::AfterBusActivity => TimerRule::AfterBusActivity,
-    }
-}
-
-/// A span in bit times at a rate.
-fn bits(span: Span, rate: BitRate) -> u64 {
-    span.bits_at(rate)
 }
 
 /// The largest frame: a jumbo frame of 9000 bytes with header and check sequence.

@@ -1,0 +1,97 @@
+//! The documentation names what the code has, and nothing else.
+
+use std::collections::BTreeSet;
+
+use carillon_lab::plan::Plan;
+use carillon_lab::run::run_one;
+use carillon_lab::scenario::ScenarioFile;
+
+const SCENARIO_PAGE: &str = include_str!("../../../docs/scenario.md");
+const METRICS_PAGE: &str = include_str!("../../../docs/metrics.md");
+
+/// The first cells of the table rows of a page.
+fn rows(page: &str) -> Vec<&str> {
+    page.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()).collect()
+}
+
+/// The keys of a section, as the reader itself lists them when it meets an unknown one.
+fn keys_of(section: &str) -> BTreeSet<String> {
+    let sections = [
+        ("network", "kind = \"lan\""),
+        ("loss", "model = \"bernoulli\"\np = 0"),
+        ("group", "receivers = 1"),
+        ("protocol", "name = \"msaw\""),
+        ("workload", "messages = 1\nmessage_bytes = 100"),
+        ("run", "seed = 1"),
+    ];
+    let mut text = String::from(if section.is_empty() { "zzz = 1\n" } else { "name = \"x\"\n" });
+    for (name, content) in sections {
+        let unknown = if name == section { "zzz = 1" } else { "" };
+        text += &format!("[{name}]\n{content}\n{unknown}\n");
+    }
+    let error = ScenarioFile::parse("x", &text).unwrap_err().to_string();
+    let (_, list) = error.split_once("expected").expect("the error lists the keys");
+    list.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+}
+
+#[test]
+fn every_key_of_a_scenario_is_documented_and_no_other() {
+    let mut documented: BTreeSet<String> = rows(SCENARIO_PAGE)
+        .into_iter()
+        .filter(|key| !key.starts_with("sweep.") && !key.starts_with("protocol."))
+        .map(str::to_owned)
+        .collect();
+    // The parameters of the protocols follow in tables of their own.
+    for entry in carillon_proto::REGISTRY {
+        for parameter in entry.parameters {
+            documented.remove(parameter.name);
+        }
+    }
+    let mut existing: BTreeSet<String> =
+        keys_of("").into_iter().filter(|key| ["name", "source"].contains(&key.as_str())).collect();
+    for section in ["network", "loss", "group", "workload", "run"] {
+        existing.extend(keys_of(section).into_iter().map(|key| format!("{section}.{key}")));
+    }
+    assert_eq!(documented, existing);
+}
+
+#[test]
+fn every_parameter_is_documented_with_its_default() {
+    let expected: String = carillon_proto::REGISTRY
+        .iter()
+        .filter(|entry| entry.unicast_equivalent.is_some())
+        .map(|entry| {
+            let rows: String = entry
+                .parameters
+                .iter()
+                .map(|p| format!("| `{}` | `{}` | {} | {} |\n", p.name, p.default, p.kind, p.doc))
+                .collect();
+            format!(
+                "### {}\n\n| parameter | default | values | meaning |\n|---|---|---|---|\n{rows}\n",
+                entry.name
+            )
+        })
+        .collect();
+    let heading = "## Parameters of the protocols\n\n";
+    let (keys, tables) = SCENARIO_PAGE.split_once(heading).unwrap();
+    if std::env::var_os("CARILLON_BLESS").is_some() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/scenario.md");
+        std::fs::write(path, format!("{keys}{heading}{}\n", expected.trim_end())).unwrap();
+        return;
+    }
+    assert_eq!(
+        tables.trim_end(),
+        expected.trim_end(),
+        "CARILLON_BLESS=1 cargo test -p carillon-lab --test docs writes the tables"
+    );
+}
+
+#[test]
+fn every_metric_is_documented_and_no_other() {
+    let text = "name = \"x\"\n[network]\nkind = \"lan\"\n[group]\nreceivers = 2\n[protocol]\nname = \"msaw\"\n\
+                [workload]\nmessages = 2\nmessage_bytes = 100\n";
+    let file = ScenarioFile::parse("x", text).unwrap();
+    let result = run_one(&Plan::new(&file).unwrap().runs[0], &mut carillon_core::NoObserver).unwrap();
+    let existing: BTreeSet<&str> = result.samples.iter().map(|(metric, _)| *metric).collect();
+    assert_eq!(rows(METRICS_PAGE).into_iter().collect::<BTreeSet<_>>(), existing);
+}

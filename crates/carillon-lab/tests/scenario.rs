@@ -1,0 +1,158 @@
+//! Scenario files: what they mean, and what is said about wrong ones.
+
+use carillon_lab::plan::Plan;
+use carillon_lab::scenario::ScenarioFile;
+
+const GOOD: &str = r#"name = "test"
+
+[network]
+kind = "lan"
+bit_rate = "10 Mbit/s"
+
+[loss]
+model = "bernoulli"
+p = "1 %"
+
+[group]
+receivers = 20
+
+[protocol]
+name = "msaw"
+ack_wait = "6000 bit"
+
+[workload]
+messages = 500
+message_bytes = 1518
+
+[run]
+replications = 2
+seed = 7
+"#;
+
+fn error(text: &str) -> String {
+    let error = ScenarioFile::parse("test.toml", text).expect_err("the scenario is wrong").to_string();
+    assert!(!error.contains('\n'), "an error is one line: {error}");
+    error
+}
+
+fn replaced(from: &str, to: &str) -> String {
+    assert!(GOOD.contains(from));
+    error(&GOOD.replace(from, to))
+}
+
+#[test]
+fn a_scenario_resolves_to_what_it_says() {
+    let file = ScenarioFile::parse("test.toml", GOOD).unwrap();
+    let plan = Plan::new(&file).unwrap();
+    assert_eq!((plan.points.len(), plan.runs.len(), file.seed()), (1, 2, 7));
+    let scenario = &plan.runs[0].scenario;
+    assert_eq!((scenario.receivers, scenario.workload.messages), (20, 500));
+    assert_eq!(scenario.network.loss.value(), 0.01);
+    assert_eq!(scenario.config.span("ack_wait").to_string(), "6000 bit");
+    // What is not said has its default.
+    assert_eq!(scenario.config.count("retransmission_limit"), 10);
+    assert_ne!(plan.runs[0].seeds, plan.runs[1].seeds);
+}
+
+#[test]
+fn errors_name_the_file_the_line_the_key_and_what_would_be_valid() {
+    assert_eq!(
+        replaced("receivers = 20", "recievers = 20"),
+        "test.toml:12: `recievers`: unknown field `recievers`, expected `receivers`"
+    );
+    assert_eq!(
+        replaced("\"10 Mbit/s\"", "\"10 Mbyte\""),
+        "test.toml:5: `bit_rate`: \"10 Mbyte\" is not a bit rate above zero with its unit, such as \"10 Mbit/s\""
+    );
+    assert_eq!(
+        replaced("\"msaw\"", "\"msow\""),
+        "test.toml:15: `protocol.name` \"msow\" is no known protocol; known: msaw, saw, mbap, bap"
+    );
+    assert!(replaced("ack_wait = \"6000 bit\"", "ack_weight = 3").starts_with(
+        "test.toml:16: `protocol.ack_weight` unknown parameter `ack_weight`; valid are: retransmission,"
+    ));
+    assert_eq!(
+        replaced("\"6000 bit\"", "6000"),
+        "test.toml:16: `protocol.ack_wait` `ack_wait = 6000`: expected a span of time such as \"20 ms\" or \"6000 bit\""
+    );
+    assert_eq!(
+        replaced("message_bytes = 1518", "message_bytes = 63"),
+        "test.toml:20: `workload.message_bytes` is 63: a frame on a lan has 64 to 9018 bytes, headers included"
+    );
+    assert_eq!(
+        replaced("receivers = 20", "receivers = 0"),
+        "test.toml:12: `group.receivers` is 0: give 1 to 10000000"
+    );
+    assert!(replaced("kind = \"lan\"", "kind = \"token-ring\"").contains("token-ring"));
+    assert!(replaced("p = \"1 %\"", "p = 1.5").contains("a probability: a number from 0 to 1"));
+    assert!(replaced("messages = 500\n", "").contains("messages"));
+    assert!(error("name = ").starts_with("test.toml:1: "));
+}
+
+#[test]
+fn sweeps_are_the_cross_product_with_the_last_axis_fastest() {
+    let text = format!(
+        "{GOOD}[sweep]\n\"group.receivers\" = {{ from = 5, to = 15, step = 5 }}\n\"loss.p\" = [0, 0.01]\n"
+    );
+    let file = ScenarioFile::parse("test.toml", &text).unwrap();
+    let points: Vec<String> = file.points().iter().map(ToString::to_string).collect();
+    assert_eq!(points.len(), 6);
+    assert_eq!(points[0], " at group.receivers = 5, loss.p = 0");
+    assert_eq!(points[1], " at group.receivers = 5, loss.p = 0.01");
+    assert_eq!(points[5], " at group.receivers = 15, loss.p = 0.01");
+    // Setting a swept key by hand ends its sweep.
+    assert_eq!(file.with("group.receivers", "9").unwrap().points().len(), 2);
+}
+
+#[test]
+fn keys_may_be_swept_together() {
+    let axis =
+        "[sweep]\n\"group.receivers, protocol.timeout\" = [[20, \"45000 bit\"], [40, \"90000 bit\"]]\n";
+    let file = ScenarioFile::parse("test.toml", &format!("{GOOD}{axis}")).unwrap();
+    let plan = Plan::new(&file).unwrap();
+    let seen: Vec<_> = plan
+        .runs
+        .iter()
+        .map(|run| (run.scenario.receivers, run.scenario.config.span("timeout").to_string()))
+        .collect();
+    assert_eq!(seen[0], (20, "45000 bit".into()));
+    assert_eq!(seen[2], (40, "90000 bit".into()));
+    assert!(file.with("group.receivers", "9").unwrap_err().to_string().contains("swept together"));
+}
+
+#[test]
+fn decimal_steps_stay_what_they_look_like() {
+    let text = format!("{GOOD}[sweep]\n\"loss.p\" = {{ from = 0.0, to = 0.3, step = 0.1 }}\n");
+    let file = ScenarioFile::parse("test.toml", &text).unwrap();
+    let last = file.points().pop().unwrap();
+    assert_eq!(last.to_string(), " at loss.p = 0.3");
+}
+
+#[test]
+fn wrong_sweeps_are_refused() {
+    for (axis, expected) in [
+        ("\"receivers\" = [1]", "is no key of a section"),
+        ("\"group.receivers\" = []", "has no values"),
+        ("\"group.receivers\" = 5", "is neither a list of values nor a range"),
+        ("\"group.receivers\" = { from = 1, to = 9 }", "is no range"),
+        ("\"group.receivers\" = { from = 9, to = 1, step = 1 }", "is no range"),
+        ("\"group.receivers\" = { from = 1, to = 9, step = 0 }", "is no range"),
+        ("\"group.receivers\" = { from = 1, to = 9000000000000000000, step = 1 }", "is no range"),
+        ("\"group.receivers, loss.p\" = [[1, 0.5], [2]]", "names several keys"),
+        ("\"group.receivers\" = [[1]]", "has a value that is no number"),
+        ("\"group.senders\" = [1]", "senders"),
+        ("\"group.receivers\" = [5, -1]", "-1"),
+    ] {
+        let message = error(&format!("{GOOD}[sweep]\n{axis}\n"));
+        assert!(message.contains(expected), "{axis}: {message}");
+    }
+}
+
+#[test]
+fn a_frame_without_room_for_the_headers_is_refused() {
+    let text = GOOD.replace("message_bytes = 1518", "message_bytes = 64");
+    let file = ScenarioFile::parse("test.toml", &text).unwrap();
+    // 64 - 18 - 9 = 37 bytes of payload: the least frame has room.
+    let run = &Plan::new(&file).unwrap().runs[0];
+    assert!(carillon_lab::run::run_one(run, &mut carillon_core::NoObserver).is_ok());
+}
