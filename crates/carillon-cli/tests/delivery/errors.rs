@@ -1,0 +1,163 @@
+//! What is wrong on this host is one clear line, and exit code 2.
+
+use std::fs;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+use crate::support::{CARILLON, Job, Place, files, is_root, need_multicast, unshare};
+
+#[test]
+fn a_port_that_another_program_keeps_to_itself() {
+    let place = Place::new();
+    let _taken = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, place.group.port())).expect("a free port");
+    place.recv("a").run().expect(2).one_line(&["port", &place.group.port().to_string(), "taken"]);
+}
+
+#[test]
+fn an_interface_that_does_not_exist() {
+    let place = Place::new();
+    let file = place.file("f", 1);
+    for job in [place.bare("recv", "a"), place.bare("send", "s").arg(file)] {
+        job.args("--interface nonsense0").run().expect(2).one_line(&["nonsense0", "lo"]);
+    }
+}
+
+#[test]
+fn a_group_that_is_none() {
+    let place = Place::new();
+    let job = place.bare("recv", "a").args("--interface lo --group 192.0.2.1:7000");
+    job.run().expect(2).one_line(&["192.0.2.1", "multicast"]);
+}
+
+#[test]
+fn no_multicast_route() {
+    let place = Place::new();
+    let script = "ip link set lo up; exec \"$1\" recv --interface lo --group '[ff02::1:2]:7003' --out \"$2\"";
+    let Some(mut command) = unshare("-n", script) else {
+        return eprintln!("skipped: network namespaces need root and unshare(1)");
+    };
+    command.arg(CARILLON).arg(place.path("a"));
+    let ended = Job::from((command, place.path("route.log"))).run();
+    ended.expect(2).one_line(&["no multicast route", "ff02::1:2", "lo"]);
+}
+
+#[test]
+fn files_that_cannot_be_read() {
+    let place = Place::new();
+    place.send("s").arg(place.path("none")).run().expect(2).one_line(&["none", "No such file"]);
+    fs::create_dir(place.path("empty")).unwrap();
+    place.send("s").arg(place.path("empty")).run().expect(2).one_line(&["nothing to send", "empty"]);
+    place.send("s").arg(place.path("empty")).args("--as x").run().expect(2).one_line(&["directory", "--as"]);
+    place.send("s").args("/dev/null").run().expect(2).one_line(&["/dev/null", "regular"]);
+    let file = place.file("tree/f", 1);
+    symlink("..", place.path("tree/loop")).unwrap();
+    place.send("s").arg(place.path("tree")).run().expect(2).one_line(&["loop", "above"]);
+    place.send("s").arg(file).args("--as ../x").run().expect(2).one_line(&["../x"]);
+}
+
+#[test]
+fn a_file_without_permission() {
+    let place = Place::new();
+    let file = place.file("f", 1);
+    fs::set_permissions(&file, fs::Permissions::from_mode(0)).unwrap();
+    let job = if is_root() {
+        // To root everything is permitted: as nobody, who must get as far as the file.
+        fs::set_permissions(place.path(""), fs::Permissions::from_mode(0o755)).unwrap();
+        let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups", "--", CARILLON];
+        let probe = std::process::Command::new("setpriv").args(nobody).arg("protocols").output();
+        if !probe.is_ok_and(|output| output.status.success()) {
+            return eprintln!("skipped: cannot run the command as nobody with setpriv(1)");
+        }
+        place.wrapped("setpriv", &nobody, "send", "s")
+    } else {
+        place.send("s")
+    };
+    job.arg(file).run().expect(2).one_line(&["cannot read", "Permission denied"]);
+}
+
+#[test]
+fn settings_and_protocols_that_do_not_exist() {
+    let place = Place::new();
+    let file = place.file("f", 1);
+    let send = || place.send("s").arg(&file);
+    send().args("--protocol nonsense").run().expect(2).one_line(&["nonsense", "mbap"]);
+    send().args("--set nonsense=1").run().expect(2).one_line(&["nonsense", "window"]);
+    send().args("--set window=0").run().expect(2).one_line(&["window", "1 to 32768"]);
+    send().args("--set window").run().expect(2).one_line(&["KEY=VALUE"]);
+}
+
+#[test]
+fn a_file_that_exists_is_kept() {
+    need_multicast!();
+    let place = Place::new();
+    let file = place.file("f", 100_000);
+    fs::create_dir(place.path("a")).unwrap();
+    fs::write(place.path("a/f"), "precious").unwrap();
+    let [refuses, other] = ["a", "b"].map(|name| place.recv(name).start());
+    let sender = place.send("s").arg(&file).args("--receivers 2").run().expect(1);
+    refuses.end().expect(2).one_line(&["a/f", "exists", "--overwrite"]);
+    other.end().expect(0);
+    let line = sender.out.lines().find(|line| line.starts_with("a ")).expect("it is named");
+    assert!(line.contains("failed: ") && line.contains("exists"), "{line}");
+    assert_eq!(fs::read(place.path("a/f")).unwrap(), b"precious");
+    assert_eq!(files(&place.path("a")).len(), 1);
+
+    let replaces = place.recv("a").arg("--overwrite").start();
+    place.send("s").arg(&file).args("--receivers 1").run().expect(0);
+    replaces.end().expect(0);
+    assert_eq!(fs::read(place.path("a/f")).unwrap(), fs::read(&file).unwrap());
+}
+
+#[test]
+fn a_link_does_not_lead_out_of_the_directory() {
+    need_multicast!();
+    let place = Place::new();
+    place.file("tree/f", 1000);
+    fs::create_dir_all(place.path("a")).unwrap();
+    fs::create_dir_all(place.path("outside")).unwrap();
+    symlink(place.path("outside"), place.path("a/tree")).unwrap();
+    let receiver = place.recv("a").start();
+    place.send("s").arg(place.path("tree")).args("--receivers 1").run().expect(1);
+    receiver.end().expect(2).one_line(&["a/tree", "not a directory"]);
+    assert_eq!(files(&place.path("outside")).len(), 0);
+}
+
+#[test]
+fn a_full_disk() {
+    need_multicast!();
+    let place = Place::new();
+    let file = place.file("f", 3_000_000);
+    let out = place.path("a");
+    fs::create_dir(&out).unwrap();
+    let script = "out=$1; shift; mount -t tmpfs -o size=1m none \"$out\"
+        code=0; \"$@\" || code=$?
+        ls -A \"$out\"; exit $code";
+    let Some(mut command) = unshare("-m", script) else {
+        return eprintln!("skipped: a small file system needs root and unshare(1)");
+    };
+    command.arg(&out).args([CARILLON, "recv", "--interface", "lo", "--name", "a", "--group"]);
+    command.arg(place.group.to_string()).arg("--out").arg(&out);
+    let receiver = Job::from((command, place.path("full.log"))).start();
+    let other = place.recv("b").start();
+    let sender = place.send("s").arg(&file).args("--receivers 2").run().expect(1);
+    let ended = receiver.end().expect(2).one_line(&["cannot write", "a/f", "No space left"]);
+    assert_eq!(ended.out, "", "the temporary file is gone");
+    other.end().expect(0);
+    assert!(sender.out.contains("No space left"), "{}", sender.out);
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_to() {
+    let place = Place::new();
+    let out = place.path("a");
+    fs::create_dir(&out).unwrap();
+    let script = "mount -t tmpfs -o ro none \"$1\"; exec \"$2\" recv --interface lo --out \"$1\"";
+    let Some(mut command) = unshare("-m", script) else {
+        return eprintln!("skipped: a read-only file system needs root and unshare(1)");
+    };
+    command.arg(&out).arg(CARILLON);
+    let ended = Job::from((command, place.path("ro.log"))).run();
+    ended.expect(2).one_line(&["cannot write", "read-only"]);
+    fs::write(place.path("file"), "").unwrap();
+    place.recv("file").run().expect(2).one_line(&["cannot write", "file"]);
+}

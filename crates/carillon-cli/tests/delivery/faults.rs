@@ -1,0 +1,138 @@
+//! Whoever dies, leaves or comes too late is named, and nobody else suffers.
+
+use std::fs;
+use std::time::Duration;
+
+use crate::support::{Place, files, need_multicast, wait_for_part, wait_until};
+
+/// Slow enough that something can happen in between: two seconds.
+const SLOW: &str = "--rate 20Mbit/s";
+const LEN: usize = 5_000_000;
+
+#[test]
+fn when_a_receiver_dies_the_others_finish_and_it_is_named() {
+    need_multicast!();
+    let place = Place::new();
+    let file = place.file("f", LEN);
+    let mut victim = place.recv("victim").start();
+    let others = ["a", "b"].map(|name| place.recv(name).start());
+    let sender = place.send("s").arg(&file).args("--receivers 3").args(SLOW).start();
+    wait_for_part(&place.path("victim"));
+    victim.kill();
+    for other in others {
+        other.end().expect(0);
+    }
+    let sender = sender.end().expect(1);
+    for name in ["a", "b"] {
+        assert_eq!(fs::read(place.path(name).join("f")).unwrap(), fs::read(&file).unwrap());
+        assert!(sender.out.lines().any(|line| line.starts_with(name) && line.ends_with("verified")));
+    }
+    let dead = sender.out.lines().find(|line| line.starts_with("victim")).expect("it is named");
+    assert!(dead.contains("lost: "), "{dead}");
+    assert!(!place.path("victim/f").exists());
+}
+
+#[test]
+fn when_the_sender_dies_receivers_say_so_in_time_and_leave_nothing() {
+    need_multicast!();
+    let place = Place::new();
+    let file = place.file("f", LEN);
+    let receivers = ["a", "b"].map(|name| place.recv(name).args("--timeout 2").start());
+    let mut sender = place.send("s").arg(file).args("--receivers 2").args(SLOW).start();
+    wait_for_part(&place.path("a"));
+    wait_for_part(&place.path("b"));
+    sender.kill();
+    for receiver in receivers {
+        receiver.end_within(Duration::from_secs(10)).expect(1).one_line(&["sender", "silent"]);
+    }
+    for name in ["a", "b"] {
+        assert_eq!(files(&place.path(name)).len(), 0);
+    }
+}
+
+#[test]
+fn a_late_receiver_is_refused_unless_it_keeps_going() {
+    need_multicast!();
+    let place = Place::new();
+    let file = place.file("f", LEN);
+    let receiver = place.recv("a").start();
+    let sender = place.send("s").arg(file).args("--receivers 1").args(SLOW).start();
+    wait_for_part(&place.path("a"));
+    place.recv("late").run().expect(1).one_line(&["started without this receiver", "--keep-going"]);
+    let patient = place.recv("patient").arg("--keep-going").start();
+    sender.end().expect(0);
+    receiver.end().expect(0);
+    assert_eq!(files(&place.path("patient")).len(), 0);
+    place.send("next").arg(place.file("next", 1000)).args("--expect patient").run().expect(0);
+    wait_until("it has the file", || place.path("patient/next").exists());
+    patient.signal("INT");
+    patient.end();
+}
+
+#[test]
+fn an_interrupted_sender_ends_its_receivers_at_once() {
+    need_multicast!();
+    for signal in ["INT", "TERM"] {
+        let place = Place::new();
+        let file = place.file("f", LEN);
+        let receivers = ["a", "b"].map(|name| place.recv(name).args("--timeout 50").start());
+        let sender = place.send("s").arg(file).args("--receivers 2").args(SLOW).start();
+        wait_for_part(&place.path("a"));
+        wait_for_part(&place.path("b"));
+        sender.signal(signal);
+        let sender = sender.end_within(Duration::from_secs(10)).expect(1);
+        assert!(sender.err.contains("interrupted"), "{}", sender.err);
+        assert!(sender.out.contains("a  "), "{}", sender.out);
+        for receiver in receivers {
+            receiver.end_within(Duration::from_secs(10)).expect(1).one_line(&["aborted", "interrupted"]);
+        }
+        assert_eq!((files(&place.path("a")).len(), files(&place.path("b")).len()), (0, 0));
+    }
+}
+
+#[test]
+fn an_interrupted_receiver_tells_the_sender_and_leaves_nothing() {
+    need_multicast!();
+    let place = Place::new();
+    let file = place.file("f", LEN);
+    let [quitter, other] = ["quitter", "other"].map(|name| place.recv(name).start());
+    let sender = place.send("s").arg(file).args("--receivers 2").args(SLOW).start();
+    wait_for_part(&place.path("quitter"));
+    quitter.signal("INT");
+    quitter.end_within(Duration::from_secs(10)).expect(1).one_line(&["interrupted"]);
+    assert_eq!(files(&place.path("quitter")).len(), 0);
+    other.end().expect(0);
+    let sender = sender.end().expect(1);
+    let line = sender.out.lines().find(|line| line.starts_with("quitter")).expect("it is named");
+    assert!(line.contains("failed: left"), "{line}");
+}
+
+#[test]
+fn receivers_that_do_not_come_are_named() {
+    need_multicast!();
+    let place = Place::new();
+    let file = place.file("f", 1000);
+    let receiver = place.recv("here").start();
+    let sender = place.send("s").arg(&file).args("--expect here,gone,away --join-timeout 2").run().expect(1);
+    assert!(sender.err.contains("away, gone did not join"), "{}", sender.err);
+    receiver.end().expect(1);
+    let sender = place.send("s").arg(&file).args("--join-timeout 0.5").run().expect(1);
+    sender.one_line(&["no receiver joined"]);
+}
+
+#[test]
+fn a_file_that_changes_while_it_is_sent_is_an_error() {
+    need_multicast!();
+    for grows in [true, false] {
+        let place = Place::new();
+        let file = place.file("f", LEN);
+        let receiver = place.recv("a").start();
+        let sender = place.send("s").arg(&file).args("--receivers 1").args(SLOW).start();
+        wait_for_part(&place.path("a"));
+        let handle = fs::File::options().write(true).open(&file).unwrap();
+        handle.set_len(if grows { LEN as u64 + 1 } else { LEN as u64 - 1 }).unwrap();
+        sender.end().expect(2).one_line(&["changed its size"]);
+        receiver.end().expect(1).one_line(&["aborted", "changed its size"]);
+        assert_eq!(files(&place.path("a")).len(), 0);
+    }
+}

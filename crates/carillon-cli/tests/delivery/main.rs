@@ -1,0 +1,7 @@
+//! `carillon send` and `carillon recv` as processes, over real multicast on loopback.
+
+mod errors;
+mod faults;
+mod flood;
+mod support;
+mod transfers;
