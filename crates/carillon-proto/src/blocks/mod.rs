@@ -2,10 +2,12 @@
 
 mod ack_wait;
 mod members;
+pub mod retransmission;
 mod serial_unicast;
 mod timeout;
 
 pub use ack_wait::AckWait;
 pub use members::{MemberSet, Members};
+pub use retransmission::{PastLimit, Retransmission};
 pub use serial_unicast::SerialUnicast;
 pub use timeout::{RetransmissionTimeout, TimeoutMethod};

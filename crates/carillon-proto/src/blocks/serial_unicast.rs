@@ -94,7 +94,15 @@ impl<S: Sender> SerialUnicast<S> {
 impl<S: Sender> Machine for SerialUnicast<S> {
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
         match self.members.index_of(datagram.source) {
-            Some(index) => self.legs[index].handle_datagram(now, datagram),
+            Some(index) => {
+                self.legs[index].handle_datagram(now, datagram);
+                if index != self.active {
+                    // It has nothing outstanding: all it has to tell is why the packet is of no use.
+                    while let Some(event) = self.legs[index].poll_event() {
+                        self.events.push(event);
+                    }
+                }
+            }
             None => self.events.dropped(carillon_core::DropReason::NotAMember),
         }
         self.collect(now);
@@ -140,6 +148,8 @@ impl<S: Sender> Sender for SerialUnicast<S> {
                 leg.offer(now, payload.clone())?;
                 self.block.push(payload);
                 self.failed.push(false);
+                // A leg whose receiver was expelled is done at once.
+                self.collect(now);
             }
             None => {
                 // Nobody to send to: every message is with all receivers at once.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::Retransmission;
+
 /// The three ways to set a retransmission timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeoutMethod {
@@ -27,8 +29,13 @@ pub struct RetransmissionTimeout {
 }
 
 impl RetransmissionTimeout {
-    /// Starts with this value; an adaptive one stays within `min..=max`.
-    pub fn new(method: TimeoutMethod, initial: Duration, min: Duration, max: Duration) -> Self {
+    /// Starts with the configured value; an adaptive one stays within its bounds.
+    pub fn new(config: &Retransmission) -> Self {
+        let (min, max) = config.bounds;
+        Self::with(config.method, config.timeout(), min, max)
+    }
+
+    fn with(method: TimeoutMethod, initial: Duration, min: Duration, max: Duration) -> Self {
         RetransmissionTimeout { method, current: initial, smoothed: None, min, max }
     }
 
@@ -75,7 +82,7 @@ mod tests {
 
     #[test]
     fn a_constant_timeout_never_moves() {
-        let mut timeout = RetransmissionTimeout::new(TimeoutMethod::Constant, 20 * MS, MS, 1000 * MS);
+        let mut timeout = RetransmissionTimeout::with(TimeoutMethod::Constant, 20 * MS, MS, 1000 * MS);
         timeout.on_sample(MS);
         timeout.on_expiry();
         assert_eq!(timeout.current(), 20 * MS);
@@ -83,7 +90,7 @@ mod tests {
 
     #[test]
     fn an_adaptive_timeout_follows_the_samples_and_doubles_at_expiry() {
-        let mut timeout = RetransmissionTimeout::new(TimeoutMethod::Adaptive, 100 * MS, MS, 1000 * MS);
+        let mut timeout = RetransmissionTimeout::with(TimeoutMethod::Adaptive, 100 * MS, MS, 1000 * MS);
         timeout.on_sample(10 * MS);
         assert_eq!(timeout.current(), 30 * MS); // RFC 6298 (2.2): R + 4 R/2
         timeout.on_sample(10 * MS);

@@ -55,7 +55,7 @@ fn build(
             let members = Members::new(context.members.clone());
             let legs = members.clone();
             Box::new(SerialUnicast::new(members, config.window, |index| {
-                MbapSender::to_one(config.for_receivers(1), legs.node(index))
+                MbapSender::to_one(config.for_one(), legs.node(index))
             }))
         }
         Role::Sender => Box::new(MbapSender::new(config, Members::new(context.members.clone()))),

@@ -9,8 +9,7 @@ use carillon_wire::mbap::{HEADER_LEN, Packet};
 
 use super::config::SenderConfig;
 use super::window::{Slot, Window};
-use crate::blocks::{Members, RetransmissionTimeout};
-use crate::protocols::msaw::PastLimit;
+use crate::blocks::{Members, PastLimit, RetransmissionTimeout};
 
 /// Sends up to n messages at once and advances as far as all receivers have acknowledged.
 #[derive(Debug)]
@@ -45,9 +44,8 @@ impl MbapSender {
     }
 
     fn with_dest(config: SenderConfig, members: Members, data_dest: Dest) -> Self {
-        let (min, max) = config.timeout_bounds;
         MbapSender {
-            timeout: RetransmissionTimeout::new(config.timeout_method, config.timeout(), min, max),
+            timeout: RetransmissionTimeout::new(&config.retransmission),
             window: Window::new(members.len()),
             config,
             members,
@@ -104,9 +102,9 @@ impl MbapSender {
     fn on_packet_timer(&mut self, now: Time) {
         self.events.push(Event::TimerFired { timer: "packet" });
         self.timeout.on_expiry();
-        let limit = self.config.retransmission_limit;
+        let limit = self.config.retransmission.limit;
         let exceeded = |slot: &Slot| slot.retransmissions > limit;
-        match self.config.past_limit {
+        match self.config.retransmission.past_limit {
             PastLimit::Skip => {
                 while self.window.first().is_some_and(exceeded) {
                     let (number, slot) = self.window.pop().expect("the window has a first message");

@@ -12,7 +12,7 @@ mod tests;
 
 use carillon_core::{BuildContext, Config, ConfigError, Machine, NetworkKind, ProtocolEntry, Role};
 
-pub use config::{PastLimit, Retransmission};
+pub use config::Addressed;
 pub use receiver::MsawReceiver;
 pub use sender::MsawSender;
 
@@ -55,7 +55,7 @@ fn build(
             let members = Members::new(context.members.clone());
             let legs = members.clone();
             Box::new(SerialUnicast::new(members, 1, |index| {
-                MsawSender::to_one(config.for_receivers(1), legs.node(index))
+                MsawSender::to_one(config.for_one(), legs.node(index))
             }))
         }
         Role::Sender => Box::new(MsawSender::new(config, Members::new(context.members.clone()))),

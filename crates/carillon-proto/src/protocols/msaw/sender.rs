@@ -7,8 +7,8 @@ use carillon_core::{
 };
 use carillon_wire::msaw::{HEADER_LEN, Packet};
 
-use super::config::{PastLimit, Retransmission, SenderConfig};
-use crate::blocks::{MemberSet, Members, RetransmissionTimeout};
+use super::config::{Addressed, SenderConfig};
+use crate::blocks::{MemberSet, Members, PastLimit, RetransmissionTimeout};
 
 /// Sends one message at a time and waits until every receiver has acknowledged it.
 #[derive(Debug)]
@@ -72,9 +72,8 @@ impl MsawSender {
     }
 
     fn with_dest(config: SenderConfig, members: Members, data_dest: Dest) -> Self {
-        let (min, max) = config.timeout_bounds;
         MsawSender {
-            timeout: RetransmissionTimeout::new(config.timeout_method, config.timeout(), min, max),
+            timeout: RetransmissionTimeout::new(&config.retransmission),
             settled: MemberSet::empty(members.len()),
             expelled: MemberSet::empty(members.len()),
             config,
@@ -102,7 +101,7 @@ impl MsawSender {
             return self.events.dropped(DropReason::Duplicate);
         }
         self.events.push(Event::Received { packet: "ack", message: current.message });
-        if self.config.retransmission == Retransmission::Unicast {
+        if self.config.addressed == Addressed::Unicast {
             self.timers.cancel(Timer::Receiver(index as u32));
             if let Due::Some(list) = &mut current.due {
                 list.retain(|&due| due != index);
@@ -121,7 +120,7 @@ impl MsawSender {
         };
         self.timeout.on_expiry();
         self.events.push(Event::TimerFired { timer: "retransmission" });
-        if current.counts[slot] <= self.config.retransmission_limit {
+        if current.counts[slot] <= self.config.retransmission.limit {
             current.counts[slot] += 1;
             match (timer, &mut current.due) {
                 (Timer::Message, due) => *due = Due::All,
@@ -143,7 +142,7 @@ impl MsawSender {
     }
 
     fn give_up(&mut self, index: usize) {
-        if self.settled.insert(index) && self.config.past_limit == PastLimit::Expel {
+        if self.settled.insert(index) && self.config.retransmission.past_limit == PastLimit::Expel {
             self.expelled.insert(index);
             self.events.push(Event::MemberLost { member: self.members.node(index) });
         }
@@ -161,7 +160,7 @@ impl MsawSender {
             }
             _ => self.timeout.on_recovery(),
         }
-        let outcome = if current.failed && self.config.past_limit == PastLimit::Skip {
+        let outcome = if current.failed && self.config.retransmission.past_limit == PastLimit::Skip {
             Outcome::Failed
         } else {
             Outcome::Acknowledged
@@ -208,14 +207,14 @@ impl Machine for MsawSender {
         let first = current.first_sent.is_none();
         current.first_sent.get_or_insert(now);
         let deadline = now + self.timeout.current();
-        match (self.config.retransmission, &dest) {
-            (Retransmission::Multicast, _) => self.timers.arm(Timer::Message, deadline),
-            (Retransmission::Unicast, Dest::Node(node)) if !first => {
+        match (self.config.addressed, &dest) {
+            (Addressed::Multicast, _) => self.timers.arm(Timer::Message, deadline),
+            (Addressed::Unicast, Dest::Node(node)) if !first => {
                 if let Some(index) = self.members.index_of(*node) {
                     self.timers.arm(Timer::Receiver(index as u32), deadline);
                 }
             }
-            (Retransmission::Unicast, _) => {
+            (Addressed::Unicast, _) => {
                 for index in (0..self.members.len()).filter(|&index| !self.settled.contains(index)) {
                     self.timers.arm(Timer::Receiver(index as u32), deadline);
                 }
@@ -249,9 +248,9 @@ impl Sender for MsawSender {
         let message = MessageId(self.offered);
         self.offered += 1;
         self.settled.clone_from(&self.expelled);
-        let counts = match self.config.retransmission {
-            Retransmission::Multicast => vec![0],
-            Retransmission::Unicast => vec![0; self.members.len()],
+        let counts = match self.config.addressed {
+            Addressed::Multicast => vec![0],
+            Addressed::Unicast => vec![0; self.members.len()],
         };
         self.current =
             Some(Current { message, payload, first_sent: None, due: Due::All, counts, failed: false });

@@ -1,0 +1,124 @@
+//! The settings of a sender that retransmits until acknowledged: its timeout, its limit, and what
+//! happens past it. Parameters with the names and defaults of Segovia 1996, section 3.6.
+
+use std::time::Duration;
+
+use carillon_core::{BuildContext, Config, ConfigError, Kind, Parameter};
+
+use super::TimeoutMethod;
+
+/// What a sender does with a message that has been sent again too often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PastLimit {
+    /// Marks it failed and goes on with the next; the layer above has to notice (the thesis).
+    Skip,
+    /// Gives up the receivers that have not acknowledged it and goes on with the others.
+    Expel,
+}
+
+/// When a sender retransmits, and how often.
+#[derive(Clone, Copy, Debug)]
+pub struct Retransmission {
+    /// How the timeout is set.
+    pub method: TimeoutMethod,
+    /// A message is sent again while its count has not exceeded this.
+    pub limit: u32,
+    /// What happens past the limit.
+    pub past_limit: PastLimit,
+    /// Bounds of an adaptive timeout.
+    pub bounds: (Duration, Duration),
+    /// The part of the timeout that does not depend on the number of receivers, then the part for
+    /// each of them.
+    timeout: (Duration, Duration),
+    receivers: u32,
+}
+
+impl Retransmission {
+    /// Reads the settings. By formula (section 4.4) the timeout is `window` data packets, an
+    /// acknowledgment from each receiver, the random wait, `ack_delay`, and the increment.
+    pub fn new(
+        context: &BuildContext,
+        settings: &Config,
+        header_len: usize,
+        window: u64,
+        ack_delay: Duration,
+    ) -> Result<Self, ConfigError> {
+        let rate = context.bit_rate;
+        let value = settings.span("timeout").at(rate);
+        let method = settings.choice("timeout_method");
+        let timeout = if method == "formula" {
+            let data = u64::from(context.max_payload) + header_len as u64 + u64::from(context.link_overhead);
+            let data = rate.time_for_bytes(data * window);
+            let ack = rate.time_for_bytes(settings.size("ack_bytes").0);
+            (data + settings.span("ack_wait").at(rate) + ack_delay + value, ack)
+        } else if value.is_zero() {
+            let what =
+                format!("`timeout` is zero: with timeout_method = \"{method}\" give a span above zero");
+            return Err(ConfigError::Conflict(what));
+        } else {
+            (value, Duration::ZERO)
+        };
+        let bounds = (settings.span("timeout_min").at(rate), settings.span("timeout_max").at(rate));
+        if bounds.0 > bounds.1 || bounds.0.is_zero() {
+            return Err(ConfigError::Conflict(
+                "`timeout_min` is zero or above `timeout_max`: give 0 < timeout_min <= timeout_max".into(),
+            ));
+        }
+        Ok(Retransmission {
+            method: if method == "adaptive" { TimeoutMethod::Adaptive } else { TimeoutMethod::Constant },
+            limit: settings.count("retransmission_limit") as u32,
+            past_limit: match settings.choice("past_limit") {
+                "expel" => PastLimit::Expel,
+                _ => PastLimit::Skip,
+            },
+            bounds,
+            timeout,
+            receivers: context.members.len() as u32,
+        })
+    }
+
+    /// The same for another number of receivers, on which the formula depends.
+    pub fn for_receivers(self, receivers: u32) -> Self {
+        Retransmission { receivers, ..self }
+    }
+
+    /// The timeout to begin with.
+    pub fn timeout(&self) -> Duration {
+        self.timeout.0 + self.timeout.1 * self.receivers
+    }
+}
+
+/// The parameters that [`Retransmission::new`] and [`super::AckWait`] read and that mean the same in
+/// every protocol; the protocol declares `timeout_method`, `timeout` and `retransmission_limit` with
+/// its own formula and defaults.
+pub mod parameters {
+    use super::{Kind, Parameter};
+
+    /// Random wait of acknowledgments.
+    pub const ACK_WAIT: Parameter = Parameter {
+        name: "ack_wait",
+        kind: Kind::Span,
+        default: "0 bit",
+        doc: "upper end R of the random wait before an acknowledgment, drawn uniformly from [0, R] in bit times (SAWRANDWAIT, BAPRANDWAIT)",
+    };
+    /// Size of acknowledgments.
+    pub const ACK_BYTES: Parameter = Parameter {
+        name: "ack_bytes",
+        kind: Kind::Size { min: 0, max: 1518 },
+        default: "64",
+        doc: "size of an acknowledgment on the link, all headers included; shorter ones are padded (ACKPKTSIZE)",
+    };
+    /// Lower bound of an adaptive timeout.
+    pub const TIMEOUT_MIN: Parameter =
+        Parameter { name: "timeout_min", kind: Kind::Span, default: "1 ms", doc: "least adaptive timeout" };
+    /// Upper bound of an adaptive timeout.
+    pub const TIMEOUT_MAX: Parameter =
+        Parameter { name: "timeout_max", kind: Kind::Span, default: "1 s", doc: "greatest adaptive timeout" };
+    /// What happens past the retransmission limit.
+    pub const PAST_LIMIT: Parameter = Parameter {
+        name: "past_limit",
+        kind: Kind::Choice(&["skip", "expel"]),
+        default: "skip",
+        doc: "past the limit: skip what was not acknowledged (the thesis), or expel the receivers that miss it (Carillon's, for delivery)",
+    };
+}
