@@ -1,3 +1,21 @@
 //! What tests share: a group harness with scripted loss, a reliability oracle, fuzz bodies.
 //!
 //! The testkit is handed protocols as [`carillon_core::ProtocolEntry`]s; it does not depend on them.
+//!
+//! A [`Group`] is one sender and some receivers of a protocol in a simulated world, over a
+//! [`Star`] whose links do what the test says or over an Ethernet. An [`Oracle`] at each receiver
+//! judges what is delivered. [`for_each_seed`] repeats a test with many seeds, and says how to
+//! repeat the one that failed.
+
+mod checked;
+mod group;
+mod oracle;
+mod replay;
+mod star;
+
+pub use checked::Checked;
+pub use group::{Datagram, Group, Report, SENDER, Tape};
+pub use oracle::{Contents, Offers, Oracle, Received};
+pub use replay::{Place, for_each_seed};
+pub use star::{Link, Star};
+

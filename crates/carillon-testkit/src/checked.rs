@@ -1,0 +1,80 @@
+//! A machine watched from outside: does it keep the contract between machine and host?
+
+use carillon_core::{Event, Machine, Received, Receiver, Relay, Sender, Time, Transmit};
+
+/// Hands every call on, and checks the rules of the [driving contract](carillon_core::Machine)
+/// that can be checked from outside: time does not go back (rule 2), and `handle_timeout` before
+/// anything is due changes nothing (rule 3).
+#[derive(Debug)]
+pub struct Checked {
+    machine: Box<dyn Machine>,
+    now: Time,
+    calls: u64,
+}
+
+impl Checked {
+    /// Watches this machine.
+    pub fn new(machine: Box<dyn Machine>) -> Self {
+        Checked { machine, now: Time::ZERO, calls: 0 }
+    }
+
+    /// Before a call that the host makes on a drained machine.
+    fn before(&mut self, now: Time) {
+        self.moves_to(now);
+        self.calls += 1;
+        // Comparing states as text is slow: now and then is enough.
+        if self.calls.is_multiple_of(EVERY) && self.machine.poll_timeout().is_none_or(|at| at > now) {
+            let before = format!("{:?}", self.machine);
+            self.machine.handle_timeout(now);
+            let after = format!("{:?}", self.machine);
+            assert!(before == after, "`handle_timeout` at {now} did something before anything was due");
+        }
+    }
+
+    fn moves_to(&mut self, now: Time) {
+        assert!(now >= self.now, "the host's time went back from {} to {now}", self.now);
+        self.now = now;
+    }
+}
+
+impl Machine for Checked {
+    fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
+        self.before(now);
+        self.machine.handle_datagram(now, datagram);
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        self.before(now);
+        self.machine.handle_timeout(now);
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.machine.poll_timeout()
+    }
+
+    fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        assert!(buf.is_empty(), "the host gives an empty buffer");
+        self.moves_to(now);
+        let transmit = self.machine.poll_transmit(now, buf);
+        assert!(transmit.is_some() || buf.is_empty(), "bytes were written for a datagram that is not sent");
+        transmit
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.machine.poll_event()
+    }
+
+    fn as_sender(&mut self) -> Option<&mut dyn Sender> {
+        self.machine.as_sender()
+    }
+
+    fn as_receiver(&mut self) -> Option<&mut dyn Receiver> {
+        self.machine.as_receiver()
+    }
+
+    fn as_relay(&mut self) -> Option<&mut dyn Relay> {
+        self.machine.as_relay()
+    }
+}
+
+const EVERY: u64 = 16;

@@ -1,0 +1,189 @@
+//! A small test network: every pair of nodes has a link of its own in each direction, on which a
+//! test says what happens.
+//!
+//! Infinitely fast: a datagram crosses a link in the link's delay, however long it is. So nothing
+//! collides and nothing queues, and what a test does not ask for does not happen.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use carillon_core::{
+    Bytes, Dest, Event, NodeId, Observer, Probability, Rng, Seeds, Time, TraceEvent, Transmit,
+};
+use carillon_sim::{Arrival, EventQueue, Network, Precedence};
+
+/// One direction between two nodes.
+#[derive(Clone, Debug)]
+pub struct Link {
+    /// How long every datagram is under way.
+    pub delay: Duration,
+    /// Up to how much longer, at random: datagrams overtake each other. Zero keeps their order.
+    pub jitter: Duration,
+    /// How many are lost.
+    pub loss: Probability,
+    /// How many arrive twice.
+    pub duplication: Probability,
+    /// Those that are lost in any case: 0 is the first datagram on the link.
+    pub drops: BTreeSet<u64>,
+}
+
+impl Default for Link {
+    /// A millisecond, and nothing goes wrong.
+    fn default() -> Self {
+        Link {
+            delay: Duration::from_millis(1),
+            jitter: Duration::ZERO,
+            loss: Probability::ZERO,
+            duplication: Probability::ZERO,
+            drops: BTreeSet::new(),
+        }
+    }
+}
+
+impl Link {
+    /// Loses these datagrams, counted from 0.
+    pub fn dropping(drops: impl IntoIterator<Item = u64>) -> Self {
+        Link { drops: drops.into_iter().collect(), ..Link::default() }
+    }
+
+    /// Loses datagrams at random.
+    ///
+    /// # Panics
+    ///
+    /// Unless `p` is a probability.
+    pub fn losing(p: f64) -> Self {
+        Link { loss: Probability::new(p).expect("a probability lies in 0..=1"), ..Link::default() }
+    }
+
+    /// Whether datagrams arrive in the order they were sent, and once.
+    pub fn is_fifo(&self) -> bool {
+        self.jitter.is_zero() && self.duplication == Probability::ZERO
+    }
+}
+
+/// The network: every node is in the group.
+#[derive(Debug)]
+pub struct Star {
+    nodes: u32,
+    default: Link,
+    links: BTreeMap<(NodeId, NodeId), LinkState>,
+    seeds: Seeds,
+    /// For each node, when its interface has let go of everything it holds.
+    held_until: Vec<Time>,
+    events: EventQueue<Step>,
+}
+
+#[derive(Debug)]
+struct LinkState {
+    link: Link,
+    rng: Rng,
+    /// Datagrams so far.
+    count: u64,
+}
+
+#[derive(Debug)]
+enum Step {
+    Depart { from: NodeId, dest: Dest, bytes: Bytes },
+    Arrive { from: NodeId, to: NodeId, dest: Dest, bytes: Bytes },
+}
+
+impl Star {
+    /// A network of this many nodes whose links are all alike.
+    pub fn new(nodes: u32, default: Link, seeds: &Seeds) -> Self {
+        Star {
+            nodes,
+            default,
+            links: BTreeMap::new(),
+            seeds: seeds.part("star"),
+            held_until: vec![Time::ZERO; nodes as usize],
+            events: EventQueue::new(),
+        }
+    }
+
+    /// Makes one link different.
+    pub fn set_link(&mut self, from: NodeId, to: NodeId, link: Link) {
+        self.state(from, to).link = link;
+    }
+
+    fn state(&mut self, from: NodeId, to: NodeId) -> &mut LinkState {
+        let (seeds, default) = (&self.seeds, &self.default);
+        self.links.entry((from, to)).or_insert_with(|| LinkState {
+            link: default.clone(),
+            rng: seeds.part(&format!("{from} to {to}")).stream("link"),
+            count: 0,
+        })
+    }
+
+    fn depart(&mut self, now: Time, from: NodeId, dest: Dest, bytes: Bytes, observer: &mut dyn Observer) {
+        let length = bytes.len() as u32;
+        observer.event(&TraceEvent { time: now, node: from, event: Event::FrameSent { bytes: length } });
+        observer.datagram(now, from, &dest, &bytes);
+        let receivers = match dest {
+            Dest::Node(node) => vec![node],
+            Dest::Group { .. } => (0..self.nodes).map(NodeId).collect(),
+            Dest::Ports(_) => Vec::new(),
+        };
+        for to in receivers {
+            if to == from || to.0 >= self.nodes {
+                continue;
+            }
+            let LinkState { link, rng, count } = self.state(from, to);
+            // Every draw is made whatever the others say, so that changing one probability does
+            // not move the rest.
+            let lost = rng.chance(link.loss.value()) | link.drops.contains(count);
+            let copies = 1 + u64::from(rng.chance(link.duplication.value()));
+            *count += 1;
+            if lost {
+                let event = Event::FrameLost { receiver: Some(to) };
+                observer.event(&TraceEvent { time: now, node: from, event });
+                continue;
+            }
+            for _ in 0..copies {
+                let LinkState { link, rng, .. } = self.state(from, to);
+                let jitter = rng.below(link.jitter.as_nanos() as u64 + 1);
+                let at = now + link.delay + Duration::from_nanos(jitter);
+                let step = Step::Arrive { from, to, dest: dest.clone(), bytes: bytes.clone() };
+                self.events.push(at, step);
+            }
+        }
+    }
+}
+
+impl Network for Star {
+    fn transmit(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        transmit: Transmit,
+        bytes: Bytes,
+        observer: &mut dyn Observer,
+    ) {
+        // First in, first out: what comes after a datagram that is held is held too.
+        let held = &mut self.held_until[from.index()];
+        let at = transmit.departure.unwrap_or(now).max(*held).max(now);
+        if at > now {
+            *held = at;
+            self.events.push(at, Step::Depart { from, dest: transmit.dest, bytes });
+        } else {
+            self.depart(now, from, transmit.dest, bytes, observer);
+        }
+    }
+
+    fn next_time(&self) -> Option<(Time, Precedence)> {
+        Some((self.events.next_time()?, Precedence::NetworkFirst))
+    }
+
+    fn advance(&mut self, now: Time, arrival: &mut Arrival, observer: &mut dyn Observer) -> bool {
+        match self.events.pop() {
+            None => false,
+            Some((_, Step::Depart { from, dest, bytes })) => {
+                self.depart(now, from, dest, bytes, observer);
+                false
+            }
+            Some((_, Step::Arrive { from, to, dest, bytes })) => {
+                *arrival = Arrival { source: from, dest, bytes, receivers: vec![to] };
+                true
+            }
+        }
+    }
+}
