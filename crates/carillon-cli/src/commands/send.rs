@@ -60,6 +60,10 @@ pub struct Args {
     /// Send at most this fast, headers included, such as '100 Mbit/s'.
     #[arg(long, value_name = "BITRATE")]
     rate: Option<BitRate>,
+    /// Send datagrams of at most this many bytes [default: as many as the interface carries in one
+    /// piece, less on loopback].
+    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(576..))]
+    datagram: Option<u32>,
     /// Router hops the datagrams may travel: 1 stays on this network.
     #[arg(long, value_name = "N", default_value_t = 1)]
     ttl: u8,
@@ -107,10 +111,8 @@ fn configure(
     endpoint: &Endpoint,
     seeds: &Seeds,
 ) -> anyhow::Result<SenderSessionConfig> {
-    let mut datagram = endpoint.max_datagram();
-    if endpoint.interface().loopback {
-        datagram = datagram.min(LOOPBACK_DATAGRAM);
-    }
+    let usual = if endpoint.interface().loopback { LOOPBACK_DATAGRAM } else { usize::MAX };
+    let datagram = endpoint.max_datagram().min(args.datagram.map_or(usual, |bytes| bytes as usize));
     let association = AssociationId(random()? as u32);
     let mut config =
         SenderSessionConfig::new(association, args.network.name(), GROUP, protocol, datagram as u32);

@@ -1,5 +1,6 @@
 //! The sending application: files in, messages out.
 
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Read};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
@@ -13,16 +14,19 @@ use super::Manifest;
 
 /// Reads the files of a [`Manifest`] piece by piece and offers them as records.
 ///
-/// Nothing is held but one buffer: a file is read and hashed as the protocol takes its pieces.
+/// Files are read and hashed piece by piece as the protocol takes them, a little ahead: what
+/// can be done while the protocol waits for its acknowledgments need not be done afterwards.
 #[derive(Debug)]
 pub struct Outgoing {
     manifest: Manifest,
     /// Bytes of a file in one message, at most.
     piece: usize,
     stage: Stage,
-    /// The message that the protocol could not take yet, with its bytes of a file.
-    pending: Option<(Bytes, u64)>,
+    /// Messages that the protocol has not taken yet, with their bytes of a file.
+    ready: VecDeque<(Bytes, u64)>,
+    /// Bytes of files offered, and bytes of files read.
     bytes: u64,
+    read: u64,
     started: Option<Time>,
     finished: bool,
     /// When to look at a stream again.
@@ -80,8 +84,9 @@ impl Outgoing {
             manifest,
             piece: max_payload - DATA_HEADER_LEN,
             stage: Stage::Offer,
-            pending: None,
+            ready: VecDeque::new(),
             bytes: 0,
+            read: 0,
             started: None,
             finished: false,
             look: None,
@@ -174,11 +179,12 @@ impl Outgoing {
                         return Ok(Next::Message(emit(&record), 0));
                     }
                     let (message, len) = contents.take(index as u32, self.piece);
+                    self.read += len;
                     return Ok(Next::Message(message, len));
                 }
                 Stage::End => {
                     self.stage = Stage::Done;
-                    return Ok(Next::Message(emit(&Record::End { bytes: self.bytes }), 0));
+                    return Ok(Next::Message(emit(&Record::End { bytes: self.read }), 0));
                 }
                 Stage::Done => return Ok(Next::Done),
             }
@@ -187,8 +193,8 @@ impl Outgoing {
 
     /// Offers one message; returns whether the protocol took it.
     fn offer(&mut self, now: Time, session: &mut SenderSession) -> anyhow::Result<bool> {
-        let (message, len) = match self.pending.take() {
-            Some(pending) => pending,
+        let (message, len) = match self.ready.pop_front() {
+            Some(ready) => ready,
             None => match self.next(now)? {
                 Next::Message(message, len) => (message, len),
                 Next::NotYet => return Ok(false),
@@ -206,7 +212,8 @@ impl Outgoing {
                 Ok(true)
             }
             Err(OfferError::Full) => {
-                self.pending = Some((message, len));
+                self.ready.push_front((message, len));
+                self.read_ahead(now)?;
                 Ok(false)
             }
             // The session is over: its phase and its members say why.
@@ -216,6 +223,26 @@ impl Outgoing {
             }
             Err(error @ OfferError::TooLarge { .. }) => Err(error.into()),
         }
+    }
+
+    /// Gets some more messages ready, so few that the network need not wait; comes back for more.
+    fn read_ahead(&mut self, now: Time) -> anyhow::Result<()> {
+        let offered = self.bytes;
+        let from = self.read;
+        for _ in 0..AHEAD_MESSAGES {
+            if self.read - offered >= AHEAD_BYTES || self.ready.len() >= AHEAD_MESSAGES {
+                return Ok(());
+            }
+            match self.next(now)? {
+                Next::Message(message, len) => self.ready.push_back((message, len)),
+                Next::NotYet | Next::Done => return Ok(()),
+            }
+            if self.read - from >= READ_BYTES as u64 {
+                break;
+            }
+        }
+        self.look = Some(now);
+        Ok(())
     }
 }
 
@@ -348,6 +375,10 @@ fn forward(input: &mut dyn Read, piece: usize, to: &SyncSender<io::Result<Vec<u8
 
 /// Bytes read at a time: enough to hash fast, little enough to stay in the cache.
 const READ_BYTES: usize = 256 << 10;
+/// Bytes read ahead of what the protocol has taken: more would only push the rest out of the cache.
+const AHEAD_BYTES: u64 = 1 << 20;
+/// Messages read ahead, at most: there are small ones too.
+const AHEAD_MESSAGES: usize = 4096;
 /// Pieces of a stream read ahead.
 const STREAM_CHUNKS: usize = 16;
 /// How often to look for more of a stream that has paused.
