@@ -1,5 +1,6 @@
 //! The result folder: `summary.csv`, `summary.parquet`, `samples.parquet`, `manifest.json`.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -130,6 +131,7 @@ impl<'a> Results<'a> {
             source: self.file.source(),
             scenario_hash: blake3::hash(resolved.as_bytes()).to_hex().to_string(),
             scenario: self.file.table(),
+            protocol_settings: self.protocol_settings(),
             version: env!("CARGO_PKG_VERSION"),
             schema_version: carillon_core::SCHEMA_VERSION,
             seed: self.file.seed(),
@@ -137,6 +139,11 @@ impl<'a> Results<'a> {
             wall_s,
             steps_per_s: steps as f64 / wall_s,
         }
+    }
+
+    fn protocol_settings(&self) -> BTreeMap<&'static str, String> {
+        let first = self.plan.runs.first().map(|run| &run.scenario.config);
+        first.into_iter().flat_map(|config| config.iter()).map(|(name, value)| (name, value.to_string())).collect()
     }
 
     /// A table with the swept keys as its first columns.
@@ -157,6 +164,8 @@ struct Manifest<'a> {
     source: Option<&'a str>,
     scenario_hash: String,
     scenario: &'a toml::Table,
+    /// Every parameter of the protocol at the first point, defaults included.
+    protocol_settings: BTreeMap<&'static str, String>,
     version: &'static str,
     schema_version: u32,
     seed: u64,
