@@ -5,6 +5,7 @@ pub mod pcapng;
 
 use std::fs::File;
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use carillon_core::{Bytes, Dest, NodeId, Observer, Time, TraceEvent};
@@ -58,6 +59,13 @@ impl TraceFile {
             _ => return Err(TraceError::UnknownFormat { path: path.into() }),
         };
         Ok(TraceFile { path: path.into(), format })
+    }
+
+    /// From now on a node has this address: those of a real run come up as it goes.
+    pub fn name_node(&mut self, node: NodeId, address: SocketAddr) {
+        if let Format::Capture(capture) = &mut self.format {
+            capture.name_node(node, address);
+        }
     }
 
     /// Completes the file, and tells the first error there was.

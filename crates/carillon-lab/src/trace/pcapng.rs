@@ -88,6 +88,11 @@ impl<W: Write> Capture<W> {
         Ok(Capture { blocks: Some(Blocks(writer)), error: None, options, frame: Vec::new() })
     }
 
+    /// From now on a node has this address.
+    pub fn name_node(&mut self, node: NodeId, address: SocketAddr) {
+        self.options.nodes.insert(node, address);
+    }
+
     /// Writes what is still in the buffer, and tells the first error there was.
     pub fn finish(self) -> io::Result<()> {
         match (self.error, self.blocks) {
