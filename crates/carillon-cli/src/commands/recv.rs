@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::delivery::{
     Human, Incoming, NetworkArgs, Problem, Rate, Stop, Target, Ticker, Watch, bar, bar_style,
-    is_text_terminal, print_json, seconds,
+    is_text_terminal, print_json, seconds, step,
 };
 use crate::exit::JobFailed;
 
@@ -58,6 +58,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     };
     let stop = Stop::on_signals()?;
     let (mut endpoint, mut seeds) = args.network.open(true, 1, None)?;
+    let mut watch = Watch::new(args.network.trace.as_deref(), &endpoint)?;
     let mut name = args.network.name();
     let mut worst = Ok(());
     loop {
@@ -66,22 +67,25 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         config.receive_buffer = u32::try_from(endpoint.receive_buffer()).unwrap_or(u32::MAX);
         config.keep_seeking = args.keep_going;
         let session = ReceiverSession::new(config, seeds.clone());
-        let driver = Driver::new(endpoint, Box::new(session), Incoming::new(target), Watch::default());
+        let driver = Driver::new(endpoint, Box::new(session), Incoming::new(target), watch);
         let mut transfer = Transfer { driver, args: &args, bar: None, announced: false };
         let end = transfer.run(&stop)?;
         let taken = end == ReceiverPhase::Failed(refused(RefuseReason::NameTaken));
-        if taken && args.network.name.is_none() && !args.keep_going {
+        let again = taken && args.network.name.is_none() && !args.keep_going;
+        if again {
             // Another receiver on this host, as a rule.
             name = format!("{}-{}", args.network.name(), std::process::id());
         } else {
             let result = transfer.finish(&end, &stop);
             worst = worse(worst, result);
-            if !args.keep_going || stop.asked() {
-                return worst;
-            }
         }
         let incoming;
-        (endpoint, _, incoming, _) = transfer.driver.into_parts();
+        (endpoint, _, incoming, watch) = transfer.driver.into_parts();
+        if !again && (!args.keep_going || stop.asked()) {
+            let traced = watch.finish();
+            return worst.and(traced);
+        }
+        watch.restart();
         target = incoming.into_target();
         seeds = seeds.part("next");
     }
@@ -108,7 +112,7 @@ impl Transfer<'_> {
         let mut screen = Ticker::new(SCREEN_INTERVAL);
         let mut leaving = false;
         let end = loop {
-            self.driver.step(LONGEST_STEP)?;
+            step(&mut self.driver, LONGEST_STEP)?;
             let phase = self.driver.machine().phase();
             if leaving || matches!(phase, ReceiverPhase::Finished | ReceiverPhase::Failed(_)) {
                 break phase;

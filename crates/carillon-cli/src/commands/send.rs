@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::delivery::{
     Human, Manifest, NetworkArgs, Outgoing, Rate, SenderBars, Stop, Ticker, Watch, is_text_terminal,
-    outcome_name, outcome_reason, outcome_text, print_json, print_table, random, seconds,
+    outcome_name, outcome_reason, outcome_text, print_json, print_table, random, seconds, step,
 };
 use crate::exit::JobFailed;
 
@@ -100,7 +100,8 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     };
     let outgoing = Outgoing::new(manifest, config.max_payload as usize)?;
     let session = SenderSession::new(config, seeds)?;
-    let driver = Driver::new(endpoint, Box::new(session), outgoing, Watch::default());
+    let watch = Watch::new(args.network.trace.as_deref(), &endpoint)?;
+    let driver = Driver::new(endpoint, Box::new(session), outgoing, watch);
     Job { driver, args, joined: BTreeMap::new(), bars: None, window_bytes }.run(&stop)
 }
 
@@ -168,7 +169,7 @@ impl Job {
         let mut interrupted = false;
         let mut running = false;
         while !self.driver.machine().is_finished() {
-            self.driver.step(LONGEST_STEP)?;
+            step(&mut self.driver, LONGEST_STEP)?;
             let now = self.driver.now();
             if error.is_none() && self.driver.application().has_failed() {
                 error = self.driver.application_mut().take_error();
@@ -196,10 +197,13 @@ impl Job {
         if let Some(bars) = self.bars.take() {
             bars.clear();
         }
-        match error {
+        let result = match error {
             Some(error) => Err(error),
-            None => self.finish(),
-        }
+            None => self.report(),
+        };
+        let (_, _, _, watch) = self.driver.into_parts();
+        let traced = watch.finish();
+        result.and(traced)
     }
 
     /// A receiver whose socket buffer is smaller than the window will lose datagrams.
@@ -275,7 +279,7 @@ impl Job {
     }
 
     /// Says how it ended.
-    fn finish(self) -> anyhow::Result<()> {
+    fn report(&self) -> anyhow::Result<()> {
         let (session, outgoing) = (self.driver.machine(), self.driver.application());
         let members = session.members();
         let verified = members.iter().filter(|member| member.outcome == MemberOutcome::Verified).count();

@@ -23,4 +23,4 @@ pub use output::{
 };
 pub use stop::Stop;
 pub use target::Target;
-pub use watch::Watch;
+pub use watch::{Watch, step};

@@ -1,24 +1,116 @@
 //! What is counted, and recorded, of a session's events.
 
-use carillon_core::{Bytes, Dest, Event, NodeId, Observer, Time, TraceEvent};
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use carillon_core::{Application, Bytes, Dest, Duration, Event, Machine, NodeId, Observer, Time, TraceEvent};
+use carillon_lab::trace::{CaptureOptions, TraceFile};
+use carillon_net::{Driver, Endpoint, GROUP, SELF};
 
 /// Counts repairs, and passes everything on to the trace if there is one.
 #[derive(Debug, Default)]
 pub struct Watch {
     repairs: u64,
+    trace: Option<Box<Trace>>,
+}
+
+#[derive(Debug)]
+struct Trace {
+    file: TraceFile,
+    began: Instant,
+    /// What the clock of the trace is ahead of that of the driver, which starts anew for each
+    /// transfer.
+    ahead: Duration,
+    /// The datagrams of this turn: their sources have no address before its end.
+    datagrams: Vec<(Time, NodeId, Dest, Bytes)>,
+    named: BTreeMap<NodeId, SocketAddr>,
 }
 
 impl Watch {
+    /// With a trace in this file, if there is to be one.
+    pub fn new(trace: Option<&Path>, endpoint: &Endpoint) -> anyhow::Result<Watch> {
+        let Some(path) = trace else { return Ok(Watch::default()) };
+        let options = CaptureOptions {
+            name: endpoint.interface().name.clone(),
+            port: endpoint.group().port(),
+            start: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default(),
+            nodes: BTreeMap::from([(SELF, endpoint.local_addr())]),
+            groups: BTreeMap::from([(GROUP, endpoint.group())]),
+        };
+        let trace = Trace {
+            file: TraceFile::create(path, options)?,
+            began: Instant::now(),
+            ahead: Duration::ZERO,
+            datagrams: Vec::new(),
+            named: BTreeMap::from([(SELF, endpoint.local_addr())]),
+        };
+        Ok(Watch { repairs: 0, trace: Some(Box::new(trace)) })
+    }
+
+    /// A new driver starts, and its clock with it.
+    pub fn restart(&mut self) {
+        if let Some(trace) = &mut self.trace {
+            trace.ahead = trace.began.elapsed();
+        }
+    }
+
     /// Data packets that went out again.
     pub fn repairs(&self) -> u64 {
         self.repairs
     }
+
+    /// Completes the trace.
+    pub fn finish(self) -> anyhow::Result<()> {
+        Ok(self.trace.map_or(Ok(()), |trace| trace.file.finish())?)
+    }
+
+    fn strangers(&self) -> Vec<NodeId> {
+        let Some(trace) = &self.trace else { return Vec::new() };
+        let nodes = trace.datagrams.iter().flat_map(|(_, from, to, _)| {
+            let to = if let Dest::Node(node) = to { Some(*node) } else { None };
+            [Some(*from), to].into_iter().flatten()
+        });
+        nodes.filter(|node| !trace.named.contains_key(node)).collect()
+    }
+}
+
+/// Takes one step, and records it.
+pub fn step<M, A>(driver: &mut Driver<M, A, Watch>, max_wait: Duration) -> anyhow::Result<()>
+where
+    M: Machine + ?Sized,
+    A: Application<M>,
+{
+    driver.step(max_wait)?;
+    let strangers = driver.observer().strangers();
+    let found: Vec<_> = strangers
+        .into_iter()
+        .filter_map(|node| driver.endpoint().peer(node).map(|address| (node, address)))
+        .collect();
+    let Some(trace) = &mut driver.observer_mut().trace else { return Ok(()) };
+    for (node, address) in found {
+        trace.file.name_node(node, address);
+        trace.named.insert(node, address);
+    }
+    for (time, from, to, bytes) in trace.datagrams.drain(..) {
+        trace.file.datagram(time, from, &to, &bytes);
+    }
+    Ok(())
 }
 
 impl Observer for Watch {
     fn event(&mut self, event: &TraceEvent) {
         self.repairs += u64::from(matches!(event.event, Event::RepairSent { .. }));
+        if let Some(trace) = &mut self.trace {
+            let time = event.time + trace.ahead;
+            trace.file.event(&TraceEvent { time, ..event.clone() });
+        }
     }
 
-    fn datagram(&mut self, _time: Time, _from: NodeId, _to: &Dest, _bytes: &Bytes) {}
+    fn datagram(&mut self, time: Time, from: NodeId, to: &Dest, bytes: &Bytes) {
+        if let Some(trace) = &mut self.trace {
+            trace.datagrams.push((time + trace.ahead, from, to.clone(), bytes.clone()));
+        }
+    }
 }

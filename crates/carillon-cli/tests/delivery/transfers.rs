@@ -192,3 +192,28 @@ fn file_names_that_cannot_come_apart_are_refused() {
     let (file, _) = (place.file("x/f", 1), place.file("y/f/in", 1));
     place.send("s").arg(file).arg(place.path("y/f")).run().expect(2).one_line(&["file and a directory"]);
 }
+
+#[test]
+fn traces_are_written_by_both_ends() {
+    need_multicast!();
+    let place = Place::new();
+    let file = place.file("f", 100_000);
+    let (events, capture) = (place.path("t.jsonl"), place.path("t.pcapng"));
+    let receiver = place.recv("a").arg("--trace").arg(&capture).start();
+    place.send("s").arg(&file).args("--receivers 1 --trace").arg(&events).run().expect(0);
+    receiver.end().expect(0);
+    let lines = fs::read_to_string(events).unwrap();
+    let lines: Vec<serde_json::Value> =
+        lines.lines().map(|line| serde_json::from_str(line).expect("a line of JSON")).collect();
+    assert!(lines.is_sorted_by_key(|line| line["time_ns"].as_u64().expect("a time")));
+    for event in ["member_joined", "sent", "completed"] {
+        assert!(lines.iter().any(|line| line["event"] == event), "{event}");
+    }
+    let capture = fs::read(capture).unwrap();
+    assert_eq!(capture[..4], [0x0a, 0x0d, 0x0d, 0x0a]);
+    // An IPv4 header from this host to the group, the invitation's, and one back to the sender.
+    let has = |from: [u8; 4], to: [u8; 4]| capture.windows(8).any(|bytes| bytes == [from, to].concat());
+    assert!(has([127, 0, 0, 1], place.group.ip().octets()));
+    assert!(has([127, 0, 0, 1], [127, 0, 0, 1]));
+    place.send("s").arg(&file).args("--trace x.txt").run().expect(2).one_line(&["x.txt", ".pcapng"]);
+}
