@@ -203,7 +203,7 @@ fn ended(report: &Report) -> Result<(), String> {
 fn becomes_quiet(entry: &ProtocolEntry, report: &Report, receivers: u32) -> Result<(), String> {
     // What was under way when the sender finished may still be answered.
     let allowed = match promises(entry).idle_feedback {
-        None => 4 * receivers as usize,
+        None => 16 * receivers as usize,
         Some(each) => (AFTERWARDS.as_nanos() / each.as_nanos() + 4) as usize * receivers as usize,
     };
     match report.sent_afterwards {

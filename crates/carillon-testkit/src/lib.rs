@@ -4,15 +4,17 @@
 //!
 //! A [`Group`] is one sender and some receivers of a protocol in a simulated world, over a
 //! [`Star`] whose links do what the test says or over an Ethernet. An [`Oracle`] at each receiver
-//! judges what is delivered. [`for_each_seed`] repeats a test with many seeds, and says how to
+//! judges what is delivered. A [`Bench`] has one machine alone, for transcripts of packets. [`for_each_seed`] repeats a test with many seeds, and says how to
 //! repeat the one that failed.
 
+mod bench;
 mod checked;
 mod group;
 mod oracle;
 mod replay;
 mod star;
 
+pub use bench::{ASSOCIATION, Bench, bits};
 pub use checked::Checked;
 pub use group::{Datagram, Group, Report, SENDER, Tape};
 pub use oracle::{Contents, Offers, Oracle, Received};

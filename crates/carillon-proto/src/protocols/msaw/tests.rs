@@ -1,1 +1,345 @@
+//! Transcripts: one rule each, in virtual time. Clauses are those of Segovia 1996.
 
+use carillon_core::{AssociationId, DropReason, Event, MessageId, NodeId, OfferError, Outcome, Role};
+use carillon_testkit::{ASSOCIATION, Bench, bits};
+use carillon_wire::msaw::{HEADER_LEN, Packet};
+
+use super::{ENTRY, UNICAST_ENTRY};
+
+/// Timeouts of 10 000 bit times after a transmission.
+const CONSTANT: &[(&str, &str)] = &[("timeout_method", "constant"), ("timeout", "10000 bit")];
+
+fn sender(receivers: u32, settings: &[(&str, &str)]) -> Bench {
+    Bench::new(&ENTRY, Role::Sender, receivers, &[CONSTANT, settings].concat(), HEADER_LEN, 1)
+}
+
+fn receiver(settings: &[(&str, &str)]) -> Bench {
+    Bench::new(&ENTRY, Role::Receiver, 3, settings, HEADER_LEN, 1)
+}
+
+fn ack(sequence: u8) -> Vec<u8> {
+    bytes(ASSOCIATION, Packet::Ack { sequence })
+}
+
+fn data(sequence: u8, payload: &str) -> Vec<u8> {
+    bytes(ASSOCIATION, Packet::Data { sequence, payload: payload.as_bytes() })
+}
+
+fn bytes(association: AssociationId, packet: Packet<'_>) -> Vec<u8> {
+    let mut buf = Vec::new();
+    packet.emit(association, &mut buf);
+    buf
+}
+
+fn completed(bench: &mut Bench) -> Vec<(u64, Outcome)> {
+    let completed = bench.events().into_iter().filter_map(|event| match event {
+        Event::Completed { message, outcome, .. } => Some((message.0, outcome)),
+        _ => None,
+    });
+    completed.collect()
+}
+
+#[test]
+fn the_next_message_goes_out_with_the_other_number_when_all_have_acknowledged() // 2.5
+{
+    let mut sender = sender(2, &[]);
+    assert_eq!(sender.offer("a"), Ok(0));
+    assert_eq!(sender.sent(), ["msaw data seq 0 len 1 to all"]);
+    assert_eq!(sender.offer("b"), Err(OfferError::Full));
+    sender.at(100).hear(1, &ack(0));
+    assert_eq!(sender.offer("b"), Err(OfferError::Full));
+    sender.at(200).hear(2, &ack(0));
+    assert_eq!(completed(&mut sender), [(0, Outcome::Acknowledged)]);
+    assert_eq!(sender.timer(), None);
+    assert_eq!(sender.offer("bb"), Ok(1));
+    assert_eq!(sender.sent(), ["msaw data seq 1 len 2 to all"]);
+    assert_eq!(sender.timer(), Some(10_200));
+    sender.at(300).hear(2, &ack(1)).hear(1, &ack(1));
+    assert_eq!(sender.offer("ccc"), Ok(2));
+    assert_eq!(sender.sent(), ["msaw data seq 0 len 3 to all"]);
+}
+
+#[test]
+fn the_sender_is_finished_when_the_last_message_is_acknowledged() // 2.5
+{
+    let mut sender = sender(1, &[]);
+    sender.offer("a").unwrap();
+    sender.finish();
+    assert!(!sender.is_finished());
+    assert_eq!(sender.offer("b"), Err(OfferError::Finished));
+    sender.hear(1, &ack(0));
+    assert!(sender.is_finished());
+    assert_eq!(sender.at(1_000_000).sent().len(), 1);
+}
+
+#[test]
+fn a_timeout_multicasts_the_message_again() // 2.5.2
+{
+    let mut sender = sender(3, &[]);
+    sender.offer("a").unwrap();
+    sender.at(500).hear(1, &ack(0)).hear(2, &ack(0)).at(9_999);
+    assert_eq!(sender.sent(), ["msaw data seq 0 len 1 to all"]);
+    sender.at(10_000);
+    assert_eq!(sender.sent(), ["msaw data seq 0 len 1 to all"]);
+    assert_eq!(sender.timer(), Some(20_000));
+    let events = sender.events();
+    assert!(events.contains(&Event::TimerFired { timer: "retransmission" }));
+    assert!(events.contains(&Event::RepairSent { message: MessageId(0), bytes: HEADER_LEN as u32 + 1 }));
+    // Acknowledgments from before the retransmission still count.
+    sender.hear(3, &ack(0));
+    assert_eq!(completed(&mut sender), [(0, Outcome::Acknowledged)]);
+}
+
+#[test]
+fn a_unicast_retransmission_goes_only_to_the_receivers_that_are_missing() // 2.5
+{
+    let mut sender = sender(3, &[("retransmission", "unicast")]);
+    sender.offer("a").unwrap();
+    assert_eq!(sender.sent(), ["msaw data seq 0 len 1 to all"]);
+    sender.at(500).hear(2, &ack(0)).at(10_000);
+    let mut again = sender.sent();
+    again.sort();
+    assert_eq!(again, ["msaw data seq 0 len 1 to n1", "msaw data seq 0 len 1 to n3"]);
+    sender.at(11_000).hear(1, &ack(0)).at(20_000);
+    assert_eq!(sender.sent(), ["msaw data seq 0 len 1 to n3"]);
+    assert_eq!(completed(&mut sender), []);
+    sender.hear(3, &ack(0));
+    assert_eq!(completed(&mut sender), [(0, Outcome::Acknowledged)]);
+    assert_eq!(sender.timer(), None);
+}
+
+#[test]
+fn a_message_is_given_up_when_its_count_exceeds_the_limit_and_the_next_has_its_turn() // 2.5
+{
+    for retransmission in ["multicast", "unicast"] {
+        let mut sender = sender(2, &[("retransmission_limit", "2"), ("retransmission", retransmission)]);
+        sender.offer("a").unwrap();
+        sender.hear(1, &ack(0)).at(39_999);
+        // Counts 0, 1 and 2 do not exceed the limit of 2: sent again three times.
+        assert_eq!(sender.sent().len(), 1 + 3, "{retransmission}");
+        assert_eq!(completed(&mut sender), []);
+        sender.at(40_000);
+        assert_eq!(completed(&mut sender), [(0, Outcome::Failed)]);
+        assert_eq!(sender.timer(), None);
+        assert_eq!(sender.offer("b"), Ok(1));
+        assert_eq!(sender.sent(), ["msaw data seq 1 len 1 to all"]);
+        // The receiver that missed the message is still a member.
+        sender.hear(1, &ack(1)).hear(2, &ack(1));
+        assert_eq!(completed(&mut sender), [(1, Outcome::Acknowledged)]);
+    }
+}
+
+#[test]
+fn with_expel_a_receiver_that_misses_a_message_is_lost_and_the_others_go_on() {
+    for retransmission in ["multicast", "unicast"] {
+        let settings =
+            [("retransmission_limit", "0"), ("past_limit", "expel"), ("retransmission", retransmission)];
+        let mut sender = sender(2, &settings);
+        sender.offer("a").unwrap();
+        sender.hear(1, &ack(0)).at(20_000);
+        let events = sender.events();
+        assert!(events.contains(&Event::MemberLost { member: NodeId(2) }), "{events:?}");
+        let outcome = Event::Completed { message: MessageId(0), outcome: Outcome::Acknowledged, window: 1 };
+        assert!(events.contains(&outcome), "{events:?}");
+        sender.offer("b").unwrap();
+        sender.hear(1, &ack(1));
+        assert_eq!(completed(&mut sender), [(1, Outcome::Acknowledged)]);
+        // With nobody left, messages are complete at once and nothing is sent.
+        sender.offer("c").unwrap();
+        sender.at(60_000).sent();
+        assert_eq!(completed(&mut sender), [(2, Outcome::Acknowledged)]);
+        sender.offer("d").unwrap();
+        assert_eq!(completed(&mut sender), [(3, Outcome::Acknowledged)]);
+        assert_eq!(sender.sent(), [""; 0]);
+    }
+}
+
+#[test]
+fn acknowledgments_that_do_not_count_are_ignored() // 2.5: "the current one, and from a member"
+{
+    let mut sender = sender(2, &[]);
+    sender.hear(1, &ack(0));
+    assert_eq!(sender.drops(), [DropReason::OutOfWindow]);
+    sender.offer("a").unwrap();
+    sender.events();
+    for (from, bytes, reason) in [
+        (9, ack(0), DropReason::NotAMember),
+        (0, ack(0), DropReason::NotAMember),
+        (1, ack(1), DropReason::OutOfWindow),
+        (1, bytes(AssociationId(2), Packet::Ack { sequence: 0 }), DropReason::Foreign),
+        (1, data(0, "a"), DropReason::Foreign),
+        (1, b"nonsense".to_vec(), DropReason::Malformed),
+        (1, Vec::new(), DropReason::Malformed),
+        (1, ack(0)[..HEADER_LEN - 1].to_vec(), DropReason::Malformed),
+    ] {
+        sender.hear(from, &bytes);
+        assert_eq!(sender.drops(), [reason], "{bytes:?} from {from}");
+    }
+    sender.hear(1, &ack(0));
+    assert_eq!(sender.drops(), []);
+    sender.hear(1, &ack(0));
+    assert_eq!(sender.drops(), [DropReason::Duplicate]);
+    assert_eq!(sender.timer(), Some(10_000));
+    assert_eq!(sender.sent().len(), 1);
+}
+
+#[test]
+fn by_formula_the_timeout_is_d_plus_a_r_plus_i_plus_the_increment() // 4.4
+{
+    let settings = [("timeout_method", "formula"), ("timeout", "1000 bit"), ("ack_wait", "6000 bit")];
+    let mut sender = Bench::new(&ENTRY, Role::Sender, 3, &settings, HEADER_LEN, 1);
+    sender.offer("any length").unwrap();
+    assert_eq!(sender.timer(), Some(12_144 + 3 * 512 + 6_000 + 1_000));
+    // The unicast equivalent has one receiver at a time.
+    let mut sender = Bench::new(&UNICAST_ENTRY, Role::Sender, 3, &settings, HEADER_LEN, 1);
+    sender.offer("any length").unwrap();
+    assert_eq!(sender.timer(), Some(12_144 + 512 + 6_000 + 1_000));
+}
+
+#[test]
+fn an_adaptive_timeout_learns_from_what_was_sent_once_only() // RFC 6298, sections 2 and 3
+{
+    let mut sender = sender(1, &[("timeout_method", "adaptive"), ("timeout_min", "100 bit")]);
+    sender.offer("a").unwrap();
+    assert_eq!(sender.timer(), Some(10_000));
+    sender.at(1_000).hear(1, &ack(0));
+    sender.offer("b").unwrap();
+    assert_eq!(sender.timer(), Some(1_000 + 3_000));
+    // Expired: the timeout doubles.
+    sender.at(4_000);
+    assert_eq!(sender.timer(), Some(4_000 + 6_000));
+    // Karn: no sample, but the doubling is over.
+    sender.at(9_000).hear(1, &ack(1));
+    sender.offer("c").unwrap();
+    assert_eq!(sender.timer(), Some(9_000 + 3_000));
+}
+
+#[test]
+fn the_unicast_equivalent_sends_to_one_receiver_after_the_other() // 2.4
+{
+    let mut sender = Bench::new(&UNICAST_ENTRY, Role::Sender, 2, CONSTANT, HEADER_LEN, 1);
+    sender.offer("a").unwrap();
+    assert_eq!(sender.sent(), ["msaw data seq 0 len 1 to n1"]);
+    sender.hear(2, &ack(0));
+    assert_eq!(sender.drops(), [DropReason::OutOfWindow]);
+    sender.at(100).hear(1, &ack(0));
+    assert_eq!(sender.sent(), ["msaw data seq 0 len 1 to n2"]);
+    assert_eq!(completed(&mut sender), []);
+    assert_eq!(sender.offer("b"), Err(OfferError::Full));
+    sender.at(200).hear(2, &ack(0));
+    assert_eq!(completed(&mut sender), [(0, Outcome::Acknowledged)]);
+    sender.offer("b").unwrap();
+    assert_eq!(sender.sent(), ["msaw data seq 1 len 1 to n1"]);
+}
+
+#[test]
+fn the_unicast_equivalent_goes_on_without_a_first_receiver_that_was_expelled() {
+    let settings = [CONSTANT, &[("retransmission_limit", "0"), ("past_limit", "expel")]].concat();
+    let mut sender = Bench::new(&UNICAST_ENTRY, Role::Sender, 2, &settings, HEADER_LEN, 1);
+    sender.offer("a").unwrap();
+    sender.at(20_000).hear(2, &ack(0));
+    assert!(sender.events().contains(&Event::MemberLost { member: NodeId(1) }));
+    sender.sent();
+    assert_eq!(sender.offer("b"), Ok(1));
+    assert_eq!(sender.sent(), ["msaw data seq 1 len 1 to n2"]);
+    assert_eq!(completed(&mut sender), []);
+    sender.hear(2, &ack(1));
+    assert_eq!(completed(&mut sender), [(1, Outcome::Acknowledged)]);
+}
+
+#[test]
+fn a_receiver_acknowledges_a_duplicate_and_does_not_deliver_it_twice() // 2.5
+{
+    let mut receiver = receiver(&[]);
+    receiver.hear(0, &data(0, "a"));
+    assert_eq!(receiver.sent(), ["msaw ack seq 0 to n0"]);
+    let delivery = receiver.take().expect("the message is there");
+    assert_eq!(
+        (delivery.source, delivery.message, &delivery.payload[..]),
+        (NodeId(0), MessageId(0), &b"a"[..])
+    );
+    // The acknowledgment was lost: the message comes again.
+    receiver.events();
+    receiver.hear(0, &data(0, "a"));
+    assert_eq!(receiver.sent(), ["msaw ack seq 0 to n0"]);
+    assert_eq!(receiver.drops(), [DropReason::Duplicate]);
+    assert_eq!(receiver.take(), None);
+    receiver.hear(0, &data(1, "b"));
+    assert_eq!(receiver.sent(), ["msaw ack seq 1 to n0"]);
+    assert_eq!(receiver.take().map(|delivery| delivery.message), Some(MessageId(1)));
+}
+
+#[test]
+fn a_message_that_the_application_has_no_room_for_is_not_acknowledged() // 2.5: a single buffer
+{
+    let mut receiver = receiver(&[]);
+    receiver.hear(0, &data(0, "a"));
+    receiver.sent();
+    receiver.hear(0, &data(1, "b"));
+    assert_eq!(receiver.sent(), [""; 0]);
+    assert_eq!(receiver.drops(), [DropReason::BufferFull]);
+    assert_eq!(receiver.take().map(|delivery| delivery.payload), Some("a".into()));
+    receiver.hear(0, &data(1, "b"));
+    assert_eq!(receiver.sent(), ["msaw ack seq 1 to n0"]);
+    assert_eq!(receiver.take().map(|delivery| delivery.payload), Some("b".into()));
+}
+
+#[test]
+fn a_receiver_hears_its_sender_in_its_session_only() {
+    let mut receiver = receiver(&[]);
+    for (from, bytes, reason) in [
+        (2, data(0, "a"), DropReason::NotAMember),
+        (0, bytes(AssociationId(2), Packet::Data { sequence: 0, payload: b"a" }), DropReason::Foreign),
+        (0, ack(0), DropReason::Foreign),
+        (0, data(0, "")[..HEADER_LEN - 1].to_vec(), DropReason::Malformed),
+        (0, b"\xca\x01\x01\x01\0\0\0\x01\x02".to_vec(), DropReason::Malformed),
+    ] {
+        receiver.hear(from, &bytes);
+        assert_eq!(receiver.drops(), [reason], "{bytes:?} from {from}");
+    }
+    assert_eq!(receiver.sent(), [""; 0]);
+    assert_eq!(receiver.take(), None);
+}
+
+#[test]
+fn a_random_wait_is_a_whole_number_of_bit_times_from_0_to_r_both_included() // 2.5.1
+{
+    let mut receiver = receiver(&[("ack_wait", "5 bit")]);
+    let mut seen = [0; 6];
+    for round in 0..600u64 {
+        receiver.at(1_000 * round).hear(0, &data((round % 2) as u8, "a")).take();
+        let [(transmit, _)] = &receiver.datagrams()[..] else { panic!("one acknowledgment") };
+        let departure = transmit.departure.expect("it waits");
+        let wait = (0..6).find(|wait| departure == bits(1_000 * round + wait)).expect("0 to 5 bit times");
+        seen[wait as usize] += 1;
+    }
+    assert!(seen.iter().all(|&count| (60..=140).contains(&count)), "{seen:?}");
+    // R = 0 is no wait at all.
+    let mut receiver = self::receiver(&[]);
+    receiver.hear(0, &data(0, "a"));
+    assert_eq!(receiver.datagrams()[0].0.departure, None);
+}
+
+#[test]
+fn an_acknowledgment_is_padded_to_its_size_on_the_link() // 3.6: ACKPKTSIZE
+{
+    for (size, len) in [("64", 64 - 18), ("0", HEADER_LEN), ("27", HEADER_LEN), ("28", HEADER_LEN + 1)] {
+        let mut receiver = receiver(&[("ack_bytes", size)]);
+        receiver.hear(0, &data(0, "a"));
+        assert_eq!(receiver.datagrams()[0].1.len(), len, "{size}");
+    }
+}
+
+#[test]
+fn timers_that_are_due_together_fire_in_order_even_when_they_are_late() // driving contract, rules 3, 4
+{
+    let mut sender = sender(3, &[("retransmission", "unicast"), ("retransmission_limit", "0")]);
+    sender.offer("a").unwrap();
+    assert_eq!(sender.timer(), Some(10_000));
+    sender.at(19_999);
+    assert_eq!(sender.sent().len(), 1 + 3);
+    assert_eq!(sender.timer(), Some(20_000));
+    sender.at(20_000);
+    assert_eq!(completed(&mut sender), [(0, Outcome::Failed)]);
+    assert_eq!(sender.timer(), None);
+}

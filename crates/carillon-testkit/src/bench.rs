@@ -1,0 +1,192 @@
+//! One machine alone, and the packets that go in and out of it at stated times.
+
+use bytes::Bytes;
+use carillon_core::{
+    AssociationId, BitRate, BuildContext, Config, Delivery, Dest, DropReason, Event, GroupId, Host, Machine,
+    NodeId, OfferError, PortId, ProtocolEntry, Received, Role, Scope, Seeds, Time, Transmit, drain,
+};
+use carillon_wire::{mbap, msaw};
+
+use crate::checked::Checked;
+use crate::group::SENDER;
+
+/// A machine on the bench. Times are bit times at 10 Mbit/s, as in the sources: see [`bits`].
+///
+/// The sender is node 0, the receivers are 1 to r; a machine that receives is at node 1. Packets go
+/// in and come out as text or bytes; everything that came out since it was last asked for is kept.
+#[derive(Debug)]
+pub struct Bench {
+    machine: Box<dyn Machine>,
+    now: Time,
+    out: Out,
+}
+
+/// The time this many bit times after the start, at 10 Mbit/s.
+pub fn bits(bits: u64) -> Time {
+    Time::ZERO + BitRate::mbps(10).time_for_bits(bits)
+}
+
+/// The session of a machine on the bench.
+pub const ASSOCIATION: AssociationId = AssociationId(1);
+
+#[derive(Debug, Default)]
+struct Out {
+    sent: Vec<(Transmit, Vec<u8>)>,
+    events: Vec<Event>,
+    fired: bool,
+}
+
+impl Host for Out {
+    fn transmit(&mut self, transmit: Transmit, bytes: &mut Vec<u8>) {
+        self.sent.push((transmit, std::mem::take(bytes)));
+    }
+    fn event(&mut self, event: Event) {
+        self.events.push(event);
+    }
+    fn timers_fired(&self) -> bool {
+        self.fired
+    }
+}
+
+impl Bench {
+    /// The machine of a role, with these settings on top of the defaults. Data packets have 1518
+    /// bytes on a network that adds 18, whatever the header.
+    ///
+    /// # Panics
+    ///
+    /// If the protocol does not take the settings.
+    pub fn new(
+        entry: &'static ProtocolEntry,
+        role: Role,
+        receivers: u32,
+        settings: &[(&str, &str)],
+        header_len: usize,
+        seed: u64,
+    ) -> Self {
+        let mut config = Config::defaults(entry.parameters);
+        for (key, value) in settings {
+            config.set(entry.parameters, key, value).unwrap_or_else(|error| panic!("{error}"));
+        }
+        let node = if role == Role::Sender { SENDER } else { NodeId(1) };
+        let context = BuildContext {
+            association: ASSOCIATION,
+            node,
+            sender: SENDER,
+            members: (1..=receivers).map(NodeId).collect(),
+            group: GroupId(0),
+            seeds: Seeds::new(seed).node(node),
+            bit_rate: BitRate::mbps(10),
+            link_overhead: 18,
+            max_payload: 1500 - header_len as u32,
+        };
+        let machine = (entry.build)(role, &context, &config).unwrap_or_else(|error| panic!("{error}"));
+        Bench { machine: Box::new(Checked::new(machine)), now: Time::ZERO, out: Out::default() }
+    }
+
+    /// Lets time pass until this many bit times after the start; timers fire when they are due.
+    pub fn at(&mut self, when: u64) -> &mut Self {
+        let end = bits(when);
+        assert!(end >= self.now, "time does not go back");
+        while let Some(due) = self.machine.poll_timeout().filter(|&due| due <= end) {
+            self.now = self.now.max(due);
+            self.machine.handle_timeout(self.now);
+            self.drain(true);
+        }
+        self.now = end;
+        self
+    }
+
+    /// The application offers a message.
+    pub fn offer(&mut self, payload: &str) -> Result<u64, OfferError> {
+        let payload = Bytes::copy_from_slice(payload.as_bytes());
+        let sender = self.machine.as_sender().expect("the machine is a sender");
+        let id = sender.offer(self.now, payload);
+        self.drain(false);
+        id.map(|id| id.0)
+    }
+
+    /// The application has no more messages.
+    pub fn finish(&mut self) {
+        self.machine.as_sender().expect("the machine is a sender").finish(self.now);
+        self.drain(false);
+    }
+
+    /// Whether the sender has finished.
+    pub fn is_finished(&mut self) -> bool {
+        self.machine.as_sender().expect("the machine is a sender").is_finished()
+    }
+
+    /// A datagram comes in from a node.
+    pub fn hear(&mut self, from: u32, bytes: &[u8]) -> &mut Self {
+        let bytes = Bytes::copy_from_slice(bytes);
+        let destination = Dest::group(GroupId(0));
+        self.machine.handle_datagram(
+            self.now,
+            Received {
+                source: NodeId(from),
+                destination: &destination,
+                ingress: PortId(0),
+                scope: Scope::GLOBAL,
+                bytes: &bytes,
+            },
+        );
+        self.drain(false);
+        self
+    }
+
+    /// The application takes the next message, if there is one.
+    pub fn take(&mut self) -> Option<Delivery> {
+        let delivery = self.machine.as_receiver().expect("the machine is a receiver").poll_delivery();
+        self.drain(false);
+        delivery
+    }
+
+    fn drain(&mut self, fired: bool) {
+        self.out.fired = fired;
+        drain(self.machine.as_mut(), self.now, &mut Vec::new(), &mut self.out);
+    }
+
+    /// What was sent since it was last asked for, a line each: the packet and where it went, and
+    /// when if it is to wait.
+    pub fn sent(&mut self) -> Vec<String> {
+        self.datagrams().iter().map(|(transmit, bytes)| line(transmit, bytes)).collect()
+    }
+
+    /// What was sent since it was last asked for.
+    pub fn datagrams(&mut self) -> Vec<(Transmit, Vec<u8>)> {
+        std::mem::take(&mut self.out.sent)
+    }
+
+    /// The events since they were last asked for.
+    pub fn events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.out.events)
+    }
+
+    /// Why packets were dropped since events were last asked for.
+    pub fn drops(&mut self) -> Vec<DropReason> {
+        let reason = |event| match event {
+            Event::Dropped { reason } => Some(reason),
+            _ => None,
+        };
+        self.events().into_iter().filter_map(reason).collect()
+    }
+
+    /// When the next timer fires, in bit times after the start.
+    pub fn timer(&self) -> Option<u64> {
+        self.machine.poll_timeout().map(|at| BitRate::mbps(10).bits_in(at - Time::ZERO))
+    }
+}
+
+fn line(transmit: &Transmit, bytes: &[u8]) -> String {
+    let packet = match (msaw::Packet::parse(bytes), mbap::Packet::parse(bytes)) {
+        (Ok((_, packet)), _) => packet.to_string(),
+        (_, Ok((_, packet))) => packet.to_string(),
+        _ => format!("{bytes:02x?}"),
+    };
+    let to = match transmit.dest {
+        Dest::Node(node) => node.to_string(),
+        Dest::Group { .. } => "all".to_owned(),
+        Dest::Ports(_) => "ports".to_owned(),
+    };
+    format!("{packet} to {to}")
+}
