@@ -1,1 +1,429 @@
+//! Transcripts: one rule each, in virtual time. Clauses are those of Segovia 1996.
 
+use carillon_core::{AssociationId, DropReason, Event, MessageId, NodeId, OfferError, Outcome, Role};
+use carillon_testkit::{ASSOCIATION, Bench};
+use carillon_wire::mbap::{HEADER_LEN, Packet};
+
+use super::{ENTRY, UNICAST_ENTRY};
+
+/// Windows of 3; packet timeouts of 100 000 bit times and acknowledgment delays of 20 000.
+const SETTINGS: &[(&str, &str)] = &[
+    ("window", "3"),
+    ("timeout_method", "constant"),
+    ("timeout", "100000 bit"),
+    ("ack_timeout", "20000 bit"),
+];
+
+fn sender(receivers: u32, settings: &[(&str, &str)]) -> Bench {
+    Bench::new(&ENTRY, Role::Sender, receivers, &[SETTINGS, settings].concat(), HEADER_LEN, 1)
+}
+
+fn receiver(settings: &[(&str, &str)]) -> Bench {
+    Bench::new(&ENTRY, Role::Receiver, 3, &[SETTINGS, settings].concat(), HEADER_LEN, 1)
+}
+
+fn ack(sequence: u16) -> Vec<u8> {
+    bytes(ASSOCIATION, Packet::Ack { sequence })
+}
+
+fn data(sequence: u16) -> Vec<u8> {
+    bytes(ASSOCIATION, Packet::Data { sequence, payload: b"x" })
+}
+
+fn bytes(association: AssociationId, packet: Packet<'_>) -> Vec<u8> {
+    let mut buf = Vec::new();
+    packet.emit(association, &mut buf);
+    buf
+}
+
+fn offer(sender: &mut Bench, messages: usize) {
+    for _ in 0..messages {
+        sender.offer("x").expect("there is room in the window");
+    }
+}
+
+fn completed(bench: &mut Bench) -> Vec<(u64, Outcome)> {
+    let completed = bench.events().into_iter().filter_map(|event| match event {
+        Event::Completed { message, outcome, .. } => Some((message.0, outcome)),
+        _ => None,
+    });
+    completed.collect()
+}
+
+/// The lines of data packets with these numbers.
+fn to_all(sequences: &[u16]) -> Vec<String> {
+    sequences.iter().map(|sequence| format!("mbap data seq {sequence} len 1 to all")).collect()
+}
+
+#[test]
+fn a_window_of_n_messages_is_sent_at_once_and_no_more() // 2.6
+{
+    let mut sender = sender(2, &[]);
+    offer(&mut sender, 3);
+    assert_eq!(sender.sent(), to_all(&[0, 1, 2]));
+    assert_eq!(sender.offer("x"), Err(OfferError::Full));
+    assert_eq!(sender.timer(), Some(100_000));
+}
+
+#[test]
+fn the_packet_timer_restarts_with_each_message_sent() // 2.6
+{
+    let mut sender = sender(2, &[]);
+    offer(&mut sender, 1);
+    sender.at(500);
+    offer(&mut sender, 1);
+    assert_eq!(sender.timer(), Some(100_500));
+}
+
+#[test]
+fn the_window_advances_when_all_have_acknowledged() // 2.6
+{
+    let mut sender = sender(2, &[]);
+    offer(&mut sender, 3);
+    sender.sent();
+    sender.at(100).hear(1, &ack(2));
+    assert_eq!(completed(&mut sender), []);
+    assert_eq!(sender.offer("x"), Err(OfferError::Full));
+    sender.at(200).hear(2, &ack(2));
+    assert_eq!(completed(&mut sender), [0, 1, 2].map(|message| (message, Outcome::Acknowledged)));
+    assert_eq!(sender.timer(), None);
+    offer(&mut sender, 3);
+    assert_eq!(sender.sent(), to_all(&[3, 4, 5]));
+}
+
+#[test]
+fn a_partial_acknowledgment_advances_as_far_as_the_slowest_receiver() // 2.6: "the lowest rank"
+{
+    let mut sender = sender(3, &[]);
+    offer(&mut sender, 3);
+    sender.sent();
+    sender.hear(1, &ack(2)).hear(2, &ack(0));
+    assert_eq!(completed(&mut sender), []);
+    sender.hear(3, &ack(1));
+    assert_eq!(completed(&mut sender), [(0, Outcome::Acknowledged)]);
+    assert_eq!(sender.timer(), Some(100_000));
+    offer(&mut sender, 1);
+    assert_eq!(sender.sent(), to_all(&[3]));
+    assert_eq!(sender.offer("x"), Err(OfferError::Full));
+    // What the others had acknowledged before still counts.
+    sender.hear(2, &ack(2));
+    assert_eq!(completed(&mut sender), [(1, Outcome::Acknowledged)]);
+    sender.hear(3, &ack(2));
+    assert_eq!(completed(&mut sender), [(2, Outcome::Acknowledged)]);
+}
+
+#[test]
+fn a_timeout_sends_the_whole_active_window_again() // 2.6
+{
+    let mut sender = sender(2, &[]);
+    offer(&mut sender, 3);
+    sender.hear(1, &ack(0)).hear(2, &ack(0));
+    sender.sent();
+    sender.at(100_000);
+    assert_eq!(sender.sent(), to_all(&[1, 2]));
+    assert_eq!(sender.timer(), Some(200_000));
+    sender.at(200_000);
+    assert_eq!(sender.sent(), to_all(&[1, 2]));
+}
+
+#[test]
+fn numbers_go_round_modulo_2n() // 2.6
+{
+    let mut sender = sender(1, &[]);
+    let mut receiver = receiver(&[]);
+    for window in 0..7u16 {
+        offer(&mut sender, 3);
+        let sent = sender.datagrams();
+        let sequences: Vec<_> = (0..3).map(|i| (window * 3 + i) % 6).collect();
+        assert_eq!(
+            sent.iter().map(|(_, bytes)| bytes.clone()).collect::<Vec<_>>(),
+            sequences.iter().map(|&s| data(s)).collect::<Vec<_>>()
+        );
+        for (_, bytes) in &sent {
+            receiver.hear(0, bytes);
+            let delivery = receiver.take().expect("the next message");
+            assert_eq!(delivery.source, NodeId(0));
+        }
+        let acks = receiver.datagrams();
+        assert_eq!(acks.len(), 1);
+        sender.hear(1, &acks[0].1);
+        let first = u64::from(window) * 3;
+        assert_eq!(
+            completed(&mut sender),
+            [first, first + 1, first + 2].map(|message| (message, Outcome::Acknowledged))
+        );
+    }
+}
+
+#[test]
+fn acknowledgments_outside_of_the_active_window_are_ignored() // 2.6
+{
+    let mut sender = sender(1, &[]);
+    offer(&mut sender, 3);
+    sender.hear(1, &ack(2));
+    offer(&mut sender, 2);
+    // The window is 3, 4: numbers 0 to 2 are old, 5 was not sent, 6 and above do not exist.
+    sender.events();
+    for sequence in [0, 1, 2, 5, 6, 9, u16::MAX] {
+        sender.hear(1, &ack(sequence));
+        assert_eq!(sender.drops(), [DropReason::OutOfWindow], "{sequence}");
+    }
+    sender.hear(1, &ack(3));
+    assert_eq!(completed(&mut sender), [(3, Outcome::Acknowledged)]);
+}
+
+#[test]
+fn a_second_or_lower_acknowledgment_is_no_news() // 2.6: "not a duplicate"
+{
+    let mut sender = sender(2, &[]);
+    offer(&mut sender, 3);
+    sender.hear(1, &ack(1));
+    sender.events();
+    for sequence in [0, 1] {
+        sender.hear(1, &ack(sequence));
+        assert_eq!(sender.drops(), [DropReason::Duplicate]);
+    }
+    sender.hear(2, &ack(2));
+    assert_eq!(completed(&mut sender), [0, 1].map(|message| (message, Outcome::Acknowledged)));
+}
+
+#[test]
+fn acknowledgments_of_others_are_ignored() {
+    let mut sender = sender(2, &[]);
+    offer(&mut sender, 3);
+    sender.events();
+    for (from, bytes, reason) in [
+        (9, ack(0), DropReason::NotAMember),
+        (0, ack(0), DropReason::NotAMember),
+        (1, bytes(AssociationId(2), Packet::Ack { sequence: 0 }), DropReason::Foreign),
+        (1, data(0), DropReason::Foreign),
+        (1, ack(0)[..HEADER_LEN - 1].to_vec(), DropReason::Malformed),
+        (1, Vec::new(), DropReason::Malformed),
+    ] {
+        sender.hear(from, &bytes);
+        assert_eq!(sender.drops(), [reason], "{bytes:?} from {from}");
+    }
+    assert_eq!(sender.timer(), Some(100_000));
+}
+
+#[test]
+fn messages_are_given_up_when_their_count_exceeds_the_limit() // 2.6
+{
+    let mut sender = sender(2, &[("retransmission_limit", "1")]);
+    offer(&mut sender, 2);
+    sender.hear(1, &ack(1)).at(299_999);
+    // Counts 0 and 1 do not exceed the limit of 1: the window is sent again twice.
+    assert_eq!(sender.sent(), to_all(&[0, 1, 0, 1, 0, 1]));
+    sender.at(300_000);
+    assert_eq!(completed(&mut sender), [(0, Outcome::Failed), (1, Outcome::Failed)]);
+    assert_eq!(sender.timer(), None);
+    offer(&mut sender, 1);
+    assert_eq!(sender.sent(), to_all(&[2]));
+}
+
+#[test]
+fn with_expel_a_receiver_that_misses_a_message_is_lost_and_the_others_go_on() {
+    let mut sender = sender(3, &[("retransmission_limit", "0"), ("past_limit", "expel")]);
+    offer(&mut sender, 3);
+    sender.hear(1, &ack(1)).hear(2, &ack(2)).at(200_000);
+    let events = sender.events();
+    assert!(events.contains(&Event::MemberLost { member: NodeId(3) }), "{events:?}");
+    assert!(!events.contains(&Event::MemberLost { member: NodeId(1) }), "{events:?}");
+    let outcome = |message| Event::Completed {
+        message: MessageId(message),
+        outcome: Outcome::Acknowledged,
+        window: message as u32 + 1,
+    };
+    assert!(events.contains(&outcome(0)) && events.contains(&outcome(1)), "{events:?}");
+    assert!(!events.contains(&outcome(2)), "{events:?}");
+    // It is a member no more.
+    sender.hear(3, &ack(2));
+    assert_eq!(sender.drops(), [DropReason::NotAMember]);
+    sender.hear(1, &ack(2));
+    assert_eq!(completed(&mut sender), [(2, Outcome::Acknowledged)]);
+    // With nobody left, messages are complete at once and nothing is sent.
+    offer(&mut sender, 1);
+    sender.at(1_000_000).sent();
+    sender.events();
+    offer(&mut sender, 1);
+    assert_eq!(completed(&mut sender), [(4, Outcome::Acknowledged)]);
+    assert_eq!(sender.sent(), [""; 0]);
+    sender.finish();
+    assert!(sender.is_finished());
+}
+
+#[test]
+fn by_formula_the_timeout_is_that_of_the_sample_header() // 3.5: 115680; 4.4: d n + a r + i + t + increment
+{
+    let settings = [
+        ("window", "1"),
+        ("timeout_method", "formula"),
+        ("timeout", "1000 bit"),
+        ("ack_timeout", "95000 bit"),
+        ("ack_wait", "6000 bit"),
+    ];
+    let mut sender = Bench::new(&ENTRY, Role::Sender, 3, &settings, HEADER_LEN, 1);
+    offer(&mut sender, 1);
+    assert_eq!(sender.timer(), Some(115_680));
+    // d counts once for each message of the window, a once for the one receiver of a unicast run.
+    for (entry, receivers) in [(&ENTRY, 3), (&UNICAST_ENTRY, 1)] {
+        let settings = [&settings[..], &[("window", "10")]].concat();
+        let mut sender = Bench::new(entry, Role::Sender, 3, &settings, HEADER_LEN, 1);
+        offer(&mut sender, 1);
+        assert_eq!(sender.timer(), Some(12_144 * 10 + 512 * receivers + 6_000 + 95_000 + 1_000));
+    }
+}
+
+#[test]
+fn an_adaptive_timeout_learns_from_windows_that_were_sent_once_only() // RFC 6298, sections 2 and 3
+{
+    let settings = [("timeout_method", "adaptive"), ("timeout_min", "100 bit"), ("window", "1")];
+    let mut sender = sender(1, &settings);
+    offer(&mut sender, 1);
+    assert_eq!(sender.timer(), Some(100_000));
+    sender.at(1_000).hear(1, &ack(0));
+    offer(&mut sender, 1);
+    assert_eq!(sender.timer(), Some(1_000 + 3_000));
+    sender.at(4_000);
+    assert_eq!(sender.timer(), Some(4_000 + 6_000));
+    sender.at(9_000).hear(1, &ack(1));
+    offer(&mut sender, 1);
+    assert_eq!(sender.timer(), Some(9_000 + 3_000));
+}
+
+#[test]
+fn the_unicast_equivalent_sends_a_window_to_one_receiver_after_the_other() // 2.4
+{
+    let mut sender = Bench::new(&UNICAST_ENTRY, Role::Sender, 2, SETTINGS, HEADER_LEN, 1);
+    let window = |node| (0..3).map(|s| format!("mbap data seq {s} len 1 to n{node}")).collect::<Vec<_>>();
+    offer(&mut sender, 3);
+    assert_eq!(sender.sent(), window(1));
+    sender.at(100).hear(1, &ack(2));
+    assert_eq!(sender.sent(), window(2));
+    assert_eq!(completed(&mut sender), []);
+    assert_eq!(sender.offer("x"), Err(OfferError::Full));
+    sender.at(200).hear(2, &ack(2));
+    assert_eq!(completed(&mut sender), [0, 1, 2].map(|message| (message, Outcome::Acknowledged)));
+}
+
+#[test]
+fn a_receiver_acknowledges_after_n_messages_only() // 2.6
+{
+    let mut receiver = receiver(&[]);
+    for (sequence, acks) in [(0, 0), (1, 0), (2, 1), (3, 0), (4, 0), (5, 1)] {
+        receiver.hear(0, &data(sequence));
+        assert_eq!(receiver.take().map(|delivery| delivery.message), Some(MessageId(u64::from(sequence))));
+        let expected = vec![format!("mbap ack seq {sequence} to n0"); acks];
+        assert_eq!(receiver.sent(), expected);
+    }
+}
+
+#[test]
+fn what_is_not_the_next_message_is_discarded_in_silence() // 2.6: also duplicates
+{
+    let mut receiver = receiver(&[]);
+    receiver.hear(0, &data(0));
+    receiver.events();
+    for sequence in [0, 2, 3, 4, 5] {
+        receiver.hear(0, &data(sequence));
+        assert_eq!(receiver.drops(), [DropReason::OutOfOrder]);
+    }
+    receiver.hear(0, &data(6));
+    assert_eq!(receiver.drops(), [DropReason::Malformed]);
+    assert_eq!(receiver.sent(), [""; 0]);
+    assert_eq!(receiver.take().map(|delivery| delivery.message), Some(MessageId(0)));
+    assert_eq!(receiver.take(), None);
+    // They do not restart the timer either.
+    assert_eq!(receiver.timer(), Some(20_000));
+}
+
+#[test]
+fn the_acknowledgment_timer_acknowledges_what_there_is_and_runs_again() // 2.6
+{
+    let mut receiver = receiver(&[]);
+    assert_eq!(receiver.timer(), None);
+    receiver.hear(0, &data(0));
+    assert_eq!(receiver.timer(), Some(20_000));
+    receiver.at(5_000).hear(0, &data(1));
+    assert_eq!(receiver.timer(), Some(25_000));
+    receiver.at(24_999);
+    assert_eq!(receiver.sent(), [""; 0]);
+    for round in 0..3 {
+        receiver.at(25_000 + 20_000 * round);
+        assert_eq!(receiver.sent(), ["mbap ack seq 1 to n0"]);
+    }
+    // It covered what was counted: a full window has n messages again.
+    for sequence in [2, 3] {
+        receiver.hear(0, &data(sequence)).take();
+        receiver.take();
+        assert_eq!(receiver.sent(), [""; 0]);
+    }
+    receiver.take();
+    receiver.hear(0, &data(4));
+    assert_eq!(receiver.sent(), ["mbap ack seq 4 to n0"]);
+}
+
+#[test]
+fn after_a_full_window_the_timer_runs_on_or_stops_as_it_is_set() // 2.6
+{
+    for (ack_timer, timer) in [("restart", Some(20_000)), ("until-full-window", None)] {
+        let mut receiver = receiver(&[("ack_timer", ack_timer)]);
+        for sequence in 0..3 {
+            receiver.hear(0, &data(sequence)).take();
+        }
+        assert_eq!(receiver.sent(), ["mbap ack seq 2 to n0"]);
+        assert_eq!(receiver.timer(), timer, "{ack_timer}");
+        receiver.hear(0, &data(3)).take();
+        assert_eq!(receiver.timer(), Some(20_000));
+    }
+}
+
+#[test]
+fn what_the_application_has_no_room_for_is_not_taken() // 2.6: as good as lost
+{
+    let mut receiver = receiver(&[]);
+    for sequence in 0..3 {
+        receiver.hear(0, &data(sequence));
+    }
+    assert_eq!(receiver.sent(), ["mbap ack seq 2 to n0"]);
+    receiver.events();
+    receiver.hear(0, &data(3));
+    assert_eq!(receiver.drops(), [DropReason::BufferFull]);
+    assert_eq!(receiver.take().map(|delivery| delivery.message), Some(MessageId(0)));
+    receiver.hear(0, &data(3));
+    assert_eq!(receiver.drops(), []);
+    let rest: Vec<_> = std::iter::from_fn(|| receiver.take()).map(|delivery| delivery.message.0).collect();
+    assert_eq!(rest, [1, 2, 3]);
+}
+
+#[test]
+fn a_receiver_hears_its_sender_in_its_session_only() {
+    let mut receiver = receiver(&[]);
+    for (from, bytes, reason) in [
+        (2, data(0), DropReason::NotAMember),
+        (0, bytes(AssociationId(2), Packet::Data { sequence: 0, payload: b"x" }), DropReason::Foreign),
+        (0, ack(0), DropReason::Foreign),
+        (0, data(0)[..HEADER_LEN - 1].to_vec(), DropReason::Malformed),
+    ] {
+        receiver.hear(from, &bytes);
+        assert_eq!(receiver.drops(), [reason], "{bytes:?} from {from}");
+    }
+    assert_eq!(receiver.take(), None);
+    assert_eq!(receiver.timer(), None);
+}
+
+#[test]
+fn acknowledgments_wait_at_random_and_are_padded() // 2.5.1, 3.6
+{
+    let settings = [("window", "1"), ("ack_wait", "3 bit"), ("ack_bytes", "100")];
+    let mut receiver = receiver(&settings);
+    let mut waits = std::collections::BTreeSet::new();
+    for round in 0..100u64 {
+        receiver.hear(0, &data((round % 2) as u16)).take();
+        for (transmit, bytes) in receiver.datagrams() {
+            assert_eq!(bytes.len(), 100 - 18);
+            waits.insert(transmit.departure.map(carillon_core::Time::as_nanos));
+        }
+    }
+    assert_eq!(waits, [0, 100, 200, 300].map(Some).into());
+}
