@@ -32,6 +32,14 @@ pub enum Event {
         /// Bytes of the datagram.
         bytes: u32,
     },
+    /// Messages are sent again because this member has not acknowledged them. One retransmission to
+    /// the group is recorded for each member that needs it.
+    RepairNeeded {
+        /// The node.
+        member: NodeId,
+        /// How many messages.
+        messages: u32,
+    },
     /// Feedback went out: an acknowledgment, a request, a status.
     FeedbackSent {
         /// The source's name of the packet, such as `ack`.

@@ -18,7 +18,7 @@ pub struct Member {
     pub joined: Time,
     /// When its report came.
     pub finished: Option<Time>,
-    /// Repairs sent for its sake; 0 if the protocol does not say.
+    /// Messages sent again that it had not acknowledged; 0 if the protocol does not say.
     pub repairs: u64,
     /// Bytes it has dealt with, by its own word.
     pub bytes: u64,

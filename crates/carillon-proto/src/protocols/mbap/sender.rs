@@ -120,6 +120,9 @@ impl MbapSender {
             }
             PastLimit::Expel => {}
         }
+        for (index, messages) in self.window.missing() {
+            self.events.push(Event::RepairNeeded { member: self.members.node(index), messages });
+        }
         for slot in self.window.slots_mut() {
             slot.due = true;
         }

@@ -77,6 +77,13 @@ impl Window {
         self.vector.iter().enumerate().filter(missing).map(|(index, _)| index).collect()
     }
 
+    /// The receivers that have not acknowledged the whole window, and how many messages each misses.
+    pub fn missing(&self) -> impl Iterator<Item = (usize, u32)> {
+        let messages = |next: u64| self.end().saturating_sub(next.max(self.start)) as u32;
+        let missing = self.vector.iter().map(move |&next| messages(next)).enumerate();
+        missing.filter(|&(_, messages)| messages > 0)
+    }
+
     /// Takes the first message out if every receiver has acknowledged it.
     pub fn pop_acknowledged(&mut self) -> Option<(u64, Slot)> {
         if self.slots.front()?.acknowledged < self.live { None } else { self.pop() }

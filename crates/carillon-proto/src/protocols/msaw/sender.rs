@@ -122,6 +122,13 @@ impl MsawSender {
         self.events.push(Event::TimerFired { timer: "retransmission" });
         if current.counts[slot] <= self.config.retransmission.limit {
             current.counts[slot] += 1;
+            let missing = match timer {
+                Timer::Message => 0..self.members.len(),
+                Timer::Receiver(_) => slot..slot + 1,
+            };
+            for index in missing.filter(|&index| !self.settled.contains(index)) {
+                self.events.push(Event::RepairNeeded { member: self.members.node(index), messages: 1 });
+            }
             match (timer, &mut current.due) {
                 (Timer::Message, due) => *due = Due::All,
                 (Timer::Receiver(_), Due::Some(list)) => list.push(slot),

@@ -306,10 +306,19 @@ impl SenderSession {
         let inner = self.inner.as_deref_mut()?;
         let result = call(inner);
         while let Some(event) = inner.poll_event() {
-            if let Event::MemberLost { member } = event
-                && let Some(index) = self.roster.index_of(member)
-            {
-                self.roster.lose(index, "stopped acknowledging".to_owned());
+            let index = |member| self.roster.index_of(member);
+            match event {
+                Event::MemberLost { member } => {
+                    if let Some(index) = index(member) {
+                        self.roster.lose(index, "stopped acknowledging".to_owned());
+                    }
+                }
+                Event::RepairNeeded { member, messages } => {
+                    if let Some(index) = index(member) {
+                        self.roster.member_mut(index).repairs += u64::from(messages);
+                    }
+                }
+                _ => {}
             }
             self.events.push(event);
         }
