@@ -26,6 +26,7 @@ pub struct Group {
     receivers: u32,
     messages: u64,
     max_payload: usize,
+    equal_payloads: bool,
     default_link: Link,
     links: Vec<(NodeId, NodeId, Link)>,
     pace: Duration,
@@ -44,6 +45,7 @@ impl Group {
             receivers: 1,
             messages: 10,
             max_payload: 100,
+            equal_payloads: false,
             default_link: Link::default(),
             links: Vec::new(),
             pace: Duration::ZERO,
@@ -73,9 +75,14 @@ impl Group {
         Group { messages, ..self }
     }
 
-    /// The longest message. Their lengths differ, unless this is 8.
+    /// The longest message; their lengths differ.
     pub fn max_payload(self, max_payload: usize) -> Self {
-        Group { max_payload, ..self }
+        Group { max_payload, equal_payloads: false, ..self }
+    }
+
+    /// The length of every message.
+    pub fn equal_payloads(self, max_payload: usize) -> Self {
+        Group { max_payload, equal_payloads: true, ..self }
     }
 
     /// What all links are like, of the star.
@@ -123,7 +130,10 @@ impl Group {
     /// Runs over a network of `receivers + 1` nodes.
     pub fn run_on<N: Network>(&self, network: N) -> Report {
         let mut world = World::new(network, Tape::default());
-        let contents = Contents::new(&self.seeds, self.max_payload);
+        let contents = match self.equal_payloads {
+            true => Contents::equal(&self.seeds, self.max_payload),
+            false => Contents::new(&self.seeds, self.max_payload),
+        };
         let offers = Offers::new(contents.clone(), self.messages);
         world.add_node(self.machine(Role::Sender, SENDER), Some(Box::new(offers)));
         let mut received: Vec<Arc<Mutex<Received>>> = Vec::new();

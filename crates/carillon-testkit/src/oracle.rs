@@ -6,28 +6,38 @@ use std::time::Duration;
 use bytes::Bytes;
 use carillon_core::{Application, Delivery, Machine, NodeId, OfferError, Seeds, Time};
 
-/// The contents of the messages of a run: every message differs from every other, in length too.
+/// The contents of the messages of a run: every message differs from every other.
 #[derive(Clone, Debug)]
 pub struct Contents {
     seeds: Seeds,
+    min_len: usize,
     max_len: usize,
 }
 
 impl Contents {
-    /// Messages of 1 to `max_len` bytes.
+    /// Messages of 8 to `max_len` bytes.
     ///
     /// # Panics
     ///
     /// If there is no room for a message's number: `max_len` is at least 8.
     pub fn new(seeds: &Seeds, max_len: usize) -> Self {
-        assert!(max_len >= 8, "a message has room for its number");
-        Contents { seeds: seeds.part("contents"), max_len }
+        Contents { min_len: 8, ..Contents::equal(seeds, max_len) }
+    }
+
+    /// Messages of `len` bytes each.
+    ///
+    /// # Panics
+    ///
+    /// If `len` is less than 8.
+    pub fn equal(seeds: &Seeds, len: usize) -> Self {
+        assert!(len >= 8, "a message has room for its number");
+        Contents { seeds: seeds.part("contents"), min_len: len, max_len: len }
     }
 
     /// Message number `number`: the number, then random bytes.
     pub fn message(&self, number: u64) -> Bytes {
         let mut rng = self.seeds.part(&number.to_string()).stream("bytes");
-        let len = 8 + rng.below((self.max_len - 8) as u64 + 1) as usize;
+        let len = self.min_len + rng.below((self.max_len - self.min_len) as u64 + 1) as usize;
         let mut bytes = vec![0; len];
         rng.fill(&mut bytes);
         bytes[..8].copy_from_slice(&number.to_be_bytes());

@@ -1,0 +1,265 @@
+//! Numbers that can be worked out by hand: closed forms, expected values, counted packets.
+
+use std::time::Duration;
+
+use carillon_core::{BitRate, DropReason, Event, MessageId, NodeId, Probability, ProtocolEntry, Time};
+use carillon_proto::find;
+use carillon_sim::LanConfig;
+use carillon_testkit::{Group, Link, Report, SENDER};
+
+/// Bit times of a data frame of 1518 bytes and of an acknowledgment frame of 64.
+const D: u64 = 12_144;
+const A: u64 = 512;
+
+fn entry(name: &str) -> &'static ProtocolEntry {
+    find(name).expect("a protocol of the registry")
+}
+
+fn header(name: &str) -> usize {
+    if name.ends_with("saw") { carillon_wire::msaw::HEADER_LEN } else { carillon_wire::mbap::HEADER_LEN }
+}
+
+/// For each message, bit times from its first transmission to its completion.
+fn latencies(report: &Report) -> Vec<u64> {
+    let time = |wanted: &dyn Fn(&Event) -> bool| -> Time {
+        report.events.iter().find(|event| wanted(&event.event)).expect("it happened").time
+    };
+    (0..report.messages)
+        .map(MessageId)
+        .map(|id| {
+            let start = time(&|event| matches!(event, Event::Sent { message, .. } if *message == id));
+            let end = time(&|event| matches!(event, Event::Completed { message, .. } if *message == id));
+            BitRate::mbps(10).bits_in(end - start)
+        })
+        .collect()
+}
+
+/// A group whose data frames all have 1518 bytes, on the thesis's Ethernet.
+fn on_lan(name: &str, receivers: u32, messages: u64, settings: &[(&str, &str)], loss: f64) -> Report {
+    let group = Group::new(entry(name), 7)
+        .receivers(receivers)
+        .messages(messages)
+        .equal_payloads(1518 - 18 - header(name))
+        .limit(Duration::from_secs(36_000));
+    let group = settings.iter().fold(group, |group, (key, value)| group.set(key, value));
+    let loss = Probability::new(loss).expect("a probability");
+    group.run_lan(LanConfig { loss, ..LanConfig::default() })
+}
+
+#[test]
+fn one_receiver_of_stop_and_wait_takes_d_plus_a() // 4.1
+{
+    for name in ["msaw", "saw"] {
+        let report = on_lan(name, 1, 20, &[], 0.0);
+        report.check_reliable().unwrap();
+        assert_eq!(latencies(&report), [D + A; 20], "{name}");
+        // Nothing else passes between two messages.
+        assert_eq!(report.finished, Some(Time::ZERO + BitRate::mbps(10).time_for_bits(20 * (D + A))));
+    }
+}
+
+#[test]
+fn unicast_stop_and_wait_takes_r_times_d_plus_a() // equation 4.2
+{
+    for receivers in [2, 5, 13] {
+        let report = on_lan("saw", receivers, 10, &[], 0.0);
+        report.check_reliable().unwrap();
+        assert_eq!(latencies(&report), [u64::from(receivers) * (D + A); 10]);
+        assert_eq!(report.count(|_, event| matches!(event, Event::Collision { .. })), 0);
+    }
+}
+
+#[test]
+fn one_receiver_of_block_acknowledgment_takes_n_d_plus_a_for_a_window() // equation 4.19
+{
+    for name in ["mbap", "bap"] {
+        for (window, text) in [(1, "1"), (5, "5"), (10, "10")] {
+            let report = on_lan(name, 1, 4 * window, &[("window", text), ("ack_timeout", "10 s")], 0.0);
+            report.check_reliable().unwrap();
+            // The first message of a window is sent when the window begins; so are the others,
+            // which wait at the station.
+            assert_eq!(latencies(&report), vec![window * D + A; 4 * window as usize], "{name} {window}");
+        }
+    }
+}
+
+#[test]
+fn unicast_block_acknowledgment_takes_r_times_n_d_plus_a() // equation 4.10
+{
+    for (receivers, window, text) in [(3, 5, "5"), (4, 10, "10"), (7, 2, "2")] {
+        let settings = [("window", text), ("ack_timeout", "10 s"), ("timeout", "100 s")];
+        let report = on_lan("bap", receivers, 3 * window, &settings, 0.0);
+        report.check_reliable().unwrap();
+        assert_eq!(latencies(&report), vec![u64::from(receivers) * (window * D + A); 3 * window as usize]);
+        assert_eq!(report.count(|_, event| matches!(event, Event::Collision { .. })), 0);
+    }
+}
+
+#[test]
+fn no_run_beats_the_bound_d_plus_r_a() // equations 4.18 and 4.19; smallest observed: 14 768 at r = 5
+{
+    let report = on_lan("msaw", 5, 500, &[], 0.0);
+    let least = latencies(&report).into_iter().min().unwrap();
+    // Five acknowledgments collide at least twice before they are apart: 2 x 32 bit times more.
+    assert!(least >= D + 5 * A + 32, "{least}");
+    assert_eq!((least - D - 5 * A) % 32, 0, "{least}: only collisions and slots come between");
+}
+
+/// Mean transmissions of a message, and the expected value with its 99.9 % interval: geometric with
+/// this probability of success.
+fn assert_geometric(transmissions: usize, messages: u64, success: f64, what: &str) {
+    let mean = transmissions as f64 / messages as f64;
+    let (expected, deviation) = (1.0 / success, (1.0 - success).sqrt() / success);
+    let bound = 3.2905 * deviation / (messages as f64).sqrt();
+    assert!((mean - expected).abs() <= bound, "{what}: {mean} transmissions, expected {expected} +- {bound}");
+}
+
+#[test]
+fn transmissions_to_one_receiver_on_the_lan_are_one_over_success_to_the_fourth() {
+    // A round succeeds if neither the data nor the acknowledgment is lost, neither at the interface
+    // that sends it nor at the one that receives it (section 3.4).
+    for (p, messages) in [(0.02, 4_000), (0.1, 4_000), (0.3, 2_000)] {
+        for retransmission in ["multicast", "unicast"] {
+            let settings = [
+                ("timeout_method", "constant"),
+                ("timeout", "20000 bit"),
+                ("retransmission_limit", "1000000"),
+                ("retransmission", retransmission),
+            ];
+            let report = on_lan("msaw", 1, messages, &settings, p);
+            report.check_reliable().unwrap();
+            let (first, again) = report.transmissions();
+            assert_eq!(first as u64, messages);
+            let what = format!("p = {p}, {retransmission}");
+            assert_geometric(first + again, messages, (1.0 - p).powi(4), &what);
+        }
+    }
+}
+
+#[test]
+fn transmissions_over_a_lossy_link_each_way_are_one_over_success_squared() {
+    let messages = 4_000;
+    let p = 0.25;
+    let report = patient("msaw").messages(messages).all_links(Link::losing(p)).run();
+    report.check_reliable().unwrap();
+    let (first, again) = report.transmissions();
+    assert_geometric(first + again, messages, (1.0 - p) * (1.0 - p), "p = 0.25");
+    // Every data packet that arrives is acknowledged: 1 - p of them are.
+    let acks = report.feedback(NodeId(1)) as f64 / (first + again) as f64;
+    let bound = 3.2905 * (p * (1.0 - p) / (first + again) as f64).sqrt();
+    assert!((acks - (1.0 - p)).abs() < bound, "{acks} acknowledgments for each transmission");
+}
+
+#[test]
+fn transmissions_to_many_are_the_greatest_of_as_many_geometric_numbers() {
+    // E max of r geometric numbers: sum over k of 1 - (1 - (1-s)^k)^r; its variance is below the sum
+    // of theirs.
+    let (messages, receivers, p) = (3_000, 6, 0.2);
+    let report = patient("msaw").receivers(receivers).messages(messages).all_links(Link::losing(p)).run();
+    report.check_reliable().unwrap();
+    let (first, again) = report.transmissions();
+    let fail = 1.0 - (1.0 - p) * (1.0 - p);
+    let tail = |k: i32| 1.0 - (1.0 - f64::powi(fail, k)).powi(receivers as i32);
+    let expected: f64 = (0..500).map(tail).sum();
+    let square: f64 = (0..500).map(|k| f64::from(2 * k + 1) * tail(k)).sum();
+    let deviation = (square - expected * expected).sqrt();
+    let bound = 3.2905 * deviation / (messages as f64).sqrt();
+    let mean = (first + again) as f64 / messages as f64;
+    assert!((mean - expected).abs() <= bound, "{mean} transmissions, expected {expected} +- {bound}");
+}
+
+#[test]
+fn unicast_retransmissions_to_many_are_the_sum_of_those_to_each() {
+    // 1 for all, then as many more for each receiver as its own geometric number says.
+    let (messages, receivers, p) = (3_000, 6, 0.2);
+    let group = patient("msaw").set("retransmission", "unicast").receivers(receivers).messages(messages);
+    let report = group.all_links(Link::losing(p)).run();
+    report.check_reliable().unwrap();
+    let (first, again) = report.transmissions();
+    assert_eq!(first as u64, messages);
+    // So that `again` plus one for each receiver and message is that many geometric numbers.
+    let numbers = messages * u64::from(receivers);
+    assert_geometric(again + numbers as usize, numbers, (1.0 - p) * (1.0 - p), "for each receiver");
+}
+
+/// Timeouts of 20 ms, far more than the round trip of 2 ms, and no end of patience.
+fn patient(name: &str) -> Group {
+    Group::new(entry(name), 11)
+        .set("timeout_method", "constant")
+        .set("timeout", "20 ms")
+        .set("retransmission_limit", "1000000")
+        .limit(Duration::from_secs(36_000))
+}
+
+#[test]
+fn a_lost_message_and_a_lost_acknowledgment_cost_stop_and_wait_what_they_must() {
+    // Three receivers, three messages. Of n3 the first acknowledgment is lost (of message 0), to n2
+    // the third data packet (message 1, after message 0 twice).
+    let group = patient("msaw").receivers(3).messages(3);
+    let group =
+        group.link(SENDER, NodeId(2), Link::dropping([2])).link(NodeId(3), SENDER, Link::dropping([0]));
+    let report = group.run();
+    report.check_reliable().unwrap();
+    // Messages 0 and 1 twice, message 2 once.
+    assert_eq!(report.transmissions(), (3, 2));
+    assert_eq!(report.sent_by(SENDER), 5);
+    // n1 and n3 hear and acknowledge all five, n2 four.
+    assert_eq!([1, 2, 3].map(|node| report.feedback(NodeId(node))), [5, 4, 5]);
+    assert_eq!([1, 2, 3].map(|node| report.drops(NodeId(node), DropReason::Duplicate)), [2, 1, 2]);
+    // Of the second acknowledgments of message 0, those of n1 and n2 come before the one of n3, which
+    // completes it; of message 1, n1's comes before that of n2 and n3's when it is complete.
+    assert_eq!(report.drops(SENDER, DropReason::Duplicate), 3);
+    assert_eq!(report.drops(SENDER, DropReason::OutOfWindow), 1);
+    // 2 ms for each round that succeeds, and the two that fail last until the timeout.
+    assert_eq!(report.finished, Some(Time::ZERO + Duration::from_millis(3 * 2 + 2 * 20)));
+}
+
+#[test]
+fn unicast_retransmission_spares_those_that_have_the_message() {
+    let group = patient("msaw").set("retransmission", "unicast").receivers(3).messages(3);
+    let group =
+        group.link(SENDER, NodeId(2), Link::dropping([1, 2])).link(NodeId(3), SENDER, Link::dropping([0]));
+    let report = group.run();
+    report.check_reliable().unwrap();
+    // Message 0 again to n3 alone; message 1 twice more to n2 alone.
+    assert_eq!(report.transmissions(), (3, 3));
+    assert_eq!([1, 2, 3].map(|node| report.feedback(NodeId(node))), [3, 3, 4]);
+    assert_eq!([1, 2, 3].map(|node| report.drops(NodeId(node), DropReason::Duplicate)), [0, 0, 1]);
+    assert_eq!(report.drops(SENDER, DropReason::Duplicate), 0);
+    assert_eq!(report.finished, Some(Time::ZERO + Duration::from_millis(3 * 2 + 3 * 20)));
+}
+
+#[test]
+fn a_message_lost_in_a_window_costs_block_acknowledgment_the_whole_window() {
+    // Two receivers, two windows of four; the acknowledgment delay is 5 ms, the timeout 20 ms. Of
+    // the first window, n2 misses message 1, and so discards 2 and 3.
+    let group = patient("mbap").set("window", "4").set("ack_timeout", "5 ms").receivers(2).messages(4);
+    let report = group.clone().link(SENDER, NodeId(2), Link::dropping([1])).afterwards(Duration::ZERO).run();
+    report.check_reliable().unwrap();
+    // At 1 ms, n1 has all four and acknowledges; n2 has message 0. At 6 ms, both acknowledgment
+    // timers fire, and message 0 is complete at 7 ms. At 20 ms, messages 1 to 3 are sent again; at
+    // 21 ms n2 has them, but has counted only three: it acknowledges at 26 ms, and the sender knows
+    // at 27 ms. Every 5 ms from 6 ms on n1 acknowledges once more: at 6, 11, 16, 21 and 26 ms; so
+    // does n2 at 6, 11 and 16 ms, and then 5 ms after what it accepted at 21 ms.
+    assert_eq!(report.transmissions(), (4, 3));
+    assert_eq!(report.drops(NodeId(2), DropReason::OutOfOrder), 2);
+    assert_eq!(report.drops(NodeId(1), DropReason::OutOfOrder), 3);
+    assert_eq!(report.feedback(NodeId(1)), 1 + 5);
+    assert_eq!(report.feedback(NodeId(2)), 3 + 1);
+    assert_eq!(report.finished, Some(Time::ZERO + Duration::from_millis(27)));
+    // Without the loss, one round trip.
+    let report = group.run();
+    assert_eq!(report.transmissions(), (4, 0));
+    assert_eq!(report.finished, Some(Time::ZERO + Duration::from_millis(2)));
+}
+
+#[test]
+fn a_lost_block_acknowledgment_is_made_up_for_by_the_timer() {
+    // The acknowledgment of the only window is lost; the one of the timer 5 ms later is not.
+    let group = patient("mbap").set("window", "4").set("ack_timeout", "5 ms").messages(4);
+    let report = group.link(NodeId(1), SENDER, Link::dropping([0])).afterwards(Duration::ZERO).run();
+    report.check_reliable().unwrap();
+    assert_eq!(report.transmissions(), (4, 0));
+    assert_eq!(report.feedback(NodeId(1)), 2);
+    assert_eq!(report.finished, Some(Time::ZERO + Duration::from_millis(1 + 5 + 1)));
+}
