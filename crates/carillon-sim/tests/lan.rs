@@ -1,0 +1,385 @@
+//! Properties of the shared Ethernet (Segovia 1996, sections 3.2 to 3.4), seen from its interface.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use carillon_core::{
+    BitRate, Bytes, Dest, Event, GroupId, NodeId, Observer, Probability, Seeds, Time, TraceEvent, Transmit,
+};
+use carillon_sim::{Arrival, Lan, LanConfig, Network};
+use proptest::prelude::*;
+
+const GROUP: Dest = Dest::group(GroupId(0));
+/// Bit times of the smallest frame, which carries a datagram of up to 46 bytes.
+const SMALL: u64 = 512;
+
+#[derive(Default)]
+struct Tape(Vec<TraceEvent>);
+
+impl Observer for Tape {
+    fn event(&mut self, event: &TraceEvent) {
+        self.0.push(event.clone());
+    }
+}
+
+/// A medium and what happened on it. Times are bit times at 10 Mbit/s.
+struct Bench {
+    lan: Lan,
+    tape: Tape,
+    now: Time,
+    /// Arrivals: when, from whom, at whom, what.
+    heard: Vec<(u64, u32, Vec<u32>, Bytes)>,
+}
+
+fn bits(time: Time) -> u64 {
+    BitRate::mbps(10).bits_in(time - Time::ZERO)
+}
+
+fn time(bits: u64) -> Time {
+    Time::ZERO + BitRate::mbps(10).time_for_bits(bits)
+}
+
+impl Bench {
+    fn new(config: LanConfig, stations: usize, seed: u64) -> Self {
+        let lan = Lan::new(config, stations, &Seeds::new(seed));
+        Bench { lan, tape: Tape::default(), now: Time::ZERO, heard: Vec::new() }
+    }
+
+    /// A station has a frame to send now.
+    fn send(&mut self, from: u32, dest: Dest, len: usize, departure: Option<u64>) {
+        let bytes = Bytes::from(vec![from as u8; len]);
+        let transmit = Transmit { dest, departure: departure.map(time) };
+        self.lan.transmit(self.now, NodeId(from), transmit, bytes, &mut self.tape);
+    }
+
+    /// Lets everything happen that happens until then.
+    fn until(&mut self, when: u64) -> &mut Self {
+        let mut arrival = Arrival::default();
+        while let Some((next, _)) = self.lan.next_time().filter(|(next, _)| *next <= time(when)) {
+            assert!(next >= self.now, "time goes back");
+            self.now = next;
+            if self.lan.advance(next, &mut arrival, &mut self.tape) {
+                let receivers = arrival.receivers.iter().map(|node| node.0).collect();
+                self.heard.push((bits(next), arrival.source.0, receivers, arrival.bytes.clone()));
+            }
+        }
+        self.now = time(when);
+        self
+    }
+
+    fn events<T>(&self, pick: impl Fn(&TraceEvent) -> Option<T>) -> Vec<T> {
+        self.tape.0.iter().filter_map(pick).collect()
+    }
+
+    /// When each frame began, by whom, and its bit times.
+    fn frames(&self) -> Vec<(u64, u32, u64)> {
+        self.events(|event| match event.event {
+            Event::FrameSent { bytes } => Some((bits(event.time), event.node.0, u64::from(bytes) * 8)),
+            _ => None,
+        })
+    }
+
+    /// When each collision was, and of how many.
+    fn collisions(&self) -> Vec<(u64, u32)> {
+        self.events(|event| match event.event {
+            Event::Collision { frames } => Some((bits(event.time), frames)),
+            _ => None,
+        })
+    }
+}
+
+fn lossy(p: f64) -> LanConfig {
+    LanConfig { loss: Probability::new(p).expect("a probability"), ..LanConfig::default() }
+}
+
+#[test]
+fn a_frame_arrives_when_its_last_bit_does_at_all_but_its_sender() // 3.2
+{
+    let mut lan = Bench::new(LanConfig::default(), 4, 1);
+    lan.send(1, GROUP, 1500, None);
+    lan.until(1_000_000);
+    assert_eq!(lan.frames(), [(0, 1, 12_144)]);
+    assert_eq!(lan.heard[0].0, 12_144);
+    assert_eq!(lan.heard[0].2, [0, 2, 3]);
+    // To one node, only that one hears it; a short frame is padded.
+    lan.send(2, Dest::Node(NodeId(3)), 1, None);
+    lan.until(2_000_000);
+    assert_eq!((lan.heard[1].0, &lan.heard[1].2), (1_000_000 + SMALL, &vec![3]));
+    assert_eq!(lan.heard[1].3.len(), 1);
+}
+
+#[test]
+fn a_station_sends_its_frames_one_after_the_other_in_order() // 3.3
+{
+    let mut lan = Bench::new(LanConfig::default(), 2, 1);
+    for len in [100, 200, 300] {
+        lan.send(0, GROUP, len, None);
+    }
+    lan.until(1_000_000);
+    let sizes: Vec<_> = lan.heard.iter().map(|(_, _, _, bytes)| bytes.len()).collect();
+    assert_eq!(sizes, [100, 200, 300]);
+    assert_eq!(lan.frames().iter().map(|frame| frame.0).collect::<Vec<_>>(), [0, 944, 944 + 1744]);
+}
+
+#[test]
+fn all_who_waited_for_the_medium_collide_at_the_end_of_the_frame() // 3.2: 1-persistent
+{
+    let mut lan = Bench::new(LanConfig::default(), 5, 1);
+    lan.send(0, GROUP, 1500, None);
+    for (when, station) in [(1, 1), (5_000, 2), (12_143, 3)] {
+        lan.until(when).send(station, GROUP, 10, None);
+    }
+    lan.until(12_144);
+    assert_eq!(lan.collisions(), [(12_144, 3)]);
+    lan.until(10_000_000);
+    assert_eq!(lan.frames().len(), 4);
+}
+
+#[test]
+fn a_collision_takes_32_bit_times_then_stations_wait_whole_slots() // 3.2, 3.3
+{
+    let mut slots = BTreeSet::new();
+    for seed in 0..200 {
+        let mut lan = Bench::new(LanConfig::default(), 2, seed);
+        lan.send(0, GROUP, 10, None);
+        lan.send(1, GROUP, 10, None);
+        lan.until(100_000);
+        assert_eq!(lan.collisions()[0], (0, 2));
+        let first = lan.frames()[0].0;
+        if lan.collisions().len() == 1 {
+            // One waits no slot, the other one, which is as long as the frame.
+            assert_eq!((first, lan.frames()[1].0), (32, 32 + 512));
+        }
+        slots.insert(lan.collisions().len());
+    }
+    assert!(slots.contains(&1) && slots.contains(&2) && slots.contains(&3), "{slots:?}");
+}
+
+/// The slots that stations wait after the first `collisions` collisions of a frame: with a medium
+/// that is free again at once, of two stations in many runs.
+fn waits(config: &LanConfig, collision: usize, runs: u64) -> BTreeSet<u64> {
+    let mut seen = BTreeSet::new();
+    for seed in 0..runs {
+        let mut lan = Bench::new(config.clone(), 2, seed);
+        lan.send(0, GROUP, 10, None);
+        lan.send(1, GROUP, 10, None);
+        lan.until(100_000_000);
+        let collisions = lan.collisions();
+        let Some(&(at, _)) = collisions.get(collision - 1) else { continue };
+        let next = collisions.get(collision).map(|next| next.0);
+        let frame = lan.frames().iter().map(|frame| frame.0).find(|&start| start > at);
+        let first = next.into_iter().chain(frame).min().expect("something follows a collision");
+        assert_eq!((first - at - 32) % 512, 0);
+        seen.insert((first - at - 32) / 512);
+        // Both frames are on the medium in the end: the second one waited for its own slot.
+        if next.is_none() {
+            let second = lan.frames()[1].0;
+            let wait = second - at - 32;
+            assert_eq!(wait % 512, 0);
+            seen.insert(wait / 512);
+        }
+    }
+    seen
+}
+
+#[test]
+fn the_back_off_after_attempt_i_is_below_2_to_the_i_slots_or_reaches_it_if_inclusive() // 3.3
+{
+    let exclusive = LanConfig::default();
+    let inclusive = LanConfig { backoff_inclusive: true, ..LanConfig::default() };
+    assert_eq!(waits(&exclusive, 1, 200), BTreeSet::from([0, 1]));
+    assert_eq!(waits(&inclusive, 1, 200), BTreeSet::from([0, 1, 2]));
+    assert_eq!(waits(&exclusive, 2, 600), (0..4).collect());
+    assert_eq!(waits(&inclusive, 2, 600), (0..5).collect());
+    // The exponent stops at its limit.
+    let limited = LanConfig { backoff_limit: 1, ..LanConfig::default() };
+    assert_eq!(waits(&limited, 3, 600), BTreeSet::from([0, 1]));
+    assert_eq!(waits(&exclusive, 3, 4_000), (0..8).collect());
+}
+
+#[test]
+fn a_frame_is_discarded_at_its_16th_collision_and_the_next_has_its_turn() // 3.3
+{
+    // No back-off at all: every attempt of both collides, every 32 bit times.
+    let config = LanConfig { slot_bits: 0, ..LanConfig::default() };
+    let mut lan = Bench::new(config, 2, 1);
+    lan.send(0, GROUP, 10, None);
+    lan.send(1, GROUP, 10, None);
+    lan.send(1, GROUP, 20, None);
+    lan.until(1_000_000);
+    assert_eq!(lan.collisions(), (0..16).map(|i| (32 * i, 2)).collect::<Vec<_>>());
+    let discarded = lan
+        .events(|event| (event.event == Event::FrameDiscarded).then_some((bits(event.time), event.node.0)));
+    assert_eq!(discarded, [(480, 0), (480, 1)]);
+    assert_eq!(lan.frames(), [(512, 1, SMALL)]);
+    assert_eq!(lan.heard[0].3.len(), 20);
+}
+
+#[test]
+fn a_departure_time_is_honoured_and_holds_what_comes_after() // requests go down with a start time
+{
+    let mut lan = Bench::new(LanConfig::default(), 3, 1);
+    lan.send(0, GROUP, 10, Some(6_000));
+    lan.send(0, GROUP, 10, None);
+    lan.send(1, GROUP, 10, Some(1_000));
+    lan.until(100_000);
+    assert_eq!(lan.frames(), [(1_000, 1, SMALL), (6_000, 0, SMALL), (6_512, 0, SMALL)]);
+    // One in the past is now.
+    lan.send(2, GROUP, 10, Some(5));
+    lan.until(200_000);
+    assert_eq!(lan.frames()[3].0, 100_000);
+}
+
+#[test]
+fn with_a_gap_and_a_delay_everything_is_later_by_them() {
+    let delay = Duration::from_nanos(10_000); // 100 bit times
+    let config = LanConfig { propagation_delay: delay, interframe_gap_bits: 96, ..LanConfig::default() };
+    let mut lan = Bench::new(config, 2, 1);
+    lan.send(0, GROUP, 10, None);
+    lan.send(0, GROUP, 10, None);
+    lan.until(100_000);
+    // The medium is free when the last bit has reached everyone; the gap follows.
+    assert_eq!(lan.frames(), [(0, 0, SMALL), (SMALL + 100 + 96, 0, SMALL)]);
+    assert_eq!(lan.heard.iter().map(|heard| heard.0).collect::<Vec<_>>(), [612, 612 + 96 + 612]);
+    // Who begins within the delay has not heard the other.
+    lan.send(0, GROUP, 10, Some(200_000));
+    lan.send(1, GROUP, 10, Some(200_100));
+    lan.until(300_000);
+    assert_eq!(lan.collisions()[0], (200_100, 2));
+    let mut lan = Bench::new(LanConfig { propagation_delay: delay, ..LanConfig::default() }, 2, 1);
+    lan.send(0, GROUP, 10, Some(200_000));
+    lan.send(1, GROUP, 10, Some(200_101));
+    lan.until(300_000);
+    assert_eq!(lan.collisions(), []);
+    assert_eq!(lan.frames()[1].0, 200_000 + SMALL + 100);
+}
+
+#[test]
+fn what_is_lost_as_it_is_sent_nobody_hears_and_the_station_goes_on() // 3.4
+{
+    let mut lan = Bench::new(lossy(1.0), 3, 1);
+    lan.send(0, GROUP, 10, None);
+    lan.send(0, GROUP, 10, None);
+    lan.until(1_000);
+    assert_eq!(lan.frames(), []);
+    assert!(lan.heard.is_empty());
+    let lost = lan.events(|event| match event.event {
+        Event::FrameLost { receiver } => Some((bits(event.time), event.node.0, receiver)),
+        _ => None,
+    });
+    // It took no time on the medium.
+    assert_eq!(lost, [(0, 0, None), (0, 0, None)]);
+    assert_eq!(lan.lan.next_time(), None);
+}
+
+#[test]
+fn loss_is_independent_at_each_interface_at_its_rate() // 3.4
+{
+    let (frames, stations, p) = (20_000u64, 5, 0.1);
+    let mut lan = Bench::new(lossy(p), stations, 42);
+    for _ in 0..frames {
+        lan.send(0, GROUP, 10, None);
+        lan.until(bits(lan.now) + 1_000);
+    }
+    // 99.9 % intervals.
+    let near = |count: f64, n: f64, p: f64, what: &str| {
+        let bound = 3.2905 * (p * (1.0 - p) / n).sqrt();
+        assert!((count / n - p).abs() < bound, "{what}: {} of {n}, expected {p} +- {bound}", count / n);
+    };
+    let sent = lan.frames().len() as f64;
+    near(frames as f64 - sent, frames as f64, p, "lost as they were sent");
+    let mut got = vec![vec![true; sent as usize]; stations];
+    let mut frame = -1isize;
+    for event in &lan.tape.0 {
+        match event.event {
+            Event::FrameSent { .. } => frame += 1,
+            Event::FrameLost { receiver: Some(node) } => got[node.index()][frame as usize] = false,
+            _ => {}
+        }
+    }
+    for a in 1..stations {
+        let lost = got[a].iter().filter(|got| !**got).count() as f64;
+        near(lost, sent, p, &format!("lost at {a}"));
+        for b in 1..a {
+            let both = got[a].iter().zip(&got[b]).filter(|(a, b)| !**a && !**b).count() as f64;
+            near(both, sent, p * p, &format!("lost at {a} and at {b}"));
+        }
+    }
+}
+
+#[test]
+fn each_interface_meets_the_same_losses_whatever_is_sent() {
+    // One protocol sends large frames, another small ones at other times, with other traffic about:
+    // the n-th reception of an interface is lost in both or in neither.
+    let losses = |len: usize, gap: u64, others: bool| {
+        let mut lan = Bench::new(lossy(0.3), 3, 9);
+        let mut got: Vec<bool> = Vec::new();
+        for round in 0..400u64 {
+            let before = (lan.heard.len(), lan.frames().len());
+            lan.send(0, Dest::Node(NodeId(1)), len, None);
+            lan.until(bits(lan.now) + gap);
+            if lan.frames().len() > before.1 {
+                got.push(lan.heard.len() > before.0);
+            }
+            if others && round % 3 == 0 {
+                lan.send(2, Dest::Node(NodeId(0)), 700, None);
+                lan.until(bits(lan.now) + gap);
+            }
+        }
+        got
+    };
+    let one = losses(1_400, 20_000, false);
+    let other = losses(10, 9_000, true);
+    assert!(one.len() > 200 && one.contains(&false));
+    assert_eq!(one, other);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    /// Random traffic: one frame at a time, never before the medium is free and the gap is over,
+    /// and every frame is heard once, lost or discarded.
+    #[test]
+    fn one_frame_at_a_time(
+        seed: u64,
+        gap in prop_oneof![Just(0u64), Just(96)],
+        delay in 0u64..=256,
+        loss in prop_oneof![Just(0.0), Just(0.2)],
+        traffic in prop::collection::vec((0u64..20_000, 0u32..6, 0usize..1500, any::<bool>()), 1..60),
+    ) {
+        let config = LanConfig {
+            interframe_gap_bits: gap,
+            propagation_delay: Duration::from_nanos(delay * 100),
+            ..lossy(loss)
+        };
+        let mut lan = Bench::new(config, 6, seed);
+        let mut traffic = traffic;
+        traffic.sort();
+        for &(when, from, len, later) in &traffic {
+            lan.until(when);
+            lan.send(from, GROUP, len, later.then_some(when + 3_000));
+        }
+        lan.until(1_000_000_000);
+        prop_assert_eq!(lan.lan.next_time(), None);
+        let mut busy: Vec<(u64, u64)> =
+            lan.frames().iter().map(|&(start, _, bits)| (start, start + bits + delay + gap)).collect();
+        // A collision is noticed one delay after it began.
+        busy.extend(lan.collisions().iter().map(|&(at, _)| (at, at + 32 + gap)));
+        busy.sort();
+        for pair in busy.windows(2) {
+            prop_assert!(pair[0].1 <= pair[1].0, "{:?} and {:?} overlap", pair[0], pair[1]);
+        }
+        let discarded = lan.events(|event| (event.event == Event::FrameDiscarded).then_some(())).len();
+        let lost = lan.events(|event| (event.event == Event::FrameLost { receiver: None }).then_some(())).len();
+        prop_assert_eq!(lan.frames().len() + discarded + lost, traffic.len());
+        if loss == 0.0 {
+            prop_assert_eq!(lan.heard.len(), lan.frames().len());
+            let whole = lan.heard.iter().all(|(_, from, to, bytes)| {
+                to.len() == 5 && !to.contains(from) && bytes.iter().all(|&byte| u32::from(byte) == *from)
+            });
+            prop_assert!(whole);
+        }
+        let starts = |from| lan.frames().iter().filter(|frame| frame.1 == from).count();
+        prop_assert!((0..6).all(|from| starts(from) <= traffic.iter().filter(|t| t.1 == from).count()));
+    }
+}

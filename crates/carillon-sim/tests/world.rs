@@ -1,0 +1,195 @@
+//! The loop of a world: what happens in which order, with scripted machines on an Ethernet.
+
+use std::time::Duration;
+
+use carillon_core::{
+    Application, BitRate, Bytes, Dest, Event, Events, GroupId, Machine, MessageId, NodeId, Observer,
+    Probability, Received, Seeds, Time, TraceEvent, Transmit,
+};
+use carillon_sim::{Lan, LanConfig, StopReason, TimerRule, World};
+
+/// Sends at given times; a timer of its own that an arrival cancels.
+#[derive(Debug, Default)]
+struct Scripted {
+    /// When to send, and how long a datagram; in order.
+    sends: Vec<(Time, usize)>,
+    /// Fires then, unless a datagram arrives before.
+    alarm: Option<Time>,
+    /// Sends when the alarm fires.
+    answer: Option<usize>,
+    due: Vec<usize>,
+    heard: u64,
+    events: Events,
+}
+
+impl Machine for Scripted {
+    fn handle_datagram(&mut self, _now: Time, _datagram: Received<'_>) {
+        self.alarm = None;
+        self.events.push(Event::Received { packet: "data", message: MessageId(self.heard) });
+        self.heard += 1;
+    }
+    fn handle_timeout(&mut self, now: Time) {
+        while let Some(&(at, len)) = self.sends.first()
+            && at <= now
+        {
+            self.sends.remove(0);
+            self.due.push(len);
+        }
+        if self.alarm.is_some_and(|at| at <= now) {
+            self.alarm = None;
+            self.events.push(Event::TimerFired { timer: "alarm" });
+            self.due.extend(self.answer);
+        }
+    }
+    fn poll_timeout(&self) -> Option<Time> {
+        self.sends.first().map(|send| send.0).into_iter().chain(self.alarm).min()
+    }
+    fn poll_transmit(&mut self, _now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        buf.resize(self.due.pop()?, 7);
+        Some(Transmit::now(Dest::group(GroupId(0))))
+    }
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop()
+    }
+}
+
+#[derive(Debug, Default)]
+struct Tape {
+    events: Vec<TraceEvent>,
+    datagrams: Vec<(Time, NodeId, Bytes)>,
+}
+
+impl Observer for Tape {
+    fn event(&mut self, event: &TraceEvent) {
+        self.events.push(event.clone());
+    }
+    fn datagram(&mut self, time: Time, from: NodeId, _to: &Dest, bytes: &Bytes) {
+        self.datagrams.push((time, from, bytes.clone()));
+    }
+}
+
+fn time(bits: u64) -> Time {
+    Time::ZERO + BitRate::mbps(10).time_for_bits(bits)
+}
+
+fn run(config: LanConfig, machines: Vec<Scripted>, seed: u64) -> Tape {
+    let lan = Lan::new(config, machines.len(), &Seeds::new(seed));
+    let mut world = World::new(lan, Tape::default());
+    for machine in machines {
+        world.add_node(Box::new(machine), None);
+    }
+    world.start();
+    assert_eq!(world.run(Time::MAX, |_| false), StopReason::Idle);
+    world.into_observer()
+}
+
+fn fired(tape: &Tape) -> Vec<(Time, NodeId)> {
+    let alarm = Event::TimerFired { timer: "alarm" };
+    tape.events.iter().filter(|event| event.event == alarm).map(|event| (event.time, event.node)).collect()
+}
+
+/// Node 0 sends a frame of 12 144 bit times at the start; node 1 has an alarm.
+fn alarmed(rule: TimerRule, alarm: u64) -> Vec<(Time, NodeId)> {
+    let sender = Scripted { sends: vec![(Time::ZERO, 1500)], ..Scripted::default() };
+    let waiter = Scripted { alarm: Some(time(alarm)), ..Scripted::default() };
+    let config = LanConfig { timers: rule, ..LanConfig::default() };
+    fired(&run(config, vec![sender, waiter], 1))
+}
+
+#[test]
+fn an_exact_timer_fires_while_a_frame_is_on_the_medium() {
+    assert_eq!(alarmed(TimerRule::Exact, 5_000), [(time(5_000), NodeId(1))]);
+}
+
+#[test]
+fn after_bus_activity_an_arrival_cancels_a_timer_that_was_due_during_the_frame() // Segovia 3.7
+{
+    assert_eq!(alarmed(TimerRule::AfterBusActivity, 5_000), []);
+}
+
+#[test]
+fn an_arrival_comes_before_a_timer_of_the_same_time() {
+    for rule in [TimerRule::Exact, TimerRule::AfterBusActivity] {
+        assert_eq!(alarmed(rule, 12_144), []);
+        assert_eq!(alarmed(rule, 12_145), []);
+    }
+}
+
+#[test]
+fn after_bus_activity_a_timer_that_nothing_cancels_fires_when_the_frame_has_arrived() // Segovia 3.7
+{
+    let sender =
+        Scripted { sends: vec![(Time::ZERO, 1500)], alarm: Some(time(5_000)), ..Scripted::default() };
+    for (rule, at) in [(TimerRule::Exact, 5_000), (TimerRule::AfterBusActivity, 12_144)] {
+        let sender = Scripted { sends: sender.sends.clone(), alarm: sender.alarm, ..Scripted::default() };
+        let config = LanConfig { timers: rule, ..LanConfig::default() };
+        let tape = run(config, vec![sender, Scripted::default()], 1);
+        assert_eq!(fired(&tape), [(time(at), NodeId(0))]);
+    }
+}
+
+#[test]
+fn what_a_timer_sends_takes_part_in_the_contention_of_its_instant() {
+    // Both alarms are due at the same time: both send, and collide.
+    let machine = || Scripted { alarm: Some(time(700)), answer: Some(10), ..Scripted::default() };
+    let tape = run(LanConfig::default(), vec![machine(), machine()], 3);
+    let collision = tape.events.iter().find(|event| matches!(event.event, Event::Collision { .. })).unwrap();
+    assert_eq!((collision.time, &collision.event), (time(700), &Event::Collision { frames: 2 }));
+    assert_eq!(tape.datagrams.len(), 2);
+}
+
+#[test]
+fn equal_worlds_run_alike_and_other_seeds_differently() {
+    let machines = || {
+        let node = |node: u64| Scripted {
+            sends: (0..40).map(|i| (time(i * 1_500 + node % 2), 10 + node as usize)).collect(),
+            ..Scripted::default()
+        };
+        (0..6).map(node).collect::<Vec<_>>()
+    };
+    for timers in [TimerRule::Exact, TimerRule::AfterBusActivity] {
+        let loss = Probability::new(0.1).unwrap();
+        let run = |seed| run(LanConfig { loss, timers, ..LanConfig::default() }, machines(), seed);
+        let (one, same, other) = (run(1), run(1), run(2));
+        assert_eq!(one.events, same.events);
+        assert_eq!(one.datagrams, same.datagrams);
+        assert_ne!(one.events, other.events);
+        assert!(one.events.iter().any(|event| matches!(event.event, Event::Collision { .. })));
+        // Time does not go back.
+        assert!(one.events.windows(2).all(|pair| pair[0].time <= pair[1].time));
+    }
+}
+
+/// Counts polls; wants to be polled at its times.
+#[derive(Debug)]
+struct Clock(Vec<Time>, std::sync::Arc<std::sync::Mutex<Vec<Time>>>);
+
+impl Application for Clock {
+    fn poll(&mut self, now: Time, _machine: &mut (dyn Machine + 'static)) -> bool {
+        while self.0.first().is_some_and(|&at| at <= now) {
+            self.0.remove(0);
+            self.1.lock().unwrap().push(now);
+        }
+        false
+    }
+    fn poll_timeout(&self) -> Option<Time> {
+        self.0.first().copied()
+    }
+}
+
+#[test]
+fn an_application_is_polled_when_it_wants_to_be_and_a_run_stops_at_its_limit() {
+    let polled = std::sync::Arc::default();
+    let lan = Lan::new(LanConfig::default(), 1, &Seeds::new(1));
+    let mut world = World::new(lan, Tape::default());
+    let times = vec![time(10), time(500), time(9_000)];
+    let clock = Clock(times.clone(), std::sync::Arc::clone(&polled));
+    world.add_node(Box::new(Scripted::default()), Some(Box::new(clock)));
+    world.start();
+    assert_eq!(world.run(time(8_999), |_| false), StopReason::TimeLimit);
+    assert_eq!(*polled.lock().unwrap(), times[..2]);
+    assert_eq!(world.run(time(9_000), |_| false), StopReason::Idle);
+    assert_eq!(*polled.lock().unwrap(), times);
+    assert_eq!(world.now(), time(9_000));
+    assert_eq!(world.run(Time::ZERO + Duration::from_secs(1), |_| true), StopReason::Done);
+}
