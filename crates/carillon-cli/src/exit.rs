@@ -24,8 +24,7 @@ pub fn code(result: anyhow::Result<()>) -> ExitCode {
         return ExitCode::from(1);
     }
     // Whoever read our output has enough of it: `carillon ... | head`.
-    let broken_pipe =
-        |cause: &&(dyn std::error::Error + 'static)| matches!(cause.downcast_ref::<io::Error>(), Some(e) if e.kind() == io::ErrorKind::BrokenPipe);
+    let broken_pipe = |cause: &&(dyn std::error::Error + 'static)| matches!(cause.downcast_ref::<io::Error>(), Some(e) if e.kind() == io::ErrorKind::BrokenPipe);
     if error.chain().any(|cause| broken_pipe(&cause)) {
         return ExitCode::SUCCESS;
     }

@@ -10,7 +10,9 @@ use super::Cli;
 
 /// Print a completion script for a shell.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  carillon completions bash > ~/.local/share/bash-completion/completions/carillon")]
+#[command(
+    after_help = "Example:\n  carillon completions bash > ~/.local/share/bash-completion/completions/carillon"
+)]
 pub struct CompletionsArgs {
     /// The shell.
     shell: clap_complete::Shell,

@@ -8,7 +8,9 @@ use serde_json::json;
 
 /// List the protocols, or show the parameters of one.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Examples:\n  carillon protocols\n  carillon protocols mbap\n  carillon protocols --json")]
+#[command(
+    after_help = "Examples:\n  carillon protocols\n  carillon protocols mbap\n  carillon protocols --json"
+)]
 pub struct Args {
     /// Show this protocol with its parameters.
     name: Option<String>,
