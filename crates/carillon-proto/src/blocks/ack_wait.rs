@@ -23,6 +23,6 @@ impl AckWait {
     /// When an acknowledgment decided now departs; `None` is at once.
     pub fn draw(&mut self, now: Time) -> Option<Time> {
         let rng = self.rng.as_mut()?;
-        Some(now + self.rate.time_for_bits(rng.below(self.bits + 1)))
+        Some(now + self.rate.time_for_bits(rng.below(self.bits.saturating_add(1))))
     }
 }

@@ -51,13 +51,15 @@ impl Retransmission {
             let data = rate.time_for_bytes(data * window);
             let ack = rate.time_for_bytes(settings.size("ack_bytes").0);
             (data + settings.span("ack_wait").at(rate) + ack_delay + value, ack)
-        } else if value.is_zero() {
-            let what =
-                format!("`timeout` is zero: with timeout_method = \"{method}\" give a span above zero");
-            return Err(ConfigError::Conflict(what));
         } else {
             (value, Duration::ZERO)
         };
+        // By formula too: the fastest rates leave nothing of a packet.
+        if timeout == (Duration::ZERO, Duration::ZERO) {
+            let what =
+                format!("`timeout` is zero: with timeout_method = \"{method}\" give a span above zero");
+            return Err(ConfigError::Conflict(what));
+        }
         let bounds = (settings.span("timeout_min").at(rate), settings.span("timeout_max").at(rate));
         if bounds.0 > bounds.1 || bounds.0.is_zero() {
             return Err(ConfigError::Conflict(
