@@ -136,7 +136,9 @@ impl SenderSession {
         // 64th of the whole buys it time, so the wait is bounded even for one that lies.
         let step = (self.offered_bytes / PROGRESS_STEPS).max(1);
         let limit = self.config.member_timeout.saturating_mul(STANDSTILL_TIMEOUTS);
-        let closing = self.phase == SenderPhase::Closing && !self.is_over();
+        // One that has reported, as an old packet may not know, cannot be lost any more.
+        let waited_for = member.outcome == MemberOutcome::Active;
+        let closing = self.phase == SenderPhase::Closing && !self.is_over() && waited_for;
         let record = self.roster.record_mut(index);
         if bytes >= record.mark.0.saturating_add(step) {
             record.mark = (bytes, now);
