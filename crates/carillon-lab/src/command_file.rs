@@ -169,8 +169,8 @@ impl<'a> Variables<'a> {
             return Err(self.error(&end, &format!("is below {start} = {from}")));
         }
         let count = (to - from) / step + 1;
-        if count > 1_000_000 {
-            return Err(self.error(&increment, "makes more than 1000000 values"));
+        if count > 100_000 {
+            return Err(self.error(&increment, "makes more than 100000 values"));
         }
         Ok((0..count).map(|i| (range.value)(from + i * step)).collect())
     }

@@ -15,7 +15,8 @@ pub struct ScenarioError {
 impl ScenarioError {
     /// Something wrong with a file as a whole.
     pub fn new(place: impl Into<String>, what: impl Into<String>) -> Self {
-        ScenarioError { place: place.into(), what: what.into() }
+        // What was written in the file is quoted, and may be anything.
+        ScenarioError { place: one_line(place.into()), what: one_line(what.into()) }
     }
 
     /// Something wrong with the value of a key; finds its line.
@@ -27,7 +28,7 @@ impl ScenarioError {
             Some(line) => format!("{origin}:{line}"),
             None => origin.to_owned(),
         };
-        ScenarioError { place, what: format!("`{key}` {what}") }
+        ScenarioError::new(place, format!("`{key}` {what}"))
     }
 
     /// What the TOML reader found.
@@ -39,8 +40,24 @@ impl ScenarioError {
         let key = error.span().and_then(|span| key_at(text, span.start)).unwrap_or_default();
         let message = error.message().trim_end().replace('\n', " ");
         let what = if key.is_empty() { message } else { format!("`{key}`: {message}") };
-        ScenarioError { place, what }
+        ScenarioError::new(place, what)
     }
+}
+
+/// The text with control characters escaped.
+fn one_line(text: String) -> String {
+    if !text.contains(char::is_control) {
+        return text;
+    }
+    let mut line = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        if c.is_control() {
+            line.extend(c.escape_default());
+        } else {
+            line.push(c);
+        }
+    }
+    line
 }
 
 fn line_at(text: &str, offset: usize) -> usize {
