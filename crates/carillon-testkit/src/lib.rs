@@ -9,6 +9,7 @@
 
 mod bench;
 mod checked;
+pub mod fuzz;
 mod group;
 mod oracle;
 mod replay;
@@ -20,4 +21,3 @@ pub use group::{Datagram, Group, Report, SENDER, Tape};
 pub use oracle::{Contents, Offers, Oracle, Received};
 pub use replay::{Place, for_each_seed};
 pub use star::{Link, Star};
-

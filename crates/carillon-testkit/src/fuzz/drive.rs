@@ -1,0 +1,350 @@
+//! A machine under a fuzzed list of operations, held to the driving contract.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use bytes::Bytes;
+use carillon_core::{
+    Dest, Duration, Event, GroupId, Host, Machine, NodeId, OfferError, PortId, Received, Scope, Time,
+    Transmit,
+};
+
+use super::Input;
+use super::packets::{Known, Source};
+
+/// What is driven: a machine, and what its application may do besides.
+pub trait Subject {
+    /// The machine.
+    fn machine(&mut self) -> &mut dyn Machine;
+
+    /// Something an application does with this machine that is not part of the traits.
+    fn act(&mut self, now: Time, input: &mut Input<'_>) {
+        let _ = (now, input);
+    }
+}
+
+impl Subject for Box<dyn Machine> {
+    fn machine(&mut self) -> &mut dyn Machine {
+        self.as_mut()
+    }
+}
+
+/// What a machine is held to, besides the contract.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules {
+    /// Datagrams that one drain gives, at most.
+    pub transmits: usize,
+    /// Messages kept for the application, at most; if none, that is not looked at.
+    pub deliveries: Option<usize>,
+    /// This is the machine of a protocol alone, which accounts for every datagram and every
+    /// message.
+    pub plain: bool,
+}
+
+/// Does to a machine what the input says.
+///
+/// # Panics
+///
+/// If the machine breaks the contract or these rules:
+///
+/// - after `handle_timeout` and a drain no timer is due; `handle_timeout` before its time does
+///   nothing;
+/// - a drain gives a bounded number of datagrams, none of them empty or departing in the past;
+/// - a node that was given up is not given up again before it has joined again;
+/// - a protocol's machine accounts for every datagram with an event; completes each message once
+///   and in order; waits for a timeout while messages are outstanding; takes messages and is
+///   finished when none are; delivers in order and keeps no more than its window.
+pub fn drive<S>(subject: &mut S, rules: &Rules, known: Known, sources: &[Source], input: &mut Input<'_>)
+where
+    S: Subject + ?Sized,
+{
+    let mut run = Run {
+        rules,
+        known,
+        now: Time::ZERO,
+        fired_at: None,
+        clean: false,
+        buf: Vec::new(),
+        recent: VecDeque::new(),
+        offered: 0,
+        completed: 0,
+        finishing: false,
+        announced: 0,
+        delivered: 0,
+        lost: BTreeSet::new(),
+    };
+    run.drain(subject.machine(), None);
+    for _ in 0..MAX_OPERATIONS {
+        if input.is_empty() {
+            break;
+        }
+        run.step(subject, sources, input);
+    }
+    run.drain(subject.machine(), None);
+}
+
+struct Run<'r> {
+    rules: &'r Rules,
+    known: Known,
+    now: Time,
+    /// When `handle_timeout` was last called.
+    fired_at: Option<Time>,
+    /// The last drain took everything.
+    clean: bool,
+    buf: Vec<u8>,
+    /// The last datagrams of the machine.
+    recent: VecDeque<Vec<u8>>,
+    offered: u64,
+    completed: u64,
+    finishing: bool,
+    /// Messages said to be delivered, and those fetched.
+    announced: u64,
+    delivered: u64,
+    /// Nodes given up that have not joined since.
+    lost: BTreeSet<NodeId>,
+}
+
+impl Run<'_> {
+    fn step<S: Subject + ?Sized>(&mut self, subject: &mut S, sources: &[Source], input: &mut Input<'_>) {
+        let code = input.byte();
+        // Now and then the port takes only a few datagrams.
+        let budget = match code >> 5 {
+            7 => Some(0),
+            6 => Some(1),
+            _ => None,
+        };
+        let machine = subject.machine();
+        match code & 31 {
+            0..=7 => {
+                let mut bytes = Vec::new();
+                sources[usize::from(code & 7) % sources.len()](input, &self.known, &mut bytes);
+                return self.datagram(machine, bytes, budget, input);
+            }
+            8..=11 => {
+                let bytes = self.echo(input);
+                return self.datagram(machine, bytes, budget, input);
+            }
+            12..=14 => {
+                // To the very moment, or a little late.
+                let Some(next) = machine.poll_timeout().filter(|next| *next < HORIZON) else { return };
+                let late = if code & 31 == 14 { step(input) } else { Duration::ZERO };
+                self.pass_until(next.max(self.now) + late);
+                self.fire(machine);
+            }
+            15..=17 => {
+                self.pass_until(self.now + step(input));
+                self.fire(machine);
+            }
+            // Time passes, and whatever comes next comes before the timers.
+            18 => self.pass_until(self.now + step(input)),
+            19 => return self.fire_early(machine),
+            20..=24 => self.offer(machine, input),
+            25 => {
+                if let Some(sender) = machine.as_sender() {
+                    sender.finish(self.now);
+                    self.finishing = true;
+                }
+            }
+            26..=28 => self.fetch(machine, usize::MAX),
+            29 => self.fetch(machine, 1),
+            _ => subject.act(self.now, input),
+        }
+        self.drain(subject.machine(), budget);
+    }
+
+    fn pass_until(&mut self, now: Time) {
+        self.now = now.min(HORIZON);
+    }
+
+    fn fire(&mut self, machine: &mut dyn Machine) {
+        machine.handle_timeout(self.now);
+        self.fired_at = Some(self.now);
+    }
+
+    /// Rule 3 of the contract: early, it is a no-op.
+    fn fire_early(&mut self, machine: &mut dyn Machine) {
+        let next = machine.poll_timeout();
+        if !self.clean || next.is_some_and(|at| at <= self.now) {
+            return;
+        }
+        machine.handle_timeout(self.now);
+        self.fired_at = Some(self.now);
+        assert_eq!(machine.poll_timeout(), next, "an early handle_timeout moved a timer: {machine:?}");
+        self.buf.clear();
+        let sent = machine.poll_transmit(self.now, &mut self.buf);
+        assert_eq!(sent, None, "an early handle_timeout made it send: {machine:?}");
+        assert_eq!(machine.poll_event(), None, "an early handle_timeout made an event: {machine:?}");
+    }
+
+    /// One of the machine's own datagrams, changed a little: its type, or any byte.
+    fn echo(&mut self, input: &mut Input<'_>) -> Vec<u8> {
+        let form = input.byte();
+        let Some(mut bytes) = self.recent.get(usize::from(form & 7) % self.recent.len().max(1)).cloned()
+        else {
+            return Vec::new();
+        };
+        if form & 8 != 0
+            && let Some(packet_type) = bytes.get_mut(3)
+        {
+            *packet_type ^= 3;
+        }
+        if form & 16 != 0 {
+            let (at, value) = (input.below(bytes.len().clamp(1, 256)), input.byte());
+            bytes[at] ^= value;
+        }
+        if form & 32 != 0 {
+            bytes.truncate(input.below(bytes.len().clamp(1, 256)));
+        }
+        bytes
+    }
+
+    fn datagram(
+        &mut self,
+        machine: &mut dyn Machine,
+        bytes: Vec<u8>,
+        budget: Option<usize>,
+        input: &mut Input<'_>,
+    ) {
+        let form = input.byte();
+        let source = match form & 15 {
+            0..=5 => self.known.sender,
+            node @ 6..=13 => NodeId(u32::from(node) - 6),
+            14 => NodeId(u32::MAX),
+            _ => NodeId(1000),
+        };
+        let destination = if form & 16 == 0 { Dest::group(GroupId(0)) } else { Dest::Node(NodeId(1)) };
+        let bytes = Bytes::from(bytes);
+        let datagram = Received {
+            source,
+            destination: &destination,
+            ingress: PortId(0),
+            scope: Scope::GLOBAL,
+            bytes: &bytes,
+        };
+        machine.handle_datagram(self.now, datagram);
+        let events = self.drain(machine, budget);
+        assert!(
+            !self.rules.plain || events > 0,
+            "a datagram from {source} left no event: {bytes:?}, {machine:?}"
+        );
+    }
+
+    fn offer(&mut self, machine: &mut dyn Machine, input: &mut Input<'_>) {
+        let len = input.below(16);
+        let payload = Bytes::copy_from_slice(input.bytes(len));
+        let Some(sender) = machine.as_sender() else { return };
+        match sender.offer(self.now, payload) {
+            Ok(message) => {
+                assert!(!self.finishing, "a message was taken after the last");
+                assert_eq!(message.0, self.offered, "messages count up from zero");
+                self.offered += 1;
+            }
+            Err(OfferError::Finished) => assert!(self.finishing || !self.rules.plain, "it has not finished"),
+            Err(OfferError::Full) => {
+                let idle = self.clean && self.offered == self.completed;
+                assert!(!(self.rules.plain && idle), "full with nothing outstanding: {machine:?}");
+            }
+            Err(OfferError::TooLarge { len, max }) => assert!(len > max, "{len} is not too large"),
+        }
+    }
+
+    fn fetch(&mut self, machine: &mut dyn Machine, most: usize) {
+        let Some(receiver) = machine.as_receiver() else { return };
+        for _ in 0..most {
+            let Some(delivery) = receiver.poll_delivery() else { break };
+            if self.rules.plain {
+                assert_eq!(delivery.message.0, self.delivered, "messages come in order");
+                assert_eq!(delivery.source, self.known.sender, "messages come from the sender");
+            }
+            self.delivered += 1;
+        }
+    }
+
+    /// Drains the machine and checks what it gave; returns how many events that were.
+    fn drain(&mut self, machine: &mut dyn Machine, budget: Option<usize>) -> usize {
+        let mut buf = std::mem::take(&mut self.buf);
+        let mut tap = Tap { run: self, budget, sent: 0, events: 0, refused: false };
+        let next = carillon_core::drain(machine, tap.run.now, &mut buf, &mut tap);
+        let (events, clean) = (tap.events, !tap.refused);
+        self.buf = buf;
+        self.clean = clean;
+        if let Some(most) = self.rules.deliveries {
+            let kept = self.announced - self.delivered;
+            assert!(kept <= most as u64, "{kept} messages are kept, more than {most}: {machine:?}");
+        }
+        if self.rules.plain && clean {
+            let outstanding = self.offered - self.completed;
+            assert!(outstanding == 0 || next.is_some(), "nothing is waited for: {machine:?}");
+            if let Some(sender) = machine.as_sender() {
+                let finished = self.finishing && outstanding == 0;
+                assert_eq!(sender.is_finished(), finished, "finished or not: {sender:?}");
+            }
+        }
+        events
+    }
+}
+
+/// The machine's host for one drain.
+struct Tap<'t, 'r> {
+    run: &'t mut Run<'r>,
+    budget: Option<usize>,
+    sent: usize,
+    events: usize,
+    /// The port was busy.
+    refused: bool,
+}
+
+impl Host for Tap<'_, '_> {
+    fn is_ready(&mut self) -> bool {
+        let ready = self.budget.is_none_or(|budget| self.sent < budget);
+        self.refused |= !ready;
+        ready
+    }
+
+    fn transmit(&mut self, transmit: Transmit, bytes: &mut Vec<u8>) {
+        self.sent += 1;
+        assert!(self.sent <= self.run.rules.transmits, "a drain gives more than {} datagrams", self.sent - 1);
+        assert!(!bytes.is_empty(), "a datagram is not empty");
+        assert!(transmit.departure.is_none_or(|at| at >= self.run.now), "{transmit:?} departs in the past");
+        self.run.known.overhear(bytes);
+        if self.run.recent.len() == RECENT {
+            self.run.recent.pop_front();
+        }
+        self.run.recent.push_back(std::mem::take(bytes));
+    }
+
+    fn event(&mut self, event: Event) {
+        self.events += 1;
+        match event {
+            Event::Completed { message, .. } if self.run.rules.plain => {
+                assert_eq!(message.0, self.run.completed, "messages are completed once and in order");
+                self.run.completed += 1;
+                assert!(self.run.completed <= self.run.offered, "{message} was never offered");
+            }
+            Event::Delivered { .. } => self.run.announced += 1,
+            Event::MemberLost { member } => {
+                assert!(self.run.lost.insert(member), "{member} was given up twice");
+            }
+            Event::MemberJoined { member } => {
+                self.run.lost.remove(&member);
+            }
+            _ => {}
+        }
+    }
+
+    fn timers_fired(&self) -> bool {
+        self.run.fired_at == Some(self.run.now)
+    }
+}
+
+/// A step of time from 1 ns to some hours, most of them short.
+fn step(input: &mut Input<'_>) -> Duration {
+    let byte = input.byte();
+    Duration::from_nanos(u64::from(byte & 7 | 8) << (byte >> 3) << ((byte >> 3) / 3))
+}
+
+/// More than an input is worth.
+const MAX_OPERATIONS: usize = 512;
+/// Datagrams of the machine that may come back.
+const RECENT: usize = 8;
+/// No time passes beyond this, so that no timer is cut off at the end of time.
+const HORIZON: Time = Time::from_nanos(1 << 62);

@@ -1,0 +1,176 @@
+//! Datagrams made of fuzzed bytes, most of them well formed.
+
+use carillon_core::{AssociationId, NodeId};
+use carillon_wire::envelope::Envelope;
+use carillon_wire::session::{Body, Invite, Name, Nonce, Packet, RefuseReason, Settings, State, Text};
+use carillon_wire::{mbap, msaw};
+
+use super::Input;
+
+/// What an attentive neighbour of the machine knows.
+#[derive(Clone, Debug)]
+pub struct Known {
+    /// The session's number.
+    pub association: AssociationId,
+    /// The node of its sender.
+    pub sender: NodeId,
+    /// The protocol's name.
+    pub protocol: &'static str,
+    /// Settings for invitations, and how they were last changed.
+    pub settings: &'static [&'static str],
+    /// The last nonce the machine used.
+    pub nonce: Nonce,
+}
+
+/// Makes a datagram.
+pub type Source = fn(&mut Input<'_>, &Known, &mut Vec<u8>);
+
+impl Known {
+    /// What is known before the machine has said anything.
+    pub const fn new(association: AssociationId, sender: NodeId, protocol: &'static str) -> Self {
+        Known { association, sender, protocol, settings: &[], nonce: Nonce(0) }
+    }
+
+    /// Learns from a datagram of the machine.
+    pub(super) fn overhear(&mut self, bytes: &[u8]) {
+        if let Ok(Packet { body: Body::Join { nonce, .. }, .. }) = Packet::parse(bytes) {
+            self.nonce = nonce;
+        }
+    }
+}
+
+/// Any bytes, or any behind a good envelope.
+pub fn any(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
+    let form = input.byte();
+    if form & 1 == 0 {
+        Envelope {
+            protocol: form >> 1 & 3,
+            packet_type: form >> 3 & 15,
+            association: association(input, known),
+        }
+        .emit(buf);
+    }
+    let len = input.below(24);
+    buf.extend_from_slice(input.bytes(len));
+}
+
+/// Packets of stop-and-wait.
+pub fn msaw(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
+    let (form, association) = (input.byte(), association(input, known));
+    let sequence = form >> 1 & 1;
+    let packet = match form & 1 {
+        0 => msaw::Packet::Data { sequence, payload: input.bytes(usize::from(form >> 4)) },
+        _ => msaw::Packet::Ack { sequence },
+    };
+    packet.emit(association, buf);
+    buf.resize(buf.len() + usize::from(form >> 2 & 3), 0);
+}
+
+/// Packets of block acknowledgment; most sequence numbers are small.
+pub fn mbap(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
+    let (form, association) = (input.byte(), association(input, known));
+    let sequence = match form >> 1 & 7 {
+        0 => u16::from_be_bytes([input.byte(), input.byte()]),
+        _ => u16::from(input.byte() % 24),
+    };
+    let packet = match form & 1 {
+        0 => mbap::Packet::Data { sequence, payload: input.bytes(usize::from(form >> 4)) },
+        _ => mbap::Packet::Ack { sequence },
+    };
+    packet.emit(association, buf);
+}
+
+/// Packets of the session with fuzzed fields.
+pub fn session(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
+    let kind = input.below(9);
+    let association = association(input, known);
+    let nonce = match input.byte() {
+        0..=127 => known.nonce,
+        byte @ 128..=250 => Nonce(u64::from(byte & 3)),
+        _ => Nonce(input.u64()),
+    };
+    let body = match kind {
+        0 | 1 => Body::Invite(Invite {
+            state: input.pick(&[
+                State::Gathering,
+                State::Running,
+                State::Closing,
+                State::Finished,
+                State::Aborted,
+            ]),
+            max_payload: input.pick(&[100, 1, 1472, 1 << 24, u32::MAX]),
+            protocol: match input.byte() {
+                0..=200 => Name::new(known.protocol).unwrap_or_else(fallback),
+                _ => name(input),
+            },
+            sender: name(input),
+            settings: match input.byte() {
+                0..=63 => Settings::default(),
+                byte @ 64..=200 if !known.settings.is_empty() => {
+                    let text = known.settings[usize::from(byte) % known.settings.len()];
+                    Settings::new(text).unwrap_or_default()
+                }
+                _ => {
+                    let len = input.below(64);
+                    let text = std::str::from_utf8(input.bytes(len)).unwrap_or_default();
+                    Settings::new(text).unwrap_or_default()
+                }
+            },
+            reason: text(input),
+        }),
+        2 => Body::Join { nonce, receive_buffer: input.u32(), name: name(input) },
+        3 => Body::Welcome { nonce, member: input.u32() },
+        4 => Body::Refuse {
+            nonce,
+            reason: input.pick(&[
+                RefuseReason::AlreadyStarted,
+                RefuseReason::NameTaken,
+                RefuseReason::NotExpected,
+                RefuseReason::Full,
+                RefuseReason::Expelled,
+            ]),
+            text: text(input),
+        },
+        5 => Body::Progress { nonce, bytes: count(input) },
+        6 => Body::Report { nonce, bytes: count(input), verified: input.byte() & 3 != 0, text: text(input) },
+        7 => Body::ReportAck { nonce },
+        _ => Body::Leave { nonce, text: text(input) },
+    };
+    Packet { association, body }.emit(buf);
+}
+
+/// The right association, but for a few.
+fn association(input: &mut Input<'_>, known: &Known) -> AssociationId {
+    match input.byte() {
+        255 => AssociationId(known.association.0 ^ 1),
+        _ => known.association,
+    }
+}
+
+fn count(input: &mut Input<'_>) -> u64 {
+    match input.byte() {
+        255 => u64::MAX,
+        byte => u64::from(byte),
+    }
+}
+
+fn name<'a>(input: &mut Input<'a>) -> Name<'a> {
+    match input.byte() {
+        byte @ 0..=239 => Name::new(NAMES[usize::from(byte) % NAMES.len()]).unwrap_or_else(fallback),
+        byte => {
+            let text = std::str::from_utf8(input.bytes(usize::from(byte) - 239)).unwrap_or_default();
+            Name::new(text).unwrap_or_else(fallback)
+        }
+    }
+}
+
+fn text<'a>(input: &mut Input<'a>) -> Text<'a> {
+    let len = input.below(8);
+    std::str::from_utf8(input.bytes(len)).ok().and_then(Text::new).unwrap_or_default()
+}
+
+const NAMES: &[&str] = &["a", "b", "c", "d", "e"];
+
+fn fallback<'a>() -> Name<'a> {
+    Name::new("x").expect("a letter is a name")
+}

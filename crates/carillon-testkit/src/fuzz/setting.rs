@@ -1,0 +1,111 @@
+//! Protocol machines with fuzzed settings.
+
+use carillon_core::{
+    AssociationId, BitRate, BuildContext, Config, GroupId, Kind, NodeId, Parameter, ProtocolEntry, Role,
+    Seeds,
+};
+
+use super::drive::{Rules, drive};
+use super::packets::{Known, Source};
+use super::{Input, packets};
+
+/// One machine of a protocol under a fuzzed list of operations. `own` makes packets of this
+/// protocol.
+pub fn machine(entry: &'static ProtocolEntry, role: Role, own: Source, input: &mut Input<'_>) {
+    let rate = bit_rate(input);
+    let config = settings(entry.parameters, input);
+    let members = input.pick(MEMBERS);
+    let (node, members) = match role {
+        Role::Sender => (SENDER, members),
+        // A receiver's host may not know the others.
+        Role::Receiver if input.byte() & 1 == 0 => (NodeId(1), &[][..]),
+        Role::Receiver => (NodeId(1), members),
+    };
+    let context = BuildContext {
+        association: ASSOCIATION,
+        node,
+        sender: SENDER,
+        members: members.into(),
+        group: GroupId(0),
+        seeds: Seeds::new(1),
+        bit_rate: rate,
+        link_overhead: input.pick(&[0, 18, 46, u32::MAX]),
+        max_payload: input.pick(&[1, 100, 1472, u32::MAX]),
+    };
+    let mut machine = match (entry.build)(role, &context, &config) {
+        Ok(machine) => machine,
+        Err(error) => {
+            assert!(!error.to_string().is_empty(), "an error says something");
+            return;
+        }
+    };
+    let window = config.iter().find(|(name, _)| *name == "window").map_or(1, |_| config.count("window"));
+    let window = usize::try_from(window).unwrap_or(usize::MAX);
+    let rules = Rules { transmits: window.max(members.len()) + 1, deliveries: Some(window), plain: true };
+    let known = Known::new(ASSOCIATION, SENDER, entry.name);
+    drive(&mut machine, &rules, known, &[own, packets::any], input);
+}
+
+/// Settings of which some are not the defaults.
+pub fn settings(parameters: &'static [Parameter], input: &mut Input<'_>) -> Config {
+    let mut config = Config::defaults(parameters);
+    for _ in 0..input.below(8) {
+        let parameter = &parameters[input.below(parameters.len().clamp(1, 256))];
+        let text = match parameter.kind {
+            Kind::Count { min, max } | Kind::Size { min, max } => match input.byte() {
+                255 => max.to_string(),
+                254 => (max / 2 + 1).to_string(),
+                small => min.saturating_add(u64::from(small % 16)).min(max).to_string(),
+            },
+            Kind::Span => match input.pick(SPANS) {
+                "" => format!("{} bit", u64::from(input.u32()).pow(2)),
+                text => text.to_owned(),
+            },
+            Kind::Probability => format!("{} %", input.below(101)),
+            Kind::Switch => (input.byte() & 1 == 1).to_string(),
+            Kind::Choice(words) => input.pick(words).to_owned(),
+        };
+        if let Err(error) = config.set(parameters, parameter.name, &text) {
+            assert!(!error.to_string().is_empty(), "an error says something");
+        }
+    }
+    config
+}
+
+/// A rate from the slowest to the fastest that there is.
+pub fn bit_rate(input: &mut Input<'_>) -> BitRate {
+    let bps = input.pick(&[10_000_000, 1_000_000_000, 100_000_000_000, 1, 9_600, 1_000_000_000_000_000_000]);
+    BitRate::new(bps).expect("none of the rates is zero")
+}
+
+/// The association of every machine.
+const ASSOCIATION: AssociationId = AssociationId(7);
+
+/// The node of the sender: not the lowest.
+const SENDER: NodeId = NodeId(2);
+
+/// Groups with and without gaps in their numbers.
+const MEMBERS: &[&[NodeId]] = &[
+    &[NodeId(1)],
+    &[NodeId(3), NodeId(4)],
+    &[NodeId(0), NodeId(1), NodeId(3)],
+    &[NodeId(3), NodeId(4), NodeId(5), NodeId(6), NodeId(7)],
+    &[],
+    &[NodeId(0), NodeId(u32::MAX)],
+];
+
+/// Spans of time; the empty one is drawn.
+const SPANS: &[&str] = &[
+    "0 bit",
+    "1 bit",
+    "6000 bit",
+    "1 ns",
+    "1 us",
+    "1 ms",
+    "20 ms",
+    "1 s",
+    "1 h",
+    "2000000 h",
+    "1000000000000000000 bit",
+    "",
+];

@@ -1,0 +1,13 @@
+//! Files for people under any text.
+
+use std::fmt::Display;
+
+/// Reads the bytes as text, if they are that: whatever `parse` says of it fits in one line.
+pub fn one_line_or_good<E: Display>(bytes: &[u8], parse: impl FnOnce(&str) -> Result<(), E>) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    if let Err(error) = parse(text) {
+        let error = error.to_string();
+        assert!(!error.is_empty(), "an error says something");
+        assert!(!error.contains(char::is_control), "{error:?} is one line");
+    }
+}

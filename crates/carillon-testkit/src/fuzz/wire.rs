@@ -1,0 +1,78 @@
+//! Packet formats under any bytes: parsing is total, and what parses is emitted again as it was.
+
+use carillon_wire::envelope::Envelope;
+use carillon_wire::file::Record;
+use carillon_wire::{mbap, msaw, session};
+
+/// The common envelope: eight bytes, whatever follows.
+pub fn envelope(bytes: &[u8]) {
+    let Ok((envelope, rest)) = Envelope::parse(bytes).map_err(shown) else { return };
+    let mut again = Vec::new();
+    envelope.emit(&mut again);
+    assert_eq!(again, bytes[..Envelope::LEN], "the envelope is emitted as it was");
+    assert_eq!(rest, &bytes[Envelope::LEN..], "the rest is everything after the envelope");
+    assert!(Envelope::parse_for(envelope.protocol, bytes).is_ok(), "its own protocol is expected");
+    assert!(Envelope::parse_for(envelope.protocol ^ 1, bytes).is_err(), "another protocol is not");
+}
+
+/// Stop-and-wait: an acknowledgment may be followed by padding, which is not part of it.
+pub fn msaw(bytes: &[u8]) {
+    let Ok((association, packet)) = msaw::Packet::parse(bytes).map_err(shown) else { return };
+    let mut again = Vec::new();
+    packet.emit(association, &mut again);
+    check(bytes, &again, packet.wire_len(), &packet.to_string());
+    let padded = matches!(packet, msaw::Packet::Ack { .. });
+    assert!(padded || again.len() == bytes.len(), "a message runs to the end of its datagram");
+    assert_eq!(msaw::Packet::parse(&again), Ok((association, packet)));
+}
+
+/// Block acknowledgment: padding as in stop-and-wait.
+pub fn mbap(bytes: &[u8]) {
+    let Ok((association, packet)) = mbap::Packet::parse(bytes).map_err(shown) else { return };
+    let mut again = Vec::new();
+    packet.emit(association, &mut again);
+    check(bytes, &again, packet.wire_len(), &packet.to_string());
+    let padded = matches!(packet, mbap::Packet::Ack { .. });
+    assert!(padded || again.len() == bytes.len(), "a message runs to the end of its datagram");
+    assert_eq!(mbap::Packet::parse(&again), Ok((association, packet)));
+}
+
+/// The session: a datagram ends with its packet.
+pub fn session(bytes: &[u8]) {
+    let Ok(packet) = session::Packet::parse(bytes).map_err(shown) else { return };
+    let mut again = Vec::new();
+    packet.emit(&mut again);
+    check(bytes, &again, packet.wire_len(), &packet.to_string());
+    assert_eq!(again.len(), bytes.len(), "nothing follows a packet");
+    if let session::Body::Invite(invite) = packet.body {
+        let pairs = invite.settings.pairs();
+        assert_eq!(session::Settings::encode(pairs), invite.settings.as_str(), "settings are their pairs");
+    }
+}
+
+/// File delivery: a message is one record.
+pub fn file(bytes: &[u8]) {
+    let Ok(record) = Record::parse(bytes).map_err(shown) else { return };
+    let mut again = Vec::new();
+    record.emit(&mut again);
+    check(bytes, &again, record.wire_len(), &record.to_string());
+    assert_eq!(again.len(), bytes.len(), "nothing follows a record");
+    if let Record::File { path, .. } = record {
+        let path = std::path::Path::new(path.as_str());
+        let below = |part| matches!(part, std::path::Component::Normal(_));
+        assert!(path.components().all(below), "{path:?} does not stay below its directory");
+    }
+}
+
+/// The packet `again` is the canonical beginning of `bytes`, as long as it says, and shown in one
+/// line.
+fn check(bytes: &[u8], again: &[u8], wire_len: usize, line: &str) {
+    assert_eq!(again.len(), wire_len, "a packet is as long as it says");
+    assert!(bytes.starts_with(again), "what parses is emitted as it was");
+    assert!(!line.contains(char::is_control), "{line:?} is one line");
+}
+
+/// Errors can be shown too.
+fn shown(error: carillon_wire::ParseError) -> usize {
+    error.to_string().len()
+}

@@ -1,0 +1,197 @@
+//! What each target runs: a body of the testkit, given the protocols.
+//!
+//! This file is also part of the test that replays the corpus, `fuzz_corpus` of `carillon-proto`.
+
+use std::collections::BTreeSet;
+
+use carillon_core::{AssociationId, Duration, GroupId, Machine, NodeId, ProtocolEntry, Role, Seeds, Time};
+use carillon_lab::command_file::CommandFile;
+use carillon_lab::scenario::ScenarioFile;
+use carillon_proto::REGISTRY;
+use carillon_proto::protocols::{mbap, msaw};
+use carillon_proto::session::{
+    Gather, ReceiverSession, ReceiverSessionConfig, SenderSession, SenderSessionConfig,
+};
+use carillon_testkit::fuzz::{Input, Known, Rules, Subject, bit_rate, drive, machine, settings};
+use carillon_testkit::fuzz::{one_line_or_good, packets, wire};
+
+/// Every target by name.
+pub const TARGETS: &[(&str, fn(&[u8]))] = &[
+    ("wire_envelope", wire::envelope),
+    ("wire_msaw", wire::msaw),
+    ("wire_mbap", wire::mbap),
+    ("wire_session", wire::session),
+    ("wire_file", wire::file),
+    ("machine_msaw_sender", machine_msaw_sender),
+    ("machine_msaw_receiver", machine_msaw_receiver),
+    ("machine_mbap_sender", machine_mbap_sender),
+    ("machine_mbap_receiver", machine_mbap_receiver),
+    ("machine_session_sender", machine_session_sender),
+    ("machine_session_receiver", machine_session_receiver),
+    ("scenario", scenario),
+    ("command_file", command_file),
+];
+
+fn machine_msaw_sender(bytes: &[u8]) {
+    one_machine(&[&msaw::ENTRY, &msaw::UNICAST_ENTRY], Role::Sender, packets::msaw, bytes);
+}
+
+fn machine_msaw_receiver(bytes: &[u8]) {
+    one_machine(&[&msaw::ENTRY, &msaw::UNICAST_ENTRY], Role::Receiver, packets::msaw, bytes);
+}
+
+fn machine_mbap_sender(bytes: &[u8]) {
+    one_machine(&[&mbap::ENTRY, &mbap::UNICAST_ENTRY], Role::Sender, packets::mbap, bytes);
+}
+
+fn machine_mbap_receiver(bytes: &[u8]) {
+    one_machine(&[&mbap::ENTRY, &mbap::UNICAST_ENTRY], Role::Receiver, packets::mbap, bytes);
+}
+
+fn one_machine(entries: &[&'static ProtocolEntry], role: Role, own: packets::Source, bytes: &[u8]) {
+    let mut input = Input::new(bytes);
+    machine(input.pick(entries), role, own, &mut input);
+}
+
+fn machine_session_sender(bytes: &[u8]) {
+    let mut input = Input::new(bytes);
+    let entry = input.pick(REGISTRY);
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+    let mut config = SenderSessionConfig::new(ASSOCIATION, "source", GroupId(0), entry, 100);
+    if input.byte() & 1 == 1 {
+        config.config = settings(entry.parameters, &mut input);
+    }
+    config.gather = match input.below(8) {
+        0..=3 => Gather::Count(1 + input.below(4)),
+        4 => Gather::Count(0),
+        5 => Gather::Names(names(&["a", "b"])),
+        6 => Gather::Names(names(&["c", ""][..1 + input.below(2)])),
+        _ => Gather::Wait(span(&mut input)),
+    };
+    config.gather_limit = (input.byte() & 3 == 1).then(|| span(&mut input));
+    if input.byte() & 3 == 1 {
+        config.heartbeat = span(&mut input);
+    }
+    if input.byte() & 3 == 1 {
+        config.member_timeout = span(&mut input);
+    }
+    config.max_members = input.pick(&[4096, 1, 2, 0]);
+    config.max_payload = input.pick(&[100, 8, 0, u32::MAX]);
+    config.bit_rate = bit_rate(&mut input);
+    let window = config.config.iter().find(|(name, _)| *name == "window");
+    let window = window.map_or(1, |_| config.config.count("window") as usize);
+    let Ok(session) = SenderSession::new(config, Seeds::new(1)) else { return };
+    let rules = Rules { transmits: window + 64, deliveries: None, plain: false };
+    let known = Known::new(ASSOCIATION, NodeId(2), entry.name);
+    let sources: &[packets::Source] = &[packets::session, own(entry), packets::session, packets::any];
+    drive(&mut SendingSession(session), &rules, known, sources, &mut input);
+}
+
+fn machine_session_receiver(bytes: &[u8]) {
+    let mut input = Input::new(bytes);
+    let entry = input.pick(REGISTRY);
+    let mut config = ReceiverSessionConfig::new(input.pick(&["a", "", "b\n"]), GroupId(0), REGISTRY);
+    let flags = input.byte();
+    config.keep_seeking = flags & 1 == 1;
+    if flags & 2 == 2 {
+        config.silence = span(&mut input);
+    }
+    if flags & 4 == 4 {
+        config.receive_buffer = input.pick(&[100, 0, u32::MAX]);
+    }
+    config.bit_rate = bit_rate(&mut input);
+    let rules = Rules { transmits: 8, deliveries: None, plain: false };
+    let known = Known { settings: SETTINGS, ..Known::new(ASSOCIATION, NodeId(2), entry.name) };
+    let sources: &[packets::Source] = &[packets::session, own(entry), packets::session, packets::any];
+    let session = ReceiverSession::new(config, Seeds::new(1));
+    drive(&mut ReceivingSession(session), &rules, known, sources, &mut input);
+}
+
+fn scenario(bytes: &[u8]) {
+    if has_many_points(bytes) {
+        return;
+    }
+    one_line_or_good(bytes, |text| ScenarioFile::parse("fuzz.toml", text).map(drop));
+}
+
+fn command_file(bytes: &[u8]) {
+    if has_many_points(bytes) {
+        return;
+    }
+    one_line_or_good(bytes, |text| CommandFile::parse("fuzz.cmd", text).map(drop));
+}
+
+/// Whether a range may have thousands of points. Each is resolved like any other, which takes time
+/// and shows nothing new; millions are refused, so those stay in.
+fn has_many_points(bytes: &[u8]) -> bool {
+    let of_range =
+        |line: &&[u8]| [&b"step"[..], b"END"].iter().any(|word| line.windows(word.len()).any(|w| w == *word));
+    let long = |run: &[u8]| (4..=6).contains(&run.len());
+    let lines = bytes.split(|byte| *byte == b'\n').filter(of_range);
+    lines.flat_map(|line| line.split(|byte| !byte.is_ascii_digit())).any(long)
+}
+
+struct SendingSession(SenderSession);
+
+impl Subject for SendingSession {
+    fn machine(&mut self) -> &mut dyn Machine {
+        &mut self.0
+    }
+
+    fn act(&mut self, now: Time, input: &mut Input<'_>) {
+        match input.below(4) {
+            0 => self.0.abort(now, "no \n more"),
+            _ => {
+                let members = self.0.members().len();
+                assert!(members <= 4096, "{members} members are too many");
+                let _ = (self.0.phase(), self.0.missing(), self.0.failure().map(str::len));
+            }
+        }
+    }
+}
+
+struct ReceivingSession(ReceiverSession);
+
+impl Subject for ReceivingSession {
+    fn machine(&mut self) -> &mut dyn Machine {
+        &mut self.0
+    }
+
+    fn act(&mut self, now: Time, input: &mut Input<'_>) {
+        match input.below(8) {
+            0 => self.0.report(now, 100, Ok(())),
+            1 => self.0.report(now, 100, Err("disk\nfull".to_owned())),
+            2 => self.0.leave(now, "tired"),
+            3..=5 => self.0.progress(u64::from(input.byte())),
+            _ => {
+                let _ = (self.0.phase(), self.0.member_number(), self.0.report_acknowledged());
+                assert_eq!(self.0.sender_name().is_some(), self.0.association().is_some());
+            }
+        }
+    }
+}
+
+/// The packets of a protocol.
+fn own(entry: &ProtocolEntry) -> packets::Source {
+    if entry.name.ends_with("saw") { packets::msaw } else { packets::mbap }
+}
+
+fn span(input: &mut Input<'_>) -> Duration {
+    Duration::from_nanos(input.pick(&[0, 1, 1000, 1_000_000, 20_000_000, 1_000_000_000, 1 << 60]))
+}
+
+const ASSOCIATION: AssociationId = AssociationId(7);
+
+/// Settings as invitations carry them.
+const SETTINGS: &[&str] = &[
+    "window=3",
+    "window=32768\nack_timer=until-full-window",
+    "window=2\nack_timeout=1 ns",
+    "ack_timeout=0 bit",
+    "ack_wait=1 ms\nack_bytes=0",
+    "ack_wait=2000000 h",
+    "ack_wait=1000000000000000000 bit",
+    "timeout_method=constant\ntimeout=0 bit",
+    "timeout_method=adaptive\ntimeout_min=2 s\ntimeout_max=1 s",
+    "no_such=1",
+];
