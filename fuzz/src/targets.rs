@@ -15,8 +15,11 @@ use carillon_proto::session::{
 use carillon_testkit::fuzz::{Input, Known, Rules, Subject, bit_rate, drive, machine, settings};
 use carillon_testkit::fuzz::{one_line_or_good, packets, wire};
 
+/// Something to run on fuzzed bytes: panics when it finds something.
+pub type Body = fn(&[u8]);
+
 /// Every target by name.
-pub const TARGETS: &[(&str, fn(&[u8]))] = &[
+pub const TARGETS: &[(&str, Body)] = &[
     ("wire_envelope", wire::envelope),
     ("wire_msaw", wire::msaw),
     ("wire_mbap", wire::mbap),
