@@ -86,6 +86,8 @@ pub struct BuildContext {
     pub sender: NodeId,
     /// The receivers, ascending. Empty at a receiver whose host does not know the others.
     pub members: Arc<[NodeId]>,
+    /// What names nodes on the wire, for protocols that name them.
+    pub identities: Identities,
     /// The group they share.
     pub group: GroupId,
     /// The node's random streams.
@@ -96,6 +98,30 @@ pub struct BuildContext {
     pub link_overhead: u32,
     /// The payload the application will put into each message, at most.
     pub max_payload: u32,
+}
+
+/// What names nodes in packets: numbers on which the sender and each receiver agree. Their
+/// [`NodeId`]s will not do where each process numbers its peers by itself.
+///
+/// The default is for networks where all agree on `NodeId`s, as in the simulator.
+#[derive(Clone, Debug, Default)]
+pub struct Identities(Option<(u64, Arc<[u64]>)>);
+
+impl Identities {
+    /// The number of this node, and those of the members in their order.
+    pub fn agreed(own: u64, members: Arc<[u64]>) -> Self {
+        Identities(Some((own, members)))
+    }
+
+    /// The number that names `node`, the one they are asked at.
+    pub fn own(&self, node: NodeId) -> u64 {
+        self.0.as_ref().map_or(node.0.into(), |(own, _)| *own)
+    }
+
+    /// The number that names the member `node` of this rank.
+    pub fn member(&self, rank: usize, node: NodeId) -> u64 {
+        self.0.as_ref().map_or(node.0.into(), |(_, members)| members[rank])
+    }
 }
 
 /// One parameter of a protocol.

@@ -168,6 +168,11 @@ pub fn samples(scenario: &Scenario, messages: &[MessageRecord], totals: Totals) 
     all.push(("retransmissions_per_message", of(&|record| record.retransmissions.into())));
     all.push(("collisions_per_message", of(&|record| record.collisions)));
     all.push(("failed_messages", of(&|record| f64::from(u8::from(record.failed)))));
+    let begin = messages.iter().map(|record| record.start).min();
+    let end = messages.iter().map(|record| record.end).max();
+    let seconds = begin.zip(end).map_or(0.0, |(begin, end)| (end - begin).as_secs_f64());
+    let completed = messages.iter().filter(|record| !record.failed).count() as f64;
+    all.push(("group_throughput_bps", vec![receivers * completed * frame_bits / seconds]));
     let useful =
         totals.delivery_latencies.len() as f64 * f64::from(scenario.workload.message_bytes) / receivers;
     all.push(("wire_bytes_per_useful_byte", vec![totals.frame_bytes as f64 / useful]));

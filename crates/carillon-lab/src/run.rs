@@ -136,6 +136,7 @@ fn context(scenario: &Scenario, seeds: &Seeds, payload: u32) -> BuildContext {
         node: SENDER,
         sender: SENDER,
         members: (1..=scenario.receivers).map(NodeId).collect(),
+        identities: Default::default(),
         group: GroupId(0),
         seeds: seeds.node(SENDER),
         bit_rate: scenario.network.bit_rate,

@@ -56,6 +56,7 @@ fn machine(scenario: &Scenario, role: Role, node: NodeId, sender: NodeId, seed: 
         node,
         sender,
         members,
+        identities: Default::default(),
         group: GroupId(0),
         seeds: Seeds::new(seed).part("machine"),
         bit_rate: BitRate::mbps(10),

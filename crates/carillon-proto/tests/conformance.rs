@@ -26,6 +26,7 @@ fn promises(entry: &ProtocolEntry) -> Promises {
     match entry.name {
         "msaw" | "saw" => Promises { fifo_only: true, idle_feedback: None },
         "mbap" | "bap" => Promises { fifo_only: true, idle_feedback: Some(ACK_TIMEOUT) },
+        "rra" => Promises { fifo_only: false, idle_feedback: None },
         other => panic!("say here what {other} promises"),
     }
 }
@@ -82,7 +83,7 @@ macro_rules! suite {
     };
 }
 
-suite!(msaw saw mbap bap);
+suite!(msaw saw mbap bap rra);
 
 fn over_seeds(test: &'static str, runs: u64, body: impl FnMut(u64) -> Result<(), String>) {
     for_each_seed(Place { package: "carillon-proto", target: "conformance", test }, runs, body);

@@ -73,6 +73,7 @@ impl Bench {
             node,
             sender: SENDER,
             members: (1..=receivers).map(NodeId).collect(),
+            identities: Default::default(),
             group: GroupId(0),
             seeds: Seeds::new(seed).node(node),
             bit_rate: BitRate::mbps(10),

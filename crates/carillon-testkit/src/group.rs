@@ -175,6 +175,7 @@ impl Group {
             node,
             sender: SENDER,
             members: (1..=self.receivers).map(NodeId).collect(),
+            identities: Default::default(),
             group: GroupId(0),
             seeds: self.seeds.node(node),
             bit_rate: BitRate::mbps(10),

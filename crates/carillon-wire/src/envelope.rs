@@ -36,6 +36,8 @@ pub mod protocol {
     pub const MSAW: u8 = 1;
     /// Multicast block acknowledgment.
     pub const MBAP: u8 = 2;
+    /// Round-robin acknowledgment.
+    pub const RRA: u8 = 3;
 }
 
 impl Envelope {

@@ -1,12 +1,14 @@
 //! Mechanisms that protocols share.
 
 mod ack_wait;
+mod ack_window;
 mod members;
 pub mod retransmission;
 mod serial_unicast;
 mod timeout;
 
 pub use ack_wait::AckWait;
+pub use ack_window::{AckWindow, Slot};
 pub use members::{MemberSet, Members};
 pub use retransmission::{PastLimit, Retransmission};
 pub use serial_unicast::SerialUnicast;

@@ -2,12 +2,13 @@
 
 pub mod mbap;
 pub mod msaw;
+pub mod rra;
 
 use carillon_core::ProtocolEntry;
 
 /// Every protocol, in the order in which `carillon protocols` lists them.
 pub const REGISTRY: &[&ProtocolEntry] =
-    &[&msaw::ENTRY, &msaw::UNICAST_ENTRY, &mbap::ENTRY, &mbap::UNICAST_ENTRY];
+    &[&msaw::ENTRY, &msaw::UNICAST_ENTRY, &mbap::ENTRY, &mbap::UNICAST_ENTRY, &rra::ENTRY];
 
 /// The protocol of this name.
 pub fn find(name: &str) -> Option<&'static ProtocolEntry> {

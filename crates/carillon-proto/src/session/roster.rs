@@ -152,8 +152,8 @@ impl Roster {
         self.verified
     }
 
-    /// The members' nodes, ascending.
-    pub fn nodes(&self) -> impl Iterator<Item = NodeId> + '_ {
-        self.by_node.keys().copied()
+    /// The nodes in ascending order, each with the number that names it on the wire: its nonce.
+    pub fn identities(&self) -> impl Iterator<Item = (NodeId, u64)> + '_ {
+        self.by_node.iter().map(|(&node, &index)| (node, self.records[index].nonce.0))
     }
 }

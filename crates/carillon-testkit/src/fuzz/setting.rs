@@ -26,6 +26,7 @@ pub fn machine(entry: &'static ProtocolEntry, role: Role, own: Source, input: &m
         node,
         sender: SENDER,
         members: members.into(),
+        identities: Default::default(),
         group: GroupId(0),
         seeds: Seeds::new(1),
         bit_rate: rate,

@@ -9,7 +9,6 @@ mod receiver;
 mod sender;
 #[cfg(test)]
 mod tests;
-mod window;
 
 use carillon_core::{BuildContext, Config, ConfigError, Machine, NetworkKind, ProtocolEntry, Role};
 

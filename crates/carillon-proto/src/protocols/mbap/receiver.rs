@@ -159,6 +159,7 @@ mod tests {
             node: NodeId(2),
             sender: NodeId(1),
             members: [].into(),
+            identities: Default::default(),
             group: GroupId(0),
             seeds: Seeds::new(1),
             bit_rate: BitRate::mbps(1000),

@@ -8,8 +8,7 @@ use carillon_core::{
 use carillon_wire::mbap::{HEADER_LEN, Packet};
 
 use super::config::SenderConfig;
-use super::window::{Slot, Window};
-use crate::blocks::{Members, PastLimit, RetransmissionTimeout};
+use crate::blocks::{AckWindow, Members, PastLimit, RetransmissionTimeout, Slot};
 
 /// Sends up to n messages at once and advances as far as all receivers have acknowledged.
 #[derive(Debug)]
@@ -18,7 +17,7 @@ pub struct MbapSender {
     members: Members,
     /// Where messages go: the group, or the one receiver of a unicast run.
     data_dest: Dest,
-    window: Window,
+    window: AckWindow,
     timers: Timers<Timer>,
     timeout: RetransmissionTimeout,
     finished: bool,
@@ -46,7 +45,7 @@ impl MbapSender {
     fn with_dest(config: SenderConfig, members: Members, data_dest: Dest) -> Self {
         MbapSender {
             timeout: RetransmissionTimeout::new(&config.retransmission),
-            window: Window::new(members.len()),
+            window: AckWindow::new(members.len()),
             config,
             members,
             data_dest,

@@ -1,7 +1,7 @@
 //! The packets of a receiving session: what comes in, and what goes out.
 
 use carillon_core::{
-    AssociationId, BuildContext, Config, Dest, DropReason, Machine, NodeId, Role, Time, Transmit,
+    AssociationId, BuildContext, Config, Dest, DropReason, Identities, Machine, NodeId, Role, Time, Transmit,
 };
 use carillon_wire::session::{Body, Invite, Name, Packet, RefuseReason, State, Text};
 
@@ -109,6 +109,7 @@ impl ReceiverSession {
             node: LOCAL_NODE,
             sender,
             members: [].into(),
+            identities: Identities::agreed(self.nonce.0, [].into()),
             group: self.config.group,
             seeds: self.seeds.clone(),
             bit_rate: self.config.bit_rate,

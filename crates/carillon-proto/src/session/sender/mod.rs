@@ -1,12 +1,11 @@
 //! The sending side of a session.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, ConfigError, DropReason, Duration, Event, Events, Machine, MessageId, NodeId, OfferError,
-    Received, Role, Seeds, Sender, Time, Timers, Transmit,
+    BuildContext, ConfigError, DropReason, Duration, Event, Events, Identities, Machine, MessageId, NodeId,
+    OfferError, Received, Role, Seeds, Sender, Time, Timers, Transmit,
 };
 use carillon_wire::Envelope;
 use carillon_wire::envelope::protocol;
@@ -114,7 +113,7 @@ impl SenderSession {
             failure: None,
             events: Events::default(),
         };
-        session.header_bytes = session.build([NodeId(0)].into())?.1;
+        session.header_bytes = session.build(&[(NodeId(0), 0)])?.1;
         Ok(session)
     }
 
@@ -205,12 +204,13 @@ impl SenderSession {
     }
 
     /// Builds the protocol's sender; returns what it adds to a payload too.
-    fn build(&self, members: Arc<[NodeId]>) -> Result<(Box<dyn Machine>, usize), ConfigError> {
+    fn build(&self, members: &[(NodeId, u64)]) -> Result<(Box<dyn Machine>, usize), ConfigError> {
         let context = BuildContext {
             association: self.config.association,
             node: LOCAL_NODE,
             sender: LOCAL_NODE,
-            members,
+            members: members.iter().map(|&(node, _)| node).collect(),
+            identities: Identities::agreed(0, members.iter().map(|&(_, identity)| identity).collect()),
             group: self.config.group,
             seeds: self.seeds.clone(),
             bit_rate: self.config.bit_rate,
@@ -257,7 +257,7 @@ impl SenderSession {
     }
 
     fn run(&mut self, now: Time) {
-        match self.build(self.roster.nodes().collect()) {
+        match self.build(&self.roster.identities().collect::<Vec<_>>()) {
             Ok((machine, _)) => self.inner = Some(machine),
             Err(error) => return self.abort(now, &error.to_string()),
         }

@@ -1,4 +1,4 @@
-//! The sender's window and its acknowledgment vector.
+//! A sender's window of outstanding messages, and how far each receiver has acknowledged.
 
 use std::collections::VecDeque;
 
@@ -7,13 +7,17 @@ use carillon_core::Time;
 
 /// A message in the window.
 #[derive(Debug)]
-pub(super) struct Slot {
+pub struct Slot {
+    /// What it carries.
     pub payload: Bytes,
     /// When it was first sent, and how large the window was then.
     pub sent: Option<(Time, u32)>,
     /// Whether it is to be sent (again).
     pub due: bool,
+    /// How often it was sent again.
     pub retransmissions: u32,
+    /// Whether it was given up for some receiver.
+    pub failed: bool,
     /// How many receivers have acknowledged it.
     acknowledged: usize,
 }
@@ -24,7 +28,7 @@ pub(super) struct Slot {
 /// acknowledgment; counting the receivers at each message instead costs the messages newly
 /// acknowledged, not the receivers.
 #[derive(Debug)]
-pub(super) struct Window {
+pub struct AckWindow {
     /// Number of the first message in the window.
     start: u64,
     slots: VecDeque<Slot>,
@@ -37,14 +41,16 @@ pub(super) struct Window {
 /// The vector entry of an expelled receiver: it acknowledges everything from now on.
 const EXPELLED: u64 = u64::MAX;
 
-impl Window {
+impl AckWindow {
+    /// An empty window of a group of this size.
     pub fn new(receivers: usize) -> Self {
-        Window { start: 0, slots: VecDeque::new(), vector: vec![0; receivers], live: receivers }
+        AckWindow { start: 0, slots: VecDeque::new(), vector: vec![0; receivers], live: receivers }
     }
 
     /// Adds a message at the end; returns its number.
     pub fn push(&mut self, payload: Bytes) -> u64 {
-        let slot = Slot { payload, sent: None, due: true, retransmissions: 0, acknowledged: 0 };
+        let slot =
+            Slot { payload, sent: None, due: true, retransmissions: 0, failed: false, acknowledged: 0 };
         self.slots.push_back(slot);
         self.end() - 1
     }
@@ -96,6 +102,7 @@ impl Window {
         Some((self.start - 1, slot))
     }
 
+    /// The messages in order.
     pub fn slots_mut(&mut self) -> impl Iterator<Item = &mut Slot> {
         self.slots.iter_mut()
     }
@@ -107,6 +114,18 @@ impl Window {
         Some((start + position as u64, &mut self.slots[position]))
     }
 
+    /// The message of this number.
+    pub fn get_mut(&mut self, number: u64) -> Option<&mut Slot> {
+        let index = usize::try_from(number.checked_sub(self.start)?).ok()?;
+        self.slots.get_mut(index)
+    }
+
+    /// One past the last message that a receiver has acknowledged.
+    pub fn acknowledged_below(&self, index: usize) -> u64 {
+        self.vector[index]
+    }
+
+    /// The first message.
     pub fn first(&self) -> Option<&Slot> {
         self.slots.front()
     }
@@ -121,14 +140,17 @@ impl Window {
         self.start + self.slots.len() as u64
     }
 
+    /// How many messages are outstanding.
     pub fn len(&self) -> usize {
         self.slots.len()
     }
 
+    /// Whether none is.
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
 
+    /// Whether a receiver was taken out of the count.
     pub fn is_expelled(&self, index: usize) -> bool {
         self.vector[index] == EXPELLED
     }

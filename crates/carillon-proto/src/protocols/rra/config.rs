@@ -1,0 +1,55 @@
+//! Parameters.
+
+use carillon_core::{Kind, Parameter};
+
+use crate::blocks::retransmission::parameters::{ACK_BYTES, ACK_WAIT, PAST_LIMIT, TIMEOUT_MAX, TIMEOUT_MIN};
+
+pub(super) const PARAMETERS: &[Parameter] = &[
+    Parameter {
+        name: "window",
+        kind: Kind::Count { min: 1, max: 65_536 },
+        default: "256",
+        doc: "messages that may be outstanding; with fewer than there are receivers, polls without a message fill the turns",
+    },
+    Parameter {
+        name: "burst",
+        kind: Kind::Count { min: 1, max: 65_536 },
+        default: "1",
+        doc: "messages sent for each acknowledgment: only the last of a burst names a receiver that answers",
+    },
+    ACK_WAIT,
+    Parameter {
+        name: "timeout_method",
+        kind: Kind::Choice(&["formula", "constant", "adaptive"]),
+        default: "formula",
+        doc: "formula: d burst + a + i + timeout; constant: timeout; adaptive: RFC 6298, starting at timeout",
+    },
+    Parameter {
+        name: "timeout",
+        kind: Kind::Span,
+        default: "1000 bit",
+        doc: "the increment, constant, or initial value that timeout_method says; nothing contends with the one acknowledgment, so it can be short",
+    },
+    TIMEOUT_MIN,
+    TIMEOUT_MAX,
+    Parameter {
+        name: "retransmission_limit",
+        kind: Kind::Count { min: 0, max: 1_000_000 },
+        default: "10",
+        doc: "a receiver is asked again while the count has not exceeded this",
+    },
+    PAST_LIMIT,
+    ACK_BYTES,
+];
+
+/// For files over a real network.
+pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
+    ("window", "64"),
+    ("burst", "16"),
+    ("timeout_method", "adaptive"),
+    ("timeout", "50 ms"),
+    ("timeout_max", "250 ms"),
+    ("retransmission_limit", "30"),
+    ("past_limit", "expel"),
+    ("ack_bytes", "0"),
+];

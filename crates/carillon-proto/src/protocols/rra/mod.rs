@@ -1,0 +1,36 @@
+//! RRA: round-robin acknowledgment.
+//!
+//! Segovia 1996, chapter 5, proposes it in one paragraph: each message names the receiver that
+//! acknowledges it and all it has received before; the receivers take turns, so acknowledgments
+//! never contend. What the paragraph leaves open (window, missing acknowledgments, losses) is
+//! decided in `docs/protocols/rra.md`.
+
+mod config;
+mod receiver;
+mod sender;
+#[cfg(test)]
+mod tests;
+
+use carillon_core::{NetworkKind, ProtocolEntry, Role};
+
+pub use receiver::RraReceiver;
+pub use sender::RraSender;
+
+/// Round-robin acknowledgment.
+pub const ENTRY: ProtocolEntry = ProtocolEntry {
+    name: "rra",
+    family: "sender-driven, positive acknowledgment by turns",
+    summary: "round-robin acknowledgment: each message names the one receiver that acknowledges",
+    reference: "Segovia 1996, chapter 5",
+    roles: &[Role::Sender, Role::Receiver],
+    networks: &[NetworkKind::Lan, NetworkKind::Udp],
+    parameters: config::PARAMETERS,
+    delivery_settings: config::DELIVERY_SETTINGS,
+    unicast_equivalent: None,
+    build: |role, context, settings| {
+        Ok(match role {
+            Role::Receiver => Box::new(RraReceiver::new(context, settings)),
+            Role::Sender => Box::new(RraSender::new(context, settings)?),
+        })
+    },
+};
