@@ -143,7 +143,11 @@ impl<'a> Results<'a> {
 
     fn protocol_settings(&self) -> BTreeMap<&'static str, String> {
         let first = self.plan.runs.first().map(|run| &run.scenario.config);
-        first.into_iter().flat_map(|config| config.iter()).map(|(name, value)| (name, value.to_string())).collect()
+        first
+            .into_iter()
+            .flat_map(|config| config.iter())
+            .map(|(name, value)| (name, value.to_string()))
+            .collect()
     }
 
     /// A table with the swept keys as its first columns.

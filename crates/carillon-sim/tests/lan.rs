@@ -213,6 +213,13 @@ fn a_frame_is_discarded_at_its_16th_collision_and_the_next_has_its_turn() // 3.3
     assert_eq!(discarded, [(480, 0), (480, 1)]);
     assert_eq!(lan.frames(), [(512, 1, SMALL)]);
     assert_eq!(lan.heard[0].3.len(), 20);
+    // The next one has all its attempts again.
+    let mut lan = Bench::new(LanConfig { slot_bits: 0, ..LanConfig::default() }, 2, 1);
+    for station in [0, 0, 1, 1] {
+        lan.send(station, GROUP, 10, None);
+    }
+    lan.until(1_000_000);
+    assert_eq!(lan.collisions().len(), 2 * 16);
 }
 
 #[test]
@@ -332,6 +339,30 @@ fn each_interface_meets_the_same_losses_whatever_is_sent() {
     let other = losses(10, 9_000, true);
     assert!(one.len() > 200 && one.contains(&false));
     assert_eq!(one, other);
+}
+
+#[test]
+fn what_an_interface_sends_and_what_it_receives_is_lost_independently() // 3.4
+{
+    // Station 1 sends and receives in turn; station 0 receives and sends, each with its own losses.
+    let mut lan = Bench::new(lossy(0.5), 2, 5);
+    let mut sent = [Vec::new(), Vec::new()];
+    for round in 0..2_000u32 {
+        let before = lan.frames().len();
+        lan.send(round % 2, GROUP, 10, None);
+        lan.until(bits(lan.now) + 1_000);
+        sent[round as usize % 2].push(lan.frames().len() > before);
+    }
+    let mut got = [Vec::new(), Vec::new()];
+    for (start, from, length) in lan.frames() {
+        got[1 - from as usize].push(lan.heard.iter().any(|heard| heard.0 == start + length));
+    }
+    for station in 0..2 {
+        let alike = sent[station].iter().zip(&got[station]).filter(|(sent, got)| sent == got).count();
+        let pairs = got[station].len() as f64;
+        let bound = 3.2905 * 0.5 / pairs.sqrt();
+        assert!((alike as f64 / pairs - 0.5).abs() < bound, "{alike} of {pairs} alike at {station}");
+    }
 }
 
 proptest! {

@@ -108,6 +108,20 @@ fn after_bus_activity_an_arrival_cancels_a_timer_that_was_due_during_the_frame()
 }
 
 #[test]
+fn after_bus_activity_a_pending_frame_comes_before_a_timer_that_is_due_already() // Segovia 3.7
+{
+    for (rule, expected) in
+        [(TimerRule::Exact, vec![(Time::ZERO, NodeId(1))]), (TimerRule::AfterBusActivity, vec![])]
+    {
+        // The frame is there at the start, before any timer is looked at.
+        let sender = Scripted { due: vec![1500], ..Scripted::default() };
+        let waiter = Scripted { alarm: Some(Time::ZERO), ..Scripted::default() };
+        let config = LanConfig { timers: rule, ..LanConfig::default() };
+        assert_eq!(fired(&run(config, vec![sender, waiter], 1)), expected, "{rule:?}");
+    }
+}
+
+#[test]
 fn an_arrival_comes_before_a_timer_of_the_same_time() {
     for rule in [TimerRule::Exact, TimerRule::AfterBusActivity] {
         assert_eq!(alarmed(rule, 12_144), []);
