@@ -65,6 +65,10 @@ pub trait Sender: Machine {
     /// No more messages will be offered. Drain afterwards.
     fn finish(&mut self, now: Time);
 
+    /// A member is gone: nothing waits for it any more. A protocol without a member list has
+    /// nothing to do. Drain afterwards.
+    fn expel(&mut self, _now: Time, _member: NodeId) {}
+
     /// Whether everything offered has been completed (acknowledged or given up) after `finish`.
     fn is_finished(&self) -> bool;
 

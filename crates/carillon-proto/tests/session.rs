@@ -128,6 +128,34 @@ fn every_protocol_of_the_registry_can_be_carried() {
 }
 
 #[test]
+fn nobody_waits_for_a_receiver_that_says_it_leaves() {
+    for entry in carillon_proto::REGISTRY {
+        let mut config = SenderSessionConfig::new(ASSOCIATION, "source", GROUP, entry, 100);
+        config.gather = Gather::Count(2);
+        let mut world = World::new(sender_with(config), 200);
+        for name in ["leaves", "stays"] {
+            let config = ReceiverSessionConfig::new(name, GROUP, carillon_proto::REGISTRY);
+            world.join(ReceiverSession::new(config, carillon_core::Seeds::new(2).part(name)));
+        }
+        world.run_until(ms(5000), |world| world.peers[0].got >= 3);
+        let left = world.now;
+        world.peers[0].session.leave(left, "disk full");
+        world.run_until(ms(60_000), |world| world.sender.is_finished());
+        // Well below the seconds after which the protocol itself gives up a silent receiver.
+        let took = world.now - left;
+        assert!(took < Duration::from_secs(2), "{}: {took:?}", entry.name);
+        let failed = MemberOutcome::Failed("left: disk full".to_owned());
+        assert_eq!(
+            outcomes(&world),
+            [("leaves", &failed), ("stays", &MemberOutcome::Verified)],
+            "{}",
+            entry.name
+        );
+        assert_eq!(world.peers[1].got, 200, "{}", entry.name);
+    }
+}
+
+#[test]
 fn a_killed_receiver_is_lost_and_the_others_finish() {
     let mut world = World::new(sender(Gather::Count(3)), 10);
     for name in ["a", "b", "c"] {

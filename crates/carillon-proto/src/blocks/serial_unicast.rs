@@ -6,7 +6,7 @@
 
 use bytes::Bytes;
 use carillon_core::{
-    Event, Events, Machine, MessageId, OfferError, Outcome, Received, Sender, Time, Transmit,
+    Event, Events, Machine, MessageId, NodeId, OfferError, Outcome, Received, Sender, Time, Transmit,
 };
 
 use super::Members;
@@ -163,6 +163,13 @@ impl<S: Sender> Sender for SerialUnicast<S> {
 
     fn finish(&mut self, _now: Time) {
         self.finished = true;
+    }
+
+    fn expel(&mut self, now: Time, member: NodeId) {
+        if let Some(index) = self.members.index_of(member) {
+            self.legs[index].expel(now, member);
+            self.collect(now);
+        }
     }
 
     fn is_finished(&self) -> bool {

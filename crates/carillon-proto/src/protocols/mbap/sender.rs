@@ -198,6 +198,14 @@ impl Sender for MbapSender {
         self.finished = true;
     }
 
+    fn expel(&mut self, now: Time, member: NodeId) {
+        let index = self.members.index_of(member).filter(|&index| !self.window.is_expelled(index));
+        if let Some(index) = index {
+            self.window.expel(index);
+            self.advance(now);
+        }
+    }
+
     fn is_finished(&self) -> bool {
         self.finished && self.window.is_empty()
     }

@@ -270,6 +270,14 @@ impl Sender for MsawSender {
         self.finished = true;
     }
 
+    fn expel(&mut self, now: Time, member: NodeId) {
+        let Some(index) = self.members.index_of(member) else { return };
+        self.expelled.insert(index);
+        self.settled.insert(index);
+        self.timers.cancel(Timer::Receiver(index as u32));
+        self.complete_if_settled(now);
+    }
+
     fn is_finished(&self) -> bool {
         self.finished && self.current.is_none()
     }

@@ -323,6 +323,17 @@ impl Sender for RraSender {
         self.finished = true;
     }
 
+    fn expel(&mut self, _now: Time, member: NodeId) {
+        let index = self.members.index_of(member).filter(|&index| !self.window.is_expelled(index));
+        if let Some(index) = index {
+            self.window.expel(index);
+            if self.asked.take_if(|asked| asked.index == index).is_some() {
+                self.timers.cancel(Timer::Answer);
+            }
+            self.advance();
+        }
+    }
+
     fn is_finished(&self) -> bool {
         self.finished && self.window.is_empty()
     }

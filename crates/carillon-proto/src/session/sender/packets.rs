@@ -68,7 +68,7 @@ impl SenderSession {
                 };
                 self.on_report(now, source, nonce, bytes, outcome);
             }
-            Body::Leave { nonce, text } => self.on_leave(source, nonce, &text),
+            Body::Leave { nonce, text } => self.on_leave(now, source, nonce, &text),
             Body::Invite(_) | Body::Welcome { .. } | Body::Refuse { .. } | Body::ReportAck { .. } => {
                 self.events.dropped(DropReason::NotAMember);
             }
@@ -162,6 +162,9 @@ impl SenderSession {
             let member = self.roster.member_mut(index);
             member.bytes = bytes.min(offered);
             member.finished = Some(now);
+            if !verified {
+                self.release(now, source);
+            }
         }
         // One that has verified is kept waiting while the protocol may still need its
         // acknowledgments; one that has failed may go.
@@ -170,7 +173,7 @@ impl SenderSession {
         }
     }
 
-    fn on_leave(&mut self, source: NodeId, nonce: Nonce, text: &str) {
+    fn on_leave(&mut self, now: Time, source: NodeId, nonce: Nonce, text: &str) {
         let Some(index) = self.member(source, nonce) else { return };
         if self.phase == SenderPhase::Gathering {
             self.forget(index);
@@ -178,7 +181,17 @@ impl SenderSession {
             self.timers.cancel(Timer::MemberSilent(source));
             let reason = if text.is_empty() { "left".to_owned() } else { format!("left: {text}") };
             self.roster.set_outcome(index, MemberOutcome::Failed(reason));
+            self.release(now, source);
         }
+    }
+
+    /// The protocol need not wait for a member that has said it is out.
+    fn release(&mut self, now: Time, member: NodeId) {
+        self.with_inner(|inner| {
+            if let Some(sender) = inner.as_sender() {
+                sender.expel(now, member);
+            }
+        });
     }
 
     /// Strikes a member off the list before the session runs.
