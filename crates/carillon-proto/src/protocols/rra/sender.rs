@@ -24,7 +24,8 @@ pub struct RraSender {
     window: AckWindow,
     /// One past the last message sent.
     sent: u64,
-    /// Messages sent since a receiver was last asked.
+    /// Messages and repairs sent since a receiver was last asked. Fewer than a burst, so that the
+    /// timeout allows for all that is sent before the answer.
     in_burst: u32,
     /// The receiver whose turn is next.
     turn: usize,
@@ -93,7 +94,10 @@ impl RraSender {
             return self.events.dropped(DropReason::NotAMember);
         };
         let expected = expand(expected.into(), MODULUS, self.sent);
-        if expected > self.sent || expected < self.window.acknowledged_below(index) {
+        // Behind what it has acknowledged before is an old packet, unless it was asked: then messages
+        // were given up for it that it still lacks.
+        let asked = self.asked.as_ref().is_some_and(|asked| asked.index == index);
+        if expected > self.sent || (expected < self.window.acknowledged_below(index) && !asked) {
             return self.events.dropped(DropReason::OutOfWindow);
         }
         self.events.push(Event::Received { packet: "ack", message: MessageId(expected.saturating_sub(1)) });
@@ -175,6 +179,12 @@ impl RraSender {
             }
         }
         self.advance();
+    }
+
+    /// Counts a packet; whether it is the last of its burst.
+    fn ends_burst(&mut self, last: bool) -> bool {
+        self.in_burst += 1;
+        last || self.in_burst >= self.burst
     }
 
     /// The next receiver by turns that `wanted` holds for.
@@ -273,19 +283,20 @@ impl Machine for RraSender {
         }
         let due = self.window.first_due().map(|(number, _)| number);
         match due {
-            // Repairs go first. The last of them asks the receiver that reported the loss.
+            // Repairs go first. The last of a burst asks the receiver that reported the loss.
             Some(number) if number < self.sent => {
-                let more =
-                    (number + 1..self.sent).any(|n| self.window.get_mut(n).is_some_and(|slot| slot.due));
-                let reporter = self.reporter.filter(|&index| !self.window.is_expelled(index));
-                let asks = if more { None } else { reporter.or_else(|| self.next_turn(|_, _| true)) };
-                Some(self.send(now, number, asks, buf))
+                let mut rest = number + 1..self.sent;
+                let more = rest.any(|n| self.window.get_mut(n).is_some_and(|slot| slot.due));
+                let asks = self.ends_burst(!more).then(|| {
+                    let reporter = self.reporter.filter(|&index| !self.window.is_expelled(index));
+                    reporter.or_else(|| self.next_turn(|_, _| true))
+                });
+                Some(self.send(now, number, asks.flatten(), buf))
             }
             Some(number) => {
-                self.in_burst += 1;
-                let last = self.in_burst >= self.burst || number + 1 == self.window.end();
-                let asks = if last { self.next_turn(|_, _| true) } else { None };
-                Some(self.send(now, number, asks, buf))
+                let last = number + 1 == self.window.end();
+                let asks = self.ends_burst(last).then(|| self.next_turn(|_, _| true));
+                Some(self.send(now, number, asks.flatten(), buf))
             }
             // Nothing to send: ask those who have not acknowledged everything.
             None => {
