@@ -5,7 +5,7 @@ CARGO := cargo
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: ## check for what the build needs; install missing system packages when root
@@ -33,6 +33,11 @@ nightly: setup ## the long tier: 10 000 seeded conformance runs for each protoco
 .PHONY: reproduce
 reproduce: setup ## every shipped table beside its published numbers, results below out/
 	$(CARGO) run --release --quiet --bin carillon -- reproduce --out out
+
+.PHONY: reproduce-lan
+reproduce-lan: setup ## the tables and figures of the LAN study on one page, out/lan/index.html
+	$(CARGO) build --release --quiet --bin carillon
+	target/release/carillon reproduce segovia --out out/lan
 
 .PHONY: bench
 bench: setup ## all benchmarks; they print ratios and assert nothing

@@ -4,6 +4,8 @@ pub mod command_file;
 pub mod log;
 pub mod metrics;
 pub mod plan;
+pub mod plot;
+pub mod report;
 pub mod reproduce;
 pub mod results;
 pub mod run;

@@ -1,31 +1,36 @@
-//! `carillon reproduce`: tables of the sources beside their published numbers.
+//! `carillon reproduce`: tables and figures of the sources beside their published numbers.
 
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use carillon_lab::reproduce::{EXPERIMENTS, Experiment, Options, find, reproduce};
+use carillon_lab::plot::{Figure, png, svg};
+use carillon_lab::report::Page;
+use carillon_lab::reproduce::{EXPERIMENTS, Experiment, Laboratory, Options, Outcome, matching};
 
 use super::jobs::{Jobs, RunProgress};
 use crate::exit::JobFailed;
 
-/// Repeat a published table and print it beside the published numbers.
+/// Repeat published tables and figures and print them beside the published numbers.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   carillon reproduce --list
   carillon reproduce segovia-4.1
-  carillon reproduce --out results        all of them, with result folders
+  carillon reproduce segovia-fig-4.3 --out results
+  carillon reproduce segovia --out results    every table and figure of a source, and one page of all
 
-Exits with 1 if a number lies outside its bounds.")]
+Exits with 1 if a number lies outside its bounds and is not known to: known deviations are shown with
+their reason.")]
 pub struct Args {
-    /// The experiments; all if none is named.
+    /// The experiments, or a source for all of its experiments; all if none is named.
     #[arg(value_name = "ID")]
     ids: Vec<String>,
     /// List the experiments and stop.
     #[arg(long)]
     list: bool,
-    /// Write a result folder for each experiment, and the comparison, below DIR.
+    /// Write below DIR a folder for each experiment (results and comparison, or the figure as SVG,
+    /// PNG and JSON), and index.html, a page of all.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Use this seed instead of the experiment's own.
@@ -43,47 +48,85 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut stdout = std::io::stdout().lock();
     if args.list {
         for experiment in EXPERIMENTS {
-            writeln!(stdout, "{:14} {}", experiment.id, experiment.title)?;
+            writeln!(stdout, "{:16} {}", experiment.id, experiment.title)?;
         }
         return Ok(());
     }
-    let chosen: Vec<&Experiment> = if args.ids.is_empty() {
+    let chosen: Vec<&'static Experiment> = if args.ids.is_empty() {
         EXPERIMENTS.iter().collect()
     } else {
-        args.ids.iter().map(|id| known(id)).collect::<anyhow::Result<_>>()?
+        args.ids.iter().map(|id| known(id)).collect::<anyhow::Result<Vec<_>>>()?.concat()
     };
+    let progress = RunProgress::new("reproduce");
+    let run_done = |runs| progress.run_done(runs);
+    let mut laboratory = Laboratory::new(Options {
+        jobs: args.jobs.number(),
+        seed: args.seed,
+        messages: None,
+        out: args.out.as_deref(),
+        progress: &run_done,
+    });
+    let mut page = Page::new("Tables and figures beside their published numbers");
     let mut holds = true;
     for experiment in chosen {
-        let progress = RunProgress::new(experiment.id);
-        let comparison = reproduce(
-            experiment,
-            &Options {
-                jobs: args.jobs.number(),
-                seed: args.seed,
-                out: args.out.as_deref(),
-                progress: &|runs| progress.run_done(runs),
-            },
-        )?;
-        progress.finish();
-        let text = if args.json { serde_json::to_string(&comparison)? } else { comparison.to_string() };
+        let outcome = laboratory.reproduce(experiment)?;
+        let text = match (&outcome, args.json) {
+            (Outcome::Table(comparison), false) => comparison.to_string(),
+            (Outcome::Table(comparison), true) => serde_json::to_string(comparison)?,
+            (Outcome::Figure(figure), true) => serde_json::to_string(figure)?,
+            (Outcome::Figure(figure), false) => described(figure, args.out.as_deref()),
+        };
         writeln!(stdout, "{text}")?;
         if let Some(dir) = &args.out {
-            let dir = dir.join(experiment.id);
-            let write = |name: &str, text: String| {
-                let path = dir.join(name);
-                std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
-            };
-            write("comparison.txt", comparison.to_string())?;
-            write("comparison.json", serde_json::to_string_pretty(&comparison)? + "\n")?;
+            write_outcome(&dir.join(experiment.id), &outcome)?;
         }
-        holds &= comparison.holds();
+        page.add(experiment, &outcome);
+        holds &= outcome.holds();
+    }
+    progress.finish();
+    if let Some(dir) = &args.out {
+        write(&dir.join("index.html"), page.html())?;
     }
     if holds { Ok(()) } else { Err(JobFailed.into()) }
 }
 
-fn known(id: &str) -> anyhow::Result<&'static Experiment> {
-    find(id).with_context(|| {
+fn write_outcome(dir: &Path, outcome: &Outcome) -> anyhow::Result<()> {
+    std::fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    match outcome {
+        Outcome::Table(comparison) => {
+            write(&dir.join("comparison.txt"), comparison.to_string())?;
+            write(&dir.join("comparison.json"), serde_json::to_string_pretty(comparison)? + "\n")
+        }
+        Outcome::Figure(figure) => {
+            let file = |extension: &str| dir.join(format!("{}.{extension}", figure.id));
+            write(&file("svg"), svg(figure))?;
+            write(&file("png"), png(figure, PIXELS)?)?;
+            write(&file("json"), serde_json::to_string_pretty(figure)? + "\n")
+        }
+    }
+}
+
+/// Pixels of a PNG for each unit of the SVG: 300 to the inch at a width of 4.8 inches.
+const PIXELS: f32 = 2.0;
+
+fn described(figure: &Figure, out: Option<&Path>) -> String {
+    let series: Vec<&str> = figure.series.iter().map(|series| series.name.as_str()).collect();
+    let place = match out {
+        Some(dir) => format!("drawn in {}", dir.join(&figure.id).display()),
+        None => "give --out DIR to draw it".into(),
+    };
+    format!("{}: {}\nseries: {}; {place}\n", figure.id, figure.title, series.join("; "))
+}
+
+fn write(path: &Path, bytes: impl AsRef<[u8]>) -> anyhow::Result<()> {
+    std::fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn known(id: &str) -> anyhow::Result<Vec<&'static Experiment>> {
+    let experiments = matching(id);
+    if experiments.is_empty() {
         let ids: Vec<_> = EXPERIMENTS.iter().map(|experiment| experiment.id).collect();
-        format!("no experiment \"{id}\"; there are {}", ids.join(", "))
-    })
+        anyhow::bail!("no experiment \"{id}\"; there are {}", ids.join(", "));
+    }
+    Ok(experiments)
 }

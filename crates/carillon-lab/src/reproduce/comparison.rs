@@ -4,26 +4,28 @@ use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
-use toml::Value;
 
-use super::{Cell, Experiment, PublishedSamples};
-use crate::results::Results;
-use crate::scenario::Point;
-use crate::statistics::Summary;
+use super::{
+    ExpectedDeviation, Published, PublishedSamples, Quantity, SimulatedPoint, Simulation, TableSpec,
+};
 
-/// A table of simulated and published numbers.
+/// A table of simulated numbers, beside published ones where they are at hand.
 #[derive(Debug, Serialize)]
 pub struct Comparison {
     /// The experiment.
     pub id: &'static str,
     /// What it is.
     pub title: &'static str,
+    /// Which published numbers are at hand.
+    pub published: &'static str,
     /// How the columns that name a row are headed.
     pub keys: Vec<&'static str>,
     /// The rows.
     pub rows: Vec<ComparedRow>,
     /// What deviates from the source.
     pub deviations: &'static str,
+    /// Why the cells marked as expected deviations deviate.
+    pub expected_deviation: Option<&'static str>,
     /// Accepted relative difference.
     pub tolerance: f64,
     /// Largest relative difference between the unicast equivalent run as a protocol and its
@@ -45,110 +47,263 @@ pub struct ComparedRow {
     pub cells: Vec<ComparedCell>,
 }
 
-/// A number beside its published value.
+/// A quantity at a point.
 #[derive(Debug, Serialize)]
 pub struct ComparedCell {
     /// What it is, with its unit.
     pub label: &'static str,
     /// The simulated mean.
     pub value: f64,
-    /// The published mean.
-    pub published: f64,
-    /// Relative difference.
-    pub difference: f64,
-    /// Standard error of the published mean, from the simulated deviation and the number of
-    /// independent samples behind it.
-    pub standard_error: f64,
-    /// Whether the difference lies within three standard errors: a matter of chance.
-    pub within_sampling_error: bool,
-    /// Whether it lies within three standard errors or the accepted relative difference.
-    pub within_bounds: bool,
+    /// The least simulated value.
+    pub min: f64,
+    /// The greatest.
+    pub max: f64,
+    /// The theoretical bound.
+    pub bound: Option<Bound>,
+    /// The published mean and how far it is.
+    pub published: Option<PublishedCell>,
     #[serde(skip)]
     digits: usize,
 }
 
+/// A theoretical bound.
+#[derive(Debug, Serialize)]
+pub struct Bound {
+    /// How the source calls it.
+    pub name: &'static str,
+    /// Its value.
+    pub value: f64,
+    /// What the source prints, if at hand.
+    pub published: Option<f64>,
+    /// Whether the two agree to the printed digits.
+    pub agrees: bool,
+}
+
+/// A published mean beside a simulated one.
+#[derive(Debug, Serialize)]
+pub struct PublishedCell {
+    /// The published mean.
+    pub value: f64,
+    /// The least published value.
+    pub min: Option<f64>,
+    /// The greatest.
+    pub max: Option<f64>,
+    /// Relative difference of the simulated mean; none from a published zero.
+    pub difference: Option<f64>,
+    /// Standard error of the published mean, from the simulated deviation and the number of
+    /// independent samples behind it.
+    pub standard_error: f64,
+    /// What the difference amounts to.
+    pub verdict: Verdict,
+}
+
+/// What a difference amounts to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Within three standard errors: a matter of chance.
+    SamplingError,
+    /// Within the accepted relative difference.
+    Tolerance,
+    /// Outside both, and known to be: the reason stands with the table.
+    ExpectedDeviation,
+    /// Outside both.
+    Outside,
+}
+
 impl Comparison {
-    pub(super) fn new(experiment: &Experiment, results: &Results<'_>) -> Self {
-        let mut published = csv::Reader::from_reader(experiment.published.as_bytes());
-        let headers = published.headers().expect("a shipped table has a header").clone();
-        let at = |name: &str| headers.iter().position(|column| column == name).expect("a shipped column");
-        let mut rows = Vec::new();
-        for record in published.records() {
-            let record = record.expect("a shipped table is well formed");
-            let number = |column: &str| record[at(column)].parse::<f64>().ok();
-            let is_this = |point: &Point| {
-                experiment.keys.iter().all(|key| {
-                    let value = key_number(point, key.scenario).map(|value| value * key.scale);
-                    matches!((value, number(key.column)), (Some(a), Some(b)) if (a - b).abs() < 1e-6)
-                })
-            };
-            let Some((point, metrics)) = results.points().find(|(point, _)| is_this(point)) else { continue };
-            let samples = experiment.published_samples.count(point);
-            let cells = experiment.cells.iter().filter_map(|cell| {
-                let (_, summary) = metrics.iter().find(|(metric, _)| *metric == cell.metric)?;
-                Some(compare(cell, summary, number(cell.column)?, samples, experiment.tolerance))
-            });
-            let keys = experiment.keys.iter().map(|key| record[at(key.column)].to_owned()).collect();
-            rows.push(ComparedRow { keys, cells: cells.collect() });
-        }
+    pub(super) fn new(
+        id: &'static str,
+        title: &'static str,
+        table: &TableSpec,
+        simulation: &Simulation,
+    ) -> Self {
+        let published = PublishedTable::read(table.published);
+        let rows = simulation.points.iter().map(|point| row(table, &published, point)).collect();
         Comparison {
-            id: experiment.id,
-            title: experiment.title,
-            keys: experiment.keys.iter().map(|key| key.label).collect(),
+            id,
+            title,
+            published: match table.published {
+                Published::Table(_) => "The published table is at hand.",
+                Published::Quoted(_) => {
+                    "The published table is not at hand; the values its text quotes stand beside."
+                }
+                Published::Nothing => "No published numbers are at hand for this table.",
+            },
+            keys: table.keys.iter().map(|key| key.label).collect(),
             rows,
-            deviations: experiment.deviations,
-            tolerance: experiment.tolerance,
-            unicast_deviation: None,
-            steps: 0,
-            wall: Duration::ZERO,
+            deviations: table.deviations,
+            expected_deviation: table.expected.map(|expected| expected.reason),
+            tolerance: table.tolerance,
+            unicast_deviation: simulation.unicast_deviation,
+            steps: simulation.steps,
+            wall: simulation.wall,
         }
     }
 
-    /// All numbers.
+    /// All quantities of all rows.
     pub fn cells(&self) -> impl Iterator<Item = &ComparedCell> {
         self.rows.iter().flat_map(|row| &row.cells)
     }
 
-    /// Whether every number lies within its bounds.
+    /// Those that have a published value.
+    pub fn published_cells(&self) -> impl Iterator<Item = &PublishedCell> {
+        self.cells().filter_map(|cell| cell.published.as_ref())
+    }
+
+    /// How many published values have this verdict.
+    pub fn count(&self, verdict: Verdict) -> usize {
+        self.published_cells().filter(|cell| cell.verdict == verdict).count()
+    }
+
+    /// Whether every number lies within its bounds, or is known not to.
     pub fn holds(&self) -> bool {
-        self.cells().all(|cell| cell.within_bounds)
+        let mut bounds = self.cells().filter_map(|cell| cell.bound.as_ref());
+        self.count(Verdict::Outside) == 0 && bounds.all(|bound| bound.agrees)
+    }
+
+    /// What can be said of the comparison as a whole, a sentence each.
+    pub fn remarks(&self) -> Vec<String> {
+        let mut remarks = Vec::new();
+        let all = self.published_cells().count();
+        if all > 0 {
+            let chance = self.count(Verdict::SamplingError);
+            let bounds = chance + self.count(Verdict::Tolerance);
+            remarks.push(format!(
+                "{chance} of {all} published means lie within the sampling error (3 standard errors, \"3 s.e.\"), {bounds} within that or {} % (\"{} %\").",
+                self.tolerance * 100.0,
+                self.tolerance * 100.0
+            ));
+        }
+        let expected = self.count(Verdict::ExpectedDeviation);
+        if let (Some(reason), true) = (self.expected_deviation, expected > 0) {
+            remarks.push(format!("{expected} deviate and are known to (\"NO, known\"): {reason}"));
+        }
+        let bounds = || self.cells().filter_map(|cell| cell.bound.as_ref()).filter(|b| b.published.is_some());
+        if bounds().count() > 0 {
+            let agree = bounds().filter(|bound| bound.agrees).count();
+            remarks.push(format!(
+                "{agree} of {} published bounds agree to the printed digits with the formulas.",
+                bounds().count()
+            ));
+        }
+        if let Some(deviation) = self.unicast_deviation {
+            remarks.push(format!(
+                "The unicast equivalent, run as a protocol at every point, took r n d + r a to within {deviation:.1e}."
+            ));
+        }
+        if !self.deviations.is_empty() {
+            remarks.push(self.deviations.to_owned());
+        }
+        remarks
     }
 }
 
-fn compare(cell: &Cell, summary: &Summary, published: f64, samples: f64, tolerance: f64) -> ComparedCell {
-    let value = summary.mean * cell.scale;
-    let standard_error = summary.sd * cell.scale / samples.sqrt();
-    let gap = (value - published).abs();
-    let within_sampling_error = gap <= 3.0 * standard_error;
-    ComparedCell {
-        label: cell.label,
-        value,
-        published,
-        difference: value / published - 1.0,
-        standard_error,
-        within_sampling_error,
-        within_bounds: within_sampling_error || gap <= tolerance * published.abs(),
-        digits: cell.digits,
+fn row(table: &TableSpec, published: &PublishedTable, point: &SimulatedPoint) -> ComparedRow {
+    let numbers: Vec<f64> = table
+        .keys
+        .iter()
+        .map(|key| point.number(key.scenario).map_or(f64::NAN, |value| value * key.scale))
+        .collect();
+    let record = published.record(table.keys.iter().map(|key| key.column).zip(numbers.iter().copied()));
+    let samples = table.published_samples.count(point);
+    let deviates = table.expected.is_some_and(|ExpectedDeviation { column, above, .. }| {
+        table.keys.iter().zip(&numbers).any(|(key, number)| key.column == column && *number > above)
+    });
+    let cells = table.quantities.iter().filter_map(|quantity| {
+        let summary = point.summary(quantity.metric)?;
+        let (mean, sd) = (summary.mean * quantity.scale, summary.sd * quantity.scale);
+        let number = |column: &str| published.number(record?, column);
+        let printed = |prefix: &str| number(&format!("{prefix}_{}", quantity.column));
+        let published_cell = printed("mean").map(|value| {
+            let standard_error = sd / samples.sqrt();
+            let gap = (mean - value).abs();
+            let verdict = if gap <= 3.0 * standard_error {
+                Verdict::SamplingError
+            } else if gap <= table.tolerance * value.abs() {
+                Verdict::Tolerance
+            } else if deviates {
+                Verdict::ExpectedDeviation
+            } else {
+                Verdict::Outside
+            };
+            let difference = (value != 0.0).then(|| mean / value - 1.0);
+            let (min, max) = (printed("min"), printed("max"));
+            PublishedCell { value, min, max, difference, standard_error, verdict }
+        });
+        let bound = quantity.bound.and_then(|column| {
+            let value = point.bound(quantity.metric)? * quantity.scale;
+            let published = number(column);
+            let half_a_digit = 0.5001 * 0.1_f64.powi(quantity.digits as i32);
+            let agrees = published.is_none_or(|printed| (printed - value).abs() <= half_a_digit);
+            Some(Bound { name: bound_name(quantity), value, published, agrees })
+        });
+        Some(ComparedCell {
+            label: quantity.label,
+            value: mean,
+            min: summary.min * quantity.scale,
+            max: summary.max * quantity.scale,
+            bound,
+            published: published_cell,
+            digits: quantity.digits,
+        })
+    });
+    let cells = cells.collect();
+    ComparedRow {
+        keys: numbers.iter().map(|number| format!("{}", (number * 1e9).round() / 1e9)).collect(),
+        cells,
+    }
+}
+
+fn bound_name(quantity: &Quantity) -> &'static str {
+    match quantity.metric {
+        "message_latency_s" => "LBL",
+        "relative_throughput" => "UBRT",
+        _ => "UBAT",
+    }
+}
+
+/// The published numbers, by column.
+#[derive(Default)]
+struct PublishedTable {
+    columns: Vec<String>,
+    records: Vec<csv::StringRecord>,
+}
+
+impl PublishedTable {
+    fn read(published: Published) -> Self {
+        let (Published::Table(text) | Published::Quoted(text)) = published else {
+            return PublishedTable::default();
+        };
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        let columns = reader.headers().expect("a shipped table has a header");
+        let columns = columns.iter().map(str::to_owned).collect();
+        let records = reader.records().map(|record| record.expect("a shipped table is well formed"));
+        PublishedTable { columns, records: records.collect() }
+    }
+
+    fn number(&self, record: &csv::StringRecord, column: &str) -> Option<f64> {
+        let at = self.columns.iter().position(|name| name == column)?;
+        record[at].parse().ok()
+    }
+
+    fn record<'a>(&self, keys: impl Iterator<Item = (&'a str, f64)> + Clone) -> Option<&csv::StringRecord> {
+        self.records.iter().find(|record| {
+            keys.clone().all(|(column, value)| {
+                self.number(record, column).is_some_and(|printed| (printed - value).abs() < 1e-6)
+            })
+        })
     }
 }
 
 impl PublishedSamples {
-    fn count(self, point: &Point) -> f64 {
+    fn count(self, point: &SimulatedPoint) -> f64 {
         match self {
             PublishedSamples::Packets(packets) => packets.into(),
             PublishedSamples::Windows { packets, key } => {
-                f64::from(packets) / key_number(point, key).unwrap_or(1.0)
+                f64::from(packets) / point.number(key).unwrap_or(1.0)
             }
         }
-    }
-}
-
-fn key_number(point: &Point, key: &str) -> Option<f64> {
-    let (_, value) = point.0.iter().find(|(name, _)| name == key)?;
-    match value {
-        Value::Integer(n) => Some(*n as f64),
-        Value::Float(x) => Some(*x),
-        _ => None,
     }
 }
 
@@ -156,57 +311,99 @@ fn seconds<S: serde::Serializer>(wall: &Duration, serializer: S) -> Result<S::Ok
     serializer.serialize_f64(wall.as_secs_f64())
 }
 
+impl Verdict {
+    /// A word for it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Verdict::SamplingError => "3 s.e.",
+            Verdict::Tolerance => "%",
+            Verdict::ExpectedDeviation => "NO, known",
+            Verdict::Outside => "NO",
+        }
+    }
+}
+
+impl Comparison {
+    /// How the columns of a quantity are headed, for the quantity at this place of a row.
+    pub fn headings(&self, quantity: usize) -> Vec<&'static str> {
+        let of_rows = || self.rows.iter().map(|row| &row.cells[quantity]);
+        let mut headings = vec!["mean"];
+        if of_rows().any(|cell| cell.published.is_some()) {
+            headings.extend(["published", "diff", "within"]);
+        }
+        headings.extend(["min", "max"]);
+        headings.extend(of_rows().find_map(|cell| cell.bound.as_ref()).map(|bound| bound.name));
+        headings
+    }
+}
+
+impl ComparedCell {
+    /// The text under one of [`Comparison::headings`].
+    pub fn text(&self, heading: &str) -> String {
+        let digits = self.digits;
+        let published = self.published.as_ref();
+        match (heading, published) {
+            ("mean", _) => format!("{:.digits$}", self.value),
+            ("min", _) => format!("{:.digits$}", self.min),
+            ("max", _) => format!("{:.digits$}", self.max),
+            ("published", Some(published)) => format!("{:.digits$}", published.value),
+            ("diff", Some(PublishedCell { difference: Some(difference), .. })) => {
+                format!("{:+.1}%", difference * 100.0)
+            }
+            ("diff", Some(_)) => "-".into(),
+            ("within", Some(published)) => published.verdict.word().into(),
+            ("published" | "diff" | "within", None) => String::new(),
+            _ => self.bound.as_ref().map_or(String::new(), |bound| format!("{:.digits$}", bound.value)),
+        }
+    }
+}
+
 /// The table as text, for a terminal or a paper.
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{}: {}", self.id, self.title)?;
+        writeln!(f, "{}", self.published)?;
         writeln!(f)?;
         let widths: Vec<usize> = (0..self.keys.len())
             .map(|i| self.rows.iter().map(|row| row.keys[i].len()).max().unwrap_or(0).max(self.keys[i].len()))
             .collect();
-        for (key, width) in self.keys.iter().zip(&widths) {
+        let quantities = self.rows.first().map_or(0, |row| row.cells.len());
+        let headings: Vec<Vec<&str>> = (0..quantities).map(|at| self.headings(at)).collect();
+        for width in &widths {
             write!(f, "{:width$}  ", "")?;
-            debug_assert!(key.len() <= *width);
         }
-        for cell in self.rows.first().map_or(&[][..], |row| &row.cells) {
-            write!(f, "| {:<CELL_WIDTH$} ", cell.label)?;
+        for (at, headings) in headings.iter().enumerate() {
+            let width = headings.iter().map(|heading| column_width(heading) + 1).sum::<usize>();
+            write!(f, "| {:<width$}", self.rows[0].cells[at].label)?;
         }
         writeln!(f)?;
         for (key, width) in self.keys.iter().zip(&widths) {
             write!(f, "{key:>width$}  ")?;
         }
-        for _ in self.rows.first().map_or(&[][..], |row| &row.cells) {
-            write!(f, "| {:>10} {:>10} {:>7}  {:<8} ", "simulated", "published", "diff", "within")?;
+        for headings in &headings {
+            write!(f, "| ")?;
+            for heading in headings {
+                let width = column_width(heading);
+                write!(f, "{heading:>width$} ")?;
+            }
         }
         writeln!(f)?;
         for row in &self.rows {
             for (key, width) in row.keys.iter().zip(&widths) {
                 write!(f, "{key:>width$}  ")?;
             }
-            for cell in &row.cells {
-                write!(f, "{cell}")?;
+            for (cell, headings) in row.cells.iter().zip(&headings) {
+                write!(f, "| ")?;
+                for heading in headings {
+                    let width = column_width(heading);
+                    write!(f, "{:>width$} ", cell.text(heading))?;
+                }
             }
             writeln!(f)?;
         }
         writeln!(f)?;
-        let all = self.cells().count();
-        let chance = self.cells().filter(|cell| cell.within_sampling_error).count();
-        let bounds = self.cells().filter(|cell| cell.within_bounds).count();
-        writeln!(
-            f,
-            "{chance} of {all} numbers lie within the sampling error (3 standard errors, \"3 s.e.\") of the published run, {bounds} within that or {} % (\"{} %\").",
-            self.tolerance * 100.0,
-            self.tolerance * 100.0
-        )?;
-        if let Some(deviation) = self.unicast_deviation {
-            writeln!(
-                f,
-                "The unicast equivalent, run as a protocol at every point, took r n d + r a to within {:.1e}.",
-                deviation
-            )?;
-        }
-        if !self.deviations.is_empty() {
-            writeln!(f, "{}", self.deviations)?;
+        for remark in self.remarks() {
+            writeln!(f, "{remark}")?;
         }
         writeln!(
             f,
@@ -218,23 +415,10 @@ impl fmt::Display for Comparison {
     }
 }
 
-impl fmt::Display for ComparedCell {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let within = match (self.within_sampling_error, self.within_bounds) {
-            (true, _) => "3 s.e.",
-            (false, true) => "%",
-            (false, false) => "NO",
-        };
-        let digits = self.digits;
-        // A published zero has no relative difference.
-        let difference = if self.published == 0.0 {
-            String::from("-")
-        } else {
-            format!("{:+.1}%", self.difference * 100.0)
-        };
-        write!(f, "| {:>10.digits$} {:>10.digits$} {difference:>7}  {within:<8} ", self.value, self.published)
+fn column_width(heading: &str) -> usize {
+    match heading {
+        "diff" => 7,
+        "published" | "within" => 9,
+        _ => 8,
     }
 }
-
-/// Four columns and the spaces between them.
-const CELL_WIDTH: usize = 10 + 1 + 10 + 1 + 7 + 2 + 8;

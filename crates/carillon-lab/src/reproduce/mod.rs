@@ -1,21 +1,29 @@
 //! Shipped experiments: a table or figure of a source, run and compared with its published numbers.
+//!
+//! An [`Experiment`] names the scenario, or scenarios, it is made from and what it shows: a table or
+//! a figure. A [`Laboratory`] runs each scenario once, however many experiments are made from it.
 
 mod comparison;
+mod figures;
 mod registry;
+mod segovia;
+mod simulation;
 
-use std::time::Instant;
+use std::collections::BTreeMap;
+use std::path::Path;
 
 use carillon_core::ConfigError;
 use thiserror::Error;
 
-use crate::metrics::Terms;
-use crate::plan::Plan;
-use crate::results::{Results, ResultsError};
-use crate::run::{RunError, run_plan};
-use crate::scenario::{ScenarioError, ScenarioFile};
+use crate::plot::Figure;
+use crate::results::ResultsError;
+use crate::run::RunError;
+use crate::scenario::ScenarioError;
 
-pub use comparison::{ComparedCell, ComparedRow, Comparison};
-pub use registry::{EXPERIMENTS, find};
+pub use comparison::{Bound, ComparedCell, ComparedRow, Comparison, PublishedCell, Verdict};
+pub use figures::{Curve, EachBound, FigureSpec};
+pub use registry::{EXPERIMENTS, find, matching};
+pub use simulation::{Bounds, SimulatedPoint, Simulation};
 
 /// A shipped experiment.
 #[derive(Debug)]
@@ -24,23 +32,59 @@ pub struct Experiment {
     pub id: &'static str,
     /// What it is.
     pub title: &'static str,
+    /// What it shows.
+    pub shows: Shows,
+}
+
+/// What an experiment shows.
+#[derive(Debug)]
+pub enum Shows {
+    /// A table, made from a scenario of its own.
+    Table(TableSpec),
+    /// A figure, drawn from the scenarios of tables or from formulas.
+    Figure(FigureSpec),
+}
+
+/// The scenarios of a table.
+#[derive(Clone, Copy, Debug)]
+pub struct Scenarios {
     /// The scenario file.
     pub plan: &'static str,
-    /// The published numbers, as CSV.
-    pub published: &'static str,
+    /// Settings under which the unicast equivalent is run too, to measure what relative
+    /// throughput is relative to.
+    pub unicast_settings: Option<&'static [(&'static str, &'static str)]>,
+}
+
+/// A table of a source.
+#[derive(Debug)]
+pub struct TableSpec {
+    /// What is run.
+    pub scenarios: Scenarios,
+    /// The published numbers.
+    pub published: Published,
     /// Which columns of the published table say which point a row is of.
     pub keys: &'static [Key],
-    /// What is compared.
-    pub cells: &'static [Cell],
+    /// What is shown of each point.
+    pub quantities: &'static [Quantity],
     /// Independent samples behind a published mean.
     pub published_samples: PublishedSamples,
     /// Relative difference that is accepted even if it is more than three standard errors.
     pub tolerance: f64,
-    /// Settings under which the unicast equivalent is run too, to measure what relative
-    /// throughput is relative to.
-    pub unicast_settings: Option<&'static [(&'static str, &'static str)]>,
+    /// The rows that are known to deviate, if there are any.
+    pub expected: Option<ExpectedDeviation>,
     /// What deviates from the source, and why.
     pub deviations: &'static str,
+}
+
+/// The published numbers that are at hand, as CSV.
+#[derive(Clone, Copy, Debug)]
+pub enum Published {
+    /// The whole table.
+    Table(&'static str),
+    /// Single values that the text of the source quotes.
+    Quoted(&'static str),
+    /// None.
+    Nothing,
 }
 
 /// A column of the published table that is also a key of the scenario.
@@ -56,19 +100,32 @@ pub struct Key {
     pub scale: f64,
 }
 
-/// A published number.
+/// A quantity that a table has the mean, least and greatest value of, and perhaps a bound.
 #[derive(Debug)]
-pub struct Cell {
-    /// The column.
+pub struct Quantity {
+    /// Its columns in a published table are `mean_`, `min_` and `max_` before this.
     pub column: &'static str,
     /// How it is headed, with its unit.
     pub label: &'static str,
-    /// The metric whose mean it is.
+    /// The metric.
     pub metric: &'static str,
     /// The published value is the metric's times this.
     pub scale: f64,
     /// Digits after the point.
     pub digits: usize,
+    /// The published table's column of the theoretical bound, if the table has it.
+    pub bound: Option<&'static str>,
+}
+
+/// Rows of a table that are known to deviate from the published ones.
+#[derive(Clone, Copy, Debug)]
+pub struct ExpectedDeviation {
+    /// Those whose value of this column ...
+    pub column: &'static str,
+    /// ... is above this.
+    pub above: f64,
+    /// Why.
+    pub reason: &'static str,
 }
 
 /// How many independent samples a published mean was taken over.
@@ -105,61 +162,79 @@ impl From<ConfigError> for ReproduceError {
     }
 }
 
-/// How an experiment is to be run.
+/// How experiments are to be run.
 pub struct Options<'a> {
     /// Threads.
     pub jobs: usize,
     /// The seed, if not the scenario's.
     pub seed: Option<u64>,
-    /// Where the result folder goes, if anywhere.
-    pub out: Option<&'a std::path::Path>,
-    /// Told after each run, with the number of all runs.
+    /// Messages of each run, if not the scenario's.
+    pub messages: Option<u64>,
+    /// Where the result folders go, if anywhere.
+    pub out: Option<&'a Path>,
+    /// Told after each run, with the number of all runs of the scenario.
     pub progress: &'a (dyn Fn(usize) + Sync),
 }
 
-/// Runs an experiment and compares.
-pub fn reproduce(experiment: &Experiment, options: &Options<'_>) -> Result<Comparison, ReproduceError> {
-    let begin = Instant::now();
-    let mut file = ScenarioFile::parse(experiment.id, experiment.plan)?;
-    if let Some(seed) = options.seed {
-        file = file.with("run.seed", &seed.to_string())?;
-    }
-    let plan = Plan::new(&file)?;
-    let runs = run_plan(&plan, options.jobs, &|| (options.progress)(plan.runs.len()))?;
-    let results = Results::new(&file, &plan, &runs, begin.elapsed());
-    if let Some(dir) = options.out {
-        results.write(&dir.join(experiment.id))?;
-    }
-    let mut comparison = Comparison::new(experiment, &results);
-    if let Some(settings) = experiment.unicast_settings {
-        comparison.unicast_deviation = Some(unicast_deviation(&file, settings, options.jobs)?);
-    }
-    comparison.wall = begin.elapsed();
-    comparison.steps = runs.iter().map(|run| run.steps).sum();
-    Ok(comparison)
+/// Runs experiments; each scenario once.
+pub struct Laboratory<'a> {
+    options: Options<'a>,
+    simulations: BTreeMap<&'static str, Simulation>,
 }
 
-/// Runs the unicast equivalent of each point as a protocol; returns the largest relative
-/// difference between the time it takes and the formula's r n d + r a.
-fn unicast_deviation(
-    file: &ScenarioFile,
-    settings: &[(&str, &str)],
-    jobs: usize,
-) -> Result<f64, ReproduceError> {
-    let mut unicast = file.clone();
-    for (key, value) in settings {
-        unicast = unicast.with(key, value)?;
-    }
-    let (multicast, plan) = (Plan::new(file)?, Plan::new(&unicast)?);
-    let runs = run_plan(&plan, jobs, &|| {})?;
-    let mut worst: f64 = 0.0;
-    for (run, multicast) in runs.iter().zip(&multicast.runs) {
-        let Some(terms) = Terms::of(&multicast.scenario) else { continue };
-        for message in &run.messages {
-            let measured = (message.end - message.start).as_secs_f64();
-            let formula = terms.unicast_time(message.window.into());
-            worst = worst.max((measured / formula - 1.0).abs());
+/// What an experiment gave.
+#[derive(Debug)]
+pub enum Outcome {
+    /// A table.
+    Table(Comparison),
+    /// A figure.
+    Figure(Figure),
+}
+
+impl Outcome {
+    /// Whether every number that is compared lies within its bounds or is known not to.
+    pub fn holds(&self) -> bool {
+        match self {
+            Outcome::Table(comparison) => comparison.holds(),
+            Outcome::Figure(_) => true,
         }
     }
-    Ok(worst)
+}
+
+impl<'a> Laboratory<'a> {
+    /// A laboratory in which nothing has been run yet.
+    pub fn new(options: Options<'a>) -> Self {
+        Laboratory { options, simulations: BTreeMap::new() }
+    }
+
+    /// Runs what an experiment needs and has not been run, and makes its table or figure.
+    pub fn reproduce(&mut self, experiment: &'static Experiment) -> Result<Outcome, ReproduceError> {
+        match &experiment.shows {
+            Shows::Table(table) => {
+                self.simulate(experiment.id, table)?;
+                let simulation = &self.simulations[experiment.id];
+                Ok(Outcome::Table(Comparison::new(experiment.id, experiment.title, table, simulation)))
+            }
+            Shows::Figure(figure) => {
+                for (id, table) in figure.tables() {
+                    self.simulate(id, table)?;
+                }
+                let simulation = |id: &str| &self.simulations[id];
+                Ok(Outcome::Figure(figure.draw(experiment.id, experiment.title, &simulation)))
+            }
+        }
+    }
+
+    fn simulate(&mut self, id: &'static str, table: &TableSpec) -> Result<(), ReproduceError> {
+        if !self.simulations.contains_key(id) {
+            let simulation = Simulation::run(id, &table.scenarios, &self.options)?;
+            self.simulations.insert(id, simulation);
+        }
+        Ok(())
+    }
+
+    /// Steps of everything that was run.
+    pub fn steps(&self) -> u64 {
+        self.simulations.values().map(|simulation| simulation.steps).sum()
+    }
 }

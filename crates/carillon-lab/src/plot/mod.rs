@@ -1,0 +1,183 @@
+//! Figures: a description of what is to be drawn, and its drawing as SVG and PNG.
+//!
+//! A [`Figure`] is plain data. Its JSON is all that another program needs to draw the same figure;
+//! the format is in `docs/figures.md`. Equal figures give equal bytes.
+
+mod axis;
+mod png;
+mod svg;
+
+use serde::{Deserialize, Serialize};
+
+pub use png::{PngError, png};
+pub use svg::{escape, svg};
+
+/// A figure with one pair of axes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    /// Its name: of files, and in lists.
+    pub id: String,
+    /// What it shows.
+    pub title: String,
+    /// Lines below the title: the conditions.
+    pub notes: Vec<String>,
+    /// The horizontal axis.
+    pub x: Axis,
+    /// The vertical axis.
+    pub y: Axis,
+    /// What is drawn, the first lowest.
+    pub series: Vec<Series>,
+}
+
+/// An axis.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Axis {
+    /// The quantity.
+    pub label: String,
+    /// Its unit; none for a count or a ratio.
+    pub unit: Option<String>,
+    /// Whether it is logarithmic.
+    pub log: bool,
+}
+
+impl Axis {
+    /// A linear axis.
+    pub fn new(label: &str, unit: Option<&str>) -> Self {
+        Axis { label: label.to_owned(), unit: unit.map(str::to_owned), log: false }
+    }
+
+    /// The quantity and its unit, as they stand beside the axis.
+    pub fn caption(&self) -> String {
+        match &self.unit {
+            Some(unit) => format!("{} ({unit})", self.label),
+            None => self.label.clone(),
+        }
+    }
+}
+
+/// One entry of the legend and what it stands for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// Its text in the legend.
+    pub name: String,
+    /// Series of one colour belong together; colours are counted from 0. Colour never is the only
+    /// difference.
+    pub colour: u8,
+    /// What is drawn.
+    #[serde(flatten)]
+    pub marks: Marks,
+}
+
+/// What is drawn for a series.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Marks {
+    /// A line through points (x, y).
+    Line {
+        /// The points.
+        points: Vec<(f64, f64)>,
+        /// How it is drawn.
+        dash: Dash,
+        /// The mark at each point.
+        marker: Option<Marker>,
+    },
+    /// Points (x, y).
+    Points {
+        /// The points.
+        points: Vec<(f64, f64)>,
+        /// The mark at each.
+        marker: Marker,
+    },
+    /// An area between two lines: (x, low, high).
+    Band {
+        /// Its edges.
+        points: Vec<(f64, f64, f64)>,
+    },
+    /// A bar from low to high, and a line through the means.
+    HiLoMean {
+        /// The bars.
+        points: Vec<HiLoMean>,
+    },
+    /// A bar over the whole range and a box over its middle half.
+    Boxes {
+        /// The boxes.
+        points: Vec<Percentiles>,
+    },
+}
+
+/// A range and its mean.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HiLoMean {
+    /// Where.
+    pub x: f64,
+    /// The least value.
+    pub low: f64,
+    /// The mean.
+    pub mean: f64,
+    /// The greatest value.
+    pub high: f64,
+}
+
+/// A distribution.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Percentiles {
+    /// Where.
+    pub x: f64,
+    /// The least value.
+    pub min: f64,
+    /// The first quartile.
+    pub p25: f64,
+    /// The median.
+    pub p50: f64,
+    /// The third quartile.
+    pub p75: f64,
+    /// The greatest value.
+    pub max: f64,
+}
+
+/// How a line is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Dash {
+    /// Without gaps.
+    Solid,
+    /// Dashes.
+    Dashed,
+    /// Dots.
+    Dotted,
+    /// Dashes and dots in turn.
+    DashDot,
+}
+
+/// A mark at a point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Marker {
+    /// A ring.
+    Circle,
+    /// A filled disc.
+    Disc,
+    /// A filled square.
+    Square,
+    /// A filled triangle.
+    Triangle,
+    /// A filled diamond.
+    Diamond,
+}
+
+impl Marks {
+    /// The least and greatest x and y that are drawn: `((x, x), (y, y))`.
+    fn extent(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
+        let corners: Vec<(f64, f64)> = match self {
+            Marks::Line { points, .. } | Marks::Points { points, .. } => points.clone(),
+            Marks::Band { points } => points.iter().flat_map(|&(x, a, b)| [(x, a), (x, b)]).collect(),
+            Marks::HiLoMean { points } => {
+                points.iter().flat_map(|point| [(point.x, point.low), (point.x, point.high)]).collect()
+            }
+            Marks::Boxes { points } => {
+                points.iter().flat_map(|point| [(point.x, point.min), (point.x, point.max)]).collect()
+            }
+        };
+        corners.into_iter().filter(|(x, y)| x.is_finite() && y.is_finite())
+    }
+}

@@ -1,0 +1,250 @@
+//! A figure as SVG.
+
+use std::fmt::Write as _;
+
+use super::axis::{Scale, tick_text};
+use super::{Dash, Figure, HiLoMean, Marker, Marks, Percentiles, Series};
+
+const WIDTH: f64 = 720.0;
+const PLOT_HEIGHT: f64 = 380.0;
+const LEFT: f64 = 84.0;
+const RIGHT: f64 = 36.0;
+const LINE: f64 = 18.0;
+
+/// Told apart by those who see no colours, and by their lightness in print (Okabe and Ito 2008).
+const COLOURS: [&str; 6] = ["#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#7f7f7f"];
+
+/// A figure as SVG: one element, no references to anything outside it.
+pub fn svg(figure: &Figure) -> String {
+    let corners = || figure.series.iter().flat_map(|series| series.marks.extent());
+    let x = Scale::new(corners().map(|(x, _)| x), figure.x.log, 0.04);
+    let y = Scale::new(corners().map(|(_, y)| y), figure.y.log, 0.0);
+    let top = 30.0 + LINE * figure.notes.len() as f64 + 12.0;
+    let legend = top + PLOT_HEIGHT + 62.0;
+    let rows = figure.series.len().div_ceil(2);
+    let height = legend + LINE * rows as f64 + 6.0;
+    let frame = Frame { x, y, top };
+    let mut out = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" \
+         font-family=\"'DejaVu Sans', Verdana, sans-serif\" font-size=\"12\" fill=\"#000\" role=\"img\">\n<title>{}</title>\n\
+         <rect width=\"{WIDTH}\" height=\"{height}\" fill=\"#fff\"/>\n",
+        escape(&figure.title)
+    );
+    text(&mut out, LEFT, 24.0, "start", " font-size=\"14\" font-weight=\"bold\"", &figure.title);
+    for (at, note) in figure.notes.iter().enumerate() {
+        text(&mut out, LEFT, 24.0 + LINE * (at + 1) as f64, "start", " fill=\"#444\"", note);
+    }
+    frame.axes(&mut out, figure);
+    for series in &figure.series {
+        frame.series(&mut out, series);
+    }
+    for (at, series) in figure.series.iter().enumerate() {
+        let x = LEFT + if at < rows { 0.0 } else { (WIDTH - LEFT - RIGHT) / 2.0 };
+        let y = legend + LINE * (at % rows.max(1)) as f64;
+        key(&mut out, series, x, y - 4.0);
+        text(&mut out, x + 40.0, y, "start", "", &series.name);
+    }
+    out.push_str("</svg>\n");
+    out
+}
+
+/// The plot area and its two scales.
+struct Frame {
+    x: Scale,
+    y: Scale,
+    top: f64,
+}
+
+impl Frame {
+    fn place(&self, x: f64, y: f64) -> (f64, f64) {
+        (LEFT + self.x.at(x) * (WIDTH - LEFT - RIGHT), self.top + (1.0 - self.y.at(y)) * PLOT_HEIGHT)
+    }
+
+    fn axes(&self, out: &mut String, figure: &Figure) {
+        let (right, bottom) = (WIDTH - RIGHT, self.top + PLOT_HEIGHT);
+        for &tick in &self.y.ticks {
+            let y = bottom - self.y.at(tick) * PLOT_HEIGHT;
+            line(out, (LEFT, y), (right, y), "stroke=\"#ddd\"");
+            line(out, (LEFT - 5.0, y), (LEFT, y), "stroke=\"#000\"");
+            text(out, LEFT - 9.0, y + 4.0, "end", "", &tick_text(tick));
+        }
+        for &tick in &self.x.ticks {
+            let x = LEFT + self.x.at(tick) * (right - LEFT);
+            line(out, (x, bottom), (x, bottom + 5.0), "stroke=\"#000\"");
+            text(out, x, bottom + 19.0, "middle", "", &tick_text(tick));
+        }
+        let _ = writeln!(
+            out,
+            "<rect x=\"{LEFT}\" y=\"{:.2}\" width=\"{:.2}\" height=\"{PLOT_HEIGHT}\" fill=\"none\" stroke=\"#000\"/>",
+            self.top,
+            right - LEFT
+        );
+        text(out, (LEFT + right) / 2.0, bottom + 38.0, "middle", "", &figure.x.caption());
+        let middle = self.top + PLOT_HEIGHT / 2.0;
+        let turned = format!(" transform=\"rotate(-90 16 {middle:.2})\"");
+        text(out, 16.0, middle, "middle", &turned, &figure.y.caption());
+    }
+
+    fn series(&self, out: &mut String, series: &Series) {
+        let colour = colour(series);
+        match &series.marks {
+            Marks::Line { points, dash, marker } => {
+                self.polyline(out, points.iter().copied(), &stroke(colour, *dash));
+                for &(x, y) in points {
+                    if let Some(marker) = marker {
+                        mark(out, self.place(x, y), *marker, colour);
+                    }
+                }
+            }
+            Marks::Points { points, marker } => {
+                for &(x, y) in points {
+                    mark(out, self.place(x, y), *marker, colour);
+                }
+            }
+            Marks::Band { points } => {
+                let there = points.iter().map(|&(x, _, high)| self.place(x, high));
+                let back = points.iter().rev().map(|&(x, low, _)| self.place(x, low));
+                let corners = list(there.chain(back));
+                let _ =
+                    writeln!(out, "<polygon points=\"{corners}\" fill=\"{colour}\" fill-opacity=\"0.18\"/>");
+            }
+            Marks::HiLoMean { points } => {
+                for &HiLoMean { x, low, high, .. } in points {
+                    self.range(out, x, low, high, colour);
+                }
+                let means = points.iter().map(|point| (point.x, point.mean));
+                self.polyline(out, means.clone(), &stroke(colour, Dash::Solid));
+                for (x, mean) in means {
+                    mark(out, self.place(x, mean), Marker::Disc, colour);
+                }
+            }
+            Marks::Boxes { points } => {
+                for &Percentiles { x, min, p25, p50, p75, max } in points {
+                    self.range(out, x, min, max, colour);
+                    let ((x, upper), (_, lower), (_, median)) =
+                        (self.place(x, p75), self.place(x, p25), self.place(x, p50));
+                    boxed(out, x, upper, lower, 8.0, colour);
+                    line(out, (x - 8.0, median), (x + 8.0, median), &stroke(colour, Dash::Solid));
+                }
+            }
+        }
+    }
+
+    fn range(&self, out: &mut String, x: f64, low: f64, high: f64, colour: &str) {
+        let ((x, low), (_, high)) = (self.place(x, low), self.place(x, high));
+        whisker(out, x, low, high, colour);
+    }
+
+    fn polyline(&self, out: &mut String, points: impl Iterator<Item = (f64, f64)>, stroke: &str) {
+        let points = list(points.map(|(x, y)| self.place(x, y)));
+        let _ = writeln!(out, "<polyline points=\"{points}\" fill=\"none\" {stroke}/>");
+    }
+}
+
+/// The sample of a series in the legend, 32 wide.
+fn key(out: &mut String, series: &Series, x: f64, y: f64) {
+    let colour = colour(series);
+    let middle = x + 16.0;
+    match &series.marks {
+        Marks::Line { dash, marker, .. } => {
+            line(out, (x, y), (x + 32.0, y), &stroke(colour, *dash));
+            if let Some(marker) = marker {
+                mark(out, (middle, y), *marker, colour);
+            }
+        }
+        Marks::Points { marker, .. } => mark(out, (middle, y), *marker, colour),
+        Marks::Band { .. } => {
+            let _ = writeln!(
+                out,
+                "<rect x=\"{x:.2}\" y=\"{:.2}\" width=\"32\" height=\"10\" fill=\"{colour}\" fill-opacity=\"0.18\"/>",
+                y - 5.0
+            );
+        }
+        Marks::HiLoMean { .. } => {
+            whisker(out, middle, y + 6.0, y - 6.0, colour);
+            line(out, (x, y), (x + 32.0, y), &stroke(colour, Dash::Solid));
+            mark(out, (middle, y), Marker::Disc, colour);
+        }
+        Marks::Boxes { .. } => {
+            whisker(out, middle, y + 7.0, y - 7.0, colour);
+            boxed(out, middle, y - 4.0, y + 4.0, 8.0, colour);
+            line(out, (middle - 8.0, y), (middle + 8.0, y), &stroke(colour, Dash::Solid));
+        }
+    }
+}
+
+fn colour(series: &Series) -> &'static str {
+    COLOURS[usize::from(series.colour) % COLOURS.len()]
+}
+
+fn stroke(colour: &str, dash: Dash) -> String {
+    let gaps = match dash {
+        Dash::Solid => "",
+        Dash::Dashed => " stroke-dasharray=\"8 4\"",
+        Dash::Dotted => " stroke-dasharray=\"2 3\"",
+        Dash::DashDot => " stroke-dasharray=\"9 3 2 3\"",
+    };
+    format!("stroke=\"{colour}\" stroke-width=\"1.6\"{gaps}")
+}
+
+fn whisker(out: &mut String, x: f64, low: f64, high: f64, colour: &str) {
+    let thin = format!("stroke=\"{colour}\" stroke-width=\"1\"");
+    line(out, (x, low), (x, high), &thin);
+    for end in [low, high] {
+        line(out, (x - 4.0, end), (x + 4.0, end), &thin);
+    }
+}
+
+fn boxed(out: &mut String, x: f64, upper: f64, lower: f64, half: f64, colour: &str) {
+    let _ = writeln!(
+        out,
+        "<rect x=\"{:.2}\" y=\"{upper:.2}\" width=\"{:.2}\" height=\"{:.2}\" fill=\"#d9d9d9\" stroke=\"{colour}\"/>",
+        x - half,
+        2.0 * half,
+        lower - upper
+    );
+}
+
+fn mark(out: &mut String, (x, y): (f64, f64), marker: Marker, colour: &str) {
+    let corners: &[(f64, f64)] = match marker {
+        Marker::Circle => {
+            let _ = writeln!(
+                out,
+                "<circle cx=\"{x:.2}\" cy=\"{y:.2}\" r=\"4.5\" fill=\"#fff\" fill-opacity=\"0.6\" stroke=\"{colour}\" stroke-width=\"1.6\"/>"
+            );
+            return;
+        }
+        Marker::Disc => {
+            let _ = writeln!(out, "<circle cx=\"{x:.2}\" cy=\"{y:.2}\" r=\"3\" fill=\"{colour}\"/>");
+            return;
+        }
+        Marker::Square => &[(-3.5, -3.5), (3.5, -3.5), (3.5, 3.5), (-3.5, 3.5)],
+        Marker::Triangle => &[(0.0, -4.5), (4.3, 3.2), (-4.3, 3.2)],
+        Marker::Diamond => &[(0.0, -5.0), (4.2, 0.0), (0.0, 5.0), (-4.2, 0.0)],
+    };
+    let corners = list(corners.iter().map(|(dx, dy)| (x + dx, y + dy)));
+    let _ = writeln!(out, "<polygon points=\"{corners}\" fill=\"{colour}\"/>");
+}
+
+fn line(out: &mut String, from: (f64, f64), to: (f64, f64), stroke: &str) {
+    let ((x1, y1), (x2, y2)) = (from, to);
+    let _ = writeln!(out, "<line x1=\"{x1:.2}\" y1=\"{y1:.2}\" x2=\"{x2:.2}\" y2=\"{y2:.2}\" {stroke}/>");
+}
+
+fn text(out: &mut String, x: f64, y: f64, anchor: &str, more: &str, text: &str) {
+    let _ = writeln!(
+        out,
+        "<text x=\"{x:.2}\" y=\"{y:.2}\" text-anchor=\"{anchor}\"{more}>{}</text>",
+        escape(text)
+    );
+}
+
+fn list(points: impl Iterator<Item = (f64, f64)>) -> String {
+    let points: Vec<String> = points.map(|(x, y)| format!("{x:.2},{y:.2}")).collect();
+    points.join(" ")
+}
+
+/// Text as it stands in SVG and HTML.
+pub fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}

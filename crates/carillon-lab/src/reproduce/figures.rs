@@ -1,0 +1,284 @@
+//! Figures of a source, drawn from what was simulated for its tables, or from formulas.
+
+use carillon_core::BitRate;
+
+use super::registry::find;
+use super::{Bounds, Comparison, Shows, SimulatedPoint, Simulation, TableSpec};
+use crate::metrics::Terms;
+use crate::plot::{Axis, Dash, Figure, HiLoMean, Marker, Marks, Percentiles, Series};
+
+/// What a figure shows; the horizontal axis is the number of receivers.
+#[derive(Debug)]
+pub enum FigureSpec {
+    /// The upper bound on relative throughput, from its formula.
+    UpperBound {
+        /// A curve for each window.
+        windows: &'static [u32],
+        /// To so many receivers.
+        receivers: f64,
+    },
+    /// A quantity of one curve: its range, middle half and mean, the bound, the published means.
+    Spread(Curve),
+    /// A quantity of one curve: its percentiles, the bound, the published means.
+    Percentiles(Curve),
+    /// The means of several curves.
+    Means {
+        /// The curves.
+        curves: &'static [Curve],
+        /// Whether each curve has a bound of its own, or the last one's is that of all.
+        bounds: EachBound,
+    },
+}
+
+/// Whose bound is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EachBound {
+    /// That of each curve.
+    Own,
+    /// One for all.
+    Common,
+}
+
+/// Some rows of a table.
+#[derive(Debug)]
+pub struct Curve {
+    /// The table.
+    pub table: &'static str,
+    /// The rows with this value of this swept key; all if none is named.
+    pub only: Option<(&'static str, f64)>,
+    /// The metric; the table must have it.
+    pub metric: &'static str,
+    /// What it is called beside others.
+    pub name: &'static str,
+}
+
+impl FigureSpec {
+    /// The tables it is drawn from.
+    pub fn tables(&self) -> Vec<(&'static str, &'static TableSpec)> {
+        let curves: Vec<&Curve> = match self {
+            FigureSpec::UpperBound { .. } => Vec::new(),
+            FigureSpec::Spread(curve) | FigureSpec::Percentiles(curve) => vec![curve],
+            FigureSpec::Means { curves, .. } => curves.iter().collect(),
+        };
+        curves.into_iter().map(|curve| (curve.table, curve.spec())).collect()
+    }
+
+    /// The figure.
+    pub(super) fn draw<'a>(
+        &self,
+        id: &str,
+        title: &str,
+        simulation: &dyn Fn(&str) -> &'a Simulation,
+    ) -> Figure {
+        let series = match self {
+            FigureSpec::UpperBound { windows, receivers } => upper_bounds(windows, *receivers),
+            FigureSpec::Spread(curve) => spread(&curve.points(simulation(curve.table))),
+            FigureSpec::Percentiles(curve) => percentiles(&curve.points(simulation(curve.table))),
+            FigureSpec::Means { curves, bounds } => {
+                let curves = curves.iter().map(|curve| (curve, curve.points(simulation(curve.table))));
+                means(curves.collect(), *bounds)
+            }
+        };
+        let (label, unit) = self.quantity();
+        let log = matches!(self, FigureSpec::UpperBound { .. });
+        let mut notes = vec![String::from("10 Mbit/s Ethernet, 64-byte acknowledgments")];
+        if series.iter().any(|series| series.name == PUBLISHED) {
+            notes.push("Extremes are those of more packets than the published run sent".into());
+        }
+        Figure {
+            id: id.to_owned(),
+            title: title.to_owned(),
+            notes,
+            x: Axis { log, ..Axis::new("Receivers", None) },
+            y: Axis { log, ..Axis::new(label, unit) },
+            series,
+        }
+    }
+
+    fn quantity(&self) -> (&'static str, Option<&'static str>) {
+        let metric = match self {
+            FigureSpec::UpperBound { .. } => "relative_throughput",
+            FigureSpec::Spread(curve) | FigureSpec::Percentiles(curve) => curve.metric,
+            FigureSpec::Means { curves, .. } => curves[0].metric,
+        };
+        match metric {
+            "message_latency_s" => ("Message latency", Some("bit times")),
+            _ => ("Relative throughput", None),
+        }
+    }
+}
+
+const PUBLISHED: &str = "published mean";
+
+/// A point of a curve, in the units of the table.
+struct CurvePoint<'a> {
+    x: f64,
+    simulated: &'a SimulatedPoint,
+    metric: &'static str,
+    scale: f64,
+    published: Option<f64>,
+}
+
+impl CurvePoint<'_> {
+    fn percentiles(&self) -> Option<(Percentiles, f64)> {
+        let summary = self.simulated.summary(self.metric)?;
+        let at = |value: f64| value * self.scale;
+        let percentiles = Percentiles {
+            x: self.x,
+            min: at(summary.min),
+            p25: at(summary.p25),
+            p50: at(summary.p50),
+            p75: at(summary.p75),
+            max: at(summary.max),
+        };
+        Some((percentiles, at(summary.mean)))
+    }
+
+    fn bound(&self) -> Option<(f64, f64)> {
+        Some((self.x, self.simulated.bound(self.metric)? * self.scale))
+    }
+}
+
+impl Curve {
+    fn spec(&self) -> &'static TableSpec {
+        match find(self.table).map(|experiment| &experiment.shows) {
+            Some(Shows::Table(table)) => table,
+            _ => panic!("figures are drawn from shipped tables: {} is none", self.table),
+        }
+    }
+
+    fn points<'a>(&self, simulation: &'a Simulation) -> Vec<CurvePoint<'a>> {
+        let spec = self.spec();
+        let quantity = spec.quantities.iter().position(|quantity| quantity.metric == self.metric);
+        let quantity = quantity.expect("a figure shows a quantity of its table");
+        let comparison = Comparison::new("", "", spec, simulation);
+        let rows = simulation.points.iter().zip(&comparison.rows);
+        rows.filter(|(point, _)| {
+            self.only.is_none_or(|(key, value)| point.number(key).is_some_and(|x| (x - value).abs() < 1e-9))
+        })
+        .filter_map(|(point, row)| {
+            Some(CurvePoint {
+                x: point.number("group.receivers")?,
+                simulated: point,
+                metric: self.metric,
+                scale: spec.quantities[quantity].scale,
+                published: row.cells[quantity].published.as_ref().map(|published| published.value),
+            })
+        })
+        .collect()
+    }
+}
+
+fn upper_bounds(windows: &[u32], to: f64) -> Vec<Series> {
+    let mut series = Vec::new();
+    for (at, &window) in windows.iter().enumerate() {
+        let rate = BitRate::mbps(10);
+        let seconds = |bytes: f64| bytes * 8.0 / rate.bps() as f64;
+        let bound = |receivers: f64| {
+            let terms = Terms { receivers, data: seconds(1518.0), ack: seconds(64.0), rate };
+            Bounds::new(&terms, window.into()).relative_throughput
+        };
+        let steps = 20.0 * to.log10();
+        let points = (0..=steps.round() as u32).map(|step| 10.0_f64.powf(f64::from(step) / 20.0));
+        let limit = (f64::from(window) * 1518.0 + 64.0) / 64.0;
+        let name = if windows.len() == 1 { String::new() } else { format!("window {window}: ") };
+        let dash = [Dash::Solid, Dash::Dashed, Dash::DashDot][at % 3];
+        series.push(Series {
+            name: format!("{name}upper bound"),
+            colour: at as u8,
+            marks: Marks::Line { points: points.map(|r| (r, bound(r))).collect(), dash, marker: None },
+        });
+        series.push(Series {
+            name: format!("{name}its limit, {limit:.3}"),
+            colour: at as u8,
+            marks: Marks::Line { points: vec![(1.0, limit), (to, limit)], dash: Dash::Dotted, marker: None },
+        });
+    }
+    series
+}
+
+fn spread(points: &[CurvePoint<'_>]) -> Vec<Series> {
+    let all: Vec<(Percentiles, f64)> = points.iter().filter_map(CurvePoint::percentiles).collect();
+    let band = all.iter().map(|(point, _)| (point.x, point.p25, point.p75)).collect();
+    let bars =
+        all.iter().map(|&(Percentiles { x, min, max, .. }, mean)| HiLoMean { x, low: min, mean, high: max });
+    let mut series = vec![
+        Series {
+            name: "simulated, 25th to 75th percentile".into(),
+            colour: 1,
+            marks: Marks::Band { points: band },
+        },
+        Series {
+            name: "simulated, mean and extremes".into(),
+            colour: 1,
+            marks: Marks::HiLoMean { points: bars.collect() },
+        },
+    ];
+    series.push(bound(points, "theoretical upper bound", 0));
+    series.extend(published(points));
+    series
+}
+
+fn percentiles(points: &[CurvePoint<'_>]) -> Vec<Series> {
+    let all: Vec<(Percentiles, f64)> = points.iter().filter_map(CurvePoint::percentiles).collect();
+    let means = all.iter().map(|(point, mean)| (point.x, *mean)).collect();
+    let mut series = vec![
+        Series {
+            name: "simulated, quartiles and extremes".into(),
+            colour: 1,
+            marks: Marks::Boxes { points: all.iter().map(|(point, _)| *point).collect() },
+        },
+        Series {
+            name: "simulated, mean".into(),
+            colour: 1,
+            marks: Marks::Line { points: means, dash: Dash::Dashed, marker: None },
+        },
+    ];
+    series.push(bound(points, "theoretical lower bound", 0));
+    series.extend(published(points));
+    series
+}
+
+fn means(curves: Vec<(&Curve, Vec<CurvePoint<'_>>)>, bounds: EachBound) -> Vec<Series> {
+    let markers = [Marker::Disc, Marker::Square, Marker::Triangle, Marker::Diamond];
+    let mut series = Vec::new();
+    let mut printed = Vec::new();
+    for (at, (curve, points)) in curves.iter().enumerate() {
+        let means = points.iter().filter_map(|point| Some((point.x, point.percentiles()?.1))).collect();
+        let dash = [Dash::Solid, Dash::Dashed, Dash::DashDot][at % 3];
+        let marker = Some(markers[at % markers.len()]);
+        let colour = at as u8;
+        series.push(Series {
+            name: curve.name.into(),
+            colour,
+            marks: Marks::Line { points: means, dash, marker },
+        });
+        let last = at + 1 == curves.len();
+        match bounds {
+            EachBound::Own => series.push(bound(points, &format!("{}, upper bound", curve.name), colour)),
+            EachBound::Common if last => series.push(bound(points, "theoretical upper bound", 5)),
+            EachBound::Common => {}
+        }
+        printed.extend(points.iter().filter_map(|point| Some((point.x, point.published?))));
+    }
+    if !printed.is_empty() {
+        let marks = Marks::Points { points: printed, marker: Marker::Circle };
+        series.push(Series { name: PUBLISHED_MEANS.into(), colour: 0, marks });
+    }
+    series
+}
+
+const PUBLISHED_MEANS: &str = "published means";
+
+fn bound(points: &[CurvePoint<'_>], name: &str, colour: u8) -> Series {
+    let points = points.iter().filter_map(CurvePoint::bound).collect();
+    Series { name: name.into(), colour, marks: Marks::Line { points, dash: Dash::Dotted, marker: None } }
+}
+
+fn published(points: &[CurvePoint<'_>]) -> Option<Series> {
+    let points: Vec<(f64, f64)> =
+        points.iter().filter_map(|point| Some((point.x, point.published?))).collect();
+    let found = !points.is_empty();
+    let marks = Marks::Points { points, marker: Marker::Circle };
+    found.then(|| Series { name: PUBLISHED.into(), colour: 2, marks })
+}
