@@ -59,7 +59,7 @@ fn files_that_cannot_be_read() {
 fn a_file_without_permission() {
     let place = Place::new();
     let file = place.file("f", 1);
-    fs::set_permissions(&file, fs::Permissions::from_mode(0)).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o0)).unwrap();
     let job = if is_root() {
         // To root everything is permitted: as nobody, who must get as far as the file.
         fs::set_permissions(place.path(""), fs::Permissions::from_mode(0o755)).unwrap();
