@@ -11,7 +11,7 @@ use carillon_net::{Endpoint, EndpointConfig};
 /// Where the group is, and what befalls its datagrams.
 #[derive(Debug, clap::Args)]
 pub struct NetworkArgs {
-    /// The multicast group and its UDP port, such as 239.1.2.3:4567 or [ff02::1:2]:4567.
+    /// The multicast group and its UDP port, such as `239.1.2.3:4567` or `[ff02::1:2]:4567`.
     #[arg(long, value_name = "ADDR:PORT", default_value = DEFAULT_GROUP)]
     pub group: SocketAddr,
     /// The network interface, by name or address [default: the one multicast goes out by, or
