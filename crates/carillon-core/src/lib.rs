@@ -8,7 +8,7 @@ mod datagram;
 mod drain;
 mod event;
 mod ids;
-mod machine;
+pub mod machine;
 mod observer;
 mod registry;
 mod rng;

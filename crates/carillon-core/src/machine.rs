@@ -24,7 +24,7 @@ use crate::{Event, MessageId, NodeId, Received, Time, Transmit, Verdict};
 /// See the [module documentation](self) for the contract between a machine and its host.
 pub trait Machine: Debug + Send {
     /// Takes in a datagram. Malformed or foreign bytes are counted as a
-    /// [`Event::Dropped`](crate::Event::Dropped) and otherwise ignored. Drain afterwards.
+    /// [`Event::Dropped`] and otherwise ignored. Drain afterwards.
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>);
 
     /// Fires every timer due at or before `now`. Drain afterwards.
