@@ -216,7 +216,11 @@ fn row(table: &TableSpec, published: &PublishedTable, point: &SimulatedPoint) ->
         let number = |column: &str| published.number(record?, column);
         let printed = |prefix: &str| number(&format!("{prefix}_{}", quantity.column));
         let published_cell = printed("mean").map(|value| {
-            let standard_error = sd / samples.sqrt();
+            let (min, max) = (printed("min"), printed("max"));
+            // No run scatters more than half its range: rare long recoveries here do not widen the
+            // band of a published run that had none.
+            let half_range = min.zip(max).map_or(f64::INFINITY, |(min, max)| (max - min) / 2.0);
+            let standard_error = sd.min(half_range) / samples.sqrt();
             let gap = (mean - value).abs();
             let verdict = if gap <= 3.0 * standard_error {
                 Verdict::SamplingError
@@ -228,7 +232,6 @@ fn row(table: &TableSpec, published: &PublishedTable, point: &SimulatedPoint) ->
                 Verdict::Outside
             };
             let difference = (value != 0.0).then(|| mean / value - 1.0);
-            let (min, max) = (printed("min"), printed("max"));
             PublishedCell { value, min, max, difference, standard_error, verdict }
         });
         let bound = quantity.bound.and_then(|column| {

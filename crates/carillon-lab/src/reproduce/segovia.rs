@@ -451,12 +451,12 @@ const UNICAST_BAP: Option<&[(&str, &str)]> = Some(&[
 
 const ACK_DELAY_NOT_STATED: &str = "The table does not state the acknowledgment delay t. It is 600000 bit times here: it must not expire while acknowledgments are resolved.";
 const TIMERS: &str = "Timers are looked at after bus activity, as in the loop of the 1996 simulator; with exact timers the error-free rows of Table 4.6 resend some twenty times as often as published. Loss is drawn at every transmission attempt and at every receiving interface.";
-const BLOCK_TIMERS: &str = "Timers are looked at after bus activity, as in the loop of the 1996 simulator. The table states neither the acknowledgment delay nor the retransmission limit: they are those of the sample command file, 95000 bit times and 20. The increments were chosen in 1996 so that fewer than 2 % of the packets are resent without errors; with this delay more are resent here for all but the smallest groups and windows.";
+const BLOCK_TIMERS: &str = "Timers are looked at after bus activity, as in the loop of the 1996 simulator. The table states neither the acknowledgment delay nor the retransmission limit: they are those of the sample command file, 95000 bit times and 20. The delay timer stops after the acknowledgment of a full window: left running it would expire while acknowledgments are resolved, and messages would be resent without errors, which the error-free rows of Table 4.8 and section 4.4 (fewer than 2 %) exclude.";
 /// The plain reading of the protocol is run, not one fitted to the numbers.
 const MBAP_UNDER_ERRORS: ExpectedDeviation = ExpectedDeviation {
     column: "fail_pct",
     above: 0.0,
-    reason: "The protocol as described, in which an acknowledgment covers all earlier messages and any lost packet is filled by the next resending of the window, recovers in fewer rounds than the published runs. Those resent a window of 10 some 8 times at every failure rate from 1 to 5 %: a repetition that does not depend on loss, which nothing in the description of the protocol explains. See docs/fidelity.md.",
+    reason: "The protocol as described, in which an acknowledgment covers all earlier messages and any lost packet is filled by the next resending of the window, recovers in fewer rounds than the published runs. Those resent a window of 10 some 8 times at every failure rate from 1 to 5 %: a repetition that does not depend on loss, for which no reading of the description was found. See docs/fidelity.md.",
 };
 
 const RECEIVERS: Key =
