@@ -8,7 +8,7 @@ use carillon_core::{AssociationId, Duration, GroupId, Machine, NodeId, ProtocolE
 use carillon_lab::command_file::CommandFile;
 use carillon_lab::scenario::ScenarioFile;
 use carillon_proto::REGISTRY;
-use carillon_proto::protocols::{mbap, msaw};
+use carillon_proto::protocols::{mbap, msaw, rra};
 use carillon_proto::session::{
     Gather, ReceiverSession, ReceiverSessionConfig, SenderSession, SenderSessionConfig,
 };
@@ -23,12 +23,15 @@ pub const TARGETS: &[(&str, Body)] = &[
     ("wire_envelope", wire::envelope),
     ("wire_msaw", wire::msaw),
     ("wire_mbap", wire::mbap),
+    ("wire_rra", wire::rra),
     ("wire_session", wire::session),
     ("wire_file", wire::file),
     ("machine_msaw_sender", machine_msaw_sender),
     ("machine_msaw_receiver", machine_msaw_receiver),
     ("machine_mbap_sender", machine_mbap_sender),
     ("machine_mbap_receiver", machine_mbap_receiver),
+    ("machine_rra_sender", machine_rra_sender),
+    ("machine_rra_receiver", machine_rra_receiver),
     ("machine_session_sender", machine_session_sender),
     ("machine_session_receiver", machine_session_receiver),
     ("scenario", scenario),
@@ -49,6 +52,14 @@ fn machine_mbap_sender(bytes: &[u8]) {
 
 fn machine_mbap_receiver(bytes: &[u8]) {
     one_machine(&[&mbap::ENTRY, &mbap::UNICAST_ENTRY], Role::Receiver, packets::mbap, bytes);
+}
+
+fn machine_rra_sender(bytes: &[u8]) {
+    one_machine(&[&rra::ENTRY], Role::Sender, packets::rra, bytes);
+}
+
+fn machine_rra_receiver(bytes: &[u8]) {
+    one_machine(&[&rra::ENTRY], Role::Receiver, packets::rra, bytes);
 }
 
 fn one_machine(entries: &[&'static ProtocolEntry], role: Role, own: packets::Source, bytes: &[u8]) {
@@ -176,7 +187,11 @@ impl Subject for ReceivingSession {
 
 /// The packets of a protocol.
 fn own(entry: &ProtocolEntry) -> packets::Source {
-    if entry.name.ends_with("saw") { packets::msaw } else { packets::mbap }
+    match entry.name {
+        "msaw" | "saw" => packets::msaw,
+        "rra" => packets::rra,
+        _ => packets::mbap,
+    }
 }
 
 fn span(input: &mut Input<'_>) -> Duration {

@@ -3,7 +3,7 @@
 use carillon_core::{AssociationId, NodeId};
 use carillon_wire::envelope::Envelope;
 use carillon_wire::session::{Body, Invite, Name, Nonce, Packet, RefuseReason, Settings, State, Text};
-use carillon_wire::{mbap, msaw};
+use carillon_wire::{mbap, msaw, rra};
 
 use super::Input;
 
@@ -76,6 +76,23 @@ pub fn mbap(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
     let packet = match form & 1 {
         0 => mbap::Packet::Data { sequence, payload: input.bytes(usize::from(form >> 4)) },
         _ => mbap::Packet::Ack { sequence },
+    };
+    packet.emit(association, buf);
+}
+
+/// Packets of round-robin acknowledgment with fuzzed fields, near the start of the numbers.
+pub fn rra(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
+    let (form, association) = (input.byte(), association(input, known));
+    let number = |input: &mut Input<'_>| match form >> 2 & 7 {
+        0 => u32::from_be_bytes([input.byte(), input.byte(), input.byte(), input.byte()]),
+        _ => u32::from(input.byte() % 24),
+    };
+    let (sequence, first) = (number(input), number(input));
+    let acker = input.pick(&[1, 2, 3, u64::MAX]);
+    let packet = match form & 3 {
+        0 | 1 => rra::Packet::Data { sequence, first, acker, payload: input.bytes(usize::from(form >> 5)) },
+        2 => rra::Packet::Poll { sequence, first, acker },
+        _ => rra::Packet::Ack { expected: sequence, received: first.into() },
     };
     packet.emit(association, buf);
 }

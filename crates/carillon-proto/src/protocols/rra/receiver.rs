@@ -47,14 +47,21 @@ impl RraReceiver {
         }
     }
 
-    /// The sender holds nothing before `first` any more.
+    /// The sender holds nothing before `first` any more: what is there is delivered, the rest is
+    /// lost. One event for all, however far the numbers jump.
     fn give_up_before(&mut self, first: u64) {
-        while self.expected < first {
-            let message = MessageId(self.expected);
-            match self.early.remove(&self.expected) {
-                Some(payload) => self.deliver(message, payload),
-                None => self.events.push(Event::LossFound { message }),
-            }
+        self.events.push(Event::LossFound { message: MessageId(self.expected) });
+        let rest = self.early.split_off(&first);
+        for (number, payload) in std::mem::replace(&mut self.early, rest) {
+            self.deliver(MessageId(number), payload);
+        }
+        self.expected = first;
+        self.deliver_in_order();
+    }
+
+    fn deliver_in_order(&mut self) {
+        while let Some(payload) = self.early.remove(&self.expected) {
+            self.deliver(MessageId(self.expected), payload);
             self.expected += 1;
         }
     }
@@ -67,7 +74,7 @@ impl RraReceiver {
         if number >= self.expected + self.window {
             return self.events.dropped(DropReason::OutOfWindow);
         }
-        if self.deliveries.len() as u64 >= self.window {
+        if (self.deliveries.len() + self.early.len()) as u64 >= self.window {
             // The application does not keep up: as good as lost, the sender will repeat it.
             return self.events.dropped(DropReason::BufferFull);
         }
@@ -76,10 +83,7 @@ impl RraReceiver {
             self.events.push(Event::LossFound { message: MessageId(self.expected) });
         }
         self.early.insert(number, payload);
-        while let Some(payload) = self.early.remove(&self.expected) {
-            self.deliver(MessageId(self.expected), payload);
-            self.expected += 1;
-        }
+        self.deliver_in_order();
     }
 
     fn deliver(&mut self, message: MessageId, payload: Bytes) {
@@ -111,6 +115,8 @@ impl Machine for RraReceiver {
         }
         if data {
             self.on_data(number, datagram.bytes.slice(HEADER_LEN..));
+        } else {
+            self.events.push(Event::Received { packet: "poll", message: MessageId(number) });
         }
         self.ack_due |= acker == self.identity;
     }
