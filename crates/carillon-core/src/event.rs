@@ -11,26 +11,38 @@ use serde::Serialize;
 use crate::{MessageId, NodeId, Time};
 
 /// Version of the event vocabulary, written into every result folder.
-pub const SCHEMA_VERSION: u32 = 1;
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// Something that happened at a node.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Event {
-    /// A data packet went out for the first time.
+    /// A data packet with a message of this node went out for the first time.
     Sent {
         /// The message it carries.
         message: MessageId,
         /// Bytes of the datagram.
         bytes: u32,
     },
-    /// A data packet went out again.
+    /// A data packet with a message of this node went out again.
     RepairSent {
         /// The message it carries.
         message: MessageId,
         /// Bytes of the datagram.
         bytes: u32,
+    },
+    /// A data packet with the message of another node went out: in its place in the order of all
+    /// messages, or as a repair.
+    Forwarded {
+        /// The node whose message it is.
+        source: NodeId,
+        /// Which of its messages.
+        message: MessageId,
+        /// Bytes of the datagram.
+        bytes: u32,
+        /// Whether someone lacked it.
+        repair: bool,
     },
     /// Messages are sent again because this member has not acknowledged them. One retransmission to
     /// the group is recorded for each member that needs it.
@@ -40,8 +52,9 @@ pub enum Event {
         /// How many messages.
         messages: u32,
     },
-    /// Feedback went out: an acknowledgment, a request, a status.
-    FeedbackSent {
+    /// A packet that carries no message went out: an acknowledgment, a request, a status, a poll, a
+    /// token.
+    ControlSent {
         /// The source's name of the packet, such as `ack`.
         packet: &'static str,
         /// The message it is about, as far as the protocol can tell.
@@ -56,7 +69,9 @@ pub enum Event {
     },
     /// A message is ready for the application.
     Delivered {
-        /// The message.
+        /// The node whose message it is.
+        source: NodeId,
+        /// Which of its messages.
         message: MessageId,
     },
     /// The sender is done with a message.

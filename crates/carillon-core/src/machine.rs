@@ -62,7 +62,7 @@ pub trait Sender: Machine {
     /// completed. Drain afterwards.
     fn offer(&mut self, now: Time, payload: Bytes) -> Result<MessageId, OfferError>;
 
-    /// No more messages will be offered. Drain afterwards.
+    /// No more messages will be offered; a peer goes on serving the others. Drain afterwards.
     fn finish(&mut self, now: Time);
 
     /// A member is gone: nothing waits for it any more. A protocol without a member list has
@@ -76,7 +76,8 @@ pub trait Sender: Machine {
     fn header_bytes(&self) -> usize;
 }
 
-/// A machine that delivers messages to an application.
+/// A machine that delivers messages to an application. A peer is a sender too; whether it delivers
+/// its own messages is a matter of the protocol's [`Order`](crate::Order).
 pub trait Receiver: Machine {
     /// The next message for the application, if any. Pulled, so that a slow application is
     /// something an experiment can vary.
@@ -101,6 +102,19 @@ pub trait Application<M: Machine + ?Sized = dyn Machine>: Send {
     /// When the application wants to be polled even if nothing else happens.
     fn poll_timeout(&self) -> Option<Time> {
         None
+    }
+}
+
+/// Two applications of one node, the first of which is polled first: at a peer, one that offers and
+/// one that takes.
+impl<M: Machine + ?Sized, A: Application<M>, B: Application<M>> Application<M> for (A, B) {
+    fn poll(&mut self, now: Time, machine: &mut M) -> bool {
+        let first = self.0.poll(now, machine);
+        self.1.poll(now, machine) | first
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.0.poll_timeout().into_iter().chain(self.1.poll_timeout()).min()
     }
 }
 

@@ -24,6 +24,8 @@ pub struct ProtocolEntry {
     pub reference: &'static str,
     /// The roles its machines play.
     pub roles: &'static [Role],
+    /// The order in which its members deliver.
+    pub order: Order,
     /// The networks it runs on.
     pub networks: &'static [NetworkKind],
     /// Its parameters.
@@ -46,6 +48,27 @@ pub enum Role {
     Sender,
     /// Delivers messages of the group.
     Receiver,
+    /// Both: any of its members may offer messages.
+    Peer,
+}
+
+/// The order in which the members of a group deliver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// Messages of one source in the order they were offered; those of two sources as they come. A
+    /// member does not deliver its own.
+    Source,
+    /// One order of all messages at all members: a member delivers its own in their place.
+    Total,
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Order::Source => "of each source",
+            Order::Total => "total",
+        })
+    }
 }
 
 impl fmt::Display for Role {
@@ -53,6 +76,7 @@ impl fmt::Display for Role {
         f.write_str(match self {
             Role::Sender => "sender",
             Role::Receiver => "receiver",
+            Role::Peer => "peer",
         })
     }
 }
@@ -82,9 +106,11 @@ pub struct BuildContext {
     pub association: AssociationId,
     /// The node it runs at.
     pub node: NodeId,
-    /// The node of the sender.
+    /// The node of the sender. Among peers, the first of the members.
     pub sender: NodeId,
-    /// The receivers, ascending. Empty at a receiver whose host does not know the others.
+    /// The receivers, ascending; empty at a receiver whose host does not know the others. Among
+    /// peers all of them, this node too, in an order that is the same everywhere: the position of a
+    /// peer in it is its rank.
     pub members: Arc<[NodeId]>,
     /// What names nodes on the wire, for protocols that name them.
     pub identities: Identities,
@@ -98,6 +124,15 @@ pub struct BuildContext {
     pub link_overhead: u32,
     /// The payload the application will put into each message, at most.
     pub max_payload: u32,
+    /// Whether this node was a member before, and has lost all it knew.
+    pub rejoining: bool,
+}
+
+impl BuildContext {
+    /// The rank of this node among the members, if it is one of them.
+    pub fn rank(&self) -> Option<usize> {
+        self.members.iter().position(|&member| member == self.node)
+    }
 }
 
 /// What names nodes in packets: numbers on which the sender and each receiver agree. Their
@@ -237,6 +272,13 @@ pub enum ConfigError {
     /// Values that do not go together.
     #[error("{0}")]
     Conflict(String),
+}
+
+impl ConfigError {
+    /// What the constructor of a protocol says to a role that it does not have.
+    pub fn no_such_role(role: Role) -> Self {
+        ConfigError::Conflict(format!("this protocol has no {role}"))
+    }
 }
 
 /// The settings of one protocol: every parameter has a value of its kind.

@@ -54,6 +54,7 @@ fn world(receivers: u32, messages: u64) -> World<Ideal, NoObserver> {
         bit_rate: BitRate::mbps(1000),
         link_overhead: 28,
         max_payload: 1000,
+        rejoining: false,
     };
     let build = |role, context| (entry.build)(role, &context, &config).expect("a valid configuration");
     let mut world = World::new(Ideal { nodes: receivers + 1, ..Ideal::default() }, NoObserver);

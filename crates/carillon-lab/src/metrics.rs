@@ -1,12 +1,14 @@
 //! Metrics: functions of the trace alone. Definitions in `docs/metrics.md`.
 
-use carillon_core::{BitRate, Event, Observer, Outcome, Time, TraceEvent};
+use carillon_core::{BitRate, Event, MessageId, NodeId, Observer, Outcome, Time, TraceEvent};
 
 use crate::scenario::Scenario;
 
 /// What became of one message: the row of Segovia's statistics file (section 3.5).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MessageRecord {
+    /// Who sent it.
+    pub source: NodeId,
     /// When the sender first sent it.
     pub start: Time,
     /// When the sender was done with it.
@@ -24,54 +26,64 @@ pub struct MessageRecord {
 /// Reads the trace of a run and keeps what metrics need.
 #[derive(Debug, Default)]
 pub struct Recorder {
-    started: Vec<Time>,
-    retransmissions: Vec<u32>,
+    /// By source and message.
+    messages: Vec<Vec<Progress>>,
     records: Vec<MessageRecord>,
-    delivery_latencies: Vec<f64>,
-    frame_bytes: u64,
+    totals: Totals,
     collisions: u64,
     /// Completions at one instant, among which the collisions before it are shared.
     block: (Time, usize),
+}
+
+/// A message that has been sent.
+#[derive(Clone, Copy, Debug)]
+struct Progress {
+    started: Time,
+    retransmissions: u32,
 }
 
 impl Observer for Recorder {
     fn event(&mut self, event: &TraceEvent) {
         match event.event {
             Event::Sent { message, .. } => {
-                let index = message.0 as usize;
-                if self.started.len() <= index {
-                    self.started.resize(index + 1, event.time);
-                    self.retransmissions.resize(index + 1, 0);
+                let source = event.node.index();
+                if self.messages.len() <= source {
+                    self.messages.resize_with(source + 1, Vec::new);
+                }
+                let (messages, index) = (&mut self.messages[source], message.0 as usize);
+                if messages.len() <= index {
+                    messages.resize(index + 1, Progress { started: event.time, retransmissions: 0 });
                 }
             }
-            Event::RepairSent { message, .. } => {
-                if let Some(count) = self.retransmissions.get_mut(message.0 as usize) {
-                    *count += 1;
-                }
-            }
-            Event::Delivered { message } => {
-                if let Some(&start) = self.started.get(message.0 as usize) {
-                    self.delivery_latencies.push((event.time - start).as_secs_f64());
+            Event::RepairSent { message, .. } => self.on_repair(event.node, message),
+            Event::Forwarded { source, message, repair: true, .. } => self.on_repair(source, message),
+            Event::ControlSent { .. } => self.totals.control_packets += 1,
+            // Its own messages reach no member by the network.
+            Event::Delivered { source, message } if source != event.node => {
+                if let Some(progress) = self.progress(source, message) {
+                    let latency = (event.time - progress.started).as_secs_f64();
+                    self.totals.delivery_latencies.push(latency);
                 }
             }
             Event::Completed { message, outcome, window } => {
-                let index = message.0 as usize;
                 if self.block.0 != event.time {
                     self.share_collisions();
                     self.block = (event.time, self.records.len());
                 }
                 // A message completed before it was ever sent took no time.
-                let start = self.started.get(index).copied().unwrap_or(event.time);
+                let (source, end) = (event.node, event.time);
+                let progress = self.progress(source, message).copied();
                 self.records.push(MessageRecord {
-                    start,
-                    end: event.time,
+                    source,
+                    start: progress.map_or(end, |progress| progress.started),
+                    end,
                     window,
-                    retransmissions: self.retransmissions.get(index).copied().unwrap_or(0),
+                    retransmissions: progress.map_or(0, |progress| progress.retransmissions),
                     failed: outcome == Outcome::Failed,
                     collisions: 0.0,
                 });
             }
-            Event::FrameSent { bytes } => self.frame_bytes += u64::from(bytes),
+            Event::FrameSent { bytes } => self.totals.frame_bytes += u64::from(bytes),
             Event::Collision { .. } => self.collisions += 1,
             _ => {}
         }
@@ -79,6 +91,21 @@ impl Observer for Recorder {
 }
 
 impl Recorder {
+    fn progress(&mut self, source: NodeId, message: MessageId) -> Option<&mut Progress> {
+        self.messages.get_mut(source.index())?.get_mut(message.0 as usize)
+    }
+
+    fn on_repair(&mut self, source: NodeId, message: MessageId) {
+        if let Some(progress) = self.progress(source, message) {
+            progress.retransmissions += 1;
+        }
+    }
+
+    /// Deliveries so far, to others than the source.
+    pub fn deliveries(&self) -> u64 {
+        self.totals.delivery_latencies.len() as u64
+    }
+
     fn share_collisions(&mut self) {
         let block = &mut self.records[self.block.1..];
         if block.is_empty() {
@@ -94,8 +121,7 @@ impl Recorder {
     /// The messages in the order of their completion.
     pub fn into_messages(mut self) -> (Vec<MessageRecord>, Totals) {
         self.share_collisions();
-        let totals = Totals { delivery_latencies: self.delivery_latencies, frame_bytes: self.frame_bytes };
-        (self.records, totals)
+        (self.records, self.totals)
     }
 }
 
@@ -106,6 +132,13 @@ pub struct Totals {
     pub delivery_latencies: Vec<f64>,
     /// Bytes of all frames on the medium.
     pub frame_bytes: u64,
+    /// Packets without a message.
+    pub control_packets: u64,
+}
+
+/// Deliveries, if every receiver gets everything.
+pub fn expected_deliveries(scenario: &Scenario) -> u64 {
+    scenario.workload.messages * u64::from(scenario.senders) * u64::from(scenario.receivers)
 }
 
 /// The transmission times that the formulas of section 4.1 need.
@@ -176,6 +209,10 @@ pub fn samples(scenario: &Scenario, messages: &[MessageRecord], totals: Totals) 
     let useful =
         totals.delivery_latencies.len() as f64 * f64::from(scenario.workload.message_bytes) / receivers;
     all.push(("wire_bytes_per_useful_byte", vec![totals.frame_bytes as f64 / useful]));
+    let control_packets = totals.control_packets as f64 / messages.len() as f64;
+    all.push(("control_packets_per_message", vec![control_packets]));
+    let undelivered = 1.0 - totals.delivery_latencies.len() as f64 / expected_deliveries(scenario) as f64;
+    all.push(("undelivered_share", vec![undelivered]));
     all.push(("delivery_latency_s", totals.delivery_latencies));
     all
 }

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use carillon_core::{
-    AssociationId, BuildContext, ConfigError, GroupId, Machine, NodeId, Observer, ProtocolEntry, Role, Seeds,
-    Time,
+    Application, AssociationId, BuildContext, ConfigError, GroupId, Machine, NodeId, Observer, ProtocolEntry,
+    Role, Seeds, Time,
 };
 use carillon_sim::applications::{Sink, Source};
 use carillon_sim::{Lan, StopReason, World};
@@ -48,9 +48,9 @@ pub enum RunError {
         /// Bytes of the headers.
         headers: u32,
     },
-    /// The sender was not done in the time it had.
+    /// The senders were not done in the time they had.
     #[error(
-        "after {limit:?} of simulated time the sender had completed {done} of {messages} messages; raise run.time_limit or lower the loss"
+        "after {limit:?} of simulated time the senders had completed {done} of {messages} messages; raise run.time_limit or lower the loss"
     )]
     Unfinished {
         /// The time.
@@ -70,16 +70,17 @@ pub fn run_one(run: &Run, observer: &mut dyn Observer) -> Result<RunResult, RunE
     let mut world = build_world(scenario, &run.seeds, watch)?;
     world.start();
     let limit = Time::ZERO + scenario.time_limit;
-    let stop =
-        world.run(limit, |world| world.machine(SENDER).as_sender().is_none_or(|sender| sender.is_finished()));
+    let mut ending = Ending::default();
+    let stop = world.run(limit, |world| ending.has_come(scenario, world));
+    let done = stop == StopReason::Done || ending.finished_at.is_some();
     let steps = world.steps();
     let Both(recorder, _) = world.into_observer();
     let (messages, totals) = recorder.into_messages();
-    if stop != StopReason::Done {
+    if !done {
         return Err(RunError::Unfinished {
             limit: scenario.time_limit,
             done: messages.len() as u64,
-            messages: scenario.workload.messages,
+            messages: scenario.workload.messages * u64::from(scenario.senders),
         });
     }
     let samples = metrics::samples(scenario, &messages, totals);
@@ -91,6 +92,31 @@ pub fn run_one(run: &Run, observer: &mut dyn Observer) -> Result<RunResult, RunE
         steps,
         wall: begin.elapsed(),
     })
+}
+
+/// When a run is over: when every sender has finished and, among peers, when also everything has
+/// been delivered or they have had their time for it.
+#[derive(Debug, Default)]
+struct Ending {
+    /// Senders below this have finished.
+    finished: u32,
+    /// When the last of them had.
+    finished_at: Option<Time>,
+}
+
+impl Ending {
+    fn has_come(&mut self, scenario: &Scenario, world: &mut World<Lan, Both<'_>>) -> bool {
+        while self.finished < scenario.senders {
+            if world.machine(NodeId(self.finished)).as_sender().is_some_and(|sender| !sender.is_finished()) {
+                return false;
+            }
+            self.finished += 1;
+        }
+        let finished_at = *self.finished_at.get_or_insert(world.now());
+        !scenario.is_among_peers()
+            || world.now() >= finished_at + scenario.linger
+            || world.observer().0.deliveries() >= metrics::expected_deliveries(scenario)
+    }
 }
 
 /// Runs a whole plan on `jobs` threads; the results come in the order of the plan whatever their
@@ -109,8 +135,9 @@ pub fn run_plan(plan: &Plan, jobs: usize, progress: &(dyn Fn() + Sync)) -> Resul
     })
 }
 
-/// The network of a scenario with a machine and an application at each node: the sender is node
-/// 0, the receivers are 1 to r.
+/// The network of a scenario with a machine and an application at each node. The sender is node 0,
+/// the receivers are 1 to r; all of them are peers where the protocol has peers, and the first ones
+/// send.
 pub fn build_world<O: Observer>(
     scenario: &Scenario,
     seeds: &Seeds,
@@ -121,27 +148,36 @@ pub fn build_world<O: Observer>(
     let mut world = World::new(lan, observer);
     let workload = &scenario.workload;
     let context = context(scenario, seeds, payload);
-    let source = Source::new(workload.messages, payload as usize, workload.interval);
-    world.add_node(build(scenario, Role::Sender, &context)?, Some(Box::new(source)));
-    for node in (1..=scenario.receivers).map(NodeId) {
+    let source = |messages| Source::new(messages, payload as usize, workload.interval);
+    for node in (0..=scenario.receivers).map(NodeId) {
         let context = BuildContext { node, seeds: seeds.node(node), ..context.clone() };
-        world.add_node(build(scenario, Role::Receiver, &context)?, Some(Box::new(Sink)));
+        let (role, application): (_, Box<dyn Application>) = if scenario.is_among_peers() {
+            let messages = if node.0 < scenario.senders { workload.messages } else { 0 };
+            (Role::Peer, Box::new((source(messages), Sink)))
+        } else if node == SENDER {
+            (Role::Sender, Box::new(source(workload.messages)))
+        } else {
+            (Role::Receiver, Box::new(Sink))
+        };
+        world.add_node(build(scenario, role, &context)?, Some(application));
     }
     Ok(world)
 }
 
 fn context(scenario: &Scenario, seeds: &Seeds, payload: u32) -> BuildContext {
+    let first_member = if scenario.is_among_peers() { 0 } else { 1 };
     BuildContext {
         association: AssociationId(1),
         node: SENDER,
         sender: SENDER,
-        members: (1..=scenario.receivers).map(NodeId).collect(),
+        members: (first_member..=scenario.receivers).map(NodeId).collect(),
         identities: Default::default(),
         group: GroupId(0),
         seeds: seeds.node(SENDER),
         bit_rate: scenario.network.bit_rate,
         link_overhead: scenario.network.frame_overhead,
         max_payload: payload,
+        rejoining: false,
     }
 }
 
@@ -153,7 +189,8 @@ fn build(scenario: &Scenario, role: Role, context: &BuildContext) -> Result<Box<
 /// The payload that makes a frame of the size the workload asks for.
 fn payload_bytes(scenario: &Scenario, seeds: &Seeds) -> Result<u32, RunError> {
     let small = Scenario { receivers: 1, ..scenario.clone() };
-    let mut sender = build(&small, Role::Sender, &context(&small, seeds, 0))?;
+    let role = if scenario.is_among_peers() { Role::Peer } else { Role::Sender };
+    let mut sender = build(&small, role, &context(&small, seeds, 0))?;
     let header = sender.as_sender().map_or(0, |sender| sender.header_bytes()) as u32;
     let headers = header + scenario.network.frame_overhead;
     let message_bytes = scenario.workload.message_bytes;

@@ -50,6 +50,7 @@ fn machine(scenario: &Scenario, role: Role, node: NodeId, sender: NodeId, seed: 
     let members = match role {
         Role::Sender => (1..=scenario.receivers).map(NodeId).collect(),
         Role::Receiver => [].into(),
+        Role::Peer => unreachable!("protocols with one sender are compared"),
     };
     let context = BuildContext {
         association: AssociationId(1),
@@ -62,6 +63,7 @@ fn machine(scenario: &Scenario, role: Role, node: NodeId, sender: NodeId, seed: 
         bit_rate: BitRate::mbps(10),
         link_overhead: 18,
         max_payload: PAYLOAD as u32,
+        rejoining: false,
     };
     (scenario.protocol.build)(role, &context, &config).unwrap()
 }
@@ -185,13 +187,18 @@ fn protocol_events<'a>(events: impl Iterator<Item = &'a TraceEvent>) -> Vec<Even
             event.event,
             Event::Sent { .. }
                 | Event::RepairSent { .. }
-                | Event::FeedbackSent { .. }
+                | Event::ControlSent { .. }
                 | Event::Received { .. }
                 | Event::Delivered { .. }
                 | Event::Completed { .. }
         )
     };
-    events.filter(kept).map(|event| event.event.clone()).collect()
+    let all = events.filter(kept).map(|event| match event.event {
+        // Each host numbers its peers by itself.
+        Event::Delivered { message, .. } => Event::Delivered { source: SENDER, message },
+        _ => event.event.clone(),
+    });
+    all.collect()
 }
 
 /// How many events there are of each name.

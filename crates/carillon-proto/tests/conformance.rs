@@ -1,11 +1,11 @@
-//! One suite for every protocol of the registry, over random groups, losses and seeds.
+//! One suite for every protocol with one sender, over random groups, losses and seeds.
 //!
 //! `CARILLON_RUNS` says how many runs each test makes (the nightly ones: 10 000); a failure prints
 //! the command that repeats its run.
 
 use std::time::Duration;
 
-use carillon_core::{Event, NodeId, Outcome, Probability, ProtocolEntry, Rng, Seeds};
+use carillon_core::{Event, NodeId, Outcome, Probability, ProtocolEntry, Rng, Role, Seeds};
 use carillon_proto::{REGISTRY, find};
 use carillon_sim::{LanConfig, TimerRule};
 use carillon_testkit::{Group, Link, Place, Report, SENDER, for_each_seed};
@@ -38,8 +38,9 @@ const ACK_TIMEOUT: Duration = Duration::from_millis(20);
 macro_rules! suite {
     ($($name:ident)*) => {
         #[test]
-        fn every_protocol_of_the_registry_has_its_suite() {
-            let names: Vec<_> = REGISTRY.iter().map(|entry| entry.name).collect();
+        fn every_protocol_with_one_sender_has_its_suite() {
+            let one_sender = REGISTRY.iter().filter(|entry| entry.roles.contains(&Role::Sender));
+            let names: Vec<_> = one_sender.map(|entry| entry.name).collect();
             assert_eq!(names, [$(stringify!($name)),*]);
         }
         $(mod $name {
@@ -70,6 +71,13 @@ macro_rules! suite {
             fn ends_when_nothing_arrives() {
                 over_seeds(concat!(stringify!($name), "::ends_when_nothing_arrives"), 10, |seed| {
                     silence(entry(stringify!($name)), seed)
+                });
+            }
+
+            #[test]
+            fn goes_on_when_receivers_crash_and_restart() {
+                over_seeds(concat!(stringify!($name), "::goes_on_when_receivers_crash_and_restart"), 30, |seed| {
+                    crashes(entry(stringify!($name)), seed)
                 });
             }
 
@@ -175,6 +183,37 @@ fn silence(entry: &'static ProtocolEntry, seed: u64) -> Result<(), String> {
         (false, 5, 0) => Ok(()),
         _ => Err(format!("expel {expel}: {failed} messages failed, {lost} of {receivers} members lost")),
     }
+}
+
+/// Receivers crash, and some come back as strangers: the others get everything, and those that are
+/// gone are named. If the sender crashes too, nothing wrong is delivered.
+fn crashes(entry: &'static ProtocolEntry, seed: u64) -> Result<(), String> {
+    let mut rng = Seeds::new(seed).stream("conformance.crashes");
+    let receivers = 2 + rng.below(7) as u32;
+    let link =
+        Link { delay: Duration::from_micros(100 + rng.below(2_000)), ..Link::losing(rng.unit() * 0.05) };
+    let mut group = Group::new(entry, seed).receivers(receivers).messages(30).all_links(link);
+    // Ten times in a row nothing of a receiver that lives is lost.
+    group =
+        settings(group, entry, &mut rng).set(LIMIT, "10").set("past_limit", "expel").set("timeout", "50 ms");
+    let first = 1 + rng.below(receivers.into()) as u32;
+    for node in (first..=receivers).take(1 + rng.below(2) as usize).map(NodeId) {
+        let at = Duration::from_micros(rng.below(200_000));
+        group = group.crash(node, at);
+        if rng.chance(0.5) {
+            group = group.restart(node, at + Duration::from_micros(1 + rng.below(200_000)));
+        }
+    }
+    if rng.chance(0.2) {
+        let report = group.crash(SENDER, Duration::from_micros(rng.below(200_000))).run();
+        return report.check_safety();
+    }
+    let report = group.run();
+    report.check_reliable()?;
+    if let Some(stranger) = report.rejoined.iter().find(|received| !received.deliveries.is_empty()) {
+        return Err(format!("{} delivers what was not for it", stranger.node));
+    }
+    becomes_quiet(entry, &report, receivers)
 }
 
 /// Equal seeds, equal runs.

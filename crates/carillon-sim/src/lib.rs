@@ -4,11 +4,13 @@
 //! state, so that many run in parallel; equal worlds run alike to the last bit.
 
 pub mod applications;
+mod crashed;
 pub mod lan;
 pub mod network;
 pub mod queue;
 pub mod world;
 
+pub use crashed::Crashed;
 pub use lan::{Lan, LanConfig};
 pub use network::{Arrival, Network, Precedence, TimerRule};
 pub use queue::EventQueue;

@@ -75,6 +75,31 @@ impl<N: Network, O: Observer> World<N, O> {
         NodeId(self.nodes.len() as u32 - 1)
     }
 
+    /// Takes the machine and the application of a node away and puts others in their place: a crash,
+    /// if the machine is [`Crashed`](crate::Crashed), or a restart. What the network holds for the
+    /// node stays there.
+    pub fn replace(
+        &mut self,
+        node: NodeId,
+        machine: Box<dyn Machine>,
+        application: Option<Box<dyn Application>>,
+    ) {
+        let index = node.index();
+        self.nodes[index].machine = machine;
+        self.nodes[index].application = application;
+        self.settle(index, false);
+    }
+
+    /// Lets time pass up to `now` if nothing happens before that.
+    ///
+    /// # Panics
+    ///
+    /// If something is to happen earlier: run up to it first.
+    pub fn pass_to(&mut self, now: Time) {
+        assert!(self.next_time().is_none_or(|next| next >= now), "something happens before {now}");
+        self.now = self.now.max(now);
+    }
+
     /// Lets every node do what it does first: applications offer, machines send. Call once, after
     /// the last node was added.
     pub fn start(&mut self) {

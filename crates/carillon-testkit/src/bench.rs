@@ -12,7 +12,8 @@ use crate::group::SENDER;
 
 /// A machine on the bench. Times are bit times at 10 Mbit/s, as in the sources: see [`bits`].
 ///
-/// The sender is node 0, the receivers are 1 to r; a machine that receives is at node 1. Packets go
+/// The sender is node 0, the receivers are 1 to r; a machine that only receives is at node 1, a peer
+/// at node 0 of 0 to r. Packets go
 /// in and come out as text or bytes; everything that came out since it was last asked for is kept.
 #[derive(Debug)]
 pub struct Bench {
@@ -67,18 +68,20 @@ impl Bench {
         for (key, value) in settings {
             config.set(entry.parameters, key, value).unwrap_or_else(|error| panic!("{error}"));
         }
-        let node = if role == Role::Sender { SENDER } else { NodeId(1) };
+        let node = if role == Role::Receiver { NodeId(1) } else { SENDER };
+        let first_member = if role == Role::Peer { 0 } else { 1 };
         let context = BuildContext {
             association: ASSOCIATION,
             node,
             sender: SENDER,
-            members: (1..=receivers).map(NodeId).collect(),
+            members: (first_member..=receivers).map(NodeId).collect(),
             identities: Default::default(),
             group: GroupId(0),
             seeds: Seeds::new(seed).node(node),
             bit_rate: BitRate::mbps(10),
             link_overhead: 18,
             max_payload: 1500 - header_len as u32,
+            rejoining: false,
         };
         let machine = (entry.build)(role, &context, &config).unwrap_or_else(|error| panic!("{error}"));
         Bench { machine: Box::new(Checked::new(machine)), now: Time::ZERO, out: Out::default() }

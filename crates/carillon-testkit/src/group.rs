@@ -1,19 +1,21 @@
-//! A group of one protocol in a simulated world: one sender, some receivers, messages that differ.
+//! A group of one protocol in a simulated world: one sender and some receivers, or peers; messages
+//! that differ; nodes that crash.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use carillon_core::{
-    AssociationId, BitRate, BuildContext, Bytes, Config, Dest, DropReason, Event, GroupId, Machine,
-    MessageId, NodeId, Observer, Outcome, ProtocolEntry, Role, Seeds, Time, TraceEvent,
+    Application, AssociationId, BitRate, BuildContext, Config, GroupId, Machine, NodeId, ProtocolEntry, Role,
+    Seeds, Time,
 };
-use carillon_sim::{Lan, LanConfig, Network, StopReason, World};
+use carillon_sim::{Crashed, Lan, LanConfig, Network, StopReason, World};
 
 use crate::checked::Checked;
 use crate::oracle::{Contents, Offers, Oracle, Received};
+use crate::report::{Report, Tape};
 use crate::star::{Link, Star};
 
-/// The sender's node; the receivers are 1 to r.
+/// The sender's node; the receivers are 1 to r. Peers are 0 to r, and the first ones send.
 pub const SENDER: NodeId = NodeId(0);
 
 /// What is to be run. Make it, change it, then [`Group::run`] it over a [`Star`] or
@@ -24,6 +26,8 @@ pub struct Group {
     settings: Config,
     seeds: Seeds,
     receivers: u32,
+    senders: u32,
+    faults: Vec<Fault>,
     messages: u64,
     max_payload: usize,
     equal_payloads: bool,
@@ -35,6 +39,15 @@ pub struct Group {
     link_overhead: u32,
 }
 
+/// Something that happens to a node.
+#[derive(Clone, Copy, Debug)]
+struct Fault {
+    at: Time,
+    node: NodeId,
+    /// It comes back; otherwise it goes.
+    restart: bool,
+}
+
 impl Group {
     /// One receiver, ten messages of up to 100 bytes, links that lose nothing, default settings.
     pub fn new(entry: &'static ProtocolEntry, seed: u64) -> Self {
@@ -43,6 +56,8 @@ impl Group {
             settings: Config::defaults(entry.parameters),
             seeds: Seeds::new(seed),
             receivers: 1,
+            senders: 1,
+            faults: Vec::new(),
             messages: 10,
             max_payload: 100,
             equal_payloads: false,
@@ -70,7 +85,25 @@ impl Group {
         Group { receivers, ..self }
     }
 
-    /// How many messages.
+    /// How many of the peers send: the first ones.
+    pub fn senders(self, senders: u32) -> Self {
+        Group { senders, ..self }
+    }
+
+    /// A node crashes.
+    pub fn crash(mut self, node: NodeId, after: Duration) -> Self {
+        self.faults.push(Fault { at: Time::ZERO + after, node, restart: false });
+        self
+    }
+
+    /// A node that has crashed comes back and has forgotten everything. A peer joins the group
+    /// again, and only receives; a member of a static group belongs to it no more.
+    pub fn restart(mut self, node: NodeId, after: Duration) -> Self {
+        self.faults.push(Fault { at: Time::ZERO + after, node, restart: true });
+        self
+    }
+
+    /// How many messages each sender sends.
     pub fn messages(self, messages: u64) -> Self {
         Group { messages, ..self }
     }
@@ -130,21 +163,32 @@ impl Group {
     /// Runs over a network of `receivers + 1` nodes.
     pub fn run_on<N: Network>(&self, network: N) -> Report {
         let mut world = World::new(network, Tape::default());
-        let contents = match self.equal_payloads {
-            true => Contents::equal(&self.seeds, self.max_payload),
-            false => Contents::new(&self.seeds, self.max_payload),
-        };
-        let offers = Offers::new(contents.clone(), self.messages);
-        world.add_node(self.machine(Role::Sender, SENDER), Some(Box::new(offers)));
-        let mut received: Vec<Arc<Mutex<Received>>> = Vec::new();
-        for node in (1..=self.receivers).map(NodeId) {
-            let oracle = Oracle::new(node, SENDER, contents.clone(), self.pace);
-            received.push(oracle.received());
-            world.add_node(self.machine(Role::Receiver, node), Some(Box::new(oracle)));
+        let mut lives = Vec::new();
+        for node in (0..=self.receivers).map(NodeId) {
+            let (machine, application) = self.node(node, false, &mut lives);
+            world.add_node(machine, Some(application));
         }
         world.start();
+        let mut faults = self.faults.clone();
+        faults.sort_by_key(|fault| fault.at);
+        let mut crashed: Vec<NodeId> = Vec::new();
+        let mut rejoined = Vec::new();
+        for fault in &faults {
+            world.run(fault.at, |_| false);
+            world.pass_to(fault.at);
+            if fault.restart {
+                let (machine, application) = self.node(fault.node, true, &mut rejoined);
+                world.replace(fault.node, machine, Some(application));
+            } else {
+                crashed.push(fault.node);
+                world.replace(fault.node, Box::new(Crashed), None);
+            }
+        }
+        let senders: Vec<NodeId> = self.sending().filter(|node| !crashed.contains(node)).collect();
         let is_finished = |world: &mut World<N, Tape>| {
-            world.machine(SENDER).as_sender().is_some_and(|sender| sender.is_finished())
+            senders
+                .iter()
+                .all(|&node| world.machine(node).as_sender().is_some_and(|sender| sender.is_finished()))
         };
         let stop = world.run(Time::ZERO + self.limit, is_finished);
         let finished = (stop == StopReason::Done).then(|| world.now());
@@ -155,11 +199,16 @@ impl Group {
         };
         let finished_still = is_finished(&mut world);
         let Tape { events, datagrams } = world.into_observer();
-        let receivers: Vec<Received> =
-            received.iter().map(|received| received.lock().expect("no oracle panicked").clone()).collect();
+        let read = |lives: Vec<Arc<Mutex<Received>>>| -> Vec<Received> {
+            lives.iter().map(|received| received.lock().expect("no oracle panicked").clone()).collect()
+        };
         Report {
             messages: self.messages,
-            receivers,
+            senders: self.sending().collect(),
+            order: self.entry.order,
+            crashed,
+            receivers: read(lives),
+            rejoined: read(rejoined),
             finished: finished.filter(|_| finished_still),
             quiet,
             sent_afterwards: datagrams.len() - sent_before,
@@ -168,157 +217,67 @@ impl Group {
         }
     }
 
+    fn are_peers(&self) -> bool {
+        self.entry.roles.contains(&Role::Peer)
+    }
+
+    fn sending(&self) -> impl Iterator<Item = NodeId> + use<> {
+        (0..self.senders).map(NodeId)
+    }
+
+    /// The machine and the application of a node, and what it will have received, if it receives.
+    fn node(
+        &self,
+        node: NodeId,
+        restarted: bool,
+        lives: &mut Vec<Arc<Mutex<Received>>>,
+    ) -> (Box<dyn Machine>, Box<dyn Application>) {
+        let contents = match self.equal_payloads {
+            true => Contents::equal(&self.seeds, self.max_payload),
+            false => Contents::new(&self.seeds, self.max_payload),
+        };
+        let mut judged = |oracle: Oracle| {
+            let oracle = if restarted { oracle.from_anywhere() } else { oracle };
+            lives.push(oracle.received());
+            oracle
+        };
+        let (role, application): (_, Box<dyn Application>) = if self.are_peers() {
+            let messages = if node.0 < self.senders && !restarted { self.messages } else { 0 };
+            let offers = Offers::new(contents.of(node), messages);
+            let oracle = judged(Oracle::of_peers(node, self.sending(), &contents, self.pace));
+            (Role::Peer, Box::new((offers, oracle)))
+        } else if node == SENDER {
+            (Role::Sender, Box::new(Offers::new(contents, self.messages)))
+        } else {
+            (Role::Receiver, Box::new(judged(Oracle::new(node, SENDER, contents, self.pace))))
+        };
+        (self.build(role, node, restarted), application)
+    }
+
     /// The machine of a node, watched.
     pub fn machine(&self, role: Role, node: NodeId) -> Box<dyn Machine> {
+        self.build(role, node, false)
+    }
+
+    fn build(&self, role: Role, node: NodeId, restarted: bool) -> Box<dyn Machine> {
+        let first = if self.are_peers() { 0 } else { 1 };
+        let stranger = restarted && !self.are_peers();
+        let seeds = self.seeds.node(node);
         let context = BuildContext {
-            association: AssociationId(1),
+            association: AssociationId(if stranger { 2 } else { 1 }),
             node,
             sender: SENDER,
-            members: (1..=self.receivers).map(NodeId).collect(),
+            members: (first..=self.receivers).map(NodeId).collect(),
             identities: Default::default(),
             group: GroupId(0),
-            seeds: self.seeds.node(node),
+            seeds: if restarted { seeds.part("restarted") } else { seeds },
             bit_rate: BitRate::mbps(10),
             link_overhead: self.link_overhead,
             max_payload: self.max_payload as u32,
+            rejoining: restarted,
         };
         let machine = (self.entry.build)(role, &context, &self.settings)
             .unwrap_or_else(|error| panic!("{} does not take these settings: {error}", self.entry.name));
         Box::new(Checked::new(machine))
-    }
-}
-
-/// A datagram as it left a node.
-#[derive(Clone, Debug)]
-pub struct Datagram {
-    /// When.
-    pub time: Time,
-    /// From where.
-    pub from: NodeId,
-    /// To where.
-    pub to: Dest,
-    /// What.
-    pub bytes: Bytes,
-}
-
-/// Keeps everything that an observer is told.
-#[derive(Clone, Debug, Default)]
-pub struct Tape {
-    /// The events.
-    pub events: Vec<TraceEvent>,
-    /// The datagrams that left.
-    pub datagrams: Vec<Datagram>,
-}
-
-impl Observer for Tape {
-    fn event(&mut self, event: &TraceEvent) {
-        self.events.push(event.clone());
-    }
-
-    fn datagram(&mut self, time: Time, from: NodeId, to: &Dest, bytes: &Bytes) {
-        self.datagrams.push(Datagram { time, from, to: to.clone(), bytes: bytes.clone() });
-    }
-}
-
-/// What a run gave.
-#[derive(Clone, Debug)]
-pub struct Report {
-    /// Messages offered.
-    pub messages: u64,
-    /// What each receiver's application got, and what was wrong with it.
-    pub receivers: Vec<Received>,
-    /// When the sender had finished, if it had.
-    pub finished: Option<Time>,
-    /// Whether nothing was left to happen some time after that.
-    pub quiet: bool,
-    /// Datagrams sent after the sender had finished.
-    pub sent_afterwards: usize,
-    /// All events.
-    pub events: Vec<TraceEvent>,
-    /// All datagrams.
-    pub datagrams: Vec<Datagram>,
-}
-
-impl Report {
-    /// Safety: nothing was delivered that should not have been.
-    pub fn check_safety(&self) -> Result<(), String> {
-        match self.receivers.iter().flat_map(|received| &received.violations).next() {
-            Some(violation) => Err(violation.clone()),
-            None => Ok(()),
-        }
-    }
-
-    /// Safety and liveness: every receiver got every message once, in order, whole, and the sender
-    /// finished, gave nothing up and lost nobody.
-    pub fn check_reliable(&self) -> Result<(), String> {
-        self.check_safety()?;
-        if self.finished.is_none() {
-            return Err(format!("the sender did not finish: {}", self.progress()));
-        }
-        for (index, received) in self.receivers.iter().enumerate() {
-            let (node, got) = (NodeId(index as u32 + 1), received.deliveries.len() as u64);
-            if got != self.messages {
-                return Err(format!("{node} got {got} of {} messages", self.messages));
-            }
-        }
-        let completed = self.completed();
-        if completed.iter().map(|(message, _)| message.0).ne(0..self.messages) {
-            return Err(format!("the sender completed {completed:?}, not each message once and in order"));
-        }
-        if let Some((message, _)) = completed.iter().find(|(_, outcome)| *outcome == Outcome::Failed) {
-            return Err(format!("the sender gave {message} up"));
-        }
-        match self.count(|_, event| matches!(event, Event::MemberLost { .. })) {
-            0 => Ok(()),
-            lost => Err(format!("the sender lost {lost} members")),
-        }
-    }
-
-    /// What the sender completed, in order.
-    pub fn completed(&self) -> Vec<(MessageId, Outcome)> {
-        let completed = self.events.iter().filter_map(|event| match event.event {
-            Event::Completed { message, outcome, .. } => Some((message, outcome)),
-            _ => None,
-        });
-        completed.collect()
-    }
-
-    /// How many events fit.
-    pub fn count(&self, fits: impl Fn(NodeId, &Event) -> bool) -> usize {
-        self.events.iter().filter(|event| fits(event.node, &event.event)).count()
-    }
-
-    /// Data packets the sender sent: the first time, and again.
-    pub fn transmissions(&self) -> (usize, usize) {
-        (
-            self.count(|_, event| matches!(event, Event::Sent { .. })),
-            self.count(|_, event| matches!(event, Event::RepairSent { .. })),
-        )
-    }
-
-    /// Acknowledgments and other feedback of a node.
-    pub fn feedback(&self, from: NodeId) -> usize {
-        self.count(|node, event| node == from && matches!(event, Event::FeedbackSent { .. }))
-    }
-
-    /// Packets a node dropped for a reason.
-    pub fn drops(&self, at: NodeId, wanted: DropReason) -> usize {
-        self.count(|node, event| node == at && *event == Event::Dropped { reason: wanted })
-    }
-
-    /// Datagrams a node sent.
-    pub fn sent_by(&self, node: NodeId) -> usize {
-        self.datagrams.iter().filter(|datagram| datagram.from == node).count()
-    }
-
-    /// How far everyone came, in a line.
-    pub fn progress(&self) -> String {
-        let got: Vec<_> = self.receivers.iter().map(|received| received.deliveries.len()).collect();
-        let end = self.events.last().map_or(Time::ZERO, |event| event.time);
-        format!(
-            "{} of {} messages completed at {end}, delivered {got:?}",
-            self.completed().len(),
-            self.messages
-        )
     }
 }

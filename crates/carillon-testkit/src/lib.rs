@@ -13,11 +13,13 @@ pub mod fuzz;
 mod group;
 mod oracle;
 mod replay;
+mod report;
 mod star;
 
 pub use bench::{ASSOCIATION, Bench, bits};
 pub use checked::Checked;
-pub use group::{Datagram, Group, Report, SENDER, Tape};
+pub use group::{Group, SENDER};
 pub use oracle::{Contents, Offers, Oracle, Received};
 pub use replay::{Place, for_each_seed};
+pub use report::{Datagram, Report, Tape};
 pub use star::{Link, Star};

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use carillon_core::{Application, Delivery, Machine, NodeId, OfferError, Seeds, Time};
+use carillon_core::{Application, Delivery, Machine, MessageId, NodeId, OfferError, Seeds, Time};
 
 /// The contents of the messages of a run: every message differs from every other.
 #[derive(Clone, Debug)]
@@ -32,6 +32,11 @@ impl Contents {
     pub fn equal(seeds: &Seeds, len: usize) -> Self {
         assert!(len >= 8, "a message has room for its number");
         Contents { seeds: seeds.part("contents"), min_len: len, max_len: len }
+    }
+
+    /// The contents of the messages of another source.
+    pub fn of(&self, source: NodeId) -> Self {
+        Contents { seeds: self.seeds.part(&format!("of {source}")), ..self.clone() }
     }
 
     /// Message number `number`: the number, then random bytes.
@@ -98,18 +103,39 @@ impl Application for Offers {
 /// What a receiver's application got, and what was wrong with it.
 #[derive(Clone, Debug, Default)]
 pub struct Received {
+    /// Where it runs.
+    pub node: NodeId,
     /// Everything delivered, in order.
     pub deliveries: Vec<Delivery>,
     /// What should not have been: a sentence each, the first few only.
     pub violations: Vec<String>,
 }
 
+impl Received {
+    /// The messages delivered, each by its source and number.
+    pub fn order(&self) -> Vec<(NodeId, MessageId)> {
+        self.deliveries.iter().map(|delivery| (delivery.source, delivery.message)).collect()
+    }
+
+    /// How many messages of this source were delivered.
+    pub fn count_of(&self, source: NodeId) -> u64 {
+        self.deliveries.iter().filter(|delivery| delivery.source == source).count() as u64
+    }
+}
+
+/// A source of messages, as an oracle knows it.
+#[derive(Clone, Debug)]
+struct Known {
+    source: NodeId,
+    contents: Contents,
+    /// The message that is to come next; `None` if any may be the first.
+    next: Option<u64>,
+}
+
 /// Takes the deliveries of one receiver and judges them.
 #[derive(Debug)]
 pub struct Oracle {
-    node: NodeId,
-    source: NodeId,
-    contents: Contents,
+    known: Vec<Known>,
     received: Arc<Mutex<Received>>,
     /// Takes one message each so long; zero takes all at once.
     pace: Duration,
@@ -120,15 +146,29 @@ pub struct Oracle {
 impl Oracle {
     /// Judges what `node` gets from `source`. Give [`Oracle::received`] away before the run.
     pub fn new(node: NodeId, source: NodeId, contents: Contents, pace: Duration) -> Self {
-        Oracle {
-            node,
-            source,
-            contents,
-            received: Arc::default(),
-            pace,
-            next: Time::ZERO,
-            polled: Time::ZERO,
-        }
+        Oracle::over(node, vec![Known { source, contents, next: Some(0) }], pace)
+    }
+
+    /// Judges what `node` gets from several sources, whose contents are [`Contents::of`] them.
+    pub fn of_peers(
+        node: NodeId,
+        sources: impl Iterator<Item = NodeId>,
+        contents: &Contents,
+        pace: Duration,
+    ) -> Self {
+        let known = |source| Known { source, contents: contents.of(source), next: Some(0) };
+        Oracle::over(node, sources.map(known).collect(), pace)
+    }
+
+    /// The same for a node that joins late: of each source any message may be the first.
+    pub fn from_anywhere(mut self) -> Self {
+        self.known.iter_mut().for_each(|known| known.next = None);
+        self
+    }
+
+    fn over(node: NodeId, known: Vec<Known>, pace: Duration) -> Self {
+        let received = Arc::new(Mutex::new(Received { node, ..Received::default() }));
+        Oracle { known, received, pace, next: Time::ZERO, polled: Time::ZERO }
     }
 
     /// What it gets, readable during and after the run.
@@ -136,17 +176,25 @@ impl Oracle {
         self.received.clone()
     }
 
-    fn judge(&self, received: &mut Received, delivery: &Delivery) {
-        let expected = received.deliveries.len() as u64;
-        let payload = self.contents.message(expected);
+    fn judge(&mut self, received: &mut Received, delivery: &Delivery) {
+        let complain = |received: &mut Received, complaint: String| {
+            if received.violations.len() < 5 {
+                received.violations.push(format!("{} {complaint}", received.node));
+            }
+        };
+        let Some(known) = self.known.iter_mut().find(|known| known.source == delivery.source) else {
+            let Delivery { source, message, .. } = delivery;
+            return complain(received, format!("says that message {} came from {source}", message.0));
+        };
+        let expected = known.next.unwrap_or(delivery.message.0);
+        known.next = Some(expected + 1);
+        let payload = known.contents.message(expected);
         let complaint = if delivery.message.0 != expected {
-            format!("delivers message {} as the {expected}th", delivery.message.0)
-        } else if delivery.source != self.source {
-            format!("says that message {expected} came from {}", delivery.source)
+            format!("delivers message {} of {} as the {expected}th", delivery.message.0, delivery.source)
         } else if delivery.payload != payload {
             let number = delivery.payload.first_chunk::<8>().map(|first| u64::from_be_bytes(*first));
             match number {
-                Some(number) if self.contents.message(number) == delivery.payload => {
+                Some(number) if known.contents.message(number) == delivery.payload => {
                     format!("delivers the contents of message {number} as message {expected}")
                 }
                 _ => format!("delivers message {expected} with bytes changed"),
@@ -154,16 +202,15 @@ impl Oracle {
         } else {
             return;
         };
-        if received.violations.len() < 5 {
-            received.violations.push(format!("{} {complaint}", self.node));
-        }
+        complain(received, complaint);
     }
 }
 
 impl Application for Oracle {
     fn poll(&mut self, now: Time, machine: &mut (dyn Machine + 'static)) -> bool {
         let receiver = machine.as_receiver().expect("a receiver's machine delivers messages");
-        let mut received = self.received.lock().expect("no thread panics while it holds this");
+        let shared = self.received.clone();
+        let mut received = shared.lock().expect("no thread panics while it holds this");
         self.polled = now;
         let mut touched = false;
         while self.next <= now

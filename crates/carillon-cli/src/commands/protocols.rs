@@ -50,11 +50,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 
 fn describe(entry: &ProtocolEntry) -> String {
     let mut text = format!(
-        "{}: {}\nfamily    {}\nroles     {}\nnetworks  {}\nsource    {}\n\nparameters\n",
+        "{}: {}\nfamily    {}\nroles     {}\norder     {}\nnetworks  {}\nsource    {}\n\nparameters\n",
         entry.name,
         entry.summary,
         entry.family,
         list(entry.roles),
+        entry.order,
         list(entry.networks),
         entry.reference
     );
@@ -79,6 +80,7 @@ fn to_json(entry: &ProtocolEntry) -> serde_json::Value {
         "summary": entry.summary,
         "reference": entry.reference,
         "roles": entry.roles.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "order": entry.order.to_string(),
         "networks": entry.networks.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "parameters": parameters,
     })

@@ -86,6 +86,8 @@ pub(super) enum LossModel {
 #[serde(deny_unknown_fields)]
 pub(super) struct Group {
     pub receivers: u32,
+    #[serde(default = "one")]
+    pub senders: u32,
 }
 
 /// `[workload]`
@@ -123,17 +125,19 @@ impl PacketRate {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Run {
-    #[serde(default = "once")]
+    #[serde(default = "one")]
     pub replications: u32,
     #[serde(default = "first_seed")]
     pub seed: u64,
     #[serde(default = "ten_days")]
     pub time_limit: Span,
+    #[serde(default = "ten_seconds")]
+    pub linger: Span,
 }
 
 impl Default for Run {
     fn default() -> Self {
-        Run { replications: once(), seed: first_seed(), time_limit: ten_days() }
+        Run { replications: one(), seed: first_seed(), time_limit: ten_days(), linger: ten_seconds() }
     }
 }
 
@@ -168,12 +172,16 @@ fn no_time() -> Span {
     Span::ZERO
 }
 
-fn once() -> u32 {
+fn one() -> u32 {
     1
 }
 
 fn first_seed() -> u64 {
     1
+}
+
+fn ten_seconds() -> Span {
+    Span::Time(Duration::from_secs(10))
 }
 
 fn ten_days() -> Span {

@@ -10,7 +10,7 @@ mod sweep;
 
 use std::time::Duration;
 
-use carillon_core::{BitRate, Config, NetworkKind, Probability, ProtocolEntry};
+use carillon_core::{BitRate, Config, NetworkKind, Probability, ProtocolEntry, Role};
 use carillon_sim::LanConfig;
 use serde::Serialize;
 use toml::{Table, Value};
@@ -39,8 +39,10 @@ pub struct Scenario {
     pub name: String,
     /// The network.
     pub network: LanConfig,
-    /// Receivers in the group.
+    /// Receivers of each message. The group has one node more.
     pub receivers: u32,
+    /// Nodes that offer messages: the first ones. More than one among peers only.
+    pub senders: u32,
     /// The protocol.
     pub protocol: &'static ProtocolEntry,
     /// Its settings.
@@ -49,9 +51,18 @@ pub struct Scenario {
     pub workload: Workload,
     /// Simulated time after which a run is given up.
     pub time_limit: Duration,
+    /// Among peers, how long they have to deliver everything after the last sender has finished.
+    pub linger: Duration,
 }
 
-/// What the sender's application offers.
+impl Scenario {
+    /// Whether the protocol's members are all senders and receivers at once.
+    pub fn is_among_peers(&self) -> bool {
+        self.protocol.roles.contains(&Role::Peer)
+    }
+}
+
+/// What each sender's application offers.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Workload {
     /// Messages.
@@ -148,6 +159,15 @@ impl ScenarioFile {
             let what = format!("is {}: give 1 to {MAX_RECEIVERS}", document.group.receivers);
             return Err(bad("group.receivers", what));
         }
+        let senders = document.group.senders;
+        let most = if protocol.roles.contains(&Role::Peer) { document.group.receivers + 1 } else { 1 };
+        if !(1..=most).contains(&senders) {
+            let what = match most {
+                1 => format!("is {senders}: \"{}\" has one sender", protocol.name),
+                _ => format!("is {senders}: give 1 to {most}, the nodes of the group"),
+            };
+            return Err(bad("group.senders", what));
+        }
         let half_slot = network.bit_rate.time_for_bits(network.slot_bits) / 2;
         if network.propagation_delay > half_slot {
             let what = format!("is more than half a slot ({} ns at this bit rate)", half_slot.as_nanos());
@@ -156,11 +176,13 @@ impl ScenarioFile {
         Ok(Scenario {
             name: document.name,
             receivers: document.group.receivers,
+            senders,
             network,
             protocol,
             config,
             workload,
             time_limit: document.run.time_limit.at(BitRate::mbps(10)),
+            linger: document.run.linger.at(BitRate::mbps(10)),
         })
     }
 

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use carillon_core::{
     BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Duration, Event, Events, Kind, Machine,
-    MessageId, NetworkKind, NodeId, OfferError, Parameter, ProtocolEntry, Received, Receiver, Role, Sender,
-    Time, Timers, Transmit,
+    MessageId, NetworkKind, NodeId, OfferError, Order, Parameter, ProtocolEntry, Received, Receiver, Role,
+    Sender, Time, Timers, Transmit,
 };
 use carillon_wire::Envelope;
 
@@ -17,6 +17,7 @@ pub static REPEAT: ProtocolEntry = ProtocolEntry {
     summary: "repeats until acknowledged",
     reference: "none",
     roles: &[Role::Sender, Role::Receiver],
+    order: Order::Source,
     networks: &[NetworkKind::Lan],
     parameters: PARAMETERS,
     delivery_settings: &[],
@@ -44,6 +45,7 @@ fn build(role: Role, context: &BuildContext, config: &Config) -> Result<Box<dyn 
     }
     let wait = config.span("wait").at(context.bit_rate);
     Ok(match role {
+        Role::Peer => return Err(ConfigError::no_such_role(role)),
         Role::Sender => Box::new(RepeatSender {
             context: context.clone(),
             limit: config.count("limit"),

@@ -20,6 +20,7 @@ pub fn machine(entry: &'static ProtocolEntry, role: Role, own: Source, input: &m
         // A receiver's host may not know the others.
         Role::Receiver if input.byte() & 1 == 0 => (NodeId(1), &[][..]),
         Role::Receiver => (NodeId(1), members),
+        Role::Peer => (SENDER, PEERS),
     };
     let context = BuildContext {
         association: ASSOCIATION,
@@ -32,6 +33,7 @@ pub fn machine(entry: &'static ProtocolEntry, role: Role, own: Source, input: &m
         bit_rate: rate,
         link_overhead: input.pick(&[0, 18, 46, u32::MAX]),
         max_payload: input.pick(&[1, 100, 1472, u32::MAX]),
+        rejoining: role == Role::Peer && input.byte() & 1 == 1,
     };
     let mut machine = match (entry.build)(role, &context, &config) {
         Ok(machine) => machine,
@@ -42,7 +44,11 @@ pub fn machine(entry: &'static ProtocolEntry, role: Role, own: Source, input: &m
     };
     let window = config.iter().find(|(name, _)| *name == "window").map_or(1, |_| config.count("window"));
     let window = usize::try_from(window).unwrap_or(usize::MAX);
-    let rules = Rules { transmits: window.max(members.len()) + 1, deliveries: Some(window), plain: true };
+    // What a peer holds for others and repeats to them is bounded by its own parameters.
+    let rules = match role {
+        Role::Peer => Rules { transmits: MANY, deliveries: None, plain: false },
+        _ => Rules { transmits: window.max(members.len()) + 1, deliveries: Some(window), plain: true },
+    };
     let known = Known::new(ASSOCIATION, SENDER, entry.name);
     drive(&mut machine, &rules, known, &[own, packets::any], input);
 }
@@ -86,6 +92,10 @@ const ASSOCIATION: AssociationId = AssociationId(7);
 const SENDER: NodeId = NodeId(2);
 
 /// Groups with and without gaps in their numbers.
+/// More than any peer sends at once.
+const MANY: usize = 100_000;
+/// Peers: a group of which this node is one.
+const PEERS: &[NodeId] = &[NodeId(0), NodeId(1), NodeId(3), NodeId(4), NodeId(5)];
 const MEMBERS: &[&[NodeId]] = &[
     &[NodeId(1)],
     &[NodeId(3), NodeId(4)],

@@ -10,7 +10,7 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
-use carillon_core::{BuildContext, Config, ConfigError, Machine, NetworkKind, ProtocolEntry, Role};
+use carillon_core::{BuildContext, Config, ConfigError, Machine, NetworkKind, Order, ProtocolEntry, Role};
 
 pub use receiver::MbapReceiver;
 pub use sender::MbapSender;
@@ -24,6 +24,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     summary: "multicast block acknowledgment: windows of n messages, each acknowledged once by every receiver",
     reference: "Segovia 1996, section 2.6",
     roles: &[Role::Sender, Role::Receiver],
+    order: Order::Source,
     networks: &[NetworkKind::Lan, NetworkKind::Udp],
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
@@ -49,6 +50,7 @@ fn build(
 ) -> Result<Box<dyn Machine>, ConfigError> {
     let config = config::SenderConfig::new(context, settings)?;
     Ok(match role {
+        Role::Peer => return Err(ConfigError::no_such_role(role)),
         Role::Receiver => Box::new(MbapReceiver::new(context, settings)),
         Role::Sender if unicast => {
             let members = Members::new(context.members.clone());

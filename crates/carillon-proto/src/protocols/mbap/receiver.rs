@@ -78,7 +78,7 @@ impl MbapReceiver {
         let payload = datagram.bytes.slice(HEADER_LEN..);
         self.deliveries.push_back(Delivery { source: datagram.source, message, payload });
         self.events.push(Event::Received { packet: "data", message });
-        self.events.push(Event::Delivered { message });
+        self.events.push(Event::Delivered { source: datagram.source, message });
         self.ack_timer = Some(now + self.ack_timeout);
         if self.unacknowledged == self.window {
             self.ack_due = true;
@@ -127,7 +127,7 @@ impl Machine for MbapReceiver {
         // Whether a timed acknowledgment resets the counter the source does not say; it covers
         // all that was counted, so it does.
         self.unacknowledged = 0;
-        self.events.push(Event::FeedbackSent { packet: "ack", message: MessageId(last) });
+        self.events.push(Event::ControlSent { packet: "ack", message: MessageId(last) });
         Some(Transmit { dest: Dest::Node(self.sender), departure: self.ack_wait.draw(now) })
     }
 
@@ -165,6 +165,7 @@ mod tests {
             bit_rate: BitRate::mbps(1000),
             link_overhead: 0,
             max_payload: 100,
+            rejoining: false,
         };
         let parameters = super::super::ENTRY.parameters;
         let mut settings = Config::defaults(parameters);

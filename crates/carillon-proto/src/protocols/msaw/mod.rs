@@ -10,7 +10,7 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
-use carillon_core::{BuildContext, Config, ConfigError, Machine, NetworkKind, ProtocolEntry, Role};
+use carillon_core::{BuildContext, Config, ConfigError, Machine, NetworkKind, Order, ProtocolEntry, Role};
 
 pub use config::Addressed;
 pub use receiver::MsawReceiver;
@@ -25,6 +25,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     summary: "multicast stop-and-wait: one message at a time, acknowledged by every receiver",
     reference: "Segovia 1996, section 2.5",
     roles: &[Role::Sender, Role::Receiver],
+    order: Order::Source,
     networks: &[NetworkKind::Lan, NetworkKind::Udp],
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
@@ -50,6 +51,7 @@ fn build(
 ) -> Result<Box<dyn Machine>, ConfigError> {
     let config = config::SenderConfig::new(context, settings)?;
     Ok(match role {
+        Role::Peer => return Err(ConfigError::no_such_role(role)),
         Role::Receiver => Box::new(MsawReceiver::new(context, settings)),
         Role::Sender if unicast => {
             let members = Members::new(context.members.clone());

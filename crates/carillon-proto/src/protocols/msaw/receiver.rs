@@ -66,7 +66,7 @@ impl Machine for MsawReceiver {
             let payload = datagram.bytes.slice(carillon_wire::msaw::HEADER_LEN..);
             self.delivery = Some(Delivery { source: datagram.source, message, payload });
             self.events.push(Event::Received { packet: "data", message });
-            self.events.push(Event::Delivered { message });
+            self.events.push(Event::Delivered { source: datagram.source, message });
         } else {
             self.events.dropped(DropReason::Duplicate);
         }
@@ -85,7 +85,7 @@ impl Machine for MsawReceiver {
             buf.resize(self.ack_len, 0);
         }
         let message = MessageId(self.expected.saturating_sub(1));
-        self.events.push(Event::FeedbackSent { packet: "ack", message });
+        self.events.push(Event::ControlSent { packet: "ack", message });
         Some(Transmit { dest: Dest::Node(self.sender), departure: self.ack_wait.draw(now) })
     }
 

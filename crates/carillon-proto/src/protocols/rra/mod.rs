@@ -11,7 +11,7 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
-use carillon_core::{NetworkKind, ProtocolEntry, Role};
+use carillon_core::{ConfigError, NetworkKind, Order, ProtocolEntry, Role};
 
 pub use receiver::RraReceiver;
 pub use sender::RraSender;
@@ -23,12 +23,14 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     summary: "round-robin acknowledgment: each message names the one receiver that acknowledges",
     reference: "Segovia 1996, chapter 5",
     roles: &[Role::Sender, Role::Receiver],
+    order: Order::Source,
     networks: &[NetworkKind::Lan, NetworkKind::Udp],
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
     unicast_equivalent: None,
     build: |role, context, settings| {
         Ok(match role {
+            Role::Peer => return Err(ConfigError::no_such_role(role)),
             Role::Receiver => Box::new(RraReceiver::new(context, settings)),
             Role::Sender => Box::new(RraSender::new(context, settings)?),
         })

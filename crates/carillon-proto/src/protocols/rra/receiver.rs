@@ -88,7 +88,7 @@ impl RraReceiver {
 
     fn deliver(&mut self, message: MessageId, payload: Bytes) {
         self.deliveries.push_back(Delivery { source: self.sender, message, payload });
-        self.events.push(Event::Delivered { message });
+        self.events.push(Event::Delivered { source: self.sender, message });
     }
 }
 
@@ -139,7 +139,7 @@ impl Machine for RraReceiver {
             buf.resize(self.ack_len, 0);
         }
         let message = MessageId(self.expected.saturating_sub(1));
-        self.events.push(Event::FeedbackSent { packet: "ack", message });
+        self.events.push(Event::ControlSent { packet: "ack", message });
         Some(Transmit { dest: Dest::Node(self.sender), departure: self.ack_wait.draw(now) })
     }
 

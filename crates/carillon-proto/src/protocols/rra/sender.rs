@@ -235,7 +235,7 @@ impl RraSender {
         let acker = self.ask(now, index, last);
         let first = (self.window.start().min(last) % MODULUS) as u32;
         Packet::Poll { sequence: (last % MODULUS) as u32, first, acker }.emit(self.association, buf);
-        self.events.push(Event::FeedbackSent { packet: "poll", message: MessageId(last) });
+        self.events.push(Event::ControlSent { packet: "poll", message: MessageId(last) });
         Transmit::now(Dest::group(self.group))
     }
 }

@@ -34,6 +34,7 @@ fn parts(receivers: u32, settings: &[(&str, &str)]) -> (RraSender, Vec<RraReceiv
         bit_rate: BitRate::mbps(10),
         link_overhead: 18,
         max_payload: 100,
+        rejoining: false,
     };
     let sender = RraSender::new(&context(SENDER), &config).unwrap();
     (sender, (1..=receivers).map(|node| RraReceiver::new(&context(NodeId(node)), &config)).collect())

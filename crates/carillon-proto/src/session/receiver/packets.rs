@@ -115,6 +115,7 @@ impl ReceiverSession {
             bit_rate: self.config.bit_rate,
             link_overhead: self.config.link_overhead,
             max_payload: invite.max_payload,
+            rejoining: false,
         };
         let mut machine =
             (entry.build)(Role::Receiver, &context, &config).map_err(|error| error.to_string())?;

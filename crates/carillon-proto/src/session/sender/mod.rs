@@ -216,6 +216,7 @@ impl SenderSession {
             bit_rate: self.config.bit_rate,
             link_overhead: self.config.link_overhead,
             max_payload: self.config.max_payload,
+            rejoining: false,
         };
         let mut machine = (self.config.protocol.build)(Role::Sender, &context, &self.config.config)?;
         match machine.as_sender().map(|sender| sender.header_bytes()) {

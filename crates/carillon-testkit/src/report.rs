@@ -1,0 +1,214 @@
+//! What a run of a group gave, and whether that is what the protocol promises.
+
+use carillon_core::{
+    Bytes, Dest, DropReason, Event, MessageId, NodeId, Observer, Order, Outcome, Time, TraceEvent,
+};
+
+use crate::oracle::Received;
+
+/// A datagram as it left a node.
+#[derive(Clone, Debug)]
+pub struct Datagram {
+    /// When.
+    pub time: Time,
+    /// From where.
+    pub from: NodeId,
+    /// To where.
+    pub to: Dest,
+    /// What.
+    pub bytes: Bytes,
+}
+
+/// Keeps everything that an observer is told.
+#[derive(Clone, Debug, Default)]
+pub struct Tape {
+    /// The events.
+    pub events: Vec<TraceEvent>,
+    /// The datagrams that left.
+    pub datagrams: Vec<Datagram>,
+}
+
+impl Observer for Tape {
+    fn event(&mut self, event: &TraceEvent) {
+        self.events.push(event.clone());
+    }
+
+    fn datagram(&mut self, time: Time, from: NodeId, to: &Dest, bytes: &Bytes) {
+        self.datagrams.push(Datagram { time, from, to: to.clone(), bytes: bytes.clone() });
+    }
+}
+
+/// What a run gave.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// Messages that each sender offered.
+    pub messages: u64,
+    /// Who sent.
+    pub senders: Vec<NodeId>,
+    /// In which order the protocol delivers.
+    pub order: Order,
+    /// Who crashed.
+    pub crashed: Vec<NodeId>,
+    /// What each receiver's application got, and what was wrong with it: until it crashed, if it did.
+    pub receivers: Vec<Received>,
+    /// What the applications of those that came back got.
+    pub rejoined: Vec<Received>,
+    /// When every sender that lives had finished, if they had.
+    pub finished: Option<Time>,
+    /// Whether nothing was left to happen some time after that.
+    pub quiet: bool,
+    /// Datagrams sent after that.
+    pub sent_afterwards: usize,
+    /// All events.
+    pub events: Vec<TraceEvent>,
+    /// All datagrams.
+    pub datagrams: Vec<Datagram>,
+}
+
+impl Report {
+    /// Safety: nothing was delivered that should not have been, and in no other order.
+    pub fn check_safety(&self) -> Result<(), String> {
+        let lives = self.receivers.iter().chain(&self.rejoined);
+        if let Some(violation) = lives.flat_map(|received| &received.violations).next() {
+            return Err(violation.clone());
+        }
+        if self.order == Order::Total { self.check_one_order() } else { Ok(()) }
+    }
+
+    /// One order at all members, whatever became of them: what any of them delivered before it
+    /// crashed, those that live have delivered too, or would have next.
+    fn check_one_order(&self) -> Result<(), String> {
+        let Some(longest) = self.receivers.iter().max_by_key(|received| received.deliveries.len()) else {
+            return Ok(());
+        };
+        let order = longest.order();
+        for received in &self.receivers {
+            let own = received.order();
+            if let Some(at) = (0..own.len()).find(|&at| own[at] != order[at]) {
+                let (here, there) = (received.node, longest.node);
+                let (a, b) = (own[at], order[at]);
+                return Err(format!("as the {at}th message, {here} delivered {a:?} and {there} {b:?}"));
+            }
+        }
+        for received in &self.rejoined {
+            let own = received.order();
+            let Some(first) = own.first() else { continue };
+            let from = order.iter().position(|message| message == first);
+            if !from.is_some_and(|from| order[from..].starts_with(&own)) {
+                return Err(format!("{}, come back, delivered {own:?}, another order", received.node));
+            }
+        }
+        Ok(())
+    }
+
+    /// Safety and liveness: every receiver that lives got every message of every sender that lives
+    /// once, in order, whole; of a sender that crashed they all got the same if there is one order;
+    /// every sender finished,
+    /// and gave no message and no living member up.
+    pub fn check_reliable(&self) -> Result<(), String> {
+        self.check_safety()?;
+        if self.finished.is_none() {
+            return Err(format!("a sender did not finish: {}", self.progress()));
+        }
+        for &sender in &self.senders {
+            let crashed = self.crashed.contains(&sender);
+            let mut shared = None;
+            for received in self.receivers.iter().filter(|received| self.is_to_have(received, sender)) {
+                let (node, got) = (received.node, received.count_of(sender));
+                let wanted = match (crashed, self.order) {
+                    (false, _) => self.messages,
+                    (true, Order::Total) => *shared.get_or_insert(got),
+                    (true, Order::Source) => got,
+                };
+                if got != wanted {
+                    return Err(format!("{node} got {got} of {wanted} messages of {sender}"));
+                }
+            }
+            if crashed {
+                continue;
+            }
+            let completed = self.completed_by(sender);
+            if completed.iter().map(|(message, _)| message.0).ne(0..self.messages) {
+                return Err(format!("{sender} completed {completed:?}, not each message once and in order"));
+            }
+            if let Some((message, _)) = completed.iter().find(|(_, outcome)| *outcome == Outcome::Failed) {
+                return Err(format!("{sender} gave {message} up"));
+            }
+        }
+        if self.order == Order::Total {
+            // What the crashed have delivered, those that live have: none is longer.
+            let living = self.receivers.iter().filter(|r| !self.crashed.contains(&r.node));
+            let got = living.map(|received| received.deliveries.len()).min();
+            let most = self.receivers.iter().map(|received| received.deliveries.len()).max();
+            if got < most {
+                return Err(format!("a message that was delivered is lost: {got:?} of {most:?}"));
+            }
+        }
+        let lost = self.events.iter().filter_map(|event| match event.event {
+            Event::MemberLost { member } if !self.crashed.contains(&member) => Some((event.node, member)),
+            _ => None,
+        });
+        match lost.last() {
+            Some((node, member)) => Err(format!("{node} gave {member} up, which lives")),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a receiver is to have the messages of a sender in the end.
+    fn is_to_have(&self, received: &Received, sender: NodeId) -> bool {
+        !self.crashed.contains(&received.node) && (received.node != sender || self.order == Order::Total)
+    }
+
+    /// What a sender completed, in order.
+    pub fn completed_by(&self, sender: NodeId) -> Vec<(MessageId, Outcome)> {
+        let completed = self.events.iter().filter_map(|event| match event.event {
+            Event::Completed { message, outcome, .. } if event.node == sender => Some((message, outcome)),
+            _ => None,
+        });
+        completed.collect()
+    }
+
+    /// What the first sender completed, in order.
+    pub fn completed(&self) -> Vec<(MessageId, Outcome)> {
+        self.completed_by(self.senders[0])
+    }
+
+    /// How many events fit.
+    pub fn count(&self, fits: impl Fn(NodeId, &Event) -> bool) -> usize {
+        self.events.iter().filter(|event| fits(event.node, &event.event)).count()
+    }
+
+    /// Data packets the sender sent: the first time, and again.
+    pub fn transmissions(&self) -> (usize, usize) {
+        (
+            self.count(|_, event| matches!(event, Event::Sent { .. })),
+            self.count(|_, event| matches!(event, Event::RepairSent { .. })),
+        )
+    }
+
+    /// Acknowledgments and other feedback of a node.
+    pub fn feedback(&self, from: NodeId) -> usize {
+        self.count(|node, event| node == from && matches!(event, Event::ControlSent { .. }))
+    }
+
+    /// Packets a node dropped for a reason.
+    pub fn drops(&self, at: NodeId, wanted: DropReason) -> usize {
+        self.count(|node, event| node == at && *event == Event::Dropped { reason: wanted })
+    }
+
+    /// Datagrams a node sent.
+    pub fn sent_by(&self, node: NodeId) -> usize {
+        self.datagrams.iter().filter(|datagram| datagram.from == node).count()
+    }
+
+    /// How far everyone came, in a line.
+    pub fn progress(&self) -> String {
+        let got: Vec<_> = self.receivers.iter().map(|received| received.deliveries.len()).collect();
+        let end = self.events.last().map_or(Time::ZERO, |event| event.time);
+        format!(
+            "{:?} of {} messages completed at {end}, delivered {got:?}",
+            self.senders.iter().map(|&sender| self.completed_by(sender).len()).collect::<Vec<_>>(),
+            self.messages
+        )
+    }
+}
