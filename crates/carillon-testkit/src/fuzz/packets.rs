@@ -58,9 +58,16 @@ pub fn any(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
 pub fn msaw(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
     let (form, association) = (input.byte(), association(input, known));
     let sequence = form >> 1 & 1;
-    let packet = match form & 1 {
-        0 => msaw::Packet::Data { sequence, payload: input.bytes(usize::from(form >> 4)) },
-        _ => msaw::Packet::Ack { sequence },
+    let near = form >> 4 & 7;
+    let packet = match (form & 1, form & 0x80, form >> 2 & 3) {
+        (0, 0, _) => msaw::Packet::Data { sequence, payload: input.bytes(near.into()) },
+        (_, 0, _) => msaw::Packet::Ack { sequence },
+        (0, _, 0) => msaw::Packet::Announce { sequence: near, first: input.byte() & 7, round: sequence },
+        (0, _, 1) => msaw::Packet::Poll { sequence: near, first: input.byte() & 7, round: sequence },
+        (0, _, _) => msaw::Packet::Numbered { sequence: near, payload: input.bytes(near.into()) },
+        (_, _, 0) => msaw::Packet::AckUpTo { sequence: input.byte() },
+        (_, _, 1) => msaw::Packet::AckUpTo { sequence: near },
+        (_, _, _) => msaw::Packet::Nak { sequence: near, round: input.byte() & 3 },
     };
     packet.emit(association, buf);
     buf.resize(buf.len() + usize::from(form >> 2 & 3), 0);
@@ -73,9 +80,11 @@ pub fn mbap(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
         0 => u16::from_be_bytes([input.byte(), input.byte()]),
         _ => u16::from(input.byte() % 24),
     };
-    let packet = match form & 1 {
-        0 => mbap::Packet::Data { sequence, payload: input.bytes(usize::from(form >> 4)) },
-        _ => mbap::Packet::Ack { sequence },
+    let packet = match (form & 1, form >> 4 & 1) {
+        (0, _) if form & 0xe0 == 0 => mbap::Packet::Poll { sequence, payload: b"poll" },
+        (0, _) => mbap::Packet::Data { sequence, payload: input.bytes(usize::from(form >> 4)) },
+        (_, 0) => mbap::Packet::Ack { sequence },
+        _ => mbap::Packet::Nak { sequence },
     };
     packet.emit(association, buf);
 }
