@@ -46,18 +46,12 @@ impl Repairs {
         Some(key)
     }
 
-    /// A message is held no more; returns whether a repair of it was due. The messages leave in
-    /// order, so that it is the first.
-    pub fn forget(&mut self, number: u64) -> bool {
+    /// A message is held no more. The messages leave in order, and none for which a repair is due:
+    /// repairs go before new messages.
+    pub fn forget(&mut self, number: u64) {
         while self.sent.first_key_value().is_some_and(|((first, _), _)| *first <= number) {
             self.sent.pop_first();
         }
-        let mut was_due = false;
-        while self.due.first().is_some_and(|(first, _)| *first <= number) {
-            self.due.pop_first();
-            was_due = true;
-        }
-        was_due
     }
 
     /// Whether none is due.

@@ -125,7 +125,7 @@ impl Source {
         let busy = !self.waiting.is_empty() || !self.repairs.is_empty();
         if self.finished && !busy && self.idle.is_over() {
             while self.completed < self.window.next() {
-                self.complete(scene, Outcome::Acknowledged);
+                self.complete(scene);
             }
         }
     }
@@ -164,7 +164,10 @@ impl Source {
         let payload = self.waiting.pop_front()?;
         let (number, overwritten) = self.window.push(payload);
         if let Some(gone) = overwritten {
-            self.leave(scene, gone);
+            self.repairs.forget(gone);
+            if gone == self.completed {
+                self.complete(scene);
+            }
         }
         scene.timers.arm(Timer::Idle, scene.now + self.idle.restart());
         self.send(scene, number, To::All, false, buf)
@@ -213,17 +216,10 @@ impl Source {
         scene.transmit(to)
     }
 
-    /// A message has left the back window: it is done with, whoever lacks it.
-    fn leave(&mut self, scene: &mut Scene<'_>, number: u64) {
-        let was_due = self.repairs.forget(number);
-        if number >= self.completed {
-            self.complete(scene, if was_due { Outcome::Failed } else { Outcome::Acknowledged });
-        }
-    }
-
-    /// The first message that is not done with is.
-    fn complete(&mut self, scene: &mut Scene<'_>, outcome: Outcome) {
-        let message = MessageId(self.completed);
+    /// The first message that is not done with is. Whether all have it is not known: nobody
+    /// acknowledges.
+    fn complete(&mut self, scene: &mut Scene<'_>) {
+        let (message, outcome) = (MessageId(self.completed), Outcome::Acknowledged);
         self.completed += 1;
         scene.events.push(Event::Completed { message, outcome, window: 1 });
     }

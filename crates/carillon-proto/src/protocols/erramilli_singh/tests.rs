@@ -1,1 +1,0 @@
-//! One rule each.
