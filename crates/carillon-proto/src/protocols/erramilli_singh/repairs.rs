@@ -1,4 +1,4 @@
-//! Which messages are to be sent again, and to whom.
+//! Which messages are to be sent again, and to whom; and who is to be told that one is gone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -23,20 +23,44 @@ pub(super) struct Repairs {
     due: BTreeSet<(u64, To)>,
     /// When each was last sent; only of messages still held.
     sent: BTreeMap<(u64, To), Time>,
+    /// Those who asked for what is not held any more and are to be told so.
+    refusals: BTreeSet<To>,
+    /// When each was last told.
+    refused: BTreeMap<To, Time>,
 }
 
 impl Repairs {
     /// None; the same repair is not sent twice within `guard`.
     pub fn new(guard: Duration) -> Self {
-        Repairs { guard, due: BTreeSet::new(), sent: BTreeMap::new() }
+        Repairs {
+            guard,
+            due: BTreeSet::new(),
+            sent: BTreeMap::new(),
+            refusals: BTreeSet::new(),
+            refused: BTreeMap::new(),
+        }
     }
 
     /// Someone lacks the message.
     pub fn ask(&mut self, now: Time, number: u64, to: To) {
         let key = (number, to);
-        if self.sent.get(&key).is_none_or(|&at| now >= at + self.guard) {
+        if self.may_repeat(now, self.sent.get(&key)) {
             self.due.insert(key);
         }
+    }
+
+    /// Someone lacks a message that is gone.
+    pub fn refuse(&mut self, now: Time, to: To) {
+        if self.may_repeat(now, self.refused.get(&to)) {
+            self.refusals.insert(to);
+        }
+    }
+
+    /// Takes the next refusal that is due.
+    pub fn pop_refusal(&mut self, now: Time) -> Option<To> {
+        let to = self.refusals.pop_first()?;
+        self.refused.insert(to, now);
+        Some(to)
     }
 
     /// Takes the next one that is due.
@@ -54,7 +78,11 @@ impl Repairs {
         }
     }
 
-    /// Whether none is due.
+    fn may_repeat(&self, now: Time, last: Option<&Time>) -> bool {
+        last.is_none_or(|&at| now >= at + self.guard)
+    }
+
+    /// Whether no repair is due.
     pub fn is_empty(&self) -> bool {
         self.due.is_empty()
     }

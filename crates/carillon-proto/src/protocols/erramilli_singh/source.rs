@@ -1,6 +1,6 @@
 //! The sending side of a node.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 use bytes::Bytes;
 use carillon_core::{AssociationId, DropReason, Event, MessageId, OfferError, Outcome, Rng, Time, Transmit};
@@ -24,8 +24,6 @@ pub(super) struct Source {
     waiting: VecDeque<Bytes>,
     window: BackWindow,
     repairs: Repairs,
-    /// Who asked for a message that is not held any more, and is to be told so.
-    refusals: BTreeSet<To>,
     idle: Idle,
     /// No data packet before this.
     paced_until: Time,
@@ -46,7 +44,6 @@ impl Source {
             waiting: VecDeque::new(),
             window: BackWindow::new(settings.b),
             repairs: Repairs::new(settings.repair_guard),
-            refusals: BTreeSet::new(),
             idle: Idle::new(&settings),
             paced_until: Time::ZERO,
             choked_until: Time::ZERO,
@@ -99,7 +96,7 @@ impl Source {
         let to = if self.settings.multicast { To::All } else { To::Member(rank) };
         let oldest = self.window.oldest();
         if number < oldest {
-            self.refusals.insert(to);
+            self.repairs.refuse(scene.now, to);
         }
         let end = if self.settings.go_back { next } else { number + 1 };
         for number in number.max(oldest)..end {
@@ -132,7 +129,7 @@ impl Source {
 
     /// The next packet, if there is one.
     pub fn poll(&mut self, scene: &mut Scene<'_>, buf: &mut Vec<u8>) -> Option<Transmit> {
-        if let Some(to) = self.refusals.pop_first() {
+        if let Some(to) = self.repairs.pop_refusal(scene.now) {
             return Some(self.announce(scene, Announcement::Status, to, buf));
         }
         if let Some((announcement, interval)) = self.idle.take() {
