@@ -5,7 +5,7 @@ use carillon_wire::envelope::Envelope;
 use carillon_wire::session::{
     Body, Invite, Name, Nonce, Packet, Peer, PeerList, RefuseReason, RosterPage, Settings, State, Text,
 };
-use carillon_wire::{mbap, msaw, rra};
+use carillon_wire::{erramilli_singh, mbap, msaw, rra};
 
 use super::Input;
 
@@ -95,6 +95,30 @@ pub fn rra(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
         0 | 1 => rra::Packet::Data { sequence, first, acker, payload: input.bytes(usize::from(form >> 5)) },
         2 => rra::Packet::Poll { sequence, first, acker },
         _ => rra::Packet::Ack { expected: sequence, received: first.into() },
+    };
+    packet.emit(association, buf);
+}
+
+/// Packets of Erramilli and Singh with fuzzed fields; most ranks are those of other members, most
+/// numbers near the start of the range.
+pub fn erramilli_singh(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
+    use erramilli_singh::{Packet, Progress};
+    let (form, association) = (input.byte(), association(input, known));
+    let rank = |input: &mut Input<'_>| u16::from(input.byte() % 6);
+    let number = |input: &mut Input<'_>| match form >> 3 & 7 {
+        0 => input.u32(),
+        _ => u32::from(input.byte() % 24),
+    };
+    let from = rank(input);
+    let packet = match form & 7 {
+        0..=2 => {
+            let sequence = number(input);
+            Packet::Data { source: from, sequence, payload: input.bytes(usize::from(form >> 6)) }
+        }
+        3 => Packet::Status(Progress { source: from, next: number(input), held: number(input) }),
+        4 => Packet::Sanity(Progress { source: from, next: number(input), held: number(input) }),
+        5 | 6 => Packet::Nak { from, source: rank(input), expected: number(input) },
+        _ => Packet::Choke { from, pause_us: number(input) },
     };
     packet.emit(association, buf);
 }
