@@ -48,8 +48,13 @@ fn golden_bytes() {
         "session a16909060 invite running from \"src\" protocol mbap max payload 1400 k=1 w=2",
     );
     golden(
-        Body::Join { nonce: NONCE, receive_buffer: 0x0001_0000, name: Name::new("zoë").unwrap() },
-        "ca010002 01020304  1122334455667788 00010000 04 7a6fc3ab",
+        Body::Join {
+            nonce: NONCE,
+            receive_buffer: 0x0001_0000,
+            offers: false,
+            name: Name::new("zoë").unwrap(),
+        },
+        "ca010002 01020304  1122334455667788 00010000 00 04 7a6fc3ab",
         "session a16909060 join 1122334455667788 \"zoë\" receive buffer 65536",
     );
     golden(
@@ -120,10 +125,11 @@ fn fields_with_impossible_values_are_named() {
     report[24] = 2;
     assert_eq!(field(&report), ("verified", 2));
     // A name of no or too many bytes.
-    let mut join = emitted(Body::Join { nonce: NONCE, receive_buffer: 1, name: Name::new("x").unwrap() });
-    join[20] = 0;
-    assert_eq!(field(&join[..21]), ("name", 0));
-    join.truncate(20);
+    let mut join =
+        emitted(Body::Join { nonce: NONCE, receive_buffer: 1, offers: true, name: Name::new("x").unwrap() });
+    join[21] = 0;
+    assert_eq!(field(&join[..22]), ("name", 0));
+    join.truncate(21);
     join.push(65);
     join.extend([b'x'; 65]);
     assert_eq!(field(&join), ("name", 65));
@@ -191,7 +197,7 @@ prop_compose! {
                 settings: Settings::new(&settings).unwrap(),
                 reason: text,
             }),
-            1 => Body::Join { nonce, receive_buffer: number, name },
+            1 => Body::Join { nonce, receive_buffer: number, offers: flag, name },
             2 => Body::Welcome { nonce, member: number },
             3 => Body::Refuse { nonce, reason: reasons[reason], text },
             4 => Body::Progress { nonce, bytes: count },

@@ -1,11 +1,7 @@
 //! Sessions of peers in virtual time: one order of the messages of many senders.
 
-use carillon_core::{NodeId, Sender as _};
-use carillon_proto::session::{
-    Gather, MemberOutcome, ReceiverFailure, ReceiverPhase, SenderPhase, SenderSessionConfig,
-};
-use carillon_wire::session::{Body, Packet};
-use proptest::prelude::*;
+use carillon_core::Sender as _;
+use carillon_proto::session::{Gather, MemberOutcome, ReceiverPhase, SenderPhase, SenderSessionConfig};
 
 use super::harness::*;
 use super::toy::TOY;

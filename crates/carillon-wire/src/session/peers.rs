@@ -127,7 +127,7 @@ impl<'a> Peer<'a> {
 
     fn emit(&self, buf: &mut Vec<u8>) {
         buf.extend_from_slice(&self.identity.0.to_be_bytes());
-        buf.push(u8::from(self.offers) * OFFERS | u8::from(self.gone) * GONE);
+        buf.push((u8::from(self.offers) * OFFERS) | (u8::from(self.gone) * GONE));
         put_name(buf, &self.name);
     }
 
