@@ -108,14 +108,14 @@ fn fields_with_impossible_values_are_named() {
         bytes[at] = value;
         bytes
     };
-    assert_eq!(field(&with(8, 5)), ("state", 5));
+    assert_eq!(field(&with(8, 9)), ("state", 9));
     assert_eq!(field(&with(15, 0)), ("max_payload", 0));
     assert_eq!(field(&with(18, 0x07)), ("protocol", 7));
     assert_eq!(field(&with(18, 0xFF)), ("protocol", 0xFF));
     assert_eq!(field(&with(19, b'\n')), ("sender", 10));
     assert_eq!(field(&with(21, b'-')), ("settings", 3));
     assert_eq!(field(&with(20, b'=')).0, "settings", "an empty key");
-    assert_eq!(Packet::parse(&with(3, 9)), Err(ParseError::Type(9)));
+    assert_eq!(Packet::parse(&with(3, 99)), Err(ParseError::Type(99)));
     assert_eq!(Packet::parse(&with(2, 1)), Err(ParseError::Protocol(1)));
     let mut refuse =
         emitted(Body::Refuse { nonce: NONCE, reason: RefuseReason::Full, text: Text::default() });
