@@ -134,7 +134,7 @@ fn fields_with_impossible_values_are_named() {
     join.extend([b'x'; 65]);
     assert_eq!(field(&join), ("name", 65));
     // A length that points beyond the datagram.
-    assert_eq!(Packet::parse(&join[..30]), Err(ParseError::Truncated { have: 30, need: 86 }));
+    assert_eq!(Packet::parse(&join[..30]), Err(ParseError::Truncated { have: 30, need: 87 }));
 }
 
 #[test]
