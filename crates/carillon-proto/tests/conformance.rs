@@ -264,6 +264,7 @@ fn lossy(rng: &mut Rng) -> Link {
 /// Settings at random, within what suits these networks.
 fn settings(group: Group, entry: &ProtocolEntry, rng: &mut Rng) -> Group {
     let mut group = group.afterwards(AFTERWARDS);
+    let mut positive = true;
     for parameter in entry.parameters {
         let value = match parameter.name {
             "retransmission" => pick(rng, &["multicast", "unicast"]).to_owned(),
@@ -274,10 +275,18 @@ fn settings(group: Group, entry: &ProtocolEntry, rng: &mut Rng) -> Group {
             "timeout" => format!("{} us", pick(rng, &[50_000, 50_000, 500])),
             "feedback" if entry.name == "msaw" && rng.chance(0.5) => {
                 group = group.set("retransmission", "multicast");
+                positive = false;
                 "nak".to_owned()
             }
-            "feedback" if entry.name.ends_with("bap") => pick(rng, &["ack", "nak"]).to_owned(),
+            "feedback" if entry.name.ends_with("bap") && rng.chance(0.5) => {
+                positive = false;
+                "nak".to_owned()
+            }
             "feedback" => "ack".to_owned(),
+            "ack_wait_method" => {
+                let adaptive = positive && rng.chance(0.5);
+                if adaptive { "adaptive" } else { "constant" }.to_owned()
+            }
             "poll_interval" => pick(rng, &["1", "2", "16", "64"]).to_owned(),
             "nak_wait" => format!("{} us", pick(rng, &[10, 5_000])),
             "window" => (1 + rng.below(16)).to_string(),

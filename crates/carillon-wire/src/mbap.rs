@@ -14,6 +14,9 @@
 //! The variant with negative acknowledgments has two types more: 3 is NAK, which acknowledges every
 //! message before its number and asks for that one; 4 is POLL, a retransmission to which everyone is
 //! to answer.
+//!
+//! With an adaptive acknowledgment wait, Carillon's too, messages are of type 5, TIMED: DATA with four
+//! bytes after the sequence number, the wait R in nanoseconds that is in force.
 
 use std::fmt;
 
@@ -29,6 +32,15 @@ pub enum Packet<'a> {
     Data {
         /// Modulo 2n.
         sequence: u16,
+        /// The message.
+        payload: &'a [u8],
+    },
+    /// A message, or a retransmission of it, that says how long acknowledgments wait.
+    Timed {
+        /// Modulo 2n.
+        sequence: u16,
+        /// Upper end R of the random wait, in nanoseconds.
+        ack_wait: u32,
         /// The message.
         payload: &'a [u8],
     },
@@ -54,6 +66,9 @@ pub enum Packet<'a> {
 /// Bytes of a packet before its payload.
 pub const HEADER_LEN: usize = Envelope::LEN + 2;
 
+/// Bytes of a TIMED packet before its payload.
+pub const TIMED_HEADER_LEN: usize = HEADER_LEN + 4;
+
 impl<'a> Packet<'a> {
     /// Parses a datagram. Whether the number is below 2n only the machine can tell.
     pub fn parse(bytes: &'a [u8]) -> Result<(AssociationId, Packet<'a>), ParseError> {
@@ -64,6 +79,12 @@ impl<'a> Packet<'a> {
         let sequence = u16::from_be_bytes(*sequence);
         let packet = match envelope.packet_type {
             packet_type::DATA => Packet::Data { sequence, payload },
+            packet_type::TIMED => {
+                let Some((ack_wait, payload)) = payload.split_first_chunk::<4>() else {
+                    return Err(ParseError::Truncated { have: bytes.len(), need: TIMED_HEADER_LEN });
+                };
+                Packet::Timed { sequence, ack_wait: u32::from_be_bytes(*ack_wait), payload }
+            }
             packet_type::ACK => Packet::Ack { sequence },
             packet_type::POLL => Packet::Poll { sequence, payload },
             packet_type::NAK => Packet::Nak { sequence },
@@ -76,12 +97,16 @@ impl<'a> Packet<'a> {
     pub fn emit(&self, association: AssociationId, buf: &mut Vec<u8>) {
         let (packet_type, sequence, payload) = match *self {
             Packet::Data { sequence, payload } => (packet_type::DATA, sequence, payload),
+            Packet::Timed { sequence, payload, .. } => (packet_type::TIMED, sequence, payload),
             Packet::Ack { sequence } => (packet_type::ACK, sequence, &[][..]),
             Packet::Poll { sequence, payload } => (packet_type::POLL, sequence, payload),
             Packet::Nak { sequence } => (packet_type::NAK, sequence, &[][..]),
         };
         Envelope { protocol: protocol::MBAP, packet_type, association }.emit(buf);
         buf.extend_from_slice(&sequence.to_be_bytes());
+        if let Packet::Timed { ack_wait, .. } = *self {
+            buf.extend_from_slice(&ack_wait.to_be_bytes());
+        }
         buf.extend_from_slice(payload);
     }
 
@@ -89,6 +114,7 @@ impl<'a> Packet<'a> {
     pub fn wire_len(&self) -> usize {
         match self {
             Packet::Data { payload, .. } | Packet::Poll { payload, .. } => HEADER_LEN + payload.len(),
+            Packet::Timed { payload, .. } => TIMED_HEADER_LEN + payload.len(),
             Packet::Ack { .. } | Packet::Nak { .. } => HEADER_LEN,
         }
     }
@@ -98,6 +124,9 @@ impl fmt::Display for Packet<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Packet::Data { sequence, payload } => write!(f, "mbap data seq {sequence} len {}", payload.len()),
+            Packet::Timed { sequence, ack_wait, payload } => {
+                write!(f, "mbap timed seq {sequence} wait {ack_wait} ns len {}", payload.len())
+            }
             Packet::Ack { sequence } => write!(f, "mbap ack seq {sequence}"),
             Packet::Poll { sequence, payload } => write!(f, "mbap poll seq {sequence} len {}", payload.len()),
             Packet::Nak { sequence } => write!(f, "mbap nak seq {sequence}"),
@@ -110,4 +139,5 @@ mod packet_type {
     pub const ACK: u8 = 2;
     pub const NAK: u8 = 3;
     pub const POLL: u8 = 4;
+    pub const TIMED: u8 = 5;
 }

@@ -18,6 +18,9 @@
 //! this message are there, and it is missing). ANNOUNCE and POLL have two bytes
 //! more: the oldest message that the sender still holds, and the round, which numbers them modulo 256.
 //! NAK has the round it answers to. All but NUMBERED may be padded.
+//!
+//! With an adaptive acknowledgment wait, Carillon's too, messages are of type 8, TIMED: DATA with four
+//! bytes after the sequence number, the wait R in nanoseconds that is in force.
 
 use std::fmt;
 
@@ -33,6 +36,15 @@ pub enum Packet<'a> {
     Data {
         /// 0 or 1.
         sequence: u8,
+        /// The message.
+        payload: &'a [u8],
+    },
+    /// A message, or a retransmission of it, that says how long acknowledgments wait.
+    Timed {
+        /// 0 or 1.
+        sequence: u8,
+        /// Upper end R of the random wait, in nanoseconds.
+        ack_wait: u32,
         /// The message.
         payload: &'a [u8],
     },
@@ -83,6 +95,9 @@ pub enum Packet<'a> {
 /// Bytes of a packet before its payload.
 pub const HEADER_LEN: usize = Envelope::LEN + 1;
 
+/// Bytes of a TIMED packet before its payload.
+pub const TIMED_HEADER_LEN: usize = HEADER_LEN + 4;
+
 impl<'a> Packet<'a> {
     /// Parses a datagram.
     pub fn parse(bytes: &'a [u8]) -> Result<(AssociationId, Packet<'a>), ParseError> {
@@ -90,12 +105,19 @@ impl<'a> Packet<'a> {
         let Some((&sequence, payload)) = rest.split_first() else {
             return Err(ParseError::Truncated { have: bytes.len(), need: HEADER_LEN });
         };
-        let one_bit = matches!(envelope.packet_type, packet_type::DATA | packet_type::ACK);
+        let one_bit =
+            matches!(envelope.packet_type, packet_type::DATA | packet_type::ACK | packet_type::TIMED);
         if one_bit && sequence > 1 {
             return Err(ParseError::Field { field: "sequence", value: sequence.into() });
         }
         let packet = match envelope.packet_type {
             packet_type::DATA => Packet::Data { sequence, payload },
+            packet_type::TIMED => {
+                let Some((ack_wait, payload)) = payload.split_first_chunk::<4>() else {
+                    return Err(ParseError::Truncated { have: bytes.len(), need: TIMED_HEADER_LEN });
+                };
+                Packet::Timed { sequence, ack_wait: u32::from_be_bytes(*ack_wait), payload }
+            }
             packet_type::ACK => Packet::Ack { sequence },
             packet_type::NUMBERED => Packet::Numbered { sequence, payload },
             kind @ (packet_type::ANNOUNCE | packet_type::POLL) => {
@@ -123,6 +145,7 @@ impl<'a> Packet<'a> {
     pub fn emit(&self, association: AssociationId, buf: &mut Vec<u8>) {
         let (packet_type, sequence) = match *self {
             Packet::Data { sequence, .. } => (packet_type::DATA, sequence),
+            Packet::Timed { sequence, .. } => (packet_type::TIMED, sequence),
             Packet::Ack { sequence } => (packet_type::ACK, sequence),
             Packet::Numbered { sequence, .. } => (packet_type::NUMBERED, sequence),
             Packet::Announce { sequence, .. } => (packet_type::ANNOUNCE, sequence),
@@ -134,6 +157,10 @@ impl<'a> Packet<'a> {
         buf.push(sequence);
         match *self {
             Packet::Data { payload, .. } | Packet::Numbered { payload, .. } => buf.extend_from_slice(payload),
+            Packet::Timed { ack_wait, payload, .. } => {
+                buf.extend_from_slice(&ack_wait.to_be_bytes());
+                buf.extend_from_slice(payload);
+            }
             Packet::Announce { first, round, .. } | Packet::Poll { first, round, .. } => {
                 buf.extend_from_slice(&[first, round]);
             }
@@ -146,6 +173,7 @@ impl<'a> Packet<'a> {
     pub fn wire_len(&self) -> usize {
         match self {
             Packet::Data { payload, .. } | Packet::Numbered { payload, .. } => HEADER_LEN + payload.len(),
+            Packet::Timed { payload, .. } => TIMED_HEADER_LEN + payload.len(),
             Packet::Announce { .. } | Packet::Poll { .. } => HEADER_LEN + 2,
             Packet::Nak { .. } => HEADER_LEN + 1,
             Packet::Ack { .. } | Packet::AckUpTo { .. } => HEADER_LEN,
@@ -157,6 +185,9 @@ impl fmt::Display for Packet<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Packet::Data { sequence, payload } => write!(f, "msaw data seq {sequence} len {}", payload.len()),
+            Packet::Timed { sequence, ack_wait, payload } => {
+                write!(f, "msaw timed seq {sequence} wait {ack_wait} ns len {}", payload.len())
+            }
             Packet::Ack { sequence } => write!(f, "msaw ack seq {sequence}"),
             Packet::Numbered { sequence, payload } => {
                 write!(f, "msaw numbered seq {sequence} len {}", payload.len())
@@ -181,4 +212,5 @@ mod packet_type {
     pub const POLL: u8 = 5;
     pub const ACK_UP_TO: u8 = 6;
     pub const NAK: u8 = 7;
+    pub const TIMED: u8 = 8;
 }

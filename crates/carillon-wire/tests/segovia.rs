@@ -51,6 +51,7 @@ laws!(msaw, 1, |number, payload| {
         Packet::Poll { sequence: byte, first: byte ^ 3, round: byte ^ 5 },
         Packet::AckUpTo { sequence: byte },
         Packet::Nak { sequence: byte, round: byte ^ 5 },
+        Packet::Timed { sequence: bit, ack_wait: u32::from(number) << 9, payload },
     ]
 });
 laws!(mbap, 2, |sequence, payload| {
@@ -59,6 +60,7 @@ laws!(mbap, 2, |sequence, payload| {
         Packet::Ack { sequence },
         Packet::Nak { sequence },
         Packet::Poll { sequence, payload },
+        Packet::Timed { sequence, ack_wait: u32::from(sequence) << 9, payload },
     ]
 });
 
@@ -73,6 +75,10 @@ fn golden_bytes() {
     buf.clear();
     msaw_format::Packet::Numbered { sequence: 200, payload: b"hi" }.emit(AssociationId(7), &mut buf);
     assert_eq!(buf, [0xCA, 1, 1, 3, 0, 0, 0, 7, 200, b'h', b'i']);
+    buf.clear();
+    msaw_format::Packet::Timed { sequence: 1, ack_wait: 0x0102_0304, payload: b"hi" }
+        .emit(AssociationId(7), &mut buf);
+    assert_eq!(buf, [0xCA, 1, 1, 8, 0, 0, 0, 7, 1, 1, 2, 3, 4, b'h', b'i']);
     let short: [(_, &[u8]); 4] = [
         (msaw_format::Packet::Announce { sequence: 9, first: 8, round: 2 }, &[4, 0, 0, 0, 7, 9, 8, 2]),
         (msaw_format::Packet::Poll { sequence: 9, first: 8, round: 2 }, &[5, 0, 0, 0, 7, 9, 8, 2]),
@@ -93,6 +99,10 @@ fn golden_bytes() {
     buf.clear();
     mbap_format::Packet::Poll { sequence: 3, payload: b"!" }.emit(AssociationId(7), &mut buf);
     assert_eq!(buf, [0xCA, 1, 2, 4, 0, 0, 0, 7, 0, 3, b'!']);
+    buf.clear();
+    mbap_format::Packet::Timed { sequence: 3, ack_wait: 0x0102_0304, payload: b"!" }
+        .emit(AssociationId(7), &mut buf);
+    assert_eq!(buf, [0xCA, 1, 2, 5, 0, 0, 0, 7, 0, 3, 1, 2, 3, 4, b'!']);
     buf.clear();
     mbap_format::Packet::Nak { sequence: 19 }.emit(AssociationId(7), &mut buf);
     assert_eq!(buf, [0xCA, 1, 2, 3, 0, 0, 0, 7, 0, 19]);

@@ -2,6 +2,7 @@
 
 mod ack_wait;
 mod ack_window;
+mod adaptive_wait;
 mod members;
 pub mod retransmission;
 mod serial_unicast;
@@ -9,6 +10,7 @@ mod timeout;
 
 pub use ack_wait::AckWait;
 pub use ack_window::{AckWindow, Slot};
+pub use adaptive_wait::AdaptiveWait;
 pub use members::{MemberSet, Members};
 pub use retransmission::{PastLimit, Retransmission};
 pub use serial_unicast::SerialUnicast;

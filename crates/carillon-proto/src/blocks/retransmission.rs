@@ -114,6 +114,13 @@ pub mod parameters {
         default: "0 bit",
         doc: "upper end R of the random wait before an acknowledgment, drawn uniformly from [0, R] in bit times (SAWRANDWAIT, BAPRANDWAIT)",
     };
+    /// Who sets the random wait of acknowledgments.
+    pub const ACK_WAIT_METHOD: Parameter = Parameter {
+        name: "ack_wait_method",
+        kind: Kind::Choice(&["constant", "adaptive"]),
+        default: "constant",
+        doc: "constant: R is ack_wait (the thesis); adaptive: the sender measures over what time acknowledgments are spread and says in every message what R is, starting at ack_wait (Carillon's)",
+    };
     /// Size of acknowledgments.
     pub const ACK_BYTES: Parameter = Parameter {
         name: "ack_bytes",

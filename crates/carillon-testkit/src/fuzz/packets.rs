@@ -62,6 +62,10 @@ pub fn msaw(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
     let sequence = form >> 1 & 1;
     let near = form >> 4 & 7;
     let packet = match (form & 1, form & 0x80, form >> 2 & 3) {
+        (0, 0, 3) if form & 0x40 != 0 => {
+            let ack_wait = u32::from_be_bytes([input.byte(), input.byte(), input.byte(), input.byte()]);
+            msaw::Packet::Timed { sequence, ack_wait, payload: input.bytes(near.into()) }
+        }
         (0, 0, _) => msaw::Packet::Data { sequence, payload: input.bytes(near.into()) },
         (_, 0, _) => msaw::Packet::Ack { sequence },
         (0, _, 0) => msaw::Packet::Announce { sequence: near, first: input.byte() & 7, round: sequence },
@@ -84,6 +88,10 @@ pub fn mbap(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
     };
     let packet = match (form & 1, form >> 4 & 1) {
         (0, _) if form & 0xe0 == 0 => mbap::Packet::Poll { sequence, payload: b"poll" },
+        (0, _) if form & 0xe0 == 0x20 => {
+            let ack_wait = u32::from_be_bytes([input.byte(), input.byte(), input.byte(), input.byte()]);
+            mbap::Packet::Timed { sequence, ack_wait, payload: b"timed" }
+        }
         (0, _) => mbap::Packet::Data { sequence, payload: input.bytes(usize::from(form >> 4)) },
         (_, 0) => mbap::Packet::Ack { sequence },
         _ => mbap::Packet::Nak { sequence },

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use carillon_core::{AssociationId, BuildContext, Config, ConfigError, GroupId, Kind, Parameter};
-use carillon_wire::mbap::HEADER_LEN;
+use carillon_wire::mbap::{HEADER_LEN, TIMED_HEADER_LEN};
 
 use crate::blocks::Retransmission;
-use crate::blocks::retransmission::parameters::{ACK_BYTES, ACK_WAIT, PAST_LIMIT, TIMEOUT_MAX, TIMEOUT_MIN};
+use crate::blocks::retransmission::parameters::{
+    ACK_BYTES, ACK_WAIT, ACK_WAIT_METHOD, PAST_LIMIT, TIMEOUT_MAX, TIMEOUT_MIN,
+};
 
 /// The settings of a sender, resolved to times.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +18,8 @@ pub struct SenderConfig {
     pub(super) window: usize,
     /// Receivers ask for what they miss.
     pub(super) negative: bool,
+    /// The wait R that an adaptive one starts at.
+    pub(super) adaptive_wait: Option<Duration>,
     pub(super) retransmission: Retransmission,
 }
 
@@ -27,16 +31,25 @@ impl SenderConfig {
         if ack_timeout.is_zero() {
             return Err(ConfigError::Conflict("`ack_timeout` is zero: give a span above zero".into()));
         }
+        let adaptive_wait = (settings.choice("ack_wait_method") == "adaptive")
+            .then(|| settings.span("ack_wait").at(context.bit_rate));
+        if negative && adaptive_wait.is_some() {
+            return Err(ConfigError::Conflict(
+                "`ack_wait_method = \"adaptive\"` goes with feedback = \"ack\": requests are not to wait"
+                    .into(),
+            ));
+        }
         Ok(SenderConfig {
             association: context.association,
             group: context.group,
             window: window as usize,
             negative,
+            adaptive_wait,
             // Receivers that ask for what they miss have no delay timer to wait for.
             retransmission: Retransmission::new(
                 context,
                 settings,
-                HEADER_LEN,
+                if adaptive_wait.is_some() { TIMED_HEADER_LEN } else { HEADER_LEN },
                 window,
                 if negative { Duration::ZERO } else { ack_timeout },
             )?,
@@ -64,6 +77,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         doc: "ack: positive acknowledgments only (the thesis); nak: receivers also ask at once for what they miss, and the sender goes back to it (proposed in its chapter 5)",
     },
     ACK_WAIT,
+    ACK_WAIT_METHOD,
     Parameter {
         name: "ack_timeout",
         kind: Kind::Span,

@@ -7,7 +7,7 @@ use carillon_core::{
     AssociationId, BuildContext, Config, Delivery, Dest, DropReason, Event, Events, Machine, MessageId,
     NodeId, Received, Receiver, Time, Transmit,
 };
-use carillon_wire::mbap::{HEADER_LEN, Packet};
+use carillon_wire::mbap::Packet;
 
 use crate::blocks::AckWait;
 
@@ -60,7 +60,7 @@ impl MbapReceiver {
             ack_timer: None,
             ack_timeout: settings.span("ack_timeout").at(context.bit_rate),
             stop_after_full_window: settings.choice("ack_timer") == "until-full-window",
-            ack_wait: AckWait::new(settings.span("ack_wait"), context.bit_rate, &context.seeds),
+            ack_wait: AckWait::from_settings(settings, context.bit_rate, &context.seeds),
             ack_len: (settings.size("ack_bytes").0 as usize).saturating_sub(context.link_overhead as usize),
             deliveries: VecDeque::new(),
             events: Events::default(),
@@ -69,7 +69,7 @@ impl MbapReceiver {
 
     /// Section 2.6: only the next message in the sequence is of use; all others are discarded
     /// without acknowledgment.
-    fn on_data(&mut self, now: Time, sequence: u16, poll: bool, datagram: Received<'_>) {
+    fn on_data(&mut self, now: Time, sequence: u16, len: usize, poll: bool, datagram: Received<'_>) {
         if u64::from(sequence) != self.expected % (2 * self.window) {
             let reason = if u64::from(sequence) >= 2 * self.window {
                 DropReason::Malformed
@@ -95,7 +95,7 @@ impl MbapReceiver {
         self.expected += 1;
         self.unacknowledged += 1;
         self.gap = None;
-        let payload = datagram.bytes.slice(HEADER_LEN..);
+        let payload = datagram.bytes.slice(datagram.bytes.len() - len..);
         self.deliveries.push_back(Delivery { source: datagram.source, message, payload });
         self.events.push(Event::Received { packet: "data", message });
         self.events.push(Event::Delivered { source: datagram.source, message });
@@ -136,8 +136,16 @@ impl Machine for MbapReceiver {
             }
             Ok(_) if datagram.source != self.sender => self.events.dropped(DropReason::NotAMember),
             Ok((_, Packet::Ack { .. } | Packet::Nak { .. })) => self.events.dropped(DropReason::Foreign),
-            Ok((_, Packet::Data { sequence, .. })) => self.on_data(now, sequence, false, datagram),
-            Ok((_, Packet::Poll { sequence, .. })) => self.on_data(now, sequence, true, datagram),
+            Ok((_, Packet::Data { sequence, payload })) => {
+                self.on_data(now, sequence, payload.len(), false, datagram);
+            }
+            Ok((_, Packet::Timed { sequence, ack_wait, payload })) => {
+                self.ack_wait.set(ack_wait);
+                self.on_data(now, sequence, payload.len(), false, datagram);
+            }
+            Ok((_, Packet::Poll { sequence, payload })) => {
+                self.on_data(now, sequence, payload.len(), true, datagram);
+            }
         }
     }
 

@@ -1,14 +1,16 @@
 //! The sending side of block acknowledgment.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use carillon_core::{
     Dest, DropReason, Event, Events, Machine, MessageId, NodeId, OfferError, Outcome, Received, Sender, Time,
     Timers, Transmit,
 };
-use carillon_wire::mbap::{HEADER_LEN, Packet};
+use carillon_wire::mbap::{HEADER_LEN, Packet, TIMED_HEADER_LEN};
 
 use super::config::SenderConfig;
-use crate::blocks::{AckWindow, Members, PastLimit, RetransmissionTimeout, Slot};
+use crate::blocks::{AckWindow, AdaptiveWait, Members, PastLimit, RetransmissionTimeout, Slot};
 
 /// Sends up to n messages at once and advances as far as all receivers have acknowledged.
 #[derive(Debug)]
@@ -24,6 +26,8 @@ pub struct MbapSender {
     polls: u32,
     timers: Timers<Timer>,
     timeout: RetransmissionTimeout,
+    /// Tells receivers how long to wait before they acknowledge.
+    wait: Option<AdaptiveWait>,
     finished: bool,
     events: Events,
 }
@@ -49,6 +53,7 @@ impl MbapSender {
     fn with_dest(config: SenderConfig, members: Members, data_dest: Dest) -> Self {
         MbapSender {
             timeout: RetransmissionTimeout::new(&config.retransmission),
+            wait: config.adaptive_wait.map(AdaptiveWait::new),
             window: AckWindow::new(members.len()),
             config,
             members,
@@ -86,7 +91,19 @@ impl MbapSender {
         }
         self.polls = 0;
         self.events.push(Event::Received { packet: "ack", message: MessageId(message) });
+        self.note_answer(now, message);
         self.advance(now);
+    }
+
+    /// An answer to the whole window counts for the adaptive wait, unless the window was sent twice
+    /// (Karn's rule).
+    fn note_answer(&mut self, now: Time, message: u64) {
+        let whole = message + 1 == self.window.end();
+        let Some(wait) = self.wait.as_mut().filter(|_| whole) else { return };
+        let slot = self.window.get_mut(message).filter(|slot| slot.retransmissions == 0);
+        if let Some((sent, _)) = slot.and_then(|slot| slot.sent) {
+            wait.on_answer(now.since(sent));
+        }
     }
 
     /// A receiver has everything before this message and asks for it: the sender goes back to it,
@@ -127,7 +144,14 @@ impl MbapSender {
             None => {}
         }
         if self.window.is_empty() {
+            self.end_of_round();
             self.timers.cancel(Timer::Packet);
+        }
+    }
+
+    fn end_of_round(&mut self) {
+        if let Some(wait) = &mut self.wait {
+            wait.on_round_end();
         }
     }
 
@@ -141,6 +165,7 @@ impl MbapSender {
     fn on_packet_timer(&mut self, now: Time) {
         self.events.push(Event::TimerFired { timer: "packet" });
         self.timeout.on_expiry();
+        self.end_of_round();
         if self.config.negative {
             return self.poll(now);
         }
@@ -209,7 +234,9 @@ impl Machine for MbapSender {
             }
             Ok((_, Packet::Ack { sequence })) => self.on_ack(now, datagram.source, sequence),
             Ok((_, Packet::Nak { sequence })) => self.on_nak(now, datagram.source, sequence),
-            Ok((_, Packet::Data { .. } | Packet::Poll { .. })) => self.events.dropped(DropReason::Foreign),
+            Ok((_, Packet::Data { .. } | Packet::Timed { .. } | Packet::Poll { .. })) => {
+                self.events.dropped(DropReason::Foreign);
+            }
         }
     }
 
@@ -237,7 +264,13 @@ impl Machine for MbapSender {
         let (sequence, payload) = ((number % modulus) as u16, &slot.payload[..]);
         match poll {
             true => Packet::Poll { sequence, payload }.emit(self.config.association, buf),
-            false => Packet::Data { sequence, payload }.emit(self.config.association, buf),
+            false => {
+                let packet = match self.wait.as_ref().map(AdaptiveWait::current_nanos) {
+                    Some(ack_wait) => Packet::Timed { sequence, ack_wait, payload },
+                    None => Packet::Data { sequence, payload },
+                };
+                packet.emit(self.config.association, buf);
+            }
         }
         let (message, bytes) = (MessageId(number), buf.len() as u32);
         let event = if slot.sent.is_some() {
@@ -249,7 +282,8 @@ impl Machine for MbapSender {
             Event::Sent { message, bytes }
         };
         self.events.push(event);
-        self.timers.arm(Timer::Packet, now + self.timeout.current());
+        let ack_wait = self.wait.as_ref().map_or(Duration::ZERO, AdaptiveWait::current);
+        self.timers.arm(Timer::Packet, now + self.timeout.current() + ack_wait);
         Some(Transmit::now(self.data_dest.clone()))
     }
 
@@ -293,6 +327,6 @@ impl Sender for MbapSender {
     }
 
     fn header_bytes(&self) -> usize {
-        HEADER_LEN
+        if self.wait.is_some() { TIMED_HEADER_LEN } else { HEADER_LEN }
     }
 }

@@ -505,3 +505,20 @@ fn a_request_is_nothing_to_a_sender_without_them() {
     assert_eq!(sender.drops(), [DropReason::OutOfWindow]);
     assert_eq!(sender.sent(), [""; 0]);
 }
+
+#[test]
+fn an_adaptive_wait_counts_answers_to_the_whole_window() {
+    let mut sender = sender(2, &[("ack_wait_method", "adaptive"), ("ack_wait", "1000 bit")]);
+    let timed = |sequences: [u16; 3], wait: u32| {
+        sequences.map(|sequence| format!("mbap timed seq {sequence} wait {wait} ns len 1 to all"))
+    };
+    offer(&mut sender, 3);
+    assert_eq!(sender.sent(), timed([0, 1, 2], 100_000));
+    assert_eq!(sender.timer(), Some(101_000), "the timeout, and the wait");
+    // A part of the window: an acknowledgment that was delayed, and no answer to it.
+    sender.at(100).hear(1, &ack(1));
+    sender.at(1_000).hear(1, &ack(2));
+    sender.at(1_000 + 2_300).hear(2, &ack(2));
+    offer(&mut sender, 3);
+    assert_eq!(sender.sent(), timed([3, 4, 5], 200_000), "2300 bit / 1.15");
+}

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use carillon_core::{AssociationId, BuildContext, Config, ConfigError, GroupId, Kind, Parameter};
-use carillon_wire::msaw::HEADER_LEN;
+use carillon_wire::msaw::{HEADER_LEN, TIMED_HEADER_LEN};
 
 use crate::blocks::Retransmission;
-use crate::blocks::retransmission::parameters::{ACK_BYTES, ACK_WAIT, PAST_LIMIT, TIMEOUT_MAX, TIMEOUT_MIN};
+use crate::blocks::retransmission::parameters::{
+    ACK_BYTES, ACK_WAIT, ACK_WAIT_METHOD, PAST_LIMIT, TIMEOUT_MAX, TIMEOUT_MIN,
+};
 
 /// Whom a retransmission goes to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,11 +25,15 @@ pub struct SenderConfig {
     pub(super) association: AssociationId,
     pub(super) group: GroupId,
     pub(super) addressed: Addressed,
+    /// The wait R that an adaptive one starts at.
+    pub(super) adaptive_wait: Option<Duration>,
     pub(super) retransmission: Retransmission,
 }
 
 impl SenderConfig {
     pub(super) fn new(context: &BuildContext, settings: &Config) -> Result<Self, ConfigError> {
+        let adaptive_wait = (settings.choice("ack_wait_method") == "adaptive")
+            .then(|| settings.span("ack_wait").at(context.bit_rate));
         Ok(SenderConfig {
             association: context.association,
             group: context.group,
@@ -35,7 +41,14 @@ impl SenderConfig {
                 "unicast" => Addressed::Unicast,
                 _ => Addressed::Multicast,
             },
-            retransmission: Retransmission::new(context, settings, HEADER_LEN, 1, Duration::ZERO)?,
+            adaptive_wait,
+            retransmission: Retransmission::new(
+                context,
+                settings,
+                if adaptive_wait.is_some() { TIMED_HEADER_LEN } else { HEADER_LEN },
+                1,
+                Duration::ZERO,
+            )?,
         })
     }
 
@@ -71,6 +84,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         doc: "with feedback = nak: the sender waits d + a + i and this long for negative acknowledgments before it sends the next message",
     },
     ACK_WAIT,
+    ACK_WAIT_METHOD,
     Parameter {
         name: "timeout_method",
         kind: Kind::Choice(&["formula", "constant", "adaptive"]),

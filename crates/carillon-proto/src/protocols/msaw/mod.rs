@@ -57,6 +57,10 @@ fn build(
         let what = "`feedback = \"nak\"` retransmits to the group: it goes with msaw and retransmission = \"multicast\"";
         return Err(ConfigError::Conflict(what.to_owned()));
     }
+    if negative && config.adaptive_wait.is_some() {
+        let what = "`ack_wait_method = \"adaptive\"` goes with feedback = \"ack\": requests are not to wait";
+        return Err(ConfigError::Conflict(what.to_owned()));
+    }
     Ok(match role {
         Role::Peer => return Err(ConfigError::no_such_role(role)),
         Role::Receiver if negative => Box::new(NakReceiver::new(context, settings)),

@@ -34,7 +34,7 @@ impl MsawReceiver {
             expected: 0,
             ack_due: None,
             delivery: None,
-            ack_wait: AckWait::new(settings.span("ack_wait"), context.bit_rate, &context.seeds),
+            ack_wait: AckWait::from_settings(settings, context.bit_rate, &context.seeds),
             ack_len: (settings.size("ack_bytes").0 as usize).saturating_sub(context.link_overhead as usize),
             events: Events::default(),
         }
@@ -43,13 +43,17 @@ impl MsawReceiver {
 
 impl Machine for MsawReceiver {
     fn handle_datagram(&mut self, _now: Time, datagram: Received<'_>) {
-        let sequence = match Packet::parse(datagram.bytes) {
+        let (sequence, len) = match Packet::parse(datagram.bytes) {
             Err(_) => return self.events.dropped(DropReason::Malformed),
             Ok((association, _)) if association != self.association => {
                 return self.events.dropped(DropReason::Foreign);
             }
             Ok(_) if datagram.source != self.sender => return self.events.dropped(DropReason::NotAMember),
-            Ok((_, Packet::Data { sequence, .. })) => sequence,
+            Ok((_, Packet::Data { sequence, payload })) => (sequence, payload.len()),
+            Ok((_, Packet::Timed { sequence, ack_wait, payload })) => {
+                self.ack_wait.set(ack_wait);
+                (sequence, payload.len())
+            }
             Ok(_) => return self.events.dropped(DropReason::Foreign),
         };
         // Section 2.5: a message that is not the expected one was acknowledged before; its
@@ -63,7 +67,7 @@ impl Machine for MsawReceiver {
         if new {
             let message = MessageId(self.expected);
             self.expected += 1;
-            let payload = datagram.bytes.slice(carillon_wire::msaw::HEADER_LEN..);
+            let payload = datagram.bytes.slice(datagram.bytes.len() - len..);
             self.delivery = Some(Delivery { source: datagram.source, message, payload });
             self.events.push(Event::Received { packet: "data", message });
             self.events.push(Event::Delivered { source: datagram.source, message });

@@ -1,14 +1,16 @@
 //! The sending side of stop-and-wait.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use carillon_core::{
     Dest, DropReason, Event, Events, Machine, MessageId, NodeId, OfferError, Outcome, Received, Sender, Time,
     Timers, Transmit,
 };
-use carillon_wire::msaw::{HEADER_LEN, Packet};
+use carillon_wire::msaw::{HEADER_LEN, Packet, TIMED_HEADER_LEN};
 
 use super::config::{Addressed, SenderConfig};
-use crate::blocks::{MemberSet, Members, PastLimit, RetransmissionTimeout};
+use crate::blocks::{AdaptiveWait, MemberSet, Members, PastLimit, RetransmissionTimeout};
 
 /// Sends one message at a time and waits until every receiver has acknowledged it.
 #[derive(Debug)]
@@ -26,6 +28,8 @@ pub struct MsawSender {
     expelled: MemberSet,
     timers: Timers<Timer>,
     timeout: RetransmissionTimeout,
+    /// Tells receivers how long to wait before they acknowledge.
+    wait: Option<AdaptiveWait>,
     finished: bool,
     events: Events,
 }
@@ -74,6 +78,7 @@ impl MsawSender {
     fn with_dest(config: SenderConfig, members: Members, data_dest: Dest) -> Self {
         MsawSender {
             timeout: RetransmissionTimeout::new(&config.retransmission),
+            wait: config.adaptive_wait.map(AdaptiveWait::new),
             settled: MemberSet::empty(members.len()),
             expelled: MemberSet::empty(members.len()),
             config,
@@ -101,6 +106,11 @@ impl MsawSender {
             return self.events.dropped(DropReason::Duplicate);
         }
         self.events.push(Event::Received { packet: "ack", message: current.message });
+        // Karn's rule: an answer to a message that was sent twice says nothing.
+        let undisturbed = current.counts.iter().all(|&count| count == 0);
+        if let (Some(wait), Some(sent), true) = (&mut self.wait, current.first_sent, undisturbed) {
+            wait.on_answer(now.since(sent));
+        }
         if self.config.addressed == Addressed::Unicast {
             self.timers.cancel(Timer::Receiver(index as u32));
             if let Due::Some(list) = &mut current.due {
@@ -119,6 +129,9 @@ impl MsawSender {
             Timer::Receiver(index) => index as usize,
         };
         self.timeout.on_expiry();
+        if let Some(wait) = &mut self.wait {
+            wait.on_round_end();
+        }
         self.events.push(Event::TimerFired { timer: "retransmission" });
         if current.counts[slot] <= self.config.retransmission.limit {
             current.counts[slot] += 1;
@@ -161,6 +174,9 @@ impl MsawSender {
         }
         let Some(current) = self.current.take() else { return };
         self.timers.clear();
+        if let Some(wait) = &mut self.wait {
+            wait.on_round_end();
+        }
         match current.first_sent {
             Some(sent) if current.counts.iter().all(|&count| count == 0) => {
                 self.timeout.on_sample(now.since(sent));
@@ -209,11 +225,17 @@ impl Machine for MsawSender {
             Due::Some(list) => Dest::Node(self.members.node(list.pop()?)),
         };
         let sequence = (current.message.0 & 1) as u8;
-        Packet::Data { sequence, payload: &current.payload }.emit(self.config.association, buf);
+        let payload = &current.payload[..];
+        let packet = match self.wait.as_ref().map(AdaptiveWait::current_nanos) {
+            Some(ack_wait) => Packet::Timed { sequence, ack_wait, payload },
+            None => Packet::Data { sequence, payload },
+        };
+        packet.emit(self.config.association, buf);
         let (message, bytes) = (current.message, buf.len() as u32);
         let first = current.first_sent.is_none();
         current.first_sent.get_or_insert(now);
-        let deadline = now + self.timeout.current();
+        let ack_wait = self.wait.as_ref().map_or(Duration::ZERO, AdaptiveWait::current);
+        let deadline = now + self.timeout.current() + ack_wait;
         match (self.config.addressed, &dest) {
             (Addressed::Multicast, _) => self.timers.arm(Timer::Message, deadline),
             (Addressed::Unicast, Dest::Node(node)) if !first => {
@@ -283,6 +305,6 @@ impl Sender for MsawSender {
     }
 
     fn header_bytes(&self) -> usize {
-        HEADER_LEN
+        if self.wait.is_some() { TIMED_HEADER_LEN } else { HEADER_LEN }
     }
 }

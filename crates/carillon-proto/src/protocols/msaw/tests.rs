@@ -343,3 +343,47 @@ fn timers_that_are_due_together_fire_in_order_even_when_they_are_late() // drivi
     assert_eq!(completed(&mut sender), [(0, Outcome::Failed)]);
     assert_eq!(sender.timer(), None);
 }
+
+/// An adaptive wait that starts at 1000 bit times.
+const ADAPTIVE: &[(&str, &str)] = &[("ack_wait_method", "adaptive"), ("ack_wait", "1000 bit")];
+
+#[test]
+fn an_adaptive_wait_is_what_the_answers_were_spread_over_divided_by_1_15() {
+    let mut sender = sender(3, ADAPTIVE);
+    sender.offer("a").expect("the first message");
+    assert_eq!(sender.sent(), ["msaw timed seq 0 wait 100000 ns len 1 to all"], "1000 bit at 10 Mbit/s");
+    assert_eq!(sender.timer(), Some(11_000), "the timeout, and the wait");
+    for (at, receiver) in [(500, 2), (900, 1), (500 + 2_300, 3)] {
+        sender.at(at).hear(receiver, &ack(0));
+    }
+    sender.offer("b").expect("all have acknowledged");
+    assert_eq!(sender.sent(), ["msaw timed seq 1 wait 200000 ns len 1 to all"], "2300 bit / 1.15");
+    // A message that was sent twice says only what was heard before.
+    sender.at(3_300).hear(1, &ack(1));
+    sender.at(2_800 + 12_000);
+    assert_eq!(sender.sent(), ["msaw timed seq 1 wait 200000 ns len 1 to all"]);
+    sender.at(15_000).hear(2, &ack(1));
+    sender.at(16_000).hear(3, &ack(1));
+    sender.offer("c").expect("all have acknowledged");
+    assert_eq!(sender.sent(), ["msaw timed seq 0 wait 200000 ns len 1 to all"]);
+}
+
+#[test]
+fn a_receiver_draws_from_the_wait_it_is_told() {
+    let departures = |settings: &[(&str, &str)], ack_wait: u32| -> Vec<u64> {
+        let mut receiver = receiver(settings);
+        (0..64)
+            .map(|message: u64| {
+                let sequence = (message & 1) as u8;
+                receiver.hear(0, &bytes(ASSOCIATION, Packet::Timed { sequence, ack_wait, payload: b"x" }));
+                receiver.take().expect("a message");
+                let (transmit, _) = receiver.datagrams().pop().expect("an acknowledgment");
+                transmit.departure.map_or(0, |at| at.since(bits(0)).as_nanos() as u64)
+            })
+            .collect()
+    };
+    let told = departures(ADAPTIVE, 5_000_000);
+    assert!(told.iter().all(|&nanos| nanos <= 5_000_000) && told.iter().any(|&nanos| nanos > 4_000_000));
+    assert!(departures(ADAPTIVE, 0).iter().all(|&nanos| nanos == 0));
+    assert!(departures(&[], 5_000_000).iter().all(|&nanos| nanos == 0), "it was not to be told");
+}

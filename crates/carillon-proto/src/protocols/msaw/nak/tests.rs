@@ -180,7 +180,7 @@ fn a_receiver_gives_up_what_the_sender_no_longer_holds() {
 }
 
 #[test]
-fn it_goes_with_retransmission_to_the_group_only() {
+fn it_goes_with_retransmission_to_the_group_and_a_constant_wait_only() {
     let build = |entry: &carillon_core::ProtocolEntry, settings: &[(&str, &str)]| {
         let mut config = carillon_core::Config::defaults(entry.parameters);
         for (key, value) in settings {
@@ -205,5 +205,7 @@ fn it_goes_with_retransmission_to_the_group_only() {
     assert!(
         build(&ENTRY, &[("feedback", "nak"), ("retransmission", "unicast")]).unwrap_err().contains("group")
     );
+    let adaptive = [("feedback", "nak"), ("ack_wait_method", "adaptive")];
+    assert!(build(&ENTRY, &adaptive).unwrap_err().contains("feedback = \"ack\""));
     assert!(build(&UNICAST_ENTRY, &[("feedback", "nak")]).is_err());
 }
