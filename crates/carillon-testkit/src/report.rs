@@ -148,7 +148,7 @@ impl Report {
             Event::MemberLost { member } if !self.crashed.contains(&member) => Some((event.node, member)),
             _ => None,
         });
-        match lost.next_back() {
+        match lost.next() {
             Some((node, member)) => Err(format!("{node} gave {member} up, which lives")),
             None => Ok(()),
         }
