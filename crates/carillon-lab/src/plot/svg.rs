@@ -11,9 +11,9 @@ const LEFT: f64 = 84.0;
 const RIGHT: f64 = 36.0;
 const LINE: f64 = 18.0;
 
-/// Characters of a line of the title and of a note, at 9.2 and 7.4 a character, which few texts in the
+/// Characters of a line of the title and of a note, at 8.8 and 7.4 a character, which few texts in the
 /// font exceed.
-const TITLE_CHARACTERS: usize = 67;
+const TITLE_CHARACTERS: usize = 72;
 const NOTE_CHARACTERS: usize = 84;
 
 /// Told apart by those who see no colours, and by their lightness in print (Okabe and Ito 2008).
@@ -24,7 +24,7 @@ pub fn svg(figure: &Figure) -> String {
     let corners = || figure.series.iter().flat_map(|series| series.marks.extent());
     let x = Scale::new(corners().map(|(x, _)| x), figure.x.log, 0.04);
     let y = Scale::new(corners().map(|(_, y)| y), figure.y.log, 0.0);
-    let title = wrap(&figure.title, TITLE_CHARACTERS);
+    let title = title_lines(&figure.title);
     let notes: Vec<String> = figure.notes.iter().flat_map(|note| wrap(note, NOTE_CHARACTERS)).collect();
     let top = 24.0 + LINE * (title.len() + notes.len()) as f64;
     let legend = top + PLOT_HEIGHT + 62.0;
@@ -261,6 +261,17 @@ fn text(out: &mut String, x: f64, y: f64, anchor: &str, more: &str, text: &str) 
         "<text x=\"{x:.2}\" y=\"{y:.2}\" text-anchor=\"{anchor}\"{more}>{}</text>",
         escape(text)
     );
+}
+
+/// The lines of a title; if it does not fit into one, what stands in brackets at its end is another.
+fn title_lines(title: &str) -> Vec<String> {
+    match title.rfind(" (") {
+        Some(at) if title.chars().count() > TITLE_CHARACTERS => {
+            let (first, second) = title.split_at(at);
+            [first, &second[1..]].iter().flat_map(|part| wrap(part, TITLE_CHARACTERS)).collect()
+        }
+        _ => wrap(title, TITLE_CHARACTERS),
+    }
 }
 
 /// The lines of a text that has to fit between the left edge of the plot and that of the picture.

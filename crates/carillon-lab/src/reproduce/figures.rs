@@ -95,6 +95,9 @@ impl FigureSpec {
         if let Some(parameter) = ["SAWrand", "BAPrand"].into_iter().find(|name| title.contains(name)) {
             notes.push(format!("{parameter}: longest random wait before an acknowledgment, in bit times"));
         }
+        if series.iter().any(|series| series.name == PUBLISHED_MEANS) {
+            notes.push("Filled marks are simulated means; outlines around them are published ones".into());
+        }
         if series.iter().any(|series| series.name == PUBLISHED) {
             notes.push("Extremes are those of more packets than the published run sent".into());
         }
@@ -300,9 +303,9 @@ fn means(curves: Vec<(&Curve, Vec<CurvePoint<'_>>)>, bounds: EachBound) -> Vec<S
     bands.into_iter().chain(lines).chain(bounded).chain(published).collect()
 }
 
-const CHANCE: &str = "three standard errors of the published run";
+const CHANCE: &str = "3 standard errors, published run";
 
-const PUBLISHED_MEANS: &str = "published means: the outlines";
+const PUBLISHED_MEANS: &str = "published means (outlines)";
 
 fn bound(points: &[CurvePoint<'_>], name: &str, colour: u8) -> Series {
     let points = points.iter().filter_map(CurvePoint::bound).collect();
