@@ -28,7 +28,7 @@ check: setup ## format, lints and documentation, warnings as errors
 
 .PHONY: nightly
 nightly: setup ## the long tier: 10 000 seeded conformance runs for each protocol
-	CARILLON_RUNS=10000 $(CARGO) test --release -p carillon-proto --test conformance -- --nocapture
+	CARILLON_RUNS=10000 $(CARGO) test --release -p carillon-proto --test conformance --test peers -- --nocapture
 
 .PHONY: reproduce
 reproduce: setup ## every shipped table beside its published numbers, results below out/

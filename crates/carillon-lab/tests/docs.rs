@@ -7,6 +7,7 @@ use carillon_lab::run::run_one;
 use carillon_lab::scenario::ScenarioFile;
 
 const SCENARIO_PAGE: &str = include_str!("../../../docs/scenario.md");
+const ERRAMILLI_SINGH_PAGE: &str = include_str!("../../../docs/protocols/erramilli-singh.md");
 const METRICS_PAGE: &str = include_str!("../../../docs/metrics.md");
 
 /// The first cells of the table rows of a page.
@@ -53,6 +54,19 @@ fn every_key_of_a_scenario_is_documented_and_no_other() {
         existing.extend(keys_of(section).into_iter().map(|key| format!("{section}.{key}")));
     }
     assert_eq!(documented, existing);
+}
+
+#[test]
+fn the_page_of_erramilli_and_singh_has_their_parameters_with_their_defaults() {
+    let entry = carillon_proto::find("erramilli-singh").unwrap();
+    for parameter in entry.parameters {
+        let delivery = entry.delivery_settings.iter().find(|(name, _)| *name == parameter.name);
+        let files = delivery.map_or("=".to_owned(), |(_, value)| format!("`{value}`"));
+        let start = format!("| `{}` | `{}` | ", parameter.name, parameter.default);
+        let row = ERRAMILLI_SINGH_PAGE.lines().find(|line| line.starts_with(&start));
+        let row = row.unwrap_or_else(|| panic!("docs/protocols/erramilli-singh.md has no row {start}"));
+        assert_eq!(row.split('|').nth(4).map(str::trim), Some(files.as_str()), "for files: {row}");
+    }
 }
 
 #[test]

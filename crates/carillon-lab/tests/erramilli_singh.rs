@@ -46,7 +46,7 @@ fn every_plan_is_valid_and_named_after_its_file() {
             found += 1;
         }
     }
-    assert_eq!(found, 10);
+    assert_eq!(found, 12);
 }
 
 #[test]

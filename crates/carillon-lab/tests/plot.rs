@@ -73,3 +73,38 @@ fn nothing_to_draw_and_logarithmic_axes_are_drawn_too() {
         png(&figure, 1.0).unwrap();
     }
 }
+
+#[test]
+fn long_headings_are_broken_into_lines_that_fit() {
+    let title = "MBAP, relative throughput, window 10, BAPrand 12000 (Segovia 1996, Figure 4.16)";
+    let text = svg(&Figure { title: title.into(), ..figure() });
+    assert!(text.contains(">MBAP, relative throughput, window 10, BAPrand 12000</text>"), "{text}");
+    assert!(text.contains(">(Segovia 1996, Figure 4.16)</text>"), "{text}");
+    let words = svg(&Figure { title: ["word"; 30].join(" "), ..figure() });
+    assert_eq!(words.matches(&format!(">{}</text>", ["word"; 14].join(" "))).count(), 2, "{words}");
+    assert!(text.contains(&format!("<title>{title}</title>")), "its name is not broken");
+}
+
+#[test]
+fn a_series_without_a_name_is_drawn_but_not_in_the_legend() {
+    let mut nameless = figure();
+    nameless.series[0].name.clear();
+    let (named, nameless) = (svg(&figure()), svg(&nameless));
+    assert_eq!(named.matches("fill-opacity").count(), 2, "the band and its key");
+    assert_eq!(nameless.matches("fill-opacity").count(), 1);
+}
+
+#[test]
+fn the_outline_of_a_mark_goes_around_it_without_covering_it() {
+    for marker in [Marker::Disc, Marker::Square, Marker::Triangle, Marker::Diamond] {
+        let outline = marker.outline();
+        assert_ne!(marker, outline);
+        assert_eq!(outline.outline(), outline);
+        let drawn = |marker| {
+            let marks = Marks::Points { points: vec![(1.0, 1.0)], marker };
+            svg(&Figure { series: vec![Series { name: String::new(), colour: 1, marks }], ..figure() })
+        };
+        assert!(drawn(outline).contains("fill=\"none\" stroke=\"#0072b2\""));
+        assert!(drawn(marker).contains("fill=\"#0072b2\""));
+    }
+}

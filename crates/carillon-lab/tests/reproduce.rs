@@ -2,7 +2,7 @@
 //! runs are `carillon reproduce`; here each has a part of their packets.
 
 use carillon_lab::plan::Plan;
-use carillon_lab::plot::{Figure, svg};
+use carillon_lab::plot::{Figure, Marks, svg};
 use carillon_lab::report::Page;
 use carillon_lab::reproduce::{
     Comparison, EXPERIMENTS, Laboratory, Options, Outcome, Shows, Verdict, find, matching,
@@ -104,4 +104,32 @@ fn every_experiment_runs_and_stands_on_the_page() {
     assert!(EXPERIMENTS.iter().all(|experiment| html.contains(&format!("id=\"{}\"", experiment.id))));
     assert_eq!(html.matches("<svg").count(), 19);
     assert!(!html.contains("src=") && !html.contains("@import"), "self-contained");
+}
+
+#[test]
+fn a_published_mean_shows_to_which_of_several_curves_it_belongs() {
+    let mut laboratory = laboratory(30);
+    let Outcome::Figure(figure) = laboratory.reproduce(find("segovia-fig-4.11").unwrap()).unwrap() else {
+        panic!("it is a figure");
+    };
+    // Table 4.1 is whole; of Table 4.3 two values each of waits 12000 and 32000 are at hand.
+    let mut published = Vec::new();
+    for series in &figure.series {
+        let Marks::Points { points, marker } = &series.marks else { continue };
+        let curve = figure.series.iter().find_map(|other| match &other.marks {
+            Marks::Line { marker: Some(marker), .. } if other.colour == series.colour => {
+                Some((other.name.as_str(), *marker))
+            }
+            _ => None,
+        });
+        let (name, filled) = curve.expect("a curve of its colour");
+        assert_eq!(*marker, filled.outline());
+        published.push((name, points.len()));
+    }
+    assert_eq!(published, [("SAWrand 0", 12), ("SAWrand 12000", 2), ("SAWrand 32000", 2)]);
+    let in_legend = |marks: fn(&Marks) -> bool| {
+        figure.series.iter().filter(|series| marks(&series.marks) && !series.name.is_empty()).count()
+    };
+    assert_eq!(in_legend(|marks| matches!(marks, Marks::Points { .. })), 1);
+    assert_eq!(in_legend(|marks| matches!(marks, Marks::Band { .. })), 1);
 }

@@ -38,6 +38,8 @@ impl Application for Source {
                     self.next += self.interval;
                 }
                 Err(OfferError::Full) => break,
+                // A member that may only listen: its messages are never sent.
+                Err(OfferError::Finished) => self.left = 0,
                 Err(error) => panic!("the sender refused a message of the workload: {error}"),
             }
         }

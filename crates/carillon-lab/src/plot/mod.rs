@@ -58,7 +58,7 @@ impl Axis {
 /// One entry of the legend and what it stands for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Series {
-    /// Its text in the legend.
+    /// Its text in the legend; without one it is not in the legend.
     pub name: String,
     /// Series of one colour belong together; colours are counted from 0. Colour never is the only
     /// difference.
@@ -163,6 +163,24 @@ pub enum Marker {
     Triangle,
     /// A filled diamond.
     Diamond,
+    /// The outline of a square, around a filled one.
+    OpenSquare,
+    /// The outline of a triangle, around a filled one.
+    OpenTriangle,
+    /// The outline of a diamond, around a filled one.
+    OpenDiamond,
+}
+
+impl Marker {
+    /// The outline that goes around a filled mark: the same thing from another source.
+    pub fn outline(self) -> Marker {
+        match self {
+            Marker::Circle | Marker::Disc => Marker::Circle,
+            Marker::Square | Marker::OpenSquare => Marker::OpenSquare,
+            Marker::Triangle | Marker::OpenTriangle => Marker::OpenTriangle,
+            Marker::Diamond | Marker::OpenDiamond => Marker::OpenDiamond,
+        }
+    }
 }
 
 impl Marks {

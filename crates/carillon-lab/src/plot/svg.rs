@@ -11,6 +11,11 @@ const LEFT: f64 = 84.0;
 const RIGHT: f64 = 36.0;
 const LINE: f64 = 18.0;
 
+/// Characters of a line of the title and of a note, at 8.8 and 7.4 a character, which few texts in the
+/// font exceed.
+const TITLE_CHARACTERS: usize = 72;
+const NOTE_CHARACTERS: usize = 84;
+
 /// Told apart by those who see no colours, and by their lightness in print (Okabe and Ito 2008).
 const COLOURS: [&str; 6] = ["#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#7f7f7f"];
 
@@ -19,9 +24,12 @@ pub fn svg(figure: &Figure) -> String {
     let corners = || figure.series.iter().flat_map(|series| series.marks.extent());
     let x = Scale::new(corners().map(|(x, _)| x), figure.x.log, 0.04);
     let y = Scale::new(corners().map(|(_, y)| y), figure.y.log, 0.0);
-    let top = 30.0 + LINE * figure.notes.len() as f64 + 12.0;
+    let title = title_lines(&figure.title);
+    let notes: Vec<String> = figure.notes.iter().flat_map(|note| wrap(note, NOTE_CHARACTERS)).collect();
+    let top = 24.0 + LINE * (title.len() + notes.len()) as f64;
     let legend = top + PLOT_HEIGHT + 62.0;
-    let rows = figure.series.len().div_ceil(2);
+    let named: Vec<&Series> = figure.series.iter().filter(|series| !series.name.is_empty()).collect();
+    let rows = named.len().div_ceil(2);
     let height = legend + LINE * rows as f64 + 6.0;
     let frame = Frame { x, y, top };
     let mut out = format!(
@@ -30,15 +38,17 @@ pub fn svg(figure: &Figure) -> String {
          <rect width=\"{WIDTH}\" height=\"{height}\" fill=\"#fff\"/>\n",
         escape(&figure.title)
     );
-    text(&mut out, LEFT, 24.0, "start", " font-size=\"14\" font-weight=\"bold\"", &figure.title);
-    for (at, note) in figure.notes.iter().enumerate() {
-        text(&mut out, LEFT, 24.0 + LINE * (at + 1) as f64, "start", " fill=\"#444\"", note);
+    let bold = " font-size=\"14\" font-weight=\"bold\"";
+    let heading =
+        title.iter().map(|line| (line, bold)).chain(notes.iter().map(|line| (line, " fill=\"#444\"")));
+    for (at, (line, style)) in heading.enumerate() {
+        text(&mut out, LEFT, 24.0 + LINE * at as f64, "start", style, line);
     }
     frame.axes(&mut out, figure);
     for series in &figure.series {
         frame.series(&mut out, series);
     }
-    for (at, series) in figure.series.iter().enumerate() {
+    for (at, series) in named.into_iter().enumerate() {
         let x = LEFT + if at < rows { 0.0 } else { (WIDTH - LEFT - RIGHT) / 2.0 };
         let y = legend + LINE * (at % rows.max(1)) as f64;
         key(&mut out, series, x, y - 4.0);
@@ -105,8 +115,7 @@ impl Frame {
                 let there = points.iter().map(|&(x, _, high)| self.place(x, high));
                 let back = points.iter().rev().map(|&(x, low, _)| self.place(x, low));
                 let corners = list(there.chain(back));
-                let _ =
-                    writeln!(out, "<polygon points=\"{corners}\" fill=\"{colour}\" fill-opacity=\"0.18\"/>");
+                let _ = writeln!(out, "<polygon points=\"{corners}\" {}/>", area(colour));
             }
             Marks::HiLoMean { points } => {
                 for &HiLoMean { x, low, high, .. } in points {
@@ -156,8 +165,9 @@ fn key(out: &mut String, series: &Series, x: f64, y: f64) {
         Marks::Band { .. } => {
             let _ = writeln!(
                 out,
-                "<rect x=\"{x:.2}\" y=\"{:.2}\" width=\"32\" height=\"10\" fill=\"{colour}\" fill-opacity=\"0.18\"/>",
-                y - 5.0
+                "<rect x=\"{x:.2}\" y=\"{:.2}\" width=\"32\" height=\"10\" {}/>",
+                y - 5.0,
+                area(colour)
             );
         }
         Marks::HiLoMean { .. } => {
@@ -187,6 +197,13 @@ fn stroke(colour: &str, dash: Dash) -> String {
     format!("stroke=\"{colour}\" stroke-width=\"1.6\"{gaps}")
 }
 
+/// A tint with an edge: print without colour leaves little of the tint.
+fn area(colour: &str) -> String {
+    format!(
+        "fill=\"{colour}\" fill-opacity=\"0.18\" stroke=\"{colour}\" stroke-opacity=\"0.5\" stroke-width=\"0.6\""
+    )
+}
+
 fn whisker(out: &mut String, x: f64, low: f64, high: f64, colour: &str) {
     let thin = format!("stroke=\"{colour}\" stroke-width=\"1\"");
     line(out, (x, low), (x, high), &thin);
@@ -210,7 +227,7 @@ fn mark(out: &mut String, (x, y): (f64, f64), marker: Marker, colour: &str) {
         Marker::Circle => {
             let _ = writeln!(
                 out,
-                "<circle cx=\"{x:.2}\" cy=\"{y:.2}\" r=\"4.5\" fill=\"#fff\" fill-opacity=\"0.6\" stroke=\"{colour}\" stroke-width=\"1.6\"/>"
+                "<circle cx=\"{x:.2}\" cy=\"{y:.2}\" r=\"5.5\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.4\"/>"
             );
             return;
         }
@@ -218,12 +235,19 @@ fn mark(out: &mut String, (x, y): (f64, f64), marker: Marker, colour: &str) {
             let _ = writeln!(out, "<circle cx=\"{x:.2}\" cy=\"{y:.2}\" r=\"3\" fill=\"{colour}\"/>");
             return;
         }
+        Marker::OpenSquare => &[(-5.5, -5.5), (5.5, -5.5), (5.5, 5.5), (-5.5, 5.5)],
+        Marker::OpenTriangle => &[(0.0, -8.5), (7.6, 5.3), (-7.6, 5.3)],
+        Marker::OpenDiamond => &[(0.0, -8.0), (6.8, 0.0), (0.0, 8.0), (-6.8, 0.0)],
         Marker::Square => &[(-3.5, -3.5), (3.5, -3.5), (3.5, 3.5), (-3.5, 3.5)],
         Marker::Triangle => &[(0.0, -4.5), (4.3, 3.2), (-4.3, 3.2)],
         Marker::Diamond => &[(0.0, -5.0), (4.2, 0.0), (0.0, 5.0), (-4.2, 0.0)],
     };
     let corners = list(corners.iter().map(|(dx, dy)| (x + dx, y + dy)));
-    let _ = writeln!(out, "<polygon points=\"{corners}\" fill=\"{colour}\"/>");
+    let style = match marker == marker.outline() {
+        true => format!("fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.4\""),
+        false => format!("fill=\"{colour}\""),
+    };
+    let _ = writeln!(out, "<polygon points=\"{corners}\" {style}/>");
 }
 
 fn line(out: &mut String, from: (f64, f64), to: (f64, f64), stroke: &str) {
@@ -237,6 +261,32 @@ fn text(out: &mut String, x: f64, y: f64, anchor: &str, more: &str, text: &str) 
         "<text x=\"{x:.2}\" y=\"{y:.2}\" text-anchor=\"{anchor}\"{more}>{}</text>",
         escape(text)
     );
+}
+
+/// The lines of a title; if it does not fit into one, what stands in brackets at its end is another.
+fn title_lines(title: &str) -> Vec<String> {
+    match title.rfind(" (") {
+        Some(at) if title.chars().count() > TITLE_CHARACTERS => {
+            let (first, second) = title.split_at(at);
+            [first, &second[1..]].iter().flat_map(|part| wrap(part, TITLE_CHARACTERS)).collect()
+        }
+        _ => wrap(title, TITLE_CHARACTERS),
+    }
+}
+
+/// The lines of a text that has to fit between the left edge of the plot and that of the picture.
+fn wrap(text: &str, characters: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= characters => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 fn list(points: impl Iterator<Item = (f64, f64)>) -> String {

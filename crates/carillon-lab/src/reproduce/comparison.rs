@@ -300,7 +300,7 @@ impl PublishedTable {
 }
 
 impl PublishedSamples {
-    fn count(self, point: &SimulatedPoint) -> f64 {
+    pub(super) fn count(self, point: &SimulatedPoint) -> f64 {
         match self {
             PublishedSamples::Packets(packets) => packets.into(),
             PublishedSamples::Windows { packets, key } => {

@@ -70,18 +70,34 @@ impl FigureSpec {
         title: &str,
         simulation: &dyn Fn(&str) -> &'a Simulation,
     ) -> Figure {
-        let series = match self {
-            FigureSpec::UpperBound { windows, receivers } => upper_bounds(windows, *receivers),
-            FigureSpec::Spread(curve) => spread(&curve.points(simulation(curve.table))),
-            FigureSpec::Percentiles(curve) => percentiles(&curve.points(simulation(curve.table))),
+        let points = |curve: &Curve| curve.points(simulation(curve.table));
+        // All curves of a figure have one size of data.
+        let size = |points: &[CurvePoint<'_>]| points.first().map_or(DATA_BYTES, CurvePoint::message_bytes);
+        let (series, data_bytes) = match self {
+            FigureSpec::UpperBound { windows, receivers } => (upper_bounds(windows, *receivers), DATA_BYTES),
+            FigureSpec::Spread(curve) => {
+                let points = points(curve);
+                (spread(&points), size(&points))
+            }
+            FigureSpec::Percentiles(curve) => {
+                let points = points(curve);
+                (percentiles(&points), size(&points))
+            }
             FigureSpec::Means { curves, bounds } => {
-                let curves = curves.iter().map(|curve| (curve, curve.points(simulation(curve.table))));
-                means(curves.collect(), *bounds)
+                let curves: Vec<_> = curves.iter().map(|curve| (curve, points(curve))).collect();
+                let size = curves.first().map_or(DATA_BYTES, |(_, points)| size(points));
+                (means(curves, *bounds), size)
             }
         };
         let (label, unit) = self.quantity();
         let log = matches!(self, FigureSpec::UpperBound { .. });
-        let mut notes = vec![String::from("10 Mbit/s Ethernet, 64-byte acknowledgments")];
+        let mut notes = vec![format!("10 Mbit/s Ethernet, {data_bytes}-byte data, 64-byte acknowledgments")];
+        if let Some(parameter) = ["SAWrand", "BAPrand"].into_iter().find(|name| title.contains(name)) {
+            notes.push(format!("{parameter}: longest random wait before an acknowledgment, in bit times"));
+        }
+        if series.iter().any(|series| series.name == PUBLISHED_MEANS) {
+            notes.push("Filled marks are simulated means; outlines around them are published ones".into());
+        }
         if series.iter().any(|series| series.name == PUBLISHED) {
             notes.push("Extremes are those of more packets than the published run sent".into());
         }
@@ -108,6 +124,8 @@ impl FigureSpec {
     }
 }
 
+/// Data of the upper bounds, and of most figures.
+const DATA_BYTES: u32 = 1518;
 const PUBLISHED: &str = "published mean";
 
 /// A point of a curve, in the units of the table.
@@ -117,6 +135,8 @@ struct CurvePoint<'a> {
     metric: &'static str,
     scale: f64,
     published: Option<f64>,
+    /// Independent samples behind a published mean.
+    samples: f64,
 }
 
 impl CurvePoint<'_> {
@@ -132,6 +152,17 @@ impl CurvePoint<'_> {
             max: at(summary.max),
         };
         Some((percentiles, at(summary.mean)))
+    }
+
+    /// Where the mean of a run as long as the published one falls, but for chance of a few in a thousand.
+    fn chance(&self) -> Option<(f64, f64, f64)> {
+        let summary = self.simulated.summary(self.metric)?;
+        let reach = 3.0 * summary.sd / self.samples.sqrt();
+        Some((self.x, (summary.mean - reach).max(0.0) * self.scale, (summary.mean + reach) * self.scale))
+    }
+
+    fn message_bytes(&self) -> u32 {
+        self.simulated.message_bytes
     }
 
     fn bound(&self) -> Option<(f64, f64)> {
@@ -162,6 +193,7 @@ impl Curve {
                 simulated: point,
                 metric: self.metric,
                 scale: spec.quantities[quantity].scale,
+                samples: spec.published_samples.count(point),
                 published: row.cells[quantity].published.as_ref().map(|published| published.value),
             })
         })
@@ -171,16 +203,17 @@ impl Curve {
 
 fn upper_bounds(windows: &[u32], to: f64) -> Vec<Series> {
     let mut series = Vec::new();
+    let mut limits = Vec::new();
     for (at, &window) in windows.iter().enumerate() {
         let rate = BitRate::mbps(10);
         let seconds = |bytes: f64| bytes * 8.0 / rate.bps() as f64;
         let bound = |receivers: f64| {
-            let terms = Terms { receivers, data: seconds(1518.0), ack: seconds(64.0), rate };
+            let terms = Terms { receivers, data: seconds(DATA_BYTES.into()), ack: seconds(64.0), rate };
             Bounds::new(&terms, window.into()).relative_throughput
         };
         let steps = 20.0 * to.log10();
         let points = (0..=steps.round() as u32).map(|step| 10.0_f64.powf(f64::from(step) / 20.0));
-        let limit = (f64::from(window) * 1518.0 + 64.0) / 64.0;
+        let limit = (f64::from(window) * f64::from(DATA_BYTES) + 64.0) / 64.0;
         let name = if windows.len() == 1 { String::new() } else { format!("window {window}: ") };
         let dash = [Dash::Solid, Dash::Dashed, Dash::DashDot][at % 3];
         series.push(Series {
@@ -188,12 +221,13 @@ fn upper_bounds(windows: &[u32], to: f64) -> Vec<Series> {
             colour: at as u8,
             marks: Marks::Line { points: points.map(|r| (r, bound(r))).collect(), dash, marker: None },
         });
-        series.push(Series {
+        limits.push(Series {
             name: format!("{name}its limit, {limit:.3}"),
             colour: at as u8,
             marks: Marks::Line { points: vec![(1.0, limit), (to, limit)], dash: Dash::Dotted, marker: None },
         });
     }
+    series.extend(limits);
     series
 }
 
@@ -241,34 +275,37 @@ fn percentiles(points: &[CurvePoint<'_>]) -> Vec<Series> {
 
 fn means(curves: Vec<(&Curve, Vec<CurvePoint<'_>>)>, bounds: EachBound) -> Vec<Series> {
     let markers = [Marker::Disc, Marker::Square, Marker::Triangle, Marker::Diamond];
-    let mut series = Vec::new();
-    let mut printed = Vec::new();
+    let dashes = [Dash::Solid, Dash::Dashed, Dash::DashDot];
+    let (mut bands, mut lines, mut bounded, mut published) = (vec![], vec![], vec![], vec![]);
     for (at, (curve, points)) in curves.iter().enumerate() {
+        let (colour, dash, marker) = (at as u8, dashes[at % dashes.len()], markers[at % markers.len()]);
+        let first = |name: &str| if at == 0 { name.to_owned() } else { String::new() };
+        let band = points.iter().filter_map(CurvePoint::chance).collect();
+        bands.push(Series { name: first(CHANCE), colour, marks: Marks::Band { points: band } });
         let means = points.iter().filter_map(|point| Some((point.x, point.percentiles()?.1))).collect();
-        let dash = [Dash::Solid, Dash::Dashed, Dash::DashDot][at % 3];
-        let marker = Some(markers[at % markers.len()]);
-        let colour = at as u8;
-        series.push(Series {
-            name: curve.name.into(),
-            colour,
-            marks: Marks::Line { points: means, dash, marker },
-        });
-        let last = at + 1 == curves.len();
-        match bounds {
-            EachBound::Own => series.push(bound(points, &format!("{}, upper bound", curve.name), colour)),
-            EachBound::Common if last => series.push(bound(points, "theoretical upper bound", 5)),
-            EachBound::Common => {}
+        let marks = Marks::Line { points: means, dash, marker: Some(marker) };
+        lines.push(Series { name: curve.name.into(), colour, marks });
+        if bounds == EachBound::Own {
+            // The dashes of its curve, without marks: colours are lost in print.
+            let points = points.iter().filter_map(CurvePoint::bound).collect();
+            let marks = Marks::Line { points, dash, marker: None };
+            bounded.push(Series { name: format!("{}, upper bound", curve.name), colour, marks });
+        } else if at + 1 == curves.len() {
+            bounded.push(bound(points, "theoretical upper bound", 5));
         }
-        printed.extend(points.iter().filter_map(|point| Some((point.x, point.published?))));
+        let printed: Vec<_> = points.iter().filter_map(|point| Some((point.x, point.published?))).collect();
+        if !printed.is_empty() {
+            let name = if published.is_empty() { PUBLISHED_MEANS } else { "" };
+            let marks = Marks::Points { points: printed, marker: marker.outline() };
+            published.push(Series { name: name.into(), colour, marks });
+        }
     }
-    if !printed.is_empty() {
-        let marks = Marks::Points { points: printed, marker: Marker::Circle };
-        series.push(Series { name: PUBLISHED_MEANS.into(), colour: 0, marks });
-    }
-    series
+    bands.into_iter().chain(lines).chain(bounded).chain(published).collect()
 }
 
-const PUBLISHED_MEANS: &str = "published means";
+const CHANCE: &str = "3 standard errors, published run";
+
+const PUBLISHED_MEANS: &str = "published means (outlines)";
 
 fn bound(points: &[CurvePoint<'_>], name: &str, colour: u8) -> Series {
     let points = points.iter().filter_map(CurvePoint::bound).collect();
@@ -280,5 +317,5 @@ fn published(points: &[CurvePoint<'_>]) -> Option<Series> {
         points.iter().filter_map(|point| Some((point.x, point.published?))).collect();
     let found = !points.is_empty();
     let marks = Marks::Points { points, marker: Marker::Circle };
-    found.then(|| Series { name: PUBLISHED.into(), colour: 2, marks })
+    found.then(|| Series { name: PUBLISHED.into(), colour: 0, marks })
 }

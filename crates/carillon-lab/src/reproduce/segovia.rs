@@ -465,7 +465,8 @@ const WINDOW: Key = Key { column: "window", label: "window", scenario: "protocol
 const FAILURE_RATE: Key = Key { column: "fail_pct", label: "loss %", scenario: "loss.p", scale: 100.0 };
 const DATA_BYTES: Key =
     Key { column: "data_bytes", label: "data bytes", scenario: "workload.message_bytes", scale: 1.0 };
-const ACK_WAIT: Key = Key { column: "rand_bits", label: "rand", scenario: "protocol.ack_wait", scale: 1.0 };
+const ACK_WAIT: Key =
+    Key { column: "rand_bits", label: "random wait, bit times", scenario: "protocol.ack_wait", scale: 1.0 };
 
 const RELATIVE_THROUGHPUT: Quantity = Quantity {
     column: "rt",

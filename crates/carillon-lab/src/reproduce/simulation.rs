@@ -33,6 +33,8 @@ pub struct SimulatedPoint {
     point: Point,
     metrics: Vec<(&'static str, Summary)>,
     bounds: Option<Bounds>,
+    /// Size of a data frame.
+    pub message_bytes: u32,
 }
 
 /// The theoretical bounds of a point, for full windows (section 4.1).
@@ -103,8 +105,14 @@ impl Simulation {
         }
         let mut points = Vec::with_capacity(plan.points.len());
         for (point, metrics) in results.points() {
-            let bounds = Bounds::of(&file.resolve(point)?);
-            points.push(SimulatedPoint { point: point.clone(), metrics: metrics.to_vec(), bounds });
+            let scenario = file.resolve(point)?;
+            let (bounds, message_bytes) = (Bounds::of(&scenario), scenario.workload.message_bytes);
+            points.push(SimulatedPoint {
+                point: point.clone(),
+                metrics: metrics.to_vec(),
+                bounds,
+                message_bytes,
+            });
         }
         let unicast_deviation = scenarios
             .unicast_settings

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use carillon_core::{Event, NodeId};
+use carillon_core::{Event, NodeId, Time};
 use carillon_testkit::{Group, Link, Report, SENDER};
 
 use crate::protocols::erramilli_singh::ENTRY;
@@ -94,5 +94,9 @@ fn a_crashed_member_is_noticed_and_one_that_comes_back_is_heard() {
         let joined =
             |node, event: &Event| node == at && matches!(event, Event::MemberJoined { member: NodeId(2) });
         assert_eq!((report.count(lost), report.count(joined)), (1, 1));
+        // Its last word was at most T2 old: it is missed 2 T2 and the margin after that.
+        let noticed = report.events.iter().find(|event| lost(event.node, &event.event)).unwrap();
+        let after = noticed.time.since(Time::ZERO + Duration::from_millis(500)).as_millis();
+        assert!((210..=411).contains(&after), "{after}");
     }
 }

@@ -183,6 +183,32 @@ fn the_rest_is_done_with_when_no_nak_came_for_long_after_the_last_status() {
 }
 
 #[test]
+fn nothing_is_done_with_before_the_last_status_and_its_t2() {
+    let mut member = Member::new(&[("t1", "100 ms"), ("finish_intervals", "1")]);
+    member.offer("a").unwrap();
+    member.finish();
+    member.at(299);
+    assert!(!member.is_finished());
+    member.at(300);
+    assert!(member.is_finished());
+}
+
+#[test]
+fn a_nak_puts_the_end_off_even_if_the_guard_leaves_it_unanswered() {
+    let mut member = Member::new(&[("repair_guard", "100 ms")]);
+    member.offer("a").unwrap();
+    member.finish();
+    member.at(150);
+    assert_eq!(member.hear(nak(1, 1)).len(), 1);
+    member.at(200);
+    assert_eq!(member.hear(nak(1, 1)).len(), 0);
+    member.at(399);
+    assert!(!member.is_finished());
+    member.at(400);
+    assert!(member.is_finished());
+}
+
+#[test]
 fn who_has_nothing_to_send_has_finished() {
     let mut member = Member::new(&[]);
     assert!(!member.is_finished());
