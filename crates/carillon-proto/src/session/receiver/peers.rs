@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use carillon_core::{
     BuildContext, Config, DropReason, Event, Identities, Machine, NodeId, ProtocolEntry, Role, Time,
 };
-use carillon_wire::session::{MAX_PEERS, Nonce, RosterPage};
+use carillon_wire::session::{MAX_PEERS, Nonce, RosterPage, State};
 
 use super::{PRESENT_WAIT_MIN, ReceiverFailure, ReceiverPhase, ReceiverSession, Timer};
 use crate::session::LOCAL_NODE;
@@ -220,6 +220,7 @@ impl ReceiverSession {
                     self.timers.cancel(Timer::Ready);
                     self.ready_due = false;
                 }
+                self.on_roster_place(now, page);
                 self.begin_presence(now);
                 self.get_ready(now);
             }
@@ -237,6 +238,18 @@ impl ReceiverSession {
                 }
             }
             ReceiverPhase::Seeking | ReceiverPhase::Failed(_) => {}
+        }
+    }
+
+    /// A page that names this member welcomes it: its WELCOMEs may all have been lost. Its place
+    /// stands for the number it was given.
+    fn on_roster_place(&mut self, now: Time, page: &RosterPage<'_>) {
+        let place = page.peers.iter().position(|peer| peer.identity == self.nonce);
+        if let (ReceiverPhase::Joining, Some(place), Some(invited)) = (&self.phase, place, &mut self.invited)
+        {
+            invited.state = invited.state.max(State::Assembling);
+            let rank = u32::from(page.first) + place as u32;
+            self.on_welcome(now, rank.saturating_sub(1));
         }
     }
 
