@@ -54,7 +54,7 @@ pub struct Args {
     /// Set a parameter of the protocol, see `carillon protocols NAME`.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     settings: Vec<String>,
-    /// Start when this many receivers have joined.
+    /// Start when this many receivers have joined; further senders count too.
     #[arg(long, value_name = "N", conflicts_with_all = ["expect", "wait"])]
     receivers: Option<usize>,
     /// Start when the receivers of these names have joined; let in no others.

@@ -230,7 +230,9 @@ impl ReceiverSession {
                 }
                 let places = peers.members.iter().skip(page.first.into()).zip(page.peers.iter());
                 let gone: Vec<NodeId> = places
-                    .filter(|(member, peer)| peer.gone && member.lost.is_none())
+                    // What becomes of this member itself it is told by itself.
+                    .filter(|(member, peer)| peer.gone && member.node != LOCAL_NODE)
+                    .filter(|(member, _)| member.lost.is_none())
                     .map(|(member, _)| member.node)
                     .collect();
                 for node in gone {
@@ -302,7 +304,7 @@ impl ReceiverSession {
     /// The organiser says that a member is gone: the protocol need not wait for it.
     fn lose(&mut self, now: Time, node: NodeId) {
         if let Some(peers) = &mut self.peers
-            && peers.lose(node, "given up by the organiser")
+            && peers.lose(node, "left, or given up by the organiser")
         {
             self.events.push(Event::MemberLost { member: node });
             self.with_inner(|inner| {
