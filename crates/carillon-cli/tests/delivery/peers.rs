@@ -343,27 +343,36 @@ fn a_further_sender_that_finds_nobody_or_is_not_expected_is_told_so() {
 fn what_does_not_fit_a_receiver_names_the_sender_and_the_flag() {
     need_multicast!();
     for protocol in protocols() {
-        let place = Place::new();
-        let file = place.file("f", 1000);
-        let first = |name: &str| {
-            let job = place.send(name).args("--name s1 --receivers 4 --protocol").arg(protocol.name);
-            job.arg(&file).start()
-        };
-        let sender = first("one");
-        let further = further(&place, "s2").args("- --stream").input(&file).start();
-        let files = place.recv("files").start();
-        let lines = stream_receiver(&place, "lines").start();
-        let job = place.wrapped(CARILLON, &[], "recv", "stdout");
-        let stdout = job.args("--stdout --name stdout").start();
-        let ended = files.end().expect(1);
-        assert!(ended.err.contains("s2 sends a live stream: receive it with --stream"), "{}", ended.err);
-        let ended = lines.end().expect(1);
-        assert!(ended.err.contains("s1 sends files: receive them without --stream"), "{}", ended.err);
-        let ended = stdout.end().expect(2);
-        assert!(ended.err.contains("leave --stdout out"), "{}", ended.err);
-        sender.end().expect(1);
-        // What it sends is through, whatever the receivers make of it.
-        further.end().expect(0);
+        let misfits = [
+            ("--out out", "- --stream", 1, "s2 sends a live stream: receive it with --stream"),
+            ("--stream", "f", 1, "s2 sends files: receive them without --stream"),
+            ("--stdout", "f", 2, "leave --stdout out"),
+        ];
+        for (flags, sends, code, reason) in misfits {
+            let place = Place::new();
+            let file = place.file("f", 1000);
+            let sending = |job: Job| match sends {
+                "f" => job.arg(&file).start(),
+                stream => job.args(stream).input(&file).start(),
+            };
+            let first = place.send("s1").args("--name s1 --receivers 3 --protocol").arg(protocol.name);
+            let first = sending(first);
+            let other = sending(further(&place, "s2"));
+            let fits = match sends {
+                "f" => place.recv("fits"),
+                _ => stream_receiver(&place, "fits"),
+            };
+            let fits = fits.start();
+            let misfit = place.wrapped(CARILLON, &[], "recv", "misfit").args(flags).args("--name misfit");
+            let ended = misfit.directory(&place.path("")).run().expect(code);
+            assert!(ended.err.contains(reason), "{}", ended.err);
+            // Nobody else suffers.
+            fits.end().expect(0);
+            other.end().expect(0);
+            let first = first.end().expect(1);
+            let named = |line: &str| line.starts_with("misfit ") && line.contains("failed: ");
+            assert!(first.out.lines().any(named), "{}", first.out);
+        }
     }
 }
 

@@ -103,6 +103,12 @@ impl Job {
         self
     }
 
+    /// Runs it there.
+    pub fn directory(mut self, path: &Path) -> Job {
+        self.process.current_dir(path);
+        self
+    }
+
     pub fn input(mut self, path: &Path) -> Job {
         self.input = Some(path.to_owned());
         self

@@ -216,6 +216,27 @@ fn one_that_cannot_hear_another_is_left_out_and_told() {
 }
 
 #[test]
+fn when_the_protocol_stands_still_the_organiser_gives_up() {
+    let mut world = group(40);
+    // alice lives, but no packet of the protocol reaches her.
+    world.lose =
+        Box::new(|now, _, to, bytes| now > ms(60) && to == NodeId(2) && Packet::parse(bytes).is_err());
+    // What is still to be offered may take any time.
+    world.pause = Some((1, ms(200_000)));
+    world.run_until(ms(50_000), |_| false);
+    assert_eq!(world.sender.phase(), SenderPhase::Running);
+    world.messages = 0;
+    world.sender.finish(ms(50_000));
+    world.run_until(ms(200_000), over);
+    assert_eq!(world.sender.phase(), SenderPhase::Aborted);
+    assert!(world.sender.failure().is_some_and(|reason| reason.contains("nothing got through for 60s")));
+    assert!(world.now < ms(50_000 + 2 * 60_000 + 1000), "{}", world.now);
+    let aborted =
+        |peer: &Peer| matches!(peer.session.phase(), ReceiverPhase::Failed(ReceiverFailure::Aborted(_)));
+    assert!(world.peers.iter().all(aborted));
+}
+
+#[test]
 fn one_that_nobody_hears_is_left_out_and_not_those_who_miss_it() {
     let mut world = group(3);
     // alice is heard until she is a member, and then no more.
