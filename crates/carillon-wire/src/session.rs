@@ -86,8 +86,10 @@
 //! +-------------------------------+-------------------------------+
 //! |             total             |             first             |
 //! +-------------------------------+-------------------------------+
-//! |   for each member from the rank `first` on: identity, 8       |
-//! |   bytes; flags 1 (1: offers, 2: gone); name len 1; name ...   |
+//! |             count             |  for each member from the rank
+//! +-------------------------------+
+//!    `first` on: identity, 8 bytes; flags 1 byte (1: offers,
+//!    2: gone); name len 1 byte; name ...                          |
 //! +---------------------------------------------------------------+
 //!
 //! PRESENT (10), member to group

@@ -46,6 +46,12 @@ fn golden_bytes() {
         &format!("file 1 end size 5 digest {}", "ab".repeat(32)),
     );
     golden(Record::End { bytes: 300 }, "05 000000000000012c", "file transfer end bytes 300");
+    golden(
+        Record::Message { number: 258, bytes: b"abc" },
+        "06 0000000000000102 616263",
+        "stream message 258 length 3",
+    );
+    golden(Record::EndOfStream { messages: 3 }, "07 0000000000000003", "stream end messages 3");
 }
 
 #[test]
@@ -106,7 +112,7 @@ fn canonical(message: &[u8]) {
 proptest! {
     #[test]
     fn what_is_emitted_parses_to_itself(
-        kind in 0usize..5,
+        kind in 0usize..7,
         index: u32,
         size in 0..u64::MAX,
         known: bool,
@@ -122,6 +128,8 @@ proptest! {
             1 => Record::File { index, size: known.then_some(size), mode, path },
             2 => Record::Data { index, offset, bytes: &bytes },
             3 => Record::EndOfFile { index, size, digest },
+            4 => Record::Message { number: size, bytes: &bytes },
+            5 => Record::EndOfStream { messages: size },
             _ => Record::End { bytes: size },
         };
         let mut message = Vec::new();
@@ -132,7 +140,7 @@ proptest! {
 
     #[test]
     fn no_bytes_make_the_parser_panic(
-        record_type in 0u8..7, rest in proptest::collection::vec(any::<u8>(), 0..80)
+        record_type in 0u8..9, rest in proptest::collection::vec(any::<u8>(), 0..80)
     ) {
         canonical(&rest);
         canonical(&[&[record_type], &rest[..]].concat());

@@ -2,7 +2,10 @@
 
 use carillon_core::AssociationId;
 use carillon_wire::ParseError;
-use carillon_wire::session::{Body, Invite, Name, Nonce, Packet, RefuseReason, Settings, State, Text};
+use carillon_wire::session::{
+    Body, Invite, MAX_PEERS, Name, Nonce, Packet, Peer, PeerList, RefuseReason, RosterPage, Settings, State,
+    Text,
+};
 use proptest::prelude::*;
 
 const ASSOCIATION: AssociationId = AssociationId(0x0102_0304);
@@ -87,6 +90,69 @@ fn golden_bytes() {
         "ca010008 01020304  1122334455667788 00",
         "session a16909060 leave 1122334455667788",
     );
+    let mut list = Vec::new();
+    let peer = |identity, offers, gone, name| Peer {
+        identity: Nonce(identity),
+        offers,
+        gone,
+        name: Name::new(name).unwrap(),
+    };
+    assert_eq!(PeerList::encode([peer(1, true, false, "a"), peer(2, false, true, "é")], &mut list), 2);
+    golden(
+        Body::Roster(RosterPage { edition: 3, total: 9, first: 7, peers: PeerList::new(&list).unwrap() }),
+        "ca010009 01020304  00000003 0009 0007 0002 0000000000000001 01 01 61 0000000000000002 02 02 c3a9",
+        "session a16909060 roster edition 3 from 7 of 9: \
+         0000000000000001 \"a\" offers 0000000000000002 \"é\" gone",
+    );
+    golden(
+        Body::Present { identity: NONCE },
+        "ca01000a 01020304  1122334455667788",
+        "session a16909060 present 1122334455667788",
+    );
+    golden(
+        Body::Ready { nonce: NONCE, edition: 3 },
+        "ca01000b 01020304  1122334455667788 00000003",
+        "session a16909060 ready 1122334455667788 edition 3",
+    );
+}
+
+#[test]
+fn a_roster_that_cannot_be_is_refused() {
+    let mut list = Vec::new();
+    let peer = Peer { identity: NONCE, offers: true, gone: false, name: Name::new("x").unwrap() };
+    PeerList::encode([peer], &mut list);
+    let page = RosterPage { edition: 1, total: 1, first: 0, peers: PeerList::new(&list).unwrap() };
+    let good = emitted(Body::Roster(page));
+    let with = |at: usize, value: &[u8]| {
+        let mut bytes = good.clone();
+        bytes[at..at + value.len()].copy_from_slice(value);
+        match Packet::parse(&bytes) {
+            Err(ParseError::Field { field, value }) => (field, value),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(with(12, &[0, 0]), ("total", 0));
+    assert_eq!(with(12, &(MAX_PEERS as u16 + 1).to_be_bytes()), ("total", MAX_PEERS as u64 + 1));
+    assert_eq!(with(14, &[0, 1]), ("first", 1), "one member of rank 1 where there is one in all");
+    assert_eq!(with(16, &[0, 2]), ("count", 2));
+    assert_eq!(with(26, &[4]), ("flags", 4));
+    assert_eq!(with(28, b"\n"), ("name", 10));
+    assert!(Packet::parse(&good[..18]).is_err(), "a page of nobody");
+    assert_eq!(PeerList::new(&[]), None);
+    assert_eq!(PeerList::new(&list.repeat(200)), None, "more than fits a page");
+}
+
+#[test]
+fn a_page_takes_as_many_members_as_fit_a_datagram() {
+    let name = "n".repeat(64);
+    let peer = Peer { identity: NONCE, offers: true, gone: false, name: Name::new(&name).unwrap() };
+    let mut list = Vec::new();
+    assert_eq!(PeerList::encode(std::iter::repeat_n(peer, 100), &mut list), 15);
+    let peers = PeerList::new(&list).unwrap();
+    assert_eq!((peers.len(), peers.iter().count()), (15, 15));
+    assert!(peers.iter().all(|other| other == peer));
+    let page = Body::Roster(RosterPage { edition: 1, total: 100, first: 85, peers });
+    assert!(emitted(page).len() <= 1200);
 }
 
 #[test]
@@ -165,13 +231,13 @@ fn settings() -> impl Strategy<Value = String> {
 prop_compose! {
     /// A packet of any type, as bytes.
     fn any_packet()(
-        kind in 0usize..8,
+        kind in 0usize..11,
         association: u32,
         nonce: u64,
         count: u64,
         number: u32,
         flag: bool,
-        state in 0usize..5,
+        state in 0usize..6,
         reason in 0usize..5,
         name in name(),
         other in name(),
@@ -179,7 +245,14 @@ prop_compose! {
         settings in settings(),
     ) -> Vec<u8> {
         let nonce = Nonce(nonce);
-        let states = [State::Gathering, State::Running, State::Closing, State::Finished, State::Aborted];
+        let states = [
+            State::Gathering,
+            State::Assembling,
+            State::Running,
+            State::Closing,
+            State::Finished,
+            State::Aborted,
+        ];
         let reasons = [
             RefuseReason::AlreadyStarted,
             RefuseReason::NameTaken,
@@ -188,7 +261,21 @@ prop_compose! {
             RefuseReason::Expelled,
         ];
         let (name, text) = (Name::new(&name).unwrap(), Text::new(&text).unwrap());
+        let mut list = Vec::new();
+        let peer = Peer { identity: nonce, offers: flag, gone: number & 1 == 1, name };
+        let peers = 1 + PeerList::encode(std::iter::repeat_n(peer, count as usize % 20), &mut list);
+        if list.is_empty() {
+            PeerList::encode([peer], &mut list);
+        }
         let body = match kind {
+            8 => Body::Roster(RosterPage {
+                edition: number,
+                total: (peers + reason) as u16,
+                first: reason as u16,
+                peers: PeerList::new(&list).unwrap(),
+            }),
+            9 => Body::Present { identity: nonce },
+            10 => Body::Ready { nonce, edition: number },
             0 => Body::Invite(Invite {
                 state: states[state],
                 max_payload: number.max(1),
@@ -243,7 +330,7 @@ proptest! {
 
     #[test]
     fn no_bytes_make_the_parser_panic(
-        packet_type in 0u8..10, rest in proptest::collection::vec(any::<u8>(), 0..200)
+        packet_type in 0u8..13, rest in proptest::collection::vec(any::<u8>(), 0..200)
     ) {
         canonical(&rest);
         canonical(&[&[0xCA, 1, 0, packet_type, 0, 0, 0, 7], &rest[..]].concat());

@@ -66,7 +66,7 @@ impl Part<'_> {
             }
             let late = phase == ReceiverPhase::Seeking && now.since(Time::ZERO) >= self.args.join_timeout;
             if late || stop.asked() {
-                let reason = if late { "nobody has invited to a session" } else { "interrupted" };
+                let reason = if late { NOBODY } else { "interrupted" };
                 self.driver.machine_mut().leave(now, reason);
                 leaving = true;
             }
@@ -107,7 +107,7 @@ impl Part<'_> {
             }))?;
         } else {
             for (name, reason) in lost {
-                eprintln!("carillon: {name} is lost: {reason}");
+                eprintln!("carillon: {name} is gone: {reason}");
             }
             if failure.is_none() {
                 println!("sent {} in {:.2} s", Human(bytes), contribution.seconds());
@@ -129,17 +129,37 @@ fn suffix() -> String {
     format!("-{}", std::process::id())
 }
 
-/// A failure and what to do about it.
+/// A failure in the words of a sender, and what to do about it.
 fn explain(failure: &ReceiverFailure) -> String {
-    let advice = match failure {
+    let sentence = match failure {
         ReceiverFailure::Refused(RefuseReason::AlreadyStarted, _) => {
-            ": start further senders before all have joined"
+            "the session started without this sender: start further senders before all have joined, \
+             or make the organiser wait for them with --receivers or --expect"
         }
-        ReceiverFailure::Refused(RefuseReason::NameTaken, _) => ": choose another --name",
-        _ => "",
+        ReceiverFailure::Refused(RefuseReason::NameTaken, _) => {
+            "another member has joined under the same name: choose another --name"
+        }
+        ReceiverFailure::Refused(RefuseReason::NotExpected, _) => {
+            "the organiser expects nobody of this name: add it to its --expect"
+        }
+        ReceiverFailure::Refused(RefuseReason::Full, _) => "the session takes no more members",
+        ReceiverFailure::Refused(RefuseReason::Expelled, _) | ReceiverFailure::Expelled => {
+            "the organiser has given this sender up"
+        }
+        ReceiverFailure::SenderSilent => "the organiser has fallen silent before all was through",
+        ReceiverFailure::Aborted(reason) => {
+            return format!("the organiser aborted the session: {reason}");
+        }
+        ReceiverFailure::BadInvitation(reason) => {
+            return format!("this sender cannot take part: {reason} (the organiser's --protocol)");
+        }
+        ReceiverFailure::Left(reason) => reason,
     };
-    format!("{failure}{advice}")
+    sentence.to_owned()
 }
 
+/// Why it leaves if there is no session.
+const NOBODY: &str = "nobody has invited to a session: start `carillon send` without --join \
+     somewhere, with the same --group";
 /// No turn waits longer, so that signals are soon noticed.
 const LONGEST_STEP: Duration = Duration::from_millis(100);

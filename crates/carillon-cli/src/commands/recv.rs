@@ -222,7 +222,7 @@ impl Transfer<'_> {
         let peers = self.driver.machine().peers();
         let lost: Vec<_> = peers.iter().filter_map(|peer| Some((&peer.name, peer.lost.as_ref()?))).collect();
         let live = match incoming.sink() {
-            Sink::Live(live) => Some((live.messages(), live.digest().to_hex())),
+            Sink::Live(live) => Some(live),
             Sink::Files(_) => None,
         };
         if self.args.network.json {
@@ -234,6 +234,7 @@ impl Transfer<'_> {
                         "name": intake.name(),
                         "files": intake.files(),
                         "bytes": intake.bytes(),
+                        "digest": live.and_then(|live| live.digest_of(intake.name())).map(hex),
                         "outcome": if let Some(Ok(())) = intake.result() { "verified" } else { "failed" },
                         "reason": intake.result().and_then(|result| result.as_ref().err()),
                     })
@@ -246,8 +247,8 @@ impl Transfer<'_> {
                 "sender": self.driver.machine().sender_name(),
                 "acknowledged": self.driver.machine().report_acknowledged(),
                 "files": files,
-                "messages": live.as_ref().map(|(messages, _)| messages),
-                "digest": live.as_ref().map(|(_, digest)| digest.as_str()),
+                "messages": live.map(Live::messages),
+                "digest": live.map(|live| hex(live.digest())),
                 "senders": senders,
                 "lost": lost.iter().map(|(name, reason)| json!({ "name": name, "reason": reason })).collect::<Vec<_>>(),
                 "bytes": bytes,
@@ -260,10 +261,11 @@ impl Transfer<'_> {
         }
         if !self.args.network.json {
             for (name, reason) in lost {
-                eprintln!("carillon: {name} is lost: {reason}");
+                eprintln!("carillon: {name} is gone: {reason}");
             }
         }
-        if let Some((messages, digest)) = live {
+        if let Some(live) = live {
+            let (messages, digest) = (live.messages(), live.digest());
             eprintln!("received {messages} messages, digest of their order {digest}");
         }
         match result {
@@ -298,10 +300,15 @@ fn explain(failure: &ReceiverFailure) -> String {
             ": start receivers before the sender, or with --keep-going for the next transfer"
         }
         ReceiverFailure::Refused(RefuseReason::NameTaken, _) => ": choose another --name",
+        ReceiverFailure::Refused(RefuseReason::NotExpected, _) => ": choose a --name that it does expect",
         ReceiverFailure::SenderSilent => ": nothing was kept that is not complete",
         _ => "",
     };
     format!("{failure}{advice}")
+}
+
+fn hex(digest: blake3::Hash) -> String {
+    digest.to_string()
 }
 
 fn refused(reason: RefuseReason) -> ReceiverFailure {

@@ -31,9 +31,12 @@ use crate::exit::JobFailed;
   carillon send --receivers 20 --rate '800 Mbit/s' image.iso
   tar c /srv | carillon send - --as srv.tar   a stream
   carillon send --protocol msaw --set timeout=20ms notes.txt
-  carillon send --protocol sequencer a.txt    one of many senders: it gathers the others
-  carillon send --join b.txt                  a further sender
-  tail -f log | carillon send - --stream      live, line by line")]
+  tail -f log | carillon send - --stream      live, line by line
+
+Many senders, with a protocol of peers:
+  carillon send --protocol NAME --receivers 4 a.txt   one organises: it waits for the others
+  carillon send --join b.txt                          a further sender, of files
+  tail -f log | carillon send --join - --stream       or live")]
 pub struct Args {
     /// Files and directories, or - for the standard input.
     #[arg(required = true, value_name = "PATH")]
@@ -54,7 +57,7 @@ pub struct Args {
     /// Set a parameter of the protocol, see `carillon protocols NAME`.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     settings: Vec<String>,
-    /// Start when this many receivers have joined.
+    /// Start when this many receivers have joined; further senders count too.
     #[arg(long, value_name = "N", conflicts_with_all = ["expect", "wait"])]
     receivers: Option<usize>,
     /// Start when the receivers of these names have joined; let in no others.

@@ -100,6 +100,9 @@ impl Application<ReceiverSession> for Contribution {
         if let Some(error) = outgoing.take_error() {
             return self.fail(now, session, error);
         }
+        if outgoing.is_refused() && session.phase() == ReceiverPhase::Running {
+            return self.fail(now, session, anyhow!(REFUSED));
+        }
         if !session.is_finished() {
             return called;
         }
@@ -118,3 +121,7 @@ impl Application<ReceiverSession> for Contribution {
         }
     }
 }
+
+/// What is said when the protocol takes no message although the session runs.
+const REFUSED: &str = "the protocol takes nothing from this sender: \
+     its settings let others send only, or it has given this one up";

@@ -168,7 +168,7 @@ impl Intake {
             .map_err(|error| Problem::Transfer(format!("a message is not of a file transfer: {error}")))?;
         match (std::mem::replace(&mut self.stage, Stage::Over), record) {
             (stage @ (Stage::Begin | Stage::Live(_)), Record::Message { number, bytes }) => {
-                let Sink::Live(live) = sink else { return Err(refused(STREAMS)) };
+                let Sink::Live(live) = sink else { return Err(self.streams()) };
                 let expected = if let Stage::Live(next) = stage { next } else { 0 };
                 if number != expected {
                     let text = format!("message {number} came when message {expected} was to come");
@@ -179,7 +179,7 @@ impl Intake {
                 self.stage = Stage::Live(number + 1);
             }
             (stage @ (Stage::Begin | Stage::Live(_)), Record::EndOfStream { messages }) => {
-                let Sink::Live(_) = sink else { return Err(refused(STREAMS)) };
+                let Sink::Live(_) = sink else { return Err(self.streams()) };
                 let came = if let Stage::Live(next) = stage { next } else { 0 };
                 if messages != came {
                     return Err(refused(&format!(
@@ -189,7 +189,7 @@ impl Intake {
                 return Ok(true);
             }
             (Stage::Begin, Record::Offer { files, bytes }) => {
-                let Sink::Files(_) = sink else { return Err(refused(FILES)) };
+                let Sink::Files(_) = sink else { return Err(self.files_come()) };
                 self.announced = Some((files, bytes));
                 self.stage = Stage::Between;
             }
@@ -236,7 +236,7 @@ impl Intake {
         size: Option<u64>,
         mode: u32,
     ) -> Result<Open, Problem> {
-        let Sink::Files(target) = sink else { return Err(refused(FILES)) };
+        let Sink::Files(target) = sink else { return Err(self.files_come()) };
         let name = format!("{}{path}", self.folder);
         let Some(path) = RelativePath::new(&name) else {
             return Err(refused(&format!("the path {name:?} is too long")));
@@ -250,6 +250,16 @@ impl Intake {
             hasher: Box::default(),
             buffer: Vec::with_capacity(WRITE_BYTES),
         })
+    }
+
+    /// It does not send what this receiver is for.
+    fn streams(&self) -> Problem {
+        refused(&format!("{} sends a live stream: receive it with --stream", self.name))
+    }
+
+    /// Likewise.
+    fn files_come(&self) -> Problem {
+        refused(&format!("{} sends files: receive them without --stream", self.name))
     }
 
     fn expect_index(&self, index: u32, expected: u32) -> Result<(), Problem> {
@@ -319,9 +329,6 @@ fn refused(reason: &str) -> Problem {
     Problem::Transfer(reason.to_owned())
 }
 
-/// What is said when the sender does not send what this receiver is for.
-const STREAMS: &str = "the sender sends a live stream: receive it with --stream";
-const FILES: &str = "the sender sends files: receive them without --stream";
 /// Bytes hashed and written at a time: enough to be fast, little enough to stay in the cache.
 const WRITE_BYTES: usize = 256 << 10;
 /// From this many bytes on a message is hashed and written as it is.

@@ -1,5 +1,6 @@
 //! The messages of live streams, written as they come.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write as _};
 
 use anyhow::anyhow;
@@ -15,6 +16,8 @@ pub struct Live {
     json: bool,
     messages: u64,
     hasher: Box<blake3::Hasher>,
+    /// The same for the messages of each sender.
+    senders: BTreeMap<String, blake3::Hasher>,
     /// What is not written yet.
     waiting: Vec<u8>,
 }
@@ -22,16 +25,21 @@ pub struct Live {
 impl Live {
     /// The bytes of the messages, or a line of JSON for each.
     pub fn new(json: bool) -> Self {
-        Live { json, messages: 0, hasher: Box::default(), waiting: Vec::new() }
+        Live { json, messages: 0, hasher: Box::default(), senders: BTreeMap::new(), waiting: Vec::new() }
     }
 
     /// Takes the next message in the order.
     pub fn write(&mut self, sender: &str, number: u64, bytes: &[u8]) -> anyhow::Result<()> {
         self.messages += 1;
-        // Every length before what it is the length of: no two streams have the same bytes here.
-        for part in [sender.as_bytes(), &number.to_be_bytes(), bytes] {
-            self.hasher.update(&(part.len() as u64).to_be_bytes());
-            self.hasher.update(part);
+        if !self.senders.contains_key(sender) {
+            self.senders.insert(sender.to_owned(), blake3::Hasher::new());
+        }
+        for hasher in self.senders.get_mut(sender).into_iter().chain([&mut *self.hasher]) {
+            // Every length before what it is the length of: no two streams have the same bytes here.
+            for part in [sender.as_bytes(), &number.to_be_bytes(), bytes] {
+                hasher.update(&(part.len() as u64).to_be_bytes());
+                hasher.update(part);
+            }
         }
         if self.json {
             let (key, value) = match std::str::from_utf8(bytes) {
@@ -67,6 +75,12 @@ impl Live {
     /// receivers that got the same in the same order.
     pub fn digest(&self) -> blake3::Hash {
         self.hasher.finalize()
+    }
+
+    /// The same for the messages of one sender alone: the same at all receivers that got them, in
+    /// whatever order with those of others.
+    pub fn digest_of(&self, sender: &str) -> Option<blake3::Hash> {
+        self.senders.get(sender).map(blake3::Hasher::finalize)
     }
 }
 

@@ -30,6 +30,8 @@ pub struct Outgoing {
     messages: u64,
     started: Option<Time>,
     finished: bool,
+    /// The session takes nothing although it was not finished.
+    refused: bool,
     /// When to look at a stream again.
     look: Option<Time>,
     error: Option<anyhow::Error>,
@@ -93,6 +95,7 @@ impl Outgoing {
             messages: 0,
             started: None,
             finished: false,
+            refused: false,
             look: None,
             error: None,
         })
@@ -126,6 +129,11 @@ impl Outgoing {
     /// The files, to be sent elsewhere; nothing once it was begun.
     pub fn into_manifest(self) -> Option<Manifest> {
         self.started.is_none().then_some(self.manifest)
+    }
+
+    /// Whether the session has refused what was offered: it is over, or not for this sender.
+    pub fn is_refused(&self) -> bool {
+        self.refused
     }
 
     /// Whether something went wrong here.
@@ -256,7 +264,7 @@ impl Outgoing {
             }
             // The session is over: its phase and its members say why.
             Err(OfferError::Finished) => {
-                self.finished = true;
+                (self.finished, self.refused) = (true, true);
                 Ok(false)
             }
             Err(error @ OfferError::TooLarge { .. }) => Err(error.into()),

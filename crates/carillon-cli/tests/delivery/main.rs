@@ -3,5 +3,6 @@
 mod errors;
 mod faults;
 mod flood;
+mod peers;
 mod support;
 mod transfers;

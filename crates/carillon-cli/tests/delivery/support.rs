@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -102,6 +103,12 @@ impl Job {
         self
     }
 
+    /// Runs it there.
+    pub fn directory(mut self, path: &Path) -> Job {
+        self.process.current_dir(path);
+        self
+    }
+
     pub fn input(mut self, path: &Path) -> Job {
         self.input = Some(path.to_owned());
         self
@@ -115,6 +122,14 @@ impl Job {
         };
         let create = |path| File::create(path).expect("a log file");
         let process = self.process.stdin(input).stdout(create(&out)).stderr(create(&err)).spawn();
+        Running { process: process.expect("the command starts"), out, err }
+    }
+
+    /// Starts it with a standard input that stays open until it is closed.
+    pub fn start_fed(mut self) -> Running {
+        let (out, err) = (self.log.with_extension("out"), self.log.with_extension("err"));
+        let create = |path| File::create(path).expect("a log file");
+        let process = self.process.stdin(Stdio::piped()).stdout(create(&out)).stderr(create(&err)).spawn();
         Running { process: process.expect("the command starts"), out, err }
     }
 
@@ -165,6 +180,17 @@ impl Running {
     pub fn end_bytes(mut self, code: i32) {
         let status = self.process.wait().expect("the process can be waited for");
         assert_eq!(status.code(), Some(code), "{}", read(&self.err));
+    }
+
+    /// Writes to the standard input of one that was started fed.
+    pub fn feed(&mut self, text: &str) {
+        let input = self.process.stdin.as_mut().expect("an open standard input");
+        input.write_all(text.as_bytes()).expect("the process reads");
+    }
+
+    /// Ends the standard input.
+    pub fn close(&mut self) {
+        self.process.stdin = None;
     }
 
     pub fn kill(&mut self) {

@@ -89,6 +89,11 @@ impl SenderSessionConfig {
         self.protocol.roles.contains(&Role::Peer)
     }
 
+    /// How long nothing may come of a member, or of all, while something is awaited.
+    pub(super) fn standstill(&self) -> Duration {
+        self.member_timeout.saturating_mul(STANDSTILL_TIMEOUTS)
+    }
+
     /// The sender takes no more members than this. Peers are bounded by their roster, in which the
     /// sender is one.
     pub(super) fn most_members(&self) -> usize {
@@ -197,4 +202,6 @@ impl ReceiverSessionConfig {
     }
 }
 
+/// A member that makes no progress while closing is given this many member timeouts.
+const STANDSTILL_TIMEOUTS: u32 = 12;
 const NAME_RULE: &str = "1 to 64 bytes of text without control characters";

@@ -21,6 +21,8 @@ pub const GROUP: GroupId = GroupId(0);
 pub const SENDER: NodeId = NodeId(0);
 pub const ASSOCIATION: AssociationId = AssociationId(7);
 pub const DELAY: Duration = Duration::from_millis(1);
+/// The most by which a copy of a datagram comes later.
+const LATEST: Duration = Duration::from_millis(300);
 pub static PROTOCOLS: &[&ProtocolEntry] = &[&REPEAT, &TOY];
 
 pub fn ms(millis: u64) -> Time {
@@ -181,12 +183,16 @@ pub struct World {
     pub sender_events: Vec<Event>,
     /// What was delivered at the sender, if it is a peer.
     pub sender_order: Vec<String>,
+    /// With so many messages left the sender's application waits until then.
+    pub pause: Option<(u64, Time)>,
     pub peers: Vec<Peer>,
     /// Messages still to be offered; then the sender finishes.
     pub messages: u64,
     pub total: u64,
     pub lose: Rule,
     pub loss: f64,
+    /// How many of the datagrams that arrive come again, some time later.
+    pub repeats: f64,
     /// Session packets as they were sent.
     pub log: Vec<String>,
     rng: Rng,
@@ -202,11 +208,13 @@ impl World {
             sender_dead: false,
             sender_events: Vec::new(),
             sender_order: Vec::new(),
+            pause: None,
             peers: Vec::new(),
             messages,
             total: messages,
             lose: Box::new(|_, _, _, _| false),
             loss: 0.0,
+            repeats: 0.0,
             log: Vec::new(),
             rng: Seeds::new(3).stream("loss"),
             flying: BTreeMap::new(),
@@ -325,7 +333,8 @@ impl World {
         while let Some(delivery) = self.sender.as_receiver().and_then(|receiver| receiver.poll_delivery()) {
             self.sender_order.push(text(&delivery.payload));
         }
-        if self.messages == 0 {
+        let paused = self.pause.is_some_and(|(left, until)| self.messages == left && self.now < until);
+        if self.messages == 0 || paused {
             return false;
         }
         match self.sender.offer(self.now, content("source", self.messages)) {
@@ -361,6 +370,13 @@ impl World {
         true
     }
 
+    /// A datagram from anyone arrives now.
+    pub fn inject(&mut self, from: NodeId, to: NodeId, bytes: &[u8]) {
+        let bytes = Bytes::copy_from_slice(bytes);
+        self.flying.insert((self.now, self.serial), (from, to, Dest::group(GROUP), bytes));
+        self.serial += 1;
+    }
+
     fn launch(&mut self, from: NodeId, outbox: &Outbox) {
         for (dest, bytes) in &outbox.sent {
             if let Ok(packet) = Packet::parse(bytes) {
@@ -378,8 +394,13 @@ impl World {
                     continue;
                 }
                 let bytes = Bytes::copy_from_slice(bytes);
-                self.flying.insert((self.now + DELAY, self.serial), (from, to, dest.clone(), bytes));
-                self.serial += 1;
+                let again = (self.repeats > 0.0 && self.rng.chance(self.repeats))
+                    .then(|| DELAY + Duration::from_nanos(self.rng.below(LATEST.as_nanos() as u64)));
+                for delay in std::iter::once(DELAY).chain(again) {
+                    let datagram = (from, to, dest.clone(), bytes.clone());
+                    self.flying.insert((self.now + delay, self.serial), datagram);
+                    self.serial += 1;
+                }
             }
         }
     }

@@ -46,11 +46,15 @@ impl<'a> RosterPage<'a> {
     pub const CAPACITY: usize = 1152;
 
     pub(super) fn parse(reader: &mut Reader<'a>) -> Result<Self, ParseError> {
-        let (edition, total, first) = (reader.u32()?, reader.u16()?, reader.u16()?);
+        let (edition, total) = (reader.u32()?, reader.u16()?);
+        let (first, count) = (reader.u16()?, reader.u16()?);
         if total == 0 || usize::from(total) > MAX_PEERS {
             return Err(ParseError::Field { field: "total", value: total.into() });
         }
         let peers = PeerList::parse(reader)?;
+        if peers.count != count {
+            return Err(ParseError::Field { field: "count", value: count.into() });
+        }
         match usize::from(first) + peers.len() <= usize::from(total) {
             true => Ok(RosterPage { edition, total, first, peers }),
             false => Err(ParseError::Field { field: "first", value: first.into() }),
@@ -61,11 +65,12 @@ impl<'a> RosterPage<'a> {
         buf.extend_from_slice(&self.edition.to_be_bytes());
         buf.extend_from_slice(&self.total.to_be_bytes());
         buf.extend_from_slice(&self.first.to_be_bytes());
+        buf.extend_from_slice(&self.peers.count.to_be_bytes());
         buf.extend_from_slice(self.peers.bytes);
     }
 
     pub(super) fn wire_len(&self) -> usize {
-        4 + 2 + 2 + self.peers.bytes.len()
+        4 + 2 + 2 + 2 + self.peers.bytes.len()
     }
 }
 

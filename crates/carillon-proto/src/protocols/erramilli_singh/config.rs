@@ -108,7 +108,6 @@ pub(super) const PARAMETERS: &[Parameter] = &[
 
 /// For files over a real network.
 pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
-    ("mode", "lecture"),
     ("b", "4096"),
     ("k", "5"),
     ("t1", "5 ms"),

@@ -200,7 +200,7 @@ impl ReceiverSession {
         }
     }
 
-    fn on_welcome(&mut self, now: Time, number: u32) {
+    pub(super) fn on_welcome(&mut self, now: Time, number: u32) {
         let Some(invited) = &mut self.invited else { return };
         if self.timers.armed(Timer::Join).is_none() {
             return self.events.dropped(DropReason::Duplicate);

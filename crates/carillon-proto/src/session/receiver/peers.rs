@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use carillon_core::{
     BuildContext, Config, DropReason, Event, Identities, Machine, NodeId, ProtocolEntry, Role, Time,
 };
-use carillon_wire::session::{MAX_PEERS, Nonce, RosterPage};
+use carillon_wire::session::{MAX_PEERS, Nonce, RosterPage, State};
 
 use super::{PRESENT_WAIT_MIN, ReceiverFailure, ReceiverPhase, ReceiverSession, Timer};
 use crate::session::LOCAL_NODE;
@@ -220,6 +220,7 @@ impl ReceiverSession {
                     self.timers.cancel(Timer::Ready);
                     self.ready_due = false;
                 }
+                self.on_roster_place(now, page);
                 self.begin_presence(now);
                 self.get_ready(now);
             }
@@ -229,7 +230,9 @@ impl ReceiverSession {
                 }
                 let places = peers.members.iter().skip(page.first.into()).zip(page.peers.iter());
                 let gone: Vec<NodeId> = places
-                    .filter(|(member, peer)| peer.gone && member.lost.is_none())
+                    // What becomes of this member itself it is told by itself.
+                    .filter(|(member, peer)| peer.gone && member.node != LOCAL_NODE)
+                    .filter(|(member, _)| member.lost.is_none())
                     .map(|(member, _)| member.node)
                     .collect();
                 for node in gone {
@@ -237,6 +240,18 @@ impl ReceiverSession {
                 }
             }
             ReceiverPhase::Seeking | ReceiverPhase::Failed(_) => {}
+        }
+    }
+
+    /// A page that names this member welcomes it: its WELCOMEs may all have been lost. Its place
+    /// stands for the number it was given.
+    fn on_roster_place(&mut self, now: Time, page: &RosterPage<'_>) {
+        let place = page.peers.iter().position(|peer| peer.identity == self.nonce);
+        if let (ReceiverPhase::Joining, Some(place), Some(invited)) = (&self.phase, place, &mut self.invited)
+        {
+            invited.state = invited.state.max(State::Assembling);
+            let rank = u32::from(page.first) + place as u32;
+            self.on_welcome(now, rank.saturating_sub(1));
         }
     }
 
@@ -289,7 +304,7 @@ impl ReceiverSession {
     /// The organiser says that a member is gone: the protocol need not wait for it.
     fn lose(&mut self, now: Time, node: NodeId) {
         if let Some(peers) = &mut self.peers
-            && peers.lose(node, "given up by the organiser")
+            && peers.lose(node, "left, or given up by the organiser")
         {
             self.events.push(Event::MemberLost { member: node });
             self.with_inner(|inner| {

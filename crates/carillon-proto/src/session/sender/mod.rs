@@ -54,6 +54,8 @@ pub struct SenderSession {
     /// `finish` was called.
     finishing: bool,
     offered_bytes: u64,
+    /// Something came of the messages since the standstill timer was armed.
+    got_on: bool,
     failure: Option<String>,
     events: Events,
 }
@@ -86,6 +88,8 @@ enum Timer {
     GatherLimit,
     /// The members have had time enough to hear of each other.
     Assemble,
+    /// Among peers nothing may have got through for too long, although this one has finished.
+    Standstill,
     /// This member has been silent too long: while gathering or closing.
     MemberSilent(NodeId),
 }
@@ -130,6 +134,7 @@ impl SenderSession {
             wait_over: false,
             finishing: false,
             offered_bytes: 0,
+            got_on: false,
             failure: None,
             events: Events::default(),
         };
@@ -304,21 +309,42 @@ impl SenderSession {
             Err(error) => return self.abort(now, &error.to_string()),
         }
         self.timers.clear();
+        self.got_on = false;
         self.set_phase(SenderPhase::Running);
         self.invite(now);
         for index in 0..self.roster.members().len() {
             self.heard(now, index);
         }
         if self.finishing {
-            self.with_inner(|inner| {
-                if let Some(sender) = inner.as_sender() {
-                    sender.finish(now);
-                }
-            });
+            self.finish_inner(now);
+        }
+    }
+
+    fn finish_inner(&mut self, now: Time) {
+        let finished = self.with_inner(|inner| inner.as_sender().map(|sender| sender.finish(now)));
+        if finished.is_some() && self.config.has_peers() {
+            self.timers.arm(Timer::Standstill, now + self.config.standstill());
+        }
+    }
+
+    /// Members that live but hear no packet of the protocol, or too few of them to go on, would keep
+    /// the group waiting for good.
+    fn on_standstill_timeout(&mut self, now: Time) {
+        let done = self.with_inner(|inner| inner.as_sender().is_none_or(|sender| sender.is_finished()));
+        if self.phase != SenderPhase::Running || done != Some(false) {
+            // What is still awaited is others' business: their streams may be silent.
+            return;
+        }
+        let limit = self.config.standstill();
+        if std::mem::take(&mut self.got_on) {
+            self.timers.arm(Timer::Standstill, now + limit);
+        } else {
+            self.abort(now, &format!("nothing got through for {limit:?}: too few members may be left"));
         }
     }
 
     fn close(&mut self, now: Time) {
+        self.timers.cancel(Timer::Standstill);
         self.set_phase(SenderPhase::Closing);
         self.invite(now);
         for index in 0..self.roster.members().len() {
@@ -405,6 +431,7 @@ impl SenderSession {
                 self.abort(now, &format!("{wanted} within {limit:?}"));
             }
             Timer::Assemble => self.on_assemble_timeout(now),
+            Timer::Standstill => self.on_standstill_timeout(now),
             Timer::MemberSilent(node) => {
                 let Some(index) = self.roster.index_of(node) else { return };
                 if self.phase == SenderPhase::Gathering {
@@ -493,6 +520,7 @@ impl Receiver for SenderSession {
         if delivery.source != LOCAL_NODE {
             self.offered_bytes = self.offered_bytes.saturating_add(delivery.payload.len() as u64);
         }
+        self.got_on = true;
         Some(delivery)
     }
 }
@@ -524,11 +552,7 @@ impl Sender for SenderSession {
     fn finish(&mut self, now: Time) {
         self.begin(now);
         self.finishing = true;
-        self.with_inner(|inner| {
-            if let Some(sender) = inner.as_sender() {
-                sender.finish(now);
-            }
-        });
+        self.finish_inner(now);
         self.advance(now);
     }
 

@@ -150,13 +150,14 @@ impl SenderSession {
         // A member that says it lives but gets nowhere does not hold up the end for ever: each
         // 64th of the whole buys it time, so the wait is bounded even for one that lies.
         let step = (self.offered_bytes / PROGRESS_STEPS).max(1);
-        let limit = self.config.member_timeout.saturating_mul(STANDSTILL_TIMEOUTS);
+        let limit = self.config.standstill();
         // One that has reported, as an old packet may not know, cannot be lost any more.
         let waited_for = member.outcome == MemberOutcome::Active;
         let closing = self.phase == SenderPhase::Closing && !self.is_over() && waited_for;
         let record = self.roster.record_mut(index);
         if bytes >= record.mark.0.saturating_add(step) {
             record.mark = (bytes, now);
+            self.got_on = true;
         } else if closing && now.since(record.mark.1) >= limit {
             self.give_up(now, index, format!("made no progress for {limit:?}"));
         }
@@ -303,7 +304,5 @@ impl SenderSession {
 
 /// Answers kept for others than members.
 const MAX_STRANGERS: usize = 64;
-/// A member that makes no progress while closing is given this many member timeouts.
-const STANDSTILL_TIMEOUTS: u32 = 12;
 /// What counts as progress: one part in so many of all bytes offered.
 const PROGRESS_STEPS: u64 = 64;

@@ -2,7 +2,8 @@
 //!
 //! The roster names the members in order of rank, this one first. It is told to the group again and
 //! again until each member has said that it knows all of it, and has heard all of them; those who
-//! cannot say so in time are left out, and the others get a new edition. While the session runs it
+//! cannot say so in time are left out, those that are not heard at all before the others, who may lack
+//! nothing but them; and who is left gets a new edition. While the session runs it
 //! tells who is gone.
 
 use std::collections::BTreeSet;
@@ -19,6 +20,8 @@ pub(super) struct Assembly {
     edition: u32,
     /// The members but this one, in order of rank.
     ranks: Vec<NodeId>,
+    /// Those who were heard since it was first told.
+    present: BTreeSet<NodeId>,
     /// Those who know all of this edition.
     ready: BTreeSet<NodeId>,
     /// The rank with which the page to be told next begins; 0 before the first.
@@ -36,7 +39,8 @@ impl SenderSession {
             return self.abort(now, "no member is left");
         }
         let edition = self.assembly.as_ref().map_or(1, |assembly| assembly.edition.saturating_add(1));
-        self.assembly = Some(Assembly { edition, ranks, ready: BTreeSet::new(), next: 0, rest: 0 });
+        let (present, ready) = (BTreeSet::new(), BTreeSet::new());
+        self.assembly = Some(Assembly { edition, ranks, present, ready, next: 0, rest: 0 });
         self.timers.clear();
         self.set_phase(SenderPhase::Assembling);
         self.invite(now);
@@ -56,9 +60,15 @@ impl SenderSession {
 
     pub(super) fn on_assemble_timeout(&mut self, now: Time) {
         let Some(assembly) = &self.assembly else { return };
-        let missing = assembly.ranks.iter().filter(|node| !assembly.ready.contains(node));
+        let limit = self.config.member_timeout;
+        // One that nobody hears keeps all the others from being ready: it is not their fault.
+        let absent = assembly.ranks.iter().any(|node| !assembly.present.contains(node));
+        let (there, reason) = match absent {
+            true => (&assembly.present, format!("silent for {limit:?}")),
+            false => (&assembly.ready, format!("did not hear all the others within {limit:?}")),
+        };
+        let missing = assembly.ranks.iter().filter(|node| !there.contains(node));
         let missing: Vec<usize> = missing.filter_map(|&node| self.roster.index_of(node)).collect();
-        let reason = format!("did not hear all the others within {:?}", self.config.member_timeout);
         for index in missing {
             self.give_up(now, index, reason.clone());
         }
@@ -74,7 +84,7 @@ impl SenderSession {
         if self.roster.record(index).expelled {
             return self.refuse_expelled(now, index);
         }
-        self.heard(now, index);
+        self.is_present(now, index);
         let assembling = self.phase == SenderPhase::Assembling;
         match self.assembly.as_mut().filter(|assembly| assembling && assembly.edition == edition) {
             Some(assembly) => _ = assembly.ready.insert(source),
@@ -86,9 +96,17 @@ impl SenderSession {
     pub(super) fn on_present(&mut self, now: Time, source: NodeId, identity: Nonce) {
         match self.roster.index_of(source) {
             Some(index) if self.config.has_peers() && self.roster.record(index).nonce == identity => {
-                self.heard(now, index);
+                self.is_present(now, index);
             }
             _ => self.events.dropped(DropReason::NotAMember),
+        }
+    }
+
+    /// A member is there, and can be heard.
+    fn is_present(&mut self, now: Time, index: usize) {
+        self.heard(now, index);
+        if let Some(assembly) = &mut self.assembly {
+            assembly.present.insert(self.roster.members()[index].node);
         }
     }
 
