@@ -3,6 +3,7 @@
 mod commands;
 mod delivery;
 mod exit;
+mod testbed;
 
 use std::process::ExitCode;
 

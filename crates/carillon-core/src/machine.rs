@@ -118,6 +118,16 @@ impl<M: Machine + ?Sized, A: Application<M>, B: Application<M>> Application<M> f
     }
 }
 
+impl<M: Machine + ?Sized, A: Application<M> + ?Sized> Application<M> for Box<A> {
+    fn poll(&mut self, now: Time, machine: &mut M) -> bool {
+        (**self).poll(now, machine)
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        (**self).poll_timeout()
+    }
+}
+
 /// A message that has arrived.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {

@@ -1,5 +1,6 @@
 //! Runs: a scenario in a world, and all runs of a plan on several threads.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use carillon_core::{
@@ -11,7 +12,8 @@ use carillon_sim::{Lan, StopReason, World};
 use rayon::prelude::*;
 use thiserror::Error;
 
-use crate::metrics::{self, MessageRecord, Recorder, Samples};
+pub use crate::metrics::Recorder;
+use crate::metrics::{self, MessageRecord, Samples};
 use crate::plan::{Plan, Run};
 use crate::scenario::Scenario;
 
@@ -75,23 +77,31 @@ pub fn run_one(run: &Run, observer: &mut dyn Observer) -> Result<RunResult, RunE
     let done = stop == StopReason::Done || ending.finished_at.is_some();
     let steps = world.steps();
     let Both(recorder, _) = world.into_observer();
-    let (messages, totals) = recorder.into_messages();
-    if !done {
-        return Err(RunError::Unfinished {
-            limit: scenario.time_limit,
-            done: messages.len() as u64,
-            messages: scenario.workload.messages * u64::from(scenario.senders),
-        });
+    RunResult::new(run, recorder, done, steps, begin.elapsed())
+}
+
+impl RunResult {
+    /// What a run gave, whether it was simulated or not: the metrics of what was recorded, if the
+    /// senders are `done`.
+    pub fn new(
+        run: &Run,
+        recorder: Recorder,
+        done: bool,
+        steps: u64,
+        wall: Duration,
+    ) -> Result<Self, RunError> {
+        let scenario = &run.scenario;
+        let (messages, totals) = recorder.into_messages();
+        if !done {
+            return Err(RunError::Unfinished {
+                limit: scenario.time_limit,
+                done: messages.len() as u64,
+                messages: scenario.workload.messages * u64::from(scenario.senders),
+            });
+        }
+        let samples = metrics::samples(scenario, &messages, totals);
+        Ok(RunResult { point: run.point, replication: run.replication, messages, samples, steps, wall })
     }
-    let samples = metrics::samples(scenario, &messages, totals);
-    Ok(RunResult {
-        point: run.point,
-        replication: run.replication,
-        messages,
-        samples,
-        steps,
-        wall: begin.elapsed(),
-    })
 }
 
 /// When a run is over: when every sender has finished and, among peers, when also everything has
@@ -144,36 +154,76 @@ pub fn build_world<O: Observer>(
     observer: O,
 ) -> Result<World<Lan, O>, RunError> {
     let payload = payload_bytes(scenario, seeds)?;
+    let numbering = Numbering::global(scenario);
     let lan = Lan::new(scenario.network.clone(), scenario.receivers as usize + 1, seeds);
     let mut world = World::new(lan, observer);
-    let workload = &scenario.workload;
-    let context = context(scenario, seeds, payload);
-    let source = |messages| Source::new(messages, payload as usize, workload.interval);
     for node in (0..=scenario.receivers).map(NodeId) {
-        let context = BuildContext { node, seeds: seeds.node(node), ..context.clone() };
-        let (role, application): (_, Box<dyn Application>) = if scenario.is_among_peers() {
-            let messages = if node.0 < scenario.senders { workload.messages } else { 0 };
-            (Role::Peer, Box::new((source(messages), Sink)))
-        } else if node == SENDER {
-            (Role::Sender, Box::new(source(workload.messages)))
-        } else {
-            (Role::Receiver, Box::new(Sink))
-        };
-        world.add_node(build(scenario, role, &context)?, Some(application));
+        let numbering = Numbering { node, ..numbering.clone() };
+        let (machine, application) = build_node(scenario, seeds, payload, node, &numbering)?;
+        world.add_node(machine, Some(application));
     }
     Ok(world)
 }
 
-fn context(scenario: &Scenario, seeds: &Seeds, payload: u32) -> BuildContext {
-    let first_member = if scenario.is_among_peers() { 0 } else { 1 };
+/// How a host numbers itself and the other nodes of the run.
+#[derive(Clone, Debug)]
+pub struct Numbering {
+    /// Itself.
+    pub node: NodeId,
+    /// The sender.
+    pub sender: NodeId,
+    /// The members: the receivers, or all peers.
+    pub members: Arc<[NodeId]>,
+}
+
+impl Numbering {
+    /// That of the simulator, where all hosts agree; seen from the sender.
+    fn global(scenario: &Scenario) -> Self {
+        Self::with(scenario, SENDER, |node| node)
+    }
+
+    /// That of the host of `node`, which calls a node what `local` says.
+    pub fn with(scenario: &Scenario, node: NodeId, local: impl Fn(NodeId) -> NodeId) -> Self {
+        let first_member = if scenario.is_among_peers() { 0 } else { 1 };
+        Numbering {
+            node: local(node),
+            sender: local(SENDER),
+            members: (first_member..=scenario.receivers).map(|member| local(NodeId(member))).collect(),
+        }
+    }
+}
+
+/// The machine and the application of a node.
+pub fn build_node(
+    scenario: &Scenario,
+    seeds: &Seeds,
+    payload: u32,
+    node: NodeId,
+    numbering: &Numbering,
+) -> Result<(Box<dyn Machine>, Box<dyn Application>), ConfigError> {
+    let workload = &scenario.workload;
+    let source = |messages| Source::new(messages, payload as usize, workload.interval);
+    let (role, application): (_, Box<dyn Application>) = if scenario.is_among_peers() {
+        let messages = if node.0 < scenario.senders { workload.messages } else { 0 };
+        (Role::Peer, Box::new((source(messages), Sink)))
+    } else if node == SENDER {
+        (Role::Sender, Box::new(source(workload.messages)))
+    } else {
+        (Role::Receiver, Box::new(Sink))
+    };
+    let context = context(scenario, &seeds.node(node), payload, numbering);
+    Ok((build(scenario, role, &context)?, application))
+}
+
+fn context(scenario: &Scenario, seeds: &Seeds, payload: u32, numbering: &Numbering) -> BuildContext {
     BuildContext {
         association: AssociationId(1),
-        node: SENDER,
-        sender: SENDER,
-        members: (first_member..=scenario.receivers).map(NodeId).collect(),
+        node: numbering.node,
+        sender: numbering.sender,
+        members: numbering.members.clone(),
         identities: Default::default(),
         group: GroupId(0),
-        seeds: seeds.node(SENDER),
+        seeds: seeds.clone(),
         bit_rate: scenario.network.bit_rate,
         link_overhead: scenario.network.frame_overhead,
         max_payload: payload,
@@ -187,10 +237,11 @@ fn build(scenario: &Scenario, role: Role, context: &BuildContext) -> Result<Box<
 }
 
 /// The payload that makes a frame of the size the workload asks for.
-fn payload_bytes(scenario: &Scenario, seeds: &Seeds) -> Result<u32, RunError> {
+pub fn payload_bytes(scenario: &Scenario, seeds: &Seeds) -> Result<u32, RunError> {
     let small = Scenario { receivers: 1, ..scenario.clone() };
     let role = if scenario.is_among_peers() { Role::Peer } else { Role::Sender };
-    let mut sender = build(&small, role, &context(&small, seeds, 0))?;
+    let mut sender =
+        build(&small, role, &context(&small, &seeds.node(SENDER), 0, &Numbering::global(&small)))?;
     let header = sender.as_sender().map_or(0, |sender| sender.header_bytes()) as u32;
     let headers = header + scenario.network.frame_overhead;
     let message_bytes = scenario.workload.message_bytes;

@@ -174,6 +174,12 @@ where
         self.endpoint.stats()
     }
 
+    /// Whether the machine sends and is done with it. Unlike [`machine_mut`](Driver::machine_mut) it
+    /// does not make the next step start at once.
+    pub fn is_finished(&mut self) -> bool {
+        self.machine.as_sender().is_some_and(|sender| sender.is_finished())
+    }
+
     /// Takes the four apart again. Datagrams that wait for their time or for a busy socket stay
     /// with the endpoint.
     pub fn into_parts(self) -> (Endpoint, Box<M>, A, O) {

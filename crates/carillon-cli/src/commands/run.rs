@@ -16,6 +16,7 @@ use carillon_lab::statistics_file::write_pass;
 use carillon_lab::trace::{CaptureOptions, TraceFile};
 
 use super::jobs::{Jobs, RunProgress};
+use crate::testbed::{self, Medium};
 
 /// Run a scenario (.toml) or a command file of the 1996 simulator (any other extension).
 #[derive(Debug, clap::Args)]
@@ -23,6 +24,7 @@ use super::jobs::{Jobs, RunProgress};
 Examples:
   carillon run msaw.toml --out results
   carillon run msaw.toml --set group.receivers=20 --set loss.p=0.01 --trace run.pcapng
+  carillon run msaw.toml --backend testbed        as root: real UDP between network namespaces
   carillon run bapwin.cmd                 writes the statistics file it names
 
 Without --out, prints the summary table as CSV.")]
@@ -40,9 +42,24 @@ pub struct Args {
     seed: Option<u64>,
     #[command(flatten)]
     jobs: Jobs,
+    /// Simulate, or run in real time over UDP between network namespaces (needs root).
+    #[arg(long, value_enum, default_value = "sim")]
+    backend: Backend,
+    /// What joins the nodes of a testbed: a model of the shared Ethernet, or a bridge.
+    #[arg(long, value_enum, default_value = "shared")]
+    medium: Medium,
     /// Write the events (.jsonl) or datagrams (.pcapng) of the run; the scenario must have one run.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+}
+
+/// Where a scenario runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Backend {
+    /// The simulator.
+    Sim,
+    /// Network namespaces of this machine.
+    Testbed,
 }
 
 /// `carillon run`
@@ -69,10 +86,19 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let plan = Plan::new(&file)?;
     let begin = Instant::now();
     let log = command.as_ref().and_then(|command| command.log.as_deref());
-    let runs = match (&args.trace, log) {
-        (Some(path), _) => vec![traced(&plan, path)?],
-        (None, Some(path)) => logged(&plan, &in_dir(args.out.as_deref(), path))?,
-        (None, None) => {
+    let runs = match (&args.trace, log, args.backend) {
+        (Some(path), _, backend) => vec![traced(&plan, path, backend, args.medium)?],
+        (None, Some(_), Backend::Testbed) => {
+            bail!("{origin}: a log of the whole pass is written by the simulator only")
+        }
+        (None, Some(path), Backend::Sim) => logged(&plan, &in_dir(args.out.as_deref(), path))?,
+        (None, None, Backend::Testbed) => {
+            let progress = RunProgress::new(file.name());
+            let runs = testbed::run_plan(&plan, args.medium, &|| progress.run_done(plan.runs.len()))?;
+            progress.finish();
+            runs
+        }
+        (None, None, Backend::Sim) => {
             let progress = RunProgress::new(file.name());
             let runs = run_plan(&plan, args.jobs.number(), &|| progress.run_done(plan.runs.len()))?;
             progress.finish();
@@ -95,12 +121,15 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 /// The one run of a plan, with a trace file.
-fn traced(plan: &Plan, path: &Path) -> anyhow::Result<RunResult> {
+fn traced(plan: &Plan, path: &Path, backend: Backend, medium: Medium) -> anyhow::Result<RunResult> {
     let [run] = plan.runs.as_slice() else {
         bail!("--trace writes one run, and this scenario has {}: choose one with --set", plan.runs.len());
     };
     let mut trace = TraceFile::create(path, CaptureOptions::default())?;
-    let result = run_one(run, &mut trace)?;
+    let result = match backend {
+        Backend::Sim => run_one(run, &mut trace)?,
+        Backend::Testbed => testbed::run_one(run, medium, &mut trace)?,
+    };
     trace.finish()?;
     Ok(result)
 }

@@ -1,0 +1,199 @@
+//! The shared medium in front of the nodes: the simulator's Ethernet, run by the clock.
+//!
+//! A thread holds the far ends of all wires. A frame that a node hands to its interface arrives here at
+//! once and waits in the model, which senses, collides and backs off as in the simulator; when the model
+//! says that it has been sent, it is written to the interfaces of those that hear it. What the clock and
+//! the scheduler add is the difference between this and a simulated run.
+
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use carillon_core::{Bytes, Dest, GroupId, NodeId, Observer, Seeds, Time, TraceEvent, Transmit};
+use carillon_sim::{Arrival, Lan, LanConfig, Network as _};
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::socket::{
+    AddressFamily, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType, bind, recv, send, socket,
+};
+use nix::sys::time::TimeSpec;
+
+use super::Shared;
+use super::namespaces::{Namespaces, node_of, port};
+
+/// Carries frames until the run is over.
+pub fn carry(
+    namespaces: &Namespaces,
+    config: LanConfig,
+    seeds: &Seeds,
+    shared: &Shared,
+) -> anyhow::Result<()> {
+    let opened = open(namespaces, shared.nodes);
+    if opened.is_err() {
+        shared.broken.store(true, std::sync::atomic::Ordering::Relaxed);
+    }
+    shared.ready.wait();
+    shared.ready.wait();
+    let ports = opened?;
+    let mut lan = Lan::new(config, shared.nodes, seeds);
+    let (mut tape, mut arrival) = (Tape(Vec::new()), Arrival::default());
+    let mut fds: Vec<PollFd<'_>> =
+        ports.iter().map(|port| PollFd::new(port.as_fd(), PollFlags::POLLIN)).collect();
+    let mut buf = vec![0; 1 << 16];
+    while !shared.is_over() {
+        let now = Time::ZERO + shared.start.elapsed();
+        while let Some((due, _)) = lan.next_time().filter(|&(due, _)| due <= now) {
+            if lan.advance(due, &mut arrival, &mut tape) {
+                for &receiver in &arrival.receivers {
+                    write(&ports[receiver.index()], &arrival.bytes)?;
+                }
+            }
+        }
+        let wait = lan.next_time().map_or(IDLE, |(due, _)| due.since(now).min(IDLE));
+        match ppoll(&mut fds, Some(TimeSpec::from_duration(wait)), None) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(error) => return Err(error).context("cannot wait for frames"),
+        }
+        for (node, port) in ports.iter().enumerate() {
+            if fds[node].any() != Some(true) {
+                continue;
+            }
+            while let Some(len) = read(port, &mut buf)? {
+                let now = Time::ZERO + shared.start.elapsed();
+                match classify(&mut buf[..len]) {
+                    Frame::Datagram(dest) => {
+                        let bytes = Bytes::copy_from_slice(&buf[..len]);
+                        lan.transmit(now, NodeId(node as u32), Transmit::now(dest), bytes, &mut tape);
+                    }
+                    Frame::Housekeeping => {
+                        for (_, port) in ports.iter().enumerate().filter(|&(other, _)| other != node) {
+                            write(port, &buf[..len])?;
+                        }
+                    }
+                    Frame::Other => {}
+                }
+            }
+        }
+    }
+    shared.give(tape.0);
+    Ok(())
+}
+
+/// How long nothing needs to be looked at if nothing is due.
+const IDLE: Duration = Duration::from_millis(5);
+
+/// What is done with a frame.
+#[derive(Debug, PartialEq, Eq)]
+enum Frame {
+    /// It is a datagram, which the medium carries.
+    Datagram(Dest),
+    /// It resolves addresses, which the model knows nothing of: it passes at once.
+    Housekeeping,
+    /// The system's own chatter: it is dropped.
+    Other,
+}
+
+/// Tells frames apart; takes away the UDP checksum, which the sender's system leaves for an interface to
+/// fill in. Zero means that there is none (RFC 768).
+fn classify(frame: &mut [u8]) -> Frame {
+    const IPV4: [u8; 2] = [0x08, 0x00];
+    const ARP: [u8; 2] = [0x08, 0x06];
+    const UDP: u8 = 17;
+    match frame.get(12..14) {
+        Some(kind) if kind == ARP => Frame::Housekeeping,
+        Some(kind) if kind == IPV4 && frame.len() >= 42 && frame[14] == 0x45 && frame[23] == UDP => {
+            frame[40..42].fill(0);
+            let to = Ipv4Addr::new(frame[30], frame[31], frame[32], frame[33]);
+            match node_of(to) {
+                Some(node) => Frame::Datagram(Dest::Node(NodeId(node as u32))),
+                None if to.is_multicast() => Frame::Datagram(Dest::group(GroupId(0))),
+                None => Frame::Other,
+            }
+        }
+        _ => Frame::Other,
+    }
+}
+
+fn open(namespaces: &Namespaces, nodes: usize) -> anyhow::Result<Vec<OwnedFd>> {
+    namespaces.enter_middle()?;
+    let interfaces = nix::ifaddrs::getifaddrs().context("cannot list interfaces")?;
+    let links: Vec<(String, LinkAddr)> = interfaces
+        .filter_map(|interface| {
+            let link = *interface.address?.as_link_addr()?;
+            Some((interface.interface_name, link))
+        })
+        .collect();
+    (0..nodes)
+        .map(|node| {
+            let name = port(node);
+            let link = links.iter().find(|(link, _)| *link == name).map(|(_, link)| link);
+            let link = link.with_context(|| format!("{name} is not there"))?;
+            let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+            let fd = socket(AddressFamily::Packet, SockType::Raw, flags, SockProtocol::EthAll)
+                .context("cannot open a packet socket")?;
+            bind(fd.as_raw_fd(), link).with_context(|| format!("cannot listen to {name}"))?;
+            Ok(fd)
+        })
+        .collect()
+}
+
+fn read(port: &OwnedFd, buf: &mut [u8]) -> anyhow::Result<Option<usize>> {
+    match recv(port.as_raw_fd(), buf, MsgFlags::empty()) {
+        Ok(len) => Ok(Some(len)),
+        Err(Errno::EAGAIN | Errno::EINTR | Errno::ENETDOWN) => Ok(None),
+        Err(error) => Err(io::Error::from(error)).context("cannot read a frame"),
+    }
+}
+
+fn write(port: &OwnedFd, frame: &[u8]) -> anyhow::Result<()> {
+    match send(port.as_raw_fd(), frame, MsgFlags::empty()) {
+        // A full queue loses a frame, as an interface does.
+        Ok(_) | Err(Errno::EAGAIN | Errno::ENOBUFS | Errno::EINTR | Errno::ENETDOWN) => Ok(()),
+        Err(error) => Err(io::Error::from(error)).context("cannot write a frame"),
+    }
+}
+
+/// Frames and collisions, as the simulator tells them.
+struct Tape(Vec<TraceEvent>);
+
+impl Observer for Tape {
+    fn event(&mut self, event: &TraceEvent) {
+        self.0.push(event.clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn datagram(to: [u8; 4]) -> Vec<u8> {
+        let mut frame = vec![0; 60];
+        frame[12..14].copy_from_slice(&[8, 0]);
+        frame[14] = 0x45;
+        frame[23] = 17;
+        frame[30..34].copy_from_slice(&to);
+        frame[40..42].copy_from_slice(&[1, 2]);
+        frame
+    }
+
+    #[test]
+    fn datagrams_are_carried_and_their_checksums_taken_away() {
+        let mut frame = datagram([239, 255, 77, 77]);
+        assert_eq!(classify(&mut frame), Frame::Datagram(Dest::group(GroupId(0))));
+        assert_eq!(frame[40..42], [0, 0]);
+        assert_eq!(classify(&mut datagram([10, 77, 0, 3])), Frame::Datagram(Dest::Node(NodeId(2))));
+        assert_eq!(classify(&mut datagram([192, 0, 2, 1])), Frame::Other);
+    }
+
+    #[test]
+    fn any_bytes_are_told_apart() {
+        let mut frame = datagram([10, 77, 0, 3]);
+        for len in 0..42 {
+            assert_eq!(classify(&mut frame.clone()[..len]), Frame::Other, "{len} bytes");
+        }
+        frame[13] = 6;
+        assert_eq!(classify(&mut frame), Frame::Housekeeping);
+    }
+}

@@ -1,0 +1,130 @@
+//! A node: its sockets in its namespace, its machine and application, and what it observes.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use carillon_core::{Application, Event, NodeId, Observer, Time, TraceEvent};
+use carillon_lab::plan::Run;
+use carillon_lab::run::{Numbering, build_node, payload_bytes};
+use carillon_net::{Driver, Endpoint, EndpointConfig, SELF};
+
+use super::Shared;
+use super::namespaces::{INTERFACE, Namespaces};
+
+/// The group and port of every run: namespaces share nothing.
+const GROUP: ([u8; 4], u16) = ([239, 255, 77, 77], 7777);
+
+/// Lives until the run is over.
+pub fn live(node: NodeId, run: &Run, namespaces: &Namespaces, shared: &Shared) -> anyhow::Result<()> {
+    let opened = open(node, run, namespaces, shared);
+    if opened.is_err() {
+        shared.broken.store(true, Ordering::Relaxed);
+    }
+    shared.ready.wait();
+    let prepared = opened.and_then(|endpoint| prepare(node, run, endpoint, shared));
+    if prepared.is_err() {
+        shared.broken.store(true, Ordering::Relaxed);
+    }
+    shared.ready.wait();
+    let (endpoint, machine, application) = prepared?;
+    if shared.broken.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    let mut tape = Tape { node, offset: Time::ZERO, shared, events: Vec::new() };
+    tape.offset = Time::ZERO + shared.start.elapsed();
+    let mut driver = Driver::new(endpoint, machine, application, tape);
+    let mut is_sending = node.0 < run.scenario.senders;
+    while !shared.is_over() {
+        driver.step(Duration::from_millis(5))?;
+        // Looking is free; borrowing to look would make the driver turn without a pause.
+        if is_sending && driver.is_finished() {
+            is_sending = false;
+            shared.finished.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+    let (_, _, _, tape) = driver.into_parts();
+    shared.give(tape.events);
+    Ok(())
+}
+
+fn open(node: NodeId, run: &Run, namespaces: &Namespaces, shared: &Shared) -> anyhow::Result<Endpoint> {
+    namespaces.enter(node.index())?;
+    let mut endpoint = Endpoint::open(EndpointConfig {
+        interface: Some(INTERFACE.to_owned()),
+        ttl: 1,
+        listen: true,
+        drop: shared.drop,
+        seeds: run.seeds.node(node),
+        ..EndpointConfig::new(GROUP.into())
+    })?;
+    // Each datagram is to be a frame of its own on the medium.
+    endpoint.set_segmentation(false);
+    let mut addresses = shared.addresses.lock().ok().context("another node failed")?;
+    addresses[node.index()] = Some(endpoint.local_addr());
+    Ok(endpoint)
+}
+
+type Parts = (Endpoint, Box<dyn carillon_core::Machine>, Box<dyn Application>);
+
+fn prepare(node: NodeId, run: &Run, mut endpoint: Endpoint, shared: &Shared) -> anyhow::Result<Parts> {
+    let addresses = shared.addresses.lock().ok().context("another node failed")?.clone();
+    for peer in (1..addresses.len() as u32).map(|number| swapped(node, NodeId(number))) {
+        let address = addresses[peer.index()].context("another node is not open")?;
+        endpoint.keep_peer(Time::ZERO, address).context("the table of peers is full")?;
+    }
+    let numbering = Numbering::with(&run.scenario, node, |other| swapped(node, other));
+    let payload = payload_bytes(&run.scenario, &run.seeds)?;
+    let (machine, application) = build_node(&run.scenario, &run.seeds, payload, node, &numbering)?;
+    Ok((endpoint, machine, application))
+}
+
+/// A host calls itself [`SELF`], which is also the run's number of its first node: each host exchanges
+/// the two, and calls all others what the run calls them.
+fn swapped(host: NodeId, node: NodeId) -> NodeId {
+    match node {
+        SELF => host,
+        _ if node == host => SELF,
+        other => other,
+    }
+}
+
+/// Keeps a node's events, on the clock and with the numbers of the run.
+struct Tape<'a> {
+    node: NodeId,
+    /// When the driver's clock started.
+    offset: Time,
+    shared: &'a Shared,
+    events: Vec<TraceEvent>,
+}
+
+impl Observer for Tape<'_> {
+    fn event(&mut self, event: &TraceEvent) {
+        let mut event = event.clone();
+        event.time += self.offset.since(Time::ZERO);
+        event.node = self.node;
+        match &mut event.event {
+            Event::Delivered { source: other, .. }
+            | Event::Forwarded { source: other, .. }
+            | Event::RepairNeeded { member: other, .. }
+            | Event::MemberJoined { member: other }
+            | Event::MemberLost { member: other } => *other = swapped(self.node, *other),
+            _ => {}
+        }
+        self.shared.count(&event);
+        self.events.push(event);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_exchanges_its_number_and_that_of_the_first_node() {
+        let numbers =
+            |host: u32| (0..4).map(|node| swapped(NodeId(host), NodeId(node)).0).collect::<Vec<_>>();
+        assert_eq!(numbers(0), [0, 1, 2, 3]);
+        assert_eq!(numbers(2), [2, 1, 0, 3]);
+    }
+}
