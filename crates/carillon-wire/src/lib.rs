@@ -9,6 +9,7 @@ pub mod mbap;
 pub mod msaw;
 pub mod reformation;
 pub mod rra;
+pub mod sequencer;
 pub mod session;
 
 pub use envelope::Envelope;
