@@ -40,6 +40,8 @@ pub mod protocol {
     pub const RRA: u8 = 3;
     /// The sequencer protocol of Kaashoek, Tanenbaum et al.
     pub const SEQUENCER: u8 = 4;
+    /// Erramilli and Singh.
+    pub const ERRAMILLI_SINGH: u8 = 5;
 }
 
 impl Envelope {

@@ -3,6 +3,7 @@
 //! Integers are big-endian. Parsing is total: any bytes give a packet or a [`ParseError`].
 
 pub mod envelope;
+pub mod erramilli_singh;
 pub mod error;
 pub mod file;
 pub mod mbap;

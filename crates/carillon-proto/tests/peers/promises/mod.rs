@@ -1,1 +1,3 @@
 //! What each protocol promises.
+
+pub mod erramilli_singh;
