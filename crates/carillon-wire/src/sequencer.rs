@@ -17,7 +17,7 @@
 //!                  next (32) | accepted (32) | purge (32) | who is to answer (a set of ranks)
 //! 0x30 FETCH       sequenceNr (32)
 //! 0x31 FETCHED     sequenceNr (32) | source (16) | messageNr (32) | message
-//! 0x32 GONE        sequenceNr (32)
+//! 0x32 GONE        sequenceNr (32) | the next messageNr of each member (64 each)
 //! 0x40 to 0x47     the reformation's: no view, see [`reformation`](crate::reformation)
 //! ```
 //!
@@ -118,10 +118,12 @@ pub enum Body<'a> {
         /// The message.
         payload: &'a [u8],
     },
-    /// Between views: nothing before this place is held any more.
+    /// Nothing before this place is held any more.
     Gone {
         /// The place.
         order: u32,
+        /// What a node that has to go on from there must know, in the protocol's own layout.
+        state: &'a [u8],
     },
 }
 
@@ -278,7 +280,8 @@ impl Body<'_> {
             Body::Request { payload, .. } => 8 + payload.len(),
             Body::Ordered { payload, .. } => 18 + payload.map_or(0, <[u8]>::len),
             Body::Retrans { .. } => 8,
-            Body::Report { .. } | Body::Fetch { .. } | Body::Gone { .. } => 4,
+            Body::Report { .. } | Body::Fetch { .. } => 4,
+            Body::Gone { state, .. } => 4 + state.len(),
             Body::Status { wanted, .. } => 12 + wanted.wire_len(),
             Body::Fetched { payload, .. } => 10 + payload.len(),
         }
@@ -305,7 +308,11 @@ impl Body<'_> {
                 numbers(&[next, accepted, purge], buf);
                 wanted.emit(buf);
             }
-            Body::Fetch { order } | Body::Gone { order } => numbers(&[order], buf),
+            Body::Fetch { order } => numbers(&[order], buf),
+            Body::Gone { order, state } => {
+                numbers(&[order], buf);
+                buf.extend_from_slice(state);
+            }
             Body::Fetched { order, source, message, payload } => {
                 numbers(&[order], buf);
                 buf.extend_from_slice(&u16::from(source).to_be_bytes());
@@ -357,7 +364,7 @@ impl<'a> Reader<'a> {
                 message: self.number()?,
                 payload: self.payload(),
             },
-            kind::GONE => Body::Gone { order: self.number()? },
+            kind::GONE => Body::Gone { order: self.number()?, state: self.payload() },
             other => return Err(ParseError::Type(other)),
         })
     }
@@ -430,7 +437,8 @@ impl fmt::Display for Body<'_> {
             Body::Status { next, accepted, purge, wanted, .. } => {
                 write!(f, " next {next} accepted {accepted} purge {purge} wanted {wanted}")
             }
-            Body::Fetch { order } | Body::Gone { order } => write!(f, " order {order}"),
+            Body::Fetch { order } => write!(f, " order {order}"),
+            Body::Gone { order, state } => write!(f, " order {order} state {}", state.len()),
             Body::Fetched { order, source, message, payload } => {
                 write!(f, " order {order} source {source} message {message} len {}", payload.len())
             }

@@ -22,7 +22,7 @@ proptest! {
             9..=12 => Body::Status { kind: STATUSES[kind - 9], next: a, accepted: b, purge: c, wanted },
             13 => Body::Fetch { order: a },
             14 => Body::Fetched { order: a, source, message: b, payload: &payload },
-            15 => Body::Gone { order: a },
+            15 => Body::Gone { order: a, state: &payload },
             _ => Body::Retrans { ack: c, order: a },
         };
         let packet = match kind {

@@ -23,12 +23,14 @@ pub(super) struct Log {
     first: u64,
     /// One past the last place up to which no message is lacking.
     contiguous: u64,
+    /// No message from here up to that place is lacking, nor has been purged.
+    run: u64,
 }
 
 impl Log {
     /// Nothing before `first` ever comes into it.
     pub fn starting_at(first: u64) -> Self {
-        Log { entries: BTreeMap::new(), first, contiguous: first }
+        Log { entries: BTreeMap::new(), first, contiguous: first, run: first }
     }
 
     /// Puts a message in its place; what is there already stays, but for a missing body.
@@ -47,6 +49,19 @@ impl Log {
     pub fn truncate(&mut self, from: u64) {
         self.entries.split_off(&from);
         self.contiguous = self.contiguous.min(from.max(self.first));
+        self.run = self.run.min(self.contiguous);
+    }
+
+    /// Nothing before this place comes into it any more; what is there stays, up to the first gap.
+    pub fn skip_to(&mut self, place: u64) {
+        if place > self.contiguous {
+            let after = self.entries.split_off(&place);
+            self.entries.split_off(&self.contiguous);
+            self.entries.extend(after);
+            self.contiguous = place;
+            self.run = place;
+            self.advance();
+        }
     }
 
     /// Forgets the oldest messages before `limit` while there are more than `capacity`.
@@ -58,6 +73,7 @@ impl Log {
             self.first = *entry.key() + 1;
             entry.remove();
         }
+        self.run = self.run.max(self.first);
     }
 
     /// The message in this place, if it is there whole.
@@ -76,19 +92,19 @@ impl Log {
         self.entries.range(from..).map(|(&order, entry)| (order, entry))
     }
 
-    /// The first place that has not been purged.
+    /// The first place from which on no message is lacking, nor has been purged.
     pub fn first(&self) -> u64 {
-        self.first
+        self.run
+    }
+
+    /// How many places are known.
+    pub fn len(&self) -> usize {
+        self.entries.len()
     }
 
     /// One past the last place up to which no message is lacking.
     pub fn contiguous(&self) -> u64 {
         self.contiguous
-    }
-
-    /// One past the last place of which anything is known.
-    pub fn end(&self) -> u64 {
-        self.entries.last_key_value().map_or(self.contiguous, |(&last, _)| last + 1).max(self.contiguous)
     }
 
     fn advance(&mut self) {
@@ -112,9 +128,9 @@ mod tests {
         log.insert(0, entry(Some("a")));
         log.insert(1, entry(None));
         log.insert(2, entry(Some("c")));
-        assert_eq!((log.contiguous(), log.end()), (1, 3));
+        assert_eq!(log.contiguous(), 1);
         log.insert(1, entry(Some("b")));
-        assert_eq!((log.contiguous(), log.end()), (3, 3));
+        assert_eq!(log.contiguous(), 3);
         log.insert(1, entry(Some("x")));
         assert_eq!(log.get(1).unwrap().1, "b", "what is there stays");
     }
@@ -128,6 +144,6 @@ mod tests {
         log.purge(6, 3);
         assert_eq!(log.first(), 3);
         log.truncate(5);
-        assert_eq!((log.contiguous(), log.end()), (5, 5));
+        assert_eq!(log.contiguous(), 5);
     }
 }

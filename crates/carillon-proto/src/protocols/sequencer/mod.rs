@@ -17,8 +17,8 @@ mod log;
 mod member;
 mod outbox;
 mod peer;
-#[cfg(test)]
-mod tests;
+mod reception;
+mod sequencing;
 mod transmit;
 
 use carillon_core::{ConfigError, NetworkKind, Order, ProtocolEntry, Role};

@@ -90,16 +90,21 @@ impl Outbox {
         }
     }
 
-    /// No answer came: everything that is not in its place is sent again, or else the oldest, since
-    /// what is lacking is its acceptance.
-    pub fn retry(&mut self) {
-        let mut waiting = false;
+    /// No answer came: everything that is not in its place is sent again. Returns whether anything is.
+    pub fn retry(&mut self) -> bool {
+        let mut any = false;
         for message in self.messages.iter_mut().filter(|message| !message.ordered) {
             message.due = true;
-            waiting = true;
+            any = true;
         }
-        if !waiting && let Some(oldest) = self.messages.front_mut() {
-            oldest.due = true;
+        any
+    }
+
+    /// A message of this member is in its place.
+    pub fn set_ordered(&mut self, number: u64) {
+        if let Some(message) = self.get_mut(number) {
+            message.ordered = true;
+            message.due = false;
         }
     }
 
