@@ -33,7 +33,7 @@ proptest! {
         packet.emit(AssociationId(a), &mut buf);
         prop_assert_eq!(buf.len(), packet.wire_len());
         prop_assert_eq!(Packet::parse(&buf), Ok((AssociationId(a), packet)));
-        let variable = if matches!(kind, 0 | 1 | 14) { payload.len() } else { 0 };
+        let variable = if matches!(kind, 0 | 1 | 14 | 15) { payload.len() } else { 0 };
         for len in 0..buf.len() - variable {
             prop_assert!(Packet::parse(&buf[..len]).is_err());
         }
@@ -68,6 +68,14 @@ fn golden_bytes() {
             ],
         ),
         (
+            Body::Request { ack: 2, message: 3, broadcast: true, payload: b"!" },
+            &[0xCA, 1, 4, 2, 0, 0, 0, 7, 0, 0, 0, 9, 0, 0, 0, 2, 0, 0, 0, 3, b'!'],
+        ),
+        (
+            Body::Ordered { order: 6, accepted: 5, purge: 4, source: 1, message: 3, payload: None },
+            &[0xCA, 1, 4, 4, 0, 0, 0, 7, 0, 0, 0, 9, 0, 0, 0, 6, 0, 0, 0, 5, 0, 0, 0, 4, 0, 1, 0, 0, 0, 3],
+        ),
+        (
             Body::Retrans { ack: 2, order: 3 },
             &[0xCA, 1, 4, 5, 0, 0, 0, 7, 0, 0, 0, 9, 0, 0, 0, 2, 0, 0, 0, 3],
         ),
@@ -88,6 +96,36 @@ fn golden_bytes() {
         (
             Body::Fetched { order: 6, source: 1, message: 3, payload: b"!" },
             &[0xCA, 1, 4, 0x31, 0, 0, 0, 7, 0, 0, 0, 9, 0, 0, 0, 6, 0, 1, 0, 0, 0, 3, b'!'],
+        ),
+        (Body::Report { kind: Report::Ack, ack: 2 }, &[0xCA, 1, 4, 0x10, 0, 0, 0, 7, 0, 0, 0, 9, 0, 0, 0, 2]),
+        (
+            Body::Report { kind: Report::AckCommit, ack: 2 },
+            &[0xCA, 1, 4, 0x12, 0, 0, 0, 7, 0, 0, 0, 9, 0, 0, 0, 2],
+        ),
+        (
+            Body::Report { kind: Report::AckPhase2, ack: 2 },
+            &[0xCA, 1, 4, 0x13, 0, 0, 0, 7, 0, 0, 0, 9, 0, 0, 0, 2],
+        ),
+        (
+            Body::Report { kind: Report::AliveReq, ack: 2 },
+            &[0xCA, 1, 4, 0x14, 0, 0, 0, 7, 0, 0, 0, 9, 0, 0, 0, 2],
+        ),
+        (
+            Body::Status { kind: Status::Accept, next: 3, accepted: 2, purge: 1, wanted: Ranks::default() },
+            &[0xCA, 1, 4, 0x20, 0, 0, 0, 7, 0, 0, 0, 9, 0, 0, 0, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0],
+        ),
+        (
+            Body::Status { kind: Status::Alive, next: 3, accepted: 2, purge: 1, wanted: Ranks::default() },
+            &[0xCA, 1, 4, 0x21, 0, 0, 0, 7, 0, 0, 0, 9, 0, 0, 0, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0],
+        ),
+        (
+            Body::Status { kind: Status::Phase2, next: 3, accepted: 2, purge: 1, wanted: Ranks::default() },
+            &[0xCA, 1, 4, 0x23, 0, 0, 0, 7, 0, 0, 0, 9, 0, 0, 0, 3, 0, 0, 0, 2, 0, 0, 0, 1, 0],
+        ),
+        (Body::Fetch { order: 6 }, &[0xCA, 1, 4, 0x30, 0, 0, 0, 7, 0, 0, 0, 9, 0, 0, 0, 6]),
+        (
+            Body::Gone { order: 6, state: &[0, 0, 0, 0, 0, 0, 0, 5] },
+            &[0xCA, 1, 4, 0x32, 0, 0, 0, 7, 0, 0, 0, 9, 0, 0, 0, 6, 0, 0, 0, 0, 0, 0, 0, 5],
         ),
     ];
     for (body, bytes) in golden {

@@ -80,7 +80,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         name: "request_timeout",
         kind: Kind::Span,
         default: "100 ms",
-        doc: "a message that has not been delivered to its own source after this is sent to the sequencer again (1 s in Amoeba)",
+        doc: "a message that has not been delivered to its own source after this is sent to the sequencer again; doubled twice at most while nothing happens (1 s in Amoeba)",
     },
     Parameter {
         name: "retrans_interval",

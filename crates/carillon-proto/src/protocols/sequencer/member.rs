@@ -63,8 +63,10 @@ impl SequencerPeer {
     /// The sequencer, or the messages lacking, or an acceptance are waited for in vain.
     pub(super) fn on_wait(&mut self, now: Time) {
         if std::mem::take(&mut self.follower.progress) {
+            self.follower.patience = 0;
             return;
         }
+        self.follower.patience = (self.follower.patience + 1).min(MOST_PATIENCE);
         if self.on_silence(now) {
             return;
         }
@@ -237,3 +239,6 @@ pub(super) fn near(low: u32, expected: u64) -> u64 {
 
 /// Messages that are asked for at once, at most.
 pub(super) const MOST_ASKED: u64 = 32;
+
+/// The request timeout doubles so often, at most, while nothing happens.
+const MOST_PATIENCE: u32 = 2;

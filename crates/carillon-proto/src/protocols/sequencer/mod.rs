@@ -19,6 +19,8 @@ mod outbox;
 mod peer;
 mod reception;
 mod sequencing;
+#[cfg(test)]
+mod tests;
 mod transmit;
 
 use carillon_core::{ConfigError, NetworkKind, Order, ProtocolEntry, Role};

@@ -90,14 +90,13 @@ impl Outbox {
         }
     }
 
-    /// No answer came: everything that is not in its place is sent again. Returns whether anything is.
+    /// No answer came: the oldest that is not in its place is sent again. Returns whether there is one.
+    ///
+    /// Only the oldest: the sequencer keeps later ones until it has that, and what is too much for
+    /// the network is not helped by more.
     pub fn retry(&mut self) -> bool {
-        let mut any = false;
-        for message in self.messages.iter_mut().filter(|message| !message.ordered) {
-            message.due = true;
-            any = true;
-        }
-        any
+        let oldest = self.messages.iter_mut().find(|message| !message.ordered);
+        oldest.map(|message| message.due = true).is_some()
     }
 
     /// A message of this member is in its place.

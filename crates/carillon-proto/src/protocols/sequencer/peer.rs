@@ -65,6 +65,8 @@ pub(super) struct Follower {
     pub asked: u64,
     /// How often nothing came from the sequencer.
     pub silence: u32,
+    /// How often the request timeout has been doubled.
+    pub patience: u32,
     /// Something came since the timer was set.
     pub progress: bool,
     /// The sequencer of the basic form is dead, and nobody takes its place.
@@ -141,7 +143,7 @@ impl SequencerPeer {
         let waits = !self.follower.orphaned && (!self.outbox.is_empty() || self.reception.waits());
         let alive = self.settings.alive_interval;
         let wait = match self.reformation.takes_part() && !leads {
-            true if waits => Some(self.settings.request_timeout),
+            true if waits => Some(self.settings.request_timeout.saturating_mul(1 << self.follower.patience)),
             true if !alive.is_zero() && !self.follower.orphaned => Some(alive),
             _ => None,
         };

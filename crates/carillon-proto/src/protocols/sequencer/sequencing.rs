@@ -57,17 +57,10 @@ impl SequencerPeer {
             }
             return;
         }
-        // It has a place: its source does not know.
+        // It has a place, which its source does not know: it asks for what it lacks when it learns how
+        // far the order has come. Often the message is just on its way.
         self.events.dropped(DropReason::Duplicate);
-        let place = self
-            .reception
-            .log()
-            .range(self.reception.log().first())
-            .find(|(_, entry)| entry.source == from && entry.message == message);
-        match place.map(|(place, _)| place) {
-            Some(place) => self.repair(place, from),
-            None => self.on_report(from, Report::AliveReq),
-        }
+        self.on_report(from, Report::AliveReq);
     }
 
     /// A member says that it has all messages before this one.
