@@ -156,8 +156,9 @@ impl SequencerPeer {
         }
         match &self.leader {
             Some(leader) if leader.waits() => {
-                if self.timers.armed(Timer::Sync).is_none() {
-                    self.timers.arm(Timer::Sync, now + self.sync_interval());
+                let at = now + self.sync_interval();
+                if self.timers.armed(Timer::Sync).is_none_or(|armed| armed > at) {
+                    self.timers.arm(Timer::Sync, at);
                 }
             }
             _ => _ = self.timers.cancel(Timer::Sync),

@@ -20,8 +20,8 @@ fn four() -> Group {
 
 #[test]
 fn the_sequencer_crashes_in_the_middle_and_what_anyone_delivered_all_deliver() {
-    // In each millisecond of a stream that takes about 120 of them.
-    for at in 1..120 {
+    // In each millisecond of a stream that takes about 75 of them.
+    for at in 1..70 {
         let report = four().crash(SENDER, at * MS).run();
         report.check_reliable().unwrap_or_else(|error| panic!("crash at {at} ms: {error}"));
         let lost = |node, event: &Event| node == NodeId(3) && *event == Event::MemberLost { member: SENDER };
@@ -100,15 +100,17 @@ fn without_losses_a_message_costs_two_packets_in_the_basic_form() {
     assert_eq!(forwarded, 300, "the sequencer's own are sent once");
     // The synchronisation of the end: PHASE1, and three answers.
     assert_eq!(count(&report, "phase1"), 1);
-    assert!(report.feedback(NodeId(1)) <= 1);
+    // The hundred messages that the sequencer sends at once make the others say what they have.
+    assert_eq!((1..4).map(|node| report.feedback(NodeId(node))).sum::<usize>(), 3 + 5);
 }
 
 #[test]
-fn with_resilience_each_message_costs_as_many_acknowledgments_and_an_accept() {
+fn with_resilience_each_message_costs_as_many_acknowledgments() {
     for resilience in 1..4 {
         let group = Group::new(&ENTRY, 1).receivers(4).messages(50);
         let report = group.set("resilience", &resilience.to_string()).run();
         report.check_reliable().unwrap();
-        assert_eq!((count(&report, "ack"), count(&report, "accept")), (50 * resilience, 50));
+        // That a message is accepted rides on the next one.
+        assert_eq!((count(&report, "ack"), count(&report, "accept")), (50 * resilience, 1));
     }
 }

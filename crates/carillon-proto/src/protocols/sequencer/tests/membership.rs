@@ -71,7 +71,8 @@ fn a_packet_of_the_view_installs_it_for_who_is_ready() {
     let mut member = Member::new(2, &[("resilience", "1")]);
     member.agree(1, Packet::Invite { ballot: BALLOT });
     member.agree(1, start(0, &[]));
-    assert_eq!(member.hear_in(1, 1, ordered(0, 1, 3, 0)), ["installed 1.1 to rank 1"]);
+    let sent = member.hear_in(1, 1, ordered(0, 1, 3, 0));
+    assert_eq!(sent, ["installed 1.1 to rank 1", "ack view 1 ack 1 to rank 1"]);
     assert_eq!(member.take_all(), [(3, 0)]);
 }
 
@@ -79,7 +80,7 @@ fn a_packet_of_the_view_installs_it_for_who_is_ready() {
 fn a_silent_sequencer_is_replaced_by_who_missed_it() {
     let mut member = Member::new(1, &[("resilience", "1"), ("tries", "2")]);
     member.offer("a").unwrap();
-    let sent = member.at(1_100);
+    let sent = member.at(800);
     assert!(sent.contains(&"invite 1.1 to all".to_owned()), "{sent:?}");
     let vote = Packet::Vote {
         ballot: BALLOT,
@@ -90,7 +91,7 @@ fn a_silent_sequencer_is_replaced_by_who_missed_it() {
     };
     member.agree(2, vote);
     member.agree(3, vote);
-    let sent = member.at(1_300);
+    let sent = member.at(1_000);
     let line = "start 1.1 base 0 length 0 members {1 2 3} joiners {} state 32 to all";
     assert!(sent.contains(&line.to_owned()), "{sent:?}");
     member.agree(2, Packet::Ready { ballot: BALLOT });
@@ -103,13 +104,13 @@ fn a_silent_sequencer_is_replaced_by_who_missed_it() {
 fn the_coordinator_takes_over_the_longest_log() {
     let mut member = Member::new(1, &[("resilience", "1"), ("tries", "2")]);
     member.offer("a").unwrap();
-    member.at(1_100);
+    member.at(800);
     let members = Ranks::below(4);
     let vote =
         |length| Packet::Vote { ballot: BALLOT, accepted: 0, length, members, joiners: Ranks::default() };
     member.agree(2, vote(1));
     member.agree(3, vote(0));
-    let sent = member.at(1_250);
+    let sent = member.at(1_000);
     assert!(sent.contains(&"fetch view 1 order 0 to rank 2".to_owned()), "{sent:?}");
     // It is its own message, which has its place already.
     let sent = member.hear_in(1, 2, Body::Fetched { order: 0, source: 1, message: 0, payload: b"a" });
@@ -162,7 +163,7 @@ fn who_was_cut_out_tells_who_is_further_which_view_it_is_in_and_joins() {
 fn a_packet_of_an_older_view_is_answered_with_the_view_in_force() {
     let mut leader = Member::new(1, &[("resilience", "1"), ("tries", "2")]);
     leader.offer("a").unwrap();
-    leader.at(1_100);
+    leader.at(800);
     let vote = Packet::Vote {
         ballot: BALLOT,
         accepted: 0,
@@ -172,7 +173,7 @@ fn a_packet_of_an_older_view_is_answered_with_the_view_in_force() {
     };
     leader.agree(2, vote);
     leader.agree(3, vote);
-    leader.at(1_300);
+    leader.at(1_000);
     leader.agree(2, Packet::Ready { ballot: BALLOT });
     leader.agree(3, Packet::Ready { ballot: BALLOT });
     leader.sent();
