@@ -54,7 +54,7 @@ impl SequencerPeer {
                         }
                     }
                 }
-                Step::Install => self.install(),
+                Step::Install => self.install(now),
             }
             self.events.push(Event::StateChanged { state: self.reformation.state() });
         }
@@ -111,7 +111,7 @@ impl SequencerPeer {
     }
 
     /// What was asked for has not come: asks again.
-    pub(super) fn on_fetch_timer(&mut self, _now: Time) {
+    pub(super) fn on_fetch_timer(&mut self) {
         if let Some(fetching) = &mut self.fetching {
             fetching.asked = 0;
         }
@@ -174,7 +174,8 @@ impl SequencerPeer {
         self.reformation.fetched(now, Vec::new());
     }
 
-    fn install(&mut self) {
+    fn install(&mut self, now: Time) {
+        self.quiet_since = now;
         let view = *self.reformation.view();
         self.reception.commit_all();
         self.deliver();

@@ -6,11 +6,11 @@ use carillon_wire::sequencer::{Body, Report, Status};
 
 use super::election::decode;
 use super::log::Entry;
-use super::peer::{SequencerPeer, Timer};
+use super::peer::SequencerPeer;
 
 impl SequencerPeer {
     /// A packet of this view from another of its members.
-    pub(super) fn on_body(&mut self, now: Time, from: usize, body: Body<'_>, bytes: &Bytes) {
+    pub(super) fn on_body(&mut self, from: usize, body: Body<'_>, bytes: &Bytes) {
         if from == self.reformation.view().leader() {
             self.follower.silence = 0;
             if std::mem::take(&mut self.follower.orphaned) {
@@ -21,7 +21,7 @@ impl SequencerPeer {
             Body::Ordered { order, accepted, purge, source, message, payload } if self.follows(from) => {
                 let payload = payload.map(|payload| bytes.slice_ref(payload));
                 self.learn(order.wrapping_add(1), accepted, purge);
-                self.on_ordered(now, order, source.into(), message, payload);
+                self.on_ordered(order, source.into(), message, payload);
             }
             Body::Status { kind, next, accepted, purge, wanted } if self.follows(from) => {
                 self.received(body.name(), u64::from(next));
@@ -70,18 +70,24 @@ impl SequencerPeer {
         if self.on_silence(now) {
             return;
         }
-        // What is in its place lacks only its acceptance.
-        if !self.outbox.retry() {
+        // What is in its place lacks only its acceptance, if it is here.
+        if !self.outbox.retry() && self.reception.missing(MOST_ASKED).next().is_none() {
             self.follower.report = Some(Report::AliveReq);
         }
     }
 
     /// Messages that were asked for have not come.
     pub(super) fn on_retrans_timer(&mut self, now: Time) {
-        self.follower.asked = 0;
-        if self.reception.missing(0, MOST_ASKED).is_some() {
-            self.on_silence(now);
-        }
+        let interval = self.settings.retrans_interval;
+        self.follower.asked.retain(|_, &mut asked| asked + interval > now);
+    }
+
+    /// The next place to ask for.
+    pub(super) fn to_ask(&mut self, now: Time) -> Option<u64> {
+        let (asked, interval) = (&mut self.follower.asked, self.settings.retrans_interval);
+        let missing: Vec<u64> = self.reception.missing(MOST_ASKED).collect();
+        asked.retain(|place, _| missing.contains(place));
+        missing.into_iter().find(|place| asked.get(place).is_none_or(|&asked| asked + interval <= now))
     }
 
     /// This member takes packets of the sequencer from that one.
@@ -107,7 +113,7 @@ impl SequencerPeer {
     }
 
     /// 2.7: a message out of order is kept if there is room, and those before it are asked for.
-    fn on_ordered(&mut self, now: Time, order: u32, source: usize, message: u32, payload: Option<Bytes>) {
+    fn on_ordered(&mut self, order: u32, source: usize, message: u32, payload: Option<Bytes>) {
         let before = self.reception.contiguous();
         let place = near(order, before);
         if source >= self.members.len() {
@@ -129,12 +135,10 @@ impl SequencerPeer {
         } else {
             self.events.dropped(DropReason::BufferFull);
         }
-        if let Some(lacking) = self.reception.missing(self.follower.asked, MOST_ASKED)
-            && self.timers.armed(Timer::Retrans).is_none()
-        {
+        let is_new = |place: &u64| !self.follower.asked.contains_key(place);
+        if let Some(lacking) = self.reception.missing(MOST_ASKED).find(is_new) {
             self.events.push(Event::LossFound { message: MessageId(lacking) });
         }
-        let _ = now;
         let has = self.reception.contiguous();
         if self.is_acker() {
             // Again if it comes again: the acknowledgment may have been lost.
@@ -147,7 +151,7 @@ impl SequencerPeer {
     }
 
     fn on_status(&mut self, kind: Status) {
-        let lacks = self.reception.missing(0, MOST_ASKED).is_some();
+        let lacks = self.reception.missing(MOST_ASKED).next().is_some();
         let report = match kind {
             Status::Phase1 if !lacks => Some(Report::AckCommit),
             Status::Phase2 => Some(Report::AckPhase2),
@@ -237,8 +241,9 @@ pub(super) fn near(low: u32, expected: u64) -> u64 {
     expand(low.into(), 1 << 32, expected)
 }
 
-/// Messages that are asked for at once, at most.
-pub(super) const MOST_ASKED: u64 = 32;
+/// Messages that are asked for at once, at most (Amoeba: 4): more than that would make the answers of a
+/// busy sequencer come so late that they are asked for again.
+pub(super) const MOST_ASKED: u64 = 4;
 
 /// The request timeout doubles so often, at most, while nothing happens.
 const MOST_PATIENCE: u32 = 2;

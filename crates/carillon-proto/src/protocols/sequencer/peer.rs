@@ -1,11 +1,12 @@
 //! A member of the group: any of them can be the sequencer.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use carillon_core::{
-    AssociationId, BuildContext, Config, ConfigError, Delivery, DropReason, Event, Events, GroupId, Machine,
-    MessageId, NodeId, OfferError, Outcome, Received, Receiver, Sender, Time, Timers, Transmit,
+    AssociationId, BuildContext, Config, ConfigError, Delivery, DropReason, Duration, Event, Events, GroupId,
+    Machine, MessageId, NodeId, OfferError, Outcome, Received, Receiver, Sender, Time, Timers, Transmit,
 };
 use carillon_wire::reformation::Ranks;
 use carillon_wire::sequencer::{Body, HEADER_LEN, Packet, Report};
@@ -30,6 +31,8 @@ pub struct SequencerPeer {
     pub(super) follower: Follower,
     /// The sequencer's side, while this member is the sequencer.
     pub(super) leader: Option<Leader>,
+    /// The sequencer has sent no message and asked nobody since then.
+    pub(super) quiet_since: Time,
     pub(super) reformation: Reformation,
     /// The members of the last view that was in force here.
     pub(super) known: Ranks,
@@ -61,8 +64,8 @@ pub(super) struct Follower {
     pub reported: u64,
     /// An acknowledgment is to be sent, and why.
     pub report: Option<Report>,
-    /// Places below this have been asked for, and are not to be asked for again yet.
-    pub asked: u64,
+    /// Places that have been asked for, and when.
+    pub asked: BTreeMap<u64, Time>,
     /// How often nothing came from the sequencer.
     pub silence: u32,
     /// How often the request timeout has been doubled.
@@ -100,6 +103,7 @@ impl SequencerPeer {
             reception: Reception::new(count, settings.history, settings.window),
             follower: Follower::default(),
             leader: leads.then(leader),
+            quiet_since: Time::ZERO,
             known,
             newer: None,
             fetching: None,
@@ -155,13 +159,17 @@ impl SequencerPeer {
             Some(_) => {}
         }
         match &self.leader {
+            // An acceptance makes it more patient: the timer may move back.
             Some(leader) if leader.waits() => {
-                let at = now + self.sync_interval();
-                if self.timers.armed(Timer::Sync).is_none_or(|armed| armed > at) {
-                    self.timers.arm(Timer::Sync, at);
-                }
+                let at = (self.quiet_since + self.sync_interval()).max(now + LEAST_INTERVAL);
+                self.timers.arm(Timer::Sync, at);
             }
             _ => _ = self.timers.cancel(Timer::Sync),
+        }
+        let asked = self.follower.asked.values().min();
+        match asked.map(|&asked| asked + self.settings.retrans_interval) {
+            Some(at) => self.timers.arm(Timer::Retrans, at.max(now + LEAST_INTERVAL)),
+            None => _ = self.timers.cancel(Timer::Retrans),
         }
     }
 
@@ -203,7 +211,7 @@ impl SequencerPeer {
         if !self.reformation.view().members.contains(from) {
             return self.events.dropped(DropReason::NotAMember);
         }
-        self.on_body(now, from, body, bytes);
+        self.on_body(from, body, bytes);
     }
 }
 
@@ -232,7 +240,7 @@ impl Machine for SequencerPeer {
                 Timer::Wait => self.on_wait(now),
                 Timer::Retrans => self.on_retrans_timer(now),
                 Timer::Sync => self.on_sync_timer(now),
-                Timer::Fetch => self.on_fetch_timer(now),
+                Timer::Fetch => self.on_fetch_timer(),
             }
         }
     }
@@ -242,7 +250,7 @@ impl Machine for SequencerPeer {
     }
 
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
-        self.order_waiting();
+        self.order_waiting(now);
         let transmit = self.next_packet(now, buf);
         self.arm_timers(now);
         transmit
@@ -297,3 +305,6 @@ impl Receiver for SequencerPeer {
         Some(Delivery { source: self.members[rank], message: MessageId(message), payload })
     }
 }
+
+/// A timer moves on when it fires.
+const LEAST_INTERVAL: Duration = Duration::from_micros(1);

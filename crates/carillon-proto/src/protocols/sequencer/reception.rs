@@ -175,11 +175,11 @@ impl Reception {
         self.log.purge(self.purge.min(self.consumed), self.history as usize);
     }
 
-    /// The first place from `from` on in which a message is known to be and lacking, not far ahead.
-    pub fn missing(&self, from: u64, most: u64) -> Option<u64> {
-        let start = self.contiguous().max(from);
-        let end = self.horizon.min(self.contiguous().saturating_add(most));
-        (start..end).find(|&place| self.has_room(place) && self.log.get(place).is_none())
+    /// The places in which messages are known to be and lacking, not far ahead.
+    pub fn missing(&self, most: u64) -> impl Iterator<Item = u64> {
+        let start = self.contiguous();
+        let end = self.horizon.min(start.saturating_add(most));
+        (start..end).filter(|&place| self.has_room(place) && self.log.get(place).is_none())
     }
 
     /// Whether something is known to be under way that cannot be delivered yet.

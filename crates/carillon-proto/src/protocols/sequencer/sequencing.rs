@@ -1,16 +1,16 @@
 //! What the sequencer does.
 
 use bytes::Bytes;
-use carillon_core::{DropReason, Event, Time};
+use carillon_core::{DropReason, Duration, Event, Time};
 use carillon_wire::sequencer::Report;
 
 use super::log::Entry;
 use super::member::near;
-use super::peer::{SequencerPeer, Timer};
+use super::peer::SequencerPeer;
 
 impl SequencerPeer {
     /// Gives places to the messages that wait for them, the members taking turns.
-    pub(super) fn order_waiting(&mut self) {
+    pub(super) fn order_waiting(&mut self, now: Time) {
         let history = self.settings.history as u64;
         // One at a time: what has a place is sent before the next has one.
         while let Some(leader) = self.leader.as_mut().filter(|leader| leader.has_sent_all()) {
@@ -26,6 +26,7 @@ impl SequencerPeer {
             });
             let Some(source) = waiting else { return };
             if !leader.has_room(history) {
+                self.quiet_since = now;
                 return leader.begin_sync();
             }
             if !self.reception.has_room(leader.next()) {
@@ -97,13 +98,14 @@ impl SequencerPeer {
     /// Members have not been heard to have everything for long.
     pub(super) fn on_sync_timer(&mut self, now: Time) {
         let Some(leader) = &mut self.leader else { return };
+        self.quiet_since = now;
         for rank in leader.ask_again(self.settings.tries).iter() {
             self.suspect(now, rank);
         }
     }
 
     /// How long the sequencer waits before it asks.
-    pub(super) fn sync_interval(&self) -> carillon_core::Duration {
+    pub(super) fn sync_interval(&self) -> Duration {
         match &self.leader {
             // Somebody waits for that.
             Some(leader) if leader.has_tentative() || !leader.is_open() => {
@@ -119,11 +121,5 @@ impl SequencerPeer {
         self.reception.learn(leader.next(), leader.accepted(), leader.purge());
         self.reception.tidy();
         self.deliver();
-    }
-
-    /// The sequencer sends a message to all: it asks nobody until that has been quiet for long.
-    pub(super) fn postpone_sync(&mut self, now: Time) {
-        let at = now + self.sync_interval();
-        self.timers.arm(Timer::Sync, at);
     }
 }

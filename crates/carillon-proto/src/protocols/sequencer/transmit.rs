@@ -5,7 +5,6 @@ use carillon_wire::reformation::Ranks;
 use carillon_wire::sequencer::{Body, Packet, Report, Status};
 
 use super::log::Entry;
-use super::member::MOST_ASKED;
 use super::peer::{SequencerPeer, Timer};
 use crate::blocks::reformation::To;
 
@@ -130,7 +129,7 @@ impl SequencerPeer {
             false => self.sent(source, message, buf.len(), false),
         }
         self.commit();
-        self.postpone_sync(now);
+        self.quiet_since = now;
         Some(self.transmit(To::Group))
     }
 
@@ -141,11 +140,8 @@ impl SequencerPeer {
         let has = self.reception.contiguous();
         let ack = has as u32;
         // An acknowledgment that waits can ride on anything else but a BB message.
-        if let Some(place) = self.reception.missing(self.follower.asked, MOST_ASKED) {
-            self.follower.asked = place + 1;
-            if self.timers.armed(Timer::Retrans).is_none() {
-                self.timers.arm(Timer::Retrans, now + self.settings.retrans_interval);
-            }
+        if let Some(place) = self.to_ask(now) {
+            self.follower.asked.insert(place, now);
             self.on_reported(has);
             return Some(self.control(view, Body::Retrans { ack, order: place as u32 }, place, leader, buf));
         }
