@@ -15,6 +15,8 @@ use crate::blocks::reformation::Step;
 /// The log of a new view, while it is fetched.
 #[derive(Clone, Debug)]
 pub(super) struct Fetching {
+    /// The number of the ballot for which it is fetched.
+    ballot: u32,
     /// The rank of who has it.
     pub from: usize,
     /// One past its last place.
@@ -33,6 +35,10 @@ pub(super) type Serve = BTreeSet<(u64, usize)>;
 impl SequencerPeer {
     /// Does what the reformation says.
     pub(super) fn step_election(&mut self, now: Time) {
+        let promised = self.reformation.promised().number;
+        if self.fetching.as_ref().is_some_and(|fetching| fetching.ballot != promised) {
+            self.fetching = None;
+        }
         while let Some(step) = self.reformation.poll_step() {
             match step {
                 Step::Leave => {
@@ -49,7 +55,9 @@ impl SequencerPeer {
                         None => {
                             let staging = Log::starting_at(self.reception.delivered());
                             let staging = (!continues).then_some(staging);
-                            self.fetching = Some(Fetching { from, length, staging, skip: None, asked: 0 });
+                            let ballot = self.reformation.promised().number;
+                            self.fetching =
+                                Some(Fetching { ballot, from, length, staging, skip: None, asked: 0 });
                             self.finish_fetch(now);
                         }
                     }

@@ -257,3 +257,66 @@ impl Reception {
 
 /// Places kept while a new view is agreed on, at most: so many histories.
 const FETCHED: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(source: usize, message: u64) -> Entry {
+        Entry { source, message, body: Some(Bytes::from_static(b"m")) }
+    }
+
+    /// Places 0 to 5 hold messages 0, 0, 1, 1, 2, 2 of two members.
+    fn six() -> Reception {
+        let mut reception = Reception::new(2, 8, 4);
+        for place in 0..6 {
+            assert!(reception.insert(place, entry(place as usize % 2, place / 2)));
+        }
+        reception
+    }
+
+    #[test]
+    fn the_numbers_of_any_place_that_is_held_are_known() {
+        let mut reception = six();
+        reception.learn(6, 4, 0);
+        while reception.deliver().is_some() {}
+        assert_eq!(reception.delivered(), 4);
+        for (place, numbers) in [(0, [0, 0]), (1, [1, 0]), (3, [2, 1]), (4, [2, 2]), (6, [3, 3])] {
+            assert_eq!(reception.numbers_at(place), numbers, "at {place}");
+        }
+    }
+
+    #[test]
+    fn what_the_application_has_not_taken_is_not_forgotten_nor_is_what_a_member_lacks() {
+        let mut reception = six();
+        reception.learn(6, 6, 6);
+        while reception.deliver().is_some() {}
+        assert_eq!(std::iter::from_fn(|| reception.take()).count(), 6);
+        for place in 6..14 {
+            assert!(reception.has_room(place), "at {place}");
+            reception.insert(place, entry(0, place));
+            reception.learn(place + 1, place + 1, place - 6);
+            while reception.deliver().is_some() {}
+        }
+        assert!(!reception.has_room(14), "the application has taken nothing since");
+        assert_eq!(std::iter::from_fn(|| reception.take()).count(), 8);
+        assert!(reception.has_room(14));
+        assert!(!reception.has_room(15), "the slowest member has but seven");
+        assert_eq!(reception.log().first(), 6, "a history is kept, and nothing that a member lacks goes");
+    }
+
+    #[test]
+    fn after_a_gap_that_nobody_can_fill_delivery_goes_on() {
+        let mut reception = six();
+        reception.learn(6, 6, 0);
+        while reception.deliver().is_some() {}
+        assert_eq!(reception.skip_to(9, vec![5, 4]), 3);
+        assert_eq!(reception.numbers_at(9), [5, 4]);
+        assert_eq!(std::iter::from_fn(|| reception.take()).count(), 6, "what was there stays");
+        assert!(reception.insert(9, entry(1, 4)));
+        reception.learn(10, 10, 0);
+        assert_eq!(reception.deliver(), Some((1, 4)));
+        assert_eq!(reception.take().map(|(source, message, _)| (source, message)), Some((1, 4)));
+        assert_eq!(reception.log().first(), 9, "what lies before the gap cannot be given to others");
+    }
+}
