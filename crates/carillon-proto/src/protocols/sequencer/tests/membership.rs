@@ -136,6 +136,51 @@ fn who_lost_its_state_asks_to_join_and_takes_nothing_before_its_place() {
 }
 
 #[test]
+fn a_joiner_that_becomes_the_sequencer_knows_which_messages_have_had_their_places() {
+    let settings = [("resilience", "1"), ("tries", "2"), ("alive_interval", "100 ms")];
+    let mut member = Member::of(context(2, true), &settings);
+    let members = Ranks::below(4);
+    let joiners: Ranks = [2].into_iter().collect();
+    let state = state([5, 0, 3, 1]);
+    let start = Packet::Start { ballot: BALLOT, base: 0, length: 9, members, joiners, state: &state };
+    member.agree(1, start);
+    member.agree(1, Packet::Active { ballot: BALLOT });
+    // Nothing more is heard of rank 1.
+    let ballot = Ballot { number: 2, coordinator: 2 };
+    let sent = member.at(400);
+    assert!(sent.contains(&"invite 2.2 to all".to_owned()), "{sent:?}");
+    for rank in [0, 3] {
+        member.agree(rank, Packet::Vote { ballot, accepted: 1, length: 9, members, joiners });
+    }
+    member.at(600);
+    for rank in [0, 3] {
+        member.agree(rank, Packet::Ready { ballot });
+    }
+    member.sent();
+    let sent = member.hear_in(2, 0, request(9, 5));
+    assert_eq!(sent, ["ordered view 2 order 9 accepted 9 purge 9 source 0 message 5 len 1 to all"]);
+    assert_eq!(
+        member.hear_in(2, 3, request(9, 0)),
+        ["alive view 2 next 10 accepted 9 purge 9 wanted {} to rank 3"]
+    );
+}
+
+#[test]
+fn what_was_tentative_in_an_older_view_is_fetched_anew() {
+    let mut member = Member::new(2, &[("resilience", "1")]);
+    member.hear(0, ordered(0, 0, 2, 0));
+    member.agree(1, Packet::Active { ballot: BALLOT });
+    let ballot = Ballot { number: 2, coordinator: 1 };
+    member.agree(1, Packet::Invite { ballot });
+    let (members, joiners) = (Ranks::below(4), Ranks::default());
+    let start = Packet::Start { ballot, base: 1, length: 1, members, joiners, state: &[] };
+    assert_eq!(member.agree(1, start), ["fetch view 2 order 0 to rank 1"], "another message may be there");
+    member.hear_in(2, 1, Body::Fetched { order: 0, source: 3, message: 0, payload: b"m" });
+    member.agree(1, Packet::Active { ballot });
+    assert_eq!(member.take_all(), [(3, 0)]);
+}
+
+#[test]
 fn who_was_cut_out_tells_who_is_further_which_view_it_is_in_and_joins() {
     let mut member = Member::new(2, &[("resilience", "1")]);
     let sent = member.hear_in(1, 1, ordered(7, 8, 3, 0));
