@@ -93,7 +93,7 @@ impl Log {
     }
 
     /// The first place from which on no message is lacking, nor has been purged.
-    pub fn first(&self) -> u64 {
+    pub fn held_from(&self) -> u64 {
         self.run
     }
 
@@ -140,9 +140,9 @@ mod tests {
         let mut log = Log::starting_at(0);
         (0..6).for_each(|order| log.insert(order, entry(Some("m"))));
         log.purge(2, 3);
-        assert_eq!((log.first(), log.contiguous()), (2, 6));
+        assert_eq!((log.held_from(), log.contiguous()), (2, 6));
         log.purge(6, 3);
-        assert_eq!(log.first(), 3);
+        assert_eq!(log.held_from(), 3);
         log.truncate(5);
         assert_eq!(log.contiguous(), 5);
     }

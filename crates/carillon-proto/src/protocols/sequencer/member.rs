@@ -83,7 +83,7 @@ impl SequencerPeer {
     }
 
     /// The next place to ask for.
-    pub(super) fn to_ask(&mut self, now: Time) -> Option<u64> {
+    pub(super) fn next_to_ask(&mut self, now: Time) -> Option<u64> {
         let (asked, interval) = (&mut self.follower.asked, self.settings.retrans_interval);
         let missing: Vec<u64> = self.reception.missing(MOST_ASKED).collect();
         asked.retain(|place, _| missing.contains(place));
@@ -205,18 +205,14 @@ impl SequencerPeer {
             return;
         }
         let member = self.members[rank];
-        match &mut self.leader {
-            Some(leader) => {
-                if leader.give_up(rank) {
-                    self.events.push(Event::MemberLost { member });
-                }
-            }
+        match self.leader.as_mut().map(|leader| leader.give_up(rank)) {
+            Some(true) => self.events.push(Event::MemberLost { member }),
             None if rank == self.reformation.view().leader() && !self.follower.orphaned => {
                 self.follower.orphaned = true;
                 self.events.push(Event::MemberLost { member });
                 self.complete_below(u64::MAX, Outcome::Failed);
             }
-            None => {}
+            _ => {}
         }
     }
 

@@ -302,7 +302,7 @@ mod tests {
         assert_eq!(std::iter::from_fn(|| reception.take()).count(), 8);
         assert!(reception.has_room(14));
         assert!(!reception.has_room(15), "the slowest member has but seven");
-        assert_eq!(reception.log().first(), 6, "a history is kept, and nothing that a member lacks goes");
+        assert_eq!(reception.log().held_from(), 6, "a history is kept, and nothing that a member lacks goes");
     }
 
     #[test]
@@ -317,6 +317,6 @@ mod tests {
         reception.learn(10, 10, 0);
         assert_eq!(reception.deliver(), Some((1, 4)));
         assert_eq!(reception.take().map(|(source, message, _)| (source, message)), Some((1, 4)));
-        assert_eq!(reception.log().first(), 9, "what lies before the gap cannot be given to others");
+        assert_eq!(reception.log().held_from(), 9, "what lies before the gap cannot be given to others");
     }
 }

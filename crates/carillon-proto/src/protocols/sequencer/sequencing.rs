@@ -67,7 +67,7 @@ impl SequencerPeer {
     /// A member says that it has all messages before this one.
     pub(super) fn on_ack(&mut self, from: usize, ack: u32) {
         let ack = near(ack, self.reception.contiguous());
-        let first = self.reception.log().first();
+        let first = self.reception.log().held_from();
         let Some(leader) = &mut self.leader else { return };
         leader.on_ack(from, ack);
         if self.settings.resilience == 0 && ack >= first && leader.take_back(from) {

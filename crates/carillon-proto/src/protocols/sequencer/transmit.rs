@@ -55,7 +55,7 @@ impl SequencerPeer {
     /// A message that was asked for, or that it is gone.
     fn answer(&mut self, view: u32, place: u64, rank: usize, between: bool, buf: &mut Vec<u8>) -> Transmit {
         let to = To::Rank(rank);
-        if place >= self.reception.log().first()
+        if place >= self.reception.log().held_from()
             && let Some((entry, payload)) = self.reception.log().get(place)
         {
             let Entry { source, message, .. } = *entry;
@@ -74,7 +74,7 @@ impl SequencerPeer {
             self.sent(source, message, buf.len(), true);
             return self.transmit(to);
         }
-        let first = self.reception.log().first();
+        let first = self.reception.log().held_from();
         let state = self.state_at(first);
         let body = Body::Gone { order: first as u32, state: &state };
         self.control(view, body, first, to, buf)
@@ -140,7 +140,7 @@ impl SequencerPeer {
         let has = self.reception.contiguous();
         let ack = has as u32;
         // An acknowledgment that waits can ride on anything else but a BB message.
-        if let Some(place) = self.to_ask(now) {
+        if let Some(place) = self.next_to_ask(now) {
             self.follower.asked.insert(place, now);
             self.on_reported(has);
             return Some(self.control(view, Body::Retrans { ack, order: place as u32 }, place, leader, buf));
