@@ -139,7 +139,7 @@ impl SequencerPeer {
         let leader = To::Rank(self.reformation.view().leader());
         let has = self.reception.contiguous();
         let ack = has as u32;
-        // An acknowledgment that waits can ride on anything else but a BB message.
+        // An acknowledgment that waits rides on whatever goes to the sequencer anyway.
         if let Some(place) = self.next_to_ask(now) {
             self.follower.asked.insert(place, now);
             self.on_reported(has);
