@@ -38,6 +38,8 @@ pub mod protocol {
     pub const MBAP: u8 = 2;
     /// Round-robin acknowledgment.
     pub const RRA: u8 = 3;
+    /// The sequencer protocol of Kaashoek, Tanenbaum et al.
+    pub const SEQUENCER: u8 = 4;
     /// Erramilli and Singh.
     pub const ERRAMILLI_SINGH: u8 = 5;
 }

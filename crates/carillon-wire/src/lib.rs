@@ -8,7 +8,9 @@ pub mod error;
 pub mod file;
 pub mod mbap;
 pub mod msaw;
+pub mod reformation;
 pub mod rra;
+pub mod sequencer;
 pub mod session;
 
 pub use envelope::Envelope;

@@ -4,6 +4,7 @@ mod ack_wait;
 mod ack_window;
 mod adaptive_wait;
 mod members;
+pub mod reformation;
 pub mod retransmission;
 mod serial_unicast;
 mod timeout;

@@ -4,6 +4,7 @@ pub mod erramilli_singh;
 pub mod mbap;
 pub mod msaw;
 pub mod rra;
+pub mod sequencer;
 
 use carillon_core::ProtocolEntry;
 
@@ -15,6 +16,7 @@ pub const REGISTRY: &[&ProtocolEntry] = &[
     &mbap::UNICAST_ENTRY,
     &rra::ENTRY,
     &erramilli_singh::ENTRY,
+    &sequencer::ENTRY,
 ];
 
 /// The protocol of this name.

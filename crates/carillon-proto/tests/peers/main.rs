@@ -68,7 +68,7 @@ macro_rules! suite {
     };
 }
 
-suite!(erramilli_singh: "erramilli-singh");
+suite!(erramilli_singh: "erramilli-singh", sequencer: "sequencer");
 
 #[derive(Clone, Copy, Debug)]
 struct Suite {

@@ -5,7 +5,7 @@ use carillon_wire::envelope::Envelope;
 use carillon_wire::session::{
     Body, Invite, Name, Nonce, Packet, Peer, PeerList, RefuseReason, RosterPage, Settings, State, Text,
 };
-use carillon_wire::{erramilli_singh, mbap, msaw, rra};
+use carillon_wire::{erramilli_singh, mbap, msaw, reformation, rra, sequencer};
 
 use super::Input;
 
@@ -138,6 +138,78 @@ pub fn erramilli_singh(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) 
         _ => Packet::Choke { from, pause_us: number(input) },
     };
     packet.emit(association, buf);
+}
+
+/// Packets of the sequencer protocol, of small views and places for the most part.
+pub fn sequencer(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
+    use sequencer::{Body, Packet, Report, Status};
+    let (form, association) = (input.byte(), association(input, known));
+    let view = number(input) >> 3;
+    let (a, b, c) = (number(input), number(input), number(input));
+    let source = input.byte() % 6;
+    let wanted = input.byte();
+    let wanted = (0..8).filter(|bit| wanted >> bit & 1 == 1).collect();
+    let len = input.below(12);
+    let payload = input.bytes(len);
+    let body = match form % 16 {
+        0 | 1 => Body::Request { ack: a, message: b, broadcast: form & 16 != 0, payload },
+        2..=4 => {
+            Body::Ordered { order: a, accepted: b, purge: c, source, message: c, payload: Some(payload) }
+        }
+        5 => Body::Ordered { order: a, accepted: b, purge: c, source, message: c, payload: None },
+        6 => Body::Retrans { ack: a, order: b },
+        7 | 8 => {
+            let kinds = [Report::Ack, Report::Dummy, Report::AckCommit, Report::AckPhase2, Report::AliveReq];
+            Body::Report { kind: kinds[usize::from(source) % 5], ack: a }
+        }
+        9 | 10 => {
+            let kinds = [Status::Accept, Status::Alive, Status::Phase1, Status::Phase2];
+            Body::Status { kind: kinds[usize::from(source) % 4], next: a, accepted: b, purge: c, wanted }
+        }
+        11 => Body::Fetch { order: a },
+        12 => Body::Fetched { order: a, source, message: b, payload },
+        13 => Body::Gone { order: a, state: &[0; 40] },
+        _ => {
+            let packet = election(form, view, [a, b, c], wanted, payload);
+            return Packet::Reformation(packet).emit(association, buf);
+        }
+    };
+    Packet::Normal { view, body }.emit(association, buf);
+}
+
+/// Packets by which a group agrees on a new view: the ballots are those of a coordinator from which
+/// the datagram may come.
+fn election(
+    form: u8,
+    view: u32,
+    [a, b, c]: [u32; 3],
+    members: reformation::Ranks,
+    state: &[u8],
+) -> reformation::Packet<'_> {
+    use reformation::{Ballot, Packet};
+    let ballot = Ballot { number: view, coordinator: (a % 5) as u8 };
+    let joiners = members.and(&(0..(c % 5) as usize).collect());
+    match form >> 4 & 7 {
+        0 => Packet::Invite { ballot },
+        1 => Packet::Vote { ballot, accepted: c, length: b.into(), members, joiners },
+        2 => Packet::Refuse { ballot, promised: Ballot { number: c, coordinator: 1 } },
+        3 => {
+            let state = if form & 128 == 0 { &[0; 40] } else { state };
+            Packet::Start { ballot, base: c, length: b.into(), members, joiners, state }
+        }
+        4 => Packet::Ready { ballot },
+        5 => Packet::Active { ballot },
+        6 => Packet::Installed { ballot },
+        _ => Packet::Join { lost: b & 1 == 1 },
+    }
+}
+
+/// A small number, or any.
+fn number(input: &mut Input<'_>) -> u32 {
+    match input.byte() {
+        255 => input.u32(),
+        byte => u32::from(byte & 15),
+    }
 }
 
 /// Packets of the session with fuzzed fields.

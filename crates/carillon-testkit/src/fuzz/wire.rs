@@ -2,7 +2,7 @@
 
 use carillon_wire::envelope::Envelope;
 use carillon_wire::file::Record;
-use carillon_wire::{erramilli_singh, mbap, msaw, rra, session};
+use carillon_wire::{erramilli_singh, mbap, msaw, rra, sequencer, session};
 
 /// The common envelope: eight bytes, whatever follows.
 pub fn envelope(bytes: &[u8]) {
@@ -57,6 +57,15 @@ pub fn erramilli_singh(bytes: &[u8]) {
     let padded = !matches!(packet, erramilli_singh::Packet::Data { .. });
     assert!(padded || again.len() == bytes.len(), "a message runs to the end of its datagram");
     assert_eq!(erramilli_singh::Packet::parse(&again), Ok((association, packet)));
+}
+
+/// The sequencer protocol: what carries no message may be followed by padding.
+pub fn sequencer(bytes: &[u8]) {
+    let Ok((association, packet)) = sequencer::Packet::parse(bytes).map_err(shown) else { return };
+    let mut again = Vec::new();
+    packet.emit(association, &mut again);
+    check(bytes, &again, packet.wire_len(), &packet.to_string());
+    assert_eq!(sequencer::Packet::parse(&again), Ok((association, packet)));
 }
 
 /// The session: a datagram ends with its packet.

@@ -1,3 +1,4 @@
 //! What each protocol promises.
 
 pub mod erramilli_singh;
+pub mod sequencer;

@@ -1,0 +1,126 @@
+//! Parameters.
+
+use std::time::Duration;
+
+use carillon_core::{BuildContext, Config, Kind, Parameter};
+
+/// The settings of one member.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    /// Members beside the sequencer that hold a message before it is accepted.
+    pub resilience: usize,
+    /// Messages from this size on are sent to all first (BB).
+    pub large: usize,
+    pub window: usize,
+    pub history: usize,
+    pub request_timeout: Duration,
+    pub retrans_interval: Duration,
+    pub sync_interval: Duration,
+    pub alive_interval: Duration,
+    pub vote_interval: Duration,
+    pub tries: u32,
+}
+
+impl Settings {
+    pub fn new(context: &BuildContext, config: &Config) -> Self {
+        let span = |name| config.span(name).at(context.bit_rate);
+        // A timer moves on when it fires.
+        let interval = |name| span(name).max(Duration::from_micros(1));
+        Settings {
+            resilience: config.count("resilience") as usize,
+            large: match config.choice("method") {
+                "pb" => usize::MAX,
+                "bb" => 0,
+                _ => config.size("large").0 as usize,
+            },
+            window: config.count("window") as usize,
+            history: config.count("history") as usize,
+            request_timeout: interval("request_timeout"),
+            retrans_interval: interval("retrans_interval"),
+            sync_interval: interval("sync_interval"),
+            alive_interval: span("alive_interval"),
+            vote_interval: interval("vote_interval"),
+            tries: config.count("tries") as u32,
+        }
+    }
+}
+
+pub(super) const PARAMETERS: &[Parameter] = &[
+    Parameter {
+        name: "resilience",
+        kind: Kind::Count { min: 0, max: 31 },
+        default: "1",
+        doc: "members beside the sequencer that hold a message before it is accepted, r: so many crashes are survived while a majority lives; 0 is the form of the source, in which a dead sequencer is not replaced (Amoeba: 0 to 31)",
+    },
+    Parameter {
+        name: "method",
+        kind: Kind::Choice(&["auto", "pb", "bb"]),
+        default: "auto",
+        doc: "pb: a message goes to the sequencer, which sends it to all (the source); bb: it goes to all, and the sequencer sends its place (Amoeba); auto: bb from the size large on",
+    },
+    Parameter {
+        name: "large",
+        kind: Kind::Size { min: 0, max: 1 << 32 },
+        default: "10000 byte",
+        doc: "the size from which method auto is bb (Amoeba)",
+    },
+    Parameter {
+        name: "window",
+        kind: Kind::Count { min: 1, max: 64 },
+        default: "1",
+        doc: "messages of one member that may be outstanding (1 in Amoeba)",
+    },
+    Parameter {
+        name: "history",
+        kind: Kind::Count { min: 4, max: 65_536 },
+        default: "128",
+        doc: "messages that the sequencer holds for those that may lack them; when so many are not known to be with all, it takes no more and synchronises (128 in Amoeba)",
+    },
+    Parameter {
+        name: "request_timeout",
+        kind: Kind::Span,
+        default: "100 ms",
+        doc: "a message that has not been delivered to its own source after this is sent to the sequencer again; doubled twice at most while nothing happens (1 s in Amoeba)",
+    },
+    Parameter {
+        name: "retrans_interval",
+        kind: Kind::Span,
+        default: "50 ms",
+        doc: "a message that is lacking is asked for again after this (50 ms in Amoeba)",
+    },
+    Parameter {
+        name: "sync_interval",
+        kind: Kind::Span,
+        default: "100 ms",
+        doc: "after so long without a message the sequencer asks those that are not known to have all; again after as long (100 ms in Amoeba while the history is full)",
+    },
+    Parameter {
+        name: "alive_interval",
+        kind: Kind::Span,
+        default: "0 ms",
+        doc: "in an idle group, a member asks after so long whether the sequencer lives; 0: only members that wait for something ask (10 s in Amoeba)",
+    },
+    Parameter {
+        name: "vote_interval",
+        kind: Kind::Span,
+        default: "100 ms",
+        doc: "packets of an election are repeated after this (2 s in Amoeba)",
+    },
+    Parameter {
+        name: "tries",
+        kind: Kind::Count { min: 1, max: 1000 },
+        default: "10",
+        doc: "a member or sequencer that has not answered so often is taken to be dead (10 in Amoeba)",
+    },
+];
+
+/// For files over a real network.
+pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
+    ("window", "32"),
+    ("history", "1024"),
+    ("request_timeout", "50 ms"),
+    ("retrans_interval", "10 ms"),
+    ("sync_interval", "50 ms"),
+    ("vote_interval", "20 ms"),
+    ("tries", "30"),
+];

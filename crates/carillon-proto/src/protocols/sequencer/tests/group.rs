@@ -1,0 +1,116 @@
+//! Groups whose losses and crashes are written down.
+
+use std::time::Duration;
+
+use carillon_core::{Event, NodeId};
+use carillon_testkit::{Group, Link, Report, SENDER};
+
+use crate::protocols::sequencer::ENTRY;
+
+const MS: Duration = Duration::from_millis(1);
+
+fn count(report: &Report, packet: &str) -> usize {
+    report.count(|_, event| matches!(event, Event::ControlSent { packet: sent, .. } if *sent == packet))
+}
+
+/// Four members, of which three send twenty messages each.
+fn four() -> Group {
+    Group::new(&ENTRY, 1).receivers(3).senders(3).messages(20).limit(Duration::from_secs(20))
+}
+
+#[test]
+fn the_sequencer_crashes_in_the_middle_and_what_anyone_delivered_all_deliver() {
+    // In each millisecond of a stream that takes about 75 of them.
+    for at in 1..70 {
+        let report = four().crash(SENDER, at * MS).run();
+        report.check_reliable().unwrap_or_else(|error| panic!("crash at {at} ms: {error}"));
+        let lost = |node, event: &Event| node == NodeId(3) && *event == Event::MemberLost { member: SENDER };
+        assert_eq!(report.count(lost), 1, "crash at {at} ms");
+    }
+}
+
+#[test]
+fn a_sequencer_that_comes_back_is_a_member_like_any_other() {
+    let report = four().crash(SENDER, 30 * MS).restart(SENDER, 2000 * MS).run();
+    report.check_reliable().unwrap();
+    let joined = |node, event: &Event| node == NodeId(3) && *event == Event::MemberJoined { member: SENDER };
+    assert_eq!(report.count(joined), 1);
+    assert_eq!(report.rejoined.len(), 1);
+}
+
+#[test]
+fn one_that_comes_back_at_once_delivers_from_there_on() {
+    let report = four().messages(200).crash(NodeId(3), 30 * MS).restart(NodeId(3), 31 * MS).run();
+    report.check_reliable().unwrap();
+    let got = report.rejoined[0].deliveries.len();
+    assert!((400..590).contains(&got), "{got}");
+}
+
+#[test]
+fn with_resilience_two_the_sequencer_and_its_successor_may_crash() {
+    for at in [5, 20, 35] {
+        let group = four().receivers(4).set("resilience", "2").crash(SENDER, at * MS);
+        let report = group.crash(NodeId(1), (at + 900) * MS).run();
+        report.check_reliable().unwrap_or_else(|error| panic!("crash at {at} ms: {error}"));
+    }
+}
+
+#[test]
+fn one_that_hears_nothing_for_long_is_cut_out_and_comes_back_without_a_gap() {
+    let deaf = || Link::dropping(10..400);
+    let mut group =
+        four().messages(200).set("history", "16").set("tries", "4").limit(Duration::from_secs(60));
+    for other in 0..3 {
+        group = group.link(NodeId(other), NodeId(3), deaf()).link(NodeId(3), NodeId(other), deaf());
+    }
+    let report = group.run();
+    report.check_safety().unwrap();
+    assert!(report.finished.is_some());
+    let of_it = |node, event: &Event| match event {
+        Event::MemberLost { member: NodeId(3) } => node == SENDER,
+        _ => false,
+    };
+    assert!(report.count(of_it) > 0, "it was cut out");
+}
+
+#[test]
+fn the_last_message_is_not_lost_on_anyone() {
+    // The one message, and nothing after it.
+    let group = Group::new(&ENTRY, 1).receivers(3).messages(1);
+    let report = group.link(SENDER, NodeId(3), Link::dropping([0, 1])).run();
+    report.check_reliable().unwrap();
+    assert!(report.quiet, "and then nothing is left to do");
+}
+
+#[test]
+fn slow_applications_slow_the_senders_down_and_nothing_is_lost() {
+    let report = four().messages(40).pace(5 * MS).set("history", "8").set("window", "16").run();
+    report.check_reliable().unwrap();
+    assert!(count(&report, "phase2") > 0, "the history was full");
+}
+
+#[test]
+fn without_losses_a_message_costs_two_packets_in_the_basic_form() {
+    let group = Group::new(&ENTRY, 1).receivers(3).senders(4).messages(100).set("resilience", "0");
+    let report = group.run();
+    report.check_reliable().unwrap();
+    let (sent, again) = report.transmissions();
+    assert_eq!((sent, again), (400, 0));
+    let forwarded = report.count(|_, event| matches!(event, Event::Forwarded { repair: false, .. }));
+    assert_eq!(forwarded, 300, "the sequencer's own are sent once");
+    // The synchronisation of the end: PHASE1, and three answers.
+    assert_eq!(count(&report, "phase1"), 1);
+    // The hundred messages that the sequencer sends at once make the others say what they have.
+    assert_eq!((1..4).map(|node| report.feedback(NodeId(node))).sum::<usize>(), 3 + 5);
+}
+
+#[test]
+fn with_resilience_each_message_costs_as_many_acknowledgments() {
+    for resilience in 1..4 {
+        let group = Group::new(&ENTRY, 1).receivers(4).messages(50);
+        let report = group.set("resilience", &resilience.to_string()).run();
+        report.check_reliable().unwrap();
+        // That a message is accepted rides on the next one.
+        assert_eq!((count(&report, "ack"), count(&report, "accept")), (50 * resilience, 1));
+    }
+}

@@ -1,0 +1,42 @@
+//! One rule each, in packets at stated times. Rules without another reference are those of section
+//! 2.7 of the thesis; "choice" are those of docs/protocols/sequencer.md.
+
+mod group;
+mod member;
+mod membership;
+mod sequencing;
+mod table;
+
+use carillon_core::{Config, Role};
+
+use super::{ENTRY, SequencerPeer};
+use table::context;
+
+#[test]
+fn every_node_is_a_peer() {
+    let config = Config::defaults(ENTRY.parameters);
+    for role in [Role::Sender, Role::Receiver] {
+        assert!((ENTRY.build)(role, &context(0, false), &config).is_err());
+    }
+}
+
+#[test]
+fn a_group_has_at_most_as_many_members_as_a_set_of_ranks() {
+    let config = Config::defaults(ENTRY.parameters);
+    let group = |count: u32| {
+        let members = (0..count).map(carillon_core::NodeId).collect();
+        let node = carillon_core::NodeId(0);
+        SequencerPeer::new(&carillon_core::BuildContext { node, members, ..context(0, false) }, &config)
+    };
+    assert!(group(256).is_ok());
+    assert!(group(257).is_err());
+}
+
+#[test]
+fn delivery_settings_are_settings() {
+    let mut config = Config::defaults(ENTRY.parameters);
+    for (key, value) in ENTRY.delivery_settings {
+        config.set(ENTRY.parameters, key, value).unwrap();
+    }
+    assert!(SequencerPeer::new(&context(0, false), &config).is_ok());
+}

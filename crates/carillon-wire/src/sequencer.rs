@@ -1,0 +1,467 @@
+//! Packets of the sequencer protocol of Kaashoek, Tanenbaum et al.
+//!
+//! Segovia 1996, 2.7, names the types DATA, MULTICAST, RETRANS, PHASE1, PHASE2 and ACK_COMMIT, and a
+//! header of type, sequenceNr, messageNr, senderID and destID; the other types are those of Amoeba's
+//! group module in spirit. The layout is Carillon's: the addresses are the network's.
+//!
+//! ```text
+//! all        envelope | view (32) | ...
+//! 0x01 REQUEST     (DATA, to the sequencer)  ack (32) | messageNr (32) | message
+//! 0x02 BROADCAST   (DATA, to all)            ack (32) | messageNr (32) | message
+//! 0x03 ORDERED     (MULTICAST) sequenceNr (32) | accepted (32) | purge (32) | source (16) | messageNr (32) | message
+//! 0x04 SHORT       (MULTICAST without the message)                   the same, without
+//! 0x05 RETRANS     ack (32) | sequenceNr (32)
+//! 0x10 ACK, 0x11 DUMMY, 0x12 ACK_COMMIT, 0x13 ACK_PHASE2, 0x14 ALIVEREQ
+//!                  ack (32)
+//! 0x20 ACCEPT, 0x21 ALIVE, 0x22 PHASE1, 0x23 PHASE2
+//!                  next (32) | accepted (32) | purge (32) | who is to answer (a set of ranks)
+//! 0x30 FETCH       sequenceNr (32)
+//! 0x31 FETCHED     sequenceNr (32) | source (16) | messageNr (32) | message
+//! 0x32 GONE        sequenceNr (32) | the next messageNr of each member (64 each)
+//! 0x40 to 0x47     the reformation's: no view, see [`reformation`](crate::reformation)
+//! ```
+//!
+//! Numbers count modulo 2^32. `ack`, `next`, `accepted` and `purge` are one past the last message that
+//! the member has without a gap, that is ordered, that is accepted, that all members have.
+
+use std::fmt;
+
+use carillon_core::AssociationId;
+
+use crate::ParseError;
+use crate::envelope::{Envelope, protocol};
+use crate::reformation::{self, Ranks};
+
+/// A packet of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packet<'a> {
+    /// A packet of a view.
+    Normal {
+        /// The number of the view.
+        view: u32,
+        /// The packet.
+        body: Body<'a>,
+    },
+    /// A packet by which a new view is agreed on.
+    Reformation(reformation::Packet<'a>),
+}
+
+/// What a packet of a view says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body<'a> {
+    /// A member wants a message ordered.
+    Request {
+        /// It has all messages before this one.
+        ack: u32,
+        /// Which of its messages.
+        message: u32,
+        /// Sent to all members (BB) and not to the sequencer alone (PB).
+        broadcast: bool,
+        /// The message.
+        payload: &'a [u8],
+    },
+    /// A message in its place.
+    Ordered {
+        /// The place.
+        order: u32,
+        /// Messages before this one are accepted.
+        accepted: u32,
+        /// Messages before this one are with all members.
+        purge: u32,
+        /// The rank of the member whose message it is.
+        source: u8,
+        /// Which of its messages.
+        message: u32,
+        /// The message; the members may have it already (BB).
+        payload: Option<&'a [u8]>,
+    },
+    /// A member lacks a message.
+    Retrans {
+        /// It has all messages before this one.
+        ack: u32,
+        /// The place of the message.
+        order: u32,
+    },
+    /// What a member has.
+    Report {
+        /// Why it says so.
+        kind: Report,
+        /// It has all messages before this one.
+        ack: u32,
+    },
+    /// What the sequencer knows.
+    Status {
+        /// Why it says so.
+        kind: Status,
+        /// The place of the next message.
+        next: u32,
+        /// Messages before this one are accepted.
+        accepted: u32,
+        /// Messages before this one are with all members.
+        purge: u32,
+        /// Who is to answer.
+        wanted: Ranks,
+    },
+    /// Between views: a node lacks a message of the log that goes on.
+    Fetch {
+        /// The place of the message.
+        order: u32,
+    },
+    /// Between views: that message.
+    Fetched {
+        /// Its place.
+        order: u32,
+        /// The rank of the member whose message it is.
+        source: u8,
+        /// Which of its messages.
+        message: u32,
+        /// The message.
+        payload: &'a [u8],
+    },
+    /// Nothing before this place is held any more.
+    Gone {
+        /// The place.
+        order: u32,
+        /// What a node that has to go on from there must know, in the protocol's own layout.
+        state: &'a [u8],
+    },
+}
+
+/// Why a member says what it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Report {
+    /// It stores a tentative message.
+    Ack,
+    /// It has not sent anything for long.
+    Dummy,
+    /// The answer to PHASE1.
+    AckCommit,
+    /// The answer to PHASE2.
+    AckPhase2,
+    /// It has not heard of the sequencer for long.
+    AliveReq,
+}
+
+/// Why the sequencer says what it knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// Tentative messages are accepted.
+    Accept,
+    /// The answer to ALIVEREQ, or to a request for a message that was ordered long ago.
+    Alive,
+    /// Who lacks something is to ask for it, who does not is to say so.
+    Phase1,
+    /// All have everything.
+    Phase2,
+}
+
+/// Bytes of an ordered message before its payload.
+pub const HEADER_LEN: usize = Envelope::LEN + 22;
+
+impl Report {
+    /// Its name in traces.
+    pub fn name(self) -> &'static str {
+        match self {
+            Report::Ack => "ack",
+            Report::Dummy => "dummy",
+            Report::AckCommit => "ack_commit",
+            Report::AckPhase2 => "ack_phase2",
+            Report::AliveReq => "alivereq",
+        }
+    }
+}
+
+impl Status {
+    /// Its name in traces.
+    pub fn name(self) -> &'static str {
+        match self {
+            Status::Accept => "accept",
+            Status::Alive => "alive",
+            Status::Phase1 => "phase1",
+            Status::Phase2 => "phase2",
+        }
+    }
+}
+
+impl<'a> Packet<'a> {
+    /// Parses a datagram.
+    pub fn parse(bytes: &'a [u8]) -> Result<(AssociationId, Packet<'a>), ParseError> {
+        let (envelope, rest) = Envelope::parse_for(protocol::SEQUENCER, bytes)?;
+        let kind = envelope.packet_type;
+        let packet = if reformation::KINDS.contains(&kind) {
+            Packet::Reformation(reformation::Packet::parse(kind, rest)?)
+        } else {
+            let mut reader = Reader { rest, len: bytes.len() };
+            let view = reader.number()?;
+            Packet::Normal { view, body: reader.body(kind)? }
+        };
+        Ok((envelope.association, packet))
+    }
+
+    /// Appends the packet as a datagram.
+    pub fn emit(&self, association: AssociationId, buf: &mut Vec<u8>) {
+        let packet_type = match self {
+            Packet::Normal { body, .. } => body.packet_type(),
+            Packet::Reformation(packet) => packet.packet_type(),
+        };
+        Envelope { protocol: protocol::SEQUENCER, packet_type, association }.emit(buf);
+        match self {
+            Packet::Normal { view, body } => {
+                buf.extend_from_slice(&view.to_be_bytes());
+                body.emit(buf);
+            }
+            Packet::Reformation(packet) => packet.emit(buf),
+        }
+    }
+
+    /// Bytes that `emit` appends.
+    pub fn wire_len(&self) -> usize {
+        Envelope::LEN
+            + match self {
+                Packet::Normal { body, .. } => 4 + body.wire_len(),
+                Packet::Reformation(packet) => packet.wire_len(),
+            }
+    }
+
+    /// Its name in traces.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Packet::Normal { body, .. } => body.name(),
+            Packet::Reformation(packet) => packet.name(),
+        }
+    }
+}
+
+impl Body<'_> {
+    /// Its name in traces.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Body::Request { broadcast: false, .. } => "request",
+            Body::Request { broadcast: true, .. } => "broadcast",
+            Body::Ordered { payload: Some(_), .. } => "ordered",
+            Body::Ordered { payload: None, .. } => "short",
+            Body::Retrans { .. } => "retrans",
+            Body::Report { kind, .. } => kind.name(),
+            Body::Status { kind, .. } => kind.name(),
+            Body::Fetch { .. } => "fetch",
+            Body::Fetched { .. } => "fetched",
+            Body::Gone { .. } => "gone",
+        }
+    }
+
+    fn packet_type(&self) -> u8 {
+        match self {
+            Body::Request { broadcast: false, .. } => kind::REQUEST,
+            Body::Request { broadcast: true, .. } => kind::BROADCAST,
+            Body::Ordered { payload: Some(_), .. } => kind::ORDERED,
+            Body::Ordered { payload: None, .. } => kind::SHORT,
+            Body::Retrans { .. } => kind::RETRANS,
+            Body::Report { kind, .. } => match kind {
+                Report::Ack => kind::ACK,
+                Report::Dummy => kind::DUMMY,
+                Report::AckCommit => kind::ACK_COMMIT,
+                Report::AckPhase2 => kind::ACK_PHASE2,
+                Report::AliveReq => kind::ALIVEREQ,
+            },
+            Body::Status { kind, .. } => match kind {
+                Status::Accept => kind::ACCEPT,
+                Status::Alive => kind::ALIVE,
+                Status::Phase1 => kind::PHASE1,
+                Status::Phase2 => kind::PHASE2,
+            },
+            Body::Fetch { .. } => kind::FETCH,
+            Body::Fetched { .. } => kind::FETCHED,
+            Body::Gone { .. } => kind::GONE,
+        }
+    }
+
+    fn wire_len(&self) -> usize {
+        match self {
+            Body::Request { payload, .. } => 8 + payload.len(),
+            Body::Ordered { payload, .. } => 18 + payload.map_or(0, <[u8]>::len),
+            Body::Retrans { .. } => 8,
+            Body::Report { .. } | Body::Fetch { .. } => 4,
+            Body::Gone { state, .. } => 4 + state.len(),
+            Body::Status { wanted, .. } => 12 + wanted.wire_len(),
+            Body::Fetched { payload, .. } => 10 + payload.len(),
+        }
+    }
+
+    fn emit(&self, buf: &mut Vec<u8>) {
+        let numbers = |numbers: &[u32], buf: &mut Vec<u8>| {
+            numbers.iter().for_each(|number| buf.extend_from_slice(&number.to_be_bytes()));
+        };
+        match *self {
+            Body::Request { ack, message, payload, .. } => {
+                numbers(&[ack, message], buf);
+                buf.extend_from_slice(payload);
+            }
+            Body::Ordered { order, accepted, purge, source, message, payload } => {
+                numbers(&[order, accepted, purge], buf);
+                buf.extend_from_slice(&u16::from(source).to_be_bytes());
+                numbers(&[message], buf);
+                buf.extend_from_slice(payload.unwrap_or_default());
+            }
+            Body::Retrans { ack, order } => numbers(&[ack, order], buf),
+            Body::Report { ack, .. } => numbers(&[ack], buf),
+            Body::Status { next, accepted, purge, wanted, .. } => {
+                numbers(&[next, accepted, purge], buf);
+                wanted.emit(buf);
+            }
+            Body::Fetch { order } => numbers(&[order], buf),
+            Body::Gone { order, state } => {
+                numbers(&[order], buf);
+                buf.extend_from_slice(state);
+            }
+            Body::Fetched { order, source, message, payload } => {
+                numbers(&[order], buf);
+                buf.extend_from_slice(&u16::from(source).to_be_bytes());
+                numbers(&[message], buf);
+                buf.extend_from_slice(payload);
+            }
+        }
+    }
+}
+
+/// What is left of a datagram.
+struct Reader<'a> {
+    rest: &'a [u8],
+    /// Of all of it.
+    len: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn body(&mut self, kind: u8) -> Result<Body<'a>, ParseError> {
+        Ok(match kind {
+            kind::REQUEST | kind::BROADCAST => Body::Request {
+                ack: self.number()?,
+                message: self.number()?,
+                broadcast: kind == kind::BROADCAST,
+                payload: self.payload(),
+            },
+            kind::ORDERED | kind::SHORT => Body::Ordered {
+                order: self.number()?,
+                accepted: self.number()?,
+                purge: self.number()?,
+                source: self.rank()?,
+                message: self.number()?,
+                payload: (kind == kind::ORDERED).then(|| self.payload()),
+            },
+            kind::RETRANS => Body::Retrans { ack: self.number()?, order: self.number()? },
+            kind::ACK => self.report(Report::Ack)?,
+            kind::DUMMY => self.report(Report::Dummy)?,
+            kind::ACK_COMMIT => self.report(Report::AckCommit)?,
+            kind::ACK_PHASE2 => self.report(Report::AckPhase2)?,
+            kind::ALIVEREQ => self.report(Report::AliveReq)?,
+            kind::ACCEPT => self.status(Status::Accept)?,
+            kind::ALIVE => self.status(Status::Alive)?,
+            kind::PHASE1 => self.status(Status::Phase1)?,
+            kind::PHASE2 => self.status(Status::Phase2)?,
+            kind::FETCH => Body::Fetch { order: self.number()? },
+            kind::FETCHED => Body::Fetched {
+                order: self.number()?,
+                source: self.rank()?,
+                message: self.number()?,
+                payload: self.payload(),
+            },
+            kind::GONE => Body::Gone { order: self.number()?, state: self.payload() },
+            other => return Err(ParseError::Type(other)),
+        })
+    }
+
+    fn report(&mut self, kind: Report) -> Result<Body<'a>, ParseError> {
+        Ok(Body::Report { kind, ack: self.number()? })
+    }
+
+    fn status(&mut self, kind: Status) -> Result<Body<'a>, ParseError> {
+        let (next, accepted, purge) = (self.number()?, self.number()?, self.number()?);
+        let before = self.len - self.rest.len();
+        let (wanted, rest) = Ranks::parse(self.rest).map_err(|error| match error {
+            ParseError::Truncated { need, .. } => {
+                ParseError::Truncated { have: self.len, need: before + need }
+            }
+            other => other,
+        })?;
+        self.rest = rest;
+        Ok(Body::Status { kind, next, accepted, purge, wanted })
+    }
+
+    fn number(&mut self) -> Result<u32, ParseError> {
+        self.chunk().map(u32::from_be_bytes)
+    }
+
+    fn rank(&mut self) -> Result<u8, ParseError> {
+        let rank = u16::from_be_bytes(self.chunk()?);
+        u8::try_from(rank).map_err(|_| ParseError::Field { field: "source", value: rank.into() })
+    }
+
+    fn chunk<const N: usize>(&mut self) -> Result<[u8; N], ParseError> {
+        let Some((head, rest)) = self.rest.split_first_chunk::<N>() else {
+            let need = self.len - self.rest.len() + N;
+            return Err(ParseError::Truncated { have: self.len, need });
+        };
+        self.rest = rest;
+        Ok(*head)
+    }
+
+    fn payload(&mut self) -> &'a [u8] {
+        std::mem::take(&mut self.rest)
+    }
+}
+
+impl fmt::Display for Packet<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Packet::Normal { view, body } => write!(f, "sequencer {} view {view}{body}", body.name()),
+            Packet::Reformation(packet) => write!(f, "sequencer {packet}"),
+        }
+    }
+}
+
+/// What comes after the name and the view.
+impl fmt::Display for Body<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Body::Request { ack, message, payload, .. } => {
+                write!(f, " ack {ack} message {message} len {}", payload.len())
+            }
+            Body::Ordered { order, accepted, purge, source, message, payload } => {
+                write!(
+                    f,
+                    " order {order} accepted {accepted} purge {purge} source {source} message {message}"
+                )?;
+                payload.map_or(Ok(()), |payload| write!(f, " len {}", payload.len()))
+            }
+            Body::Retrans { ack, order } => write!(f, " ack {ack} order {order}"),
+            Body::Report { ack, .. } => write!(f, " ack {ack}"),
+            Body::Status { next, accepted, purge, wanted, .. } => {
+                write!(f, " next {next} accepted {accepted} purge {purge} wanted {wanted}")
+            }
+            Body::Fetch { order } => write!(f, " order {order}"),
+            Body::Gone { order, state } => write!(f, " order {order} state {}", state.len()),
+            Body::Fetched { order, source, message, payload } => {
+                write!(f, " order {order} source {source} message {message} len {}", payload.len())
+            }
+        }
+    }
+}
+
+mod kind {
+    pub const REQUEST: u8 = 0x01;
+    pub const BROADCAST: u8 = 0x02;
+    pub const ORDERED: u8 = 0x03;
+    pub const SHORT: u8 = 0x04;
+    pub const RETRANS: u8 = 0x05;
+    pub const ACK: u8 = 0x10;
+    pub const DUMMY: u8 = 0x11;
+    pub const ACK_COMMIT: u8 = 0x12;
+    pub const ACK_PHASE2: u8 = 0x13;
+    pub const ALIVEREQ: u8 = 0x14;
+    pub const ACCEPT: u8 = 0x20;
+    pub const ALIVE: u8 = 0x21;
+    pub const PHASE1: u8 = 0x22;
+    pub const PHASE2: u8 = 0x23;
+    pub const FETCH: u8 = 0x30;
+    pub const FETCHED: u8 = 0x31;
+    pub const GONE: u8 = 0x32;
+}
