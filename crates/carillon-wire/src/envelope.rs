@@ -38,6 +38,8 @@ pub mod protocol {
     pub const MBAP: u8 = 2;
     /// Round-robin acknowledgment.
     pub const RRA: u8 = 3;
+    /// Chang and Maxemchuk's reliable broadcast.
+    pub const CHANG_MAXEMCHUK: u8 = 6;
 }
 
 impl Envelope {
