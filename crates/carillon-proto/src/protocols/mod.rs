@@ -1,5 +1,6 @@
 //! The registry: one folder and one line for each protocol.
 
+pub mod chang_maxemchuk;
 pub mod mbap;
 pub mod msaw;
 pub mod rra;
@@ -7,8 +8,14 @@ pub mod rra;
 use carillon_core::ProtocolEntry;
 
 /// Every protocol, in the order in which `carillon protocols` lists them.
-pub const REGISTRY: &[&ProtocolEntry] =
-    &[&msaw::ENTRY, &msaw::UNICAST_ENTRY, &mbap::ENTRY, &mbap::UNICAST_ENTRY, &rra::ENTRY];
+pub const REGISTRY: &[&ProtocolEntry] = &[
+    &msaw::ENTRY,
+    &msaw::UNICAST_ENTRY,
+    &mbap::ENTRY,
+    &mbap::UNICAST_ENTRY,
+    &rra::ENTRY,
+    &chang_maxemchuk::ENTRY,
+];
 
 /// The protocol of this name.
 pub fn find(name: &str) -> Option<&'static ProtocolEntry> {

@@ -4,8 +4,6 @@
 //! `CARILLON_RUNS` says how many runs each test makes (the nightly ones: 10 000); a failure prints
 //! the command that repeats its run.
 
-#![allow(unused)] // until there is a protocol with peers
-
 use std::time::Duration;
 
 use carillon_core::{NodeId, Probability, ProtocolEntry, Rng, Role, Seeds};
@@ -70,7 +68,7 @@ macro_rules! suite {
     };
 }
 
-suite!();
+suite!(chang_maxemchuk: "chang-maxemchuk");
 
 #[derive(Clone, Copy, Debug)]
 struct Suite {

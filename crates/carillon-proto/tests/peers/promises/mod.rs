@@ -1,1 +1,2 @@
 //! What each protocol promises.
+pub mod chang_maxemchuk;

@@ -1,0 +1,199 @@
+//! What every site does with what it hears: messages, acknowledgments, requests (section 2.9.1).
+
+use bytes::Bytes;
+use carillon_core::{Delivery, DropReason, Event, MessageId, Outcome, Time};
+use carillon_wire::chang_maxemchuk::{ACK_LEN, Ack, Body, Id, MSG_HEADER_LEN, Packet};
+
+use super::inbox::Place;
+use super::peer::{Peer, Timer};
+use super::requests::RUN;
+use super::token::Token;
+
+impl Peer {
+    /// A packet of the normal phase. `bytes` is its datagram.
+    pub(super) fn on_packet(&mut self, _now: Time, from: u16, packet: Packet<'_>, bytes: &Bytes) {
+        if packet.view != self.view {
+            return self.events.dropped(DropReason::OutOfWindow);
+        }
+        if !self.is_listed(from) || from == self.rank {
+            return self.events.dropped(DropReason::NotAMember);
+        }
+        match packet.body {
+            Body::Msg { id, .. } if id.source == from => self.on_msg(id, bytes.slice(MSG_HEADER_LEN..)),
+            Body::Msg { .. } => self.events.dropped(DropReason::NotAMember),
+            Body::Ack(ack) => self.on_ack(from, ack, None),
+            Body::Repair { ack, .. } => {
+                let payload = ack.message.map(|_| bytes.slice(ACK_LEN..));
+                self.on_ack(from, ack, payload);
+            }
+            Body::Confirm { site, below } if site == from => self.on_confirm(site, below),
+            Body::Confirm { .. } => self.events.dropped(DropReason::NotAMember),
+            Body::Retrans { from: first, below } => {
+                self.received("retrans", first);
+                self.on_sign_of_life(from);
+                // No further than the log, and no more than a site asks for at a time.
+                let below = below.min(self.log.length()).min(first.saturating_add(RUN));
+                (first..below).for_each(|timestamp| self.answers.repair(from, timestamp, true));
+            }
+            Body::RetransMessage(id) => {
+                self.received("retrans", id.number);
+                self.on_sign_of_life(from);
+                if let Some(timestamp) = self.log.find(id).map(|entry| entry.ack.timestamp) {
+                    self.answers.repair(from, timestamp, true);
+                }
+            }
+        }
+    }
+
+    fn received(&mut self, packet: &'static str, number: u64) {
+        self.events.push(Event::Received { packet, message: MessageId(number) });
+    }
+
+    /// A message: kept until it is acknowledged. "If the message is a duplicate [...] the
+    /// acknowledgment is repeated. [...] If messages are missed, [...] a retransmission request is
+    /// sent."
+    fn on_msg(&mut self, id: Id, payload: Bytes) {
+        match self.inbox.place(id) {
+            Place::Acknowledged => {
+                self.events.dropped(DropReason::Duplicate);
+                let answers = self.token != Token::Elsewhere;
+                if let Some(entry) = self.log.find(id).filter(|_| answers) {
+                    self.answers.repair(id.source, entry.ack.timestamp, false);
+                }
+            }
+            Place::Ahead => {
+                self.events.dropped(DropReason::OutOfOrder);
+                let expected = self.inbox.expected(id.source);
+                if self.log.gap(self.requests.known()).is_none() {
+                    self.requests.miss(Id { number: expected, ..id });
+                }
+            }
+            Place::Waiting if self.is_full() => self.events.dropped(DropReason::BufferFull),
+            Place::Waiting => {
+                if !self.inbox.keep(id, payload) {
+                    return self.events.dropped(DropReason::Duplicate);
+                }
+                self.received("msg", id.number);
+                self.advance();
+            }
+        }
+    }
+
+    /// An acknowledgment, perhaps with its message.
+    fn on_ack(&mut self, from: u16, ack: Ack, payload: Option<Bytes>) {
+        let sites = self.nodes.len();
+        let known = |rank: u16| usize::from(rank) < sites;
+        if !known(ack.site) || !known(ack.next) || ack.message.is_some_and(|id| !known(id.source)) {
+            return self.events.dropped(DropReason::Malformed);
+        }
+        if ack.timestamp < self.log.length() {
+            self.events.dropped(DropReason::Duplicate);
+            if ack.next == self.rank && ack.site == from {
+                self.on_transfer_repeated(from, ack.timestamp);
+            }
+            return;
+        }
+        if matches!(self.token, Token::Here { .. }) {
+            // Only this site gives timestamps now.
+            return self.events.dropped(DropReason::OutOfOrder);
+        }
+        let limit = self.log.limit();
+        self.requests.learn(ack.timestamp.saturating_add(1).min(limit), from);
+        if ack.timestamp >= limit {
+            return self.events.dropped(DropReason::OutOfWindow);
+        }
+        if payload.is_some() && self.is_full() {
+            return self.events.dropped(DropReason::BufferFull);
+        }
+        if payload.is_some() {
+            self.requests.on_answer();
+        }
+        if !self.log.keep_early(ack, payload) {
+            return self.events.dropped(DropReason::Duplicate);
+        }
+        let number = ack.message.map_or(ack.timestamp, |id| id.number);
+        self.received(if ack.message.is_some() { "ack" } else { "transfer" }, number);
+        self.advance();
+    }
+
+    /// The site before this one has not heard that the token was accepted.
+    fn on_transfer_repeated(&mut self, from: u16, timestamp: u64) {
+        if self.token == Token::Elsewhere && timestamp + 1 == self.log.length() {
+            // It cannot be, for the application is slow. Sources wait for this site too: all are told.
+            self.announce = true;
+        } else {
+            self.answers.confirm(from);
+        }
+    }
+
+    fn on_confirm(&mut self, site: u16, below: u64) {
+        self.received("confirm", below);
+        self.on_sign_of_life(site);
+        self.source.on_heard();
+        let below = below.min(self.log.limit());
+        self.log.confirm(site, below);
+        self.requests.learn(below, site);
+        if self.log.is_last_accepted() {
+            self.on_accepted();
+        }
+        self.commit();
+    }
+
+    /// Puts into the log what its end lacked.
+    fn advance(&mut self) {
+        while let Some((ack, payload)) = self.log.next_early() {
+            let payload = match ack.message {
+                None => Bytes::new(),
+                Some(id) if id.number != self.inbox.expected(id.source) => {
+                    self.log.drop_next_early();
+                    self.events.dropped(DropReason::OutOfOrder);
+                    continue;
+                }
+                Some(id) => match payload.or_else(|| self.inbox.get(id)) {
+                    Some(payload) => payload.clone(),
+                    None => break,
+                },
+            };
+            self.append(ack, payload);
+            self.on_accepted();
+            self.source.on_heard();
+        }
+        if self.log.is_last_accepted() {
+            self.on_accepted();
+        }
+        self.commit();
+    }
+
+    /// Gives a message its place.
+    pub(super) fn append(&mut self, ack: Ack, payload: Bytes) {
+        self.log.append(ack, payload);
+        if let Some(id) = ack.message {
+            self.inbox.on_ordered(id);
+            if id.source == self.rank {
+                self.timers.cancel(Timer::Message(id.number));
+            }
+        }
+    }
+
+    /// Delivers what is committed by now, and forgets what all sites have.
+    pub(super) fn commit(&mut self) {
+        let resilience = self.resilience();
+        while let Some(entry) = self.log.commit_next(resilience) {
+            let Some(id) = entry.ack.message else { continue };
+            let payload = entry.payload.clone();
+            self.deliver(id, payload);
+        }
+        self.log.purge(self.ring.len() as u64);
+    }
+
+    pub(super) fn deliver(&mut self, id: Id, payload: Bytes) {
+        let (source, message) = (self.nodes[usize::from(id.source)], MessageId(id.number));
+        self.deliveries.push_back(Delivery { source, message, payload });
+        self.events.push(Event::Delivered { source, message });
+        if id.source == self.rank {
+            self.source.on_committed(id.number);
+            let window = self.settings.window as u32;
+            self.events.push(Event::Completed { message, outcome: Outcome::Acknowledged, window });
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! A site: source, receiver, and token site when its turn comes.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use carillon_core::{
+    AssociationId, BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Event, Events, GroupId,
+    Machine, MessageId, NodeId, OfferError, Received, Receiver, Sender, Time, Timers, Transmit,
+};
+use carillon_wire::chang_maxemchuk::{Body, Id, MSG_HEADER_LEN, Packet};
+
+use super::answers::Answers;
+use super::config::Settings;
+use super::inbox::Inbox;
+use super::log::Log;
+use super::requests::Requests;
+use super::source::Source;
+use super::token::Token;
+
+/// A site of the group.
+#[derive(Debug)]
+pub struct Peer {
+    pub(super) association: AssociationId,
+    pub(super) group: GroupId,
+    pub(super) rank: u16,
+    pub(super) nodes: Arc<[NodeId]>,
+    pub(super) settings: Settings,
+    /// The version of the token list.
+    pub(super) view: u32,
+    /// The token list: the ranks of its sites, ascending. The token goes around it.
+    pub(super) ring: Vec<u16>,
+    pub(super) log: Log,
+    pub(super) inbox: Inbox,
+    pub(super) source: Source,
+    pub(super) token: Token,
+    pub(super) requests: Requests,
+    pub(super) answers: Answers,
+    /// A site that waits for the token has to tell all that it lives.
+    pub(super) announce: bool,
+    pub(super) deliveries: VecDeque<Delivery>,
+    pub(super) timers: Timers<Timer>,
+    pub(super) events: Events,
+}
+
+/// The timers of a site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Timer {
+    /// The token site has had nothing to acknowledge for a while: pass the token on, or confirm.
+    Confirm,
+    /// The group is idle: send the token around.
+    Idle,
+    /// The next site has not shown that it accepted the token: repeat the transfer.
+    Transfer,
+    /// What was asked for has not come: ask again.
+    Request,
+    /// This message of the site has not been acknowledged: send it again.
+    Message(u64),
+}
+
+impl Peer {
+    /// A site of the group of the context.
+    pub fn new(context: &BuildContext, config: &Config) -> Result<Self, ConfigError> {
+        let settings = Settings::new(context, config)?;
+        let sites = context.members.len();
+        let Some(rank) = context.rank().filter(|_| sites <= MOST_SITES) else {
+            return Err(ConfigError::Conflict(format!(
+                "a group has at most {MOST_SITES} sites, of which this node is one; it has {sites}"
+            )));
+        };
+        let ring: Vec<u16> = (0..sites as u16).collect();
+        // While a site lacks something it does not accept the token, so the others get no further
+        // ahead of it than once around.
+        let ahead = (sites as u64 + 1) * settings.transfer_every;
+        let first = rank == 0;
+        Ok(Peer {
+            association: context.association,
+            group: context.group,
+            rank: rank as u16,
+            nodes: context.members.clone(),
+            settings,
+            view: 0,
+            ring,
+            log: Log::new(sites, ahead),
+            inbox: Inbox::new(sites, settings.window),
+            source: Source::default(),
+            token: if first { Token::FIRST } else { Token::Elsewhere },
+            requests: Requests::default(),
+            answers: Answers::default(),
+            announce: false,
+            deliveries: VecDeque::new(),
+            timers: Timers::new(),
+            events: Events::default(),
+        })
+    }
+
+    /// L: never more than there are other sites.
+    pub(super) fn resilience(&self) -> u64 {
+        self.settings.resilience.min(self.ring.len() as u64 - 1)
+    }
+
+    /// Whether the application is so far behind that nothing new is taken.
+    pub(super) fn is_full(&self) -> bool {
+        self.deliveries.len() >= self.settings.buffer
+    }
+
+    /// Whether a rank belongs to the token list.
+    pub(super) fn is_listed(&self, rank: u16) -> bool {
+        self.ring.binary_search(&rank).is_ok()
+    }
+
+    /// The token site, as far as this one knows.
+    fn token_site(&self) -> u16 {
+        self.log.last().map_or(self.ring[0], |entry| entry.ack.next)
+    }
+
+    /// A site that should have answered has not.
+    fn suspect(&mut self, _now: Time) {}
+
+    fn poll_answers(&mut self) -> Option<(u16, Body<'static>)> {
+        self.answers.next_confirmation().map(|site| (site, self.confirmation()))
+    }
+
+    /// A repair that is due, if what was asked for is still kept.
+    fn poll_repairs(&mut self, buf: &mut Vec<u8>) -> Option<Dest> {
+        loop {
+            let (site, timestamp, with_message) = self.answers.next_repair()?;
+            let Some(entry) = self.log.get(timestamp).cloned() else { continue };
+            let dest = Dest::Node(self.nodes[usize::from(site)]);
+            let Some(id) = entry.ack.message.filter(|_| with_message) else {
+                self.record_ack(entry.ack);
+                self.emit(Body::Ack(entry.ack), buf);
+                return Some(dest);
+            };
+            self.emit(Body::Repair { ack: entry.ack, payload: &entry.payload }, buf);
+            let (message, bytes) = (MessageId(id.number), buf.len() as u32);
+            self.events.push(match id.source == self.rank {
+                true => Event::RepairSent { message, bytes },
+                false => {
+                    let source = self.nodes[usize::from(id.source)];
+                    Event::Forwarded { source, message, bytes, repair: true }
+                }
+            });
+            return Some(dest);
+        }
+    }
+
+    fn poll_requests(&mut self, now: Time) -> Option<(u16, Body<'static>)> {
+        if self.is_full() {
+            return None;
+        }
+        if self.requests.missed().is_some_and(|id| self.inbox.expected(id.source) > id.number) {
+            self.requests.on_found();
+        }
+        let gap = self.log.gap(self.requests.known());
+        if gap.is_none() && self.requests.missed().is_none() {
+            self.timers.cancel(Timer::Request);
+            self.requests.restart();
+            return None;
+        }
+        let (site, body, message) = if let Some(run) = gap.and_then(|gap| self.requests.ask(gap)) {
+            let body = Body::Retrans { from: run.start, below: run.end };
+            (self.requests.informant(), body, MessageId(run.start))
+        } else {
+            let (id, tries) = self.requests.ask_message()?;
+            // The token site first; but its place may have been lost too, and the source knows.
+            let site = if tries == 0 { self.token_site() } else { id.source };
+            self.events.push(Event::LossFound { message: MessageId(id.number) });
+            (site, Body::RetransMessage(id), MessageId(id.number))
+        };
+        if self.timers.armed(Timer::Request).is_none() {
+            self.timers.arm(Timer::Request, now + self.settings.request_timeout);
+        }
+        if site == self.rank {
+            return None;
+        }
+        self.events.push(Event::ControlSent { packet: "retrans", message });
+        Some((site, body))
+    }
+
+    /// An own message that is due.
+    fn poll_messages(&mut self, now: Time, buf: &mut Vec<u8>) -> bool {
+        let Some(number) = self.source.due(self.inbox.expected(self.rank)) else { return false };
+        let Some((payload, before)) = self.source.send(number) else { return false };
+        let id = Id { source: self.rank, number };
+        self.emit(Body::Msg { id, payload: &payload }, buf);
+        let (message, bytes) = (MessageId(number), buf.len() as u32);
+        self.events.push(match before {
+            false => Event::Sent { message, bytes },
+            true => Event::RepairSent { message, bytes },
+        });
+        self.inbox.keep(id, payload);
+        self.timers.arm(Timer::Message(number), now + self.settings.message_timeout);
+        true
+    }
+
+    pub(super) fn emit(&self, body: Body<'_>, buf: &mut Vec<u8>) {
+        Packet { view: self.view, body }.emit(self.association, buf);
+    }
+}
+
+impl Machine for Peer {
+    fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
+        let packet = match Packet::parse(datagram.bytes) {
+            Err(_) => return self.events.dropped(DropReason::Malformed),
+            Ok((association, _)) if association != self.association => {
+                return self.events.dropped(DropReason::Foreign);
+            }
+            Ok((_, packet)) => packet,
+        };
+        let Some(from) = self.nodes.iter().position(|&node| node == datagram.source) else {
+            return self.events.dropped(DropReason::NotAMember);
+        };
+        self.on_packet(now, from as u16, packet, datagram.bytes);
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        while let Some(timer) = self.timers.expire(now) {
+            match timer {
+                Timer::Confirm => self.on_confirm_timeout(now),
+                Timer::Idle => self.on_idle_timeout(),
+                Timer::Transfer => {
+                    if self.on_transfer_timeout() {
+                        self.suspect(now);
+                    }
+                }
+                Timer::Request => {
+                    if self.requests.on_timeout() > self.settings.retries {
+                        self.suspect(now);
+                    }
+                }
+                Timer::Message(number) => {
+                    if self.source.repeat(number) > self.settings.retries {
+                        self.suspect(now);
+                    }
+                }
+            }
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.timers.next()
+    }
+
+    fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        self.accept_token(now);
+        let group = Dest::group(self.group);
+        if let Some(dest) = self.poll_repairs(buf) {
+            return Some(Transmit::now(dest));
+        }
+        if let Some((site, body)) = self.poll_answers().or_else(|| self.poll_requests(now)) {
+            self.emit(body, buf);
+            return Some(Transmit::now(Dest::Node(self.nodes[usize::from(site)])));
+        }
+        let body =
+            if std::mem::take(&mut self.announce) { Some(self.confirmation()) } else { self.poll_token(now) };
+        if let Some(body) = body {
+            self.emit(body, buf);
+            return Some(Transmit::now(group));
+        }
+        self.poll_messages(now, buf).then(|| Transmit::now(group))
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop()
+    }
+
+    fn as_sender(&mut self) -> Option<&mut dyn Sender> {
+        Some(self)
+    }
+
+    fn as_receiver(&mut self) -> Option<&mut dyn Receiver> {
+        Some(self)
+    }
+}
+
+impl Sender for Peer {
+    fn offer(&mut self, _now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
+        if self.source.finished {
+            return Err(OfferError::Finished);
+        }
+        if self.source.next() - self.inbox.expected(self.rank) >= self.settings.window {
+            return Err(OfferError::Full);
+        }
+        Ok(MessageId(self.source.offer(payload)))
+    }
+
+    fn finish(&mut self, _now: Time) {
+        self.source.finished = true;
+    }
+
+    /// Its own messages are delivered here; and if it has the token, that has been around since.
+    fn is_finished(&self) -> bool {
+        self.source.is_done() && self.token_rests()
+    }
+
+    fn header_bytes(&self) -> usize {
+        MSG_HEADER_LEN
+    }
+}
+
+impl Receiver for Peer {
+    fn poll_delivery(&mut self) -> Option<Delivery> {
+        self.deliveries.pop_front()
+    }
+}
+
+/// The greatest group whose agreement on a list of sites has room in a packet.
+const MOST_SITES: usize = 256;
