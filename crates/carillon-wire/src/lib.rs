@@ -8,6 +8,7 @@ pub mod error;
 pub mod file;
 pub mod mbap;
 pub mod msaw;
+pub mod reformation;
 pub mod rra;
 pub mod session;
 
