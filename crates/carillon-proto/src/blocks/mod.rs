@@ -3,6 +3,7 @@
 mod ack_wait;
 mod ack_window;
 mod members;
+pub mod reformation;
 pub mod retransmission;
 mod serial_unicast;
 mod timeout;

@@ -1,0 +1,506 @@
+//! The reformation of a group: how its members agree on a new view of it when one of them has crashed,
+//! or comes back.
+//!
+//! Segovia 1996, 2.7, says of the sequencer's protocol only that its authors suggest an election; this
+//! is that election, and the reformation of the token site's protocol. It is the view change of
+//! Viewstamped Replication (Oki and Liskov, 1988) with other quorums:
+//!
+//! 1. A coordinator INVITEs all to a ballot. Who has promised no higher one VOTEs, says which view it
+//!    accepted last and how much of that view's order it holds, and takes part in that view no more.
+//! 2. With enough votes ([`Votes::best`](votes::Votes::best)) the longest log of the last view goes
+//!    on. The coordinator fetches what it lacks of it and STARTs the view of the voters and of the
+//!    nodes that join; each of them fetches what it lacks from the coordinator and is then READY.
+//! 3. When all are ready the view is ACTIVE: all of that log is committed, and the coordinator is the
+//!    view's leader.
+//!
+//! A ballot that fails is followed by one with a higher number, after a random wait. A node that has
+//! lost its state does not vote, since it has forgotten what it promised: it asks to JOIN.
+//!
+//! This block does no I/O and knows nothing of messages but their numbers: the protocol fetches them
+//! ([`Step::Fetch`]), keeping what it holds until it has all (a vote must stay true), then says so
+//! ([`Reformation::fetched`]).
+
+mod packets;
+#[cfg(test)]
+mod tests;
+mod votes;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use carillon_core::{ConfigError, Rng, Time};
+use carillon_wire::reformation::{Ballot, Packet, Ranks};
+
+use votes::{Vote, Votes};
+
+/// A view of the group: who belongs to it, and who leads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct View {
+    /// The ballot that formed it; number 0 is the first.
+    pub ballot: Ballot,
+    /// Its members.
+    pub members: Ranks,
+    /// Those of them that came to it without any state.
+    pub joiners: Ranks,
+}
+
+impl View {
+    /// Its number: packets carry it.
+    pub fn number(&self) -> u32 {
+        self.ballot.number
+    }
+
+    /// The rank of its leader.
+    pub fn leader(&self) -> usize {
+        self.ballot.coordinator.into()
+    }
+}
+
+/// How patient the exchange is.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// Between repetitions.
+    pub interval: Duration,
+    /// Repetitions before a silent node is done without.
+    pub tries: u32,
+    /// Crashes survived: a committed message is held by one member more.
+    pub resilience: usize,
+}
+
+/// What the protocol has to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Take part in the view no more: order, acknowledge and commit nothing.
+    Leave,
+    /// Get all messages below `length` from `from`, which may be this node itself; then call
+    /// [`Reformation::fetched`]. Replaces an earlier one.
+    Fetch {
+        /// Who has them.
+        from: usize,
+        /// One past the last one.
+        length: u64,
+        /// What this node holds is of the same order; otherwise only what it knows to be committed.
+        continues: bool,
+        /// This node comes without any state: it takes nothing before `length`, and this is what it
+        /// has to know.
+        state: Option<Vec<u8>>,
+    },
+    /// The view is in force.
+    Install,
+}
+
+/// To whom a packet goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum To {
+    /// All nodes.
+    Group,
+    /// The node of this rank.
+    Rank(usize),
+}
+
+/// One node's part in the reformations of its group.
+#[derive(Clone, Debug)]
+pub struct Reformation {
+    rank: usize,
+    group: usize,
+    terms: Terms,
+    rng: Rng,
+    /// It takes part in no ballot lower than this.
+    promised: Ballot,
+    /// The highest number seen.
+    highest: u32,
+    /// The last view it accepted: in force if the phase is normal.
+    accepted: View,
+    phase: Phase,
+    timer: Option<Time>,
+    /// A ballot is to be made though the view is in force.
+    wish: bool,
+    /// Ballots that failed since a view was in force.
+    failures: u32,
+    /// Nodes that ask to be members and have lost what they knew.
+    lost: Ranks,
+    /// JOINs heard in this view that its leader has not acted on.
+    unheeded: u32,
+    /// This node itself has lost what it knew.
+    is_lost: bool,
+    due: Due,
+    steps: VecDeque<Step>,
+}
+
+#[derive(Clone, Debug)]
+enum Phase {
+    /// The accepted view is in force. The leader repeats ACTIVE to those not heard in it.
+    Normal { unheard: Ranks, tries: u32 },
+    /// Between two ballots of its own.
+    Waiting,
+    /// Coordinator: collects votes.
+    Inviting { votes: Votes, tries: u32 },
+    /// Coordinator: fetches the log that goes on.
+    Collecting { proposal: Proposal, tries: u32 },
+    /// Coordinator: waits until all are ready.
+    Starting { proposal: Proposal, ready: Ranks, tries: u32 },
+    /// Has voted for another's ballot.
+    Following,
+    /// Fetches what it lacks of the proposed view's log.
+    Accepting { proposal: Proposal },
+    /// Has accepted the proposed view.
+    Ready,
+    /// Not a member: asks to be one.
+    Outside { tries: u32 },
+}
+
+/// A view that is proposed.
+#[derive(Clone, Debug)]
+struct Proposal {
+    view: View,
+    base: u32,
+    length: u64,
+    state: Vec<u8>,
+}
+
+/// Packets to send.
+#[derive(Clone, Debug, Default)]
+struct Due {
+    invite: bool,
+    vote: bool,
+    refuse: Option<(usize, Ballot)>,
+    start: bool,
+    ready: bool,
+    active: Ranks,
+    installed: bool,
+    join: bool,
+}
+
+impl Reformation {
+    /// The node of this rank in a group of so many, all of them members of the first view, which the
+    /// first leads; or, if it has lost what it knew, outside.
+    pub fn new(
+        rank: usize,
+        group: usize,
+        terms: Terms,
+        rng: Rng,
+        is_lost: bool,
+    ) -> Result<Self, ConfigError> {
+        if group > Ranks::CAPACITY {
+            let text = format!("a group of {group} nodes is larger than {}", Ranks::CAPACITY);
+            return Err(ConfigError::Conflict(text));
+        }
+        let first =
+            View { ballot: Ballot::default(), members: Ranks::below(group), joiners: Ranks::default() };
+        let terms = Terms { interval: terms.interval.max(LEAST_INTERVAL), ..terms };
+        let mut made = Reformation {
+            rank,
+            group,
+            terms,
+            rng,
+            promised: Ballot::default(),
+            highest: 0,
+            accepted: first,
+            phase: Phase::Normal { unheard: Ranks::default(), tries: 0 },
+            timer: None,
+            wish: false,
+            failures: 0,
+            lost: Ranks::default(),
+            unheeded: 0,
+            is_lost,
+            due: Due::default(),
+            steps: VecDeque::new(),
+        };
+        if is_lost {
+            made.go_outside(Time::ZERO);
+        }
+        Ok(made)
+    }
+
+    /// The leader is suspected, or a member is: make a new view, unless another does before a random
+    /// wait is over.
+    pub fn begin(&mut self, now: Time) {
+        if self.takes_part() && !self.wish {
+            self.wish = true;
+            self.timer = Some(now + self.random(1));
+        }
+    }
+
+    /// All messages below the length are here, and are what this node holds from now on. `state` is
+    /// what a joiner would have to know.
+    pub fn fetched(&mut self, now: Time, state: Vec<u8>) {
+        match &self.phase {
+            Phase::Collecting { proposal, .. } => {
+                let proposal = Proposal { state, ..proposal.clone() };
+                self.accepted = proposal.view;
+                let ready = [self.rank].into_iter().collect();
+                self.phase = Phase::Starting { proposal, ready, tries: 0 };
+                self.due.start = true;
+                self.timer = Some(now + self.terms.interval);
+                self.start_if_ready(now);
+            }
+            Phase::Accepting { proposal } => {
+                self.accepted = proposal.view;
+                self.is_lost = false;
+                self.phase = Phase::Ready;
+                self.due.ready = true;
+                self.timer = Some(now + self.patience());
+            }
+            _ => {}
+        }
+    }
+
+    /// Something that was to be fetched has come.
+    pub fn progress(&mut self) {
+        if let Phase::Collecting { tries, .. } = &mut self.phase {
+            *tries = 0;
+        }
+    }
+
+    /// Fires the timer if it is due. `length` is one past the last message up to which this node
+    /// lacks none.
+    pub fn handle_timeout(&mut self, now: Time, length: u64) {
+        if self.timer.is_none_or(|at| at > now) {
+            return;
+        }
+        self.timer = None;
+        let (limit, again) = (self.terms.tries, now + self.terms.interval);
+        match &mut self.phase {
+            Phase::Normal { .. } if self.wish => self.invite(now, length),
+            Phase::Normal { unheard, tries } => {
+                self.due.active = *unheard;
+                *tries += 1;
+                if *tries > limit {
+                    self.begin(now);
+                } else {
+                    self.timer = Some(again);
+                }
+            }
+            Phase::Waiting => self.invite(now, length),
+            Phase::Inviting { tries, .. } => {
+                *tries += 1;
+                if *tries >= limit && !self.decide() {
+                    self.back_off(now);
+                } else {
+                    self.due.invite = true;
+                    self.timer = Some(again);
+                }
+            }
+            Phase::Collecting { tries, .. } => {
+                *tries += 1;
+                if *tries > limit {
+                    self.back_off(now);
+                } else {
+                    // Those that wait for it hear that it lives.
+                    self.due.invite = true;
+                    self.timer = Some(again);
+                }
+            }
+            Phase::Starting { ready, tries, .. } => {
+                *tries += 1;
+                if *tries > limit {
+                    // Those that wanted to join and are gone again: they ask again if they live.
+                    self.lost = self.lost.and(ready);
+                    self.back_off(now);
+                } else {
+                    self.due.start = true;
+                    self.timer = Some(again);
+                }
+            }
+            Phase::Following | Phase::Accepting { .. } | Phase::Ready if self.is_lost => {
+                self.go_outside(now);
+            }
+            Phase::Following | Phase::Accepting { .. } | Phase::Ready => self.back_off(now),
+            Phase::Outside { tries } => {
+                *tries += 1;
+                // One that nobody takes in falls silent.
+                if *tries <= limit.saturating_mul(JOIN_PATIENCE) {
+                    let wait = 1 << (*tries / 4).min(4);
+                    self.due.join = true;
+                    self.timer = Some(now + self.random(wait) + self.terms.interval);
+                }
+            }
+        }
+    }
+
+    /// When `handle_timeout` must be called.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.timer
+    }
+
+    /// What the protocol has to do next, if anything. Called until `None`.
+    pub fn poll_step(&mut self) -> Option<Step> {
+        self.steps.pop_front()
+    }
+
+    /// The next packet to send, if any.
+    pub fn poll_transmit(&mut self, length: u64) -> Option<(To, Packet<'_>)> {
+        let leader = To::Rank(self.promised.coordinator.into());
+        if std::mem::take(&mut self.due.invite) {
+            return Some((To::Group, Packet::Invite { ballot: self.promised }));
+        }
+        if std::mem::take(&mut self.due.vote) {
+            let View { ballot: Ballot { number: accepted, .. }, members, joiners } = self.accepted;
+            return Some((
+                leader,
+                Packet::Vote { ballot: self.promised, accepted, length, members, joiners },
+            ));
+        }
+        if let Some((to, ballot)) = self.due.refuse.take() {
+            return Some((To::Rank(to), Packet::Refuse { ballot, promised: self.promised }));
+        }
+        if std::mem::take(&mut self.due.ready) {
+            return Some((leader, Packet::Ready { ballot: self.accepted.ballot }));
+        }
+        if std::mem::take(&mut self.due.installed) {
+            let leader = To::Rank(self.accepted.leader());
+            return Some((leader, Packet::Installed { ballot: self.accepted.ballot }));
+        }
+        if let Some(rank) = self.due.active.iter().next() {
+            let ballot = self.accepted.ballot;
+            let all = self.accepted.members.without(&[self.rank].into_iter().collect());
+            if self.due.active == all {
+                self.due.active = Ranks::default();
+                return Some((To::Group, Packet::Active { ballot }));
+            }
+            self.due.active.remove(rank);
+            return Some((To::Rank(rank), Packet::Active { ballot }));
+        }
+        if std::mem::take(&mut self.due.join) {
+            return Some((To::Group, Packet::Join { lost: self.is_lost }));
+        }
+        if std::mem::take(&mut self.due.start)
+            && let Phase::Starting { proposal, .. } = &self.phase
+        {
+            let View { ballot, members, joiners } = proposal.view;
+            let (base, length, state) = (proposal.base, proposal.length, &proposal.state);
+            return Some((To::Group, Packet::Start { ballot, base, length, members, joiners, state }));
+        }
+        None
+    }
+
+    /// The last view accepted. It is in force if this node [takes part](Self::takes_part).
+    pub fn view(&self) -> &View {
+        &self.accepted
+    }
+
+    /// Whether the view is in force here.
+    pub fn takes_part(&self) -> bool {
+        matches!(self.phase, Phase::Normal { .. })
+    }
+
+    /// The number of the ballot this node has promised itself to: fetched messages carry it.
+    pub fn promised(&self) -> Ballot {
+        self.promised
+    }
+
+    /// Whether a new view is wanted or under way here.
+    pub fn is_busy(&self) -> bool {
+        self.wish || !self.takes_part()
+    }
+
+    /// The phase, for traces.
+    pub fn state(&self) -> &'static str {
+        match self.phase {
+            Phase::Normal { .. } if self.accepted.leader() == self.rank => "leading",
+            Phase::Normal { .. } => "following the leader",
+            Phase::Waiting => "waiting for a ballot",
+            Phase::Inviting { .. } => "inviting",
+            Phase::Collecting { .. } => "collecting",
+            Phase::Starting { .. } => "starting",
+            Phase::Following => "voted",
+            Phase::Accepting { .. } => "accepting",
+            Phase::Ready => "ready",
+            Phase::Outside { .. } => "outside",
+        }
+    }
+
+    /// Makes a ballot.
+    fn invite(&mut self, now: Time, length: u64) {
+        let Some(number) = self.highest.max(self.promised.number).checked_add(1) else { return };
+        self.leave();
+        self.promised = Ballot { number, coordinator: self.rank as u8 };
+        let mut votes = Votes::default();
+        let View { ballot, members, joiners } = self.accepted;
+        votes.insert(self.rank, Vote { accepted: ballot.number, length, members, joiners });
+        self.phase = Phase::Inviting { votes, tries: 0 };
+        self.due = Due { invite: true, ..Due::default() };
+        self.timer = Some(now + self.terms.interval);
+    }
+
+    /// Proposes a view if there are enough votes for one; returns whether it did.
+    fn decide(&mut self) -> bool {
+        let Phase::Inviting { votes, .. } = &self.phase else { return false };
+        let Some(best) = votes.best(self.group, self.terms.resilience) else { return false };
+        let joiners = self.lost.without(&votes.voters());
+        let members = votes.voters().or(&joiners);
+        let view = View { ballot: self.promised, members, joiners };
+        let proposal = Proposal { view, base: best.base, length: best.length, state: Vec::new() };
+        self.steps.push_back(Step::Fetch {
+            from: best.from,
+            length: best.length,
+            continues: best.base == self.accepted.number(),
+            state: None,
+        });
+        self.phase = Phase::Collecting { proposal, tries: 0 };
+        true
+    }
+
+    /// Puts the view in force if all its members are ready.
+    fn start_if_ready(&mut self, now: Time) {
+        let Phase::Starting { proposal, ready, .. } = &self.phase else { return };
+        if ready.and(&proposal.view.members) == proposal.view.members {
+            let unheard = proposal.view.members.without(&[self.rank].into_iter().collect());
+            self.install(now, unheard);
+        }
+    }
+
+    fn install(&mut self, now: Time, unheard: Ranks) {
+        // Those that still want to join ask again.
+        self.lost = Ranks::default();
+        self.phase = Phase::Normal { unheard, tries: 0 };
+        self.wish = false;
+        self.failures = 0;
+        self.unheeded = 0;
+        self.due = Due { active: unheard, ..Due::default() };
+        self.timer = (!unheard.is_empty()).then(|| now + self.terms.interval);
+        self.steps.push_back(Step::Install);
+    }
+
+    /// The ballot failed, or its coordinator did: makes one after a random wait.
+    fn back_off(&mut self, now: Time) {
+        self.leave();
+        self.failures += 1;
+        let wait = 2 << self.failures.min(5);
+        self.phase = Phase::Waiting;
+        self.due = Due::default();
+        self.timer = Some(now + self.random(wait));
+    }
+
+    fn go_outside(&mut self, now: Time) {
+        self.leave();
+        self.phase = Phase::Outside { tries: 0 };
+        self.due = Due { join: true, ..Due::default() };
+        self.timer = Some(now + self.terms.interval);
+    }
+
+    fn leave(&mut self) {
+        if self.takes_part() {
+            self.steps.push_back(Step::Leave);
+        }
+        self.wish = false;
+    }
+
+    /// How long to wait for a sign of life from a coordinator.
+    fn patience(&self) -> Duration {
+        self.terms.interval.saturating_mul(self.terms.tries.saturating_add(1))
+    }
+
+    /// Uniform in up to so many intervals.
+    fn random(&mut self, intervals: u32) -> Duration {
+        let most = self.terms.interval.saturating_mul(intervals).as_nanos();
+        Duration::from_nanos(1).saturating_add(Duration::from_nanos(
+            self.rng.below(u64::try_from(most).unwrap_or(u64::MAX).max(1)),
+        ))
+    }
+}
+
+/// A node that nobody takes in asks so many times as often as others are asked.
+const JOIN_PATIENCE: u32 = 4;
+/// A timer moves on when it fires.
+const LEAST_INTERVAL: Duration = Duration::from_micros(1);

@@ -1,0 +1,233 @@
+//! What comes in.
+
+use carillon_core::Time;
+use carillon_wire::reformation::{Ballot, Packet, Ranks};
+
+use super::votes::Vote;
+use super::{Phase, Proposal, Reformation, Step, View};
+
+impl Reformation {
+    /// Takes in a packet of another node.
+    pub fn handle(&mut self, now: Time, from: usize, packet: &Packet<'_>) {
+        match *packet {
+            Packet::Invite { ballot } if is_of(ballot, from) => self.on_invite(now, ballot),
+            Packet::Vote { ballot, accepted, length, members, joiners }
+                if self.is_view(&members, &joiners) && accepted < ballot.number =>
+            {
+                let vote = Vote { accepted, length, members, joiners };
+                self.on_vote(now, from, ballot, vote);
+            }
+            Packet::Refuse { ballot, promised } => self.on_refuse(now, ballot, promised),
+            Packet::Start { ballot, base, length, members, joiners, state }
+                if is_of(ballot, from) && self.is_view(&members, &joiners) && base < ballot.number =>
+            {
+                let view = View { ballot, members, joiners };
+                self.on_start(now, Proposal { view, base, length, state: state.to_vec() });
+            }
+            Packet::Ready { ballot } => self.on_ready(now, from, ballot),
+            Packet::Active { ballot } if is_of(ballot, from) => self.on_active(now, ballot),
+            Packet::Installed { ballot } => self.on_installed(from, ballot),
+            Packet::Join { lost } => self.on_join(now, from, lost),
+            _ => {}
+        }
+    }
+
+    /// A packet of the protocol came from a node that is in an older view, or in none: its leader
+    /// tells it of the view in force.
+    pub fn on_older_view(&mut self, from: usize) {
+        if self.takes_part() && self.accepted.leader() == self.rank {
+            self.due.active.insert(from);
+        }
+    }
+
+    /// A packet of the protocol came, sent in this view: if this node has accepted it, it is in force.
+    pub fn on_packet_of(&mut self, now: Time, from: usize, number: u32) {
+        if matches!(self.phase, Phase::Ready)
+            && number == self.accepted.number()
+            && from == self.accepted.leader()
+        {
+            self.install(now, Ranks::default());
+            self.due.installed = true;
+        }
+    }
+
+    fn on_invite(&mut self, now: Time, ballot: Ballot) {
+        self.highest = self.highest.max(ballot.number);
+        let from = usize::from(ballot.coordinator);
+        if self.is_lost {
+            // It has forgotten what it promised, so it must not promise anything.
+            return;
+        }
+        if ballot.number > self.promised.number {
+            self.leave();
+            self.promised = ballot;
+            self.phase = Phase::Following;
+            self.due = super::Due { vote: true, ..Default::default() };
+            self.timer = Some(now + self.patience());
+        } else if ballot != self.promised {
+            self.due.refuse = Some((from, ballot));
+            self.on_older_view(from);
+        } else if matches!(self.phase, Phase::Following) {
+            self.due.vote = true;
+            self.timer = Some(now + self.patience());
+        }
+    }
+
+    fn on_vote(&mut self, now: Time, from: usize, ballot: Ballot, vote: Vote) {
+        let Phase::Inviting { votes, .. } = &mut self.phase else { return };
+        if ballot != self.promised {
+            return;
+        }
+        self.lost.remove(from);
+        votes.insert(from, vote);
+        let missing = votes.wanted().without(&votes.voters()).without(&self.lost);
+        if missing.is_empty() && self.decide() {
+            self.timer = Some(now + self.terms.interval);
+        }
+    }
+
+    fn on_refuse(&mut self, now: Time, ballot: Ballot, promised: Ballot) {
+        let is_own =
+            matches!(self.phase, Phase::Inviting { .. } | Phase::Collecting { .. } | Phase::Starting { .. });
+        if is_own && ballot == self.promised && promised.number >= ballot.number {
+            self.highest = self.highest.max(promised.number);
+            self.back_off(now);
+        }
+    }
+
+    fn on_start(&mut self, now: Time, proposal: Proposal) {
+        let ballot = proposal.view.ballot;
+        self.highest = self.highest.max(ballot.number);
+        if ballot.number < self.promised.number
+            || (ballot.number == self.promised.number && ballot != self.promised)
+        {
+            self.due.refuse = Some((ballot.coordinator.into(), ballot));
+            return;
+        }
+        let is_member = proposal.view.members.contains(self.rank);
+        if is_member && self.is_lost && !proposal.view.joiners.contains(self.rank) {
+            // It voted before it lost what it knew.
+            return;
+        }
+        match &self.phase {
+            Phase::Ready | Phase::Normal { .. } if ballot == self.accepted.ballot => {
+                self.due.ready = matches!(self.phase, Phase::Ready);
+                self.due.installed = !self.due.ready;
+                if self.due.ready {
+                    self.timer = Some(now + self.patience());
+                }
+                return;
+            }
+            Phase::Accepting { proposal } if proposal.view.ballot == ballot => {
+                self.timer = Some(now + self.patience());
+                return;
+            }
+            // Its own.
+            Phase::Collecting { .. } | Phase::Starting { .. } if ballot == self.promised => return,
+            Phase::Outside { .. } if !is_member => {
+                self.promised = ballot;
+                return;
+            }
+            _ => {}
+        }
+        self.promised = ballot;
+        if !is_member {
+            return self.go_outside(now);
+        }
+        self.leave();
+        self.due = super::Due::default();
+        self.timer = Some(now + self.patience());
+        self.steps.push_back(Step::Fetch {
+            from: ballot.coordinator.into(),
+            length: proposal.length,
+            continues: !self.is_lost && proposal.base == self.accepted.number(),
+            state: self.is_lost.then(|| proposal.state.clone()),
+        });
+        self.phase = Phase::Accepting { proposal };
+    }
+
+    fn on_ready(&mut self, now: Time, from: usize, ballot: Ballot) {
+        match &mut self.phase {
+            Phase::Starting { ready, .. } if ballot == self.promised => {
+                ready.insert(from);
+                self.start_if_ready(now);
+            }
+            Phase::Normal { .. } if ballot == self.accepted.ballot => self.on_older_view(from),
+            _ => {}
+        }
+    }
+
+    fn on_active(&mut self, now: Time, ballot: Ballot) {
+        self.highest = self.highest.max(ballot.number);
+        if ballot == self.accepted.ballot && !self.is_lost {
+            match self.phase {
+                Phase::Ready => {
+                    self.install(now, Ranks::default());
+                    self.due.installed = true;
+                }
+                Phase::Normal { .. } => self.due.installed = true,
+                _ => {}
+            }
+        } else if ballot.number > self.accepted.number() && ballot.number >= self.promised.number {
+            // A view was formed without this node.
+            self.promised = ballot;
+            if !matches!(self.phase, Phase::Outside { .. }) {
+                self.go_outside(now);
+            }
+        }
+    }
+
+    fn on_installed(&mut self, from: usize, ballot: Ballot) {
+        if let Phase::Normal { unheard, .. } = &mut self.phase
+            && ballot == self.accepted.ballot
+            && unheard.remove(from)
+        {
+            self.due.active.remove(from);
+            if unheard.is_empty() && !self.wish {
+                self.timer = None;
+            }
+        }
+    }
+
+    fn on_join(&mut self, now: Time, from: usize, lost: bool) {
+        if self.is_lost {
+            return;
+        }
+        if lost {
+            self.lost.insert(from);
+        }
+        match &mut self.phase {
+            Phase::Normal { .. } => {
+                let leads = self.accepted.leader() == self.rank;
+                if leads && !lost && self.accepted.members.contains(from) {
+                    self.on_older_view(from);
+                    return;
+                }
+                self.unheeded += 1;
+                // A leader that has lost what it knew leads no more, and one that is dead does not
+                // heed those that want to join.
+                let dead = self.unheeded > self.terms.tries;
+                if leads || dead || (lost && from == self.accepted.leader()) {
+                    self.begin(now);
+                }
+            }
+            Phase::Inviting { votes, .. } if lost => votes.remove(from),
+            // It has lost what it voted for.
+            Phase::Starting { proposal, .. } | Phase::Collecting { proposal, .. }
+                if lost && proposal.view.members.contains(from) && !proposal.view.joiners.contains(from) =>
+            {
+                self.back_off(now);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether these are sets of members of this group.
+    fn is_view(&self, members: &Ranks, joiners: &Ranks) -> bool {
+        members.without(&Ranks::below(self.group)).is_empty() && joiners.without(members).is_empty()
+    }
+}
+
+fn is_of(ballot: Ballot, from: usize) -> bool {
+    usize::from(ballot.coordinator) == from
+}

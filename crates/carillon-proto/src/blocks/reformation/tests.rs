@@ -1,0 +1,244 @@
+//! A group of nodes that have nothing but this block and the length of a log.
+
+use std::time::Duration;
+
+use carillon_core::{Rng, Seeds, Time};
+use carillon_wire::reformation::{Packet, Ranks};
+
+use super::{Reformation, Step, Terms, To};
+
+const TERMS: Terms = Terms { interval: Duration::from_millis(10), tries: 20, resilience: 1 };
+
+#[derive(Debug)]
+struct Node {
+    block: Reformation,
+    /// The log: which view ordered each message.
+    log: Vec<u32>,
+    alive: bool,
+    installed: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct Net {
+    nodes: Vec<Node>,
+    now: Time,
+    rng: Rng,
+    loss: f64,
+    /// Packets under way: when they arrive, from, to, and their type and bytes.
+    flying: Vec<(Time, usize, usize, u8, Vec<u8>)>,
+}
+
+impl Net {
+    fn new(count: usize, resilience: usize, seed: u64) -> Self {
+        let terms = Terms { resilience, ..TERMS };
+        let node = |rank| {
+            let rng = Seeds::new(seed).part(&format!("node {rank}")).stream("reformation");
+            let block = Reformation::new(rank, count, terms, rng, false).unwrap();
+            Node { block, log: Vec::new(), alive: true, installed: Vec::new() }
+        };
+        let rng = Seeds::new(seed).stream("net");
+        Net { nodes: (0..count).map(node).collect(), now: Time::ZERO, rng, loss: 0.0, flying: Vec::new() }
+    }
+
+    fn restart(&mut self, rank: usize) {
+        let terms = self.nodes[rank].block.terms;
+        let rng = Seeds::new(rank as u64).stream("again");
+        let block = Reformation::new(rank, self.nodes.len(), terms, rng, true).unwrap();
+        self.nodes[rank] = Node { block, log: Vec::new(), alive: true, installed: Vec::new() };
+        self.nodes[rank].block.timer = Some(self.now + Duration::from_millis(1));
+    }
+
+    fn drain(&mut self, rank: usize) {
+        if !self.nodes[rank].alive {
+            return;
+        }
+        while let Some(step) = self.nodes[rank].block.poll_step() {
+            match step {
+                Step::Leave => {}
+                Step::Install => {
+                    let number = self.nodes[rank].block.view().number();
+                    self.nodes[rank].installed.push(number);
+                }
+                Step::Fetch { from, length, .. } => {
+                    // Copied at once from whoever has it, if that one lives.
+                    if self.nodes[from].alive && self.nodes[from].log.len() as u64 >= length {
+                        let log = self.nodes[from].log[..length as usize].to_vec();
+                        self.nodes[rank].log = log;
+                        self.nodes[rank].block.fetched(self.now, vec![rank as u8]);
+                    }
+                }
+            }
+        }
+        loop {
+            let node = &mut self.nodes[rank];
+            let length = node.log.len() as u64;
+            let Some((to, packet)) = node.block.poll_transmit(length) else { break };
+            let (kind, mut bytes) = (packet.packet_type(), Vec::new());
+            packet.emit(&mut bytes);
+            let all = 0..self.nodes.len();
+            for other in all.filter(|&other| other != rank && (to == To::Group || to == To::Rank(other))) {
+                if !self.rng.chance(self.loss) {
+                    let at = self.now + Duration::from_micros(100 + self.rng.below(1000));
+                    self.flying.push((at, rank, other, kind, bytes.clone()));
+                }
+            }
+        }
+    }
+
+    /// Lets time pass; whether nothing is left to happen.
+    fn run(&mut self, span: Duration) -> bool {
+        let end = self.now + span;
+        loop {
+            (0..self.nodes.len()).for_each(|rank| self.drain(rank));
+            let alive = self.nodes.iter().enumerate().filter(|(_, node)| node.alive);
+            let timer = alive.filter_map(|(rank, node)| Some((node.block.poll_timeout()?, rank))).min();
+            let flight = self.flying.iter().map(|flying| flying.0).min();
+            let Some(at) = timer.map(|timer| timer.0).into_iter().chain(flight).min() else { return true };
+            if at > end {
+                self.now = end;
+                return false;
+            }
+            self.now = self.now.max(at);
+            if let Some(i) = self.flying.iter().position(|flying| flying.0 == at) {
+                let (_, from, to, kind, bytes) = self.flying.swap_remove(i);
+                let node = &mut self.nodes[to];
+                if node.alive {
+                    let packet = Packet::parse(kind, &bytes).unwrap();
+                    node.block.handle(self.now, from, &packet);
+                }
+            } else if let Some((_, rank)) = timer {
+                let length = self.nodes[rank].log.len() as u64;
+                self.nodes[rank].block.handle_timeout(self.now, length);
+            }
+        }
+    }
+
+    /// The nodes, a line each.
+    fn shown(&self) -> String {
+        let line = |node: &Node| {
+            let Reformation { promised, accepted, .. } = &node.block;
+            let (number, members) = (accepted.number(), accepted.members);
+            let (alive, state) = (node.alive, node.block.state());
+            format!("\n{alive} {state}, promised {promised}, view {number} {members}")
+        };
+        self.nodes.iter().map(line).collect()
+    }
+
+    fn members(&self, rank: usize) -> Vec<usize> {
+        self.nodes[rank].block.view().members.iter().collect()
+    }
+}
+
+#[test]
+fn the_living_form_a_view_without_the_dead() {
+    let mut net = Net::new(4, 1, 1);
+    net.nodes[0].alive = false;
+    net.nodes[2].block.begin(net.now);
+    assert!(net.run(Duration::from_secs(5)), "the exchange ends");
+    for rank in 1..4 {
+        assert!(net.nodes[rank].block.takes_part());
+        assert_eq!(net.members(rank), [1, 2, 3]);
+        assert_eq!(net.nodes[rank].block.view().leader(), 2);
+    }
+}
+
+#[test]
+fn nobody_goes_on_alone() {
+    let mut net = Net::new(4, 1, 1);
+    net.nodes[0].alive = false;
+    net.nodes[1].alive = false;
+    net.nodes[2].block.begin(net.now);
+    net.run(Duration::from_secs(30));
+    assert!(net.nodes.iter().all(|node| node.installed.is_empty()));
+}
+
+#[test]
+fn the_longest_log_of_the_last_view_goes_on() {
+    let mut net = Net::new(3, 1, 1);
+    net.nodes[0].alive = false;
+    net.nodes[2].log = vec![0, 0, 0];
+    net.nodes[1].log = vec![0];
+    net.nodes[1].block.begin(net.now);
+    net.run(Duration::from_secs(5));
+    assert_eq!(net.nodes[1].log.len(), 3);
+    assert_eq!(net.members(1), [1, 2]);
+}
+
+#[test]
+fn a_node_that_lost_its_state_is_taken_in_and_does_not_vote() {
+    let mut net = Net::new(3, 1, 1);
+    net.nodes[0].log = vec![0, 0];
+    net.nodes[1].log = vec![0, 0];
+    net.restart(2);
+    assert!(net.run(Duration::from_secs(5)));
+    for rank in 0..3 {
+        let view = net.nodes[rank].block.view();
+        assert!(net.nodes[rank].block.takes_part());
+        assert_eq!((view.members, view.joiners), (Ranks::below(3), [2].into_iter().collect()));
+    }
+    assert_eq!(net.nodes[2].log.len(), 2);
+}
+
+#[test]
+fn a_restarted_leader_is_taken_in_by_the_others() {
+    let mut net = Net::new(3, 1, 1);
+    net.restart(0);
+    assert!(net.run(Duration::from_secs(5)));
+    assert!((0..3).all(|rank| net.nodes[rank].block.takes_part() && net.members(rank) == [0, 1, 2]));
+    assert_ne!(net.nodes[0].block.view().leader(), 0);
+}
+
+#[test]
+fn with_half_of_the_group_lost_none_of_the_rest_is_fooled() {
+    let mut net = Net::new(4, 1, 1);
+    net.restart(0);
+    net.restart(1);
+    net.run(Duration::from_secs(20));
+    assert!(net.nodes.iter().all(|node| node.installed.is_empty()), "two votes of four are no majority");
+}
+
+/// Random crashes, restarts, suspicions and losses: all nodes in one view agree on its members, and no
+/// two views of one number exist.
+#[test]
+fn views_of_one_number_are_one_view() {
+    for seed in 0..300 {
+        let mut rng = Seeds::new(seed).stream("plan");
+        let count = 2 + rng.below(6) as usize;
+        let resilience = count.div_ceil(2) - 1;
+        let mut net = Net::new(count, resilience, seed);
+        net.loss = rng.unit() * 0.3;
+        let mut crashes = rng.below(resilience as u64 + 1);
+        let mut views = std::collections::BTreeMap::new();
+        for round in 0..40 {
+            let rank = rng.below(count as u64) as usize;
+            let now = net.now;
+            match rng.below(6) {
+                0 if crashes > 0 && net.nodes[rank].alive => {
+                    net.nodes[rank].alive = false;
+                    crashes -= 1;
+                }
+                1 if !net.nodes[rank].alive => net.restart(rank),
+                2 | 3 => net.nodes[rank].block.begin(now),
+                _ => {}
+            }
+            if round == 39 {
+                net.nodes[rank].block.begin(now);
+            }
+            net.run(Duration::from_millis(rng.below(300)));
+            for node in net.nodes.iter().filter(|node| node.alive && node.block.takes_part()) {
+                let view = *node.block.view();
+                let known = views.entry(view.number()).or_insert(view);
+                assert_eq!(*known, view, "seed {seed}");
+            }
+        }
+        let ended = net.run(Duration::from_secs(120));
+        assert!(ended, "seed {seed}: the exchange ends: {}", net.shown());
+        let living: Vec<_> = net.nodes.iter().filter(|node| node.alive).collect();
+        let last =
+            living.iter().filter(|node| node.block.takes_part()).map(|node| node.block.view().number());
+        let last = last.max().unwrap_or_default();
+        let in_it =
+            living.iter().filter(|node| node.block.takes_part() && node.block.view().number() == last);
+        assert!(in_it.count() > count / 2 || last == 0, "seed {seed}: a majority is in the last view");
+    }
+}

@@ -1,0 +1,118 @@
+//! The votes of one ballot, and when they are enough.
+
+use std::collections::BTreeMap;
+
+use carillon_wire::reformation::Ranks;
+
+/// What a member says it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Vote {
+    /// The number of the last view it accepted.
+    pub accepted: u32,
+    /// One past the last message up to which it lacks none, in the order of that view.
+    pub length: u64,
+    /// The members of that view.
+    pub members: Ranks,
+    /// Those that came to it without any state.
+    pub joiners: Ranks,
+}
+
+/// The votes for one ballot.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Votes(BTreeMap<usize, Vote>);
+
+/// The log that goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Best {
+    /// Who has it.
+    pub from: usize,
+    /// The view whose order it is.
+    pub base: u32,
+    /// One past its last message.
+    pub length: u64,
+}
+
+impl Votes {
+    /// Counts a vote; a member that votes again has changed its mind.
+    pub fn insert(&mut self, rank: usize, vote: Vote) {
+        self.0.insert(rank, vote);
+    }
+
+    /// A member has lost what its vote says it has.
+    pub fn remove(&mut self, rank: usize) {
+        self.0.remove(&rank);
+    }
+
+    /// Who has voted.
+    pub fn voters(&self) -> Ranks {
+        self.0.keys().copied().collect()
+    }
+
+    /// Who ought to vote: the members of every view that a voter has accepted.
+    pub fn wanted(&self) -> Ranks {
+        self.0.values().fold(Ranks::default(), |all, vote| all.or(&vote.members))
+    }
+
+    /// The log that goes on, if the votes are enough for it: those of a majority of all `group` nodes
+    /// that there are, and of all but `resilience` members of the last view that any of them accepted.
+    ///
+    /// The majority: two ballots that get this far share a voter, so the later one learns what the
+    /// earlier one may have put in force. The other condition: a committed message is held by
+    /// `resilience` + 1 members of its view, so one that holds it is among the voters; and those
+    /// that did not vote are too few to commit anything more in that view.
+    ///
+    /// A joiner counts for the view it came to only once it has accepted it: what it voted before it
+    /// lost its state says nothing of what it has held since.
+    pub fn best(&self, group: usize, resilience: usize) -> Option<Best> {
+        let last = self.0.values().max_by_key(|vote| vote.accepted)?;
+        let counts = |&(rank, vote): &(&usize, &Vote)| {
+            last.members.contains(*rank) && (!last.joiners.contains(*rank) || vote.accepted == last.accepted)
+        };
+        let of_last_view = self.0.iter().filter(counts).count();
+        let enough = last.members.len().saturating_sub(resilience).max(1);
+        if self.0.len() <= group / 2 || of_last_view < enough {
+            return None;
+        }
+        let in_order = self.0.iter().filter(|(_, vote)| vote.accepted == last.accepted);
+        let longest = in_order.max_by_key(|(rank, vote)| (vote.length, std::cmp::Reverse(**rank)));
+        longest.map(|(&from, vote)| Best { from, base: vote.accepted, length: vote.length })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn vote(accepted: u32, length: u64, members: usize) -> Vote {
+        Vote { accepted, length, members: Ranks::below(members), joiners: Ranks::default() }
+    }
+
+    fn votes(all: &[(usize, Vote)]) -> Votes {
+        Votes(all.iter().copied().collect())
+    }
+
+    #[test]
+    fn all_but_as_many_as_may_crash_have_to_vote() {
+        let two = votes(&[(0, vote(0, 1, 5)), (1, vote(0, 1, 5))]);
+        assert_eq!(two.best(5, 2), None, "no majority");
+        let three = votes(&[(0, vote(0, 1, 5)), (1, vote(0, 4, 5)), (2, vote(0, 4, 5))]);
+        assert_eq!(three.best(5, 1), None, "two are missing, one may");
+        assert_eq!(three.best(5, 2), Some(Best { from: 1, base: 0, length: 4 }));
+        assert_eq!(three.best(5, 0), None, "without resilience no crash is survived");
+    }
+
+    #[test]
+    fn the_last_view_counts_before_the_longest_log() {
+        let mixed = votes(&[(0, vote(0, 9, 3)), (1, vote(2, 4, 2))]);
+        assert_eq!(mixed.best(3, 1), Some(Best { from: 1, base: 2, length: 4 }));
+    }
+
+    #[test]
+    fn a_joiner_does_not_vouch_for_a_view_it_has_not_accepted() {
+        let joined = Vote { joiners: [2].into_iter().collect(), ..vote(3, 7, 3) };
+        let stale = votes(&[(0, joined), (2, vote(0, 7, 3))]);
+        assert_eq!(stale.best(3, 1), None);
+        let fresh = votes(&[(0, joined), (2, joined)]);
+        assert_eq!(fresh.best(3, 1).map(|best| best.length), Some(7));
+    }
+}
