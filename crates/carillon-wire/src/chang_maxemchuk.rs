@@ -1,4 +1,4 @@
-//! Packets of Chang and Maxemchuk's reliable broadcast, normal phase.
+//! Packets of Chang and Maxemchuk's reliable broadcast.
 //!
 //! Segovia 1996, section 2.9, names the fields of the broadcast message, the acknowledgment, the
 //! confirmation and the request for retransmission; the layout is Carillon's. Each packet starts
@@ -11,7 +11,10 @@
 //! 4 RETRANS         | from (64) | below (64)
 //! 5 RETRANS MESSAGE | source (16) | number (64)
 //! 6 REPAIR          | as ACK, then the payload of the message it acknowledges
+//! 7 PURGED          | below (64)
 //! ```
+//!
+//! Types of [`reformation::KINDS`] have that exchange's bodies instead.
 //!
 //! Sites are named by their rank in the group. In an ACK, `source` 0xffff with `number` 0 says that
 //! nothing is acknowledged; `next` equal to `site` says that the token stays.
@@ -20,10 +23,61 @@ use std::fmt;
 
 use carillon_core::AssociationId;
 
-use crate::ParseError;
 use crate::envelope::{Envelope, protocol};
+use crate::{ParseError, reformation};
 
-/// A packet of the protocol: the token list it belongs to, and what it says.
+/// What a datagram of the protocol carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Datagram<'a> {
+    /// A packet of the normal phase.
+    Normal(Packet<'a>),
+    /// A packet by which the sites agree on a new token list.
+    Reformation(reformation::Packet<'a>),
+}
+
+impl<'a> Datagram<'a> {
+    /// Parses a datagram.
+    pub fn parse(bytes: &'a [u8]) -> Result<(AssociationId, Datagram<'a>), ParseError> {
+        let (envelope, rest) = Envelope::parse_for(protocol::CHANG_MAXEMCHUK, bytes)?;
+        if reformation::KINDS.contains(&envelope.packet_type) {
+            let packet = reformation::Packet::parse(envelope.packet_type, rest)?;
+            return Ok((envelope.association, Datagram::Reformation(packet)));
+        }
+        let (association, packet) = Packet::parse(bytes)?;
+        Ok((association, Datagram::Normal(packet)))
+    }
+
+    /// Appends it.
+    pub fn emit(&self, association: AssociationId, buf: &mut Vec<u8>) {
+        match self {
+            Datagram::Normal(packet) => packet.emit(association, buf),
+            Datagram::Reformation(packet) => {
+                let packet_type = packet.packet_type();
+                Envelope { protocol: protocol::CHANG_MAXEMCHUK, packet_type, association }.emit(buf);
+                packet.emit(buf);
+            }
+        }
+    }
+
+    /// Bytes that `emit` appends.
+    pub fn wire_len(&self) -> usize {
+        match self {
+            Datagram::Normal(packet) => packet.wire_len(),
+            Datagram::Reformation(packet) => Envelope::LEN + packet.wire_len(),
+        }
+    }
+}
+
+impl fmt::Display for Datagram<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Datagram::Normal(packet) => packet.fmt(f),
+            Datagram::Reformation(packet) => write!(f, "cm {packet}"),
+        }
+    }
+}
+
+/// A packet of the normal phase: the token list it belongs to, and what it says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
     /// The version of the token list.
@@ -68,6 +122,11 @@ pub enum Body<'a> {
         /// The message; empty if the acknowledgment is.
         payload: &'a [u8],
     },
+    /// Answers a request: what lies before this timestamp is not kept here any more.
+    Purged {
+        /// The first timestamp that is kept.
+        below: u64,
+    },
 }
 
 /// Names a message: "the source address and its sequence number" (section 2.9.1).
@@ -100,6 +159,8 @@ pub const ACK_LEN: usize = Envelope::LEN + 26;
 pub const CONFIRM_LEN: usize = Envelope::LEN + 14;
 /// Bytes of a request by timestamps.
 pub const RETRANS_LEN: usize = Envelope::LEN + 20;
+/// Bytes of the answer that nothing is kept.
+pub const PURGED_LEN: usize = Envelope::LEN + 12;
 /// Bytes of a request by message.
 pub const RETRANS_MESSAGE_LEN: usize = Envelope::LEN + 14;
 
@@ -113,6 +174,7 @@ impl<'a> Packet<'a> {
             packet_type::CONFIRM => CONFIRM_LEN,
             packet_type::RETRANS => RETRANS_LEN,
             packet_type::RETRANS_MESSAGE => RETRANS_MESSAGE_LEN,
+            packet_type::PURGED => PURGED_LEN,
             other => return Err(ParseError::Type(other)),
         };
         let truncated = ParseError::Truncated { have: bytes.len(), need: fixed };
@@ -137,6 +199,7 @@ impl<'a> Packet<'a> {
                 let (from, rest) = number::<8>(rest)?;
                 Body::Retrans { from, below: number::<8>(rest)?.0 }
             }
+            packet_type::PURGED => Body::Purged { below: number::<8>(rest)?.0 },
             packet_type::RETRANS_MESSAGE => Body::RetransMessage(Id::parse(rest)?.0),
             _ => {
                 let (timestamp, rest) = number::<8>(rest)?;
@@ -169,6 +232,7 @@ impl<'a> Packet<'a> {
             Body::Retrans { .. } => packet_type::RETRANS,
             Body::RetransMessage(_) => packet_type::RETRANS_MESSAGE,
             Body::Repair { .. } => packet_type::REPAIR,
+            Body::Purged { .. } => packet_type::PURGED,
         };
         Envelope { protocol: protocol::CHANG_MAXEMCHUK, packet_type, association }.emit(buf);
         buf.extend_from_slice(&self.view.to_be_bytes());
@@ -187,6 +251,7 @@ impl<'a> Packet<'a> {
                 buf.extend_from_slice(&below.to_be_bytes());
             }
             Body::RetransMessage(id) => id.emit(buf),
+            Body::Purged { below } => buf.extend_from_slice(&below.to_be_bytes()),
             Body::Repair { ack, payload } => {
                 ack.emit(buf);
                 buf.extend_from_slice(payload);
@@ -202,6 +267,7 @@ impl<'a> Packet<'a> {
             Body::Confirm { .. } => CONFIRM_LEN,
             Body::Retrans { .. } => RETRANS_LEN,
             Body::RetransMessage(_) => RETRANS_MESSAGE_LEN,
+            Body::Purged { .. } => PURGED_LEN,
             Body::Repair { payload, .. } => ACK_LEN + payload.len(),
         }
     }
@@ -244,6 +310,7 @@ impl fmt::Display for Packet<'_> {
             Body::Confirm { site, below } => write!(f, "confirm site {site} below {below}"),
             Body::Retrans { from, below } => write!(f, "retrans {from}..{below}"),
             Body::RetransMessage(id) => write!(f, "retrans {id}"),
+            Body::Purged { below } => write!(f, "purged below {below}"),
             Body::Repair { ack, payload } => write!(f, "repair {ack} len {}", payload.len()),
         }
     }
@@ -276,4 +343,5 @@ mod packet_type {
     pub const RETRANS: u8 = 4;
     pub const RETRANS_MESSAGE: u8 = 5;
     pub const REPAIR: u8 = 6;
+    pub const PURGED: u8 = 7;
 }

@@ -1,24 +1,26 @@
 //! Packets of Chang and Maxemchuk: round trips, golden bytes, and any bytes at all.
 
 use carillon_core::AssociationId;
-use carillon_wire::chang_maxemchuk::{Ack, Body, Id, Packet};
+use carillon_wire::chang_maxemchuk::{Ack, Body, Datagram, Id, Packet};
+use carillon_wire::reformation;
 use proptest::prelude::*;
 
 proptest! {
     #[test]
     fn what_was_emitted_is_parsed(
-        kind in 0..7u8, view in any::<u32>(), timestamp in any::<u64>(), site in any::<u16>(), next in any::<u16>(),
+        kind in 0..8u8, view in any::<u32>(), timestamp in any::<u64>(), site in any::<u16>(), next in any::<u16>(),
         source in 0..0xffffu16, number in any::<u64>(), payload in prop::collection::vec(any::<u8>(), 0..64),
     ) {
         let id = Id { source, number };
         let ack = Ack { timestamp, site, next, message: (number % 3 > 0).then_some(id) };
-        let payload = if kind >= 5 && ack.message.is_none() { &[][..] } else { &payload[..] };
+        let payload = if (5..7).contains(&kind) && ack.message.is_none() { &[][..] } else { &payload[..] };
         let body = match kind {
             0 => Body::Msg { id, payload },
             1 => Body::Ack(ack),
             2 => Body::Confirm { site, below: timestamp },
             3 => Body::Retrans { from: timestamp, below: number },
             4 => Body::RetransMessage(id),
+            7 => Body::Purged { below: number },
             _ => Body::Repair { ack, payload },
         };
         let packet = Packet { view, body };
@@ -26,6 +28,7 @@ proptest! {
         packet.emit(AssociationId(view), &mut buf);
         prop_assert_eq!(buf.len(), packet.wire_len());
         prop_assert_eq!(Packet::parse(&buf), Ok((AssociationId(view), packet)));
+        prop_assert_eq!(Datagram::parse(&buf), Ok((AssociationId(view), Datagram::Normal(packet))));
         let tail = match body {
             Body::Msg { payload, .. } | Body::Repair { payload, .. } => payload.len(),
             _ => 0,
@@ -39,9 +42,10 @@ proptest! {
     fn any_bytes_parse_or_are_refused(mut bytes in prop::collection::vec(any::<u8>(), 0..64), near in any::<bool>()) {
         if near && bytes.len() >= 4 {
             bytes[..3].copy_from_slice(&[0xCA, 1, 6]);
-            bytes[3] %= 8;
+            bytes[3] %= 9;
+            if bytes[3] == 8 { bytes[3] = 0x40 + bytes.len() as u8 % 8; }
         }
-        if let Ok((association, packet)) = Packet::parse(&bytes) {
+        if let Ok((association, packet)) = Datagram::parse(&bytes) {
             let mut again = Vec::new();
             packet.emit(association, &mut again);
             prop_assert_eq!(&again[..], &bytes[..packet.wire_len()]);
@@ -86,6 +90,13 @@ fn golden_bytes() {
         bytes(Body::RetransMessage(Id { source: 4, number: 5 })),
         [0xCA, 1, 6, 5, 0, 0, 0, 7, 0, 0, 0, 9, 0, 4, 0, 0, 0, 0, 0, 0, 0, 5]
     );
+    assert_eq!(
+        bytes(Body::Purged { below: 8 }),
+        [0xCA, 1, 6, 7, 0, 0, 0, 7, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 8]
+    );
+    let mut join = Vec::new();
+    Datagram::Reformation(reformation::Packet::Join { lost: true }).emit(AssociationId(7), &mut join);
+    assert_eq!(join, [0xCA, 1, 6, 0x47, 0, 0, 0, 7, 1]);
 }
 
 #[test]

@@ -9,6 +9,8 @@ pub(super) struct Answers {
     repairs: BTreeMap<(u16, u64), bool>,
     /// Sites that want to know how far this one is.
     confirmations: BTreeSet<u16>,
+    /// Sites that asked for what is not kept any more.
+    purged: BTreeSet<u16>,
 }
 
 /// Repairs due at most.
@@ -25,6 +27,16 @@ impl Answers {
     /// A site waits for a confirmation.
     pub fn confirm(&mut self, site: u16) {
         self.confirmations.insert(site);
+    }
+
+    /// A site asks for what is not kept any more.
+    pub fn purged(&mut self, site: u16) {
+        self.purged.insert(site);
+    }
+
+    /// The next site to be told what is not kept any more.
+    pub fn next_purged(&mut self) -> Option<u16> {
+        self.purged.pop_first()
     }
 
     /// The next repair: for whom, of what, and whether with the message.

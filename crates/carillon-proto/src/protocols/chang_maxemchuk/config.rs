@@ -60,6 +60,12 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         doc: "a new token site with nothing to acknowledge waits so long before it passes the token on, for what is to be committed, or confirms",
     },
     Parameter {
+        name: "reform_timeout",
+        kind: Kind::Span,
+        default: "50 ms",
+        doc: "a packet of the reformation is repeated; up to `retries` times, then its addressee is done without",
+    },
+    Parameter {
         name: "tail",
         kind: Kind::Choice(&["confirm", "none"]),
         default: "confirm",
@@ -96,6 +102,7 @@ pub(super) struct Settings {
     pub transfer_timeout: Duration,
     pub request_timeout: Duration,
     pub confirm_timeout: Duration,
+    pub reform_timeout: Duration,
     /// After how long an idle group sends the token around, if it does.
     pub idle_timeout: Option<Duration>,
 }
@@ -120,6 +127,7 @@ impl Settings {
             transfer_timeout: span("transfer_timeout")?,
             request_timeout: span("request_timeout")?,
             confirm_timeout: span("confirm_timeout")?,
+            reform_timeout: span("reform_timeout")?,
             idle_timeout,
         })
     }

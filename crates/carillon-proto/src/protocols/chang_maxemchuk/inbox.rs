@@ -72,6 +72,31 @@ impl Inbox {
         })
     }
 
+    /// A message has lost its place in the order, and those of its source after it before it did.
+    pub fn on_dropped(&mut self, id: Id) {
+        self.sources[usize::from(id.source)].expected = id.number;
+    }
+
+    /// The number of each source's next message.
+    pub fn numbers(&self) -> impl Iterator<Item = u64> + '_ {
+        self.sources.iter().map(|source| source.expected)
+    }
+
+    /// Forgets all: these are the numbers of the sources' next messages.
+    pub fn restart(&mut self, numbers: &[u64]) {
+        for (source, &expected) in self.sources.iter_mut().zip(numbers) {
+            *source = Source { expected, waiting: BTreeMap::new() };
+        }
+    }
+
+    /// Forgets what waits beyond each source's window, and what has its place.
+    pub fn tidy(&mut self) {
+        let window = self.window;
+        for Source { expected, waiting } in &mut self.sources {
+            waiting.retain(|number, _| (*expected..*expected + window).contains(number));
+        }
+    }
+
     /// A message has got its place in the order.
     pub fn on_ordered(&mut self, id: Id) {
         self.turn = usize::from(id.source);

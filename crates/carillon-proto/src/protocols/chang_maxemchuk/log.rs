@@ -180,6 +180,55 @@ impl Log {
         Some(entry)
     }
 
+    /// Commits the next entry as all of this log is: returns its message, skipping what has none.
+    pub fn commit_all(&mut self) -> Option<(Id, Bytes)> {
+        while let Some(entry) = self.get(self.committed) {
+            let message = entry.ack.message.map(|id| (id, entry.payload.clone()));
+            self.committed += 1;
+            if message.is_some() {
+                return message;
+            }
+        }
+        None
+    }
+
+    /// A new list of sites begins here: all of them have what is in the log.
+    pub fn begin_view(&mut self) {
+        self.start = self.length();
+        self.transfers = 0;
+        self.before_last_message = None;
+        self.confirmed.fill(0);
+        self.early.clear();
+        self.entries.iter_mut().for_each(|entry| entry.transfers = 0);
+    }
+
+    /// Forgets all entries from this timestamp on, none of which is committed; returns their messages
+    /// in order.
+    pub fn truncate(&mut self, length: u64) -> Vec<Id> {
+        let keep = length.max(self.committed).saturating_sub(self.base) as usize;
+        let dropped = self.entries.split_off(keep.min(self.entries.len()));
+        self.early.clear();
+        dropped.iter().filter_map(|entry| entry.ack.message).collect()
+    }
+
+    /// Forgets all: the order goes on here from this timestamp.
+    pub fn restart(&mut self, length: u64) {
+        self.base = length;
+        self.committed = length;
+        self.entries.clear();
+        self.begin_view();
+    }
+
+    /// One past the first timestamp that is not kept any more.
+    pub fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// How far a site that lives can be behind another that still keeps what it lacks.
+    pub fn most_apart(&self) -> u64 {
+        2 * self.ahead
+    }
+
     /// Forgets what the token has gone around all `sites` of the view since ("buffers may be purged").
     pub fn purge(&mut self, sites: u64) {
         let accepted = self.accepted();

@@ -10,6 +10,7 @@
 mod answers;
 mod config;
 mod inbox;
+mod list;
 mod log;
 mod order;
 mod peer;

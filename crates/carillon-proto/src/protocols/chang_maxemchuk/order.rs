@@ -5,14 +5,31 @@ use carillon_core::{Delivery, DropReason, Event, MessageId, Outcome, Time};
 use carillon_wire::chang_maxemchuk::{ACK_LEN, Ack, Body, Id, MSG_HEADER_LEN, Packet};
 
 use super::inbox::Place;
+use super::list::MAX_NUMBER;
 use super::peer::{Peer, Timer};
 use super::requests::RUN;
 use super::token::Token;
 
 impl Peer {
     /// A packet of the normal phase. `bytes` is its datagram.
-    pub(super) fn on_packet(&mut self, _now: Time, from: u16, packet: Packet<'_>, bytes: &Bytes) {
-        if packet.view != self.view {
+    pub(super) fn on_packet(&mut self, now: Time, from: u16, packet: Packet<'_>, bytes: &Bytes) {
+        self.reformation.on_packet_of(now, from.into(), packet.view);
+        self.follow(now);
+        // The log is served to those who form a list; they are all promised to one ballot.
+        if packet.view == self.reformation.promised().number {
+            match packet.body {
+                Body::Retrans { from: first, below } => return self.on_retrans(from, first, below),
+                Body::Purged { below } => return self.on_purged(now, from, below),
+                Body::Ack(ack) if self.fetch.is_some() => return self.on_fetched(now, from, ack, None),
+                Body::Repair { ack, .. } if self.fetch.is_some() => {
+                    let payload = ack.message.map(|_| bytes.slice(ACK_LEN..));
+                    return self.on_fetched(now, from, ack, payload);
+                }
+                _ => {}
+            }
+        }
+        if packet.view != self.view() || !self.reformation.takes_part() {
+            self.on_other_view(now, from, packet.view);
             return self.events.dropped(DropReason::OutOfWindow);
         }
         if !self.is_listed(from) || from == self.rank {
@@ -28,13 +45,7 @@ impl Peer {
             }
             Body::Confirm { site, below } if site == from => self.on_confirm(site, below),
             Body::Confirm { .. } => self.events.dropped(DropReason::NotAMember),
-            Body::Retrans { from: first, below } => {
-                self.received("retrans", first);
-                self.on_sign_of_life(from);
-                // No further than the log, and no more than a site asks for at a time.
-                let below = below.min(self.log.length()).min(first.saturating_add(RUN));
-                (first..below).for_each(|timestamp| self.answers.repair(from, timestamp, true));
-            }
+            Body::Retrans { .. } | Body::Purged { .. } => {}
             Body::RetransMessage(id) => {
                 self.received("retrans", id.number);
                 self.on_sign_of_life(from);
@@ -47,6 +58,32 @@ impl Peer {
 
     fn received(&mut self, packet: &'static str, number: u64) {
         self.events.push(Event::Received { packet, message: MessageId(number) });
+    }
+
+    /// Another site lacks acknowledgments or messages.
+    fn on_retrans(&mut self, from: u16, first: u64, below: u64) {
+        self.received("retrans", first);
+        self.on_sign_of_life(from);
+        if first < self.log.base() {
+            self.answers.purged(from);
+        }
+        // No further than the log, and no more than a site asks for at a time.
+        let below = below.min(self.log.length()).min(first.saturating_add(RUN));
+        (first..below).for_each(|timestamp| self.answers.repair(from, timestamp, true));
+    }
+
+    /// A packet of another list. An older one: its sender was cut out. A newer one: this site was, and
+    /// shows itself so that it is told.
+    fn on_other_view(&mut self, now: Time, from: u16, view: u32) {
+        if !self.reformation.takes_part() {
+            return;
+        }
+        if view < self.view() {
+            self.reformation.on_older_view(from.into());
+        } else if self.timers.armed(Timer::Behind).is_none() {
+            self.announce = true;
+            self.timers.arm(Timer::Behind, now + self.settings.request_timeout);
+        }
     }
 
     /// A message: kept until it is acknowledged. "If the message is a duplicate [...] the
@@ -83,7 +120,8 @@ impl Peer {
     fn on_ack(&mut self, from: u16, ack: Ack, payload: Option<Bytes>) {
         let sites = self.nodes.len();
         let known = |rank: u16| usize::from(rank) < sites;
-        if !known(ack.site) || !known(ack.next) || ack.message.is_some_and(|id| !known(id.source)) {
+        let numbered = |id: Id| known(id.source) && id.number < MAX_NUMBER;
+        if !known(ack.site) || !known(ack.next) || ack.message.is_some_and(|id| !numbered(id)) {
             return self.events.dropped(DropReason::Malformed);
         }
         if ack.timestamp < self.log.length() {
@@ -192,8 +230,13 @@ impl Peer {
         self.events.push(Event::Delivered { source, message });
         if id.source == self.rank {
             self.source.on_committed(id.number);
-            let window = self.settings.window as u32;
-            self.events.push(Event::Completed { message, outcome: Outcome::Acknowledged, window });
+            self.complete(message);
         }
+    }
+
+    /// A message of this site has its place at as many sites as it needs.
+    pub(super) fn complete(&mut self, message: MessageId) {
+        let window = self.settings.window as u32;
+        self.events.push(Event::Completed { message, outcome: Outcome::Acknowledged, window });
     }
 }

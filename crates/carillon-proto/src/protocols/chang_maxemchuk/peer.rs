@@ -8,15 +8,17 @@ use carillon_core::{
     AssociationId, BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Event, Events, GroupId,
     Machine, MessageId, NodeId, OfferError, Received, Receiver, Sender, Time, Timers, Transmit,
 };
-use carillon_wire::chang_maxemchuk::{Body, Id, MSG_HEADER_LEN, Packet};
+use carillon_wire::chang_maxemchuk::{self as wire, Body, Id, MSG_HEADER_LEN, Packet};
 
 use super::answers::Answers;
 use super::config::Settings;
 use super::inbox::Inbox;
+use super::list::Fetch;
 use super::log::Log;
 use super::requests::Requests;
 use super::source::Source;
 use super::token::Token;
+use crate::blocks::reformation::{Reformation, Terms, To};
 
 /// A site of the group.
 #[derive(Debug)]
@@ -26,8 +28,12 @@ pub struct Peer {
     pub(super) rank: u16,
     pub(super) nodes: Arc<[NodeId]>,
     pub(super) settings: Settings,
-    /// The version of the token list.
-    pub(super) view: u32,
+    /// The agreement on the token list.
+    pub(super) reformation: Reformation,
+    /// The same as it is at a site that has lost what it knew.
+    pub(super) strange: Reformation,
+    /// What is to be had before a list is accepted.
+    pub(super) fetch: Option<Fetch>,
     /// The token list: the ranks of its sites, ascending. The token goes around it.
     pub(super) ring: Vec<u16>,
     pub(super) log: Log,
@@ -54,6 +60,10 @@ pub(super) enum Timer {
     Transfer,
     /// What was asked for has not come: ask again.
     Request,
+    /// What is fetched for a new list has not come: ask again.
+    Fetch,
+    /// This site has shown that it is behind the others not long ago.
+    Behind,
     /// This message of the site has not been acknowledged: send it again.
     Message(u64),
 }
@@ -72,14 +82,25 @@ impl Peer {
         // While a site lacks something it does not accept the token, so the others get no further
         // ahead of it than once around.
         let ahead = (sites as u64 + 1) * settings.transfer_every;
-        let first = rank == 0;
+        let terms = Terms {
+            interval: settings.reform_timeout,
+            tries: settings.retries,
+            resilience: settings.resilience as usize,
+        };
+        let agreement = |is_lost| {
+            let rng = context.seeds.stream(if is_lost { "reformation.anew" } else { "reformation" });
+            Reformation::new(rank, sites, terms, rng, is_lost)
+        };
+        let first = rank == 0 && !context.rejoining;
         Ok(Peer {
             association: context.association,
             group: context.group,
             rank: rank as u16,
             nodes: context.members.clone(),
             settings,
-            view: 0,
+            reformation: agreement(context.rejoining)?,
+            strange: agreement(true)?,
+            fetch: None,
             ring,
             log: Log::new(sites, ahead),
             inbox: Inbox::new(sites, settings.window),
@@ -111,13 +132,31 @@ impl Peer {
 
     /// The token site, as far as this one knows.
     fn token_site(&self) -> u16 {
-        self.log.last().map_or(self.ring[0], |entry| entry.ack.next)
+        let leader = self.reformation.view().leader() as u16;
+        self.log.last().map_or(leader, |entry| entry.ack.next)
     }
 
-    /// A site that should have answered has not.
-    fn suspect(&mut self, _now: Time) {}
+    /// The version of the token list that is in force here.
+    pub(super) fn view(&self) -> u32 {
+        self.reformation.view().number()
+    }
+
+    /// A packet of the agreement that is due.
+    fn poll_reformation(&mut self, buf: &mut Vec<u8>) -> Option<To> {
+        let length = self.log.length();
+        let (to, packet) = self.reformation.poll_transmit(length)?;
+        let name = packet.name();
+        wire::Datagram::Reformation(packet).emit(self.association, buf);
+        self.events.push(Event::ControlSent { packet: name, message: MessageId(length) });
+        Some(to)
+    }
 
     fn poll_answers(&mut self) -> Option<(u16, Body<'static>)> {
+        if let Some(site) = self.answers.next_purged() {
+            let below = self.log.base();
+            self.events.push(Event::ControlSent { packet: "purged", message: MessageId(below) });
+            return Some((site, Body::Purged { below }));
+        }
         self.answers.next_confirmation().map(|site| (site, self.confirmation()))
     }
 
@@ -195,13 +234,15 @@ impl Peer {
     }
 
     pub(super) fn emit(&self, body: Body<'_>, buf: &mut Vec<u8>) {
-        Packet { view: self.view, body }.emit(self.association, buf);
+        // What is sent in a reformation belongs to its ballot; otherwise that is the list's own.
+        let view = self.reformation.promised().number;
+        Packet { view, body }.emit(self.association, buf);
     }
 }
 
 impl Machine for Peer {
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
-        let packet = match Packet::parse(datagram.bytes) {
+        let packet = match wire::Datagram::parse(datagram.bytes) {
             Err(_) => return self.events.dropped(DropReason::Malformed),
             Ok((association, _)) if association != self.association => {
                 return self.events.dropped(DropReason::Foreign);
@@ -211,7 +252,15 @@ impl Machine for Peer {
         let Some(from) = self.nodes.iter().position(|&node| node == datagram.source) else {
             return self.events.dropped(DropReason::NotAMember);
         };
-        self.on_packet(now, from as u16, packet, datagram.bytes);
+        match packet {
+            wire::Datagram::Normal(packet) => self.on_packet(now, from as u16, packet, datagram.bytes),
+            wire::Datagram::Reformation(packet) => {
+                let message = MessageId(self.log.length());
+                self.events.push(Event::Received { packet: packet.name(), message });
+                self.reformation.handle(now, from, &packet);
+                self.follow(now);
+            }
+        }
     }
 
     fn handle_timeout(&mut self, now: Time) {
@@ -229,6 +278,8 @@ impl Machine for Peer {
                         self.suspect(now);
                     }
                 }
+                Timer::Fetch => self.on_fetch_timeout(),
+                Timer::Behind => {}
                 Timer::Message(number) => {
                     if self.source.repeat(number) > self.settings.retries {
                         self.suspect(now);
@@ -236,19 +287,31 @@ impl Machine for Peer {
                 }
             }
         }
+        self.reformation.handle_timeout(now, self.log.length());
+        self.follow(now);
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        self.timers.next()
+        self.timers.next().into_iter().chain(self.reformation.poll_timeout()).min()
     }
 
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
-        self.accept_token(now);
         let group = Dest::group(self.group);
+        if let Some(to) = self.poll_reformation(buf) {
+            return Some(Transmit::now(match to {
+                To::Group => group,
+                To::Rank(rank) => Dest::Node(self.nodes[rank]),
+            }));
+        }
         if let Some(dest) = self.poll_repairs(buf) {
             return Some(Transmit::now(dest));
         }
-        if let Some((site, body)) = self.poll_answers().or_else(|| self.poll_requests(now)) {
+        let takes_part = self.reformation.takes_part();
+        let unicast = self.poll_answers().or_else(|| match takes_part {
+            true => self.poll_requests(now),
+            false => self.poll_fetch(now),
+        });
+        if let Some((site, body)) = unicast {
             self.emit(body, buf);
             return Some(Transmit::now(Dest::Node(self.nodes[usize::from(site)])));
         }
@@ -279,7 +342,7 @@ impl Sender for Peer {
         if self.source.finished {
             return Err(OfferError::Finished);
         }
-        if self.source.next() - self.inbox.expected(self.rank) >= self.settings.window {
+        if self.source.next().saturating_sub(self.inbox.expected(self.rank)) >= self.settings.window {
             return Err(OfferError::Full);
         }
         Ok(MessageId(self.source.offer(payload)))
@@ -291,7 +354,7 @@ impl Sender for Peer {
 
     /// Its own messages are delivered here; and if it has the token, that has been around since.
     fn is_finished(&self) -> bool {
-        self.source.is_done() && self.token_rests()
+        self.source.is_done() && self.token_rests() && !self.reformation.is_busy()
     }
 
     fn header_bytes(&self) -> usize {
@@ -306,4 +369,4 @@ impl Receiver for Peer {
 }
 
 /// The greatest group whose agreement on a list of sites has room in a packet.
-const MOST_SITES: usize = 256;
+const MOST_SITES: usize = 128;

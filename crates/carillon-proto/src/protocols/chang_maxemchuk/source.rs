@@ -65,6 +65,20 @@ impl Source {
         self.messages.values_mut().for_each(|own| own.tries = 0);
     }
 
+    /// What has no place in the order yet is sent as if for the first time of asking.
+    pub fn send_again(&mut self, expected: u64) {
+        for own in self.messages.range_mut(expected..).map(|(_, own)| own) {
+            (own.due, own.tries) = (true, 0);
+        }
+    }
+
+    /// Messages before this one are in the order, where this site could not see it. Returns them.
+    pub fn forget_before(&mut self, number: u64) -> Vec<u64> {
+        self.next = self.next.max(number);
+        let rest = self.messages.split_off(&number);
+        std::mem::replace(&mut self.messages, rest).into_keys().collect()
+    }
+
     /// A message has been delivered.
     pub fn on_committed(&mut self, number: u64) {
         self.messages.remove(&number);
