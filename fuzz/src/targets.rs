@@ -8,7 +8,7 @@ use carillon_core::{AssociationId, Duration, GroupId, Machine, NodeId, ProtocolE
 use carillon_lab::command_file::CommandFile;
 use carillon_lab::scenario::ScenarioFile;
 use carillon_proto::REGISTRY;
-use carillon_proto::protocols::{mbap, msaw, rra};
+use carillon_proto::protocols::{erramilli_singh, mbap, msaw, rra};
 use carillon_proto::session::{
     Gather, ReceiverSession, ReceiverSessionConfig, SenderSession, SenderSessionConfig,
 };
@@ -24,6 +24,7 @@ pub const TARGETS: &[(&str, Body)] = &[
     ("wire_msaw", wire::msaw),
     ("wire_mbap", wire::mbap),
     ("wire_rra", wire::rra),
+    ("wire_erramilli_singh", wire::erramilli_singh),
     ("wire_session", wire::session),
     ("wire_file", wire::file),
     ("machine_msaw_sender", machine_msaw_sender),
@@ -32,6 +33,7 @@ pub const TARGETS: &[(&str, Body)] = &[
     ("machine_mbap_receiver", machine_mbap_receiver),
     ("machine_rra_sender", machine_rra_sender),
     ("machine_rra_receiver", machine_rra_receiver),
+    ("machine_erramilli_singh", machine_erramilli_singh),
     ("machine_session_sender", machine_session_sender),
     ("machine_session_receiver", machine_session_receiver),
     ("scenario", scenario),
@@ -60,6 +62,10 @@ fn machine_rra_sender(bytes: &[u8]) {
 
 fn machine_rra_receiver(bytes: &[u8]) {
     one_machine(&[&rra::ENTRY], Role::Receiver, packets::rra, bytes);
+}
+
+fn machine_erramilli_singh(bytes: &[u8]) {
+    one_machine(&[&erramilli_singh::ENTRY], Role::Peer, packets::erramilli_singh, bytes);
 }
 
 fn one_machine(entries: &[&'static ProtocolEntry], role: Role, own: packets::Source, bytes: &[u8]) {
@@ -190,6 +196,7 @@ fn own(entry: &ProtocolEntry) -> packets::Source {
     match entry.name {
         "msaw" | "saw" => packets::msaw,
         "rra" => packets::rra,
+        "erramilli-singh" => packets::erramilli_singh,
         _ => packets::mbap,
     }
 }

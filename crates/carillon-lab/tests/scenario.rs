@@ -58,7 +58,7 @@ fn a_scenario_resolves_to_what_it_says() {
 fn errors_name_the_file_the_line_the_key_and_what_would_be_valid() {
     assert_eq!(
         replaced("receivers = 20", "recievers = 20"),
-        "test.toml:12: `recievers`: unknown field `recievers`, expected `receivers`"
+        "test.toml:12: `recievers`: unknown field `recievers`, expected `receivers` or `senders`"
     );
     assert_eq!(
         replaced("\"10 Mbit/s\"", "\"10 Mbyte\""),
@@ -66,7 +66,7 @@ fn errors_name_the_file_the_line_the_key_and_what_would_be_valid() {
     );
     assert_eq!(
         replaced("\"msaw\"", "\"msow\""),
-        "test.toml:15: `protocol.name` \"msow\" is no known protocol; known: msaw, saw, mbap, bap, rra"
+        "test.toml:15: `protocol.name` \"msow\" is no known protocol; known: msaw, saw, mbap, bap, rra, erramilli-singh"
     );
     assert!(replaced("ack_wait = \"6000 bit\"", "ack_weight = 3").starts_with(
         "test.toml:16: `protocol.ack_weight` unknown parameter `ack_weight`; valid are: retransmission,"
@@ -140,7 +140,7 @@ fn wrong_sweeps_are_refused() {
         ("\"group.receivers\" = { from = 1, to = 9000000000000000000, step = 1 }", "is no range"),
         ("\"group.receivers, loss.p\" = [[1, 0.5], [2]]", "names several keys"),
         ("\"group.receivers\" = [[1]]", "has a value that is no number"),
-        ("\"group.senders\" = [1]", "senders"),
+        ("\"group.sources\" = [1]", "senders"),
         ("\"group.receivers\" = [5, -1]", "-1"),
     ] {
         let message = error(&format!("{GOOD}[sweep]\n{axis}\n"));

@@ -244,7 +244,7 @@ fn becomes_quiet(entry: &ProtocolEntry, report: &Report, receivers: u32) -> Resu
     // What was under way when the sender finished may still be answered.
     let allowed = match promises(entry).idle_feedback {
         None => 16 * receivers as usize,
-        Some(each) => (AFTERWARDS.as_nanos() / each.as_nanos() + 4) as usize * receivers as usize,
+        Some(each) => (AFTERWARDS.as_nanos() / each.as_nanos() + 8) as usize * receivers as usize,
     };
     match report.sent_afterwards {
         sent if sent > allowed => {
@@ -272,6 +272,14 @@ fn settings(group: Group, entry: &ProtocolEntry, rng: &mut Rng) -> Group {
             // More than a round trip and, for block acknowledgment, than its acknowledgment delay;
             // or much less than a round trip, which costs packets, never messages.
             "timeout" => format!("{} us", pick(rng, &[50_000, 50_000, 500])),
+            "feedback" if entry.name == "msaw" && rng.chance(0.5) => {
+                group = group.set("retransmission", "multicast");
+                "nak".to_owned()
+            }
+            "feedback" if entry.name.ends_with("bap") => pick(rng, &["ack", "nak"]).to_owned(),
+            "feedback" => "ack".to_owned(),
+            "poll_interval" => pick(rng, &["1", "2", "16", "64"]).to_owned(),
+            "nak_wait" => format!("{} us", pick(rng, &[10, 5_000])),
             "window" => (1 + rng.below(16)).to_string(),
             "ack_timeout" => format!("{} ms", ACK_TIMEOUT.as_millis()),
             "ack_timer" => pick(rng, &["restart", "until-full-window"]).to_owned(),

@@ -4,8 +4,12 @@
 mod harness;
 #[path = "session/hostile.rs"]
 mod hostile;
+#[path = "session/peers.rs"]
+mod peers;
 #[path = "session/protocol.rs"]
 mod protocol;
+#[path = "session/toy.rs"]
+mod toy;
 
 use std::collections::BTreeSet;
 

@@ -144,11 +144,11 @@ impl Report {
                 return Err(format!("a message that was delivered is lost: {got:?} of {most:?}"));
             }
         }
-        let lost = self.events.iter().filter_map(|event| match event.event {
+        let mut lost = self.events.iter().filter_map(|event| match event.event {
             Event::MemberLost { member } if !self.crashed.contains(&member) => Some((event.node, member)),
             _ => None,
         });
-        match lost.last() {
+        match lost.next() {
             Some((node, member)) => Err(format!("{node} gave {member} up, which lives")),
             None => Ok(()),
         }

@@ -1,7 +1,8 @@
 //! File delivery inside protocol messages: one record per message, no envelope of its own.
 //!
 //! A transfer is OFFER, then for each file FILE, its DATA in ascending order of offset, and
-//! END_OF_FILE, and at last END. The last field of a record runs to the end of the message.
+//! END_OF_FILE, and at last END. A live stream is its MESSAGEs in order, and END_OF_STREAM. The last
+//! field of a record runs to the end of the message. Where several send, each sends this of its own.
 //!
 //! ```text
 //! OFFER (1)        | type 1 | files u32 | bytes u64 |
@@ -9,6 +10,8 @@
 //! DATA (3)         | type 3 | index u32 | offset u64 | bytes ... |
 //! END_OF_FILE (4)  | type 4 | index u32 | size u64 | digest, 32 bytes |
 //! END (5)          | type 5 | bytes u64 |
+//! MESSAGE (6)      | type 6 | number u64 | bytes ... |
+//! END_OF_STREAM (7)| type 7 | messages u64 |
 //! ```
 //!
 //! A size of 2^64 - 1 in OFFER and FILE means that it is not known beforehand, as for a stream.
@@ -63,6 +66,18 @@ pub enum Record<'a> {
         /// Bytes of all files together.
         bytes: u64,
     },
+    /// A message of a live stream.
+    Message {
+        /// Which one of its sender, from 0.
+        number: u64,
+        /// The message.
+        bytes: &'a [u8],
+    },
+    /// The live stream is complete.
+    EndOfStream {
+        /// How many messages it had.
+        messages: u64,
+    },
 }
 
 /// The permission bits a transfer carries: no set-user-id, set-group-id, or sticky bit.
@@ -70,6 +85,9 @@ pub const MODE_MASK: u32 = 0o777;
 
 /// Bytes of a digest.
 pub const DIGEST_LEN: usize = 32;
+
+/// Bytes that MESSAGE adds to a message of a live stream.
+pub const MESSAGE_HEADER_LEN: usize = 1 + 8;
 
 /// Bytes that DATA adds to a piece of a file.
 pub const DATA_HEADER_LEN: usize = 1 + 4 + 8;
@@ -117,6 +135,15 @@ impl<'a> Record<'a> {
                 end(rest)?;
                 Ok(Record::End { bytes })
             }
+            record_type::MESSAGE => {
+                let (number, bytes) = u64_off(message, rest)?;
+                Ok(Record::Message { number, bytes })
+            }
+            record_type::END_OF_STREAM => {
+                let (messages, rest) = u64_off(message, rest)?;
+                end(rest)?;
+                Ok(Record::EndOfStream { messages })
+            }
             other => Err(ParseError::Type(other)),
         }
     }
@@ -152,6 +179,15 @@ impl<'a> Record<'a> {
                 buf.push(record_type::END);
                 buf.extend_from_slice(&bytes.to_be_bytes());
             }
+            Record::Message { number, bytes } => {
+                buf.push(record_type::MESSAGE);
+                buf.extend_from_slice(&number.to_be_bytes());
+                buf.extend_from_slice(bytes);
+            }
+            Record::EndOfStream { messages } => {
+                buf.push(record_type::END_OF_STREAM);
+                buf.extend_from_slice(&messages.to_be_bytes());
+            }
         }
     }
 
@@ -162,7 +198,8 @@ impl<'a> Record<'a> {
             Record::File { path, .. } => 1 + 4 + 8 + 4 + path.len(),
             Record::Data { bytes, .. } => DATA_HEADER_LEN + bytes.len(),
             Record::EndOfFile { .. } => 1 + 4 + 8 + DIGEST_LEN,
-            Record::End { .. } => 1 + 8,
+            Record::End { .. } | Record::EndOfStream { .. } => 1 + 8,
+            Record::Message { bytes, .. } => MESSAGE_HEADER_LEN + bytes.len(),
         }
     }
 }
@@ -184,6 +221,10 @@ impl fmt::Display for Record<'_> {
                 digest.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
             }
             Record::End { bytes } => write!(f, "file transfer end bytes {bytes}"),
+            Record::Message { number, bytes } => {
+                write!(f, "stream message {number} length {}", bytes.len())
+            }
+            Record::EndOfStream { messages } => write!(f, "stream end messages {messages}"),
         }
     }
 }
@@ -266,4 +307,6 @@ mod record_type {
     pub const DATA: u8 = 0x03;
     pub const END_OF_FILE: u8 = 0x04;
     pub const END: u8 = 0x05;
+    pub const MESSAGE: u8 = 0x06;
+    pub const END_OF_STREAM: u8 = 0x07;
 }

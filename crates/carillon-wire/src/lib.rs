@@ -4,6 +4,7 @@
 
 pub mod chang_maxemchuk;
 pub mod envelope;
+pub mod erramilli_singh;
 pub mod error;
 pub mod file;
 pub mod mbap;

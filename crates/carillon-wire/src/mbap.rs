@@ -4,12 +4,16 @@
 //!
 //! ```text
 //! +----------------------------------------------+----------------+-----------
-//! | envelope (8 bytes), type 1 = DATA, 2 = ACK   | sequence (16)  | payload …
+//! | envelope (8 bytes), type                     | sequence (16)  | payload …
 //! +----------------------------------------------+----------------+-----------
 //! ```
 //!
-//! The sequence number counts modulo 2n for a window of n messages. An ACK acknowledges every
-//! message up to its number; it may be followed by padding, which is ignored.
+//! Type 1 is DATA, 2 is ACK. The sequence number counts modulo 2n for a window of n messages. An ACK
+//! acknowledges every message up to its number; it may be followed by padding, which is ignored.
+//!
+//! The variant with negative acknowledgments has two types more: 3 is NAK, which acknowledges every
+//! message before its number and asks for that one; 4 is POLL, a retransmission to which everyone is
+//! to answer.
 
 use std::fmt;
 
@@ -33,6 +37,18 @@ pub enum Packet<'a> {
         /// Modulo 2n.
         sequence: u16,
     },
+    /// A retransmission to which every receiver answers with what it has.
+    Poll {
+        /// Modulo 2n.
+        sequence: u16,
+        /// The message.
+        payload: &'a [u8],
+    },
+    /// Asks for the message with this sequence number; acknowledges all before it.
+    Nak {
+        /// Modulo 2n.
+        sequence: u16,
+    },
 }
 
 /// Bytes of a packet before its payload.
@@ -49,6 +65,8 @@ impl<'a> Packet<'a> {
         let packet = match envelope.packet_type {
             packet_type::DATA => Packet::Data { sequence, payload },
             packet_type::ACK => Packet::Ack { sequence },
+            packet_type::POLL => Packet::Poll { sequence, payload },
+            packet_type::NAK => Packet::Nak { sequence },
             other => return Err(ParseError::Type(other)),
         };
         Ok((envelope.association, packet))
@@ -59,6 +77,8 @@ impl<'a> Packet<'a> {
         let (packet_type, sequence, payload) = match *self {
             Packet::Data { sequence, payload } => (packet_type::DATA, sequence, payload),
             Packet::Ack { sequence } => (packet_type::ACK, sequence, &[][..]),
+            Packet::Poll { sequence, payload } => (packet_type::POLL, sequence, payload),
+            Packet::Nak { sequence } => (packet_type::NAK, sequence, &[][..]),
         };
         Envelope { protocol: protocol::MBAP, packet_type, association }.emit(buf);
         buf.extend_from_slice(&sequence.to_be_bytes());
@@ -68,8 +88,8 @@ impl<'a> Packet<'a> {
     /// Bytes that `emit` appends.
     pub fn wire_len(&self) -> usize {
         match self {
-            Packet::Data { payload, .. } => HEADER_LEN + payload.len(),
-            Packet::Ack { .. } => HEADER_LEN,
+            Packet::Data { payload, .. } | Packet::Poll { payload, .. } => HEADER_LEN + payload.len(),
+            Packet::Ack { .. } | Packet::Nak { .. } => HEADER_LEN,
         }
     }
 }
@@ -79,6 +99,8 @@ impl fmt::Display for Packet<'_> {
         match self {
             Packet::Data { sequence, payload } => write!(f, "mbap data seq {sequence} len {}", payload.len()),
             Packet::Ack { sequence } => write!(f, "mbap ack seq {sequence}"),
+            Packet::Poll { sequence, payload } => write!(f, "mbap poll seq {sequence} len {}", payload.len()),
+            Packet::Nak { sequence } => write!(f, "mbap nak seq {sequence}"),
         }
     }
 }
@@ -86,4 +108,6 @@ impl fmt::Display for Packet<'_> {
 mod packet_type {
     pub const DATA: u8 = 1;
     pub const ACK: u8 = 2;
+    pub const NAK: u8 = 3;
+    pub const POLL: u8 = 4;
 }

@@ -5,12 +5,19 @@
 //!
 //! ```text
 //! +----------------------------------------------+----------+-----------
-//! | envelope (8 bytes), type 1 = DATA, 2 = ACK   | sequence | payload …
+//! | envelope (8 bytes), type                     | sequence | payload …
 //! +----------------------------------------------+----------+-----------
 //! ```
 //!
-//! The sequence number is 0 or 1, in one byte. An ACK may be followed by padding, which is
-//! ignored: the thesis varies the size of acknowledgments.
+//! Type 1 is DATA, 2 is ACK. The sequence number is 0 or 1, in one byte. An ACK may be followed by
+//! padding, which is ignored: the thesis varies the size of acknowledgments.
+//!
+//! The variant with negative acknowledgments, whose layout is Carillon's, numbers modulo 256: 3 is
+//! NUMBERED (DATA with such a number), 4 ANNOUNCE (this message was sent), 5 POLL (the same, and
+//! everyone is to answer), 6 ACK UP TO (this message and all before it are there), 7 NAK (all before
+//! this message are there, and it is missing). ANNOUNCE and POLL have two bytes
+//! more: the oldest message that the sender still holds, and the round, which numbers them modulo 256.
+//! NAK has the round it answers to. All but NUMBERED may be padded.
 
 use std::fmt;
 
@@ -34,6 +41,43 @@ pub enum Packet<'a> {
         /// 0 or 1.
         sequence: u8,
     },
+    /// A message, or a retransmission of it, where receivers ask for what they miss.
+    Numbered {
+        /// Modulo 256.
+        sequence: u8,
+        /// The message.
+        payload: &'a [u8],
+    },
+    /// Says which message was the last sent.
+    Announce {
+        /// Modulo 256.
+        sequence: u8,
+        /// The oldest message held, modulo 256.
+        first: u8,
+        /// Which announcement or poll this is, modulo 256.
+        round: u8,
+    },
+    /// Says which message was the last sent, and asks every receiver what it has.
+    Poll {
+        /// Modulo 256.
+        sequence: u8,
+        /// The oldest message held, modulo 256.
+        first: u8,
+        /// Which announcement or poll this is, modulo 256.
+        round: u8,
+    },
+    /// Acknowledges this message and all before it.
+    AckUpTo {
+        /// Modulo 256.
+        sequence: u8,
+    },
+    /// Asks for this message; acknowledges all before it.
+    Nak {
+        /// Modulo 256.
+        sequence: u8,
+        /// Which announcement or poll this answers.
+        round: u8,
+    },
 }
 
 /// Bytes of a packet before its payload.
@@ -46,12 +90,30 @@ impl<'a> Packet<'a> {
         let Some((&sequence, payload)) = rest.split_first() else {
             return Err(ParseError::Truncated { have: bytes.len(), need: HEADER_LEN });
         };
-        if sequence > 1 {
+        let one_bit = matches!(envelope.packet_type, packet_type::DATA | packet_type::ACK);
+        if one_bit && sequence > 1 {
             return Err(ParseError::Field { field: "sequence", value: sequence.into() });
         }
         let packet = match envelope.packet_type {
             packet_type::DATA => Packet::Data { sequence, payload },
             packet_type::ACK => Packet::Ack { sequence },
+            packet_type::NUMBERED => Packet::Numbered { sequence, payload },
+            kind @ (packet_type::ANNOUNCE | packet_type::POLL) => {
+                let &[first, round, ..] = payload else {
+                    return Err(ParseError::Truncated { have: bytes.len(), need: HEADER_LEN + 2 });
+                };
+                match kind {
+                    packet_type::ANNOUNCE => Packet::Announce { sequence, first, round },
+                    _ => Packet::Poll { sequence, first, round },
+                }
+            }
+            packet_type::ACK_UP_TO => Packet::AckUpTo { sequence },
+            packet_type::NAK => {
+                let Some(&round) = payload.first() else {
+                    return Err(ParseError::Truncated { have: bytes.len(), need: HEADER_LEN + 1 });
+                };
+                Packet::Nak { sequence, round }
+            }
             other => return Err(ParseError::Type(other)),
         };
         Ok((envelope.association, packet))
@@ -59,20 +121,34 @@ impl<'a> Packet<'a> {
 
     /// Appends the packet as a datagram.
     pub fn emit(&self, association: AssociationId, buf: &mut Vec<u8>) {
-        let (packet_type, sequence, payload) = match *self {
-            Packet::Data { sequence, payload } => (packet_type::DATA, sequence, payload),
-            Packet::Ack { sequence } => (packet_type::ACK, sequence, &[][..]),
+        let (packet_type, sequence) = match *self {
+            Packet::Data { sequence, .. } => (packet_type::DATA, sequence),
+            Packet::Ack { sequence } => (packet_type::ACK, sequence),
+            Packet::Numbered { sequence, .. } => (packet_type::NUMBERED, sequence),
+            Packet::Announce { sequence, .. } => (packet_type::ANNOUNCE, sequence),
+            Packet::Poll { sequence, .. } => (packet_type::POLL, sequence),
+            Packet::AckUpTo { sequence } => (packet_type::ACK_UP_TO, sequence),
+            Packet::Nak { sequence, .. } => (packet_type::NAK, sequence),
         };
         Envelope { protocol: protocol::MSAW, packet_type, association }.emit(buf);
         buf.push(sequence);
-        buf.extend_from_slice(payload);
+        match *self {
+            Packet::Data { payload, .. } | Packet::Numbered { payload, .. } => buf.extend_from_slice(payload),
+            Packet::Announce { first, round, .. } | Packet::Poll { first, round, .. } => {
+                buf.extend_from_slice(&[first, round]);
+            }
+            Packet::Nak { round, .. } => buf.push(round),
+            Packet::Ack { .. } | Packet::AckUpTo { .. } => {}
+        }
     }
 
     /// Bytes that `emit` appends.
     pub fn wire_len(&self) -> usize {
         match self {
-            Packet::Data { payload, .. } => HEADER_LEN + payload.len(),
-            Packet::Ack { .. } => HEADER_LEN,
+            Packet::Data { payload, .. } | Packet::Numbered { payload, .. } => HEADER_LEN + payload.len(),
+            Packet::Announce { .. } | Packet::Poll { .. } => HEADER_LEN + 2,
+            Packet::Nak { .. } => HEADER_LEN + 1,
+            Packet::Ack { .. } | Packet::AckUpTo { .. } => HEADER_LEN,
         }
     }
 }
@@ -82,6 +158,17 @@ impl fmt::Display for Packet<'_> {
         match self {
             Packet::Data { sequence, payload } => write!(f, "msaw data seq {sequence} len {}", payload.len()),
             Packet::Ack { sequence } => write!(f, "msaw ack seq {sequence}"),
+            Packet::Numbered { sequence, payload } => {
+                write!(f, "msaw numbered seq {sequence} len {}", payload.len())
+            }
+            Packet::Announce { sequence, first, round } => {
+                write!(f, "msaw announce seq {sequence} first {first} round {round}")
+            }
+            Packet::Poll { sequence, first, round } => {
+                write!(f, "msaw poll seq {sequence} first {first} round {round}")
+            }
+            Packet::AckUpTo { sequence } => write!(f, "msaw ack up to seq {sequence}"),
+            Packet::Nak { sequence, round } => write!(f, "msaw nak seq {sequence} round {round}"),
         }
     }
 }
@@ -89,4 +176,9 @@ impl fmt::Display for Packet<'_> {
 mod packet_type {
     pub const DATA: u8 = 1;
     pub const ACK: u8 = 2;
+    pub const NUMBERED: u8 = 3;
+    pub const ANNOUNCE: u8 = 4;
+    pub const POLL: u8 = 5;
+    pub const ACK_UP_TO: u8 = 6;
+    pub const NAK: u8 = 7;
 }

@@ -26,9 +26,9 @@
 //! |                                                               |
 //! +---------------------------------------------------------------+
 //! |                     receive buffer, bytes                     |
-//! +---------------+-----------------------------------------------+
-//! |   name len    |  name ...
-//! +---------------+-----------------------------------------------+
+//! +---------------+---------------+-------------------------------+
+//! |    offers     |   name len    |  name ...
+//! +---------------+---------------+-------------------------------+
 //!
 //! WELCOME (3), sender to receiver
 //! +---------------------------------------------------------------+
@@ -79,6 +79,30 @@
 //! +---------------+-----------------------------------------------+
 //! |   text len    |  text ...
 //! +---------------+-----------------------------------------------+
+//!
+//! ROSTER (9), sender to group, where members are peers
+//! +---------------------------------------------------------------+
+//! |                            edition                            |
+//! +-------------------------------+-------------------------------+
+//! |             total             |             first             |
+//! +-------------------------------+-------------------------------+
+//! |   for each member from the rank `first` on: identity, 8       |
+//! |   bytes; flags 1 (1: offers, 2: gone); name len 1; name ...   |
+//! +---------------------------------------------------------------+
+//!
+//! PRESENT (10), member to group
+//! +---------------------------------------------------------------+
+//! |                           identity                            |
+//! |                                                               |
+//! +---------------------------------------------------------------+
+//!
+//! READY (11), member to sender
+//! +---------------------------------------------------------------+
+//! |                            nonce                              |
+//! |                                                               |
+//! +---------------------------------------------------------------+
+//! |                            edition                            |
+//! +---------------------------------------------------------------+
 //! ```
 
 use std::fmt;
@@ -88,8 +112,10 @@ use carillon_core::AssociationId;
 use crate::ParseError;
 use crate::envelope::{Envelope, protocol};
 
+mod peers;
 mod text;
 
+pub use peers::{MAX_PEERS, Peer, PeerList, RosterPage};
 pub use text::{Name, Settings, Text};
 
 /// A packet of the session.
@@ -112,6 +138,8 @@ pub enum Body<'a> {
         nonce: Nonce,
         /// Bytes the receiver can hold for an application that does not read them.
         receive_buffer: u32,
+        /// Whether it will offer messages of its own, as only peers can.
+        offers: bool,
         /// The receiver's name.
         name: Name<'a>,
     },
@@ -161,6 +189,20 @@ pub enum Body<'a> {
         /// Why.
         text: Text<'a>,
     },
+    /// The sender tells the members who all of them are.
+    Roster(RosterPage<'a>),
+    /// A member makes itself heard, so that the others learn where it is.
+    Present {
+        /// What names it in the roster: its nonce.
+        identity: Nonce,
+    },
+    /// The member knows all of the roster, and has heard all of them.
+    Ready {
+        /// The receiver's nonce.
+        nonce: Nonce,
+        /// Which roster.
+        edition: u32,
+    },
 }
 
 /// What an INVITE says.
@@ -195,6 +237,8 @@ impl fmt::Display for Nonce {
 pub enum State {
     /// Receivers may join.
     Gathering,
+    /// The members, who are peers, learn of each other. No one joins any more.
+    Assembling,
     /// Messages are under way.
     Running,
     /// All messages are through; the sender waits for reports.
@@ -229,9 +273,8 @@ impl<'a> Packet<'a> {
             packet_type::INVITE => Body::Invite(Invite::parse(&mut reader)?),
             packet_type::JOIN => {
                 let (nonce, receive_buffer) = (reader.nonce()?, reader.u32()?);
-                let len = reader.u8()?;
-                let name = Name::parse("name", reader.bytes(len.into())?)?;
-                Body::Join { nonce, receive_buffer, name }
+                let offers = reader.flag("offers")?;
+                Body::Join { nonce, receive_buffer, offers, name: reader.name()? }
             }
             packet_type::WELCOME => Body::Welcome { nonce: reader.nonce()?, member: reader.u32()? },
             packet_type::REFUSE => {
@@ -242,15 +285,14 @@ impl<'a> Packet<'a> {
             packet_type::PROGRESS => Body::Progress { nonce: reader.nonce()?, bytes: reader.u64()? },
             packet_type::REPORT => {
                 let (nonce, bytes) = (reader.nonce()?, reader.u64()?);
-                let verified = match reader.u8()? {
-                    0 => false,
-                    1 => true,
-                    other => return Err(ParseError::Field { field: "verified", value: other.into() }),
-                };
+                let verified = reader.flag("verified")?;
                 Body::Report { nonce, bytes, verified, text: reader.text()? }
             }
             packet_type::REPORT_ACK => Body::ReportAck { nonce: reader.nonce()? },
             packet_type::LEAVE => Body::Leave { nonce: reader.nonce()?, text: reader.text()? },
+            packet_type::ROSTER => Body::Roster(RosterPage::parse(&mut reader)?),
+            packet_type::PRESENT => Body::Present { identity: reader.nonce()? },
+            packet_type::READY => Body::Ready { nonce: reader.nonce()?, edition: reader.u32()? },
             other => return Err(ParseError::Type(other)),
         };
         match reader.rest.len() {
@@ -265,11 +307,11 @@ impl<'a> Packet<'a> {
         Envelope { protocol: protocol::SESSION, packet_type: self.body.packet_type(), association }.emit(buf);
         match &self.body {
             Body::Invite(invite) => invite.emit(buf),
-            Body::Join { nonce, receive_buffer, name } => {
+            Body::Join { nonce, receive_buffer, offers, name } => {
                 put_nonce(buf, *nonce);
                 buf.extend_from_slice(&receive_buffer.to_be_bytes());
-                buf.push(name.len() as u8);
-                buf.extend_from_slice(name.as_bytes());
+                buf.push(u8::from(*offers));
+                put_name(buf, name);
             }
             Body::Welcome { nonce, member } => {
                 put_nonce(buf, *nonce);
@@ -295,6 +337,12 @@ impl<'a> Packet<'a> {
                 put_nonce(buf, *nonce);
                 put_text(buf, text);
             }
+            Body::Roster(page) => page.emit(buf),
+            Body::Present { identity } => put_nonce(buf, *identity),
+            Body::Ready { nonce, edition } => {
+                put_nonce(buf, *nonce);
+                buf.extend_from_slice(&edition.to_be_bytes());
+            }
         }
     }
 
@@ -303,13 +351,16 @@ impl<'a> Packet<'a> {
         Envelope::LEN
             + match &self.body {
                 Body::Invite(invite) => invite.wire_len(),
-                Body::Join { name, .. } => 8 + 4 + 1 + name.len(),
+                Body::Join { name, .. } => 8 + 4 + 1 + 1 + name.len(),
                 Body::Welcome { .. } => 8 + 4,
                 Body::Refuse { text, .. } => 8 + 1 + 1 + text.len(),
                 Body::Progress { .. } => 8 + 8,
                 Body::Report { text, .. } => 8 + 8 + 1 + 1 + text.len(),
                 Body::ReportAck { .. } => 8,
                 Body::Leave { text, .. } => 8 + 1 + text.len(),
+                Body::Roster(page) => page.wire_len(),
+                Body::Present { .. } => 8,
+                Body::Ready { .. } => 8 + 4,
             }
     }
 }
@@ -325,6 +376,9 @@ impl Body<'_> {
             Body::Report { .. } => packet_type::REPORT,
             Body::ReportAck { .. } => packet_type::REPORT_ACK,
             Body::Leave { .. } => packet_type::LEAVE,
+            Body::Roster(_) => packet_type::ROSTER,
+            Body::Present { .. } => packet_type::PRESENT,
+            Body::Ready { .. } => packet_type::READY,
         }
     }
 }
@@ -376,6 +430,7 @@ impl State {
             State::Closing => 2,
             State::Finished => 3,
             State::Aborted => 4,
+            State::Assembling => 5,
         }
     }
 
@@ -386,6 +441,7 @@ impl State {
             2 => State::Closing,
             3 => State::Finished,
             4 => State::Aborted,
+            5 => State::Assembling,
             other => return Err(ParseError::Field { field: "state", value: other.into() }),
         })
     }
@@ -395,6 +451,7 @@ impl fmt::Display for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             State::Gathering => "gathering",
+            State::Assembling => "assembling",
             State::Running => "running",
             State::Closing => "closing",
             State::Finished => "finished",
@@ -450,8 +507,9 @@ impl fmt::Display for Packet<'_> {
                 }
                 parenthesis(f, reason)
             }
-            Body::Join { nonce, receive_buffer, name } => {
-                write!(f, "join {nonce} \"{name}\" receive buffer {receive_buffer}")
+            Body::Join { nonce, receive_buffer, offers, name } => {
+                write!(f, "join {nonce} \"{name}\" receive buffer {receive_buffer}")?;
+                f.write_str(if *offers { " offers" } else { "" })
             }
             Body::Welcome { nonce, member } => write!(f, "welcome {nonce} member {member}"),
             Body::Refuse { nonce, reason, text } => {
@@ -469,6 +527,9 @@ impl fmt::Display for Packet<'_> {
                 write!(f, "leave {nonce}")?;
                 parenthesis(f, text)
             }
+            Body::Roster(page) => page.fmt(f),
+            Body::Present { identity } => write!(f, "present {identity}"),
+            Body::Ready { nonce, edition } => write!(f, "ready {nonce} edition {edition}"),
         }
     }
 }
@@ -479,6 +540,12 @@ fn parenthesis(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
 
 fn put_nonce(buf: &mut Vec<u8>, nonce: Nonce) {
     buf.extend_from_slice(&nonce.0.to_be_bytes());
+}
+
+fn put_name(buf: &mut Vec<u8>, name: &Name<'_>) {
+    // A name is shorter than 256 bytes by construction.
+    buf.push(name.len() as u8);
+    buf.extend_from_slice(name.as_bytes());
 }
 
 fn put_text(buf: &mut Vec<u8>, text: &Text<'_>) {
@@ -526,6 +593,19 @@ impl<'a> Reader<'a> {
         self.u64().map(Nonce)
     }
 
+    fn flag(&mut self, field: &'static str) -> Result<bool, ParseError> {
+        match self.u8()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            other => Err(ParseError::Field { field, value: other.into() }),
+        }
+    }
+
+    fn name(&mut self) -> Result<Name<'a>, ParseError> {
+        let len = self.u8()?;
+        Name::parse("name", self.bytes(len.into())?)
+    }
+
     fn text(&mut self) -> Result<Text<'a>, ParseError> {
         let len = self.u8()?;
         Text::parse("text", self.bytes(len.into())?)
@@ -545,4 +625,7 @@ mod packet_type {
     pub const REPORT: u8 = 0x06;
     pub const REPORT_ACK: u8 = 0x07;
     pub const LEAVE: u8 = 0x08;
+    pub const ROSTER: u8 = 0x09;
+    pub const PRESENT: u8 = 0x0A;
+    pub const READY: u8 = 0x0B;
 }

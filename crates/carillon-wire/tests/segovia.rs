@@ -5,28 +5,30 @@ use carillon_wire::{mbap as mbap_format, msaw as msaw_format};
 use proptest::prelude::*;
 
 macro_rules! laws {
-    ($format:ident, $sequence:expr) => {
+    ($format:ident, $protocol:literal, $packets:expr) => {
         mod $format {
             use super::*;
             use carillon_wire::$format::{HEADER_LEN, Packet};
 
             proptest! {
                 #[test]
-                fn what_was_emitted_is_parsed(association in any::<u32>(), sequence in $sequence, payload in prop::collection::vec(any::<u8>(), 0..64), ack in any::<bool>()) {
-                    let packet = if ack { Packet::Ack { sequence } } else { Packet::Data { sequence, payload: &payload } };
-                    let mut buf = Vec::new();
-                    packet.emit(AssociationId(association), &mut buf);
-                    prop_assert_eq!(buf.len(), packet.wire_len());
-                    prop_assert_eq!(Packet::parse(&buf), Ok((AssociationId(association), packet)));
-                    for len in 0..HEADER_LEN {
-                        prop_assert!(Packet::parse(&buf[..len]).is_err());
+                fn what_was_emitted_is_parsed(association in any::<u32>(), number in any::<u16>(), payload in prop::collection::vec(any::<u8>(), 0..64)) {
+                    let packets: fn(u16, &[u8]) -> Vec<Packet<'_>> = $packets;
+                    for packet in packets(number, &payload) {
+                        let mut buf = Vec::new();
+                        packet.emit(AssociationId(association), &mut buf);
+                        prop_assert_eq!(buf.len(), packet.wire_len());
+                        prop_assert_eq!(Packet::parse(&buf), Ok((AssociationId(association), packet)));
+                        for len in 0..HEADER_LEN {
+                            prop_assert!(Packet::parse(&buf[..len]).is_err());
+                        }
                     }
                 }
 
                 #[test]
                 fn any_bytes_parse_or_are_refused(mut bytes in prop::collection::vec(any::<u8>(), 0..64), near in any::<bool>()) {
                     if near && bytes.len() >= 4 {
-                        bytes[..3].copy_from_slice(&[0xCA, 1, if stringify!($format) == "msaw" { 1 } else { 2 }]);
+                        bytes[..3].copy_from_slice(&[0xCA, 1, $protocol]);
                     }
                     if let Ok((association, packet)) = Packet::parse(&bytes) {
                         let mut again = Vec::new();
@@ -39,8 +41,26 @@ macro_rules! laws {
     };
 }
 
-laws!(msaw, 0..=1u8);
-laws!(mbap, any::<u16>());
+laws!(msaw, 1, |number, payload| {
+    let (bit, byte) = (number as u8 & 1, number as u8);
+    vec![
+        Packet::Data { sequence: bit, payload },
+        Packet::Ack { sequence: bit },
+        Packet::Numbered { sequence: byte, payload },
+        Packet::Announce { sequence: byte, first: byte ^ 3, round: byte ^ 5 },
+        Packet::Poll { sequence: byte, first: byte ^ 3, round: byte ^ 5 },
+        Packet::AckUpTo { sequence: byte },
+        Packet::Nak { sequence: byte, round: byte ^ 5 },
+    ]
+});
+laws!(mbap, 2, |sequence, payload| {
+    vec![
+        Packet::Data { sequence, payload },
+        Packet::Ack { sequence },
+        Packet::Nak { sequence },
+        Packet::Poll { sequence, payload },
+    ]
+});
 
 #[test]
 fn golden_bytes() {
@@ -51,11 +71,31 @@ fn golden_bytes() {
     msaw_format::Packet::Ack { sequence: 0 }.emit(AssociationId(7), &mut buf);
     assert_eq!(buf, [0xCA, 1, 1, 2, 0, 0, 0, 7, 0]);
     buf.clear();
+    msaw_format::Packet::Numbered { sequence: 200, payload: b"hi" }.emit(AssociationId(7), &mut buf);
+    assert_eq!(buf, [0xCA, 1, 1, 3, 0, 0, 0, 7, 200, b'h', b'i']);
+    let short: [(_, &[u8]); 4] = [
+        (msaw_format::Packet::Announce { sequence: 9, first: 8, round: 2 }, &[4, 0, 0, 0, 7, 9, 8, 2]),
+        (msaw_format::Packet::Poll { sequence: 9, first: 8, round: 2 }, &[5, 0, 0, 0, 7, 9, 8, 2]),
+        (msaw_format::Packet::AckUpTo { sequence: 9 }, &[6, 0, 0, 0, 7, 9]),
+        (msaw_format::Packet::Nak { sequence: 9, round: 2 }, &[7, 0, 0, 0, 7, 9, 2]),
+    ];
+    for (packet, rest) in short {
+        buf.clear();
+        packet.emit(AssociationId(7), &mut buf);
+        assert_eq!(buf, [&[0xCA, 1, 1], rest].concat());
+    }
+    buf.clear();
     mbap_format::Packet::Data { sequence: 0x0102, payload: b"!" }.emit(AssociationId(7), &mut buf);
     assert_eq!(buf, [0xCA, 1, 2, 1, 0, 0, 0, 7, 1, 2, b'!']);
     buf.clear();
     mbap_format::Packet::Ack { sequence: 19 }.emit(AssociationId(7), &mut buf);
     assert_eq!(buf, [0xCA, 1, 2, 2, 0, 0, 0, 7, 0, 19]);
+    buf.clear();
+    mbap_format::Packet::Poll { sequence: 3, payload: b"!" }.emit(AssociationId(7), &mut buf);
+    assert_eq!(buf, [0xCA, 1, 2, 4, 0, 0, 0, 7, 0, 3, b'!']);
+    buf.clear();
+    mbap_format::Packet::Nak { sequence: 19 }.emit(AssociationId(7), &mut buf);
+    assert_eq!(buf, [0xCA, 1, 2, 3, 0, 0, 0, 7, 0, 19]);
 }
 
 #[test]

@@ -48,8 +48,13 @@ fn golden_bytes() {
         "session a16909060 invite running from \"src\" protocol mbap max payload 1400 k=1 w=2",
     );
     golden(
-        Body::Join { nonce: NONCE, receive_buffer: 0x0001_0000, name: Name::new("zoë").unwrap() },
-        "ca010002 01020304  1122334455667788 00010000 04 7a6fc3ab",
+        Body::Join {
+            nonce: NONCE,
+            receive_buffer: 0x0001_0000,
+            offers: false,
+            name: Name::new("zoë").unwrap(),
+        },
+        "ca010002 01020304  1122334455667788 00010000 00 04 7a6fc3ab",
         "session a16909060 join 1122334455667788 \"zoë\" receive buffer 65536",
     );
     golden(
@@ -103,14 +108,14 @@ fn fields_with_impossible_values_are_named() {
         bytes[at] = value;
         bytes
     };
-    assert_eq!(field(&with(8, 5)), ("state", 5));
+    assert_eq!(field(&with(8, 9)), ("state", 9));
     assert_eq!(field(&with(15, 0)), ("max_payload", 0));
     assert_eq!(field(&with(18, 0x07)), ("protocol", 7));
     assert_eq!(field(&with(18, 0xFF)), ("protocol", 0xFF));
     assert_eq!(field(&with(19, b'\n')), ("sender", 10));
     assert_eq!(field(&with(21, b'-')), ("settings", 3));
     assert_eq!(field(&with(20, b'=')).0, "settings", "an empty key");
-    assert_eq!(Packet::parse(&with(3, 9)), Err(ParseError::Type(9)));
+    assert_eq!(Packet::parse(&with(3, 99)), Err(ParseError::Type(99)));
     assert_eq!(Packet::parse(&with(2, 1)), Err(ParseError::Protocol(1)));
     let mut refuse =
         emitted(Body::Refuse { nonce: NONCE, reason: RefuseReason::Full, text: Text::default() });
@@ -120,15 +125,16 @@ fn fields_with_impossible_values_are_named() {
     report[24] = 2;
     assert_eq!(field(&report), ("verified", 2));
     // A name of no or too many bytes.
-    let mut join = emitted(Body::Join { nonce: NONCE, receive_buffer: 1, name: Name::new("x").unwrap() });
-    join[20] = 0;
-    assert_eq!(field(&join[..21]), ("name", 0));
-    join.truncate(20);
+    let mut join =
+        emitted(Body::Join { nonce: NONCE, receive_buffer: 1, offers: true, name: Name::new("x").unwrap() });
+    join[21] = 0;
+    assert_eq!(field(&join[..22]), ("name", 0));
+    join.truncate(21);
     join.push(65);
     join.extend([b'x'; 65]);
     assert_eq!(field(&join), ("name", 65));
     // A length that points beyond the datagram.
-    assert_eq!(Packet::parse(&join[..30]), Err(ParseError::Truncated { have: 30, need: 86 }));
+    assert_eq!(Packet::parse(&join[..30]), Err(ParseError::Truncated { have: 30, need: 87 }));
 }
 
 #[test]
@@ -191,7 +197,7 @@ prop_compose! {
                 settings: Settings::new(&settings).unwrap(),
                 reason: text,
             }),
-            1 => Body::Join { nonce, receive_buffer: number, name },
+            1 => Body::Join { nonce, receive_buffer: number, offers: flag, name },
             2 => Body::Welcome { nonce, member: number },
             3 => Body::Refuse { nonce, reason: reasons[reason], text },
             4 => Body::Progress { nonce, bytes: count },

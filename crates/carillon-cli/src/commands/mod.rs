@@ -2,6 +2,7 @@
 
 mod generate;
 mod jobs;
+mod join;
 mod protocols;
 mod recv;
 mod reproduce;

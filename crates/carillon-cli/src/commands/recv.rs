@@ -13,8 +13,8 @@ use indicatif::ProgressBar;
 use serde_json::json;
 
 use crate::delivery::{
-    Human, Incoming, NetworkArgs, Problem, Rate, Stop, Target, Ticker, Watch, bar, bar_style,
-    is_text_terminal, print_json, seconds, step,
+    Human, Incoming, Live, NetworkArgs, Problem, Rate, Sink, Stop, Target, Ticker, Watch, bar, bar_style,
+    is_text_terminal, keep_peers, print_json, seconds, step,
 };
 use crate::exit::JobFailed;
 
@@ -29,6 +29,7 @@ use crate::exit::JobFailed;
   carillon recv --out /srv --keep-going       one after the other, until interrupted
   carillon recv --name b --overwrite          known to the sender as b
   carillon recv --stdout | tar x              what the sender reads from `tar c`
+  carillon recv --stream                      live: the lines of all senders, in one order
   carillon recv --drop 0.02 --seed 7          as if the network lost every fiftieth datagram")]
 pub struct Args {
     #[command(flatten)]
@@ -45,6 +46,9 @@ pub struct Args {
     /// Write the contents of the files to the standard output.
     #[arg(long, conflicts_with_all = ["out", "overwrite", "json"])]
     stdout: bool,
+    /// Write the messages of live streams to the standard output as they come.
+    #[arg(long, conflicts_with_all = ["out", "overwrite", "stdout"])]
+    stream: bool,
     /// Give the sender up when it has not been heard for this long.
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     timeout: Duration,
@@ -52,9 +56,10 @@ pub struct Args {
 
 /// `carillon recv`
 pub fn run(args: Args) -> anyhow::Result<()> {
-    let mut target = match args.stdout {
-        true => Target::Stdout,
-        false => Target::directory(&args.out, args.overwrite)?,
+    let mut sink = match args.stdout {
+        _ if args.stream => Sink::Live(Live::new(args.network.json)),
+        true => Sink::Files(Target::Stdout),
+        false => Sink::Files(Target::directory(&args.out, args.overwrite)?),
     };
     let stop = Stop::on_signals()?;
     let (mut endpoint, mut seeds) = args.network.open(true, 1, None)?;
@@ -67,8 +72,8 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         config.receive_buffer = u32::try_from(endpoint.receive_buffer()).unwrap_or(u32::MAX);
         config.keep_seeking = args.keep_going;
         let session = ReceiverSession::new(config, seeds.clone());
-        let driver = Driver::new(endpoint, Box::new(session), Incoming::new(target), watch);
-        let mut transfer = Transfer { driver, args: &args, bar: None, announced: false };
+        let driver = Driver::new(endpoint, Box::new(session), Incoming::new(sink), watch);
+        let mut transfer = Transfer { driver, args: &args, bar: None, announced: false, kept: false };
         let end = transfer.run(&stop)?;
         let taken = end == ReceiverPhase::Failed(refused(RefuseReason::NameTaken));
         let again = taken && args.network.name.is_none() && !args.keep_going;
@@ -86,7 +91,10 @@ pub fn run(args: Args) -> anyhow::Result<()> {
             return worst.and(traced);
         }
         watch.restart();
-        target = incoming.into_target();
+        sink = match incoming.into_sink() {
+            Sink::Live(_) => Sink::Live(Live::new(args.network.json)),
+            files => files,
+        };
         seeds = seeds.part("next");
     }
 }
@@ -98,6 +106,8 @@ struct Transfer<'a> {
     bar: Option<ProgressBar>,
     /// Whether the sender was named.
     announced: bool,
+    /// Whether the endpoint was told to keep the addresses of the other members.
+    kept: bool,
 }
 
 impl Transfer<'_> {
@@ -118,6 +128,10 @@ impl Transfer<'_> {
                 break phase;
             }
             let now = self.driver.now();
+            if !self.kept && !self.driver.machine().peers().is_empty() {
+                self.kept = true;
+                keep_peers(&mut self.driver);
+            }
             if stop.asked() {
                 // Whether it is told the sender or not needs one more step.
                 self.driver.machine_mut().leave(now, "the receiver was interrupted");
@@ -149,6 +163,7 @@ impl Transfer<'_> {
         let message = match phase {
             ReceiverPhase::Seeking => "waiting for a sender".to_owned(),
             ReceiverPhase::Joining => format!("joining {sender}"),
+            ReceiverPhase::Assembling => format!("{sender} introduces the members"),
             _ => format!("from {sender}"),
         };
         if let Some(total) = incoming.total()
@@ -171,10 +186,11 @@ impl Transfer<'_> {
             print_json(&json!({ "event": "joined", "sender": sender, "member": number }))?;
         }
         if self.driver.application().has_completed() {
-            for file in self.driver.application_mut().take_completed() {
+            for (sender, file) in self.driver.application_mut().take_completed() {
                 let digest = file.digest.to_hex();
                 print_json(&json!({
                     "event": "file", "path": file.name, "bytes": file.bytes, "blake3": digest.as_str(),
+                    "sender": sender,
                 }))?;
             }
         }
@@ -203,8 +219,26 @@ impl Transfer<'_> {
         let incoming = self.driver.application();
         let (files, bytes, seconds) = (incoming.files(), incoming.bytes(), incoming.seconds());
         let goodput = if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
+        let peers = self.driver.machine().peers();
+        let lost: Vec<_> = peers.iter().filter_map(|peer| Some((&peer.name, peer.lost.as_ref()?))).collect();
+        let live = match incoming.sink() {
+            Sink::Live(live) => Some((live.messages(), live.digest().to_hex())),
+            Sink::Files(_) => None,
+        };
         if self.args.network.json {
             let stats = self.driver.stats();
+            let senders: Vec<_> = incoming
+                .intakes()
+                .map(|intake| {
+                    json!({
+                        "name": intake.name(),
+                        "files": intake.files(),
+                        "bytes": intake.bytes(),
+                        "outcome": if let Some(Ok(())) = intake.result() { "verified" } else { "failed" },
+                        "reason": intake.result().and_then(|result| result.as_ref().err()),
+                    })
+                })
+                .collect();
             print_json(&json!({
                 "event": "report",
                 "outcome": if result.is_ok() { "verified" } else { "failed" },
@@ -212,6 +246,10 @@ impl Transfer<'_> {
                 "sender": self.driver.machine().sender_name(),
                 "acknowledged": self.driver.machine().report_acknowledged(),
                 "files": files,
+                "messages": live.as_ref().map(|(messages, _)| messages),
+                "digest": live.as_ref().map(|(_, digest)| digest.as_str()),
+                "senders": senders,
+                "lost": lost.iter().map(|(name, reason)| json!({ "name": name, "reason": reason })).collect::<Vec<_>>(),
                 "bytes": bytes,
                 "seconds": seconds,
                 "goodput_bps": goodput,
@@ -220,9 +258,17 @@ impl Transfer<'_> {
                 "kernel_drops": self.driver.endpoint().kernel_drops(),
             }))?;
         }
+        if !self.args.network.json {
+            for (name, reason) in lost {
+                eprintln!("carillon: {name} is lost: {reason}");
+            }
+        }
+        if let Some((messages, digest)) = live {
+            eprintln!("received {messages} messages, digest of their order {digest}");
+        }
         match result {
             Ok(()) => {
-                if !self.args.network.json && !self.args.stdout {
+                if !self.args.network.json && !self.args.stdout && !self.args.stream {
                     let plural = if files == 1 { "" } else { "s" };
                     println!(
                         "received {files} file{plural}, {} in {seconds:.2} s, verified ({})",

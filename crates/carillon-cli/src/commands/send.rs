@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use carillon_core::{AssociationId, BitRate, NodeId, ProtocolEntry, Seeds, Sender as _, Setting, Time};
+use carillon_core::{AssociationId, BitRate, NodeId, ProtocolEntry, Role, Seeds, Sender as _, Setting, Time};
 use carillon_net::{Driver, Endpoint, GROUP};
 use carillon_proto::session::{
     Gather, Member, MemberOutcome, SenderPhase, SenderSession, SenderSessionConfig,
@@ -13,6 +13,7 @@ use carillon_proto::session::{
 use carillon_proto::{REGISTRY, find};
 use serde_json::json;
 
+use crate::commands::join;
 use crate::delivery::{
     Human, Manifest, NetworkArgs, Outgoing, Rate, SenderBars, Stop, Ticker, Watch, is_text_terminal,
     outcome_name, outcome_reason, outcome_text, print_json, print_table, random, seconds, step,
@@ -29,13 +30,24 @@ use crate::exit::JobFailed;
   carillon send --expect a,b,c configs/       to exactly these, a directory with all in it
   carillon send --receivers 20 --rate '800 Mbit/s' image.iso
   tar c /srv | carillon send - --as srv.tar   a stream
-  carillon send --protocol msaw --set timeout=20ms notes.txt")]
+  carillon send --protocol msaw --set timeout=20ms notes.txt
+  carillon send --protocol sequencer a.txt    one of many senders: it gathers the others
+  carillon send --join b.txt                  a further sender
+  tail -f log | carillon send - --stream      live, line by line")]
 pub struct Args {
     /// Files and directories, or - for the standard input.
     #[arg(required = true, value_name = "PATH")]
-    paths: Vec<PathBuf>,
+    pub(super) paths: Vec<PathBuf>,
     #[command(flatten)]
-    network: NetworkArgs,
+    pub(super) network: NetworkArgs,
+    /// Be a further sender of a session that another one organises, as its protocol allows.
+    #[arg(long, conflicts_with_all = [
+        "protocol", "settings", "receivers", "expect", "wait", "datagram",
+    ])]
+    pub(super) join: bool,
+    /// Send the standard input as a live stream: each line at once, as a message of its own.
+    #[arg(long, conflicts_with = "rename")]
+    pub(super) stream: bool,
     /// The protocol, see `carillon protocols`.
     #[arg(long, value_name = "NAME", default_value = "mbap")]
     protocol: String,
@@ -53,23 +65,24 @@ pub struct Args {
     wait: Duration,
     /// Give up when the receivers have not joined within this time.
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
-    join_timeout: Duration,
-    /// Give a receiver up that the sender waits for and has not heard for this long.
+    pub(super) join_timeout: Duration,
+    /// Give a receiver up that the sender waits for and has not heard for this long; with --join,
+    /// the one who organises.
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
-    timeout: Duration,
+    pub(super) timeout: Duration,
     /// Send at most this fast, headers included, such as '100 Mbit/s'.
     #[arg(long, value_name = "BITRATE")]
-    rate: Option<BitRate>,
+    pub(super) rate: Option<BitRate>,
     /// Send datagrams of at most this many bytes [default: as many as the interface carries in one
     /// piece, less on loopback].
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(576..))]
     datagram: Option<u32>,
     /// Router hops the datagrams may travel: 1 stays on this network.
     #[arg(long, value_name = "N", default_value_t = 1)]
-    ttl: u8,
+    pub(super) ttl: u8,
     /// The name the one file, or the standard input, has at the receivers.
     #[arg(long = "as", value_name = "NAME")]
-    rename: Option<String>,
+    pub(super) rename: Option<String>,
 }
 
 type SendDriver = Driver<SenderSession, Outgoing, Watch>;
@@ -78,6 +91,9 @@ type SendDriver = Driver<SenderSession, Outgoing, Watch>;
 pub fn run(args: Args) -> anyhow::Result<()> {
     if args.rename.is_some() && args.paths.len() > 1 {
         bail!("--as names one file, but {} paths were given", args.paths.len());
+    }
+    if args.stream && args.paths.iter().any(|path| path.as_os_str() != "-") {
+        bail!("--stream sends the standard input: give `-` as the only path");
     }
     let protocol = match find(&args.protocol) {
         Some(entry) => entry,
@@ -91,14 +107,22 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         eprintln!("carillon: {line}");
     }
     let stop = Stop::on_signals()?;
-    let (endpoint, seeds) = args.network.open(false, args.ttl, args.rate)?;
+    if args.join {
+        return join::run(&args, manifest, &stop);
+    }
+    // Peers hear each other.
+    let listen = protocol.roles.contains(&Role::Peer);
+    let (endpoint, seeds) = args.network.open(listen, args.ttl, args.rate)?;
     let config = configure(&args, protocol, &endpoint, &seeds)?;
     let window = config.config.iter().find(|(key, _)| *key == "window");
     let window_bytes = match window {
         Some((_, Setting::Count(window))) => Some(window * u64::from(config.max_payload)),
         _ => None,
     };
-    let outgoing = Outgoing::new(manifest, config.max_payload as usize)?;
+    let outgoing = match args.stream {
+        true => Outgoing::stream(manifest, config.max_payload as usize)?,
+        false => Outgoing::new(manifest, config.max_payload as usize)?,
+    };
     let session = SenderSession::new(config, seeds)?;
     let watch = Watch::new(args.network.trace.as_deref(), &endpoint)?;
     let driver = Driver::new(endpoint, Box::new(session), outgoing, watch);
@@ -235,6 +259,7 @@ impl Job {
                     (None, true) => "waiting for more receivers".to_owned(),
                 }
             }
+            SenderPhase::Assembling => "introducing the members to each other".to_owned(),
             SenderPhase::Running => "sending".to_owned(),
             _ => "waiting for reports".to_owned(),
         };
@@ -295,6 +320,7 @@ impl Job {
                 .map(|member| {
                     json!({
                         "name": member.name,
+                        "sends": member.offers,
                         "bytes": member.bytes,
                         "repairs": member.repairs,
                         "seconds": took(member),
@@ -349,6 +375,7 @@ impl Job {
 fn phase_name(phase: SenderPhase) -> &'static str {
     match phase {
         SenderPhase::Gathering => "gathering",
+        SenderPhase::Assembling => "assembling",
         SenderPhase::Running => "running",
         SenderPhase::Closing => "closing",
         SenderPhase::Finished => "finished",

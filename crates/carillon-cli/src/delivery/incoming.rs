@@ -1,112 +1,76 @@
-//! The receiving application: messages in, verified files out.
+//! The receiving application: messages of one or many senders in, verified files or live streams
+//! out.
 
-use std::fmt;
+use std::collections::{BTreeMap, BTreeSet};
 
-use carillon_core::{Application, Receiver as _, Time};
-use carillon_proto::session::ReceiverSession;
-use carillon_wire::file::{Record, RelativePath};
+use carillon_core::{Application, Duration, NodeId, Receiver as _, Time};
+use carillon_proto::session::{LOCAL_NODE, PeerMember, ReceiverSession};
 
-use super::Target;
-use super::target::Draft;
+use super::intake::{Completed, Intake, Problem, Sink};
+use super::target::Target;
 
-/// Writes what the records say, and holds them to what they say: every byte in its place, every
-/// digest equal. Reports the result to the session once.
+/// Takes what all senders of a session deliver, and reports the result to the session once.
 #[derive(Debug)]
 pub struct Incoming {
-    target: Target,
-    stage: Stage,
-    announced: Option<(u32, Option<u64>)>,
-    /// Bytes of the files completed, and how many they are.
-    bytes: u64,
-    files: u32,
-    completed: Vec<Completed>,
+    sink: Sink,
+    intakes: BTreeMap<NodeId, Intake>,
+    /// Senders that are lost, and until when what they sent before may still be delivered.
+    lost: BTreeMap<NodeId, Time>,
     started: Option<Time>,
     ended: Option<Time>,
     result: Option<Result<(), Problem>>,
-}
-
-/// Why a transfer failed here.
-#[derive(Debug)]
-pub enum Problem {
-    /// What arrived is not what was sent, or not all.
-    Transfer(String),
-    /// The receiver's own trouble: its disk, its files.
-    Local(anyhow::Error),
-}
-
-/// A file that has its name.
-#[derive(Clone, Debug)]
-pub struct Completed {
-    /// Its name below the directory.
-    pub name: String,
-    /// Its size.
-    pub bytes: u64,
-    /// BLAKE3 over its bytes.
-    pub digest: blake3::Hash,
-}
-
-#[derive(Debug)]
-enum Stage {
-    /// Waits for OFFER.
-    Offer,
-    /// Waits for FILE or END.
-    Between,
-    /// Waits for DATA or END_OF_FILE.
-    Contents(Box<Open>),
-    /// Has everything, or has failed.
-    Over,
-}
-
-/// The file that is being received.
-#[derive(Debug)]
-struct Open {
-    draft: Draft,
-    name: String,
-    size: Option<u64>,
-    /// Bytes received.
-    offset: u64,
-    hasher: Box<blake3::Hasher>,
-    /// The last of them, not hashed and written yet.
-    buffer: Vec<u8>,
+    over: bool,
 }
 
 impl Incoming {
     /// Will write one transfer there.
-    pub fn new(target: Target) -> Self {
+    pub fn new(sink: Sink) -> Self {
         Incoming {
-            target,
-            stage: Stage::Offer,
-            announced: None,
-            bytes: 0,
-            files: 0,
-            completed: Vec::new(),
+            sink,
+            intakes: BTreeMap::new(),
+            lost: BTreeMap::new(),
             started: None,
             ended: None,
             result: None,
+            over: false,
         }
     }
 
     /// Bytes received so far.
     pub fn bytes(&self) -> u64 {
-        match &self.stage {
-            Stage::Contents(open) => self.bytes + open.offset,
-            _ => self.bytes,
-        }
+        self.intakes.values().map(Intake::bytes).sum()
     }
 
-    /// Bytes of all files together, if the sender has said so.
+    /// Bytes of all files together, if all senders have said so.
     pub fn total(&self) -> Option<u64> {
-        self.announced.and_then(|(_, bytes)| bytes)
+        if self.intakes.is_empty() {
+            return None;
+        }
+        self.intakes.values().map(Intake::total).sum()
     }
 
     /// Files completed.
     pub fn files(&self) -> u32 {
-        self.files
+        self.intakes.values().map(Intake::files).sum()
     }
 
-    /// Takes the files completed since the last call.
-    pub fn take_completed(&mut self) -> Vec<Completed> {
-        std::mem::take(&mut self.completed)
+    /// What came of each sender.
+    pub fn intakes(&self) -> impl Iterator<Item = &Intake> {
+        self.intakes.values()
+    }
+
+    /// Takes the files completed since the last call, with the names of their senders.
+    pub fn take_completed(&mut self) -> Vec<(String, Completed)> {
+        let of = |intake: &mut Intake| {
+            let name = intake.name().to_owned();
+            std::mem::take(intake.completed()).into_iter().map(move |file| (name.clone(), file))
+        };
+        self.intakes.values_mut().flat_map(of).collect()
+    }
+
+    /// Whether files were completed since they were last taken.
+    pub fn has_completed(&self) -> bool {
+        self.intakes.values().any(Intake::has_completed)
     }
 
     /// From the first record to the last.
@@ -117,173 +81,136 @@ impl Incoming {
         }
     }
 
-    /// Whether files were completed since they were last taken.
-    pub fn has_completed(&self) -> bool {
-        !self.completed.is_empty()
-    }
-
     /// How the transfer ended, once it has.
     pub fn take_result(&mut self) -> Option<Result<(), Problem>> {
         self.result.take()
     }
 
-    /// The target, for the next transfer.
-    pub fn into_target(self) -> Target {
-        self.target
+    /// Where it all went.
+    pub fn sink(&self) -> &Sink {
+        &self.sink
     }
 
-    fn on_message(&mut self, message: &[u8]) -> Result<bool, Problem> {
-        let record = Record::parse(message)
-            .map_err(|error| Problem::Transfer(format!("a message is not of a file transfer: {error}")))?;
-        match (std::mem::replace(&mut self.stage, Stage::Over), record) {
-            (Stage::Offer, Record::Offer { files, bytes }) => {
-                self.announced = Some((files, bytes));
-                self.stage = Stage::Between;
-            }
-            (Stage::Between, Record::File { index, size, mode, path }) => {
-                self.expect_index(index, self.files)?;
-                self.stage = Stage::Contents(Box::new(self.open(path, size, mode)?));
-            }
-            (Stage::Contents(mut open), Record::Data { index, offset, bytes }) => {
-                self.expect_index(index, self.files)?;
-                open.append(offset, bytes)?;
-                self.stage = Stage::Contents(open);
-            }
-            (Stage::Contents(open), Record::EndOfFile { index, size, digest }) => {
-                self.expect_index(index, self.files)?;
-                let completed = open.close(size, blake3::Hash::from_bytes(digest))?;
-                self.bytes += completed.bytes;
-                self.files += 1;
-                self.completed.push(completed);
-                self.stage = Stage::Between;
-            }
-            (Stage::Between, Record::End { bytes }) => {
-                let (files, _) = self.announced.unwrap_or_default();
-                if files != self.files || bytes != self.bytes {
-                    return Err(Problem::Transfer(format!(
-                        "the transfer is incomplete: {} of {files} files and {} of {bytes} bytes arrived",
-                        self.files, self.bytes
-                    )));
-                }
-                return Ok(true);
-            }
-            (_, record) => {
-                return Err(Problem::Transfer(format!(
-                    "the transfer is incomplete: messages are missing before \"{record}\""
-                )));
-            }
-        }
-        Ok(false)
+    /// Where it all went, for the next transfer.
+    pub fn into_sink(self) -> Sink {
+        self.sink
     }
 
-    fn open(&self, path: RelativePath<'_>, size: Option<u64>, mode: u32) -> Result<Open, Problem> {
-        let draft = self.target.begin(&path, mode).map_err(Problem::Local)?;
-        Ok(Open {
-            draft,
-            name: path.to_string(),
-            size,
-            offset: 0,
-            hasher: Box::default(),
-            buffer: Vec::with_capacity(WRITE_BYTES),
+    /// What comes of this node, from the first message on.
+    fn intake(&mut self, node: NodeId, session: &ReceiverSession) -> &mut Intake {
+        self.intakes.entry(node).or_insert_with(|| {
+            let senders: Vec<&PeerMember> = session.peers().iter().filter(|peer| peer.offers).collect();
+            let peer = session.peers().iter().find(|peer| peer.node == node);
+            let name = peer.map(|peer| peer.name.as_str()).or(session.sender_name()).unwrap_or("sender");
+            let folder = (senders.len() > 1).then(|| folder(name, &senders));
+            Intake::new(name.to_owned(), folder)
         })
     }
 
-    fn expect_index(&self, index: u32, expected: u32) -> Result<(), Problem> {
-        if index == expected {
-            return Ok(());
+    /// Takes some messages; returns whether there were any.
+    fn take(&mut self, now: Time, session: &mut ReceiverSession) -> anyhow::Result<bool> {
+        let mut any = false;
+        for _ in 0..POLL_MESSAGES {
+            let Some(delivery) = session.poll_delivery() else { break };
+            any = true;
+            self.started.get_or_insert(now);
+            if let Some(until) = self.lost.get_mut(&delivery.source) {
+                *until = now + GRACE;
+            }
+            let several = session.peers().iter().filter(|peer| peer.offers).count() > 1;
+            if several && matches!(self.sink, Sink::Files(Target::Stdout)) {
+                anyhow::bail!("several send files, which do not fit one output: leave --stdout out");
+            }
+            self.intake(delivery.source, session);
+            if let Some(intake) = self.intakes.get_mut(&delivery.source) {
+                intake.take(&delivery.payload, &mut self.sink)?;
+            }
         }
-        Err(Problem::Transfer(format!(
-            "the transfer is incomplete: file {index} came when file {expected} was to come"
-        )))
-    }
-}
-
-impl Open {
-    fn append(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Problem> {
-        let Open { name, .. } = self;
-        if offset != self.offset {
-            let what = if offset > self.offset { "are missing" } else { "came twice" };
-            let (from, to) = (offset.min(self.offset), offset.max(self.offset));
-            return Err(Problem::Transfer(format!("{name} is incomplete: bytes {from} to {to} {what}")));
+        if let Sink::Live(live) = &mut self.sink {
+            live.flush()?;
         }
-        self.offset += bytes.len() as u64;
-        if self.size.is_some_and(|size| self.offset > size) {
-            return Err(Problem::Transfer(format!("{name} is larger than it was said to be")));
+        if any {
+            session.progress(self.bytes());
         }
-        if self.buffer.len() + bytes.len() > WRITE_BYTES {
-            self.flush()?;
-        }
-        if bytes.len() >= DIRECT_BYTES && self.buffer.is_empty() {
-            self.hasher.update(bytes);
-            return self.draft.write(bytes).map_err(Problem::Local);
-        }
-        self.buffer.extend_from_slice(bytes);
-        Ok(())
+        Ok(any)
     }
 
-    fn flush(&mut self) -> Result<(), Problem> {
-        self.hasher.update(&self.buffer);
-        let written = self.draft.write(&self.buffer);
-        self.buffer.clear();
-        written.map_err(Problem::Local)
+    /// Gives up senders of whom nothing more is to be expected.
+    fn miss(&mut self, now: Time, session: &ReceiverSession) {
+        for peer in session.peers().iter().filter(|peer| peer.offers && peer.node != LOCAL_NODE) {
+            let Some(reason) = &peer.lost else { continue };
+            let until = *self.lost.entry(peer.node).or_insert(now + GRACE);
+            if now >= until {
+                let reason = format!("the sender {} is gone ({reason}) before all came", peer.name);
+                self.intake(peer.node, session).give_up(reason);
+            }
+        }
     }
 
-    fn close(mut self, size: u64, digest: blake3::Hash) -> Result<Completed, Problem> {
-        self.flush()?;
-        let Open { draft, name, offset, hasher, .. } = self;
-        if size != offset || self.size.is_some_and(|announced| announced != size) {
-            return Err(Problem::Transfer(format!("{name} is incomplete: {offset} of {size} bytes arrived")));
-        }
-        if hasher.finalize() != digest {
-            return Err(Problem::Transfer(format!("{name} is not what was sent: its digest differs")));
-        }
-        draft.commit().map_err(Problem::Local)?;
-        Ok(Completed { name, bytes: offset, digest })
+    /// How it ended, if every sender has ended.
+    fn ending(&self, session: &ReceiverSession) -> Option<Result<(), Problem>> {
+        let ended = |node: &NodeId| self.intakes.get(node).is_some_and(|intake| intake.result().is_some());
+        let peers = session.peers();
+        let all = match peers.is_empty() {
+            true => self.intakes.keys().next().is_some_and(ended),
+            false => peers.iter().filter(|peer| peer.offers).all(|peer| ended(&peer.node)),
+        };
+        let failed = |intake: &Intake| intake.result().and_then(|result| result.as_ref().err()).cloned();
+        let reasons: Vec<String> = self.intakes.values().filter_map(failed).collect();
+        all.then(|| match reasons.is_empty() {
+            true => Ok(()),
+            false => Err(Problem::Transfer(reasons.join("; "))),
+        })
     }
 }
 
 impl Application<ReceiverSession> for Incoming {
     fn poll(&mut self, now: Time, session: &mut ReceiverSession) -> bool {
-        if self.result.is_some() {
-            return false;
+        if self.over {
+            // A peer goes on serving the others, and delivers to nobody.
+            return session.poll_delivery().is_some();
         }
-        for taken in 0..POLL_MESSAGES {
-            let Some(delivery) = session.poll_delivery() else { return taken > 0 };
-            self.started.get_or_insert(now);
-            let result = match self.on_message(&delivery.payload) {
-                Ok(false) => {
-                    session.progress(self.bytes());
-                    continue;
-                }
-                Ok(true) => Ok(()),
-                Err(problem) => Err(problem),
-            };
-            self.stage = Stage::Over;
-            self.ended = Some(now);
-            session.report(now, self.bytes, result.as_ref().map(|_| ()).map_err(ToString::to_string));
-            self.result = Some(result);
-            return true;
-        }
+        let taken = self.take(now, session);
+        self.miss(now, session);
+        let result = match taken {
+            Err(error) => Err(Problem::Local(error)),
+            Ok(any) => match self.ending(session) {
+                Some(result) => result,
+                None => return any,
+            },
+        };
+        self.over = true;
+        self.ended = Some(now);
+        let bytes = self.intakes.values().map(Intake::bytes).sum();
+        session.report(now, bytes, result.as_ref().map(|_| ()).map_err(ToString::to_string));
+        self.result = Some(result);
         true
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        None
+        let open = |node: &NodeId| self.intakes.get(node).is_none_or(|intake| intake.result().is_none());
+        let open = self.lost.iter().filter(|(node, _)| open(node)).map(|(_, &until)| until);
+        if self.over { None } else { open.min() }
     }
 }
 
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Problem::Transfer(reason) => f.write_str(reason),
-            Problem::Local(error) => write!(f, "{error:#}"),
-        }
+/// The directory for the files of this sender: its name as far as a directory can have it, with its
+/// place among the senders if another would have the same.
+fn folder(name: &str, senders: &[&PeerMember]) -> String {
+    let plain = |name: &str| match name {
+        "." | ".." => "_".repeat(name.len()),
+        _ => name.replace(['/', '\\', '\0'], "_"),
+    };
+    let folder = plain(name);
+    let same = senders.iter().filter(|peer| plain(&peer.name) == folder).count();
+    let names: BTreeSet<&str> = senders.iter().map(|peer| peer.name.as_str()).collect();
+    match (same > 1, names.iter().position(|&other| other == name)) {
+        (true, Some(place)) => format!("{folder}.{}", place + 1),
+        _ => folder,
     }
 }
 
-/// Bytes hashed and written at a time: enough to be fast, little enough to stay in the cache.
-const WRITE_BYTES: usize = 256 << 10;
-/// From this many bytes on a message is hashed and written as it is.
-const DIRECT_BYTES: usize = 16 << 10;
 /// Messages taken in one turn, so that the network is heard between writes.
 const POLL_MESSAGES: usize = 64;
+/// What a lost sender had sent may be delivered this much later than the last one before.
+const GRACE: Duration = Duration::from_secs(2);

@@ -1,11 +1,14 @@
 //! File delivery: files and streams as messages of any protocol of the registry.
 //!
-//! [`Outgoing`] and [`Incoming`] are the applications at the two ends of a session. They speak the
-//! records of [`carillon_wire::file`] and do the disk I/O; the session and its protocol know
+//! [`Outgoing`] and [`Incoming`] are the applications at the two ends of a session, [`Contribution`]
+//! that of a further sender. They speak the records of [`carillon_wire::file`] and do the disk I/O; the session and its protocol know
 //! nothing of files, and nothing here knows a protocol. The page is `docs/delivery.md`.
 
 mod args;
+mod contribution;
 mod incoming;
+mod intake;
+mod live;
 mod manifest;
 mod outgoing;
 mod output;
@@ -14,7 +17,10 @@ mod target;
 mod watch;
 
 pub use args::{NetworkArgs, is_text_terminal, random, seconds};
-pub use incoming::{Incoming, Problem};
+pub use contribution::Contribution;
+pub use incoming::Incoming;
+pub use intake::{Problem, Sink};
+pub use live::Live;
 pub use manifest::Manifest;
 pub use outgoing::Outgoing;
 pub use output::{
@@ -23,4 +29,4 @@ pub use output::{
 };
 pub use stop::Stop;
 pub use target::Target;
-pub use watch::{Watch, step};
+pub use watch::{Watch, keep_peers, step};

@@ -2,13 +2,12 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, BufRead, Read};
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 
 use anyhow::{Context as _, anyhow, bail};
-use carillon_core::{Application, Bytes, Duration, OfferError, Sender as _, Time};
-use carillon_proto::session::SenderSession;
-use carillon_wire::file::{DATA_HEADER_LEN, Record, RelativePath};
+use carillon_core::{Application, Bytes, Duration, OfferError, Sender, Time};
+use carillon_wire::file::{DATA_HEADER_LEN, MESSAGE_HEADER_LEN, Record, RelativePath};
 
 use super::Manifest;
 
@@ -27,6 +26,8 @@ pub struct Outgoing {
     /// Bytes of files offered, and bytes of files read.
     bytes: u64,
     read: u64,
+    /// Messages of a live stream.
+    messages: u64,
     started: Option<Time>,
     finished: bool,
     /// When to look at a stream again.
@@ -40,6 +41,8 @@ enum Stage {
     Offer,
     File(usize),
     Contents(usize, Box<Contents>),
+    /// A live stream: its lines, once they are read.
+    Lines(Option<Receiver<io::Result<Vec<u8>>>>),
     End,
     Done,
 }
@@ -87,10 +90,21 @@ impl Outgoing {
             ready: VecDeque::new(),
             bytes: 0,
             read: 0,
+            messages: 0,
             started: None,
             finished: false,
             look: None,
             error: None,
+        })
+    }
+
+    /// Will send the standard input as a live stream: each line a message as soon as it is there,
+    /// longer ones cut.
+    pub fn stream(manifest: Manifest, max_payload: usize) -> anyhow::Result<Self> {
+        Ok(Outgoing {
+            piece: max_payload.saturating_sub(MESSAGE_HEADER_LEN),
+            stage: Stage::Lines(None),
+            ..Self::new(manifest, max_payload)?
         })
     }
 
@@ -107,6 +121,11 @@ impl Outgoing {
     /// The files.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
+    }
+
+    /// The files, to be sent elsewhere; nothing once it was begun.
+    pub fn into_manifest(self) -> Option<Manifest> {
+        self.started.is_none().then_some(self.manifest)
     }
 
     /// Whether something went wrong here.
@@ -182,6 +201,25 @@ impl Outgoing {
                     self.read += len;
                     return Ok(Next::Message(message, len));
                 }
+                Stage::Lines(lines) => {
+                    let lines = lines.get_or_insert_with(|| read_lines(self.piece));
+                    let line = match lines.try_recv() {
+                        Ok(line) => line.context("cannot read the standard input")?,
+                        Err(TryRecvError::Empty) => {
+                            self.look = Some(now + STREAM_LOOK);
+                            return Ok(Next::NotYet);
+                        }
+                        Err(TryRecvError::Disconnected) => {
+                            self.stage = Stage::Done;
+                            let record = Record::EndOfStream { messages: self.messages };
+                            return Ok(Next::Message(emit(&record), 0));
+                        }
+                    };
+                    let message = emit(&Record::Message { number: self.messages, bytes: &line });
+                    self.messages += 1;
+                    self.read += line.len() as u64;
+                    return Ok(Next::Message(message, line.len() as u64));
+                }
                 Stage::End => {
                     self.stage = Stage::Done;
                     return Ok(Next::Message(emit(&Record::End { bytes: self.read }), 0));
@@ -192,7 +230,7 @@ impl Outgoing {
     }
 
     /// Offers one message; returns whether the protocol took it.
-    fn offer(&mut self, now: Time, session: &mut SenderSession) -> anyhow::Result<bool> {
+    fn offer<S: Sender>(&mut self, now: Time, session: &mut S) -> anyhow::Result<bool> {
         let (message, len) = match self.ready.pop_front() {
             Some(ready) => ready,
             None => match self.next(now)? {
@@ -246,10 +284,14 @@ impl Outgoing {
     }
 }
 
-impl Application<SenderSession> for Outgoing {
-    fn poll(&mut self, now: Time, session: &mut SenderSession) -> bool {
+impl<S: Sender> Application<S> for Outgoing {
+    fn poll(&mut self, now: Time, session: &mut S) -> bool {
         self.look = None;
         let mut called = false;
+        // A peer delivers too, and must not be held up by what nobody takes.
+        while session.as_receiver().and_then(|receiver| receiver.poll_delivery()).is_some() {
+            called = true;
+        }
         while !self.finished {
             match self.offer(now, session) {
                 Ok(true) => called = true,
@@ -373,6 +415,28 @@ fn forward(input: &mut dyn Read, piece: usize, to: &SyncSender<io::Result<Vec<u8
     }
 }
 
+/// Reads the lines of the standard input in a thread of its own, as they come.
+fn read_lines(piece: usize) -> Receiver<io::Result<Vec<u8>>> {
+    let (to, from) = sync_channel(STREAM_LINES);
+    std::thread::spawn(move || forward_lines(&mut io::stdin().lock(), piece, &to));
+    from
+}
+
+fn forward_lines(input: &mut dyn BufRead, piece: usize, to: &SyncSender<io::Result<Vec<u8>>>) {
+    loop {
+        let mut line = Vec::new();
+        let sent = match Read::take(&mut *input, piece as u64).read_until(b'\n', &mut line) {
+            Ok(0) => return,
+            Ok(_) => to.send(Ok(line)),
+            // Nobody listens any more if it cannot be sent.
+            Err(error) => return drop(to.send(Err(error))),
+        };
+        if sent.is_err() {
+            return;
+        }
+    }
+}
+
 /// Bytes read at a time: enough to hash fast, little enough to stay in the cache.
 const READ_BYTES: usize = 256 << 10;
 /// Bytes read ahead of what the protocol has taken: more would only push the rest out of the cache.
@@ -381,6 +445,8 @@ const AHEAD_BYTES: u64 = 1 << 20;
 const AHEAD_MESSAGES: usize = 4096;
 /// Pieces of a stream read ahead.
 const STREAM_CHUNKS: usize = 16;
+/// Lines of a live stream read ahead.
+const STREAM_LINES: usize = 256;
 /// How often to look for more of a stream that has paused.
 const STREAM_LOOK: Duration = Duration::from_millis(2);
 /// Less than a full message of a stream is sent when no more came for this long.

@@ -8,6 +8,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use carillon_core::{Application, Bytes, Dest, Duration, Event, Machine, NodeId, Observer, Time, TraceEvent};
 use carillon_lab::trace::{CaptureOptions, TraceFile};
 use carillon_net::{Driver, Endpoint, GROUP, SELF};
+use carillon_proto::session::ReceiverSession;
 
 /// Counts repairs, and passes everything on to the trace if there is one.
 #[derive(Debug, Default)]
@@ -97,6 +98,21 @@ where
         trace.file.datagram(time, from, &to, &bytes);
     }
     Ok(())
+}
+
+/// Has the endpoint keep the addresses of the members a session now knows, whoever else is heard.
+pub fn keep_peers<A>(driver: &mut Driver<ReceiverSession, A, Watch>)
+where
+    A: Application<ReceiverSession>,
+{
+    let now = driver.now();
+    let nodes: Vec<NodeId> = driver.machine().peers().iter().map(|peer| peer.node).collect();
+    for node in nodes {
+        if let Some(address) = driver.endpoint().peer(node) {
+            // Known, so there is room for it.
+            let _ = driver.endpoint_mut().keep_peer(now, address);
+        }
+    }
 }
 
 impl Observer for Watch {

@@ -14,6 +14,8 @@ pub struct Slot {
     pub sent: Option<(Time, u32)>,
     /// Whether it is to be sent (again).
     pub due: bool,
+    /// When it was last sent again.
+    pub resent: Option<Time>,
     /// How often it was sent again.
     pub retransmissions: u32,
     /// Whether it was given up for some receiver.
@@ -49,8 +51,15 @@ impl AckWindow {
 
     /// Adds a message at the end; returns its number.
     pub fn push(&mut self, payload: Bytes) -> u64 {
-        let slot =
-            Slot { payload, sent: None, due: true, retransmissions: 0, failed: false, acknowledged: 0 };
+        let slot = Slot {
+            payload,
+            sent: None,
+            due: true,
+            resent: None,
+            retransmissions: 0,
+            failed: false,
+            acknowledged: 0,
+        };
         self.slots.push_back(slot);
         self.end() - 1
     }
@@ -66,6 +75,17 @@ impl AckWindow {
         }
         self.vector[index] = message + 1;
         true
+    }
+
+    /// Everything from this message on that was sent is to be sent again; returns how many messages.
+    pub fn go_back_to(&mut self, number: u64) -> u32 {
+        let skip = number.saturating_sub(self.start) as usize;
+        let mut count = 0;
+        for slot in self.slots.iter_mut().skip(skip).filter(|slot| slot.sent.is_some() && !slot.due) {
+            slot.due = true;
+            count += 1;
+        }
+        count
     }
 
     /// Takes a receiver out of the count.

@@ -30,6 +30,8 @@ pub struct Retransmission {
     /// The part of the timeout that does not depend on the number of receivers, then the part for
     /// each of them.
     timeout: (Duration, Duration),
+    /// By formula, the time in which a window is sent and answers to it start, then that of an answer.
+    answers: (Duration, Duration),
     receivers: u32,
 }
 
@@ -46,14 +48,12 @@ impl Retransmission {
         let rate = context.bit_rate;
         let value = settings.span("timeout").at(rate);
         let method = settings.choice("timeout_method");
-        let timeout = if method == "formula" {
-            let data = u64::from(context.max_payload) + header_len as u64 + u64::from(context.link_overhead);
-            let data = rate.time_for_bytes(data * window);
-            let ack = rate.time_for_bytes(settings.size("ack_bytes").0);
-            (data + settings.span("ack_wait").at(rate) + ack_delay + value, ack)
-        } else {
-            (value, Duration::ZERO)
-        };
+        let data = u64::from(context.max_payload) + header_len as u64 + u64::from(context.link_overhead);
+        let data = rate.time_for_bytes(data * window);
+        let ack = rate.time_for_bytes(settings.size("ack_bytes").0);
+        let answers = data + settings.span("ack_wait").at(rate);
+        let timeout =
+            if method == "formula" { (answers + ack_delay + value, ack) } else { (value, Duration::ZERO) };
         // By formula too: the fastest rates leave nothing of a packet.
         if timeout == (Duration::ZERO, Duration::ZERO) {
             let what =
@@ -75,6 +75,7 @@ impl Retransmission {
             },
             bounds,
             timeout,
+            answers: (answers, ack),
             receivers: context.members.len() as u32,
         })
     }
@@ -82,6 +83,16 @@ impl Retransmission {
     /// The same for another number of receivers, on which the formula depends.
     pub fn for_receivers(self, receivers: u32) -> Self {
         Retransmission { receivers, ..self }
+    }
+
+    /// How long after a window was handed to the network the first answer to it may take: n d + a + i.
+    pub fn first_answer(&self) -> Duration {
+        self.answers.0 + self.answers.1
+    }
+
+    /// The same for an answer from every receiver: n d + a r + i.
+    pub fn all_answers(&self) -> Duration {
+        self.answers.0 + self.answers.1 * self.receivers
     }
 
     /// The timeout to begin with.

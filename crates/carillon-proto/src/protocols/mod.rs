@@ -1,6 +1,7 @@
 //! The registry: one folder and one line for each protocol.
 
 pub mod chang_maxemchuk;
+pub mod erramilli_singh;
 pub mod mbap;
 pub mod msaw;
 pub mod rra;
@@ -15,6 +16,7 @@ pub const REGISTRY: &[&ProtocolEntry] = &[
     &mbap::UNICAST_ENTRY,
     &rra::ENTRY,
     &chang_maxemchuk::ENTRY,
+    &erramilli_singh::ENTRY,
 ];
 
 /// The protocol of this name.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use carillon_core::{AssociationId, BitRate, Config, ConfigError, Duration, GroupId, ProtocolEntry};
-use carillon_wire::session::{Name, Settings};
+use carillon_core::{AssociationId, BitRate, Config, ConfigError, Duration, GroupId, ProtocolEntry, Role};
+use carillon_wire::session::{MAX_PEERS, Name, Settings};
 
 /// See [`SenderSessionConfig::heartbeat`].
 pub const DEFAULT_HEARTBEAT: Duration = Duration::from_millis(200);
@@ -84,6 +84,17 @@ impl SenderSessionConfig {
         }
     }
 
+    /// Whether the members are peers, of whom several may offer messages.
+    pub(super) fn has_peers(&self) -> bool {
+        self.protocol.roles.contains(&Role::Peer)
+    }
+
+    /// The sender takes no more members than this. Peers are bounded by their roster, in which the
+    /// sender is one.
+    pub(super) fn most_members(&self) -> usize {
+        if self.has_peers() { self.max_members.min(MAX_PEERS - 1) } else { self.max_members }
+    }
+
     /// The settings as invitations carry them, if a session can be held like this.
     pub(super) fn check(&self) -> Result<String, ConfigError> {
         let conflict = |text: String| Err(ConfigError::Conflict(text));
@@ -101,11 +112,11 @@ impl SenderSessionConfig {
             Gather::Names(names) if names.iter().any(|name| Name::new(name).is_none()) => {
                 return conflict(format!("the expected receivers {names:?}: a name is {NAME_RULE}"));
             }
-            Gather::Count(count) if *count > self.max_members => {
-                return conflict(format!("{count} receivers are more than {}", self.max_members));
+            Gather::Count(count) if *count > self.most_members() => {
+                return conflict(format!("{count} receivers are more than {}", self.most_members()));
             }
-            Gather::Names(names) if names.len() > self.max_members => {
-                return conflict(format!("{} receivers are more than {}", names.len(), self.max_members));
+            Gather::Names(names) if names.len() > self.most_members() => {
+                return conflict(format!("{} receivers are more than {}", names.len(), self.most_members()));
             }
             Gather::Wait(wait) if self.gather_limit.is_some_and(|limit| limit <= *wait) => {
                 return conflict(format!("gathering for {wait:?} passes its own limit"));
@@ -161,6 +172,8 @@ pub struct ReceiverSessionConfig {
     /// Ignore sessions that are under way, refuse this receiver, or invite to what it cannot do,
     /// and wait for another one.
     pub keep_seeking: bool,
+    /// Take part as a further sender: of a protocol with peers only.
+    pub offers: bool,
 }
 
 impl ReceiverSessionConfig {
@@ -179,6 +192,7 @@ impl ReceiverSessionConfig {
             bit_rate: BitRate::mbps(1000),
             link_overhead: 0,
             keep_seeking: false,
+            offers: false,
         }
     }
 }

@@ -7,6 +7,10 @@
 //! builds the protocol's receiver as invited, and reports. The packets are those of
 //! [`carillon_wire::session`]; the page is `docs/protocols/session.md`.
 //!
+//! Where the protocol is one of peers, the `SenderSession` is the member that gathers the others, the
+//! organiser, and a `ReceiverSession` may offer messages too. Between gathering and running the
+//! members then learn of each other.
+//!
 //! The session trusts the source of a datagram as its host names it, and nothing in its bytes. It
 //! does not authenticate: who can forge source addresses on the network can disturb it.
 
@@ -22,7 +26,7 @@ pub use config::{
     DEFAULT_HEARTBEAT, DEFAULT_MAX_MEMBERS, DEFAULT_MEMBER_TIMEOUT, DEFAULT_RECEIVE_BUFFER, DEFAULT_SILENCE,
     Gather, ReceiverSessionConfig, SenderSessionConfig,
 };
-pub use receiver::{ReceiverFailure, ReceiverPhase, ReceiverSession};
+pub use receiver::{PeerMember, ReceiverFailure, ReceiverPhase, ReceiverSession};
 pub use roster::{Member, MemberOutcome};
 pub use sender::{SenderPhase, SenderSession};
 

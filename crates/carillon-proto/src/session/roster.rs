@@ -14,6 +14,8 @@ pub struct Member {
     pub name: String,
     /// Its node.
     pub node: NodeId,
+    /// Whether it offers messages of its own, as peers may.
+    pub offers: bool,
     /// When it joined.
     pub joined: Time,
     /// When its report came.
@@ -53,6 +55,14 @@ pub(super) struct Record {
     pub mark: (u64, Time),
 }
 
+/// What a member says of itself when it joins.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Joining<'a> {
+    pub name: &'a str,
+    pub receive_buffer: u32,
+    pub offers: bool,
+}
+
 /// The members, in order of joining.
 #[derive(Debug, Default)]
 pub(super) struct Roster {
@@ -66,13 +76,15 @@ pub(super) struct Roster {
 }
 
 impl Roster {
-    pub fn add(&mut self, now: Time, node: NodeId, nonce: Nonce, name: &str, receive_buffer: u32) {
+    pub fn add(&mut self, now: Time, node: NodeId, nonce: Nonce, joining: Joining<'_>) {
+        let Joining { name, receive_buffer, offers } = joining;
         self.by_node.insert(node, self.members.len());
         self.names.insert(name.to_owned());
         self.members.push(Member {
             number: self.joined_ever,
             name: name.to_owned(),
             node,
+            offers,
             joined: now,
             finished: None,
             repairs: 0,
@@ -142,6 +154,11 @@ impl Roster {
     /// The members that have neither reported nor been given up.
     pub fn active(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.members.len()).filter(|&index| self.members[index].outcome == MemberOutcome::Active)
+    }
+
+    /// Whether a member that offers messages has not reported yet.
+    pub fn awaits_offers(&self) -> bool {
+        self.active().any(|index| self.members[index].offers)
     }
 
     pub fn active_count(&self) -> usize {

@@ -69,6 +69,7 @@ macro_rules! suite {
 }
 
 suite!(chang_maxemchuk: "chang-maxemchuk");
+suite!(erramilli_singh: "erramilli-singh");
 
 #[derive(Clone, Copy, Debug)]
 struct Suite {

@@ -9,17 +9,19 @@ use carillon_core::{
     ProtocolEntry, Received, Receiver, Rng, Scope, Seeds, Sender, Time, Transmit, drain,
 };
 use carillon_proto::session::{
-    Gather, ReceiverPhase, ReceiverSession, ReceiverSessionConfig, SenderSession, SenderSessionConfig,
+    Gather, LOCAL_NODE, PeerMember, ReceiverPhase, ReceiverSession, ReceiverSessionConfig, SenderSession,
+    SenderSessionConfig,
 };
 use carillon_wire::session::Packet;
 
 use super::protocol::REPEAT;
+use super::toy::TOY;
 
 pub const GROUP: GroupId = GroupId(0);
 pub const SENDER: NodeId = NodeId(0);
 pub const ASSOCIATION: AssociationId = AssociationId(7);
 pub const DELAY: Duration = Duration::from_millis(1);
-pub static PROTOCOLS: &[&ProtocolEntry] = &[&REPEAT];
+pub static PROTOCOLS: &[&ProtocolEntry] = &[&REPEAT, &TOY];
 
 pub fn ms(millis: u64) -> Time {
     Time::ZERO + Duration::from_millis(millis)
@@ -115,8 +117,58 @@ pub struct Peer {
     pub session: ReceiverSession,
     pub then: Then,
     pub got: u64,
+    /// Messages it still has to offer, if it offers any.
+    pub offers: u64,
+    pub finished: bool,
+    /// What was delivered.
+    pub order: Vec<String>,
     pub dead: bool,
     pub events: Vec<Event>,
+}
+
+impl Peer {
+    /// Offers its own messages, if it has any.
+    fn offer(&mut self, now: Time) -> bool {
+        let name = self.session.peers().iter().find(|peer| peer.node == LOCAL_NODE);
+        let Some(name) = name.filter(|peer| peer.offers).map(|peer| peer.name.clone()) else { return false };
+        if self.offers > 0 && self.session.offer(now, content(&name, self.offers)).is_ok() {
+            self.offers -= 1;
+            return true;
+        }
+        if self.offers == 0 && !self.finished {
+            self.finished = true;
+            self.session.finish(now);
+            return true;
+        }
+        false
+    }
+
+    /// Reports when it has offered everything, or has everything from all who are not lost.
+    fn judge(&mut self, now: Time) -> bool {
+        let own = self.session.peers().iter().find(|peer| peer.node == LOCAL_NODE);
+        let Some(own) = own.filter(|_| self.session.phase() == ReceiverPhase::Running) else { return false };
+        let got = |peer: &PeerMember| self.order.contains(&text(&content(&peer.name, 1)));
+        let missing = |peer: &&PeerMember| peer.offers && peer.lost.is_none() && !got(peer);
+        let done = match own.offers {
+            true => self.session.is_finished(),
+            false => self.session.peers().iter().filter(missing).count() == 0,
+        };
+        match self.then {
+            Then::Verify if done => self.session.report(now, self.got * 10, Ok(())),
+            Then::Fail if done => self.session.report(now, self.got * 10, Err("disk\nfull".to_owned())),
+            _ => return false,
+        }
+        true
+    }
+}
+
+/// Ten bytes that say whose message this is, and how many are to come with it.
+fn content(name: &str, left: u64) -> Bytes {
+    format!("{name:_<6.6}{left:04}").into()
+}
+
+fn text(payload: &Bytes) -> String {
+    String::from_utf8_lossy(payload).into_owned()
 }
 
 /// Says whether a datagram from one node to another is lost.
@@ -127,6 +179,8 @@ pub struct World {
     pub sender: SenderSession,
     pub sender_dead: bool,
     pub sender_events: Vec<Event>,
+    /// What was delivered at the sender, if it is a peer.
+    pub sender_order: Vec<String>,
     pub peers: Vec<Peer>,
     /// Messages still to be offered; then the sender finishes.
     pub messages: u64,
@@ -147,6 +201,7 @@ impl World {
             sender,
             sender_dead: false,
             sender_events: Vec::new(),
+            sender_order: Vec::new(),
             peers: Vec::new(),
             messages,
             total: messages,
@@ -161,8 +216,25 @@ impl World {
 
     /// Adds a receiver; its node is one above its index.
     pub fn join(&mut self, session: ReceiverSession) -> usize {
-        self.peers.push(Peer { session, then: Then::Verify, got: 0, dead: false, events: Vec::new() });
+        self.peers.push(Peer {
+            session,
+            then: Then::Verify,
+            got: 0,
+            offers: 0,
+            finished: false,
+            order: Vec::new(),
+            dead: false,
+            events: Vec::new(),
+        });
         self.peers.len() - 1
+    }
+
+    /// Adds a member that offers so many messages itself.
+    pub fn join_offering(&mut self, name: &str, messages: u64) -> usize {
+        let config = ReceiverSessionConfig { offers: true, ..receiver_config(name) };
+        let peer = self.join(ReceiverSession::new(config, Seeds::new(1).part(name)));
+        self.peers[peer].offers = messages;
+        peer
     }
 
     pub fn phase(&self, peer: usize) -> ReceiverPhase {
@@ -250,10 +322,13 @@ impl World {
     }
 
     fn poll_sender(&mut self) -> bool {
+        while let Some(delivery) = self.sender.as_receiver().and_then(|receiver| receiver.poll_delivery()) {
+            self.sender_order.push(text(&delivery.payload));
+        }
         if self.messages == 0 {
             return false;
         }
-        match self.sender.offer(self.now, Bytes::from_static(b"0123456789")) {
+        match self.sender.offer(self.now, content("source", self.messages)) {
             Ok(_) => {
                 self.messages -= 1;
                 if self.messages == 0 {
@@ -269,14 +344,14 @@ impl World {
     fn poll_peer(&mut self, peer: usize) -> bool {
         let (now, total) = (self.now, self.total);
         let peer = &mut self.peers[peer];
-        if peer.session.poll_delivery().is_none() {
-            return false;
-        }
+        let offered = peer.offer(now);
+        let Some(delivery) = peer.session.poll_delivery() else { return peer.judge(now) || offered };
+        peer.order.push(text(&delivery.payload));
         peer.got += 1;
         if peer.then != Then::Nothing {
             peer.session.progress(peer.got * 10);
         }
-        if peer.got == total {
+        if peer.got == total && peer.session.peers().is_empty() {
             match peer.then {
                 Then::Verify => peer.session.report(now, total * 10, Ok(())),
                 Then::Fail => peer.session.report(now, total * 10, Err("disk\nfull".to_owned())),

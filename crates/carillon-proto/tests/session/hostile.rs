@@ -27,7 +27,12 @@ fn invite(state: State, protocol: &str, settings: &str, max_payload: u32) -> Vec
 }
 
 fn join(nonce: u64, name: &str) -> Vec<u8> {
-    bytes(Body::Join { nonce: Nonce(nonce), receive_buffer: 1, name: Name::new(name).unwrap() })
+    bytes(Body::Join {
+        nonce: Nonce(nonce),
+        receive_buffer: 1,
+        offers: false,
+        name: Name::new(name).unwrap(),
+    })
 }
 
 /// A receiver that has sent its JOIN, and its nonce.

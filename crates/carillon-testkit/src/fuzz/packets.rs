@@ -2,8 +2,10 @@
 
 use carillon_core::{AssociationId, NodeId};
 use carillon_wire::envelope::Envelope;
-use carillon_wire::session::{Body, Invite, Name, Nonce, Packet, RefuseReason, Settings, State, Text};
-use carillon_wire::{mbap, msaw, rra};
+use carillon_wire::session::{
+    Body, Invite, Name, Nonce, Packet, Peer, PeerList, RefuseReason, RosterPage, Settings, State, Text,
+};
+use carillon_wire::{erramilli_singh, mbap, msaw, rra};
 
 use super::Input;
 
@@ -58,9 +60,16 @@ pub fn any(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
 pub fn msaw(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
     let (form, association) = (input.byte(), association(input, known));
     let sequence = form >> 1 & 1;
-    let packet = match form & 1 {
-        0 => msaw::Packet::Data { sequence, payload: input.bytes(usize::from(form >> 4)) },
-        _ => msaw::Packet::Ack { sequence },
+    let near = form >> 4 & 7;
+    let packet = match (form & 1, form & 0x80, form >> 2 & 3) {
+        (0, 0, _) => msaw::Packet::Data { sequence, payload: input.bytes(near.into()) },
+        (_, 0, _) => msaw::Packet::Ack { sequence },
+        (0, _, 0) => msaw::Packet::Announce { sequence: near, first: input.byte() & 7, round: sequence },
+        (0, _, 1) => msaw::Packet::Poll { sequence: near, first: input.byte() & 7, round: sequence },
+        (0, _, _) => msaw::Packet::Numbered { sequence: near, payload: input.bytes(near.into()) },
+        (_, _, 0) => msaw::Packet::AckUpTo { sequence: input.byte() },
+        (_, _, 1) => msaw::Packet::AckUpTo { sequence: near },
+        (_, _, _) => msaw::Packet::Nak { sequence: near, round: input.byte() & 3 },
     };
     packet.emit(association, buf);
     buf.resize(buf.len() + usize::from(form >> 2 & 3), 0);
@@ -73,9 +82,11 @@ pub fn mbap(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
         0 => u16::from_be_bytes([input.byte(), input.byte()]),
         _ => u16::from(input.byte() % 24),
     };
-    let packet = match form & 1 {
-        0 => mbap::Packet::Data { sequence, payload: input.bytes(usize::from(form >> 4)) },
-        _ => mbap::Packet::Ack { sequence },
+    let packet = match (form & 1, form >> 4 & 1) {
+        (0, _) if form & 0xe0 == 0 => mbap::Packet::Poll { sequence, payload: b"poll" },
+        (0, _) => mbap::Packet::Data { sequence, payload: input.bytes(usize::from(form >> 4)) },
+        (_, 0) => mbap::Packet::Ack { sequence },
+        _ => mbap::Packet::Nak { sequence },
     };
     packet.emit(association, buf);
 }
@@ -97,9 +108,34 @@ pub fn rra(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
     packet.emit(association, buf);
 }
 
+/// Packets of Erramilli and Singh with fuzzed fields; most ranks are those of other members, most
+/// numbers near the start of the range.
+pub fn erramilli_singh(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
+    use erramilli_singh::{Packet, Progress};
+    let (form, association) = (input.byte(), association(input, known));
+    let rank = |input: &mut Input<'_>| u16::from(input.byte() % 6);
+    let number = |input: &mut Input<'_>| match form >> 3 & 7 {
+        0 => input.u32(),
+        _ => u32::from(input.byte() % 24),
+    };
+    let from = rank(input);
+    let packet = match form & 7 {
+        0..=2 => {
+            let sequence = number(input);
+            Packet::Data { source: from, sequence, payload: input.bytes(usize::from(form >> 6)) }
+        }
+        3 => Packet::Status(Progress { source: from, next: number(input), held: number(input) }),
+        4 => Packet::Sanity(Progress { source: from, next: number(input), held: number(input) }),
+        5 | 6 => Packet::Nak { from, source: rank(input), expected: number(input) },
+        _ => Packet::Choke { from, pause_us: number(input) },
+    };
+    packet.emit(association, buf);
+}
+
 /// Packets of the session with fuzzed fields.
 pub fn session(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
-    let kind = input.below(9);
+    let kind = input.below(12);
+    let mut list = Vec::new();
     let association = association(input, known);
     let nonce = match input.byte() {
         0..=127 => known.nonce,
@@ -110,6 +146,7 @@ pub fn session(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
         0 | 1 => Body::Invite(Invite {
             state: input.pick(&[
                 State::Gathering,
+                State::Assembling,
                 State::Running,
                 State::Closing,
                 State::Finished,
@@ -135,7 +172,12 @@ pub fn session(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
             },
             reason: text(input),
         }),
-        2 => Body::Join { nonce, receive_buffer: input.u32(), name: name(input) },
+        2 => Body::Join {
+            nonce,
+            receive_buffer: input.u32(),
+            offers: input.byte() & 1 == 1,
+            name: name(input),
+        },
         3 => Body::Welcome { nonce, member: input.u32() },
         4 => Body::Refuse {
             nonce,
@@ -151,9 +193,32 @@ pub fn session(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
         5 => Body::Progress { nonce, bytes: count(input) },
         6 => Body::Report { nonce, bytes: count(input), verified: input.byte() & 3 != 0, text: text(input) },
         7 => Body::ReportAck { nonce },
-        _ => Body::Leave { nonce, text: text(input) },
+        8 => Body::Leave { nonce, text: text(input) },
+        9 => match roster(input, nonce, &mut list) {
+            Some(page) => Body::Roster(page),
+            None => return,
+        },
+        10 => Body::Present { identity: nonce },
+        _ => Body::Ready { nonce, edition: u32::from(input.byte() & 3) },
     };
     Packet { association, body }.emit(buf);
+}
+
+/// A page of a small roster: of the members 1 to 3 and the one with this nonce.
+fn roster<'b>(input: &mut Input<'_>, nonce: Nonce, list: &'b mut Vec<u8>) -> Option<RosterPage<'b>> {
+    let form = input.byte();
+    let total = u16::from(form >> 6) + 1;
+    let first = u16::from(form >> 4 & 3) % total;
+    let identities = [Nonce(1), nonce, Nonce(2), Nonce(3)].into_iter().cycle().skip(first.into());
+    let peer = |identity: Nonce| Peer {
+        identity,
+        offers: form & 1 == 1,
+        gone: form & 14 == 2,
+        name: Name::new(NAMES[identity.0 as usize % NAMES.len()]).unwrap_or_else(fallback),
+    };
+    PeerList::encode(identities.take(usize::from(total - first)).map(peer), list);
+    let edition = u32::from(input.byte() & 3);
+    Some(RosterPage { edition, total, first, peers: PeerList::new(list)? })
 }
 
 /// The right association, but for a few.

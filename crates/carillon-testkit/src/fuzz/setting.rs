@@ -91,11 +91,13 @@ const ASSOCIATION: AssociationId = AssociationId(7);
 /// The node of the sender: not the lowest.
 const SENDER: NodeId = NodeId(2);
 
-/// Groups with and without gaps in their numbers.
 /// More than any peer sends at once.
 const MANY: usize = 100_000;
-/// Peers: a group of which this node is one.
-const PEERS: &[NodeId] = &[NodeId(0), NodeId(1), NodeId(3), NodeId(4), NodeId(5)];
+
+/// Peers: a group of which the machine's node, [`SENDER`], is one.
+const PEERS: &[NodeId] = &[NodeId(0), NodeId(1), SENDER, NodeId(4), NodeId(5)];
+
+/// Groups with and without gaps in their numbers.
 const MEMBERS: &[&[NodeId]] = &[
     &[NodeId(1)],
     &[NodeId(3), NodeId(4)],

@@ -2,7 +2,7 @@
 
 use carillon_wire::envelope::Envelope;
 use carillon_wire::file::Record;
-use carillon_wire::{mbap, msaw, rra, session};
+use carillon_wire::{erramilli_singh, mbap, msaw, rra, session};
 
 /// The common envelope: eight bytes, whatever follows.
 pub fn envelope(bytes: &[u8]) {
@@ -21,7 +21,7 @@ pub fn msaw(bytes: &[u8]) {
     let mut again = Vec::new();
     packet.emit(association, &mut again);
     check(bytes, &again, packet.wire_len(), &packet.to_string());
-    let padded = matches!(packet, msaw::Packet::Ack { .. });
+    let padded = !matches!(packet, msaw::Packet::Data { .. } | msaw::Packet::Numbered { .. });
     assert!(padded || again.len() == bytes.len(), "a message runs to the end of its datagram");
     assert_eq!(msaw::Packet::parse(&again), Ok((association, packet)));
 }
@@ -32,7 +32,7 @@ pub fn mbap(bytes: &[u8]) {
     let mut again = Vec::new();
     packet.emit(association, &mut again);
     check(bytes, &again, packet.wire_len(), &packet.to_string());
-    let padded = matches!(packet, mbap::Packet::Ack { .. });
+    let padded = matches!(packet, mbap::Packet::Ack { .. } | mbap::Packet::Nak { .. });
     assert!(padded || again.len() == bytes.len(), "a message runs to the end of its datagram");
     assert_eq!(mbap::Packet::parse(&again), Ok((association, packet)));
 }
@@ -46,6 +46,17 @@ pub fn rra(bytes: &[u8]) {
     let padded = !matches!(packet, rra::Packet::Data { .. });
     assert!(padded || again.len() == bytes.len(), "a message runs to the end of its datagram");
     assert_eq!(rra::Packet::parse(&again), Ok((association, packet)));
+}
+
+/// Erramilli and Singh: what carries no message may be followed by padding.
+pub fn erramilli_singh(bytes: &[u8]) {
+    let Ok((association, packet)) = erramilli_singh::Packet::parse(bytes).map_err(shown) else { return };
+    let mut again = Vec::new();
+    packet.emit(association, &mut again);
+    check(bytes, &again, packet.wire_len(), &packet.to_string());
+    let padded = !matches!(packet, erramilli_singh::Packet::Data { .. });
+    assert!(padded || again.len() == bytes.len(), "a message runs to the end of its datagram");
+    assert_eq!(erramilli_singh::Packet::parse(&again), Ok((association, packet)));
 }
 
 /// The session: a datagram ends with its packet.

@@ -1,5 +1,7 @@
 //! Parameters, with the names and defaults of the thesis (section 3.6) where it has them.
 
+use std::time::Duration;
+
 use carillon_core::{AssociationId, BuildContext, Config, ConfigError, GroupId, Kind, Parameter};
 use carillon_wire::mbap::HEADER_LEN;
 
@@ -12,12 +14,15 @@ pub struct SenderConfig {
     pub(super) association: AssociationId,
     pub(super) group: GroupId,
     pub(super) window: usize,
+    /// Receivers ask for what they miss.
+    pub(super) negative: bool,
     pub(super) retransmission: Retransmission,
 }
 
 impl SenderConfig {
     pub(super) fn new(context: &BuildContext, settings: &Config) -> Result<Self, ConfigError> {
         let window = settings.count("window");
+        let negative = settings.choice("feedback") == "nak";
         let ack_timeout = settings.span("ack_timeout").at(context.bit_rate);
         if ack_timeout.is_zero() {
             return Err(ConfigError::Conflict("`ack_timeout` is zero: give a span above zero".into()));
@@ -26,7 +31,15 @@ impl SenderConfig {
             association: context.association,
             group: context.group,
             window: window as usize,
-            retransmission: Retransmission::new(context, settings, HEADER_LEN, window, ack_timeout)?,
+            negative,
+            // Receivers that ask for what they miss have no delay timer to wait for.
+            retransmission: Retransmission::new(
+                context,
+                settings,
+                HEADER_LEN,
+                window,
+                if negative { Duration::ZERO } else { ack_timeout },
+            )?,
         })
     }
 
@@ -43,6 +56,12 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         kind: Kind::Count { min: 1, max: 32_768 },
         default: "10",
         doc: "messages that may be outstanding, n (BAPWIN; 5, 10 and 15 in the published runs)",
+    },
+    Parameter {
+        name: "feedback",
+        kind: Kind::Choice(&["ack", "nak"]),
+        default: "ack",
+        doc: "ack: positive acknowledgments only (the thesis); nak: receivers also ask at once for what they miss, and the sender goes back to it (proposed in its chapter 5)",
     },
     ACK_WAIT,
     Parameter {

@@ -21,7 +21,11 @@ pub struct MbapReceiver {
     expected: u64,
     /// Messages taken since the last acknowledgment.
     unacknowledged: u64,
-    ack_due: bool,
+    answer: Option<Answer>,
+    /// With negative acknowledgments, how far ahead of the expected message the one was that showed
+    /// it is missing; those that follow show nothing new.
+    gap: Option<u64>,
+    negative: bool,
     /// When the acknowledgment delay timer fires: the only timer there is.
     ack_timer: Option<Time>,
     ack_timeout: Duration,
@@ -30,6 +34,15 @@ pub struct MbapReceiver {
     ack_len: usize,
     deliveries: VecDeque<Delivery>,
     events: Events,
+}
+
+/// What the sender is to be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Answer {
+    /// What has been received.
+    Ack,
+    /// What is missing.
+    Nak,
 }
 
 impl MbapReceiver {
@@ -41,7 +54,9 @@ impl MbapReceiver {
             window: settings.count("window"),
             expected: 0,
             unacknowledged: 0,
-            ack_due: false,
+            answer: None,
+            gap: None,
+            negative: settings.choice("feedback") == "nak",
             ack_timer: None,
             ack_timeout: settings.span("ack_timeout").at(context.bit_rate),
             stop_after_full_window: settings.choice("ack_timer") == "until-full-window",
@@ -54,7 +69,7 @@ impl MbapReceiver {
 
     /// Section 2.6: only the next message in the sequence is of use; all others are discarded
     /// without acknowledgment.
-    fn on_data(&mut self, now: Time, sequence: u16, datagram: Received<'_>) {
+    fn on_data(&mut self, now: Time, sequence: u16, poll: bool, datagram: Received<'_>) {
         if u64::from(sequence) != self.expected % (2 * self.window) {
             let reason = if u64::from(sequence) >= 2 * self.window {
                 DropReason::Malformed
@@ -63,8 +78,12 @@ impl MbapReceiver {
             };
             // With the timer stopped nothing else would repeat a lost acknowledgment of a full
             // window: the sender that sends on has not heard it.
-            if reason == DropReason::OutOfOrder && self.ack_timer.is_none() && self.expected > 0 {
+            let unheard = self.ack_timer.is_none() && self.expected > 0 && !self.negative;
+            if reason == DropReason::OutOfOrder && unheard {
                 self.ack_timer = Some(now + self.ack_timeout);
+            }
+            if reason == DropReason::OutOfOrder && self.negative {
+                self.look_for_gap(sequence, poll);
             }
             return self.events.dropped(reason);
         }
@@ -75,16 +94,35 @@ impl MbapReceiver {
         let message = MessageId(self.expected);
         self.expected += 1;
         self.unacknowledged += 1;
+        self.gap = None;
         let payload = datagram.bytes.slice(HEADER_LEN..);
         self.deliveries.push_back(Delivery { source: datagram.source, message, payload });
         self.events.push(Event::Received { packet: "data", message });
         self.events.push(Event::Delivered { source: datagram.source, message });
-        self.ack_timer = Some(now + self.ack_timeout);
-        if self.unacknowledged == self.window {
-            self.ack_due = true;
+        // With negative acknowledgments the sender asks instead.
+        self.ack_timer = (!self.negative).then(|| now + self.ack_timeout);
+        if self.unacknowledged >= self.window || poll {
+            self.answer = Some(Answer::Ack);
             if self.stop_after_full_window {
                 self.ack_timer = None;
             }
+        }
+    }
+
+    /// With negative acknowledgments: what is missing is asked for once each time the sender passes
+    /// it, and when it polls.
+    fn look_for_gap(&mut self, sequence: u16, poll: bool) {
+        let modulus = 2 * self.window;
+        let ahead = (u64::from(sequence) + modulus - self.expected % modulus) % modulus;
+        if ahead >= self.window {
+            // It is here already.
+            self.answer = self.answer.or(poll.then_some(Answer::Ack));
+        } else if poll || self.gap.is_none_or(|gap| ahead <= gap) {
+            if self.gap.is_none() {
+                self.events.push(Event::LossFound { message: MessageId(self.expected) });
+            }
+            self.gap = Some(ahead);
+            self.answer = Some(Answer::Nak);
         }
     }
 }
@@ -97,15 +135,16 @@ impl Machine for MbapReceiver {
                 self.events.dropped(DropReason::Foreign);
             }
             Ok(_) if datagram.source != self.sender => self.events.dropped(DropReason::NotAMember),
-            Ok((_, Packet::Ack { .. })) => self.events.dropped(DropReason::Foreign),
-            Ok((_, Packet::Data { sequence, .. })) => self.on_data(now, sequence, datagram),
+            Ok((_, Packet::Ack { .. } | Packet::Nak { .. })) => self.events.dropped(DropReason::Foreign),
+            Ok((_, Packet::Data { sequence, .. })) => self.on_data(now, sequence, false, datagram),
+            Ok((_, Packet::Poll { sequence, .. })) => self.on_data(now, sequence, true, datagram),
         }
     }
 
     fn handle_timeout(&mut self, now: Time) {
         if self.ack_timer.is_some_and(|at| at <= now) {
             self.events.push(Event::TimerFired { timer: "acknowledgment" });
-            self.ack_due = true;
+            self.answer = Some(Answer::Ack);
             self.ack_timer = Some(now + self.ack_timeout);
         }
     }
@@ -115,19 +154,23 @@ impl Machine for MbapReceiver {
     }
 
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
-        if !std::mem::take(&mut self.ack_due) {
-            return None;
-        }
-        let last = self.expected.checked_sub(1)?;
-        let sequence = (last % (2 * self.window)) as u16;
-        Packet::Ack { sequence }.emit(self.association, buf);
+        let number = |message: u64| (message % (2 * self.window)) as u16;
+        let (name, about, packet) = match self.answer.take()? {
+            Answer::Ack => {
+                let last = self.expected.checked_sub(1)?;
+                // Whether a timed acknowledgment resets the counter the source does not say; it
+                // covers all that was counted, so it does.
+                self.unacknowledged = 0;
+                ("ack", last, Packet::Ack { sequence: number(last) })
+            }
+            // The windows of the receivers stay in step: the counter goes on.
+            Answer::Nak => ("nak", self.expected, Packet::Nak { sequence: number(self.expected) }),
+        };
+        packet.emit(self.association, buf);
         if buf.len() < self.ack_len {
             buf.resize(self.ack_len, 0);
         }
-        // Whether a timed acknowledgment resets the counter the source does not say; it covers
-        // all that was counted, so it does.
-        self.unacknowledged = 0;
-        self.events.push(Event::ControlSent { packet: "ack", message: MessageId(last) });
+        self.events.push(Event::ControlSent { packet: name, message: MessageId(about) });
         Some(Transmit { dest: Dest::Node(self.sender), departure: self.ack_wait.draw(now) })
     }
 

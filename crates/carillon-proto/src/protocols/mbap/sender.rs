@@ -18,6 +18,10 @@ pub struct MbapSender {
     /// Where messages go: the group, or the one receiver of a unicast run.
     data_dest: Dest,
     window: AckWindow,
+    /// With negative acknowledgments: the last message is to be sent again, as a poll.
+    poll_due: bool,
+    /// How often it was sent so without any news.
+    polls: u32,
     timers: Timers<Timer>,
     timeout: RetransmissionTimeout,
     finished: bool,
@@ -49,30 +53,66 @@ impl MbapSender {
             config,
             members,
             data_dest,
+            poll_due: false,
+            polls: 0,
             timers: Timers::new(),
             finished: false,
             events: Events::default(),
         }
     }
 
-    fn on_ack(&mut self, now: Time, source: NodeId, sequence: u16) {
-        let Some(index) = self.members.index_of(source).filter(|&index| !self.window.is_expelled(index))
-        else {
-            return self.events.dropped(DropReason::NotAMember);
-        };
-        // The rank of the number in the active window; outside of it, it is no news.
+    fn member(&self, source: NodeId) -> Option<usize> {
+        self.members.index_of(source).filter(|&index| !self.window.is_expelled(index))
+    }
+
+    /// The message of a sequence number, if it lies in the active window or is the next one.
+    fn message(&self, sequence: u16) -> Option<u64> {
         let modulus = 2 * self.config.window as u64;
         let sequence = u64::from(sequence);
         let rank = (sequence % modulus + modulus - self.window.start() % modulus) % modulus;
-        if sequence >= modulus || rank >= self.window.len() as u64 {
+        (sequence < modulus && rank <= self.window.len() as u64).then_some(self.window.start() + rank)
+    }
+
+    fn on_ack(&mut self, now: Time, source: NodeId, sequence: u16) {
+        let Some(index) = self.member(source) else {
+            return self.events.dropped(DropReason::NotAMember);
+        };
+        let Some(message) = self.message(sequence).filter(|&message| message < self.window.end()) else {
+            // Outside of the active window it is no news.
             return self.events.dropped(DropReason::OutOfWindow);
-        }
-        let message = self.window.start() + rank;
+        };
         if !self.window.acknowledge(index, message) {
             return self.events.dropped(DropReason::Duplicate);
         }
+        self.polls = 0;
         self.events.push(Event::Received { packet: "ack", message: MessageId(message) });
         self.advance(now);
+    }
+
+    /// A receiver has everything before this message and asks for it: the sender goes back to it,
+    /// unless it has just done so for someone else.
+    fn on_nak(&mut self, now: Time, source: NodeId, sequence: u16) {
+        let Some(index) = self.member(source) else {
+            return self.events.dropped(DropReason::NotAMember);
+        };
+        let Some(wanted) = self.message(sequence).filter(|_| self.config.negative) else {
+            return self.events.dropped(DropReason::OutOfWindow);
+        };
+        self.events.push(Event::Received { packet: "nak", message: MessageId(wanted) });
+        if wanted > self.window.start() && self.window.acknowledge(index, wanted - 1) {
+            self.polls = 0;
+            self.advance(now);
+        }
+        let Some(slot) = self.window.get_mut(wanted) else { return };
+        let just_resent = slot.resent.is_some_and(|at| now < at + self.config.retransmission.all_answers());
+        // Past the limit the packet timer decides what becomes of it.
+        if slot.sent.is_none() || just_resent || slot.retransmissions > self.config.retransmission.limit {
+            return;
+        }
+        let messages = self.window.go_back_to(wanted);
+        if messages > 0 {
+            self.events.push(Event::RepairNeeded { member: source, messages });
+        }
     }
 
     fn advance(&mut self, now: Time) {
@@ -101,6 +141,9 @@ impl MbapSender {
     fn on_packet_timer(&mut self, now: Time) {
         self.events.push(Event::TimerFired { timer: "packet" });
         self.timeout.on_expiry();
+        if self.config.negative {
+            return self.poll(now);
+        }
         let limit = self.config.retransmission.limit;
         let exceeded = |slot: &Slot| slot.retransmissions > limit;
         match self.config.retransmission.past_limit {
@@ -119,11 +162,40 @@ impl MbapSender {
             }
             PastLimit::Expel => {}
         }
-        for (index, messages) in self.window.missing() {
-            self.events.push(Event::RepairNeeded { member: self.members.node(index), messages });
-        }
+        self.note_missing();
         for slot in self.window.slots_mut() {
             slot.due = true;
+        }
+    }
+
+    /// With negative acknowledgments: nobody misses anything, or requests were lost. The last message
+    /// asks all, unless it has done so too often without any news.
+    fn poll(&mut self, now: Time) {
+        self.polls += 1;
+        if self.polls > self.config.retransmission.limit {
+            self.polls = 0;
+            match self.config.retransmission.past_limit {
+                PastLimit::Skip => {
+                    while let Some((number, slot)) = self.window.pop() {
+                        self.complete(number, &slot, Outcome::Failed);
+                    }
+                }
+                PastLimit::Expel => {
+                    for (index, _) in self.window.missing().collect::<Vec<_>>() {
+                        self.window.expel(index);
+                        self.events.push(Event::MemberLost { member: self.members.node(index) });
+                    }
+                    self.advance(now);
+                }
+            }
+        }
+        self.note_missing();
+        self.poll_due = !self.window.is_empty();
+    }
+
+    fn note_missing(&mut self) {
+        for (index, messages) in self.window.missing() {
+            self.events.push(Event::RepairNeeded { member: self.members.node(index), messages });
         }
     }
 }
@@ -136,7 +208,8 @@ impl Machine for MbapSender {
                 self.events.dropped(DropReason::Foreign);
             }
             Ok((_, Packet::Ack { sequence })) => self.on_ack(now, datagram.source, sequence),
-            Ok((_, Packet::Data { .. })) => self.events.dropped(DropReason::Foreign),
+            Ok((_, Packet::Nak { sequence })) => self.on_nak(now, datagram.source, sequence),
+            Ok((_, Packet::Data { .. } | Packet::Poll { .. })) => self.events.dropped(DropReason::Foreign),
         }
     }
 
@@ -154,13 +227,22 @@ impl Machine for MbapSender {
 
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
         let window_size = self.window.len() as u32;
-        let (number, slot) = self.window.first_due()?;
+        let (last, modulus) = (self.window.end().saturating_sub(1), 2 * self.config.window as u64);
+        let (number, slot, poll) = match self.window.first_due() {
+            Some((number, slot)) => (number, slot, false),
+            None if std::mem::take(&mut self.poll_due) => (last, self.window.get_mut(last)?, true),
+            None => return None,
+        };
         slot.due = false;
-        let sequence = (number % (2 * self.config.window as u64)) as u16;
-        Packet::Data { sequence, payload: &slot.payload }.emit(self.config.association, buf);
+        let (sequence, payload) = ((number % modulus) as u16, &slot.payload[..]);
+        match poll {
+            true => Packet::Poll { sequence, payload }.emit(self.config.association, buf),
+            false => Packet::Data { sequence, payload }.emit(self.config.association, buf),
+        }
         let (message, bytes) = (MessageId(number), buf.len() as u32);
         let event = if slot.sent.is_some() {
             slot.retransmissions += 1;
+            slot.resent = Some(now);
             Event::RepairSent { message, bytes }
         } else {
             slot.sent = Some((now, window_size));

@@ -427,3 +427,81 @@ fn acknowledgments_wait_at_random_and_are_padded() // 2.5.1, 3.6
     }
     assert_eq!(waits, [0, 100, 200, 300].map(Some).into());
 }
+
+/// With negative acknowledgments (chapter 5).
+const NAK: (&str, &str) = ("feedback", "nak");
+
+fn nak(sequence: u16) -> Vec<u8> {
+    bytes(ASSOCIATION, Packet::Nak { sequence })
+}
+
+fn poll(sequence: u16) -> Vec<u8> {
+    bytes(ASSOCIATION, Packet::Poll { sequence, payload: b"x" })
+}
+
+#[test]
+fn a_gap_is_asked_for_once_until_the_sender_has_gone_back() {
+    let mut receiver = receiver(&[NAK, ("ack_bytes", "0")]);
+    receiver.hear(0, &data(0)).hear(0, &data(2));
+    assert_eq!(receiver.sent(), ["mbap nak seq 1 to n0"]);
+    // The next shows nothing new; the same again shows that the repair is lost too.
+    receiver.hear(0, &data(3));
+    assert_eq!(receiver.sent(), [""; 0]);
+    receiver.hear(0, &data(2));
+    assert_eq!(receiver.sent(), ["mbap nak seq 1 to n0"]);
+    receiver.hear(0, &data(1)).hear(0, &data(2));
+    assert_eq!(receiver.sent(), ["mbap ack seq 2 to n0"]);
+    assert_eq!(receiver.timer(), None, "the sender asks, if it wants to know");
+}
+
+#[test]
+fn a_poll_is_answered_whatever_is_there() {
+    let mut receiver = receiver(&[NAK, ("ack_bytes", "0")]);
+    receiver.hear(0, &data(0)).hear(0, &poll(0));
+    assert_eq!(receiver.sent(), ["mbap ack seq 0 to n0"]);
+    receiver.hear(0, &poll(2)).hear(0, &poll(2));
+    assert_eq!(receiver.sent(), ["mbap nak seq 1 to n0", "mbap nak seq 1 to n0"]);
+    receiver.hear(0, &poll(1));
+    assert_eq!(receiver.sent(), ["mbap ack seq 1 to n0"]);
+}
+
+#[test]
+fn a_request_acknowledges_what_lies_before_and_the_sender_goes_back_at_once() {
+    let mut sender = sender(2, &[NAK]);
+    offer(&mut sender, 3);
+    sender.sent();
+    sender.at(30_000).hear(1, &ack(2)).hear(2, &nak(1));
+    assert_eq!(completed(&mut sender), [(0, Outcome::Acknowledged)]);
+    assert_eq!(sender.sent(), to_all(&[1, 2]));
+    // The same request, made before the repair could arrive: n d + a r = 37 456 bit times.
+    sender.at(60_000).hear(2, &nak(1));
+    assert_eq!(sender.sent(), [""; 0]);
+    sender.at(70_000).hear(2, &nak(1));
+    assert_eq!(sender.sent(), to_all(&[1, 2]));
+}
+
+#[test]
+fn without_news_the_last_message_polls_up_to_the_limit() {
+    for (past_limit, outcome) in [("skip", Outcome::Failed), ("expel", Outcome::Acknowledged)] {
+        let limit = ("retransmission_limit", "1");
+        let mut sender = sender(2, &[NAK, limit, ("past_limit", past_limit)]);
+        offer(&mut sender, 2);
+        sender.hear(1, &ack(1));
+        sender.sent();
+        sender.at(100_000);
+        assert_eq!(sender.sent(), ["mbap poll seq 1 len 1 to all"]);
+        sender.at(200_000);
+        assert_eq!(sender.sent(), [""; 0]);
+        assert_eq!(completed(&mut sender), [(0, outcome), (1, outcome)]);
+    }
+}
+
+#[test]
+fn a_request_is_nothing_to_a_sender_without_them() {
+    let mut sender = sender(2, &[]);
+    offer(&mut sender, 3);
+    sender.sent();
+    sender.hear(1, &nak(1));
+    assert_eq!(sender.drops(), [DropReason::OutOfWindow]);
+    assert_eq!(sender.sent(), [""; 0]);
+}

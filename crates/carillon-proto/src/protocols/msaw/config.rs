@@ -52,6 +52,24 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         default: "multicast",
         doc: "whom a retransmission goes to: all, or the receiver that is missing (SAWRETRANS; all published runs use multicast)",
     },
+    Parameter {
+        name: "feedback",
+        kind: Kind::Choice(&["ack", "nak"]),
+        default: "ack",
+        doc: "ack: every receiver acknowledges every message (the thesis); nak: receivers ask for what they miss, and acknowledge when they are polled (proposed in its chapter 5)",
+    },
+    Parameter {
+        name: "poll_interval",
+        kind: Kind::Count { min: 1, max: 64 },
+        default: "16",
+        doc: "with feedback = nak: every so many messages all receivers are asked what they have",
+    },
+    Parameter {
+        name: "nak_wait",
+        kind: Kind::Span,
+        default: "1000 bit",
+        doc: "with feedback = nak: the sender waits d + a + i and this long for negative acknowledgments before it sends the next message",
+    },
     ACK_WAIT,
     Parameter {
         name: "timeout_method",

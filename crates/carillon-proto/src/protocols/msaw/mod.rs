@@ -5,6 +5,7 @@
 //! one source. See `docs/protocols/msaw.md`.
 
 mod config;
+mod nak;
 mod receiver;
 mod sender;
 #[cfg(test)]
@@ -13,6 +14,7 @@ mod tests;
 use carillon_core::{BuildContext, Config, ConfigError, Machine, NetworkKind, Order, ProtocolEntry, Role};
 
 pub use config::Addressed;
+pub use nak::{NakReceiver, NakSender};
 pub use receiver::MsawReceiver;
 pub use sender::MsawSender;
 
@@ -50,8 +52,15 @@ fn build(
     unicast: bool,
 ) -> Result<Box<dyn Machine>, ConfigError> {
     let config = config::SenderConfig::new(context, settings)?;
+    let negative = settings.choice("feedback") == "nak";
+    if negative && (unicast || config.addressed == Addressed::Unicast) {
+        let what = "`feedback = \"nak\"` retransmits to the group: it goes with msaw and retransmission = \"multicast\"";
+        return Err(ConfigError::Conflict(what.to_owned()));
+    }
     Ok(match role {
         Role::Peer => return Err(ConfigError::no_such_role(role)),
+        Role::Receiver if negative => Box::new(NakReceiver::new(context, settings)),
+        Role::Sender if negative => Box::new(NakSender::new(context, config, settings)),
         Role::Receiver => Box::new(MsawReceiver::new(context, settings)),
         Role::Sender if unicast => {
             let members = Members::new(context.members.clone());

@@ -49,8 +49,8 @@ impl Machine for MsawReceiver {
                 return self.events.dropped(DropReason::Foreign);
             }
             Ok(_) if datagram.source != self.sender => return self.events.dropped(DropReason::NotAMember),
-            Ok((_, Packet::Ack { .. })) => return self.events.dropped(DropReason::Foreign),
             Ok((_, Packet::Data { sequence, .. })) => sequence,
+            Ok(_) => return self.events.dropped(DropReason::Foreign),
         };
         // Section 2.5: a message that is not the expected one was acknowledged before; its
         // acknowledgment was lost and is sent again.

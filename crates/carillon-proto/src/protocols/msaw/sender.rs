@@ -184,7 +184,7 @@ impl Machine for MsawSender {
                 self.events.dropped(DropReason::Foreign);
             }
             Ok((_, Packet::Ack { sequence })) => self.on_ack(now, datagram.source, sequence),
-            Ok((_, Packet::Data { .. })) => self.events.dropped(DropReason::Foreign),
+            Ok(_) => self.events.dropped(DropReason::Foreign),
         }
     }
 

@@ -3,8 +3,8 @@
 use std::collections::VecDeque;
 
 use carillon_core::{
-    AssociationId, Delivery, DropReason, Duration, Event, Events, Machine, NodeId, Received, Receiver, Rng,
-    Seeds, Time, Timers, Transmit,
+    AssociationId, Bytes, Delivery, DropReason, Duration, Event, Events, Machine, MessageId, NodeId,
+    OfferError, Received, Receiver, Rng, Seeds, Sender, Time, Timers, Transmit,
 };
 use carillon_wire::Envelope;
 use carillon_wire::envelope::protocol;
@@ -14,10 +14,17 @@ use super::config::ReceiverSessionConfig;
 
 mod failure;
 mod packets;
+mod peers;
 
 pub use failure::ReceiverFailure;
+pub use peers::PeerMember;
+
+use peers::Peers;
 
 /// Answers an invitation, receives through the protocol's own machine, and reports.
+///
+/// Where the members are peers and the configuration says so, it offers messages too: it is then
+/// also a [`Sender`]. Such a member reports that it is done when what it offered is through.
 ///
 /// The application tells how it gets on with [`progress`](Self::progress), and how it ended with
 /// [`report`](Self::report). Until then messages are delivered as the protocol gives them.
@@ -30,10 +37,16 @@ pub struct ReceiverSession {
     phase: ReceiverPhase,
     invited: Option<Invited>,
     inner: Option<Box<dyn Machine>>,
+    /// Of a protocol of peers: who they are.
+    peers: Option<Box<Peers>>,
     timers: Timers<Timer>,
     join_due: bool,
     /// The wait after the next JOIN.
     join_wait: Duration,
+    /// The wait after the next PRESENT.
+    present_wait: Duration,
+    present_due: bool,
+    ready_due: bool,
     progress_due: bool,
     report_due: bool,
     leave_due: Option<String>,
@@ -41,6 +54,10 @@ pub struct ReceiverSession {
     verdict: Option<Result<(), String>>,
     acknowledged: bool,
     delivered: bool,
+    /// `finish` was called.
+    finishing: bool,
+    /// Everything offered is through.
+    offers_done: bool,
     /// Sessions not to be joined, oldest first.
     ignored: VecDeque<AssociationId>,
     events: Events,
@@ -53,6 +70,8 @@ pub enum ReceiverPhase {
     Seeking,
     /// Was invited, and asks to be a member.
     Joining,
+    /// Is a member among peers, and learns who the others are.
+    Assembling,
     /// Is a member.
     Running,
     /// Tells the sender how it ended.
@@ -73,6 +92,9 @@ struct Invited {
     state: State,
     /// Its member number, once it is a member.
     member: Option<u32>,
+    /// The largest payload of a message, and what the protocol adds to one if this member sends.
+    max_payload: u32,
+    header_bytes: usize,
 }
 
 /// The receiver's timers.
@@ -80,7 +102,11 @@ struct Invited {
 enum Timer {
     /// The next JOIN is due.
     Join,
-    /// An answer to a closing heartbeat is due.
+    /// The next PRESENT is due.
+    Present,
+    /// The next READY is due.
+    Ready,
+    /// An answer to a heartbeat is due.
     Progress,
     /// The next REPORT is due.
     Report,
@@ -102,9 +128,13 @@ impl ReceiverSession {
             phase: ReceiverPhase::Seeking,
             invited: None,
             inner: None,
+            peers: None,
             timers: Timers::new(),
             join_due: false,
             join_wait: JOIN_WAIT_MIN,
+            present_wait: PRESENT_WAIT_MIN,
+            present_due: false,
+            ready_due: false,
             progress_due: false,
             report_due: false,
             leave_due: None,
@@ -112,6 +142,8 @@ impl ReceiverSession {
             verdict: None,
             acknowledged: false,
             delivered: false,
+            finishing: false,
+            offers_done: false,
             ignored: VecDeque::new(),
             events: Events::default(),
         }
@@ -120,7 +152,7 @@ impl ReceiverSession {
     /// The application is done: all `bytes` are written and verified, or why not. Sent until the
     /// sender acknowledges it; only the first call counts. Drain afterwards.
     pub fn report(&mut self, now: Time, bytes: u64, verdict: Result<(), String>) {
-        if !matches!(self.phase, ReceiverPhase::Joining | ReceiverPhase::Running) {
+        if !self.is_busy() {
             return;
         }
         self.bytes = bytes;
@@ -166,9 +198,25 @@ impl ReceiverSession {
         self.invited.as_ref().map(|invited| invited.association)
     }
 
+    /// The largest payload of a message, once it was invited.
+    pub fn max_payload(&self) -> Option<u32> {
+        self.invited.as_ref().map(|invited| invited.max_payload)
+    }
+
+    /// Who takes part, in order of rank, from the moment this member has heard all of them; empty if
+    /// they are no peers.
+    pub fn peers(&self) -> &[PeerMember] {
+        self.peers.as_ref().map_or(&[], |peers| peers.members())
+    }
+
     /// Whether the sender has confirmed the report.
     pub fn report_acknowledged(&self) -> bool {
         self.acknowledged
+    }
+
+    /// Whether it takes part and has not reported.
+    fn is_busy(&self) -> bool {
+        matches!(self.phase, ReceiverPhase::Joining | ReceiverPhase::Assembling | ReceiverPhase::Running)
     }
 
     fn set_phase(&mut self, phase: ReceiverPhase) {
@@ -176,6 +224,7 @@ impl ReceiverSession {
             let state = match &phase {
                 ReceiverPhase::Seeking => "seeking",
                 ReceiverPhase::Joining => "joining",
+                ReceiverPhase::Assembling => "assembling",
                 ReceiverPhase::Running => "running",
                 ReceiverPhase::Reporting => "reporting",
                 ReceiverPhase::Finished => "finished",
@@ -190,8 +239,12 @@ impl ReceiverSession {
     fn end(&mut self, phase: ReceiverPhase) {
         self.timers.clear();
         (self.join_due, self.progress_due, self.report_due) = (false, false, false);
+        (self.present_due, self.ready_due) = (false, false);
         if phase != ReceiverPhase::Finished {
             self.inner = None;
+        }
+        if phase == ReceiverPhase::Seeking {
+            self.peers = None;
         }
         self.set_phase(phase);
     }
@@ -231,7 +284,16 @@ impl ReceiverSession {
         let inner = self.inner.as_deref_mut()?;
         let result = call(inner);
         while let Some(event) = inner.poll_event() {
+            if let (Event::MemberLost { member }, Some(peers)) = (&event, &mut self.peers)
+                && !peers.lose(*member, "stopped acknowledging")
+            {
+                // Known, or no peer.
+                continue;
+            }
             self.events.push(event);
+        }
+        if self.finishing && !self.offers_done {
+            self.offers_done = inner.as_sender().is_none_or(|sender| sender.is_finished());
         }
         Some(result)
     }
@@ -243,6 +305,16 @@ impl ReceiverSession {
                 let wait = self.join_wait + self.spread();
                 self.timers.arm(Timer::Join, now + wait);
                 self.join_wait = (self.join_wait * 2).min(JOIN_WAIT_MAX);
+            }
+            Timer::Present => {
+                self.present_due = true;
+                let wait = self.present_wait + self.spread();
+                self.timers.arm(Timer::Present, now + wait);
+                self.present_wait = (self.present_wait * 2).min(PRESENT_WAIT_MAX);
+            }
+            Timer::Ready => {
+                self.ready_due = true;
+                self.timers.arm(Timer::Ready, now + READY_INTERVAL);
             }
             Timer::Progress => self.progress_due = true,
             Timer::Report => {
@@ -265,12 +337,18 @@ impl Machine for ReceiverSession {
         let Some(invited) = &self.invited else {
             return self.events.dropped(DropReason::Foreign);
         };
-        if datagram.source != invited.sender {
+        let from_sender = datagram.source == invited.sender;
+        let of_session = envelope.map_or(true, |envelope| envelope.association == invited.association);
+        if !from_sender && !self.peers.as_ref().is_some_and(|peers| peers.has(datagram.source)) {
             return self.events.dropped(DropReason::NotAMember);
         }
         // A packet without the envelope is told apart by the protocol's own header.
-        if envelope.is_err() || envelope.is_ok_and(|e| e.association == invited.association) {
+        if from_sender && of_session {
             self.heard(now);
+        }
+        if of_session {
+            // A peer that sends has been told that all are ready.
+            self.start(now);
         }
         if self.with_inner(|inner| inner.handle_datagram(now, datagram)).is_none() {
             self.events.dropped(DropReason::Foreign);
@@ -300,6 +378,46 @@ impl Machine for ReceiverSession {
     fn as_receiver(&mut self) -> Option<&mut dyn Receiver> {
         Some(self)
     }
+
+    fn as_sender(&mut self) -> Option<&mut dyn Sender> {
+        if self.config.offers { Some(self) } else { None }
+    }
+}
+
+impl Sender for ReceiverSession {
+    fn offer(&mut self, now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
+        let max = self.invited.as_ref().map_or(usize::MAX, |invited| invited.max_payload as usize);
+        let over = matches!(self.phase, ReceiverPhase::Finished | ReceiverPhase::Failed(_));
+        if self.finishing || over || !self.config.offers || self.verdict.is_some() {
+            return Err(OfferError::Finished);
+        }
+        if payload.len() > max {
+            return Err(OfferError::TooLarge { len: payload.len(), max });
+        }
+        let offered = self.with_inner(|inner| match inner.as_sender() {
+            Some(sender) => sender.offer(now, payload),
+            None => Err(OfferError::Finished),
+        });
+        offered.unwrap_or(Err(OfferError::Full))
+    }
+
+    fn finish(&mut self, now: Time) {
+        self.finishing = true;
+        self.with_inner(|inner| {
+            if let Some(sender) = inner.as_sender() {
+                sender.finish(now);
+            }
+        });
+    }
+
+    /// Whether everything offered is through.
+    fn is_finished(&self) -> bool {
+        self.offers_done
+    }
+
+    fn header_bytes(&self) -> usize {
+        self.invited.as_ref().map_or(0, |invited| invited.header_bytes)
+    }
 }
 
 impl Receiver for ReceiverSession {
@@ -315,6 +433,11 @@ const SPREAD: Duration = Duration::from_millis(20);
 /// The wait between the first two JOINs; it doubles up to the greatest.
 const JOIN_WAIT_MIN: Duration = Duration::from_millis(100);
 const JOIN_WAIT_MAX: Duration = Duration::from_secs(1);
+/// The wait between the first two PRESENTs; it doubles up to the greatest.
+const PRESENT_WAIT_MIN: Duration = Duration::from_millis(50);
+const PRESENT_WAIT_MAX: Duration = Duration::from_millis(400);
+/// The wait between two READYs.
+const READY_INTERVAL: Duration = Duration::from_millis(200);
 /// The wait between two REPORTs.
 const REPORT_INTERVAL: Duration = Duration::from_millis(200);
 /// Sessions remembered as not to be joined.

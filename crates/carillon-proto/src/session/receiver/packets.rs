@@ -1,12 +1,13 @@
 //! The packets of a receiving session: what comes in, and what goes out.
 
 use carillon_core::{
-    AssociationId, BuildContext, Config, Dest, DropReason, Identities, Machine, NodeId, Role, Time, Transmit,
+    AssociationId, BuildContext, Config, Dest, DropReason, Identities, NodeId, Role, Time, Transmit,
 };
 use carillon_wire::session::{Body, Invite, Name, Packet, RefuseReason, State, Text};
 
+use super::peers::{Peers, one_sender};
 use super::{Invited, JOIN_WAIT_MAX, JOIN_WAIT_MIN, ReceiverFailure, ReceiverPhase, ReceiverSession, Timer};
-use crate::session::LOCAL_NODE;
+use crate::session::{LOCAL_NODE, ReceiverSessionConfig};
 
 impl ReceiverSession {
     /// A packet of a session, this one or another.
@@ -23,6 +24,9 @@ impl ReceiverSession {
         };
         if packet.association != invited.association {
             return self.events.dropped(DropReason::Foreign);
+        }
+        if let (Body::Present { identity }, Some(_)) = (packet.body, &self.peers) {
+            return self.on_present(now, source, identity);
         }
         if source != invited.sender {
             return self.events.dropped(DropReason::NotAMember);
@@ -53,9 +57,16 @@ impl ReceiverSession {
                 }
             }
             Body::ReportAck { .. } => self.events.dropped(DropReason::Duplicate),
-            Body::Join { .. } | Body::Progress { .. } | Body::Report { .. } | Body::Leave { .. } => {
-                self.events.dropped(DropReason::NotAMember);
+            Body::Roster(page) => {
+                self.heard(now);
+                self.on_roster(now, &page);
             }
+            Body::Join { .. }
+            | Body::Progress { .. }
+            | Body::Report { .. }
+            | Body::Leave { .. }
+            | Body::Present { .. }
+            | Body::Ready { .. } => self.events.dropped(DropReason::NotAMember),
         }
     }
 
@@ -66,19 +77,26 @@ impl ReceiverSession {
         }
         match invite.state {
             State::Gathering => {}
-            State::Running if !self.config.keep_seeking => {
+            State::Running | State::Assembling if !self.config.keep_seeking => {
                 return self.fail(ReceiverFailure::Refused(RefuseReason::AlreadyStarted, String::new()));
             }
             // Over, or as good as over: the next one may be for this receiver.
-            State::Running | State::Closing | State::Finished | State::Aborted => {
+            State::Assembling | State::Running | State::Closing | State::Finished | State::Aborted => {
                 return self.events.dropped(DropReason::Foreign);
             }
         }
         let name = invite.sender.to_string();
-        self.invited = Some(Invited { association, sender: source, name, state: invite.state, member: None });
-        match self.build(source, association, invite) {
-            Ok(inner) => self.inner = Some(inner),
-            Err(reason) => return self.fail(ReceiverFailure::BadInvitation(reason)),
+        self.invited = Some(Invited {
+            association,
+            sender: source,
+            name,
+            state: invite.state,
+            member: None,
+            max_payload: invite.max_payload,
+            header_bytes: 0,
+        });
+        if let Err(reason) = self.accept(source, association, invite) {
+            return self.fail(ReceiverFailure::BadInvitation(reason));
         }
         self.set_phase(ReceiverPhase::Joining);
         self.join_wait = JOIN_WAIT_MIN;
@@ -87,12 +105,13 @@ impl ReceiverSession {
         self.timers.arm(Timer::Silence, now + self.config.silence);
     }
 
-    fn build(
-        &self,
+    /// Builds the protocol's receiver; of peers only tries to, as long as they are not known.
+    fn accept(
+        &mut self,
         sender: NodeId,
         association: AssociationId,
         invite: &Invite<'_>,
-    ) -> Result<Box<dyn Machine>, String> {
+    ) -> Result<(), String> {
         let Some(entry) = self.config.protocols.iter().find(|entry| entry.name == &*invite.protocol) else {
             return Err(format!("this receiver does not know the protocol \"{}\"", invite.protocol));
         };
@@ -117,12 +136,25 @@ impl ReceiverSession {
             max_payload: invite.max_payload,
             rejoining: false,
         };
+        if entry.roles.contains(&Role::Peer) {
+            let peers = Peers::new(entry, config, context);
+            let header_bytes = peers.check()?;
+            if let Some(invited) = &mut self.invited {
+                invited.header_bytes = header_bytes;
+            }
+            self.peers = Some(Box::new(peers));
+            return Ok(());
+        }
+        if self.config.offers {
+            return Err(one_sender(entry.name, self.config.protocols));
+        }
         let mut machine =
             (entry.build)(Role::Receiver, &context, &config).map_err(|error| error.to_string())?;
-        match machine.as_receiver() {
-            Some(_) => Ok(machine),
-            None => Err(format!("the protocol \"{}\" has no receiver", entry.name)),
+        if machine.as_receiver().is_none() {
+            return Err(format!("the protocol \"{}\" has no receiver", entry.name));
         }
+        self.inner = Some(machine);
+        Ok(())
     }
 
     /// An invitation of the session it belongs to.
@@ -138,11 +170,20 @@ impl ReceiverSession {
             self.timers.cancel(Timer::Join);
             self.join_due = false;
         }
-        let busy = matches!(self.phase, ReceiverPhase::Joining | ReceiverPhase::Running);
+        let busy = self.is_busy();
         let reporting = self.phase == ReceiverPhase::Reporting;
+        if member && matches!(invite.state, State::Running | State::Closing) {
+            self.start(now);
+            if self.phase == ReceiverPhase::Assembling {
+                // All who take part are ready.
+                return self.fail(ReceiverFailure::Expelled);
+            }
+        }
         match invite.state {
-            State::Gathering | State::Running => {}
-            State::Closing if busy => {
+            State::Assembling => self.begin_presence(now),
+            // Peers wait for each other all the time, so each shows that it lives.
+            State::Running if self.peers.is_none() => {}
+            State::Running | State::Closing if busy => {
                 if self.timers.armed(Timer::Progress).is_none() {
                     let delay = self.spread();
                     self.timers.arm(Timer::Progress, now + delay);
@@ -155,7 +196,7 @@ impl ReceiverSession {
                 self.fail(ReceiverFailure::Refused(RefuseReason::AlreadyStarted, String::new()));
             }
             State::Aborted if busy => self.fail(ReceiverFailure::Aborted(invite.reason.to_string())),
-            State::Closing | State::Finished | State::Aborted => {}
+            State::Gathering | State::Running | State::Closing | State::Finished | State::Aborted => {}
         }
     }
 
@@ -173,14 +214,21 @@ impl ReceiverSession {
         }
         self.join_due = false;
         if self.phase == ReceiverPhase::Joining {
-            self.set_phase(ReceiverPhase::Running);
+            match self.peers {
+                Some(_) => {
+                    self.set_phase(ReceiverPhase::Assembling);
+                    self.begin_presence(now);
+                    self.get_ready(now);
+                }
+                None => self.set_phase(ReceiverPhase::Running),
+            }
         }
     }
 
     fn on_refuse(&mut self, reason: RefuseReason, text: &str) {
         let member = self.invited.as_ref().is_some_and(|invited| invited.member.is_some());
         match self.phase {
-            ReceiverPhase::Joining | ReceiverPhase::Running => {}
+            ReceiverPhase::Joining | ReceiverPhase::Assembling | ReceiverPhase::Running => {}
             // It has everything, but for the sender it was never there.
             ReceiverPhase::Reporting if !member && reason != RefuseReason::Expelled => {}
             // The sender takes a report even from those it gave up.
@@ -199,7 +247,16 @@ impl ReceiverSession {
         let body = if self.join_due {
             self.join_due = false;
             let name = Name::new(&self.config.name).expect("the name was cleaned when the session was made");
-            Body::Join { nonce, receive_buffer: self.config.receive_buffer, name }
+            let ReceiverSessionConfig { receive_buffer, offers, .. } = self.config;
+            Body::Join { nonce, receive_buffer, offers, name }
+        } else if self.present_due {
+            self.present_due = false;
+            let body = Body::Present { identity: nonce };
+            Packet { association: invited.association, body }.emit(buf);
+            return Some(Transmit::now(Dest::group(self.config.group)));
+        } else if self.ready_due {
+            self.ready_due = false;
+            Body::Ready { nonce, edition: self.peers.as_ref().map_or(0, |peers| peers.edition()) }
         } else if self.report_due {
             self.report_due = false;
             let failure = self.verdict.as_ref().and_then(|verdict| verdict.as_ref().err());

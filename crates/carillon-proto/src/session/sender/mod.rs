@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, ConfigError, DropReason, Duration, Event, Events, Identities, Machine, MessageId, NodeId,
-    OfferError, Received, Role, Seeds, Sender, Time, Timers, Transmit,
+    BuildContext, ConfigError, Delivery, DropReason, Duration, Event, Events, Identities, Machine, MessageId,
+    NodeId, OfferError, Received, Receiver, Role, Seeds, Sender, Time, Timers, Transmit,
 };
 use carillon_wire::Envelope;
 use carillon_wire::envelope::protocol;
@@ -16,8 +16,14 @@ use super::config::{Gather, SenderSessionConfig};
 use super::roster::{Member, MemberOutcome, Roster};
 
 mod packets;
+mod peers;
+
+use peers::Assembly;
 
 /// Gathers receivers, sends through the protocol's own machine, and collects reports.
+///
+/// Of a protocol of peers it is a member that delivers too: then it is also a
+/// [`Receiver`], whose deliveries the host takes.
 ///
 /// The first call with a time starts it: a host drains it once. Until the gathering rule holds,
 /// [`offer`](Sender::offer) says [`OfferError::Full`].
@@ -32,8 +38,14 @@ pub struct SenderSession {
     roster: Roster,
     /// The protocol's machine, from the end of gathering to the beginning of the farewell.
     inner: Option<Box<dyn Machine>>,
+    /// The members' agreement on who they are, if they are peers: from the end of gathering on.
+    assembly: Option<Assembly>,
+    /// What names this node among peers.
+    identity: Nonce,
     timers: Timers<Timer>,
     invite_due: bool,
+    /// The roster is to be told again.
+    roster_due: bool,
     /// At most one answer for each node.
     replies: BTreeMap<NodeId, Reply>,
     farewell: Option<Farewell>,
@@ -51,6 +63,8 @@ pub struct SenderSession {
 pub enum SenderPhase {
     /// Waits for receivers.
     Gathering,
+    /// Waits until its members, who are peers, have heard of each other.
+    Assembling,
     /// Sends messages.
     Running,
     /// Waits for reports, or tells the group that the session is over or aborted.
@@ -70,6 +84,8 @@ enum Timer {
     GatherWait,
     /// Gathering has taken too long.
     GatherLimit,
+    /// The members have had time enough to hear of each other.
+    Assemble,
     /// This member has been silent too long: while gathering or closing.
     MemberSilent(NodeId),
 }
@@ -94,6 +110,7 @@ impl SenderSession {
     /// own are tried by building its sender for one member.
     pub fn new(config: SenderSessionConfig, seeds: Seeds) -> Result<Self, ConfigError> {
         let settings = config.check()?;
+        let identity = Nonce(seeds.part("session").stream("session.nonce").bits());
         let mut session = SenderSession {
             config,
             settings,
@@ -102,8 +119,11 @@ impl SenderSession {
             phase: SenderPhase::Gathering,
             roster: Roster::default(),
             inner: None,
+            assembly: None,
+            identity,
             timers: Timers::new(),
             invite_due: false,
+            roster_due: false,
             replies: BTreeMap::new(),
             farewell: None,
             begun: false,
@@ -194,6 +214,7 @@ impl SenderSession {
             self.phase = phase;
             let state = match phase {
                 SenderPhase::Gathering => "gathering",
+                SenderPhase::Assembling => "assembling",
                 SenderPhase::Running => "running",
                 SenderPhase::Closing => "closing",
                 SenderPhase::Finished => "finished",
@@ -205,12 +226,19 @@ impl SenderSession {
 
     /// Builds the protocol's sender; returns what it adds to a payload too.
     fn build(&self, members: &[(NodeId, u64)]) -> Result<(Box<dyn Machine>, usize), ConfigError> {
+        // Among peers this node is the first.
+        let (role, own) = match self.config.has_peers() {
+            true => (Role::Peer, Some((LOCAL_NODE, self.identity.0))),
+            false => (Role::Sender, None),
+        };
+        let members = || own.iter().chain(members).copied();
+        let identity = own.map_or(0, |(_, identity)| identity);
         let context = BuildContext {
             association: self.config.association,
             node: LOCAL_NODE,
             sender: LOCAL_NODE,
-            members: members.iter().map(|&(node, _)| node).collect(),
-            identities: Identities::agreed(0, members.iter().map(|&(_, identity)| identity).collect()),
+            members: members().map(|(node, _)| node).collect(),
+            identities: Identities::agreed(identity, members().map(|(_, identity)| identity).collect()),
             group: self.config.group,
             seeds: self.seeds.clone(),
             bit_rate: self.config.bit_rate,
@@ -218,7 +246,7 @@ impl SenderSession {
             max_payload: self.config.max_payload,
             rejoining: false,
         };
-        let mut machine = (self.config.protocol.build)(Role::Sender, &context, &self.config.config)?;
+        let mut machine = (self.config.protocol.build)(role, &context, &self.config.config)?;
         match machine.as_sender().map(|sender| sender.header_bytes()) {
             Some(header_bytes) => Ok((machine, header_bytes)),
             None => Err(ConfigError::Conflict(format!("{} has no sender", self.config.protocol.name))),
@@ -231,14 +259,23 @@ impl SenderSession {
             return;
         }
         if self.phase == SenderPhase::Gathering && self.is_gathered() {
-            self.run(now);
+            match self.config.has_peers() {
+                true => self.assemble(now),
+                false => self.run(now),
+            }
+        }
+        if self.phase == SenderPhase::Assembling {
+            self.go_on_assembling(now);
         }
         if self.phase == SenderPhase::Running {
             let inner = self.inner.as_mut().and_then(|machine| machine.as_sender());
             if self.roster.active_count() + self.roster.verified_count() == 0 {
                 // Nobody is left to send to.
                 self.say_farewell(State::Finished, FAREWELL_SPACING);
-            } else if self.finishing && inner.is_none_or(|inner| inner.is_finished()) {
+            } else if self.finishing
+                && inner.is_none_or(|inner| inner.is_finished())
+                && !(self.config.has_peers() && self.roster.awaits_offers())
+            {
                 self.close(now);
             }
         }
@@ -258,13 +295,20 @@ impl SenderSession {
     }
 
     fn run(&mut self, now: Time) {
-        match self.build(&self.roster.identities().collect::<Vec<_>>()) {
+        let members = match &self.assembly {
+            Some(assembly) => self.ranked(assembly).collect(),
+            None => self.roster.identities().collect::<Vec<_>>(),
+        };
+        match self.build(&members) {
             Ok((machine, _)) => self.inner = Some(machine),
             Err(error) => return self.abort(now, &error.to_string()),
         }
         self.timers.clear();
         self.set_phase(SenderPhase::Running);
         self.invite(now);
+        for index in 0..self.roster.members().len() {
+            self.heard(now, index);
+        }
         if self.finishing {
             self.with_inner(|inner| {
                 if let Some(sender) = inner.as_sender() {
@@ -286,10 +330,10 @@ impl SenderSession {
                     self.timers.arm(Timer::MemberSilent(node), now + self.config.member_timeout);
                 }
                 // It reported early and was kept waiting, so that it went on acknowledging.
-                MemberOutcome::Verified => {
+                MemberOutcome::Verified if !self.config.has_peers() => {
                     self.replies.insert(node, Reply::ReportAck);
                 }
-                MemberOutcome::Failed(_) | MemberOutcome::Lost(_) => {}
+                MemberOutcome::Verified | MemberOutcome::Failed(_) | MemberOutcome::Lost(_) => {}
             }
         }
     }
@@ -297,6 +341,13 @@ impl SenderSession {
     fn say_farewell(&mut self, state: State, spacing: Duration) {
         self.timers.clear();
         self.inner = None;
+        self.roster_due = false;
+        if self.config.has_peers() {
+            // Nobody needs anybody any more.
+            let verified = |member: &&Member| member.outcome == MemberOutcome::Verified;
+            let nodes = self.roster.members().iter().filter(verified).map(|member| member.node);
+            self.replies.extend(nodes.map(|node| (node, Reply::ReportAck)));
+        }
         self.farewell = Some(Farewell { state, left: FAREWELLS, spacing });
         self.invite_due = true;
         self.set_phase(SenderPhase::Closing);
@@ -311,6 +362,13 @@ impl SenderSession {
             match event {
                 Event::MemberLost { member } => {
                     if let Some(index) = index(member) {
+                        if self.config.has_peers() {
+                            self.roster_due = true;
+                            if std::mem::replace(&mut self.roster.record_mut(index).expelled, true) {
+                                // It has been told of this one, and tells so.
+                                continue;
+                            }
+                        }
                         self.roster.lose(index, "stopped acknowledging".to_owned());
                     }
                 }
@@ -330,7 +388,10 @@ impl SenderSession {
         match timer {
             Timer::Invite => match self.farewell {
                 Some(_) => self.invite_due = true,
-                None => self.invite(now),
+                None => {
+                    self.invite(now);
+                    self.repeat_roster();
+                }
             },
             Timer::GatherWait => self.wait_over = true,
             Timer::GatherLimit => {
@@ -343,12 +404,13 @@ impl SenderSession {
                 };
                 self.abort(now, &format!("{wanted} within {limit:?}"));
             }
+            Timer::Assemble => self.on_assemble_timeout(now),
             Timer::MemberSilent(node) => {
                 let Some(index) = self.roster.index_of(node) else { return };
                 if self.phase == SenderPhase::Gathering {
                     self.forget(index);
                 } else {
-                    self.give_up(index, format!("silent for {:?}", self.config.member_timeout));
+                    self.give_up(now, index, format!("silent for {:?}", self.config.member_timeout));
                 }
             }
         }
@@ -399,11 +461,14 @@ impl Machine for SenderSession {
             if self.invite_due {
                 return Some(self.emit_invite(now, buf));
             }
+            if let Some(transmit) = self.emit_roster(buf) {
+                return Some(transmit);
+            }
             if let Some(transmit) = self.with_inner(|inner| inner.poll_transmit(now, buf)).flatten() {
                 return Some(transmit);
             }
             self.advance(now);
-            if !self.invite_due && self.replies.is_empty() {
+            if !self.invite_due && self.replies.is_empty() && !self.roster_due {
                 return None;
             }
         }
@@ -415,6 +480,20 @@ impl Machine for SenderSession {
 
     fn as_sender(&mut self) -> Option<&mut dyn Sender> {
         Some(self)
+    }
+
+    fn as_receiver(&mut self) -> Option<&mut dyn Receiver> {
+        if self.config.has_peers() { Some(self) } else { None }
+    }
+}
+
+impl Receiver for SenderSession {
+    fn poll_delivery(&mut self) -> Option<Delivery> {
+        let delivery = self.with_inner(|inner| inner.as_receiver()?.poll_delivery()).flatten()?;
+        if delivery.source != LOCAL_NODE {
+            self.offered_bytes = self.offered_bytes.saturating_add(delivery.payload.len() as u64);
+        }
+        Some(delivery)
     }
 }
 

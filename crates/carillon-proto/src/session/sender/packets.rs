@@ -7,7 +7,7 @@ use carillon_wire::session::{Body, Invite, Name, Nonce, Packet, RefuseReason, Se
 
 use super::{Reply, SenderPhase, SenderSession, Timer};
 use crate::session::config::Gather;
-use crate::session::roster::MemberOutcome;
+use crate::session::roster::{Joining, MemberOutcome};
 
 impl SenderSession {
     /// The member `source` with this nonce; otherwise the packet is counted as dropped.
@@ -22,13 +22,23 @@ impl SenderSession {
     /// A member gave a sign of life.
     pub(super) fn heard(&mut self, now: Time, index: usize) {
         let member = &self.roster.members()[index];
-        let waiting = matches!(self.phase, SenderPhase::Gathering | SenderPhase::Closing) && !self.is_over();
-        if waiting && member.outcome == MemberOutcome::Active {
+        let waiting = match self.phase {
+            SenderPhase::Gathering | SenderPhase::Closing => !self.is_over(),
+            // Peers wait for each other all the time.
+            SenderPhase::Running => self.config.has_peers(),
+            SenderPhase::Assembling | SenderPhase::Finished | SenderPhase::Aborted => false,
+        };
+        let awaited = match member.outcome {
+            MemberOutcome::Active => true,
+            MemberOutcome::Verified => self.config.has_peers() && !self.roster.record(index).expelled,
+            MemberOutcome::Failed(_) | MemberOutcome::Lost(_) => false,
+        };
+        if waiting && awaited {
             self.timers.arm(Timer::MemberSilent(member.node), now + self.config.member_timeout);
         }
     }
 
-    fn refuse(&mut self, node: NodeId, nonce: Nonce, reason: RefuseReason) {
+    pub(super) fn refuse(&mut self, node: NodeId, nonce: Nonce, reason: RefuseReason) {
         if self.replies.len() < self.config.max_members + MAX_STRANGERS || self.replies.contains_key(&node) {
             self.replies.insert(node, Reply::Refuse(nonce, reason));
         } else {
@@ -57,8 +67,8 @@ impl SenderSession {
             return self.events.dropped(DropReason::Foreign);
         }
         match packet.body {
-            Body::Join { nonce, receive_buffer, name } => {
-                self.on_join(now, source, nonce, &name, receive_buffer);
+            Body::Join { nonce, receive_buffer, offers, name } => {
+                self.on_join(now, source, nonce, Joining { name: &name, receive_buffer, offers });
             }
             Body::Progress { nonce, bytes } => self.on_progress(now, source, nonce, bytes),
             Body::Report { nonce, bytes, verified, text } => {
@@ -69,13 +79,18 @@ impl SenderSession {
                 self.on_report(now, source, nonce, bytes, outcome);
             }
             Body::Leave { nonce, text } => self.on_leave(now, source, nonce, &text),
-            Body::Invite(_) | Body::Welcome { .. } | Body::Refuse { .. } | Body::ReportAck { .. } => {
-                self.events.dropped(DropReason::NotAMember);
-            }
+            Body::Ready { nonce, edition } => self.on_ready(now, source, nonce, edition),
+            Body::Present { identity } => self.on_present(now, source, identity),
+            Body::Invite(_)
+            | Body::Welcome { .. }
+            | Body::Refuse { .. }
+            | Body::ReportAck { .. }
+            | Body::Roster(_) => self.events.dropped(DropReason::NotAMember),
         }
     }
 
-    fn on_join(&mut self, now: Time, source: NodeId, nonce: Nonce, name: &str, receive_buffer: u32) {
+    fn on_join(&mut self, now: Time, source: NodeId, nonce: Nonce, joining: Joining<'_>) {
+        let name = joining.name;
         if self.phase == SenderPhase::Aborted || self.farewell.is_some_and(|f| f.state == State::Aborted) {
             // The invitation to come says it all.
             return self.events.dropped(DropReason::NotAMember);
@@ -99,9 +114,9 @@ impl SenderSession {
             Some(RefuseReason::AlreadyStarted)
         } else if matches!(&self.config.gather, Gather::Names(names) if unexpected(names)) {
             Some(RefuseReason::NotExpected)
-        } else if self.roster.has_name(name) {
+        } else if self.roster.has_name(name) || (self.config.has_peers() && name == self.config.name) {
             Some(RefuseReason::NameTaken)
-        } else if self.roster.members().len() >= self.config.max_members {
+        } else if self.roster.members().len() >= self.config.most_members() {
             Some(RefuseReason::Full)
         } else {
             None
@@ -109,7 +124,7 @@ impl SenderSession {
         match refusal {
             Some(reason) => self.refuse(source, nonce, reason),
             None => {
-                self.roster.add(now, source, nonce, name, receive_buffer);
+                self.roster.add(now, source, nonce, joining);
                 self.timers.arm(Timer::MemberSilent(source), now + self.config.member_timeout);
                 self.replies.insert(source, Reply::Welcome);
                 self.events.push(Event::MemberJoined { member: source });
@@ -143,24 +158,27 @@ impl SenderSession {
         if bytes >= record.mark.0.saturating_add(step) {
             record.mark = (bytes, now);
         } else if closing && now.since(record.mark.1) >= limit {
-            self.give_up(index, format!("made no progress for {limit:?}"));
+            self.give_up(now, index, format!("made no progress for {limit:?}"));
         }
     }
 
     fn on_report(&mut self, now: Time, source: NodeId, nonce: Nonce, bytes: u64, outcome: MemberOutcome) {
         let Some(index) = self.member(source, nonce) else { return };
         let verified = outcome == MemberOutcome::Verified;
-        if self.phase == SenderPhase::Gathering || (verified && !self.finishing) {
-            // Nobody can have everything before everything has been offered.
+        // Nobody can have everything before everything has been offered; one that offers has only to
+        // have offered its own.
+        let offers = self.config.has_peers() && self.roster.members()[index].offers;
+        if self.phase <= SenderPhase::Assembling || (verified && !self.finishing && !offers) {
             return self.events.dropped(DropReason::OutOfWindow);
         }
         // A lost member that speaks up after all knows better than the sender what it has.
         if matches!(self.roster.members()[index].outcome, MemberOutcome::Active | MemberOutcome::Lost(_)) {
             self.timers.cancel(Timer::MemberSilent(source));
             self.roster.set_outcome(index, outcome);
-            let offered = self.offered_bytes;
+            // Among peers the sender does not know how much there is.
+            let most = if self.config.has_peers() { u64::MAX } else { self.offered_bytes };
             let member = self.roster.member_mut(index);
-            member.bytes = bytes.min(offered);
+            member.bytes = bytes.min(most);
             member.finished = Some(now);
             if !verified {
                 self.release(now, source);
@@ -168,9 +186,15 @@ impl SenderSession {
         }
         // One that has verified is kept waiting while the protocol may still need its
         // acknowledgments; one that has failed may go.
-        if self.phase != SenderPhase::Running || !verified || self.roster.record(index).expelled {
+        let kept = match self.config.has_peers() {
+            // Peers need each other to the end.
+            true => !self.is_over(),
+            false => self.phase == SenderPhase::Running,
+        };
+        if !kept || !verified || self.roster.record(index).expelled {
             self.replies.insert(source, Reply::ReportAck);
         }
+        self.heard(now, index);
     }
 
     fn on_leave(&mut self, now: Time, source: NodeId, nonce: Nonce, text: &str) {
@@ -186,7 +210,8 @@ impl SenderSession {
     }
 
     /// The protocol need not wait for a member that has said it is out.
-    fn release(&mut self, now: Time, member: NodeId) {
+    pub(super) fn release(&mut self, now: Time, member: NodeId) {
+        self.roster_due |= self.config.has_peers();
         self.with_inner(|inner| {
             if let Some(sender) = inner.as_sender() {
                 sender.expel(now, member);
@@ -204,11 +229,16 @@ impl SenderSession {
     }
 
     /// Gives a member up that the protocol still counts in, or has done with.
-    pub(super) fn give_up(&mut self, index: usize, reason: String) {
+    pub(super) fn give_up(&mut self, now: Time, index: usize, reason: String) {
         let node = self.roster.members()[index].node;
         self.timers.cancel(Timer::MemberSilent(node));
         self.roster.lose(index, reason);
         self.events.push(Event::MemberLost { member: node });
+        if self.config.has_peers() {
+            // Even one that has reported: the others may still wait for it.
+            self.roster.record_mut(index).expelled = true;
+            self.release(now, node);
+        }
     }
 
     pub(super) fn emit_invite(&mut self, now: Time, buf: &mut Vec<u8>) -> Transmit {
@@ -216,6 +246,7 @@ impl SenderSession {
         let state = match (self.farewell, self.phase) {
             (Some(farewell), _) => farewell.state,
             (None, SenderPhase::Gathering) => State::Gathering,
+            (None, SenderPhase::Assembling) => State::Assembling,
             (None, SenderPhase::Running) => State::Running,
             (None, SenderPhase::Closing) => State::Closing,
             (None, SenderPhase::Finished) => State::Finished,

@@ -1,0 +1,145 @@
+//! `carillon send --join`: a further sender in a session that another one organises.
+
+use std::time::Duration;
+
+use carillon_core::Time;
+use carillon_net::{Driver, GROUP};
+use carillon_proto::REGISTRY;
+use carillon_proto::session::{
+    ReceiverFailure, ReceiverPhase, ReceiverSession, ReceiverSessionConfig, RefuseReason,
+};
+use serde_json::json;
+
+use super::send::Args;
+use crate::delivery::{Contribution, Human, Manifest, Outgoing, Stop, Watch, keep_peers, print_json, step};
+use crate::exit::JobFailed;
+
+/// Joins, sends, and says how it ended.
+pub fn run(args: &Args, manifest: Manifest, stop: &Stop) -> anyhow::Result<()> {
+    let (mut endpoint, mut seeds) = args.network.open(true, args.ttl, args.rate)?;
+    let mut watch = Watch::new(args.network.trace.as_deref(), &endpoint)?;
+    let mut name = args.network.name();
+    let mut contribution = Contribution::new(manifest, args.stream);
+    loop {
+        let mut config = ReceiverSessionConfig::new(&name, GROUP, REGISTRY);
+        config.silence = args.timeout;
+        config.receive_buffer = u32::try_from(endpoint.receive_buffer()).unwrap_or(u32::MAX);
+        config.offers = true;
+        config.bit_rate = args.rate.unwrap_or(config.bit_rate);
+        let session = ReceiverSession::new(config, seeds.clone());
+        let driver = Driver::new(endpoint, Box::new(session), contribution, watch);
+        let mut part = Part { driver, args };
+        let end = part.run(stop)?;
+        let taken = ReceiverFailure::Refused(RefuseReason::NameTaken, String::new());
+        if end != ReceiverPhase::Failed(taken) || args.network.name.is_some() || name.ends_with(&suffix()) {
+            let result = part.finish(&end);
+            let traced = part.driver.into_parts().3.finish();
+            return result.and(traced);
+        }
+        // Another member on this host, as a rule.
+        name = args.network.name() + &suffix();
+        let begun;
+        (endpoint, _, begun, watch) = part.driver.into_parts();
+        let Some(manifest) = begun.into_manifest() else { anyhow::bail!("the session has changed its mind") };
+        contribution = Contribution::new(manifest, args.stream);
+        watch.restart();
+        seeds = seeds.part("again");
+    }
+}
+
+/// One attempt to take part.
+struct Part<'a> {
+    driver: Driver<ReceiverSession, Contribution, Watch>,
+    args: &'a Args,
+}
+
+impl Part<'_> {
+    /// Goes on until the session is over; returns its last phase.
+    fn run(&mut self, stop: &Stop) -> anyhow::Result<ReceiverPhase> {
+        let mut kept = false;
+        let mut leaving = false;
+        loop {
+            step(&mut self.driver, LONGEST_STEP)?;
+            let (phase, now) = (self.driver.machine().phase(), self.driver.now());
+            if leaving || matches!(phase, ReceiverPhase::Finished | ReceiverPhase::Failed(_)) {
+                return Ok(phase);
+            }
+            let late = phase == ReceiverPhase::Seeking && now.since(Time::ZERO) >= self.args.join_timeout;
+            if late || stop.asked() {
+                let reason = if late { "nobody has invited to a session" } else { "interrupted" };
+                self.driver.machine_mut().leave(now, reason);
+                leaving = true;
+            }
+            if !kept && !self.driver.machine().peers().is_empty() {
+                kept = true;
+                keep_peers(&mut self.driver);
+            }
+        }
+    }
+
+    fn finish(&mut self, end: &ReceiverPhase) -> anyhow::Result<()> {
+        let error = self.driver.application_mut().take_error();
+        let (session, contribution) = (self.driver.machine(), self.driver.application());
+        let bytes = contribution.outgoing().map_or(0, Outgoing::bytes);
+        let failure = match (end, &error) {
+            (_, Some(error)) => Some(format!("{error:#}")),
+            (ReceiverPhase::Finished, None) => None,
+            (ReceiverPhase::Failed(failure), None) => Some(explain(failure)),
+            (_, None) => Some("the session is not over".to_owned()),
+        };
+        let lost = session.peers().iter().filter_map(|peer| Some((&peer.name, peer.lost.as_ref()?)));
+        let lost: Vec<_> = lost.collect();
+        if self.args.network.json {
+            let stats = self.driver.stats();
+            let lost: Vec<_> =
+                lost.iter().map(|(name, reason)| json!({ "name": name, "reason": reason })).collect();
+            print_json(&json!({
+                "event": "report",
+                "outcome": if failure.is_none() { "sent" } else { "failed" },
+                "reason": failure,
+                "organiser": session.sender_name(),
+                "acknowledged": session.report_acknowledged(),
+                "bytes": bytes,
+                "seconds": contribution.seconds(),
+                "lost": lost,
+                "datagrams_sent": stats.datagrams_sent,
+                "bytes_sent": stats.bytes_sent,
+            }))?;
+        } else {
+            for (name, reason) in lost {
+                eprintln!("carillon: {name} is lost: {reason}");
+            }
+            if failure.is_none() {
+                println!("sent {} in {:.2} s", Human(bytes), contribution.seconds());
+            }
+        }
+        match (error, failure) {
+            (Some(error), _) => Err(error),
+            (None, None) => Ok(()),
+            (None, Some(failure)) => {
+                eprintln!("carillon: {failure}");
+                Err(JobFailed.into())
+            }
+        }
+    }
+}
+
+/// What tells members of one host apart that were given no name.
+fn suffix() -> String {
+    format!("-{}", std::process::id())
+}
+
+/// A failure and what to do about it.
+fn explain(failure: &ReceiverFailure) -> String {
+    let advice = match failure {
+        ReceiverFailure::Refused(RefuseReason::AlreadyStarted, _) => {
+            ": start further senders before all have joined"
+        }
+        ReceiverFailure::Refused(RefuseReason::NameTaken, _) => ": choose another --name",
+        _ => "",
+    };
+    format!("{failure}{advice}")
+}
+
+/// No turn waits longer, so that signals are soon noticed.
+const LONGEST_STEP: Duration = Duration::from_millis(100);

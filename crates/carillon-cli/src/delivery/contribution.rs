@@ -1,0 +1,120 @@
+//! The application of a further sender: it offers what it has, and reports when that is through.
+
+use anyhow::anyhow;
+use carillon_core::{Application, Sender as _, Time};
+use carillon_proto::session::{ReceiverPhase, ReceiverSession};
+
+use super::{Manifest, Outgoing};
+
+/// Sends the files of a [`Manifest`], or the standard input as a live stream, in a session that
+/// someone else organises.
+#[derive(Debug)]
+pub struct Contribution {
+    stage: Stage,
+    stream: bool,
+    ended: Option<Time>,
+    error: Option<anyhow::Error>,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// How large messages may be is not known yet.
+    Waiting(Option<Manifest>),
+    Sending(Box<Outgoing>),
+    Reported(Option<Box<Outgoing>>),
+}
+
+impl Contribution {
+    /// Will send this.
+    pub fn new(manifest: Manifest, stream: bool) -> Self {
+        Contribution { stage: Stage::Waiting(Some(manifest)), stream, ended: None, error: None }
+    }
+
+    /// What is being sent, once the session is known.
+    pub fn outgoing(&self) -> Option<&Outgoing> {
+        match &self.stage {
+            Stage::Waiting(_) => None,
+            Stage::Sending(outgoing) => Some(outgoing),
+            Stage::Reported(outgoing) => outgoing.as_deref(),
+        }
+    }
+
+    /// What went wrong here, once.
+    pub fn take_error(&mut self) -> Option<anyhow::Error> {
+        self.error.take()
+    }
+
+    /// From the first message to the moment all were through.
+    pub fn seconds(&self) -> f64 {
+        match (self.outgoing().and_then(Outgoing::started), self.ended) {
+            (Some(started), Some(ended)) => ended.since(started).as_secs_f64(),
+            _ => 0.0,
+        }
+    }
+
+    /// What is to be sent, to try it again elsewhere; nothing once it was begun.
+    pub fn into_manifest(self) -> Option<Manifest> {
+        match self.stage {
+            Stage::Waiting(manifest) => manifest,
+            Stage::Sending(outgoing) => outgoing.into_manifest(),
+            Stage::Reported(_) => None,
+        }
+    }
+
+    fn fail(&mut self, now: Time, session: &mut ReceiverSession, error: anyhow::Error) -> bool {
+        match session.phase() {
+            ReceiverPhase::Running => session.report(now, 0, Err(format!("{error:#}"))),
+            _ => session.leave(now, &format!("{error:#}")),
+        }
+        self.error = Some(error);
+        self.stage = Stage::Reported(None);
+        true
+    }
+}
+
+impl Application<ReceiverSession> for Contribution {
+    fn poll(&mut self, now: Time, session: &mut ReceiverSession) -> bool {
+        if let (Stage::Waiting(manifest), Some(max)) = (&mut self.stage, session.max_payload()) {
+            let manifest = manifest.take().ok_or_else(|| anyhow!("there is nothing to send"));
+            let outgoing = manifest.and_then(|manifest| match self.stream {
+                true => Outgoing::stream(manifest, max as usize),
+                false => Outgoing::new(manifest, max as usize),
+            });
+            match outgoing {
+                Ok(outgoing) => self.stage = Stage::Sending(Box::new(outgoing)),
+                Err(error) => return self.fail(now, session, error),
+            }
+        }
+        let running = session.phase() == ReceiverPhase::Running;
+        let outgoing = match &mut self.stage {
+            Stage::Waiting(_) => return false,
+            Stage::Sending(outgoing) => outgoing,
+            // Goes on taking what nobody wants, for the others' sake.
+            Stage::Reported(Some(outgoing)) => return outgoing.poll(now, session),
+            Stage::Reported(None) => return false,
+        };
+        if !running {
+            return false;
+        }
+        let called = outgoing.poll(now, session);
+        if let Some(error) = outgoing.take_error() {
+            return self.fail(now, session, error);
+        }
+        if !session.is_finished() {
+            return called;
+        }
+        session.report(now, outgoing.bytes(), Ok(()));
+        self.ended = Some(now);
+        if let Stage::Sending(outgoing) = std::mem::replace(&mut self.stage, Stage::Reported(None)) {
+            self.stage = Stage::Reported(Some(outgoing));
+        }
+        true
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        match &self.stage {
+            Stage::Sending(outgoing) => <Outgoing as Application<ReceiverSession>>::poll_timeout(outgoing),
+            Stage::Waiting(_) | Stage::Reported(_) => None,
+        }
+    }
+}

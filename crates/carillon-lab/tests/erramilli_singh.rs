@@ -1,0 +1,93 @@
+//! Erramilli and Singh on the Ethernet: what docs/protocols/erramilli-singh.md measures, in small.
+
+use std::path::Path;
+
+use carillon_core::NoObserver;
+use carillon_lab::plan::Plan;
+use carillon_lab::run::{RunResult, run_one};
+use carillon_lab::scenario::ScenarioFile;
+
+/// A lecture to this many receivers; a rate of none is as fast as the pacing allows.
+fn run(receivers: u32, loss: f64, messages: u32, protocol: &str, rate: &str) -> RunResult {
+    let text = format!(
+        "name = \"x\"\n[network]\nkind = \"lan\"\n[loss]\nmodel = \"bernoulli\"\np = {loss}\n\
+         [group]\nreceivers = {receivers}\n[protocol]\nname = \"erramilli-singh\"\nmode = \"lecture\"\n{protocol}\n\
+         [workload]\nmessages = {messages}\nmessage_bytes = 1518\n{rate}\n"
+    );
+    let file = ScenarioFile::parse("x", &text).unwrap();
+    run_one(&Plan::new(&file).unwrap().runs[0], &mut NoObserver).unwrap()
+}
+
+fn mean(result: &RunResult, metric: &str) -> f64 {
+    let (_, samples) = result.samples.iter().find(|(name, _)| *name == metric).unwrap();
+    samples.iter().sum::<f64>() / samples.len() as f64
+}
+
+fn undelivered(result: &RunResult) -> f64 {
+    mean(result, "undelivered_share")
+}
+
+/// Lost on one of two interfaces, and on one of six: a message, and a round of status, NAK, repair.
+fn lost(loss: f64) -> (f64, f64) {
+    (1.0 - (1.0 - loss).powi(2), 1.0 - (1.0 - loss).powi(6))
+}
+
+#[test]
+fn every_plan_is_valid_and_named_after_its_file() {
+    let plans = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/plans"));
+    let mut found = 0;
+    for entry in std::fs::read_dir(plans).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        if name.starts_with("erramilli-singh-") {
+            let file = ScenarioFile::parse(name, &std::fs::read_to_string(&path).unwrap()).unwrap();
+            assert_eq!(file.name(), name);
+            assert!(!Plan::new(&file).unwrap().runs.is_empty());
+            found += 1;
+        }
+    }
+    assert_eq!(found, 10);
+}
+
+#[test]
+fn without_losses_a_message_goes_out_once_and_nobody_asks() {
+    let result = run(20, 0.0, 300, "t2 = \"10 s\"\nfinish_intervals = 1", "");
+    assert_eq!(undelivered(&result), 0.0);
+    assert_eq!(mean(&result, "retransmissions_per_message"), 0.0);
+    // K = 4 status messages at the end, then a sanity message; of each other node one or two, since
+    // the run takes little more than T2.
+    let control = mean(&result, "control_packets_per_message") * 300.0;
+    assert!((25.0..=45.0).contains(&control), "{control}");
+}
+
+#[test]
+fn a_loss_is_for_ever_if_no_status_message_finds_it_before_the_back_window_moves_on() {
+    // A message each 100 ms, B = 1: K rounds are left to each loss.
+    let (first, round) = lost(0.05);
+    for k in [0, 1, 2] {
+        let protocol = format!("b = 1\nk = {k}\nt1 = \"10 ms\"\nt2 = \"1 s\"");
+        let result = run(1, 0.05, 10_000, &protocol, "rate = \"10 packet/s\"");
+        let expected = first * round.powi(k);
+        let sd = (expected / 10_000.0).sqrt();
+        assert!((undelivered(&result) - expected).abs() < 4.0 * sd, "k = {k}: {}", undelivered(&result));
+    }
+}
+
+#[test]
+fn in_a_stream_each_message_of_back_window_is_a_round_more() {
+    let (first, round) = lost(0.05);
+    let share = |b| undelivered(&run(1, 0.05, 10_000, &format!("b = {b}"), ""));
+    assert!((share(1) - first).abs() < 4.0 * (first / 10_000.0).sqrt());
+    assert!((share(2) / (first * round) - 1.0).abs() < 0.25);
+    // Messages missing one behind the other wait for each other: worse than the formula, not much.
+    assert!((1.0..3.0).contains(&(share(4) / (first * round.powi(3)))));
+    assert_eq!(share(16), 0.0);
+}
+
+#[test]
+fn without_pacing_the_back_window_has_moved_on_before_a_nak_can_come() {
+    let result = run(10, 0.01, 1000, "send_interval = \"0 bit\"", "");
+    assert!(undelivered(&result) > 0.3, "{}", undelivered(&result));
+    let result = run(10, 0.01, 1000, "", "");
+    assert_eq!(undelivered(&result), 0.0);
+}

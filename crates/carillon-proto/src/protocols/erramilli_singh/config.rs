@@ -1,0 +1,197 @@
+//! Parameters. The source gives no defaults: these suit a 10 Mbit/s Ethernet.
+
+use std::time::Duration;
+
+use carillon_core::{BuildContext, Config, ConfigError, Kind, Parameter};
+
+use super::numbers::Numbers;
+
+pub(super) const PARAMETERS: &[Parameter] = &[
+    Parameter {
+        name: "mode",
+        kind: Kind::Choice(&["conference", "lecture"]),
+        default: "conference",
+        doc: "conference: all members may send; lecture: the first member only, the others send sanity messages",
+    },
+    Parameter {
+        name: "b",
+        kind: Kind::Count { min: 1, max: 65_536 },
+        default: "256",
+        doc: "back window B, messages: the last b messages sent are kept for retransmission, older ones cannot be repaired",
+    },
+    Parameter {
+        name: "n",
+        kind: Kind::Count { min: 2, max: 1 << 31 },
+        default: "2147483648",
+        doc: "sequence numbers run from 1 to n, n > b; safe from 2 b on (the default is the largest)",
+    },
+    Parameter {
+        name: "k",
+        kind: Kind::Count { min: 0, max: 1_000_000 },
+        default: "4",
+        doc: "status messages K after the last message, before the interval grows from t1 to t2",
+    },
+    Parameter { name: "t1", kind: Kind::Span, default: "10 ms", doc: "interval T1 of status messages" },
+    Parameter {
+        name: "t2",
+        kind: Kind::Span,
+        default: "200 ms",
+        doc: "interval T2 of sanity messages, at least t1",
+    },
+    Parameter {
+        name: "t3",
+        kind: Kind::Span,
+        default: "20 ms",
+        doc: "pause T3 that a choke asks for, at most 71 minutes",
+    },
+    Parameter {
+        name: "repeat",
+        kind: Kind::Choice(&["requested", "go-back"]),
+        default: "requested",
+        doc: "what answers a NAK: the requested message (the source), or all from it on",
+    },
+    Parameter {
+        name: "retransmission",
+        kind: Kind::Choice(&["unicast", "multicast"]),
+        default: "unicast",
+        doc: "whom a retransmission goes to: who asked (the thesis's recommendation), or all",
+    },
+    Parameter {
+        name: "repair_guard",
+        kind: Kind::Span,
+        default: "20000 bit",
+        doc: "a message repeated to someone is not repeated to them again within this time, however many NAKs come (Carillon's)",
+    },
+    Parameter {
+        name: "nak_timer",
+        kind: Kind::Span,
+        default: "0 bit",
+        doc: "a receiver that still misses messages asks again after this time; zero is never: it waits for the next data or status (the source)",
+    },
+    Parameter {
+        name: "buffer",
+        kind: Kind::Count { min: 1, max: 65_536 },
+        default: "256",
+        doc: "receive buffer for each source, messages; what does not fit is dropped",
+    },
+    Parameter {
+        name: "choke_at",
+        kind: Kind::Probability,
+        default: "0.75",
+        doc: "share of a receive buffer that is full when the node sends a choke",
+    },
+    Parameter {
+        name: "send_interval",
+        kind: Kind::Span,
+        default: "15000 bit",
+        doc: "least time between data packets of a node, repairs too; zero hands all to the interface at once (Carillon's)",
+    },
+    Parameter {
+        name: "failure_intervals",
+        kind: Kind::Count { min: 1, max: 1_000_000 },
+        default: "4",
+        doc: "a member that was silent for this many t2 has failed; the source says 1",
+    },
+    Parameter {
+        name: "failure_margin",
+        kind: Kind::Span,
+        default: "10 ms",
+        doc: "added to that time for delays on the way; none in the source",
+    },
+    Parameter {
+        name: "finish_intervals",
+        kind: Kind::Count { min: 1, max: 1_000_000 },
+        default: "2",
+        doc: "a sender with nothing more to send takes its messages for delivered when this many t2 bring no NAK (Carillon's)",
+    },
+];
+
+/// For files over a real network.
+pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
+    ("mode", "lecture"),
+    ("b", "4096"),
+    ("k", "5"),
+    ("t1", "5 ms"),
+    ("t2", "100 ms"),
+    ("t3", "5 ms"),
+    ("repeat", "go-back"),
+    ("retransmission", "multicast"),
+    ("repair_guard", "2 ms"),
+    ("nak_timer", "5 ms"),
+    ("buffer", "1024"),
+    ("send_interval", "20 us"),
+    ("failure_intervals", "20"),
+    ("finish_intervals", "10"),
+];
+
+/// The parameters as the machine uses them.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    /// Only the first member may send.
+    pub lecture: bool,
+    /// Back window B.
+    pub b: u64,
+    pub numbers: Numbers,
+    pub k: u64,
+    pub t1: Duration,
+    pub t2: Duration,
+    pub t3: Duration,
+    pub go_back: bool,
+    pub multicast: bool,
+    pub repair_guard: Duration,
+    pub nak_timer: Option<Duration>,
+    /// Receive buffer for each source.
+    pub buffer: u64,
+    /// So many messages of it in use are a danger.
+    pub choke_at: u64,
+    pub send_interval: Duration,
+    /// A member silent for so long has failed.
+    pub silence: Duration,
+    /// A sender that has heard no NAK for so long is done.
+    pub quiet: Duration,
+}
+
+impl Settings {
+    /// Checks that the parameters go together.
+    pub fn new(context: &BuildContext, config: &Config) -> Result<Self, ConfigError> {
+        let span = |name| config.span(name).at(context.bit_rate);
+        let intervals = |name| u32::try_from(config.count(name)).unwrap_or(u32::MAX);
+        let (b, n, buffer) = (config.count("b"), config.count("n"), config.count("buffer"));
+        let (t1, t2, t3, nak_timer) = (span("t1"), span("t2"), span("t3"), span("nak_timer"));
+        if n <= b {
+            return Err(ConfigError::Conflict(format!(
+                "n = {n}: there must be more sequence numbers than messages in the back window, b = {b}"
+            )));
+        }
+        if t1.is_zero() || t2 < t1 {
+            return Err(ConfigError::Conflict(
+                "t1 must be more than zero, and t2 not less than t1".to_owned(),
+            ));
+        }
+        if t3 > LONGEST_PAUSE {
+            return Err(ConfigError::Conflict(format!("t3 is longer than {LONGEST_PAUSE:?}")));
+        }
+        let choke_at = (config.probability("choke_at").value() * buffer as f64).ceil() as u64;
+        Ok(Settings {
+            lecture: config.choice("mode") == "lecture",
+            b,
+            numbers: Numbers::new(n),
+            k: config.count("k"),
+            t1,
+            t2,
+            t3,
+            go_back: config.choice("repeat") == "go-back",
+            multicast: config.choice("retransmission") == "multicast",
+            repair_guard: span("repair_guard"),
+            nak_timer: (!nak_timer.is_zero()).then_some(nak_timer),
+            buffer,
+            choke_at: choke_at.max(1),
+            send_interval: span("send_interval"),
+            silence: t2.saturating_mul(intervals("failure_intervals")).saturating_add(span("failure_margin")),
+            quiet: t2.saturating_mul(intervals("finish_intervals")),
+        })
+    }
+}
+
+/// What the field of a choke can hold.
+const LONGEST_PAUSE: Duration = Duration::from_micros(u32::MAX as u64);

@@ -1,0 +1,81 @@
+//! Sequence numbers 1 to N on the wire, unbounded from 0 inside.
+
+use carillon_core::expand;
+
+/// The range of sequence numbers that the group has agreed on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Numbers {
+    n: u64,
+}
+
+impl Numbers {
+    /// 1 to `n`.
+    pub const fn new(n: u64) -> Self {
+        Numbers { n }
+    }
+
+    /// The sequence number of a message.
+    pub fn wire(self, number: u64) -> u32 {
+        (number % self.n) as u32 + 1
+    }
+
+    /// At a receiver: the message that a sequence number means, if it is one. Data may be new or a
+    /// repetition, so it is the message nearest to the one expected; right as long as the two are
+    /// less than N / 2 apart. N > B, as the source asks, does not ensure that; N > 2 B does for
+    /// whoever can still be repaired.
+    pub fn near(self, wire: u32, expected: u64) -> Option<u64> {
+        Some(expand(self.offset(wire)?, self.n, expected))
+    }
+
+    /// At a sender: the message that a NAK means, the last one before `next` with this number. Only
+    /// what was sent is asked for, so that N > B tells all messages of the back window apart.
+    pub fn before(self, wire: u32, next: u64) -> Option<u64> {
+        let offset = self.offset(wire)?;
+        let back = (next + self.n - 1 - offset) % self.n + 1;
+        next.checked_sub(back)
+    }
+
+    /// Counted from 0, if it lies in the range.
+    fn offset(self, wire: u32) -> Option<u64> {
+        u64::from(wire).checked_sub(1).filter(|&offset| offset < self.n)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_run_from_one_to_n_and_start_again() {
+        let numbers = Numbers::new(5);
+        assert_eq!((0..7).map(|number| numbers.wire(number)).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 1, 2]);
+        assert_eq!(numbers.near(0, 0), None);
+        assert_eq!(numbers.near(6, 0), None);
+        assert_eq!(numbers.before(6, 9), None);
+    }
+
+    #[test]
+    fn a_sender_tells_all_of_its_last_n_messages_apart() {
+        for n in 2..9 {
+            let numbers = Numbers::new(n);
+            for next in 0..30u64 {
+                for number in next.saturating_sub(n)..next {
+                    assert_eq!(numbers.before(numbers.wire(number), next), Some(number));
+                }
+            }
+        }
+        assert_eq!(Numbers::new(5).before(1, 0), None, "nothing was sent");
+    }
+
+    #[test]
+    fn a_receiver_tells_numbers_apart_that_are_less_than_half_the_range_away() {
+        for n in 2..12 {
+            let numbers = Numbers::new(n);
+            for expected in 0..30u64 {
+                for number in expected.saturating_sub(n / 2)..expected + n.div_ceil(2) {
+                    assert_eq!(numbers.near(numbers.wire(number), expected), Some(number));
+                }
+            }
+        }
+    }
+}

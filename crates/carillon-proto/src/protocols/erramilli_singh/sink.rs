@@ -1,0 +1,225 @@
+//! The receiving side of a node.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use carillon_core::{
+    AssociationId, Delivery, DropReason, Event, MessageId, NodeId, Note, Time, Transmit, Value,
+};
+use carillon_wire::erramilli_singh::{Packet, Progress};
+
+use super::config::Settings;
+use super::peer::{Scene, Timer};
+use super::reception::{Arrival, Lost, Reception};
+use super::repairs::To;
+
+/// Delivers the messages of each source in order, asks for those that are missing, asks for a pause
+/// when a buffer fills, and notices members that have failed.
+#[derive(Debug)]
+pub(super) struct Sink {
+    association: AssociationId,
+    rank: usize,
+    settings: Settings,
+    nodes: Arc<[NodeId]>,
+    /// One for each member; this node's own is not used.
+    members: Vec<Member>,
+    /// The members to send a NAK to.
+    naks: BTreeSet<usize>,
+    choke_due: bool,
+    /// No choke before this.
+    choking_until: Time,
+    /// Messages for the application: rank of the source, number, payload.
+    deliveries: VecDeque<(usize, MessageId, Bytes)>,
+}
+
+/// What is known of another member.
+#[derive(Debug)]
+struct Member {
+    reception: Reception,
+    /// When it was last heard.
+    heard: Time,
+    failed: bool,
+}
+
+impl Sink {
+    /// The receiving side of the member of this rank; `joining` if the others have started before.
+    pub fn new(
+        association: AssociationId,
+        rank: u16,
+        nodes: Arc<[NodeId]>,
+        joining: bool,
+        settings: Settings,
+    ) -> Self {
+        let member = |_: &NodeId| Member {
+            reception: Reception::new(settings.buffer, joining),
+            heard: Time::ZERO,
+            failed: false,
+        };
+        Sink {
+            association,
+            rank: rank.into(),
+            members: nodes.iter().map(member).collect(),
+            nodes,
+            naks: BTreeSet::new(),
+            choke_due: false,
+            choking_until: Time::ZERO,
+            deliveries: VecDeque::new(),
+            settings,
+        }
+    }
+
+    /// The node starts: the others have their time to be heard.
+    pub fn start(&mut self, scene: &mut Scene<'_>) {
+        for rank in (0..self.members.len()).filter(|&rank| rank != self.rank) {
+            self.members[rank].heard = scene.now;
+            scene.timers.arm(Timer::Silence(rank), scene.now + self.settings.silence);
+        }
+    }
+
+    /// A packet of a member came in. Any packet is a sign of life: a busy sender, by the rules of the
+    /// source, sends no status messages.
+    pub fn on_sign_of_life(&mut self, scene: &mut Scene<'_>, rank: usize) {
+        let member = &mut self.members[rank];
+        member.heard = scene.now;
+        if std::mem::take(&mut member.failed) {
+            scene.events.push(Event::MemberJoined { member: self.nodes[rank] });
+            scene.timers.arm(Timer::Silence(rank), scene.now + self.settings.silence);
+        }
+    }
+
+    /// A message came in.
+    pub fn on_data(&mut self, scene: &mut Scene<'_>, rank: usize, sequence: u32, payload: Bytes) {
+        let reception = &mut self.members[rank].reception;
+        let Some(number) = self.settings.numbers.near(sequence, reception.expected()) else {
+            return scene.events.dropped(DropReason::Malformed);
+        };
+        reception.join_at(number);
+        let message = MessageId(number);
+        let missing = reception.announce(number);
+        let endangered = reception.fill(number) >= self.settings.choke_at;
+        let arrival = reception.insert(number, payload);
+        match arrival {
+            Arrival::Duplicate => scene.events.dropped(DropReason::Duplicate),
+            Arrival::NoRoom => scene.events.dropped(DropReason::BufferFull),
+            Arrival::Kept => scene.events.push(Event::Received { packet: "data", message }),
+        }
+        if let Some(missing) = missing {
+            scene.events.push(Event::LossFound { message: MessageId(missing) });
+        }
+        // Only what lies beyond the expected message shows that it is missing.
+        if number > reception.expected() {
+            self.naks.insert(rank);
+        }
+        self.deliver_in_order(scene, rank);
+        self.choke_due |= endangered && scene.now >= self.choking_until;
+    }
+
+    /// A source says how far it has come, and what it still holds.
+    pub fn on_progress(
+        &mut self,
+        scene: &mut Scene<'_>,
+        rank: usize,
+        progress: Progress,
+        packet: &'static str,
+    ) {
+        let reception = &mut self.members[rank].reception;
+        let next = self.settings.numbers.near(progress.next, reception.expected());
+        let held = u64::from(progress.held);
+        let Some((next, oldest)) = next.and_then(|next| Some((next, next.checked_sub(held)?))) else {
+            return scene.events.dropped(DropReason::Malformed);
+        };
+        scene.events.push(Event::Received { packet, message: MessageId(next.saturating_sub(1)) });
+        reception.join_at(next);
+        if let Some(missing) = reception.announce(next) {
+            scene.events.push(Event::LossFound { message: MessageId(missing) });
+        }
+        if let Some(lost) = reception.give_up_before(oldest) {
+            self.on_lost(scene, rank, lost);
+        }
+        if self.members[rank].reception.expected() < next {
+            self.naks.insert(rank);
+        }
+    }
+
+    /// A member had its time: it has failed, unless it was heard since.
+    pub fn on_silence(&mut self, scene: &mut Scene<'_>, rank: usize) {
+        let member = &mut self.members[rank];
+        let due = member.heard + self.settings.silence;
+        if due > scene.now {
+            return scene.timers.arm(Timer::Silence(rank), due);
+        }
+        member.failed = true;
+        scene.events.push(Event::MemberLost { member: self.nodes[rank] });
+        scene.timers.cancel(Timer::Nak(rank));
+        self.naks.remove(&rank);
+    }
+
+    /// A NAK had its time.
+    pub fn on_nak_timer(&mut self, rank: usize) {
+        self.naks.insert(rank);
+    }
+
+    /// The next packet, if there is one. Whether a message is still missing is looked at now.
+    pub fn poll(&mut self, scene: &mut Scene<'_>, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let from = self.rank as u16;
+        if std::mem::take(&mut self.choke_due) {
+            self.choking_until = scene.now + self.settings.t3;
+            let pause_us = u32::try_from(self.settings.t3.as_micros()).unwrap_or(u32::MAX);
+            Packet::Choke { from, pause_us }.emit(self.association, buf);
+            scene.events.push(Event::ControlSent { packet: "choke", message: MessageId(0) });
+            return Some(scene.transmit(To::All));
+        }
+        while let Some(rank) = self.naks.pop_first() {
+            let Some(number) = self.members[rank].reception.wanted() else { continue };
+            let expected = self.settings.numbers.wire(number);
+            Packet::Nak { from, source: rank as u16, expected }.emit(self.association, buf);
+            scene.events.push(Event::ControlSent { packet: "nak", message: MessageId(number) });
+            if let Some(interval) = self.settings.nak_timer {
+                scene.timers.arm(Timer::Nak(rank), scene.now + interval);
+            }
+            return Some(scene.transmit(To::Member(rank)));
+        }
+        None
+    }
+
+    /// The next message for the application.
+    pub fn poll_delivery(&mut self) -> Option<Delivery> {
+        let (rank, message, payload) = self.deliveries.pop_front()?;
+        self.members[rank].reception.fetched();
+        Some(Delivery { source: self.nodes[rank], message, payload })
+    }
+
+    /// Messages that can be repaired no more are skipped, and named in the trace.
+    fn on_lost(&mut self, scene: &mut Scene<'_>, rank: usize, lost: Lost) {
+        let Lost { first, count, survivors } = lost;
+        if count > 0 {
+            let source = Value::Count(self.nodes[rank].0.into());
+            let fields =
+                vec![("source", source), ("first", Value::Count(first)), ("messages", Value::Count(count))];
+            scene.events.push(Event::Note(Box::new(Note { name: "unrecoverable", fields })));
+        }
+        for (number, payload) in survivors {
+            self.deliver(scene, rank, number, payload);
+        }
+        self.deliver_in_order(scene, rank);
+    }
+
+    fn deliver_in_order(&mut self, scene: &mut Scene<'_>, rank: usize) {
+        while let Some((number, payload)) = self.members[rank].reception.pop() {
+            self.deliver(scene, rank, number, payload);
+        }
+    }
+
+    fn deliver(&mut self, scene: &mut Scene<'_>, rank: usize, number: u64, payload: Bytes) {
+        let message = MessageId(number);
+        self.deliveries.push_back((rank, message, payload));
+        scene.events.push(Event::Delivered { source: self.nodes[rank], message });
+    }
+}
+
+/// T3 as a choke carries it.
+pub(super) fn pause(pause_us: u32) -> Duration {
+    Duration::from_micros(pause_us.into())
+}

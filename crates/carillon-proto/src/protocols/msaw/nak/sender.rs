@@ -1,0 +1,343 @@
+//! The sending side: a message, its announcement, a silence; now and then a poll.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use bytes::Bytes;
+use carillon_core::{
+    BuildContext, Config, Dest, DropReason, Event, Events, Machine, MessageId, NodeId, OfferError, Outcome,
+    Received, Sender, Time, Timers, Transmit, expand,
+};
+use carillon_wire::msaw::{HEADER_LEN, Packet};
+
+use super::MODULUS;
+use crate::blocks::{AckWindow, Members, PastLimit, RetransmissionTimeout};
+use crate::protocols::msaw::config::SenderConfig;
+
+/// Sends one message at a time and waits for someone to miss it; holds it until all have confirmed.
+#[derive(Debug)]
+pub struct NakSender {
+    config: SenderConfig,
+    members: Members,
+    /// Messages that not all have confirmed: at most a poll interval of them.
+    window: AckWindow,
+    poll_interval: usize,
+    /// How long negative acknowledgments have to come.
+    wait: Duration,
+    phase: Phase,
+    /// What follows the messages that are due.
+    announcement: Option<Announcement>,
+    /// How many announcements and polls there were.
+    rounds: u64,
+    /// For each message held, the round that followed when it was last sent: a request that answers
+    /// to an earlier one was made before that.
+    resent: VecDeque<u64>,
+    /// When the first poll of this window was sent.
+    polled: Option<Time>,
+    /// How often the poll was repeated without any news.
+    repeats: u32,
+    timers: Timers<Timer>,
+    timeout: RetransmissionTimeout,
+    finished: bool,
+    events: Events,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// The next message may come.
+    Ready,
+    /// A message was sent; those that miss it have their time to say so.
+    Waiting,
+    /// All are asked.
+    Polling,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Announcement {
+    Announce,
+    Poll,
+}
+
+/// The sender's timers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    /// Nobody has asked for the last message.
+    Silence,
+    /// The application has nothing to send: what is outstanding is to be confirmed.
+    Idle,
+    /// The poll has not been answered by all.
+    Poll,
+}
+
+impl NakSender {
+    /// A sender to the members of the context.
+    pub fn new(context: &BuildContext, config: SenderConfig, settings: &Config) -> Self {
+        let members = Members::new(context.members.clone());
+        NakSender {
+            window: AckWindow::new(members.len()),
+            members,
+            poll_interval: settings.count("poll_interval") as usize,
+            wait: config.retransmission.first_answer() + settings.span("nak_wait").at(context.bit_rate),
+            phase: Phase::Ready,
+            announcement: None,
+            rounds: 0,
+            resent: VecDeque::new(),
+            polled: None,
+            repeats: 0,
+            timers: Timers::new(),
+            timeout: RetransmissionTimeout::new(&config.retransmission),
+            config,
+            finished: false,
+            events: Events::default(),
+        }
+    }
+
+    /// A receiver has everything before `below`.
+    fn on_answer(&mut self, now: Time, source: NodeId, sequence: u8, missing: Option<u8>) {
+        let index = self.members.index_of(source).filter(|&index| !self.window.is_expelled(index));
+        let Some(index) = index else {
+            return self.events.dropped(DropReason::NotAMember);
+        };
+        let start = self.window.start();
+        let rank = (u64::from(sequence) + MODULUS - start % MODULUS) % MODULUS;
+        let below = start + rank + u64::from(missing.is_none());
+        if below > self.window.end() {
+            return self.events.dropped(DropReason::OutOfWindow);
+        }
+        let packet = if missing.is_some() { "nak" } else { "ack" };
+        self.events.push(Event::Received { packet, message: MessageId(start + rank) });
+        if below > start && self.window.acknowledge(index, below - 1) {
+            self.repeats = 0;
+            self.advance(now);
+        }
+        // It is no silence.
+        if self.timers.armed(Timer::Silence).is_some() {
+            self.timers.arm(Timer::Silence, now + self.wait);
+        }
+        if let Some(round) = missing {
+            self.go_back(source, below, round);
+        }
+    }
+
+    /// Everything from `wanted` on is sent again, unless it was for someone else after that round.
+    fn go_back(&mut self, member: NodeId, wanted: u64, round: u8) {
+        let round = expand(round.into(), MODULUS, self.rounds);
+        let index = wanted.saturating_sub(self.window.start()) as usize;
+        let asked_before = self.resent.get(index).is_some_and(|&resent| round < resent);
+        let Some(slot) = self.window.get_mut(wanted) else { return };
+        // Past the limit the poll decides what becomes of it.
+        if asked_before || slot.retransmissions > self.config.retransmission.limit {
+            return;
+        }
+        let messages = self.window.go_back_to(wanted);
+        if messages > 0 {
+            self.events.push(Event::RepairNeeded { member, messages });
+        }
+    }
+
+    fn advance(&mut self, now: Time) {
+        while let Some((number, slot)) = self.window.pop_acknowledged() {
+            self.resent.pop_front();
+            let (message, outcome) = (MessageId(number), Outcome::Acknowledged);
+            self.events.push(Event::Completed { message, outcome, window: 1 });
+            if slot.sent.is_none() {
+                // Nobody is left to send it to.
+                self.announcement = None;
+                self.phase = Phase::Ready;
+            }
+        }
+        if self.window.is_empty() && self.phase == Phase::Polling {
+            match self.polled {
+                Some(polled) if self.repeats == 0 => self.timeout.on_sample(now.since(polled)),
+                _ => self.timeout.on_recovery(),
+            }
+            self.next_may_come();
+        }
+    }
+
+    fn next_may_come(&mut self) {
+        self.timers.clear();
+        self.phase = Phase::Ready;
+        self.announcement = None;
+        self.polled = None;
+        self.repeats = 0;
+    }
+
+    fn poll_all(&mut self) {
+        if !self.window.is_empty() {
+            self.timers.clear();
+            self.phase = Phase::Polling;
+            self.announcement = Some(Announcement::Poll);
+        }
+    }
+
+    fn on_timer(&mut self, now: Time, timer: Timer) {
+        match timer {
+            Timer::Silence => {
+                self.phase = Phase::Ready;
+                if self.finished {
+                    self.poll_all();
+                } else {
+                    self.timers.arm(Timer::Idle, now + self.wait);
+                }
+            }
+            Timer::Idle => self.poll_all(),
+            Timer::Poll => {
+                self.events.push(Event::TimerFired { timer: "poll" });
+                self.timeout.on_expiry();
+                self.repeats += 1;
+                if self.repeats > self.config.retransmission.limit {
+                    self.give_up(now);
+                }
+                self.poll_all();
+            }
+        }
+    }
+
+    /// The poll was repeated too often without news.
+    fn give_up(&mut self, now: Time) {
+        match self.config.retransmission.past_limit {
+            PastLimit::Skip => {
+                self.resent.clear();
+                while let Some((number, _)) = self.window.pop() {
+                    let (message, outcome) = (MessageId(number), Outcome::Failed);
+                    self.events.push(Event::Completed { message, outcome, window: 1 });
+                }
+                self.next_may_come();
+            }
+            PastLimit::Expel => {
+                for (index, _) in self.window.missing().collect::<Vec<_>>() {
+                    self.window.expel(index);
+                    self.events.push(Event::MemberLost { member: self.members.node(index) });
+                }
+                self.advance(now);
+            }
+        }
+    }
+}
+
+impl Machine for NakSender {
+    fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
+        match Packet::parse(datagram.bytes) {
+            Err(_) => self.events.dropped(DropReason::Malformed),
+            Ok((association, _)) if association != self.config.association => {
+                self.events.dropped(DropReason::Foreign);
+            }
+            Ok((_, Packet::AckUpTo { sequence })) => self.on_answer(now, datagram.source, sequence, None),
+            Ok((_, Packet::Nak { sequence, round })) => {
+                self.on_answer(now, datagram.source, sequence, Some(round));
+            }
+            Ok(_) => self.events.dropped(DropReason::Foreign),
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        while let Some(timer) = self.timers.expire(now) {
+            self.on_timer(now, timer);
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.timers.next()
+    }
+
+    fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let group = Dest::group(self.config.group);
+        let full = self.window.len() == self.poll_interval;
+        if let Some((number, slot)) = self.window.first_due() {
+            slot.due = false;
+            let sequence = (number % MODULUS) as u8;
+            Packet::Numbered { sequence, payload: &slot.payload }.emit(self.config.association, buf);
+            let (message, bytes) = (MessageId(number), buf.len() as u32);
+            self.events.push(if slot.sent.is_some() {
+                slot.retransmissions += 1;
+                Event::RepairSent { message, bytes }
+            } else {
+                slot.sent = Some((now, 1));
+                Event::Sent { message, bytes }
+            });
+            let index = (number - self.window.start()) as usize;
+            if let Some(resent) = self.resent.get_mut(index) {
+                *resent = self.rounds;
+            }
+            // It is announced again after what is sent again.
+            self.timers.clear();
+            self.announcement = Some(match self.phase {
+                Phase::Polling => Announcement::Poll,
+                _ if full => Announcement::Poll,
+                _ => Announcement::Announce,
+            });
+            return Some(Transmit::now(group));
+        }
+        let (first, last) = (self.window.start(), self.window.end().checked_sub(1)?);
+        let (sequence, first) = ((last % MODULUS) as u8, (first % MODULUS) as u8);
+        let announcement = self.announcement.take().filter(|_| !self.window.is_empty())?;
+        let round = (self.rounds % MODULUS) as u8;
+        self.rounds += 1;
+        let (packet, name) = match announcement {
+            Announcement::Announce => {
+                self.phase = Phase::Waiting;
+                self.timers.arm(Timer::Silence, now + self.wait);
+                (Packet::Announce { sequence, first, round }, "announce")
+            }
+            Announcement::Poll => {
+                self.phase = Phase::Polling;
+                self.polled.get_or_insert(now);
+                self.timers.arm(Timer::Poll, now + self.timeout.current());
+                (Packet::Poll { sequence, first, round }, "poll")
+            }
+        };
+        packet.emit(self.config.association, buf);
+        self.events.push(Event::ControlSent { packet: name, message: MessageId(last) });
+        Some(Transmit::now(group))
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop()
+    }
+
+    fn as_sender(&mut self) -> Option<&mut dyn Sender> {
+        Some(self)
+    }
+}
+
+impl Sender for NakSender {
+    fn offer(&mut self, now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
+        if self.finished {
+            return Err(OfferError::Finished);
+        }
+        if self.phase != Phase::Ready || self.window.len() == self.poll_interval {
+            return Err(OfferError::Full);
+        }
+        let number = self.window.push(payload);
+        self.resent.push_back(0);
+        self.timers.clear();
+        self.phase = Phase::Waiting;
+        // With nobody left to acknowledge, the message is with all receivers at once.
+        self.advance(now);
+        Ok(MessageId(number))
+    }
+
+    fn finish(&mut self, _now: Time) {
+        self.finished = true;
+        if self.phase == Phase::Ready {
+            self.poll_all();
+        }
+    }
+
+    fn expel(&mut self, now: Time, member: NodeId) {
+        let index = self.members.index_of(member).filter(|&index| !self.window.is_expelled(index));
+        if let Some(index) = index {
+            self.window.expel(index);
+            self.advance(now);
+        }
+    }
+
+    fn is_finished(&self) -> bool {
+        self.finished && self.window.is_empty()
+    }
+
+    fn header_bytes(&self) -> usize {
+        HEADER_LEN
+    }
+}

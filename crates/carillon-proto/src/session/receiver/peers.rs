@@ -1,0 +1,312 @@
+//! A member among peers: it learns who the others are and where, and what becomes of them.
+//!
+//! The organiser tells the roster; each member makes itself heard by the others, which know it from
+//! then on by the source of its datagrams. Who has all of the roster and has heard all in it builds
+//! the protocol's machine and says that it is ready. The machine is set to work when the organiser
+//! says that all are, or when one of the others has begun.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use carillon_core::{
+    BuildContext, Config, DropReason, Event, Identities, Machine, NodeId, ProtocolEntry, Role, Time,
+};
+use carillon_wire::session::{MAX_PEERS, Nonce, RosterPage};
+
+use super::{PRESENT_WAIT_MIN, ReceiverFailure, ReceiverPhase, ReceiverSession, Timer};
+use crate::session::LOCAL_NODE;
+
+/// One of those who take part in a session of peers, as a member knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerMember {
+    /// Its name.
+    pub name: String,
+    /// Its node; [`LOCAL_NODE`] for this member itself.
+    pub node: NodeId,
+    /// Whether it offers messages.
+    pub offers: bool,
+    /// Why it is given up, if it is.
+    pub lost: Option<String>,
+}
+
+/// What a member knows of the others.
+#[derive(Debug)]
+pub(super) struct Peers {
+    protocol: &'static ProtocolEntry,
+    config: Config,
+    /// For the machine; members and identities are put in when they are known.
+    context: BuildContext,
+    edition: u32,
+    /// By rank; empty until the first page.
+    roster: Vec<Option<Entry>>,
+    /// Where those are that were heard, by identity.
+    heard: BTreeMap<u64, NodeId>,
+    /// The machine, from the moment this member is ready to the start.
+    ready: Option<Box<dyn Machine>>,
+    /// Who takes part, and the rank of each node, from the moment this member is ready.
+    members: Vec<PeerMember>,
+    ranks: BTreeMap<NodeId, usize>,
+}
+
+/// A line of the roster.
+#[derive(Debug)]
+struct Entry {
+    identity: u64,
+    name: String,
+    offers: bool,
+}
+
+impl Peers {
+    pub fn new(protocol: &'static ProtocolEntry, config: Config, context: BuildContext) -> Self {
+        Peers {
+            protocol,
+            config,
+            context,
+            edition: 0,
+            roster: Vec::new(),
+            heard: BTreeMap::new(),
+            ready: None,
+            members: Vec::new(),
+            ranks: BTreeMap::new(),
+        }
+    }
+
+    /// Tries the settings; returns what the protocol adds to a payload.
+    pub fn check(&self) -> Result<usize, String> {
+        let (sender, own) = (self.context.sender, self.context.identities.own(LOCAL_NODE));
+        self.build(&[(sender, !own), (LOCAL_NODE, own)]).map(|(_, header_bytes)| header_bytes)
+    }
+
+    /// Who takes part, in order of rank, once all are known.
+    pub fn members(&self) -> &[PeerMember] {
+        &self.members
+    }
+
+    /// Which roster it knows.
+    pub fn edition(&self) -> u32 {
+        self.edition
+    }
+
+    /// Whether this node takes part.
+    pub fn has(&self, node: NodeId) -> bool {
+        self.ranks.get(&node).is_some_and(|&rank| self.members[rank].lost.is_none())
+    }
+
+    /// Gives a member up; returns whether that is news.
+    pub fn lose(&mut self, node: NodeId, reason: &str) -> bool {
+        let Some(&rank) = self.ranks.get(&node) else { return false };
+        let lost = &mut self.members[rank].lost;
+        let news = lost.is_none();
+        lost.get_or_insert_with(|| reason.to_owned());
+        news
+    }
+
+    /// Takes a page in before the start. An older edition is of no use any more.
+    fn read(&mut self, page: &RosterPage<'_>) -> Result<(), DropReason> {
+        if page.edition < self.edition {
+            return Err(DropReason::OutOfOrder);
+        }
+        let total = usize::from(page.total);
+        if page.edition > self.edition {
+            self.edition = page.edition;
+            self.roster.clear();
+            self.roster.resize_with(total, || None);
+            self.ready = None;
+            self.members.clear();
+            self.ranks.clear();
+        }
+        if self.roster.len() != total {
+            return Err(DropReason::Malformed);
+        }
+        let places = self.roster.iter_mut().skip(page.first.into());
+        for (place, peer) in places.zip(page.peers.iter()) {
+            place.get_or_insert_with(|| Entry {
+                identity: peer.identity.0,
+                name: peer.name.to_string(),
+                offers: peer.offers,
+            });
+        }
+        Ok(())
+    }
+
+    /// Builds the machine if every member is known and heard. Returns whether it was; an error if
+    /// that cannot come about.
+    fn complete(&mut self) -> Result<bool, ReceiverFailure> {
+        if self.ready.is_some() || self.roster.is_empty() || self.roster.iter().any(Option::is_none) {
+            return Ok(false);
+        }
+        let own = self.context.identities.own(LOCAL_NODE);
+        let entries = || self.roster.iter().flatten();
+        if entries().all(|entry| entry.identity != own) {
+            return Err(ReceiverFailure::Expelled);
+        }
+        let node = |(rank, entry): (usize, &Entry)| match rank {
+            0 => Some(self.context.sender),
+            _ if entry.identity == own => Some(LOCAL_NODE),
+            _ => self.heard.get(&entry.identity).copied(),
+        };
+        let nodes: Option<Vec<NodeId>> = entries().enumerate().map(node).collect();
+        let Some(nodes) = nodes else { return Ok(false) };
+        let ranks: BTreeMap<NodeId, usize> = nodes.iter().copied().zip(0..).collect();
+        let identities: Vec<(NodeId, u64)> =
+            nodes.iter().zip(entries()).map(|(&node, entry)| (node, entry.identity)).collect();
+        let (machine, _) = self.build(&identities).map_err(ReceiverFailure::BadInvitation)?;
+        self.ready = Some(machine);
+        let member = |(entry, &node): (&Entry, &NodeId)| PeerMember {
+            name: entry.name.clone(),
+            node,
+            offers: entry.offers,
+            lost: None,
+        };
+        self.members = entries().zip(&nodes).map(member).collect();
+        self.ranks = ranks;
+        let known: BTreeSet<u64> = entries().map(|entry| entry.identity).collect();
+        self.heard.retain(|identity, _| known.contains(identity));
+        Ok(true)
+    }
+
+    fn build(&self, members: &[(NodeId, u64)]) -> Result<(Box<dyn Machine>, usize), String> {
+        let own = self.context.identities.own(LOCAL_NODE);
+        let identities = members.iter().map(|&(_, identity)| identity).collect();
+        let context = BuildContext {
+            members: members.iter().map(|&(node, _)| node).collect(),
+            identities: Identities::agreed(own, identities),
+            ..self.context.clone()
+        };
+        let mut machine =
+            (self.protocol.build)(Role::Peer, &context, &self.config).map_err(|error| error.to_string())?;
+        let header_bytes = machine.as_sender().map(|sender| sender.header_bytes());
+        match (header_bytes, machine.as_receiver().is_some()) {
+            (Some(header_bytes), true) => Ok((machine, header_bytes)),
+            _ => Err(format!("the protocol \"{}\" has no peer that sends and receives", self.protocol.name)),
+        }
+    }
+}
+
+impl ReceiverSession {
+    /// A member that makes itself heard.
+    pub(super) fn on_present(&mut self, now: Time, source: NodeId, identity: Nonce) {
+        let Some(peers) = &mut self.peers else { return };
+        let known = peers.heard.contains_key(&identity.0);
+        // Once the whole roster is there, it says who may be heard.
+        let complete = !peers.roster.is_empty() && peers.roster.iter().all(Option::is_some);
+        let listed = || peers.roster.iter().flatten().any(|entry| entry.identity == identity.0);
+        if known {
+            return self.events.dropped(DropReason::Duplicate);
+        }
+        if complete && !listed() {
+            return self.events.dropped(DropReason::NotAMember);
+        }
+        // A node is one member: who speaks for two of them is lying about one.
+        if source == peers.context.sender || peers.heard.values().any(|&node| node == source) {
+            return self.events.dropped(DropReason::NotAMember);
+        }
+        if peers.heard.len() >= MAX_PEERS && !listed() {
+            return self.events.dropped(DropReason::BufferFull);
+        }
+        peers.heard.insert(identity.0, source);
+        self.get_ready(now);
+    }
+
+    /// A page of the roster.
+    pub(super) fn on_roster(&mut self, now: Time, page: &RosterPage<'_>) {
+        let Some(peers) = &mut self.peers else { return self.events.dropped(DropReason::NotAMember) };
+        match self.phase {
+            ReceiverPhase::Joining | ReceiverPhase::Assembling => {
+                let edition = peers.edition;
+                if let Err(reason) = peers.read(page) {
+                    return self.events.dropped(reason);
+                }
+                if peers.edition != edition {
+                    self.timers.cancel(Timer::Ready);
+                    self.ready_due = false;
+                }
+                self.begin_presence(now);
+                self.get_ready(now);
+            }
+            ReceiverPhase::Running | ReceiverPhase::Reporting | ReceiverPhase::Finished => {
+                if page.edition != peers.edition {
+                    return self.events.dropped(DropReason::OutOfOrder);
+                }
+                let places = peers.members.iter().skip(page.first.into()).zip(page.peers.iter());
+                let gone: Vec<NodeId> = places
+                    .filter(|(member, peer)| peer.gone && member.lost.is_none())
+                    .map(|(member, _)| member.node)
+                    .collect();
+                for node in gone {
+                    self.lose(now, node);
+                }
+            }
+            ReceiverPhase::Seeking | ReceiverPhase::Failed(_) => {}
+        }
+    }
+
+    /// From now on until the start this member makes itself heard now and then.
+    pub(super) fn begin_presence(&mut self, now: Time) {
+        let told = self.peers.as_ref().is_some_and(|peers| peers.edition > 0);
+        if told && self.phase == ReceiverPhase::Assembling && self.timers.armed(Timer::Present).is_none() {
+            self.present_wait = PRESENT_WAIT_MIN;
+            let delay = self.spread();
+            self.timers.arm(Timer::Present, now + delay);
+        }
+    }
+
+    /// Says that it is ready if it is.
+    pub(super) fn get_ready(&mut self, now: Time) {
+        if self.phase != ReceiverPhase::Assembling {
+            return;
+        }
+        match self.peers.as_mut().map(|peers| peers.complete()) {
+            Some(Ok(true)) => {
+                self.ready_due = true;
+                self.timers.arm(Timer::Ready, now + super::READY_INTERVAL);
+            }
+            Some(Err(failure)) => self.fail(failure),
+            Some(Ok(false)) | None => {}
+        }
+    }
+
+    /// All are ready: if this member is, its machine begins to work.
+    pub(super) fn start(&mut self, now: Time) {
+        if self.phase != ReceiverPhase::Assembling {
+            return;
+        }
+        let Some(machine) = self.peers.as_mut().and_then(|peers| peers.ready.take()) else { return };
+        self.inner = Some(machine);
+        for timer in [Timer::Join, Timer::Present, Timer::Ready] {
+            self.timers.cancel(timer);
+        }
+        (self.join_due, self.present_due, self.ready_due) = (false, false, false);
+        self.set_phase(ReceiverPhase::Running);
+        if self.finishing || !self.config.offers {
+            self.with_inner(|inner| {
+                if let Some(sender) = inner.as_sender() {
+                    sender.finish(now);
+                }
+            });
+        }
+    }
+
+    /// The organiser says that a member is gone: the protocol need not wait for it.
+    fn lose(&mut self, now: Time, node: NodeId) {
+        if let Some(peers) = &mut self.peers
+            && peers.lose(node, "given up by the organiser")
+        {
+            self.events.push(Event::MemberLost { member: node });
+            self.with_inner(|inner| {
+                if let Some(sender) = inner.as_sender() {
+                    sender.expel(now, node);
+                }
+            });
+        }
+    }
+}
+
+/// Why a further sender cannot take part.
+pub(super) fn one_sender(name: &str, protocols: &[&ProtocolEntry]) -> String {
+    let several = protocols.iter().filter(|entry| entry.roles.contains(&Role::Peer));
+    let several: Vec<&str> = several.map(|entry| entry.name).collect();
+    match several[..] {
+        [] => format!("the protocol \"{name}\" has one sender"),
+        _ => format!("the protocol \"{name}\" has one sender; several have: {}", several.join(", ")),
+    }
+}

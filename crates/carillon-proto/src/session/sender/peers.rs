@@ -1,0 +1,163 @@
+//! The organiser of a session of peers: everyone is to know everyone before it runs.
+//!
+//! The roster names the members in order of rank, this one first. It is told to the group again and
+//! again until each member has said that it knows all of it, and has heard all of them; those who
+//! cannot say so in time are left out, and the others get a new edition. While the session runs it
+//! tells who is gone.
+
+use std::collections::BTreeSet;
+
+use carillon_core::{Dest, DropReason, NodeId, Time, Transmit};
+use carillon_wire::session::{Body, Name, Nonce, Packet, Peer, PeerList, RefuseReason, RosterPage};
+
+use super::{SenderPhase, SenderSession, Timer};
+use crate::session::roster::MemberOutcome;
+
+/// How far the members are in learning of each other.
+#[derive(Debug)]
+pub(super) struct Assembly {
+    edition: u32,
+    /// The members but this one, in order of rank.
+    ranks: Vec<NodeId>,
+    /// Those who know all of this edition.
+    ready: BTreeSet<NodeId>,
+    /// The rank with which the page to be told next begins; 0 before the first.
+    next: usize,
+    /// Heartbeats until the roster is told again while the session runs.
+    rest: u32,
+}
+
+impl SenderSession {
+    /// Gathering is over: tells the members of each other. Begins anew when one of them is gone.
+    pub(super) fn assemble(&mut self, now: Time) {
+        let ranks: Vec<NodeId> =
+            self.roster.active().map(|index| self.roster.members()[index].node).collect();
+        if ranks.is_empty() {
+            return self.abort(now, "no member is left");
+        }
+        let edition = self.assembly.as_ref().map_or(1, |assembly| assembly.edition.saturating_add(1));
+        self.assembly = Some(Assembly { edition, ranks, ready: BTreeSet::new(), next: 0, rest: 0 });
+        self.timers.clear();
+        self.set_phase(SenderPhase::Assembling);
+        self.invite(now);
+        self.roster_due = true;
+        self.timers.arm(Timer::Assemble, now + self.config.member_timeout);
+    }
+
+    /// Runs when all are ready; tells a new roster when one is gone.
+    pub(super) fn go_on_assembling(&mut self, now: Time) {
+        let Some(assembly) = &self.assembly else { return };
+        if self.roster.active_count() < assembly.ranks.len() {
+            self.assemble(now);
+        } else if assembly.ready.len() == assembly.ranks.len() {
+            self.run(now);
+        }
+    }
+
+    pub(super) fn on_assemble_timeout(&mut self, now: Time) {
+        let Some(assembly) = &self.assembly else { return };
+        let missing = assembly.ranks.iter().filter(|node| !assembly.ready.contains(node));
+        let missing: Vec<usize> = missing.filter_map(|&node| self.roster.index_of(node)).collect();
+        let reason = format!("did not hear all the others within {:?}", self.config.member_timeout);
+        for index in missing {
+            self.give_up(now, index, reason.clone());
+        }
+    }
+
+    pub(super) fn on_ready(&mut self, now: Time, source: NodeId, nonce: Nonce, edition: u32) {
+        let Some(index) = self.roster.index_of(source).filter(|&i| self.roster.record(i).nonce == nonce)
+        else {
+            // A member of nothing that waits for a start: better it knows.
+            self.refuse(source, nonce, RefuseReason::AlreadyStarted);
+            return self.events.dropped(DropReason::NotAMember);
+        };
+        if self.roster.record(index).expelled {
+            return self.refuse_expelled(now, index);
+        }
+        self.heard(now, index);
+        let assembling = self.phase == SenderPhase::Assembling;
+        match self.assembly.as_mut().filter(|assembly| assembling && assembly.edition == edition) {
+            Some(assembly) => _ = assembly.ready.insert(source),
+            None => self.events.dropped(DropReason::OutOfWindow),
+        }
+    }
+
+    /// A member makes itself heard by the others; to this one it is a sign of life.
+    pub(super) fn on_present(&mut self, now: Time, source: NodeId, identity: Nonce) {
+        match self.roster.index_of(source) {
+            Some(index) if self.config.has_peers() && self.roster.record(index).nonce == identity => {
+                self.heard(now, index);
+            }
+            _ => self.events.dropped(DropReason::NotAMember),
+        }
+    }
+
+    /// The members in order of rank but for this one, each with what names it on the wire.
+    pub(super) fn ranked<'a>(&'a self, assembly: &'a Assembly) -> impl Iterator<Item = (NodeId, u64)> + 'a {
+        let index = |&node: &NodeId| self.roster.index_of(node);
+        assembly.ranks.iter().filter_map(index).map(|index| {
+            let nonce = self.roster.record(index).nonce;
+            (self.roster.members()[index].node, nonce.0)
+        })
+    }
+
+    /// At each heartbeat: the roster again as long as someone may not know it, now and then if
+    /// someone in it is gone.
+    pub(super) fn repeat_roster(&mut self) {
+        let Some(assembly) = &mut self.assembly else { return };
+        if self.phase == SenderPhase::Assembling {
+            self.roster_due = true;
+        } else if self.roster.active_count() < assembly.ranks.len() {
+            assembly.rest = assembly.rest.saturating_sub(1);
+            self.roster_due |= assembly.rest == 0;
+        }
+    }
+
+    /// The next page of the roster, if it is to be told.
+    pub(super) fn emit_roster(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let Some(assembly) = self.assembly.as_ref().filter(|_| self.roster_due) else {
+            self.roster_due = false;
+            return None;
+        };
+        let first = assembly.next;
+        let mut list = Vec::new();
+        let count = PeerList::encode(self.peers().skip(first), &mut list);
+        let assembly = self.assembly.as_mut()?;
+        let total = assembly.ranks.len() + 1;
+        assembly.next = first + count;
+        if assembly.next >= total || count == 0 {
+            self.roster_due = false;
+            assembly.next = 0;
+            assembly.rest = REST;
+        }
+        let (total, first) = (u16::try_from(total).ok()?, u16::try_from(first).ok()?);
+        let page = RosterPage { edition: assembly.edition, total, first, peers: PeerList::new(&list)? };
+        Packet { association: self.config.association, body: Body::Roster(page) }.emit(buf);
+        Some(Transmit::now(Dest::group(self.config.group)))
+    }
+
+    /// The roster as it is told.
+    fn peers(&self) -> impl Iterator<Item = Peer<'_>> {
+        let own = Name::new(&self.config.name).map(|name| Peer {
+            identity: self.identity,
+            offers: true,
+            gone: false,
+            name,
+        });
+        let nodes = self.assembly.iter().flat_map(|assembly| &assembly.ranks);
+        let others = nodes.filter_map(|&node| self.roster.index_of(node)).filter_map(|index| {
+            let (member, record) = (&self.roster.members()[index], self.roster.record(index));
+            let out = matches!(member.outcome, MemberOutcome::Failed(_) | MemberOutcome::Lost(_));
+            Some(Peer {
+                identity: record.nonce,
+                offers: member.offers,
+                gone: out || record.expelled,
+                name: Name::new(&member.name)?,
+            })
+        });
+        own.into_iter().chain(others)
+    }
+}
+
+/// Once in so many heartbeats those who are gone are named again.
+const REST: u32 = 5;

@@ -1,0 +1,211 @@
+//! Packets of Erramilli and Singh's protocol (Segovia 1996, section 2.8).
+//!
+//! The source names the fields of each message but no layout; the layout is Carillon's. Nodes are
+//! named by their rank in the list of members, which all of them share.
+//!
+//! ```text
+//! +-----------------------+-------------+---------------------------+--------------------------
+//! | envelope, 1 DATA      | source (16) | sequence (32)             | payload
+//! +-----------------------+-------------+---------------------------+-----------+
+//! | envelope, 2 STATUS    | source (16) | next (32)                 | held (32) |
+//! | envelope, 3 SANITY    |             |                           |           |
+//! +-----------------------+-------------+-------------+-------------+-----------+
+//! | envelope, 4 NAK       | from (16)   | source (16) | expected (32)           |
+//! +-----------------------+-------------+-------------+-------------+-----------+
+//! | envelope, 5 CHOKE     | from (16)   | pause, microseconds (32)  |
+//! +-----------------------+-------------+---------------------------+
+//! ```
+//!
+//! Sequence numbers run from 1 to N and then start again; which N the group has agreed on is not in
+//! the packets. A retransmission is a DATA like the first. `held` is not in the source: how many
+//! messages before `next` the back window still holds, so that a receiver knows what cannot be
+//! repaired any more.
+
+use std::fmt;
+
+use carillon_core::AssociationId;
+
+use crate::ParseError;
+use crate::envelope::{Envelope, protocol};
+
+/// A packet of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packet<'a> {
+    /// A message, or a retransmission of it.
+    Data {
+        /// Rank of the node whose message it is.
+        source: u16,
+        /// Its sequence number, 1 to N.
+        sequence: u32,
+        /// The message.
+        payload: &'a [u8],
+    },
+    /// How far an idle sender has come; sent up to K times in intervals of T1.
+    Status(Progress),
+    /// The same in the longer intervals T2.
+    Sanity(Progress),
+    /// Asks a source for a message.
+    Nak {
+        /// Rank of the receiver that asks.
+        from: u16,
+        /// Rank of the source it asks.
+        source: u16,
+        /// Sequence number of the message it expects, 1 to N.
+        expected: u32,
+    },
+    /// Asks all senders for a pause.
+    Choke {
+        /// Rank of the node whose buffer is filling.
+        from: u16,
+        /// T3, in microseconds.
+        pause_us: u32,
+    },
+}
+
+/// How far a sender has come: what STATUS and SANITY say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Rank of the sender.
+    pub source: u16,
+    /// Sequence number of the message it will send next, 1 to N.
+    pub next: u32,
+    /// How many messages before that it can still repeat.
+    pub held: u32,
+}
+
+/// Bytes of a data packet before its payload.
+pub const HEADER_LEN: usize = Envelope::LEN + 6;
+/// Bytes of a STATUS or SANITY.
+pub const STATUS_LEN: usize = Envelope::LEN + 10;
+/// Bytes of a NAK.
+pub const NAK_LEN: usize = Envelope::LEN + 8;
+/// Bytes of a CHOKE.
+pub const CHOKE_LEN: usize = Envelope::LEN + 6;
+
+impl<'a> Packet<'a> {
+    /// Parses a datagram. What follows a packet without a payload is padding.
+    pub fn parse(bytes: &'a [u8]) -> Result<(AssociationId, Packet<'a>), ParseError> {
+        let (envelope, rest) = Envelope::parse_for(protocol::ERRAMILLI_SINGH, bytes)?;
+        let truncated = |need| ParseError::Truncated { have: bytes.len(), need };
+        let packet = match envelope.packet_type {
+            packet_type::DATA => {
+                let (source, rest) = u16_of(rest).ok_or(truncated(HEADER_LEN))?;
+                let (sequence, payload) = u32_of(rest).ok_or(truncated(HEADER_LEN))?;
+                Packet::Data { source, sequence, payload }
+            }
+            kind @ (packet_type::STATUS | packet_type::SANITY) => {
+                let (source, rest) = u16_of(rest).ok_or(truncated(STATUS_LEN))?;
+                let (next, rest) = u32_of(rest).ok_or(truncated(STATUS_LEN))?;
+                let (held, _) = u32_of(rest).ok_or(truncated(STATUS_LEN))?;
+                let progress = Progress { source, next, held };
+                if kind == packet_type::STATUS { Packet::Status(progress) } else { Packet::Sanity(progress) }
+            }
+            packet_type::NAK => {
+                let (from, rest) = u16_of(rest).ok_or(truncated(NAK_LEN))?;
+                let (source, rest) = u16_of(rest).ok_or(truncated(NAK_LEN))?;
+                let (expected, _) = u32_of(rest).ok_or(truncated(NAK_LEN))?;
+                Packet::Nak { from, source, expected }
+            }
+            packet_type::CHOKE => {
+                let (from, rest) = u16_of(rest).ok_or(truncated(CHOKE_LEN))?;
+                let (pause_us, _) = u32_of(rest).ok_or(truncated(CHOKE_LEN))?;
+                Packet::Choke { from, pause_us }
+            }
+            other => return Err(ParseError::Type(other)),
+        };
+        Ok((envelope.association, packet))
+    }
+
+    /// Appends the packet as a datagram.
+    pub fn emit(&self, association: AssociationId, buf: &mut Vec<u8>) {
+        let packet_type = match self {
+            Packet::Data { .. } => packet_type::DATA,
+            Packet::Status(_) => packet_type::STATUS,
+            Packet::Sanity(_) => packet_type::SANITY,
+            Packet::Nak { .. } => packet_type::NAK,
+            Packet::Choke { .. } => packet_type::CHOKE,
+        };
+        Envelope { protocol: protocol::ERRAMILLI_SINGH, packet_type, association }.emit(buf);
+        match *self {
+            Packet::Data { source, sequence, payload } => {
+                buf.extend_from_slice(&source.to_be_bytes());
+                buf.extend_from_slice(&sequence.to_be_bytes());
+                buf.extend_from_slice(payload);
+            }
+            Packet::Status(Progress { source, next, held })
+            | Packet::Sanity(Progress { source, next, held }) => {
+                buf.extend_from_slice(&source.to_be_bytes());
+                buf.extend_from_slice(&next.to_be_bytes());
+                buf.extend_from_slice(&held.to_be_bytes());
+            }
+            Packet::Nak { from, source, expected } => {
+                buf.extend_from_slice(&from.to_be_bytes());
+                buf.extend_from_slice(&source.to_be_bytes());
+                buf.extend_from_slice(&expected.to_be_bytes());
+            }
+            Packet::Choke { from, pause_us } => {
+                buf.extend_from_slice(&from.to_be_bytes());
+                buf.extend_from_slice(&pause_us.to_be_bytes());
+            }
+        }
+    }
+
+    /// Bytes that `emit` appends.
+    pub fn wire_len(&self) -> usize {
+        match self {
+            Packet::Data { payload, .. } => HEADER_LEN + payload.len(),
+            Packet::Status(_) | Packet::Sanity(_) => STATUS_LEN,
+            Packet::Nak { .. } => NAK_LEN,
+            Packet::Choke { .. } => CHOKE_LEN,
+        }
+    }
+
+    /// Rank of the node that sent it.
+    pub fn sender(&self) -> u16 {
+        match *self {
+            Packet::Data { source, .. } => source,
+            Packet::Status(Progress { source, .. }) | Packet::Sanity(Progress { source, .. }) => source,
+            Packet::Nak { from, .. } | Packet::Choke { from, .. } => from,
+        }
+    }
+}
+
+fn u16_of(bytes: &[u8]) -> Option<(u16, &[u8])> {
+    let (head, rest) = bytes.split_first_chunk()?;
+    Some((u16::from_be_bytes(*head), rest))
+}
+
+fn u32_of(bytes: &[u8]) -> Option<(u32, &[u8])> {
+    let (head, rest) = bytes.split_first_chunk()?;
+    Some((u32::from_be_bytes(*head), rest))
+}
+
+impl fmt::Display for Packet<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Packet::Data { source, sequence, payload } => {
+                write!(f, "erramilli-singh data from {source} seq {sequence} len {}", payload.len())
+            }
+            Packet::Status(Progress { source, next, held }) => {
+                write!(f, "erramilli-singh status from {source} next {next} held {held}")
+            }
+            Packet::Sanity(Progress { source, next, held }) => {
+                write!(f, "erramilli-singh sanity from {source} next {next} held {held}")
+            }
+            Packet::Nak { from, source, expected } => {
+                write!(f, "erramilli-singh nak from {from} source {source} expected {expected}")
+            }
+            Packet::Choke { from, pause_us } => {
+                write!(f, "erramilli-singh choke from {from} pause {pause_us} us")
+            }
+        }
+    }
+}
+
+mod packet_type {
+    pub const DATA: u8 = 1;
+    pub const STATUS: u8 = 2;
+    pub const SANITY: u8 = 3;
+    pub const NAK: u8 = 4;
+    pub const CHOKE: u8 = 5;
+}

@@ -1,0 +1,153 @@
+//! The roster of a session whose members are peers, a page in each datagram.
+
+use std::fmt;
+
+use super::{Name, Nonce, Reader, put_name};
+use crate::ParseError;
+
+/// Members a session of peers can have, the one that gathers included.
+pub const MAX_PEERS: usize = 1024;
+
+/// Part of the roster: the members in order of rank, from `first` on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RosterPage<'a> {
+    /// Which roster: it grows when the members change.
+    pub edition: u32,
+    /// How many members the whole roster has; never zero, at most [`MAX_PEERS`].
+    pub total: u16,
+    /// The rank of the first one here.
+    pub first: u16,
+    /// The members.
+    pub peers: PeerList<'a>,
+}
+
+/// A member in the roster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer<'a> {
+    /// What names it on the wire: its nonce.
+    pub identity: Nonce,
+    /// Whether it offers messages.
+    pub offers: bool,
+    /// Whether it was there and is no more.
+    pub gone: bool,
+    /// Its name.
+    pub name: Name<'a>,
+}
+
+/// Members as bytes that have been looked through; never none of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerList<'a> {
+    bytes: &'a [u8],
+    count: u16,
+}
+
+impl<'a> RosterPage<'a> {
+    /// Bytes of members that fit a page.
+    pub const CAPACITY: usize = 1152;
+
+    pub(super) fn parse(reader: &mut Reader<'a>) -> Result<Self, ParseError> {
+        let (edition, total, first) = (reader.u32()?, reader.u16()?, reader.u16()?);
+        if total == 0 || usize::from(total) > MAX_PEERS {
+            return Err(ParseError::Field { field: "total", value: total.into() });
+        }
+        let peers = PeerList::parse(reader)?;
+        match usize::from(first) + peers.len() <= usize::from(total) {
+            true => Ok(RosterPage { edition, total, first, peers }),
+            false => Err(ParseError::Field { field: "first", value: first.into() }),
+        }
+    }
+
+    pub(super) fn emit(&self, buf: &mut Vec<u8>) {
+        buf.extend_from_slice(&self.edition.to_be_bytes());
+        buf.extend_from_slice(&self.total.to_be_bytes());
+        buf.extend_from_slice(&self.first.to_be_bytes());
+        buf.extend_from_slice(self.peers.bytes);
+    }
+
+    pub(super) fn wire_len(&self) -> usize {
+        4 + 2 + 2 + self.peers.bytes.len()
+    }
+}
+
+impl<'a> PeerList<'a> {
+    /// Appends as many of these members as fit a page; returns how many that were.
+    pub fn encode<'p>(peers: impl IntoIterator<Item = Peer<'p>>, buf: &mut Vec<u8>) -> usize {
+        let start = buf.len();
+        let mut count = 0;
+        for peer in peers {
+            if buf.len() - start + peer.wire_len() > RosterPage::CAPACITY {
+                break;
+            }
+            peer.emit(buf);
+            count += 1;
+        }
+        count
+    }
+
+    /// The members of a page; `None` if these bytes are none.
+    pub fn new(bytes: &'a [u8]) -> Option<Self> {
+        Self::parse(&mut Reader { rest: bytes, datagram: bytes.len() }).ok()
+    }
+
+    /// How many they are.
+    #[expect(clippy::len_without_is_empty, reason = "a list is never empty")]
+    pub fn len(&self) -> usize {
+        self.count.into()
+    }
+
+    /// The members in order of rank.
+    pub fn iter(&self) -> impl Iterator<Item = Peer<'a>> + use<'a> {
+        let mut reader = Reader { rest: self.bytes, datagram: self.bytes.len() };
+        (0..self.count).map_while(move |_| Peer::parse(&mut reader).ok())
+    }
+
+    fn parse(reader: &mut Reader<'a>) -> Result<Self, ParseError> {
+        let bytes = reader.rest;
+        if bytes.len() > RosterPage::CAPACITY {
+            return Err(ParseError::Field { field: "bytes of members", value: bytes.len() as u64 });
+        }
+        let mut count = 0;
+        while count == 0 || !reader.rest.is_empty() {
+            Peer::parse(reader)?;
+            count += 1;
+        }
+        Ok(PeerList { bytes, count })
+    }
+}
+
+impl<'a> Peer<'a> {
+    fn parse(reader: &mut Reader<'a>) -> Result<Self, ParseError> {
+        let (identity, flags) = (reader.nonce()?, reader.u8()?);
+        if flags & !(OFFERS | GONE) != 0 {
+            return Err(ParseError::Field { field: "flags", value: flags.into() });
+        }
+        let (offers, gone) = (flags & OFFERS != 0, flags & GONE != 0);
+        Ok(Peer { identity, offers, gone, name: reader.name()? })
+    }
+
+    fn emit(&self, buf: &mut Vec<u8>) {
+        buf.extend_from_slice(&self.identity.0.to_be_bytes());
+        buf.push((u8::from(self.offers) * OFFERS) | (u8::from(self.gone) * GONE));
+        put_name(buf, &self.name);
+    }
+
+    fn wire_len(&self) -> usize {
+        8 + 1 + 1 + self.name.len()
+    }
+}
+
+impl fmt::Display for RosterPage<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let RosterPage { edition, total, first, peers } = self;
+        write!(f, "roster edition {edition} from {first} of {total}:")?;
+        for Peer { identity, offers, gone, name } in peers.iter() {
+            write!(f, " {identity} \"{name}\"")?;
+            f.write_str(if offers { " offers" } else { "" })?;
+            f.write_str(if gone { " gone" } else { "" })?;
+        }
+        Ok(())
+    }
+}
+
+const OFFERS: u8 = 0x01;
+const GONE: u8 = 0x02;
