@@ -68,8 +68,7 @@ macro_rules! suite {
     };
 }
 
-suite!(chang_maxemchuk: "chang-maxemchuk");
-suite!(erramilli_singh: "erramilli-singh");
+suite!(chang_maxemchuk: "chang-maxemchuk", erramilli_singh: "erramilli-singh");
 
 #[derive(Clone, Copy, Debug)]
 struct Suite {

@@ -1,4 +1,4 @@
 //! What each protocol promises.
-pub mod chang_maxemchuk;
 
+pub mod chang_maxemchuk;
 pub mod erramilli_singh;
