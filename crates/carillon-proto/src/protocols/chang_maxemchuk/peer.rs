@@ -296,6 +296,7 @@ impl Machine for Peer {
     }
 
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        self.accept_token(now);
         let group = Dest::group(self.group);
         if let Some(to) = self.poll_reformation(buf) {
             return Some(Transmit::now(match to {

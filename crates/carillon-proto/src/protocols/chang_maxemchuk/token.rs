@@ -49,7 +49,8 @@ impl Peer {
             let Ack { site, next, .. } = entry.ack;
             next == self.rank && site != self.rank
         });
-        if self.token != Token::Elsewhere || !passed || self.is_full() {
+        let takes_part = self.reformation.takes_part();
+        if self.token != Token::Elsewhere || !takes_part || !passed || self.is_full() {
             return;
         }
         self.log.confirm(self.rank, self.log.length());
