@@ -228,8 +228,7 @@ impl Peer {
         let (source, message) = (self.nodes[usize::from(id.source)], MessageId(id.number));
         self.deliveries.push_back(Delivery { source, message, payload });
         self.events.push(Event::Delivered { source, message });
-        if id.source == self.rank {
-            self.source.on_committed(id.number);
+        if id.source == self.rank && self.source.on_committed(id.number) {
             self.complete(message);
         }
     }

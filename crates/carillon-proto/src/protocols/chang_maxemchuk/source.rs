@@ -79,9 +79,10 @@ impl Source {
         std::mem::replace(&mut self.messages, rest).into_keys().collect()
     }
 
-    /// A message has been delivered.
-    pub fn on_committed(&mut self, number: u64) {
-        self.messages.remove(&number);
+    /// A message has been delivered. Returns whether this site sent it: one that lost what it knew may
+    /// see its own messages of before.
+    pub fn on_committed(&mut self, number: u64) -> bool {
+        self.messages.remove(&number).is_some()
     }
 
     /// Whether nothing is left to do.
