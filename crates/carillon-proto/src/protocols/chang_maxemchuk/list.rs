@@ -14,6 +14,7 @@ use carillon_wire::chang_maxemchuk::{Ack, Body};
 use super::peer::{Peer, Timer};
 use super::requests::{RUN, Requests};
 use super::token::Token;
+use super::watch::Watch;
 use crate::blocks::reformation::Step;
 
 /// What a site fetches before it accepts a list: the log that goes on, from where its own may differ.
@@ -98,6 +99,7 @@ impl Peer {
         self.log.begin_view();
         self.inbox.tidy();
         self.requests = Requests::default();
+        self.watch = Watch::default();
         self.answers = Default::default();
         self.token = if view.leader() == usize::from(self.rank) { Token::FIRST } else { Token::Elsewhere };
         // What the new list dropped has no place any more: its sources send it again.
@@ -160,16 +162,16 @@ impl Peer {
     }
 
     /// A part of the log that is fetched.
-    pub(super) fn on_fetched(&mut self, now: Time, from: u16, ack: Ack, payload: Option<Bytes>) {
+    pub(super) fn on_fetched(&mut self, now: Time, from: u16, ack: Ack, payload: Bytes) {
         let Some(fetch) = &mut self.fetch else { return };
         let sites = self.nodes.len();
         let whole = ack
             .message
-            .is_none_or(|id| payload.is_some() && usize::from(id.source) < sites && id.number < MAX_NUMBER);
+            .is_none_or(|id| usize::from(id.source) < sites && id.number < MAX_NUMBER);
         if from != fetch.from || !whole || !(fetch.start..fetch.length).contains(&ack.timestamp) {
             return;
         }
-        fetch.entries.insert(ack.timestamp, (ack, payload.unwrap_or_default()));
+        fetch.entries.insert(ack.timestamp, (ack, payload));
         self.reformation.progress();
         self.complete_fetch(now);
         self.follow(now);

@@ -17,6 +17,7 @@ mod peer;
 mod requests;
 mod source;
 mod token;
+mod watch;
 
 use carillon_core::{ConfigError, NetworkKind, Order, ProtocolEntry, Role};
 

@@ -13,17 +13,19 @@ use super::token::Token;
 impl Peer {
     /// A packet of the normal phase. `bytes` is its datagram.
     pub(super) fn on_packet(&mut self, now: Time, from: u16, packet: Packet<'_>, bytes: &Bytes) {
-        self.reformation.on_packet_of(now, from.into(), packet.view);
-        self.follow(now);
+        // These are only sent once a list is in force; what is asked for and answered while it is
+        // being formed shows nothing of that.
+        if matches!(packet.body, Body::Msg { .. } | Body::Ack(_) | Body::Confirm { .. }) {
+            self.reformation.on_packet_of(now, from.into(), packet.view);
+            self.follow(now);
+        }
         // The log is served to those who form a list; they are all promised to one ballot.
         if packet.view == self.reformation.promised().number {
             match packet.body {
                 Body::Retrans { from: first, below } => return self.on_retrans(from, first, below),
                 Body::Purged { below } => return self.on_purged(now, from, below),
-                Body::Ack(ack) if self.fetch.is_some() => return self.on_fetched(now, from, ack, None),
                 Body::Repair { ack, .. } if self.fetch.is_some() => {
-                    let payload = ack.message.map(|_| bytes.slice(ACK_LEN..));
-                    return self.on_fetched(now, from, ack, payload);
+                    return self.on_fetched(now, from, ack, bytes.slice(ACK_LEN..));
                 }
                 _ => {}
             }
@@ -34,6 +36,9 @@ impl Peer {
         }
         if !self.is_listed(from) || from == self.rank {
             return self.events.dropped(DropReason::NotAMember);
+        }
+        if matches!(packet.body, Body::Ack(_) | Body::Repair { .. } | Body::Confirm { .. }) {
+            self.on_token_heard(now);
         }
         match packet.body {
             Body::Msg { id, .. } if id.source == from => self.on_msg(id, bytes.slice(MSG_HEADER_LEN..)),
@@ -66,6 +71,10 @@ impl Peer {
         self.on_sign_of_life(from);
         if first < self.log.base() {
             self.answers.purged(from);
+        }
+        if first >= self.log.length() && self.reformation.takes_part() {
+            // It waits for the token to move: it is not moving yet, but this site lives.
+            self.answers.confirm(from);
         }
         // No further than the log, and no more than a site asks for at a time.
         let below = below.min(self.log.length()).min(first.saturating_add(RUN));

@@ -18,6 +18,7 @@ use super::log::Log;
 use super::requests::Requests;
 use super::source::Source;
 use super::token::Token;
+use super::watch::Watch;
 use crate::blocks::reformation::{Reformation, Terms, To};
 
 /// A site of the group.
@@ -41,6 +42,7 @@ pub struct Peer {
     pub(super) source: Source,
     pub(super) token: Token,
     pub(super) requests: Requests,
+    pub(super) watch: Watch,
     pub(super) answers: Answers,
     /// A site that waits for the token has to tell all that it lives.
     pub(super) announce: bool,
@@ -62,6 +64,8 @@ pub(super) enum Timer {
     Request,
     /// What is fetched for a new list has not come: ask again.
     Fetch,
+    /// The token has not been heard of for long, and ought to move: ask where it is.
+    Watch,
     /// This site has shown that it is behind the others not long ago.
     Behind,
     /// This message of the site has not been acknowledged: send it again.
@@ -107,6 +111,7 @@ impl Peer {
             source: Source::default(),
             token: if first { Token::FIRST } else { Token::Elsewhere },
             requests: Requests::default(),
+            watch: Watch::default(),
             answers: Answers::default(),
             announce: false,
             deliveries: VecDeque::new(),
@@ -131,7 +136,7 @@ impl Peer {
     }
 
     /// The token site, as far as this one knows.
-    fn token_site(&self) -> u16 {
+    pub(super) fn token_site(&self) -> u16 {
         let leader = self.reformation.view().leader() as u16;
         self.log.last().map_or(leader, |entry| entry.ack.next)
     }
@@ -166,12 +171,15 @@ impl Peer {
             let (site, timestamp, with_message) = self.answers.next_repair()?;
             let Some(entry) = self.log.get(timestamp).cloned() else { continue };
             let dest = Dest::Node(self.nodes[usize::from(site)]);
+            let body = match with_message {
+                true => Body::Repair { ack: entry.ack, payload: &entry.payload },
+                false => Body::Ack(entry.ack),
+            };
+            self.emit(body, buf);
             let Some(id) = entry.ack.message.filter(|_| with_message) else {
                 self.record_ack(entry.ack);
-                self.emit(Body::Ack(entry.ack), buf);
                 return Some(dest);
             };
-            self.emit(Body::Repair { ack: entry.ack, payload: &entry.payload }, buf);
             let (message, bytes) = (MessageId(id.number), buf.len() as u32);
             self.events.push(match id.source == self.rank {
                 true => Event::RepairSent { message, bytes },
@@ -279,6 +287,11 @@ impl Machine for Peer {
                     }
                 }
                 Timer::Fetch => self.on_fetch_timeout(),
+                Timer::Watch => {
+                    if self.on_watch_timeout() {
+                        self.suspect(now);
+                    }
+                }
                 Timer::Behind => {}
                 Timer::Message(number) => {
                     if self.source.repeat(number) > self.settings.retries {
@@ -309,12 +322,16 @@ impl Machine for Peer {
         }
         let takes_part = self.reformation.takes_part();
         let unicast = self.poll_answers().or_else(|| match takes_part {
-            true => self.poll_requests(now),
+            true => self.poll_requests(now).or_else(|| self.poll_watch(now)),
             false => self.poll_fetch(now),
         });
         if let Some((site, body)) = unicast {
             self.emit(body, buf);
             return Some(Transmit::now(Dest::Node(self.nodes[usize::from(site)])));
+        }
+        if !takes_part {
+            // "During the reformation phase, no messages are multicast."
+            return None;
         }
         let body =
             if std::mem::take(&mut self.announce) { Some(self.confirmation()) } else { self.poll_token(now) };

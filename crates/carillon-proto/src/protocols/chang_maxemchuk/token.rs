@@ -69,7 +69,7 @@ impl Peer {
 
     /// The transfers after a message from which every site knows that it is committed: the token has
     /// come to every site, and once more to those that had it before the message was committed.
-    fn whole_round(&self) -> u64 {
+    pub(super) fn whole_round(&self) -> u64 {
         self.ring.len() as u64 - 1 + self.resilience()
     }
 
@@ -78,13 +78,7 @@ impl Peer {
         match self.token {
             Token::Elsewhere => true,
             Token::Passing { .. } => false,
-            Token::Here { shown, due, .. } => {
-                let rounds =
-                    if self.settings.idle_timeout.is_some() { self.whole_round() } else { self.resilience() };
-                shown
-                    && due.is_none()
-                    && self.log.accepted_since_last_message().is_none_or(|passes| passes >= rounds)
-            }
+            Token::Here { shown, due, .. } => shown && due.is_none() && self.is_settled(),
         }
     }
 
