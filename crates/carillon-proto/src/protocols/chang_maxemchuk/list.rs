@@ -165,9 +165,7 @@ impl Peer {
     pub(super) fn on_fetched(&mut self, now: Time, from: u16, ack: Ack, payload: Bytes) {
         let Some(fetch) = &mut self.fetch else { return };
         let sites = self.nodes.len();
-        let whole = ack
-            .message
-            .is_none_or(|id| usize::from(id.source) < sites && id.number < MAX_NUMBER);
+        let whole = ack.message.is_none_or(|id| usize::from(id.source) < sites && id.number < MAX_NUMBER);
         if from != fetch.from || !whole || !(fetch.start..fetch.length).contains(&ack.timestamp) {
             return;
         }

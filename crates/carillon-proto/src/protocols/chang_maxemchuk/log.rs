@@ -24,6 +24,8 @@ pub(super) struct Log {
     committed: u64,
     /// Transfers of the token since the view began.
     transfers: u64,
+    /// Entries since the last of them.
+    since_transfer: u64,
     /// The transfers before the last message of this view.
     before_last_message: Option<u64>,
     /// For each site, the timestamp below which it has accepted all, by its confirmations.
@@ -56,6 +58,7 @@ impl Log {
             start: 0,
             committed: 0,
             transfers: 0,
+            since_transfer: 0,
             before_last_message: None,
             confirmed: vec![0; sites],
         }
@@ -116,15 +119,16 @@ impl Log {
         self.early.remove(&self.length());
     }
 
-    /// The first run of timestamps below `known` that cannot be put into the log yet: what to ask for.
-    pub fn gap(&self, known: u64) -> Option<std::ops::Range<u64>> {
+    /// The first run of timestamps below `known` of which the acknowledgment or the message is missing:
+    /// what to ask for. `is_here` says which messages have come though they are not in the log.
+    pub fn gap(&self, known: u64, is_here: impl Fn(Id) -> bool) -> Option<std::ops::Range<u64>> {
         let from = self.length();
         let known = known.max(self.early.last_key_value().map_or(0, |(&last, _)| last + 1)).min(self.limit());
         if from >= known {
             return None;
         }
         // An acknowledgment at the front without its message is missing too.
-        let whole = |early: &Early| early.payload.is_some() || early.ack.message.is_none();
+        let whole = |early: &Early| early.payload.is_some() || early.ack.message.is_none_or(&is_here);
         let below = self.early.range(from + 1..).find(|(_, early)| whole(early));
         Some(from..below.map_or(known, |(&timestamp, _)| timestamp.min(known)))
     }
@@ -137,7 +141,16 @@ impl Log {
             self.before_last_message = Some(self.transfers);
         }
         self.entries.push_back(Entry { ack, payload, transfers: self.transfers });
-        self.transfers += u64::from(ack.next != ack.site);
+        self.since_transfer += 1;
+        if ack.next != ack.site {
+            self.transfers += 1;
+            self.since_transfer = 0;
+        }
+    }
+
+    /// Entries since the token was passed on last.
+    pub fn since_transfer(&self) -> u64 {
+        self.since_transfer
     }
 
     /// A site has accepted all below this timestamp.
@@ -195,7 +208,7 @@ impl Log {
     /// A new list of sites begins here: all of them have what is in the log.
     pub fn begin_view(&mut self) {
         self.start = self.length();
-        self.transfers = 0;
+        (self.transfers, self.since_transfer) = (0, 0);
         self.before_last_message = None;
         self.confirmed.fill(0);
         self.early.clear();

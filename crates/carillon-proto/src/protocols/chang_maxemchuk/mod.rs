@@ -16,6 +16,8 @@ mod order;
 mod peer;
 mod requests;
 mod source;
+#[cfg(test)]
+mod tests;
 mod token;
 mod watch;
 

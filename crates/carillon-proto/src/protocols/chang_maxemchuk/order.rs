@@ -37,6 +37,7 @@ impl Peer {
         if !self.is_listed(from) || from == self.rank {
             return self.events.dropped(DropReason::NotAMember);
         }
+        self.on_sign_of_life(from);
         if matches!(packet.body, Body::Ack(_) | Body::Repair { .. } | Body::Confirm { .. }) {
             self.on_token_heard(now);
         }
@@ -53,7 +54,6 @@ impl Peer {
             Body::Retrans { .. } | Body::Purged { .. } => {}
             Body::RetransMessage(id) => {
                 self.received("retrans", id.number);
-                self.on_sign_of_life(from);
                 if let Some(timestamp) = self.log.find(id).map(|entry| entry.ack.timestamp) {
                     self.answers.repair(from, timestamp, true);
                 }
@@ -110,7 +110,7 @@ impl Peer {
             Place::Ahead => {
                 self.events.dropped(DropReason::OutOfOrder);
                 let expected = self.inbox.expected(id.source);
-                if self.log.gap(self.requests.known()).is_none() {
+                if self.gap().is_none() {
                     self.requests.miss(Id { number: expected, ..id });
                 }
             }
@@ -175,7 +175,6 @@ impl Peer {
 
     fn on_confirm(&mut self, site: u16, below: u64) {
         self.received("confirm", below);
-        self.on_sign_of_life(site);
         self.source.on_heard();
         let below = below.min(self.log.limit());
         self.log.confirm(site, below);
@@ -189,13 +188,14 @@ impl Peer {
     /// Puts into the log what its end lacked.
     fn advance(&mut self) {
         while let Some((ack, payload)) = self.log.next_early() {
+            let in_turn = ack.message.is_none_or(|id| id.number == self.inbox.expected(id.source));
+            if !in_turn || !self.may_follow(&ack) {
+                self.log.drop_next_early();
+                self.events.dropped(DropReason::OutOfOrder);
+                continue;
+            }
             let payload = match ack.message {
                 None => Bytes::new(),
-                Some(id) if id.number != self.inbox.expected(id.source) => {
-                    self.log.drop_next_early();
-                    self.events.dropped(DropReason::OutOfOrder);
-                    continue;
-                }
                 Some(id) => match payload.or_else(|| self.inbox.get(id)) {
                     Some(payload) => payload.clone(),
                     None => break,
@@ -209,6 +209,14 @@ impl Peer {
             self.on_accepted();
         }
         self.commit();
+    }
+
+    /// Whether the site that has the token may have given this after the last entry: it passes the
+    /// token on in time, and to the next site of the list.
+    fn may_follow(&self, ack: &Ack) -> bool {
+        let stays = ack.next == ack.site;
+        let in_time = self.log.since_transfer() + 1 < self.settings.transfer_every && ack.message.is_some();
+        ack.site == self.token_site() && if stays { in_time } else { ack.next == self.after(ack.site) }
     }
 
     /// Gives a message its place.
@@ -230,7 +238,9 @@ impl Peer {
             let payload = entry.payload.clone();
             self.deliver(id, payload);
         }
-        self.log.purge(self.ring.len() as u64);
+        // A site alone has no one to keep anything for.
+        let others = self.ring.len() > 1;
+        self.log.purge(if others { self.ring.len() as u64 } else { 0 });
     }
 
     pub(super) fn deliver(&mut self, id: Id, payload: Bytes) {

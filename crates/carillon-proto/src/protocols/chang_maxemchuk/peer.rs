@@ -1,6 +1,7 @@
 //! A site: source, receiver, and token site when its turn comes.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -192,6 +193,11 @@ impl Peer {
         }
     }
 
+    /// What this site knows of and lacks.
+    pub(super) fn gap(&self) -> Option<Range<u64>> {
+        self.log.gap(self.requests.known(), |id| self.inbox.get(id).is_some())
+    }
+
     fn poll_requests(&mut self, now: Time) -> Option<(u16, Body<'static>)> {
         if self.is_full() {
             return None;
@@ -199,7 +205,7 @@ impl Peer {
         if self.requests.missed().is_some_and(|id| self.inbox.expected(id.source) > id.number) {
             self.requests.on_found();
         }
-        let gap = self.log.gap(self.requests.known());
+        let gap = self.gap();
         if gap.is_none() && self.requests.missed().is_none() {
             self.timers.cancel(Timer::Request);
             self.requests.restart();
