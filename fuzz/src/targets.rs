@@ -8,7 +8,7 @@ use carillon_core::{AssociationId, Duration, GroupId, Machine, NodeId, ProtocolE
 use carillon_lab::command_file::CommandFile;
 use carillon_lab::scenario::ScenarioFile;
 use carillon_proto::REGISTRY;
-use carillon_proto::protocols::{erramilli_singh, mbap, msaw, rra};
+use carillon_proto::protocols::{chang_maxemchuk, erramilli_singh, mbap, msaw, rra};
 use carillon_proto::session::{
     Gather, ReceiverSession, ReceiverSessionConfig, SenderSession, SenderSessionConfig,
 };
@@ -25,6 +25,7 @@ pub const TARGETS: &[(&str, Body)] = &[
     ("wire_mbap", wire::mbap),
     ("wire_rra", wire::rra),
     ("wire_erramilli_singh", wire::erramilli_singh),
+    ("wire_chang_maxemchuk", wire::chang_maxemchuk),
     ("wire_session", wire::session),
     ("wire_file", wire::file),
     ("machine_msaw_sender", machine_msaw_sender),
@@ -34,6 +35,7 @@ pub const TARGETS: &[(&str, Body)] = &[
     ("machine_rra_sender", machine_rra_sender),
     ("machine_rra_receiver", machine_rra_receiver),
     ("machine_erramilli_singh", machine_erramilli_singh),
+    ("machine_chang_maxemchuk", machine_chang_maxemchuk),
     ("machine_session_sender", machine_session_sender),
     ("machine_session_receiver", machine_session_receiver),
     ("scenario", scenario),
@@ -66,6 +68,10 @@ fn machine_rra_receiver(bytes: &[u8]) {
 
 fn machine_erramilli_singh(bytes: &[u8]) {
     one_machine(&[&erramilli_singh::ENTRY], Role::Peer, packets::erramilli_singh, bytes);
+}
+
+fn machine_chang_maxemchuk(bytes: &[u8]) {
+    one_machine(&[&chang_maxemchuk::ENTRY], Role::Peer, packets::chang_maxemchuk, bytes);
 }
 
 fn one_machine(entries: &[&'static ProtocolEntry], role: Role, own: packets::Source, bytes: &[u8]) {
@@ -197,6 +203,7 @@ fn own(entry: &ProtocolEntry) -> packets::Source {
         "msaw" | "saw" => packets::msaw,
         "rra" => packets::rra,
         "erramilli-singh" => packets::erramilli_singh,
+        "chang-maxemchuk" => packets::chang_maxemchuk,
         _ => packets::mbap,
     }
 }

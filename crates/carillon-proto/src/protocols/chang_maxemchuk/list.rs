@@ -114,13 +114,15 @@ impl Peer {
             return;
         }
         let numbers: Vec<u64> = numbers.iter().map(|number| u64::from_be_bytes(*number)).collect();
-        if numbers.iter().any(|&number| number > MAX_NUMBER) {
+        let own = numbers[usize::from(self.rank)];
+        let unsent = own > self.source.next() && !self.source.finished;
+        if unsent || numbers.iter().any(|&number| number > MAX_NUMBER) {
             return;
         }
         self.log.restart(length);
         self.inbox.restart(&numbers);
         // Its messages of before may be in the order, unseen by it.
-        for number in self.source.forget_before(numbers[usize::from(self.rank)]) {
+        for number in self.source.forget_before(own) {
             self.complete(MessageId(number));
         }
         self.accept_list(now);
@@ -140,7 +142,7 @@ impl Peer {
             let message = MessageId(self.inbox.expected(rank));
             self.events.push(Event::LossFound { message });
         }
-        self.leave();
+        // It is asked to leave, like any other that has lost what it knew.
         self.reformation = self.strange.clone();
         self.reformation.handle_timeout(now, self.log.length());
     }

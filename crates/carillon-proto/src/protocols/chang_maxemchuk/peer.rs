@@ -97,7 +97,7 @@ impl Peer {
             Reformation::new(rank, sites, terms, rng, is_lost)
         };
         let first = rank == 0 && !context.rejoining;
-        Ok(Peer {
+        let mut site = Peer {
             association: context.association,
             group: context.group,
             rank: rank as u16,
@@ -118,7 +118,11 @@ impl Peer {
             deliveries: VecDeque::new(),
             timers: Timers::new(),
             events: Events::default(),
-        })
+        };
+        // One that comes back takes no part yet, and does not know the numbers of its messages.
+        site.source.finished = context.rejoining;
+        site.follow(Time::ZERO);
+        Ok(site)
     }
 
     /// L: never more than there are other sites.

@@ -11,6 +11,7 @@ pub(super) struct Source {
     messages: BTreeMap<u64, Own>,
     /// The number of the next message.
     next: u64,
+    /// Nothing more will be offered.
     pub finished: bool,
 }
 
@@ -74,7 +75,6 @@ impl Source {
 
     /// Messages before this one are in the order, where this site could not see it. Returns them.
     pub fn forget_before(&mut self, number: u64) -> Vec<u64> {
-        self.next = self.next.max(number);
         let rest = self.messages.split_off(&number);
         std::mem::replace(&mut self.messages, rest).into_keys().collect()
     }
