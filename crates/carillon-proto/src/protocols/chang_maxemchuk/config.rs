@@ -39,7 +39,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         name: "message_timeout",
         kind: Kind::Span,
         default: "100 ms",
-        doc: "a source repeats a message that is not acknowledged",
+        doc: "a source repeats a message that is not acknowledged; a site that waits for the token asks for it after this and idle_timeout",
     },
     Parameter {
         name: "transfer_timeout",
