@@ -11,6 +11,9 @@ pub(super) struct Inbox {
     sources: Vec<Source>,
     /// How many messages of one source may be unacknowledged.
     window: u64,
+    /// How many more are kept of a source whose acknowledgments are missing here, as long as none of
+    /// its messages is: it sends on while this site has not heard that it may.
+    ahead: u64,
     /// The source of the message acknowledged last here: the others have their turn first.
     turn: usize,
 }
@@ -28,14 +31,14 @@ pub(super) enum Place {
     Acknowledged,
     /// It is or has been kept until it is acknowledged.
     Waiting,
-    /// Messages of its source before it must have been acknowledged, which is not known here.
+    /// Messages of its source before it are missing.
     Ahead,
 }
 
 impl Inbox {
     /// Nothing has come from any of these sources.
-    pub fn new(sources: usize, window: u64) -> Self {
-        Inbox { sources: (0..sources).map(|_| Source::default()).collect(), window, turn: 0 }
+    pub fn new(sources: usize, window: u64, ahead: u64) -> Self {
+        Inbox { sources: (0..sources).map(|_| Source::default()).collect(), window, ahead, turn: 0 }
     }
 
     /// The number of a source's next message in the order.
@@ -45,9 +48,13 @@ impl Inbox {
 
     /// What a message of this name is here.
     pub fn place(&self, id: Id) -> Place {
-        match id.number.checked_sub(self.expected(id.source)) {
+        let Source { expected, waiting } = &self.sources[usize::from(id.source)];
+        match id.number.checked_sub(*expected) {
             None => Place::Acknowledged,
             Some(ahead) if ahead < self.window => Place::Waiting,
+            Some(ahead) if ahead < self.window + self.ahead && waiting.contains_key(&(id.number - 1)) => {
+                Place::Waiting
+            }
             Some(_) => Place::Ahead,
         }
     }
@@ -89,11 +96,11 @@ impl Inbox {
         }
     }
 
-    /// Forgets what waits beyond each source's window, and what has its place.
+    /// Forgets what waits too far beyond, and what has its place.
     pub fn tidy(&mut self) {
-        let window = self.window;
+        let most = self.window + self.ahead;
         for Source { expected, waiting } in &mut self.sources {
-            waiting.retain(|number, _| (*expected..*expected + window).contains(number));
+            waiting.retain(|number, _| (*expected..*expected + most).contains(number));
         }
     }
 

@@ -108,7 +108,7 @@ impl Peer {
             fetch: None,
             ring,
             log: Log::new(sites, ahead),
-            inbox: Inbox::new(sites, settings.window),
+            inbox: Inbox::new(sites, settings.window, ahead),
             source: Source::default(),
             token: if first { Token::FIRST } else { Token::Elsewhere },
             requests: Requests::default(),

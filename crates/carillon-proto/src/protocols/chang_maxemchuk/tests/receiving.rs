@@ -86,6 +86,17 @@ fn a_message_ahead_of_its_turn_is_discarded_and_the_one_before_it_asked_for() {
     assert_eq!(source.hear(2, request), ["view 0 repair 0 of 1:0 token 0 to 1 len 1 to rank 2"]);
 }
 
+/// The one before it is here, though its acknowledgment is not.
+#[test]
+fn a_message_that_follows_one_that_has_come_is_not_ahead() {
+    let mut site = Site::new(2, &[("resilience", "0")]);
+    site.hear(1, msg(1, 0, "a"));
+    assert!(site.hear(1, msg(1, 1, "b")).is_empty());
+    assert_eq!(site.hear(1, ack(1, (1, 1), (1, 2))), ["view 0 retrans 0..1 to rank 1"]);
+    site.hear(0, ack(0, (1, 0), (0, 1)));
+    assert_eq!(site.take(), ["1:0 a", "1:1 b"]);
+}
+
 #[test]
 fn a_source_stops_and_waits() {
     let mut site = Site::new(1, &[]);
