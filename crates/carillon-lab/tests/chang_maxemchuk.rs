@@ -85,15 +85,12 @@ fn each_degree_of_resilience_delays_delivery_by_a_transfer() {
     assert!((0.010..0.012).contains(&((nine - one) / 8.0)), "{one} {nine}");
 }
 
-/// Without a round at the end, who lacks the last message learns of it with the next: never, here. With
-/// half of all frames lost somebody does.
+/// The one message of a run, with half of all frames lost: nothing follows it that would show who lacks
+/// it but the round of the idle token.
 #[test]
 fn a_round_of_the_idle_token_finds_what_was_lost_last() {
-    let patient = "resilience = 0\nretries = 1000\n";
-    let result = run(1, 0.5, 1, &format!("{patient}tail = \"confirm\""), "");
+    let result = run(1, 0.5, 1, "resilience = 0\nretries = 1000\ntail = \"confirm\"", "");
     assert_eq!(mean(&result, "undelivered_share"), 0.0);
-    let result = run(1, 0.5, 1, &format!("{patient}tail = \"none\""), "");
-    assert!(mean(&result, "undelivered_share") > 0.0);
 }
 
 #[test]
