@@ -7,7 +7,7 @@
 //!
 //! 1. A coordinator INVITEs all to a ballot. Who has promised no higher one VOTEs, says which view it
 //!    accepted last and how much of that view's order it holds, and takes part in that view no more.
-//! 2. With enough votes ([`Votes::best`](votes::Votes::best)) the longest log of the last view goes
+//! 2. With enough votes (`Votes::best`) the longest log of the last view goes
 //!    on. The coordinator fetches what it lacks of it and STARTs the view of the voters and of the
 //!    nodes that join; each of them fetches what it lacks from the coordinator and is then READY.
 //! 3. When all are ready the view is ACTIVE: all of that log is committed, and the coordinator is the

@@ -1,6 +1,6 @@
 //! The token list, and what a change of it does to a site: the reformation phase.
 //!
-//! The agreement itself is [`Reformation`]; here is what this protocol does at its steps. Who takes
+//! The agreement itself is [`Reformation`](crate::blocks::reformation::Reformation); here is what this protocol does at its steps. Who takes
 //! part in a reformation neither acknowledges nor accepts the token nor delivers anything until a list
 //! is in force; then all of the log that goes on is committed, and the coordinator is the token site.
 
