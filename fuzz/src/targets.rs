@@ -8,7 +8,7 @@ use carillon_core::{AssociationId, Duration, GroupId, Machine, NodeId, ProtocolE
 use carillon_lab::command_file::CommandFile;
 use carillon_lab::scenario::ScenarioFile;
 use carillon_proto::REGISTRY;
-use carillon_proto::protocols::{erramilli_singh, mbap, msaw, rra, sequencer};
+use carillon_proto::protocols::{chang_maxemchuk, erramilli_singh, mbap, msaw, rra, sequencer};
 use carillon_proto::session::{
     Gather, ReceiverSession, ReceiverSessionConfig, SenderSession, SenderSessionConfig,
 };
@@ -26,6 +26,7 @@ pub const TARGETS: &[(&str, Body)] = &[
     ("wire_rra", wire::rra),
     ("wire_erramilli_singh", wire::erramilli_singh),
     ("wire_sequencer", wire::sequencer),
+    ("wire_chang_maxemchuk", wire::chang_maxemchuk),
     ("wire_session", wire::session),
     ("wire_file", wire::file),
     ("machine_msaw_sender", machine_msaw_sender),
@@ -36,6 +37,7 @@ pub const TARGETS: &[(&str, Body)] = &[
     ("machine_rra_receiver", machine_rra_receiver),
     ("machine_erramilli_singh", machine_erramilli_singh),
     ("machine_sequencer", machine_sequencer),
+    ("machine_chang_maxemchuk", machine_chang_maxemchuk),
     ("machine_session_sender", machine_session_sender),
     ("machine_session_receiver", machine_session_receiver),
     ("scenario", scenario),
@@ -72,6 +74,10 @@ fn machine_erramilli_singh(bytes: &[u8]) {
 
 fn machine_sequencer(bytes: &[u8]) {
     one_machine(&[&sequencer::ENTRY], Role::Peer, packets::sequencer, bytes);
+}
+
+fn machine_chang_maxemchuk(bytes: &[u8]) {
+    one_machine(&[&chang_maxemchuk::ENTRY], Role::Peer, packets::chang_maxemchuk, bytes);
 }
 
 fn one_machine(entries: &[&'static ProtocolEntry], role: Role, own: packets::Source, bytes: &[u8]) {
@@ -204,6 +210,7 @@ fn own(entry: &ProtocolEntry) -> packets::Source {
         "rra" => packets::rra,
         "erramilli-singh" => packets::erramilli_singh,
         "sequencer" => packets::sequencer,
+        "chang-maxemchuk" => packets::chang_maxemchuk,
         _ => packets::mbap,
     }
 }

@@ -234,9 +234,11 @@ impl<N: Network, O: Observer> World<N, O> {
 
     fn schedule(&mut self, index: usize) {
         let node = &mut self.nodes[index];
-        if node.wanted < node.scheduled {
-            node.scheduled = node.wanted;
-            self.wakeups.push(node.wanted.max(self.now), NodeId(index as u32));
+        // A machine that comes late into the world may want what is past already.
+        let at = node.wanted.max(self.now);
+        if at < node.scheduled {
+            node.scheduled = at;
+            self.wakeups.push(at, NodeId(index as u32));
         }
     }
 

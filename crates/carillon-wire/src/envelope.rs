@@ -40,6 +40,8 @@ pub mod protocol {
     pub const RRA: u8 = 3;
     /// The sequencer protocol of Kaashoek, Tanenbaum et al.
     pub const SEQUENCER: u8 = 4;
+    /// Chang and Maxemchuk's reliable broadcast.
+    pub const CHANG_MAXEMCHUK: u8 = 6;
     /// Erramilli and Singh.
     pub const ERRAMILLI_SINGH: u8 = 5;
 }

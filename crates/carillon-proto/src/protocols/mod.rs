@@ -1,5 +1,6 @@
 //! The registry: one folder and one line for each protocol.
 
+pub mod chang_maxemchuk;
 pub mod erramilli_singh;
 pub mod mbap;
 pub mod msaw;
@@ -15,6 +16,7 @@ pub const REGISTRY: &[&ProtocolEntry] = &[
     &mbap::ENTRY,
     &mbap::UNICAST_ENTRY,
     &rra::ENTRY,
+    &chang_maxemchuk::ENTRY,
     &erramilli_singh::ENTRY,
     &sequencer::ENTRY,
 ];

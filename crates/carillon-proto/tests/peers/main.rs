@@ -25,7 +25,7 @@ struct Promises {
 
 /// The tests of each protocol: its module in [`promises`] has a constant `PROMISES`.
 macro_rules! suite {
-    ($($module:ident: $name:literal),*) => {
+    ($($module:ident: $name:literal),* $(,)?) => {
         #[test]
         fn every_protocol_with_peers_has_its_suite() {
             let peers = REGISTRY.iter().filter(|entry| entry.roles.contains(&Role::Peer));
@@ -68,7 +68,11 @@ macro_rules! suite {
     };
 }
 
-suite!(erramilli_singh: "erramilli-singh", sequencer: "sequencer");
+suite!(
+    chang_maxemchuk: "chang-maxemchuk",
+    erramilli_singh: "erramilli-singh",
+    sequencer: "sequencer",
+);
 
 #[derive(Clone, Copy, Debug)]
 struct Suite {

@@ -5,7 +5,7 @@ use carillon_wire::envelope::Envelope;
 use carillon_wire::session::{
     Body, Invite, Name, Nonce, Packet, Peer, PeerList, RefuseReason, RosterPage, Settings, State, Text,
 };
-use carillon_wire::{erramilli_singh, mbap, msaw, reformation, rra, sequencer};
+use carillon_wire::{chang_maxemchuk, erramilli_singh, mbap, msaw, reformation, rra, sequencer};
 
 use super::Input;
 
@@ -170,38 +170,12 @@ pub fn sequencer(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
         12 => Body::Fetched { order: a, source, message: b, payload },
         13 => Body::Gone { order: a, state: &[0; 40] },
         _ => {
-            let packet = election(form, view, [a, b, c], wanted, payload);
+            let mut state = Vec::new();
+            let packet = agreement(form >> 4, input, &mut state);
             return Packet::Reformation(packet).emit(association, buf);
         }
     };
     Packet::Normal { view, body }.emit(association, buf);
-}
-
-/// Packets by which a group agrees on a new view: the ballots are those of a coordinator from which
-/// the datagram may come.
-fn election(
-    form: u8,
-    view: u32,
-    [a, b, c]: [u32; 3],
-    members: reformation::Ranks,
-    state: &[u8],
-) -> reformation::Packet<'_> {
-    use reformation::{Ballot, Packet};
-    let ballot = Ballot { number: view, coordinator: (a % 5) as u8 };
-    let joiners = members.and(&(0..(c % 5) as usize).collect());
-    match form >> 4 & 7 {
-        0 => Packet::Invite { ballot },
-        1 => Packet::Vote { ballot, accepted: c, length: b.into(), members, joiners },
-        2 => Packet::Refuse { ballot, promised: Ballot { number: c, coordinator: 1 } },
-        3 => {
-            let state = if form & 128 == 0 { &[0; 40] } else { state };
-            Packet::Start { ballot, base: c, length: b.into(), members, joiners, state }
-        }
-        4 => Packet::Ready { ballot },
-        5 => Packet::Active { ballot },
-        6 => Packet::Installed { ballot },
-        _ => Packet::Join { lost: b & 1 == 1 },
-    }
 }
 
 /// A small number, or any.
@@ -209,6 +183,70 @@ fn number(input: &mut Input<'_>) -> u32 {
     match input.byte() {
         255 => input.u32(),
         byte => u32::from(byte & 15),
+    }
+}
+
+/// Packets of Chang and Maxemchuk with fuzzed fields; most ranks are those of other members, most
+/// numbers near the start of the range.
+pub fn chang_maxemchuk(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
+    use chang_maxemchuk::{Ack, Body, Datagram, Id, Packet};
+    let (form, association) = (input.byte(), association(input, known));
+    if form & 3 == 0 {
+        let mut state = Vec::new();
+        let packet = agreement(form >> 2, input, &mut state);
+        return Datagram::Reformation(packet).emit(association, buf);
+    }
+    let number = |input: &mut Input<'_>| match form >> 5 {
+        0 => u64::from(input.u32()).pow(2),
+        _ => u64::from(input.byte() % 16),
+    };
+    let rank = |input: &mut Input<'_>| u16::from(input.byte() % 6);
+    let view = u32::from(input.byte() % 4);
+    let (site, next, timestamp) = (rank(input), rank(input), number(input));
+    let id = Id { source: rank(input), number: number(input) };
+    let ack = Ack { timestamp, site, next, message: (input.byte() & 3 > 0).then_some(id) };
+    let payload = if ack.message.is_some() { input.bytes(usize::from(form >> 6)) } else { &[] };
+    let body = match form >> 2 & 7 {
+        0 | 1 => Body::Msg { id, payload },
+        2 | 3 => Body::Ack(ack),
+        4 => Body::Repair { ack, payload },
+        5 => Body::Confirm { site, below: timestamp },
+        6 => Body::Retrans { from: timestamp, below: id.number },
+        _ if next & 1 == 0 => Body::RetransMessage(id),
+        _ => Body::Purged { below: timestamp },
+    };
+    Datagram::Normal(Packet { view, body }).emit(association, buf);
+}
+
+/// Packets of the agreement on a new view of a group, with fuzzed fields.
+fn agreement<'a>(form: u8, input: &mut Input<'_>, state: &'a mut Vec<u8>) -> reformation::Packet<'a> {
+    use reformation::{Ballot, Packet, Ranks};
+    let ballot =
+        |input: &mut Input<'_>| Ballot { number: u32::from(input.byte() % 8), coordinator: input.byte() % 6 };
+    let ranks = |input: &mut Input<'_>| {
+        let bits = input.byte();
+        (0..8).filter(|rank| bits >> rank & 1 == 1).collect::<Ranks>()
+    };
+    let (first, accepted, length) = (ballot(input), u32::from(input.byte() % 4), u64::from(input.byte()));
+    match form & 7 {
+        0 => Packet::Invite { ballot: first },
+        1 => {
+            let members = ranks(input);
+            Packet::Vote { ballot: first, accepted, length, members, joiners: ranks(input).and(&members) }
+        }
+        2 => Packet::Refuse { ballot: first, promised: ballot(input) },
+        3 => {
+            let (members, joiners) = (ranks(input), ranks(input));
+            let number = u64::from(input.byte());
+            let numbers = usize::from(input.byte() % 8);
+            state.extend(std::iter::repeat_n(number.to_be_bytes(), numbers).flatten());
+            let joiners = joiners.and(&members);
+            Packet::Start { ballot: first, base: accepted, length, members, joiners, state }
+        }
+        4 => Packet::Ready { ballot: first },
+        5 => Packet::Active { ballot: first },
+        6 => Packet::Installed { ballot: first },
+        _ => Packet::Join { lost: accepted & 1 == 1 },
     }
 }
 

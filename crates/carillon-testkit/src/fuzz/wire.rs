@@ -2,7 +2,7 @@
 
 use carillon_wire::envelope::Envelope;
 use carillon_wire::file::Record;
-use carillon_wire::{erramilli_singh, mbap, msaw, rra, sequencer, session};
+use carillon_wire::{chang_maxemchuk, erramilli_singh, mbap, msaw, reformation, rra, sequencer, session};
 
 /// The common envelope: eight bytes, whatever follows.
 pub fn envelope(bytes: &[u8]) {
@@ -66,6 +66,21 @@ pub fn sequencer(bytes: &[u8]) {
     packet.emit(association, &mut again);
     check(bytes, &again, packet.wire_len(), &packet.to_string());
     assert_eq!(sequencer::Packet::parse(&again), Ok((association, packet)));
+}
+
+/// Chang and Maxemchuk: what carries no message and no state may be followed by padding.
+pub fn chang_maxemchuk(bytes: &[u8]) {
+    use chang_maxemchuk::{Body, Datagram};
+    let Ok((association, packet)) = Datagram::parse(bytes).map_err(shown) else { return };
+    let mut again = Vec::new();
+    packet.emit(association, &mut again);
+    check(bytes, &again, packet.wire_len(), &packet.to_string());
+    let padded = match packet {
+        Datagram::Normal(packet) => !matches!(packet.body, Body::Msg { .. } | Body::Repair { .. }),
+        Datagram::Reformation(packet) => !matches!(packet, reformation::Packet::Start { .. }),
+    };
+    assert!(padded || again.len() == bytes.len(), "a message runs to the end of its datagram");
+    assert_eq!(Datagram::parse(&again), Ok((association, packet)));
 }
 
 /// The session: a datagram ends with its packet.

@@ -1,0 +1,103 @@
+//! Chang and Maxemchuk on the Ethernet: what section 2.9 states, and docs/protocols/chang-maxemchuk.md
+//! measures, in small.
+
+use std::path::Path;
+
+use carillon_core::NoObserver;
+use carillon_lab::plan::Plan;
+use carillon_lab::run::{RunResult, run_one};
+use carillon_lab::scenario::ScenarioFile;
+
+/// Ten sites, of which so many send; a rate of none is as fast as the protocol lets them.
+fn run(senders: u32, loss: f64, messages: u32, protocol: &str, rate: &str) -> RunResult {
+    let text = format!(
+        "name = \"x\"\n[network]\nkind = \"lan\"\n[loss]\nmodel = \"bernoulli\"\np = {loss}\n\
+         [group]\nreceivers = 9\nsenders = {senders}\n[protocol]\nname = \"chang-maxemchuk\"\n{protocol}\n\
+         [workload]\nmessages = {messages}\nmessage_bytes = 1518\n{rate}\n"
+    );
+    let file = ScenarioFile::parse("x", &text).unwrap();
+    run_one(&Plan::new(&file).unwrap().runs[0], &mut NoObserver).unwrap()
+}
+
+fn mean(result: &RunResult, metric: &str) -> f64 {
+    let (_, samples) = result.samples.iter().find(|(name, _)| *name == metric).unwrap();
+    samples.iter().sum::<f64>() / samples.len() as f64
+}
+
+fn control(result: &RunResult) -> f64 {
+    assert_eq!(mean(result, "undelivered_share"), 0.0);
+    mean(result, "control_packets_per_message")
+}
+
+fn settings(resilience: u64) -> String {
+    format!("resilience = {resilience}\ntail = \"none\"")
+}
+
+#[test]
+fn every_plan_is_valid_and_named_after_its_file() {
+    let plans = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/plans"));
+    let mut found = 0;
+    for entry in std::fs::read_dir(plans).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_stem().unwrap().to_str().unwrap();
+        if name.starts_with("chang-maxemchuk-") {
+            let file = ScenarioFile::parse(name, &std::fs::read_to_string(&path).unwrap()).unwrap();
+            assert_eq!(file.name(), name);
+            assert!(!Plan::new(&file).unwrap().runs.is_empty());
+            found += 1;
+        }
+    }
+    assert_eq!(found, 3);
+}
+
+/// "This requires only one control message per broadcast when the system is busy": an acknowledgment,
+/// which passes the token on. What follows the last message is all there is besides.
+#[test]
+fn a_busy_group_sends_one_control_packet_for_each_message_whatever_the_resilience() {
+    for resilience in [0, 1, 2, 4, 9] {
+        let messages = 10.0 * 200.0;
+        let control = control(&run(10, 0.0, 200, &settings(resilience), "")) * messages;
+        assert!((messages..=messages + 15.0).contains(&control), "L = {resilience}: {control}");
+    }
+}
+
+/// "And two control messages per broadcast when the system is idle (assuming a resiliency of 1)": the
+/// acknowledgment, and a confirmation. "It will require additional control messages" with more: a
+/// transfer for each.
+#[test]
+fn an_idle_group_sends_two_and_one_more_for_each_degree_of_resilience() {
+    for (resilience, expected) in [(0, 2.0), (1, 2.0), (2, 3.0), (4, 5.0), (9, 10.0)] {
+        let result = run(1, 0.0, 50, &settings(resilience), "rate = \"2 packet/s\"");
+        assert_eq!(control(&result), expected, "L = {resilience}");
+        assert_eq!(mean(&result, "retransmissions_per_message"), 0.0);
+    }
+}
+
+/// "Increasing the resiliency of the protocol increases the message latency": by a confirm timeout
+/// and a frame for each transfer.
+#[test]
+fn each_degree_of_resilience_delays_delivery_by_a_transfer() {
+    let latency = |resilience| {
+        let result = run(1, 0.0, 50, &settings(resilience), "rate = \"2 packet/s\"");
+        mean(&result, "delivery_latency_s")
+    };
+    let (one, nine) = (latency(1), latency(9));
+    assert!((0.010..0.012).contains(&((nine - one) / 8.0)), "{one} {nine}");
+}
+
+/// The one message of a run, with half of all frames lost: nothing follows it that would show who lacks
+/// it but the round of the idle token.
+#[test]
+fn a_round_of_the_idle_token_finds_what_was_lost_last() {
+    let result = run(1, 0.5, 1, "resilience = 0\nretries = 1000\ntail = \"confirm\"", "");
+    assert_eq!(mean(&result, "undelivered_share"), 0.0);
+}
+
+#[test]
+fn losses_are_repaired_and_no_site_is_given_up() {
+    for senders in [1, 10] {
+        let result = run(senders, 0.05, 100, "", "");
+        assert_eq!(mean(&result, "undelivered_share"), 0.0);
+        assert_eq!(mean(&result, "failed_messages"), 0.0);
+    }
+}

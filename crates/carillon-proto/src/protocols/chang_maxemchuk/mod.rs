@@ -1,0 +1,46 @@
+//! Chang and Maxemchuk's reliable broadcast.
+//!
+//! Segovia 1996, section 2.9, describes it: all messages go to all sites, and one of them, the token
+//! site, acknowledges each with a timestamp that gives it its place in the one order. Sources repeat
+//! what is not acknowledged; everyone else finds losses by missing timestamps and asks. The token goes
+//! around with the acknowledgments, and a message is delivered when `L` sites have accepted the token
+//! after it, so that a new list of sites can be made after `L` failures without losing it. What the
+//! source leaves open is decided in `docs/protocols/chang-maxemchuk.md`.
+
+mod answers;
+mod config;
+mod inbox;
+mod list;
+mod log;
+mod order;
+mod peer;
+mod requests;
+mod source;
+#[cfg(test)]
+mod tests;
+mod token;
+mod watch;
+
+use carillon_core::{ConfigError, NetworkKind, Order, ProtocolEntry, Role};
+
+pub use peer::Peer;
+
+/// Chang and Maxemchuk's reliable broadcast.
+pub const ENTRY: ProtocolEntry = ProtocolEntry {
+    name: "chang-maxemchuk",
+    family: "rotating token site, acknowledgments with timestamps, negative acknowledgments",
+    summary: "total order by a token site that goes around; survives the failure of sites",
+    reference: "Segovia 1996, section 2.9; Chang and Maxemchuk 1984",
+    roles: &[Role::Peer],
+    order: Order::Total,
+    networks: &[NetworkKind::Lan, NetworkKind::Udp],
+    parameters: config::PARAMETERS,
+    delivery_settings: config::DELIVERY_SETTINGS,
+    unicast_equivalent: None,
+    build: |role, context, settings| {
+        Ok(match role {
+            Role::Peer => Box::new(Peer::new(context, settings)?),
+            Role::Sender | Role::Receiver => return Err(ConfigError::no_such_role(role)),
+        })
+    },
+};

@@ -1,0 +1,213 @@
+//! The reformation phase, and what leads to it. The phases are those of `blocks::reformation`.
+
+use std::time::Duration;
+
+use carillon_core::{Event, NodeId};
+use carillon_testkit::{Group, Link};
+use carillon_wire::chang_maxemchuk::Body;
+use carillon_wire::reformation::{Ballot, Packet, Ranks};
+
+use super::super::ENTRY;
+use super::site::{Site, ack, msg, repair};
+
+fn ballot(number: u32, coordinator: u8) -> Ballot {
+    Ballot { number, coordinator }
+}
+
+fn ranks(ranks: &[usize]) -> Ranks {
+    ranks.iter().copied().collect()
+}
+
+/// The vote of a site that has so much of the first list's order.
+fn vote(ballot: Ballot, length: u64) -> Packet<'static> {
+    Packet::Vote { ballot, accepted: 0, length, members: Ranks::below(3), joiners: Ranks::default() }
+}
+
+fn start(ballot: Ballot, length: u64, members: &[usize]) -> Packet<'static> {
+    Packet::Start { ballot, base: 0, length, members: ranks(members), joiners: Ranks::default(), state: &[] }
+}
+
+#[test]
+fn a_source_that_repeats_r_times_in_vain_starts_the_reformation() {
+    let mut site = Site::new(1, &[]);
+    site.offer("a").unwrap();
+    let sent = site.at(399);
+    assert_eq!(sent, vec!["view 0 msg 1:0 len 1 to all"; 3]);
+    let sent = site.at(500);
+    assert!(sent.iter().any(|packet| packet == "invite 1.1 to all"), "{sent:?}");
+}
+
+#[test]
+fn a_transfer_repeated_r_times_in_vain_starts_the_reformation() {
+    let mut site = Site::new(0, &[]);
+    site.hear(2, msg(2, 0, "a"));
+    assert_eq!(site.at(119).len(), 3);
+    let sent = site.at(200);
+    assert!(sent.iter().any(|packet| packet == "invite 1.0 to all"), "{sent:?}");
+}
+
+#[test]
+fn a_site_that_cannot_accept_yet_but_asks_is_not_suspected() {
+    let mut site = Site::new(0, &[]);
+    site.hear(2, msg(2, 0, "a"));
+    for at in (80..2000).step_by(80) {
+        let sent = site.at(at);
+        assert!(!sent.iter().any(|packet| packet.contains("invite")), "{sent:?}");
+        site.hear(1, Body::Retrans { from: 0, below: 1 });
+    }
+}
+
+/// Choice: neither a source nor the one that passed the token on is there to find the failure.
+#[test]
+fn who_waits_for_a_commit_asks_the_token_site_and_then_starts_the_reformation() {
+    let mut site = Site::new(2, &[]);
+    site.hear(0, msg(0, 0, "a"));
+    site.hear(0, ack(0, (0, 0), (0, 1)));
+    assert!(site.at(99).is_empty());
+    assert_eq!(site.at(300), vec!["view 0 retrans 1..2 to rank 1"; 3]);
+    let sent = site.at(500);
+    assert!(sent.iter().any(|packet| packet == "invite 1.2 to all"), "{sent:?}");
+    assert!(site.take().is_empty());
+}
+
+/// Choice: the answer to that question.
+#[test]
+fn a_token_site_that_is_asked_says_how_far_it_is() {
+    let mut site = Site::new(1, &[]);
+    site.hear(0, msg(0, 0, "a"));
+    site.hear(0, ack(0, (0, 0), (0, 1)));
+    let question = Body::Retrans { from: 1, below: 2 };
+    assert_eq!(site.hear(2, question), ["view 0 confirm site 1 below 1 to rank 2"]);
+    let mut asker = Site::new(2, &[]);
+    asker.hear(0, msg(0, 0, "a"));
+    asker.hear(0, ack(0, (0, 0), (0, 1)));
+    asker.at(100);
+    asker.hear(1, Body::Confirm { site: 1, below: 1 });
+    assert_eq!(asker.take(), ["0:0 a"]);
+    assert!(asker.at(10_000).is_empty());
+}
+
+#[test]
+fn who_has_voted_acknowledges_accepts_and_sends_nothing_in_the_old_list() {
+    let mut site = Site::new(1, &[]);
+    let sent = site.agree(2, Packet::Invite { ballot: ballot(1, 2) });
+    assert_eq!(sent, ["vote 1.2 accepted 0 length 0 members {0 1 2} joiners {} to rank 2"]);
+    assert!(site.offer("b").unwrap().is_empty(), "no messages are multicast");
+    site.hear(0, msg(0, 0, "a"));
+    assert!(site.hear(0, ack(0, (0, 0), (0, 1))).is_empty());
+    assert!(site.at(100).is_empty());
+    assert!(site.take().is_empty());
+}
+
+/// The token site fails in the middle of a stream: what it acknowledged and some site holds keeps its
+/// place, the rest is acknowledged by the coordinator, the first token site of the new list.
+#[test]
+fn when_the_token_site_fails_the_longest_log_goes_on_and_its_messages_are_committed() {
+    let mut site = Site::new(1, &[]);
+    site.offer("b").unwrap();
+    assert_eq!(site.at(399).len(), 3);
+    let sent = site.at(480);
+    assert_eq!(sent.last().map(String::as_str), Some("invite 1.1 to all"), "{sent:?}");
+    // Site 0 acknowledged a message of site 2, passed the token on, and failed: site 2 heard of it.
+    let invited = ballot(1, 1);
+    assert!(site.agree(2, vote(invited, 1)).is_empty(), "site 0 may vote yet");
+    let sent = site.at(700);
+    assert!(sent.iter().any(|packet| packet == "view 1 retrans 0..1 to rank 2"), "{sent:?}");
+    let sent = site.hear_in(2, 1, repair(0, (2, 0), (0, 1), "a"));
+    assert_eq!(sent, ["start 1.1 base 0 length 1 members {1 2} joiners {} state 24 to all"]);
+    assert!(site.take().is_empty(), "not all are ready");
+    let sent = site.agree(2, Packet::Ready { ballot: invited });
+    let active = ["active 1.1 to rank 2", "active 1.1 to all"];
+    assert!(active.contains(&sent[0].as_str()), "{sent:?}");
+    assert_eq!(sent[1..], ["view 1 ack 1 of 1:0 token 1 to 2 to all"]);
+    assert_eq!(site.take(), ["2:0 a"]);
+    let lost: Vec<Event> =
+        site.events().into_iter().filter(|event| matches!(event, Event::MemberLost { .. })).collect();
+    assert_eq!(lost, [Event::MemberLost { member: NodeId(5) }]);
+    site.hear_in(2, 1, Body::Confirm { site: 2, below: 2 });
+    assert_eq!(site.take(), ["1:0 b"]);
+}
+
+/// A site that holds what the new list drops forgets it, and its source sends it again.
+#[test]
+fn what_no_voter_holds_loses_its_place() {
+    let mut site = Site::new(2, &[("resilience", "2")]);
+    site.offer("c").unwrap();
+    site.hear(0, msg(0, 0, "a"));
+    site.hear(0, ack(0, (0, 0), (0, 1)));
+    site.hear(1, ack(1, (2, 0), (1, 2)));
+    site.sent();
+    let view = ballot(3, 1);
+    assert_eq!(site.agree(1, start(view, 1, &[1, 2])), ["ready 3.1 to rank 1"]);
+    let sent = site.agree(1, Packet::Active { ballot: view });
+    assert_eq!(sent, ["installed 3.1 to rank 1", "view 3 msg 2:0 len 1 to all"]);
+    assert_eq!(site.take(), ["0:0 a"]);
+    // In the new list it gets a new place. That has two sites, so L is 1.
+    site.hear_in(1, 3, ack(1, (2, 0), (1, 2)));
+    assert_eq!(site.take(), ["2:0 c"]);
+}
+
+/// The list is in force when all have what goes on: a repair that comes late does not say that.
+#[test]
+fn a_site_that_is_ready_waits_for_the_list_to_be_in_force() {
+    let mut site = Site::new(2, &[]);
+    let view = ballot(1, 1);
+    assert_eq!(site.agree(1, start(view, 1, &[1, 2])), ["view 1 retrans 0..1 to rank 1"]);
+    assert_eq!(site.hear_in(1, 1, repair(0, (0, 0), (0, 1), "a")), ["ready 1.1 to rank 1"]);
+    site.hear_in(1, 1, repair(0, (0, 0), (0, 1), "a"));
+    site.hear_in(1, 1, Body::Retrans { from: 0, below: 1 });
+    assert!(site.take().is_empty());
+    // Whatever its coordinator sends in the new list shows that it is.
+    site.hear_in(1, 1, msg(1, 0, "b"));
+    assert_eq!(site.take(), ["0:0 a"]);
+}
+
+#[test]
+fn a_packet_of_an_older_list_is_dropped() {
+    let mut site = Site::new(2, &[("resilience", "0")]);
+    site.agree(1, start(ballot(1, 1), 0, &[1, 2]));
+    site.agree(1, Packet::Active { ballot: ballot(1, 1) });
+    site.hear(0, msg(0, 0, "a"));
+    site.hear(0, ack(0, (0, 0), (0, 1)));
+    assert!(site.take().is_empty());
+}
+
+/// Choice: a site that was cut out hears of the new list, and asks to join it.
+#[test]
+fn a_site_that_lives_and_was_left_out_asks_to_be_taken_in_again() {
+    let mut site = Site::new(0, &[]);
+    let sent = site.agree(1, Packet::Active { ballot: ballot(1, 1) });
+    assert_eq!(sent, ["join to all"]);
+    site.hear_in(1, 1, msg(1, 0, "b"));
+    assert!(site.take().is_empty());
+}
+
+/// Whole groups, in which sites fail one after the other and the token site is among them.
+#[test]
+fn a_group_of_five_survives_the_token_site_and_the_one_after_it() {
+    for seed in 0..20 {
+        let link = Link { delay: Duration::from_millis(1), ..Link::losing(0.02) };
+        let group = Group::new(&ENTRY, seed).receivers(4).senders(5).messages(40).all_links(link);
+        let group = group.set("resilience", "2").set("message_timeout", "40 ms").set("retries", "6");
+        // At one millisecond a hop the token is at each site every few milliseconds: the failures
+        // hit the token site, its predecessor and its successor in turn.
+        let first = Duration::from_micros(20_000 + 777 * seed);
+        let second = Duration::from_micros(20_500 + 1_333 * seed);
+        let report = group.crash(NodeId((seed % 5) as u32), first);
+        let report = report.crash(NodeId(((seed + 1) % 5) as u32), second).run();
+        report.check_reliable().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        let lost = report.count(|_, event| matches!(event, Event::MemberLost { .. }));
+        assert!(lost >= 6, "seed {seed}: three sites miss two each, {lost}");
+    }
+}
+
+/// With L = 0 the source's own protocol survives nothing, and delivers nothing wrong either.
+#[test]
+fn without_resilience_a_group_stops_when_a_site_fails() {
+    let group = Group::new(&ENTRY, 1).receivers(2).senders(3).messages(50).limit(Duration::from_secs(20));
+    let report = group.set("resilience", "0").crash(NodeId(1), Duration::from_millis(5)).run();
+    assert!(report.finished.is_none());
+    report.check_safety().unwrap();
+    let first = report.receivers[0].deliveries.len();
+    assert!((1..150).contains(&first), "{first}");
+}

@@ -1,0 +1,52 @@
+//! One rule each, in packets at stated times. Rules without another reference are those of section
+//! 2.9.1 of the thesis; "choice" are those of docs/protocols/chang-maxemchuk.md.
+
+mod failures;
+mod receiving;
+mod site;
+mod token;
+
+use carillon_core::{Config, ConfigError, Role};
+
+use super::{ENTRY, Peer};
+use site::context;
+
+fn refusal(settings: &[(&str, &str)], sites: u32) -> Option<ConfigError> {
+    let mut config = Config::defaults(ENTRY.parameters);
+    for (key, value) in settings {
+        config.set(ENTRY.parameters, key, value).unwrap();
+    }
+    let mut context = context(0);
+    if sites != 3 {
+        context.members = (0..sites).map(carillon_core::NodeId).collect();
+    }
+    Peer::new(&context, &config).err()
+}
+
+#[test]
+fn intervals_are_not_zero() {
+    for name in ["message_timeout", "transfer_timeout", "request_timeout", "confirm_timeout", "idle_timeout"]
+    {
+        assert!(refusal(&[(name, "0 ms")], 3).is_some(), "{name}");
+    }
+    assert_eq!(refusal(&[("tail", "none"), ("idle_timeout", "0 ms")], 3), None);
+}
+
+#[test]
+fn a_group_is_not_larger_than_a_list_in_a_packet() {
+    assert_eq!(refusal(&[], 128), None);
+    assert!(refusal(&[], 129).is_some());
+}
+
+#[test]
+fn every_node_is_a_peer() {
+    let config = Config::defaults(ENTRY.parameters);
+    for role in [Role::Sender, Role::Receiver] {
+        assert!((ENTRY.build)(role, &context(0), &config).is_err());
+    }
+}
+
+#[test]
+fn delivery_settings_are_settings() {
+    assert_eq!(refusal(ENTRY.delivery_settings, 3), None);
+}

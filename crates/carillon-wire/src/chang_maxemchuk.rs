@@ -1,0 +1,347 @@
+//! Packets of Chang and Maxemchuk's reliable broadcast.
+//!
+//! Segovia 1996, section 2.9, names the fields of the broadcast message, the acknowledgment, the
+//! confirmation and the request for retransmission; the layout is Carillon's. Each packet starts
+//! with the common envelope and the number of the token list ("view", 32 bits), then:
+//!
+//! ```text
+//! 1 MSG             | source (16) | number (64)  | payload
+//! 2 ACK             | timestamp (64) | site (16) | next (16) | source (16) | number (64)
+//! 3 CONFIRM         | site (16) | below (64)
+//! 4 RETRANS         | from (64) | below (64)
+//! 5 RETRANS MESSAGE | source (16) | number (64)
+//! 6 REPAIR          | as ACK, then the payload of the message it acknowledges
+//! 7 PURGED          | below (64)
+//! ```
+//!
+//! Types of [`reformation::KINDS`] have that exchange's bodies instead.
+//!
+//! Sites are named by their rank in the group. In an ACK, `source` 0xffff with `number` 0 says that
+//! nothing is acknowledged; `next` equal to `site` says that the token stays.
+
+use std::fmt;
+
+use carillon_core::AssociationId;
+
+use crate::envelope::{Envelope, protocol};
+use crate::{ParseError, reformation};
+
+/// What a datagram of the protocol carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Datagram<'a> {
+    /// A packet of the normal phase.
+    Normal(Packet<'a>),
+    /// A packet by which the sites agree on a new token list.
+    Reformation(reformation::Packet<'a>),
+}
+
+impl<'a> Datagram<'a> {
+    /// Parses a datagram.
+    pub fn parse(bytes: &'a [u8]) -> Result<(AssociationId, Datagram<'a>), ParseError> {
+        let (envelope, rest) = Envelope::parse_for(protocol::CHANG_MAXEMCHUK, bytes)?;
+        if reformation::KINDS.contains(&envelope.packet_type) {
+            let packet = reformation::Packet::parse(envelope.packet_type, rest)?;
+            return Ok((envelope.association, Datagram::Reformation(packet)));
+        }
+        let (association, packet) = Packet::parse(bytes)?;
+        Ok((association, Datagram::Normal(packet)))
+    }
+
+    /// Appends it.
+    pub fn emit(&self, association: AssociationId, buf: &mut Vec<u8>) {
+        match self {
+            Datagram::Normal(packet) => packet.emit(association, buf),
+            Datagram::Reformation(packet) => {
+                let packet_type = packet.packet_type();
+                Envelope { protocol: protocol::CHANG_MAXEMCHUK, packet_type, association }.emit(buf);
+                packet.emit(buf);
+            }
+        }
+    }
+
+    /// Bytes that `emit` appends.
+    pub fn wire_len(&self) -> usize {
+        match self {
+            Datagram::Normal(packet) => packet.wire_len(),
+            Datagram::Reformation(packet) => Envelope::LEN + packet.wire_len(),
+        }
+    }
+}
+
+impl fmt::Display for Datagram<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Datagram::Normal(packet) => packet.fmt(f),
+            Datagram::Reformation(packet) => write!(f, "cm {packet}"),
+        }
+    }
+}
+
+/// A packet of the normal phase: the token list it belongs to, and what it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet<'a> {
+    /// The version of the token list.
+    pub view: u32,
+    /// What it says.
+    pub body: Body<'a>,
+}
+
+/// What a packet says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body<'a> {
+    /// A message, from its source to all sites (section 2.9: "multicast message").
+    Msg {
+        /// Which message.
+        id: Id,
+        /// The message.
+        payload: &'a [u8],
+    },
+    /// An acknowledgment, a transfer of the token, or both, from the token site to all sites.
+    Ack(Ack),
+    /// A site has taken every acknowledgment below this timestamp, and the token if that was passed
+    /// to it there (section 2.9: "confirmation message").
+    Confirm {
+        /// The site.
+        site: u16,
+        /// One past the last timestamp it has taken.
+        below: u64,
+    },
+    /// Asks for the acknowledgments and messages of these timestamps.
+    Retrans {
+        /// The first.
+        from: u64,
+        /// One past the last.
+        below: u64,
+    },
+    /// Asks for the acknowledgment of a message, and the message.
+    RetransMessage(Id),
+    /// An acknowledgment with the message that it acknowledges, for a site that lacks either.
+    Repair {
+        /// The acknowledgment.
+        ack: Ack,
+        /// The message; empty if the acknowledgment is.
+        payload: &'a [u8],
+    },
+    /// Answers a request: what lies before this timestamp is not kept here any more.
+    Purged {
+        /// The first timestamp that is kept.
+        below: u64,
+    },
+}
+
+/// Names a message: "the source address and its sequence number" (section 2.9.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Id {
+    /// The rank of its source.
+    pub source: u16,
+    /// Its number there.
+    pub number: u64,
+}
+
+/// The fields of an acknowledgment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ack {
+    /// Its place in the order of all acknowledgments.
+    pub timestamp: u64,
+    /// The token site that gave it.
+    pub site: u16,
+    /// The token site from now on.
+    pub next: u16,
+    /// The message it acknowledges; `None` if it only passes the token.
+    pub message: Option<Id>,
+}
+
+/// Bytes of a message packet before its payload.
+pub const MSG_HEADER_LEN: usize = Envelope::LEN + 14;
+/// Bytes of an acknowledgment, and of a repair before its payload.
+pub const ACK_LEN: usize = Envelope::LEN + 26;
+/// Bytes of a confirmation.
+pub const CONFIRM_LEN: usize = Envelope::LEN + 14;
+/// Bytes of a request by timestamps.
+pub const RETRANS_LEN: usize = Envelope::LEN + 20;
+/// Bytes of the answer that nothing is kept.
+pub const PURGED_LEN: usize = Envelope::LEN + 12;
+/// Bytes of a request by message.
+pub const RETRANS_MESSAGE_LEN: usize = Envelope::LEN + 14;
+
+impl<'a> Packet<'a> {
+    /// Parses a datagram.
+    pub fn parse(bytes: &'a [u8]) -> Result<(AssociationId, Packet<'a>), ParseError> {
+        let (envelope, rest) = Envelope::parse_for(protocol::CHANG_MAXEMCHUK, bytes)?;
+        let fixed = match envelope.packet_type {
+            packet_type::MSG => MSG_HEADER_LEN,
+            packet_type::ACK | packet_type::REPAIR => ACK_LEN,
+            packet_type::CONFIRM => CONFIRM_LEN,
+            packet_type::RETRANS => RETRANS_LEN,
+            packet_type::RETRANS_MESSAGE => RETRANS_MESSAGE_LEN,
+            packet_type::PURGED => PURGED_LEN,
+            other => return Err(ParseError::Type(other)),
+        };
+        let truncated = ParseError::Truncated { have: bytes.len(), need: fixed };
+        Self::parse_body(envelope.packet_type, rest)
+            .ok_or(truncated)?
+            .map(|packet| (envelope.association, packet))
+    }
+
+    /// `None` if the bytes are too few.
+    fn parse_body(kind: u8, bytes: &'a [u8]) -> Option<Result<Packet<'a>, ParseError>> {
+        let (view, rest) = number::<4>(bytes)?;
+        let body = match kind {
+            packet_type::MSG => {
+                let (id, payload) = Id::parse(rest)?;
+                Body::Msg { id, payload }
+            }
+            packet_type::CONFIRM => {
+                let (site, rest) = number::<2>(rest)?;
+                Body::Confirm { site: site as u16, below: number::<8>(rest)?.0 }
+            }
+            packet_type::RETRANS => {
+                let (from, rest) = number::<8>(rest)?;
+                Body::Retrans { from, below: number::<8>(rest)?.0 }
+            }
+            packet_type::PURGED => Body::Purged { below: number::<8>(rest)?.0 },
+            packet_type::RETRANS_MESSAGE => Body::RetransMessage(Id::parse(rest)?.0),
+            _ => {
+                let (timestamp, rest) = number::<8>(rest)?;
+                let (site, rest) = number::<2>(rest)?;
+                let (next, rest) = number::<2>(rest)?;
+                let (id, payload) = Id::parse(rest)?;
+                let message = (id.source != NO_SOURCE).then_some(id);
+                if message.is_none() && id.number != 0 {
+                    return Some(Err(ParseError::Field { field: "number", value: id.number }));
+                }
+                let ack = Ack { timestamp, site: site as u16, next: next as u16, message };
+                match kind {
+                    packet_type::ACK => Body::Ack(ack),
+                    _ if message.is_none() && !payload.is_empty() => {
+                        return Some(Err(ParseError::Field { field: "source", value: NO_SOURCE.into() }));
+                    }
+                    _ => Body::Repair { ack, payload },
+                }
+            }
+        };
+        Some(Ok(Packet { view: view as u32, body }))
+    }
+
+    /// Appends the packet as a datagram.
+    pub fn emit(&self, association: AssociationId, buf: &mut Vec<u8>) {
+        let packet_type = match self.body {
+            Body::Msg { .. } => packet_type::MSG,
+            Body::Ack(_) => packet_type::ACK,
+            Body::Confirm { .. } => packet_type::CONFIRM,
+            Body::Retrans { .. } => packet_type::RETRANS,
+            Body::RetransMessage(_) => packet_type::RETRANS_MESSAGE,
+            Body::Repair { .. } => packet_type::REPAIR,
+            Body::Purged { .. } => packet_type::PURGED,
+        };
+        Envelope { protocol: protocol::CHANG_MAXEMCHUK, packet_type, association }.emit(buf);
+        buf.extend_from_slice(&self.view.to_be_bytes());
+        match self.body {
+            Body::Msg { id, payload } => {
+                id.emit(buf);
+                buf.extend_from_slice(payload);
+            }
+            Body::Ack(ack) => ack.emit(buf),
+            Body::Confirm { site, below } => {
+                buf.extend_from_slice(&site.to_be_bytes());
+                buf.extend_from_slice(&below.to_be_bytes());
+            }
+            Body::Retrans { from, below } => {
+                buf.extend_from_slice(&from.to_be_bytes());
+                buf.extend_from_slice(&below.to_be_bytes());
+            }
+            Body::RetransMessage(id) => id.emit(buf),
+            Body::Purged { below } => buf.extend_from_slice(&below.to_be_bytes()),
+            Body::Repair { ack, payload } => {
+                ack.emit(buf);
+                buf.extend_from_slice(payload);
+            }
+        }
+    }
+
+    /// Bytes that `emit` appends.
+    pub fn wire_len(&self) -> usize {
+        match self.body {
+            Body::Msg { payload, .. } => MSG_HEADER_LEN + payload.len(),
+            Body::Ack(_) => ACK_LEN,
+            Body::Confirm { .. } => CONFIRM_LEN,
+            Body::Retrans { .. } => RETRANS_LEN,
+            Body::RetransMessage(_) => RETRANS_MESSAGE_LEN,
+            Body::Purged { .. } => PURGED_LEN,
+            Body::Repair { payload, .. } => ACK_LEN + payload.len(),
+        }
+    }
+}
+
+impl Id {
+    fn parse(bytes: &[u8]) -> Option<(Id, &[u8])> {
+        let (source, rest) = number::<2>(bytes)?;
+        let (number, rest) = number::<8>(rest)?;
+        Some((Id { source: source as u16, number }, rest))
+    }
+
+    fn emit(&self, buf: &mut Vec<u8>) {
+        buf.extend_from_slice(&self.source.to_be_bytes());
+        buf.extend_from_slice(&self.number.to_be_bytes());
+    }
+}
+
+impl Ack {
+    fn emit(&self, buf: &mut Vec<u8>) {
+        buf.extend_from_slice(&self.timestamp.to_be_bytes());
+        buf.extend_from_slice(&self.site.to_be_bytes());
+        buf.extend_from_slice(&self.next.to_be_bytes());
+        self.message.unwrap_or(Id { source: NO_SOURCE, number: 0 }).emit(buf);
+    }
+}
+
+/// Takes a big-endian number of N bytes off the front.
+fn number<const N: usize>(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let (head, rest) = bytes.split_first_chunk::<N>()?;
+    Some((head.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)), rest))
+}
+
+impl fmt::Display for Packet<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cm view {} ", self.view)?;
+        match self.body {
+            Body::Msg { id, payload } => write!(f, "msg {id} len {}", payload.len()),
+            Body::Ack(ack) => write!(f, "ack {ack}"),
+            Body::Confirm { site, below } => write!(f, "confirm site {site} below {below}"),
+            Body::Retrans { from, below } => write!(f, "retrans {from}..{below}"),
+            Body::RetransMessage(id) => write!(f, "retrans {id}"),
+            Body::Purged { below } => write!(f, "purged below {below}"),
+            Body::Repair { ack, payload } => write!(f, "repair {ack} len {}", payload.len()),
+        }
+    }
+}
+
+impl fmt::Display for Id {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.source, self.number)
+    }
+}
+
+impl fmt::Display for Ack {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} of ", self.timestamp)?;
+        match self.message {
+            Some(id) => write!(f, "{id}")?,
+            None => f.write_str("nothing")?,
+        }
+        write!(f, " token {} to {}", self.site, self.next)
+    }
+}
+
+/// The source of no message.
+const NO_SOURCE: u16 = 0xffff;
+
+mod packet_type {
+    pub const MSG: u8 = 1;
+    pub const ACK: u8 = 2;
+    pub const CONFIRM: u8 = 3;
+    pub const RETRANS: u8 = 4;
+    pub const RETRANS_MESSAGE: u8 = 5;
+    pub const REPAIR: u8 = 6;
+    pub const PURGED: u8 = 7;
+}
