@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use carillon_core::{
-    Application, AssociationId, BuildContext, ConfigError, GroupId, Machine, NodeId, Observer, ProtocolEntry,
-    Role, Seeds, Time,
+    Application, AssociationId, BuildContext, ConfigError, GroupId, Identities, Machine, NodeId, Observer,
+    ProtocolEntry, Role, Seeds, Time,
 };
 use carillon_sim::applications::{Sink, Source};
 use carillon_sim::{Lan, StopReason, World};
@@ -174,21 +174,29 @@ pub struct Numbering {
     pub sender: NodeId,
     /// The members: the receivers, or all peers.
     pub members: Arc<[NodeId]>,
+    /// What packets call them.
+    pub identities: Identities,
 }
 
 impl Numbering {
     /// That of the simulator, where all hosts agree; seen from the sender.
     fn global(scenario: &Scenario) -> Self {
-        Self::with(scenario, SENDER, |node| node)
+        // The numbers of the run name the nodes in packets too.
+        Numbering { identities: Identities::default(), ..Self::with(scenario, SENDER, |node| node) }
     }
 
     /// That of the host of `node`, which calls a node what `local` says.
     pub fn with(scenario: &Scenario, node: NodeId, local: impl Fn(NodeId) -> NodeId) -> Self {
         let first_member = if scenario.is_among_peers() { 0 } else { 1 };
+        let members = (first_member..=scenario.receivers).map(NodeId);
         Numbering {
             node: local(node),
             sender: local(SENDER),
-            members: (first_member..=scenario.receivers).map(|member| local(NodeId(member))).collect(),
+            identities: Identities::agreed(
+                node.0.into(),
+                members.clone().map(|member| u64::from(member.0)).collect(),
+            ),
+            members: members.map(local).collect(),
         }
     }
 }
@@ -221,7 +229,7 @@ fn context(scenario: &Scenario, seeds: &Seeds, payload: u32, numbering: &Numberi
         node: numbering.node,
         sender: numbering.sender,
         members: numbering.members.clone(),
-        identities: Default::default(),
+        identities: numbering.identities.clone(),
         group: GroupId(0),
         seeds: seeds.clone(),
         bit_rate: scenario.network.bit_rate,

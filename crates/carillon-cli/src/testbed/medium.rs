@@ -104,7 +104,10 @@ fn classify(frame: &mut [u8]) -> Frame {
     match frame.get(12..14) {
         Some(kind) if kind == ARP => Frame::Housekeeping,
         Some(kind) if kind == IPV4 && frame.len() >= 42 && frame[14] == 0x45 && frame[23] == UDP => {
-            frame[40..42].fill(0);
+            // Of a datagram in fragments only the first has the UDP header.
+            if frame[20] & 0x1f == 0 && frame[21] == 0 {
+                frame[40..42].fill(0);
+            }
             let to = Ipv4Addr::new(frame[30], frame[31], frame[32], frame[33]);
             match node_of(to) {
                 Some(node) => Frame::Datagram(Dest::Node(NodeId(node as u32))),
@@ -183,6 +186,10 @@ mod tests {
         let mut frame = datagram([239, 255, 77, 77]);
         assert_eq!(classify(&mut frame), Frame::Datagram(Dest::group(GroupId(0))));
         assert_eq!(frame[40..42], [0, 0]);
+        let mut fragment = datagram([239, 255, 77, 77]);
+        fragment[21] = 185;
+        assert_eq!(classify(&mut fragment), Frame::Datagram(Dest::group(GroupId(0))));
+        assert_eq!(fragment[40..42], [1, 2], "bytes of a message");
         assert_eq!(classify(&mut datagram([10, 77, 0, 3])), Frame::Datagram(Dest::Node(NodeId(2))));
         assert_eq!(classify(&mut datagram([192, 0, 2, 1])), Frame::Other);
     }

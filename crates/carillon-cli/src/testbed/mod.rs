@@ -21,6 +21,7 @@ use carillon_lab::run::{Recorder, RunResult};
 use carillon_lab::scenario::Scenario;
 use carillon_sim::LanConfig;
 
+use crate::delivery::Stop;
 use namespaces::Namespaces;
 
 /// What joins the nodes.
@@ -37,8 +38,9 @@ const FRAME_OVERHEAD: u32 = 14 + 4 + 20 + 8;
 
 /// All runs of a plan, one after the other.
 pub fn run_plan(plan: &Plan, medium: Medium, progress: &dyn Fn()) -> anyhow::Result<Vec<RunResult>> {
+    let stop = Stop::on_signals()?;
     let run = |run: &Run| {
-        let result = run_one(run, medium, &mut carillon_core::NoObserver);
+        let result = run_watched(run, medium, &stop, &mut carillon_core::NoObserver);
         progress();
         result
     };
@@ -47,6 +49,15 @@ pub fn run_plan(plan: &Plan, medium: Medium, progress: &dyn Fn()) -> anyhow::Res
 
 /// One run; `observer` is told its events afterwards, in the order of time.
 pub fn run_one(run: &Run, medium: Medium, observer: &mut dyn Observer) -> anyhow::Result<RunResult> {
+    run_watched(run, medium, &Stop::on_signals()?, observer)
+}
+
+fn run_watched(
+    run: &Run,
+    medium: Medium,
+    stop: &Stop,
+    observer: &mut dyn Observer,
+) -> anyhow::Result<RunResult> {
     let begin = Instant::now();
     let mut scenario = run.scenario.clone();
     scenario.network.frame_overhead = FRAME_OVERHEAD;
@@ -65,7 +76,7 @@ pub fn run_one(run: &Run, medium: Medium, observer: &mut dyn Observer) -> anyhow
                 scope.spawn(move || node::live(NodeId(node), run, namespaces, shared))
             })
             .collect();
-        let done = shared.wait(&run.scenario);
+        let done = shared.wait(&run.scenario, stop);
         let mut outcome = Ok(done);
         for thread in nodes.into_iter().chain(bus) {
             let result =
@@ -74,6 +85,9 @@ pub fn run_one(run: &Run, medium: Medium, observer: &mut dyn Observer) -> anyhow
         }
         outcome
     })?;
+    // The namespaces are to go first.
+    drop(namespaces);
+    anyhow::ensure!(!stop.asked(), "interrupted");
     let mut events = shared.events.into_inner().unwrap_or_default();
     events.sort_by_key(|event| event.time);
     let mut recorder = Recorder::default();
@@ -129,10 +143,15 @@ impl Shared {
     }
 
     /// Waits for the end of the run; says whether the senders are done.
-    fn wait(&self, scenario: &Scenario) -> bool {
+    fn wait(&self, scenario: &Scenario, stop: &Stop) -> bool {
         let mut finished_at = None;
         let expected = expected_deliveries(scenario);
-        while !self.broken.load(Ordering::Relaxed) && self.start.elapsed() < scenario.time_limit {
+        let goes_on = || {
+            !stop.asked()
+                && !self.broken.load(Ordering::Relaxed)
+                && self.start.elapsed() < scenario.time_limit
+        };
+        while goes_on() {
             if self.finished.load(Ordering::Relaxed) >= u64::from(scenario.senders) {
                 let at: Instant = *finished_at.get_or_insert_with(Instant::now);
                 let complete = self.delivered.load(Ordering::Relaxed) >= expected;

@@ -1,0 +1,86 @@
+//! `carillon run --backend testbed`: the machines of a scenario over UDP between network namespaces.
+//! Namespaces need root and ip(8); without them each test says that it is skipped.
+
+use std::process::{Command, Output};
+
+fn carillon(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_carillon"));
+    command.args(["run"]).arg(scenario()).args(args).output().expect("the command runs")
+}
+
+fn scenario() -> std::path::PathBuf {
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/testbed.toml")
+}
+
+/// The mean, sample count and least value of a metric.
+fn metric(output: &Output, name: &str) -> (f64, u64, f64) {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let row = text.lines().find(|line| line.starts_with(&format!("{name},")));
+    let row = row.unwrap_or_else(|| panic!("no {name}: {text} {}", String::from_utf8_lossy(&output.stderr)));
+    let fields: Vec<&str> = row.split(',').collect();
+    (fields[2].parse().unwrap(), fields[1].parse().unwrap(), fields[4].parse().unwrap())
+}
+
+fn can_make_namespaces() -> bool {
+    let probe = format!("carillon-probe-{}", std::process::id());
+    let ip = |verb| Command::new("ip").args(["netns", verb, &probe]).output();
+    let made = ip("add").is_ok_and(|output| output.status.success());
+    let _ = ip("del");
+    if !made {
+        println!("SKIPPED: network namespaces cannot be made here");
+    }
+    made
+}
+
+#[test]
+fn a_model_of_the_shared_medium_carries_the_frames() {
+    if !can_make_namespaces() {
+        return;
+    }
+    let output = carillon(&["--backend", "testbed"]);
+    // No medium of 1 Mbit/s carries a frame of 1518 bytes and three of 64 in less time.
+    let (_, messages, least) = metric(&output, "message_latency_s");
+    assert_eq!(messages, 20);
+    assert!(least >= (1518.0 + 3.0 * 64.0) * 8.0 / 1e6, "{least}");
+    assert_eq!(metric(&output, "delivery_latency_s").1, 60);
+    assert_eq!(metric(&output, "undelivered_share").0, 0.0);
+    assert!(metric(&output, "collisions_per_message").0 > 0.0, "three answer at once");
+}
+
+#[test]
+fn a_bridge_carries_them_too_and_drivers_lose_some() {
+    if !can_make_namespaces() {
+        return;
+    }
+    let args = ["--backend", "testbed", "--medium", "switched", "--set", "loss.p=0.2"];
+    let output = carillon(&[&args[..], &["--set", "protocol.timeout=20 ms"]].concat());
+    assert_eq!(metric(&output, "message_latency_s").1, 20);
+    assert_eq!(metric(&output, "collisions_per_message").0, 0.0);
+    // 0.8^2 of the messages and of their acknowledgments come through: most messages are sent again.
+    assert!(metric(&output, "retransmissions_per_message").0 > 0.0);
+    assert_eq!(metric(&output, "undelivered_share").0, 0.0);
+}
+
+#[test]
+fn every_protocol_runs_on_it() {
+    if !can_make_namespaces() {
+        return;
+    }
+    let listed =
+        Command::new(env!("CARGO_BIN_EXE_carillon")).arg("protocols").arg("--json").output().unwrap();
+    let protocols: serde_json::Value = serde_json::from_slice(&listed.stdout).expect("a list");
+    for protocol in protocols.as_array().expect("a list") {
+        let name = protocol["name"].as_str().expect("a name");
+        let set = format!("protocol.name={name}");
+        let output = carillon(&["--backend", "testbed", "--medium", "switched", "--set", &set]);
+        assert_eq!(metric(&output, "undelivered_share").0, 0.0, "{name}");
+    }
+}
+
+#[test]
+fn what_a_testbed_cannot_do_is_said() {
+    let output = carillon(&["--backend", "testbed", "--set", "group.receivers=5000"]);
+    assert_eq!(output.status.code(), Some(2));
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains("at most 1000 nodes") || error.contains("needs root"), "{error}");
+}
