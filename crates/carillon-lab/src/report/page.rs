@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::plot::{escape, svg};
-use crate::reproduce::{Comparison, Experiment, Outcome};
+use crate::reproduce::{Comparison, Experiment, Outcome, Sheet, Study};
 
 /// A page in the making.
 #[derive(Debug)]
@@ -27,6 +27,7 @@ impl Page {
         match outcome {
             Outcome::Table(comparison) => table(&mut self.body, comparison),
             Outcome::Figure(figure) => self.body.push_str(&svg(figure)),
+            Outcome::Study(found) => study(&mut self.body, found),
         }
         self.body.push_str("</section>\n");
     }
@@ -83,6 +84,36 @@ fn table(out: &mut String, comparison: &Comparison) {
         let _ = writeln!(out, "<li>{}</li>", escape(&remark));
     }
     out.push_str("</ul>\n");
+}
+
+fn study(out: &mut String, study: &Study) {
+    study.sheets.iter().for_each(|found| sheet(out, found));
+    out.push_str("<ul class=\"note\">\n");
+    for remark in &study.remarks {
+        let _ = writeln!(out, "<li>{}</li>", escape(remark));
+    }
+    out.push_str("</ul>\n");
+    study.figures.iter().for_each(|figure| out.push_str(&svg(figure)));
+}
+
+fn sheet(out: &mut String, sheet: &Sheet) {
+    let _ = write!(
+        out,
+        "<p class=\"note\">{}</p>\n<div class=\"wide\"><table>\n<thead>\n<tr>",
+        escape(&sheet.title)
+    );
+    for column in &sheet.columns {
+        let _ = write!(out, "<th>{}</th>", escape(&column.label));
+    }
+    out.push_str("</tr>\n</thead>\n<tbody>\n");
+    for row in &sheet.rows {
+        out.push_str("<tr>");
+        for (at, number) in row.iter().enumerate() {
+            let _ = write!(out, "<td>{}</td>", escape(&sheet.text(at, *number)));
+        }
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</tbody>\n</table></div>\n");
 }
 
 fn first(at: usize) -> &'static str {

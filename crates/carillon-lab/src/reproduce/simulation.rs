@@ -5,12 +5,12 @@ use std::time::{Duration, Instant};
 use carillon_core::Kind;
 use toml::Value;
 
-use super::{Options, ReproduceError, Scenarios};
+use super::{Options, ReproduceError};
 use crate::metrics::Terms;
 use crate::plan::Plan;
 use crate::results::Results;
 use crate::run::run_plan;
-use crate::scenario::{Point, Scenario, ScenarioFile};
+use crate::scenario::{Point, Scenario, ScenarioFile, text_of};
 use crate::statistics::Summary;
 
 /// A scenario that was run.
@@ -33,6 +33,8 @@ pub struct SimulatedPoint {
     point: Point,
     metrics: Vec<(&'static str, Summary)>,
     bounds: Option<Bounds>,
+    /// The terms of the formulas, for a protocol that has them.
+    pub terms: Option<Terms>,
     /// Size of a data frame.
     pub message_bytes: u32,
 }
@@ -86,11 +88,11 @@ impl Simulation {
     /// Runs a scenario.
     pub(super) fn run(
         id: &str,
-        scenarios: &Scenarios,
+        mut file: ScenarioFile,
+        unicast_settings: Option<&[(&str, &str)]>,
         options: &Options<'_>,
     ) -> Result<Self, ReproduceError> {
         let begin = Instant::now();
-        let mut file = ScenarioFile::parse(id, scenarios.plan)?;
         if let Some(seed) = options.seed {
             file = file.with("run.seed", &seed.to_string())?;
         }
@@ -106,18 +108,16 @@ impl Simulation {
         let mut points = Vec::with_capacity(plan.points.len());
         for (point, metrics) in results.points() {
             let scenario = file.resolve(point)?;
-            let (bounds, message_bytes) = (Bounds::of(&scenario), scenario.workload.message_bytes);
             points.push(SimulatedPoint {
                 point: point.clone(),
                 metrics: metrics.to_vec(),
-                bounds,
-                message_bytes,
+                bounds: Bounds::of(&scenario),
+                terms: Terms::of(&scenario),
+                message_bytes: scenario.workload.message_bytes,
             });
         }
-        let unicast_deviation = scenarios
-            .unicast_settings
-            .map(|settings| unicast_deviation(&file, settings, options.jobs))
-            .transpose()?;
+        let unicast_deviation =
+            unicast_settings.map(|settings| unicast_deviation(&file, settings, options.jobs)).transpose()?;
         let steps = runs.iter().map(|run| run.steps).sum();
         Ok(Simulation { points, unicast_deviation, steps, wall: begin.elapsed() })
     }
@@ -132,6 +132,12 @@ impl SimulatedPoint {
     /// The theoretical bound of a metric, in its unit.
     pub fn bound(&self, metric: &str) -> Option<f64> {
         self.bounds?.of_metric(metric)
+    }
+
+    /// The value of a swept key as it would be typed.
+    pub fn text(&self, key: &str) -> Option<String> {
+        let (_, value) = self.point.0.iter().find(|(name, _)| name == key)?;
+        Some(text_of(value))
     }
 
     /// The value of a swept key; of a quantity, the number before its unit.

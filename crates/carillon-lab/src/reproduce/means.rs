@@ -1,0 +1,166 @@
+//! Means of a metric side by side: over one swept key, for others, by alternative.
+
+use super::sheet::{Heading, Number, Sheet};
+use super::study::Findings;
+use super::{Key, Quantity, SimulatedPoint, Simulation, StudyPlan};
+use crate::plot::{Axis, Dash, Figure, Marker, Marks, Series};
+
+/// Which means are shown, and how.
+///
+/// Rows are named by keys, columns are alternatives: the plans, or the values of a key, or both. A figure
+/// shows one quantity over the last key.
+#[derive(Clone, Copy, Debug)]
+pub struct MeansSpec {
+    /// The keys that name a row. The last one is the horizontal axis of figures.
+    pub keys: &'static [Key],
+    /// How many of the first keys have a figure for each of their values; the others have curves.
+    pub figures_by: usize,
+    /// The swept key whose values are alternatives, in the plans that have it.
+    pub alternatives: Option<&'static str>,
+    /// What is shown.
+    pub quantities: &'static [Quantity],
+}
+
+/// The mean of a quantity at a point.
+struct Mean {
+    row: Vec<f64>,
+    alternative: String,
+    number: Number,
+}
+
+impl MeansSpec {
+    pub(super) fn findings(&self, id: &str, simulations: &[(&StudyPlan, &Simulation)]) -> Findings {
+        let mut findings = Findings::default();
+        for quantity in self.quantities {
+            let means: Vec<Mean> = simulations
+                .iter()
+                .flat_map(|(plan, simulation)| {
+                    simulation.points.iter().filter_map(|point| self.mean(quantity, plan, point))
+                })
+                .collect();
+            findings.sheets.push(self.sheet(quantity, &means));
+            let panels = distinct(means.iter().map(|mean| &mean.row[..self.figures_by]));
+            findings.figures.extend(panels.iter().map(|panel| self.figure(id, quantity, panel, &means)));
+        }
+        findings
+    }
+
+    fn mean(&self, quantity: &Quantity, plan: &StudyPlan, point: &SimulatedPoint) -> Option<Mean> {
+        let summary = point.summary(quantity.metric)?;
+        let row = self.keys.iter().map(|key| Some(point.number(key.scenario)? * key.scale));
+        let value = self.alternatives.and_then(|key| point.text(key));
+        let parts = [Some(plan.name), value.as_deref()].into_iter().flatten();
+        let half_width = (summary.ci95_high - summary.mean) * quantity.scale;
+        Some(Mean {
+            row: row.collect::<Option<_>>()?,
+            alternative: parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" "),
+            number: Number {
+                value: summary.mean * quantity.scale,
+                half_width: half_width.is_finite().then_some(half_width),
+            },
+        })
+    }
+
+    fn sheet(&self, quantity: &Quantity, means: &[Mean]) -> Sheet {
+        let alternatives = distinct(means.iter().map(|mean| mean.alternative.as_str()));
+        let keys = self.keys.iter().map(|key| Heading::exact(key.label));
+        let columns = alternatives.iter().map(|name| Heading::rounded(*name, quantity.digits));
+        let rows = distinct(means.iter().map(|mean| &mean.row[..])).into_iter().map(|row| {
+            let cell = |name: &&str| {
+                let found = means.iter().find(|mean| mean.row == row && mean.alternative == **name);
+                found.map_or(f64::NAN.into(), |mean| mean.number)
+            };
+            row.iter().map(|key| (*key).into()).chain(alternatives.iter().map(cell)).collect()
+        });
+        Sheet {
+            name: quantity.column.into(),
+            title: capitalised(quantity.label),
+            columns: keys.chain(columns).collect(),
+            rows: rows.collect(),
+        }
+    }
+
+    /// One quantity over the last key, where the first keys have the values of the panel.
+    fn figure(&self, id: &str, quantity: &Quantity, panel: &[f64], means: &[Mean]) -> Figure {
+        let last = self.keys.len() - 1;
+        let means: Vec<&Mean> = means.iter().filter(|mean| mean.row.starts_with(panel)).collect();
+        let groups = distinct(means.iter().map(|mean| &mean.row[panel.len()..last]));
+        let alternatives = distinct(means.iter().map(|mean| mean.alternative.as_str()));
+        let (mut bands, mut lines) = (Vec::new(), Vec::new());
+        for (at_group, group) in groups.iter().enumerate() {
+            for (at, alternative) in alternatives.iter().enumerate() {
+                let curve = || {
+                    means.iter().filter(|mean| {
+                        mean.row[panel.len()..last] == **group && mean.alternative == *alternative
+                    })
+                };
+                // Where several keys make curves, alternatives of one group share its colour.
+                let colour = if groups.len() > 1 { at_group } else { at } as u8;
+                let band = curve().filter_map(|mean| {
+                    let Number { value, half_width } = mean.number;
+                    let half = half_width?;
+                    Some((mean.row[last], (value - half).max(0.0), value + half))
+                });
+                bands.push(Series {
+                    name: String::new(),
+                    colour,
+                    marks: Marks::Band { points: band.collect() },
+                });
+                let named = self.keys[panel.len()..last].iter().zip(group.iter());
+                let mut name: Vec<String> = named.map(|(key, value)| named_value(key, *value)).collect();
+                name.push((*alternative).to_owned());
+                lines.push(Series {
+                    name: name.join(", "),
+                    colour,
+                    marks: Marks::Line {
+                        points: curve().map(|mean| (mean.row[last], mean.number.value)).collect(),
+                        dash: DASHES[at % DASHES.len()],
+                        marker: Some(MARKERS[at % MARKERS.len()]),
+                    },
+                });
+            }
+        }
+        let panel: Vec<String> =
+            self.keys.iter().zip(panel).map(|(key, value)| named_value(key, *value)).collect();
+        let (label, unit) = match quantity.label.split_once(", ") {
+            Some((label, unit)) => (label, Some(unit)),
+            None => (quantity.label, None),
+        };
+        let x = match self.keys[last].label.strip_suffix(" %") {
+            Some(label) => Axis::new(&capitalised(label), Some("%")),
+            None => Axis::new(&capitalised(self.keys[last].label), None),
+        };
+        Figure {
+            id: format!("{id}-{}", [quantity.column.to_owned(), panel.join("-").replace(' ', "-")].join("-")),
+            title: format!("{} ({})", capitalised(label), panel.join(", ")),
+            notes: vec!["Shaded: 95 % confidence interval of the mean".into()],
+            x,
+            y: Axis::new(&capitalised(label), unit),
+            series: bands.into_iter().chain(lines).collect(),
+        }
+    }
+}
+
+/// `20 receivers`
+fn named_value(key: &Key, value: f64) -> String {
+    format!("{value} {}", key.label)
+}
+
+/// Each value once, in the order of their appearance.
+fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
+    let mut seen = Vec::new();
+    for value in values {
+        if !seen.contains(&value) {
+            seen.push(value);
+        }
+    }
+    seen
+}
+
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
+const DASHES: [Dash; 4] = [Dash::Solid, Dash::Dashed, Dash::DashDot, Dash::Dotted];
+const MARKERS: [Marker; 4] = [Marker::Disc, Marker::Square, Marker::Triangle, Marker::Diamond];
