@@ -163,4 +163,5 @@ fn capitalised(text: &str) -> String {
 }
 
 const DASHES: [Dash; 4] = [Dash::Solid, Dash::Dashed, Dash::DashDot, Dash::Dotted];
-const MARKERS: [Marker; 4] = [Marker::Disc, Marker::Square, Marker::Triangle, Marker::Diamond];
+const MARKERS: [Marker; 5] =
+    [Marker::Disc, Marker::Square, Marker::Triangle, Marker::Diamond, Marker::Circle];

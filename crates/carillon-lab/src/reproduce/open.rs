@@ -93,12 +93,12 @@ const ACK_WAIT_PLANS: &[StudyPlan] = &[
     constant("open-ack-wait-msaw-64", SMALL),
     constant("open-ack-wait-mbap-5", WINDOW_5),
     constant("open-ack-wait-mbap-15", WINDOW_15),
-    StudyPlan { id: "open-ack-wait-msaw-a256", name: "", plan: plan!("open-ack-wait-256"), settings: &[] },
+    StudyPlan { id: "open-ack-wait-256", name: "", plan: plan!("open-ack-wait-256"), settings: &[] },
     adaptive("open-ack-wait-adaptive-msaw-1518", &[]),
     adaptive("open-ack-wait-adaptive-msaw-64", SMALL),
     adaptive("open-ack-wait-adaptive-mbap-5", WINDOW_5_LONG),
     adaptive("open-ack-wait-adaptive-mbap-15", WINDOW_15_LONG),
-    adaptive("open-ack-wait-adaptive-msaw-a256", &[("protocol.ack_bytes", "256 byte")]),
+    adaptive("open-ack-wait-adaptive-256", &[("protocol.ack_bytes", "256 byte")]),
 ];
 
 const fn constant(id: &'static str, settings: Settings) -> StudyPlan {
@@ -168,8 +168,8 @@ const ACK_WAITS: &[Condition] = &[
     Condition {
         id: "msaw-a256",
         name: "MSAW, 256-byte acknowledgments",
-        constant: "open-ack-wait-msaw-a256",
-        adaptive: "open-ack-wait-adaptive-msaw-a256",
+        constant: "open-ack-wait-256",
+        adaptive: "open-ack-wait-adaptive-256",
     },
 ];
 

@@ -1,0 +1,131 @@
+//! The shipped studies: well formed, shown like other experiments, and with the answers that
+//! docs/open-questions.md gives. The full runs are `carillon reproduce open`; here each has a part of its
+//! messages.
+
+use carillon_lab::plan::Plan;
+use carillon_lab::plot::{Figure, Marks, svg};
+use carillon_lab::report::Page;
+use carillon_lab::reproduce::{
+    Analysis, EXPERIMENTS, Laboratory, Options, Outcome, Sheet, Shows, Study, find, matching,
+};
+use carillon_lab::scenario::ScenarioFile;
+
+fn study(id: &str, messages: u64) -> Study {
+    let options = Options { jobs: 2, seed: None, messages: Some(messages), out: None, progress: &|_| {} };
+    match Laboratory::new(options).reproduce(find(id).unwrap()).unwrap() {
+        Outcome::Study(study) => study,
+        other => panic!("{id} is no study: {other:?}"),
+    }
+}
+
+/// The numbers of a column, in the rows whose first columns are these.
+fn column(sheet: &Sheet, label: &str, keys: &[f64]) -> Vec<f64> {
+    let labels: Vec<&str> = sheet.columns.iter().map(|column| column.label.as_str()).collect();
+    let at = labels.iter().position(|known| *known == label);
+    let at = at.unwrap_or_else(|| panic!("no column {label} in {labels:?}"));
+    let rows = sheet.rows.iter().filter(|row| row.iter().zip(keys).all(|(number, key)| number.value == *key));
+    rows.map(|row| row[at].value).collect()
+}
+
+fn sheet<'a>(study: &'a Study, name: &str) -> &'a Sheet {
+    study.sheets.iter().find(|sheet| sheet.name == name).unwrap()
+}
+
+#[test]
+fn the_scenarios_of_a_study_are_valid_and_their_result_folders_apart() {
+    let mut ids: Vec<&str> = Vec::new();
+    for experiment in EXPERIMENTS {
+        let Shows::Study(study) = &experiment.shows else { continue };
+        for plan in study.plans {
+            let mut file = ScenarioFile::parse(plan.id, plan.plan).unwrap();
+            assert!(plan.id.starts_with(file.name()), "{} is made of {}", plan.id, file.name());
+            for (key, value) in plan.settings {
+                file = file.with(key, value).unwrap();
+            }
+            assert!(!Plan::new(&file).unwrap().runs.is_empty());
+            ids.push(plan.id);
+        }
+        if let Analysis::AckWait(waits) = study.analysis {
+            let known = |id: &str| study.plans.iter().any(|plan| plan.id == id);
+            assert!(waits.conditions.iter().all(|one| known(one.constant) && known(one.adaptive)));
+        }
+    }
+    let all = ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!((all, ids.len()), (15, 15));
+    assert_eq!(matching("open").len(), 3);
+}
+
+#[test]
+fn the_best_wait_follows_its_law_whatever_packets_and_windows() {
+    let study = study("open-ack-wait", 15);
+    assert_eq!(study.sheets.len(), 5);
+    for name in ["msaw-1518", "msaw-64", "mbap-5", "mbap-15"] {
+        let sheet = sheet(&study, name);
+        assert_eq!(sheet.rows.len(), 14);
+        for receivers in [50.0, 200.0, 1000.0] {
+            let of = |label: &str| column(sheet, label, &[receivers])[0];
+            assert!((1.3..=2.0).contains(&of("best R/(a r)")), "{name}, {receivers}\n{sheet}");
+            assert!(of("law: excess %") < 8.0, "{name}, {receivers}\n{sheet}");
+            assert!(of("no wait: excess %") > 20.0, "{name}, {receivers}\n{sheet}");
+        }
+    }
+    let law = study.figures.iter().find(|figure| figure.id == "open-ack-wait-waits").unwrap();
+    let marks = law.series.iter().map(|series| &series.marks);
+    assert_eq!(marks.filter(|marks| matches!(marks, Marks::Points { .. })).count(), 5);
+}
+
+#[test]
+fn repeating_to_one_receiver_pays_where_acknowledgments_are_what_costs() {
+    let study = study("open-retransmission", 60);
+    let throughput = sheet(&study, "throughput");
+    assert_eq!(throughput.rows.len(), 2 * 5 * 7);
+    let of = |label: &str, d: f64, r: f64| column(throughput, label, &[d, r]);
+    for r in [2.0, 5.0, 10.0, 20.0, 60.0] {
+        // Without loss nothing is repeated by either.
+        assert_eq!(of("r d: unicast", 1518.0, r)[0], of("r d: multicast", 1518.0, r)[0]);
+        let sum = |label: &str, d: f64| of(label, d, r).iter().sum::<f64>();
+        assert!(sum("2250 r: multicast", 1518.0) > sum("2250 r: unicast", 1518.0), "{r}\n{throughput}");
+        assert!(sum("r d: unicast", 64.0) > 0.98 * sum("r d: multicast", 64.0), "{r}\n{throughput}");
+    }
+}
+
+#[test]
+fn errors_cost_least_where_one_receiver_at_a_time_acknowledges() {
+    let study = study("open-error-tolerance", 60);
+    let throughput = sheet(&study, "throughput");
+    for receivers in [20.0, 60.0] {
+        let of = |label: &str| column(throughput, label, &[receivers]);
+        for at in 0..of("rra").len() {
+            let [ack, nak, rra] = ["msaw ack", "msaw nak", "rra"].map(|label| of(label)[at]);
+            assert!(ack < nak && nak < rra, "{receivers}, row {at}\n{throughput}");
+        }
+    }
+    // Four replications: one sample of throughput each, so there are intervals.
+    assert!(throughput.rows.iter().flat_map(|row| &row[2..]).all(|number| number.half_width.is_some()));
+}
+
+#[test]
+fn a_study_stands_on_the_page_and_in_files_with_everything_it_found() {
+    let study = study("open-error-tolerance", 20);
+    assert_eq!((study.sheets.len(), study.figures.len()), (4, 8));
+    for figure in &study.figures {
+        // A line and its interval for each of five alternatives.
+        assert_eq!(figure.series.len(), 10, "{}", figure.id);
+        let json = serde_json::to_string(figure).unwrap();
+        assert_eq!(svg(&serde_json::from_str::<Figure>(&json).unwrap()), svg(figure));
+    }
+    let text = study.to_string();
+    for sheet in &study.sheets {
+        assert!(text.contains(&sheet.to_string()));
+        let mut csv = Vec::new();
+        sheet.table().unwrap().to_csv(&mut csv).unwrap();
+        assert_eq!(String::from_utf8(csv).unwrap().lines().count(), 1 + sheet.rows.len());
+    }
+    let mut page = Page::new("All");
+    page.add(find("open-error-tolerance").unwrap(), &Outcome::Study(study));
+    let html = page.html();
+    assert_eq!((html.matches("<svg").count(), html.matches("<table>").count()), (8, 4));
+    assert!(html.contains("id=\"open-error-tolerance\"") && html.contains("msaw nak"));
+}
