@@ -169,7 +169,9 @@ impl Measured {
 
 /// The best wait under each condition, and the law through them.
 fn waits(id: &str, fit: &Fit, measured: &[Measured]) -> Figure {
-    let markers = [Marker::Disc, Marker::Square, Marker::Triangle, Marker::Diamond, Marker::Circle];
+    // Best waits coincide: outlines leave those below to be seen.
+    let markers =
+        [Marker::Circle, Marker::Disc, Marker::OpenTriangle, Marker::OpenDiamond, Marker::OpenSquare];
     let mut series: Vec<Series> = measured
         .iter()
         .enumerate()

@@ -19,6 +19,25 @@ pub struct MeansSpec {
     pub alternatives: Option<&'static str>,
     /// What is shown.
     pub quantities: &'static [Quantity],
+    /// How many of the first quantities have figures.
+    pub drawn: usize,
+    /// Two values of the key of alternatives whose quotient is shown too, for the first quantity.
+    pub quotient: Option<Quotient>,
+}
+
+/// How much better one way does than another.
+///
+/// Of each way the greatest mean among the plans is taken: each with the settings that suit it best.
+#[derive(Clone, Copy, Debug)]
+pub struct Quotient {
+    /// The way that is divided.
+    pub of: &'static str,
+    /// The way it is divided by.
+    pub by: &'static str,
+    /// The quotient.
+    pub quantity: Quantity,
+    /// As for the other figures.
+    pub figures_by: usize,
 }
 
 /// The mean of a quantity at a point.
@@ -31,7 +50,7 @@ struct Mean {
 impl MeansSpec {
     pub(super) fn findings(&self, id: &str, simulations: &[(&StudyPlan, &Simulation)]) -> Findings {
         let mut findings = Findings::default();
-        for quantity in self.quantities {
+        for (at, quantity) in self.quantities.iter().enumerate() {
             let means: Vec<Mean> = simulations
                 .iter()
                 .flat_map(|(plan, simulation)| {
@@ -39,10 +58,22 @@ impl MeansSpec {
                 })
                 .collect();
             findings.sheets.push(self.sheet(quantity, &means));
-            let panels = distinct(means.iter().map(|mean| &mean.row[..self.figures_by]));
-            findings.figures.extend(panels.iter().map(|panel| self.figure(id, quantity, panel, &means)));
+            if let (0, Some(quotient)) = (at, &self.quotient) {
+                let quotients = quotient.means(&means);
+                findings.sheets.push(self.sheet(&quotient.quantity, &quotients));
+                let figures = self.figures(id, &quotient.quantity, quotient.figures_by, &quotients);
+                findings.figures.extend(figures);
+            }
+            if at < self.drawn {
+                findings.figures.extend(self.figures(id, quantity, self.figures_by, &means));
+            }
         }
         findings
+    }
+
+    fn figures(&self, id: &str, quantity: &Quantity, figures_by: usize, means: &[Mean]) -> Vec<Figure> {
+        let panels = distinct(means.iter().map(|mean| &mean.row[..figures_by]));
+        panels.iter().map(|panel| self.figure(id, quantity, panel, means)).collect()
     }
 
     fn mean(&self, quantity: &Quantity, plan: &StudyPlan, point: &SimulatedPoint) -> Option<Mean> {
@@ -94,28 +125,30 @@ impl MeansSpec {
                         mean.row[panel.len()..last] == **group && mean.alternative == *alternative
                     })
                 };
-                // Where several keys make curves, alternatives of one group share its colour.
+                // Where there are groups, alternatives share the colour of theirs.
                 let colour = if groups.len() > 1 { at_group } else { at } as u8;
+                let look = if alternatives.len() > 1 { at } else { at_group };
                 let band = curve().filter_map(|mean| {
                     let Number { value, half_width } = mean.number;
                     let half = half_width?;
                     Some((mean.row[last], (value - half).max(0.0), value + half))
                 });
-                bands.push(Series {
-                    name: String::new(),
-                    colour,
-                    marks: Marks::Band { points: band.collect() },
-                });
+                let points: Vec<_> = band.collect();
+                if !points.is_empty() {
+                    bands.push(Series { name: String::new(), colour, marks: Marks::Band { points } });
+                }
                 let named = self.keys[panel.len()..last].iter().zip(group.iter());
                 let mut name: Vec<String> = named.map(|(key, value)| named_value(key, *value)).collect();
-                name.push((*alternative).to_owned());
+                if alternatives.len() > 1 {
+                    name.push((*alternative).to_owned());
+                }
                 lines.push(Series {
                     name: name.join(", "),
                     colour,
                     marks: Marks::Line {
                         points: curve().map(|mean| (mean.row[last], mean.number.value)).collect(),
-                        dash: DASHES[at % DASHES.len()],
-                        marker: Some(MARKERS[at % MARKERS.len()]),
+                        dash: DASHES[look % DASHES.len()],
+                        marker: Some(MARKERS[look % MARKERS.len()]),
                     },
                 });
             }
@@ -130,14 +163,33 @@ impl MeansSpec {
             Some(label) => Axis::new(&capitalised(label), Some("%")),
             None => Axis::new(&capitalised(self.keys[last].label), None),
         };
+        let shaded = (!bands.is_empty()).then_some("Shaded: 95 % confidence interval of the mean");
         Figure {
             id: format!("{id}-{}", [quantity.column.to_owned(), panel.join("-").replace(' ', "-")].join("-")),
             title: format!("{} ({})", capitalised(label), panel.join(", ")),
-            notes: vec!["Shaded: 95 % confidence interval of the mean".into()],
+            notes: shaded.map(str::to_owned).into_iter().collect(),
             x,
             y: Axis::new(&capitalised(label), unit),
             series: bands.into_iter().chain(lines).collect(),
         }
+    }
+}
+
+impl Quotient {
+    fn means(&self, means: &[Mean]) -> Vec<Mean> {
+        let rows = distinct(means.iter().map(|mean| &mean.row[..]));
+        let quotients = rows.into_iter().map(|row| {
+            let best = |way: &str| {
+                let of_way = means.iter().filter(|mean| mean.row == row && mean.alternative.ends_with(way));
+                of_way.map(|mean| mean.number.value).fold(f64::NAN, f64::max)
+            };
+            Mean {
+                row: row.to_vec(),
+                alternative: format!("{} / {}", self.of, self.by),
+                number: (best(self.of) / best(self.by)).into(),
+            }
+        });
+        quotients.collect()
     }
 }
 

@@ -23,6 +23,7 @@ use std::time::Duration;
 use carillon_core::ConfigError;
 use thiserror::Error;
 
+use self::simulation::Folder;
 use crate::plot::Figure;
 use crate::results::ResultsError;
 use crate::run::RunError;
@@ -32,7 +33,7 @@ pub use ack_wait::{AckWaitSpec, Condition};
 pub use comparison::{Bound, ComparedCell, ComparedRow, Comparison, PublishedCell, Verdict};
 pub use figures::{Curve, EachBound, FigureSpec};
 pub use law::{Fit, Law, Row, Sweep};
-pub use means::MeansSpec;
+pub use means::{MeansSpec, Quotient};
 pub use registry::{EXPERIMENTS, find, matching};
 pub use sheet::{Heading, Number, Sheet};
 pub use simulation::{Bounds, SimulatedPoint, Simulation};
@@ -245,7 +246,7 @@ impl<'a> Laboratory<'a> {
                     for (key, value) in plan.settings {
                         file = file.with(key, value)?;
                     }
-                    self.simulate_file(plan.id, file, None)?;
+                    self.simulate_file(plan.id, file, None, Folder::Summary)?;
                 }
                 let simulations: Vec<_> =
                     study.plans.iter().map(|plan| (plan, &self.simulations[plan.id])).collect();
@@ -256,7 +257,7 @@ impl<'a> Laboratory<'a> {
 
     fn simulate(&mut self, id: &'static str, table: &TableSpec) -> Result<(), ReproduceError> {
         let file = ScenarioFile::parse(id, table.scenarios.plan)?;
-        self.simulate_file(id, file, table.scenarios.unicast_settings)
+        self.simulate_file(id, file, table.scenarios.unicast_settings, Folder::Whole)
     }
 
     fn simulate_file(
@@ -264,9 +265,10 @@ impl<'a> Laboratory<'a> {
         id: &'static str,
         file: ScenarioFile,
         unicast_settings: Option<&[(&str, &str)]>,
+        folder: Folder,
     ) -> Result<(), ReproduceError> {
         if !self.simulations.contains_key(id) {
-            let simulation = Simulation::run(id, file, unicast_settings, &self.options)?;
+            let simulation = Simulation::run(id, file, unicast_settings, folder, &self.options)?;
             self.simulations.insert(id, simulation);
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! The questions that Segovia 1996 left open (chapters 4 and 5).
 
 use super::ack_wait::{AckWaitSpec, Condition};
-use super::means::MeansSpec;
+use super::means::{MeansSpec, Quotient};
 use super::{Analysis, Experiment, Key, Quantity, Shows, StudyPlan, StudySpec};
 
 macro_rules! plan {
@@ -43,10 +43,17 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
                 figures_by: 2,
                 alternatives: Some("protocol.retransmission"),
                 quantities: &[THROUGHPUT, LATENCY, RETRANSMISSIONS],
+                drawn: 1,
+                quotient: Some(Quotient {
+                    of: "unicast",
+                    by: "multicast",
+                    quantity: UNICAST_TO_MULTICAST,
+                    figures_by: 1,
+                }),
             }),
             conditions: &[
-                "MSAW on a 10 Mbit/s Ethernet, timers looked at after bus activity, wait R by the law of open-ack-wait",
-                "Timeout d + a r + R and an increment: 2250 r bit times, or r d",
+                "MSAW, 10 Mbit/s Ethernet, timers after bus activity, wait R by the law of open-ack-wait",
+                "Timeout d + a r + R and an increment: 2250 bit times for each receiver, or r d",
             ],
         }),
     },
@@ -79,10 +86,12 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
                 figures_by: 1,
                 alternatives: Some("protocol.feedback"),
                 quantities: &[THROUGHPUT, DELIVERY_LATENCY, RETRANSMISSIONS, CONTROL_PACKETS],
+                drawn: 4,
+                quotient: None,
             }),
             conditions: &[
-                "10 Mbit/s Ethernet, timers looked at after bus activity, 1518-byte data, 64-byte acknowledgments",
-                "ack: positive acknowledgments, as in the thesis; nak: negative ones; MBAP with a window of 10",
+                "10 Mbit/s Ethernet, timers after bus activity, 1518-byte data, no random wait",
+                "ack, nak: with positive, negative acknowledgments; MBAP has a window of 10",
             ],
         }),
     },
@@ -188,6 +197,12 @@ const THROUGHPUT: Quantity = Quantity {
     scale: 1e-6,
     digits: 2,
     bound: None,
+};
+const UNICAST_TO_MULTICAST: Quantity = Quantity {
+    column: "unicast-to-multicast",
+    label: "group throughput with unicast / with multicast retransmission",
+    scale: 1.0,
+    ..THROUGHPUT
 };
 const LATENCY: Quantity = Quantity {
     column: "latency",

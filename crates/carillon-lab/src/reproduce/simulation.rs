@@ -13,6 +13,15 @@ use crate::run::run_plan;
 use crate::scenario::{Point, Scenario, ScenarioFile, text_of};
 use crate::statistics::Summary;
 
+/// What is written of the results of a simulation.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Folder {
+    /// Everything.
+    Whole,
+    /// All but the samples, of which a study has tens of millions.
+    Summary,
+}
+
 /// A scenario that was run.
 #[derive(Debug)]
 pub struct Simulation {
@@ -90,6 +99,7 @@ impl Simulation {
         id: &str,
         mut file: ScenarioFile,
         unicast_settings: Option<&[(&str, &str)]>,
+        folder: Folder,
         options: &Options<'_>,
     ) -> Result<Self, ReproduceError> {
         let begin = Instant::now();
@@ -103,7 +113,10 @@ impl Simulation {
         let runs = run_plan(&plan, options.jobs, &|| (options.progress)(plan.runs.len()))?;
         let results = Results::new(&file, &plan, &runs, begin.elapsed());
         if let Some(dir) = options.out {
-            results.write(&dir.join(id))?;
+            match folder {
+                Folder::Whole => results.write(&dir.join(id))?,
+                Folder::Summary => results.write_summary(&dir.join(id))?,
+            }
         }
         let mut points = Vec::with_capacity(plan.points.len());
         for (point, metrics) in results.points() {
