@@ -148,7 +148,7 @@ mod tests {
         sheet().table().unwrap().to_csv(&mut csv).unwrap();
         assert_eq!(
             String::from_utf8(csv).unwrap(),
-            "loss %,Mbit/s,\"Mbit/s, ci95 half width\",ms\n0.1,12.346,0.111,3.0\n10.0,,,\n"
+            "loss %,Mbit/s,\"Mbit/s, ci95 half width\",ms\n0.1,12.346,0.111,3\n10,,,\n"
         );
     }
 }
