@@ -88,7 +88,7 @@ fn repeating_to_one_receiver_pays_where_acknowledgments_are_what_costs() {
         let sum = |label: &str, d: f64| of(label, d, r).iter().sum::<f64>();
         assert!(sum("2250 r: multicast", 1518.0) > sum("2250 r: unicast", 1518.0), "{r}\n{throughput}");
         let quotient = column(sheet(&study, "unicast-to-multicast"), "unicast / multicast", &[64.0, r]);
-        assert_eq!(quotient[0], 1.0);
+        assert!((quotient[0] - 1.0).abs() < 0.02, "{quotient:?}");
         let best = |way: &str| sum(&format!("r d: {way}"), 64.0).max(sum(&format!("2250 r: {way}"), 64.0));
         assert!(quotient.iter().sum::<f64>() > 0.98 * 7.0 && best("unicast") > 0.98 * best("multicast"));
         assert!(sum("r d: unicast", 64.0) > 0.98 * sum("r d: multicast", 64.0), "{r}\n{throughput}");
@@ -106,8 +106,13 @@ fn errors_cost_least_where_one_receiver_at_a_time_acknowledges() {
             assert!(ack < nak && nak < rra, "{receivers}, row {at}\n{throughput}");
         }
     }
-    // Several replications with of throughput each, so there are intervals.
-    assert!(throughput.rows.iter().flat_map(|row| &row[2..]).all(|number| number.half_width.is_some()));
+    // The interval is that of the replications: throughput has one sample in each, latencies have many that
+    // share their fate, so that all their samples together would seem to say more than they do.
+    for sheet in &study.sheets {
+        assert!(sheet.rows.iter().flat_map(|row| &row[2..]).all(|number| number.half_width.is_some()));
+    }
+    let latency = sheet(&study, "delivery-latency").rows[1][2];
+    assert!(latency.half_width.unwrap() > 0.02 * latency.value, "{latency:?}");
 }
 
 #[test]

@@ -81,7 +81,8 @@ impl MeansSpec {
         let row = self.keys.iter().map(|key| Some(point.number(key.scenario)? * key.scale));
         let value = self.alternatives.and_then(|key| point.text(key));
         let parts = [Some(plan.name), value.as_deref()].into_iter().flatten();
-        let half_width = (summary.ci95_high - summary.mean) * quantity.scale;
+        let replications = point.replications(quantity.metric)?;
+        let half_width = (replications.ci95_high - replications.mean) * quantity.scale;
         Some(Mean {
             row: row.collect::<Option<_>>()?,
             alternative: parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" "),
@@ -163,7 +164,8 @@ impl MeansSpec {
             Some(label) => Axis::new(&capitalised(label), Some("%")),
             None => Axis::new(&capitalised(self.keys[last].label), None),
         };
-        let shaded = (!bands.is_empty()).then_some("Shaded: 95 % confidence interval of the mean");
+        let shaded =
+            (!bands.is_empty()).then_some("Shaded: 95 % confidence interval of the mean, from replications");
         Figure {
             id: format!("{id}-{}", [quantity.column.to_owned(), panel.join("-").replace(' ', "-")].join("-")),
             title: format!("{} ({})", capitalised(label), panel.join(", ")),

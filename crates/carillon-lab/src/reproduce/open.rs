@@ -52,7 +52,7 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
                 }),
             }),
             conditions: &[
-                "MSAW, 10 Mbit/s Ethernet, timers after bus activity, wait R by the law of open-ack-wait",
+                "MSAW, 10 Mbit/s Ethernet, timers after bus activity, R by the law of open-ack-wait",
                 "Timeout d + a r + R and an increment: 2250 bit times for each receiver, or r d",
             ],
         }),

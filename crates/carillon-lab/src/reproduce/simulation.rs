@@ -9,7 +9,7 @@ use super::{Options, ReproduceError};
 use crate::metrics::Terms;
 use crate::plan::Plan;
 use crate::results::Results;
-use crate::run::run_plan;
+use crate::run::{RunResult, run_plan};
 use crate::scenario::{Point, Scenario, ScenarioFile, text_of};
 use crate::statistics::Summary;
 
@@ -41,6 +41,7 @@ pub struct Simulation {
 pub struct SimulatedPoint {
     point: Point,
     metrics: Vec<(&'static str, Summary)>,
+    replications: Vec<(&'static str, Summary)>,
     bounds: Option<Bounds>,
     /// The terms of the formulas, for a protocol that has them.
     pub terms: Option<Terms>,
@@ -119,11 +120,12 @@ impl Simulation {
             }
         }
         let mut points = Vec::with_capacity(plan.points.len());
-        for (point, metrics) in results.points() {
+        for ((point, metrics), runs) in results.points().zip(runs.chunk_by(|a, b| a.point == b.point)) {
             let scenario = file.resolve(point)?;
             points.push(SimulatedPoint {
                 point: point.clone(),
                 metrics: metrics.to_vec(),
+                replications: of_replications(runs),
                 bounds: Bounds::of(&scenario),
                 terms: Terms::of(&scenario),
                 message_bytes: scenario.workload.message_bytes,
@@ -140,6 +142,12 @@ impl SimulatedPoint {
     /// The summary of a metric.
     pub fn summary(&self, metric: &str) -> Option<&Summary> {
         self.metrics.iter().find(|(name, _)| *name == metric).map(|(_, summary)| summary)
+    }
+
+    /// The summary of the means that the replications have of a metric. Unlike samples of one run, which
+    /// may share their fate, these are independent.
+    pub fn replications(&self, metric: &str) -> Option<&Summary> {
+        self.replications.iter().find(|(name, _)| *name == metric).map(|(_, summary)| summary)
     }
 
     /// The theoretical bound of a metric, in its unit.
@@ -163,6 +171,16 @@ impl SimulatedPoint {
             _ => None,
         }
     }
+}
+
+/// For each metric a summary of the means of these runs.
+fn of_replications(runs: &[RunResult]) -> Vec<(&'static str, Summary)> {
+    let Some(first) = runs.first() else { return Vec::new() };
+    let metrics = first.samples.iter().enumerate().map(|(at, &(metric, _))| {
+        let mean = |run: &RunResult| Summary::of(&mut run.samples[at].1.clone()).mean;
+        (metric, Summary::of(&mut runs.iter().map(mean).collect::<Vec<f64>>()))
+    });
+    metrics.collect()
 }
 
 /// Runs the unicast equivalent of each point as a protocol; returns the largest relative
