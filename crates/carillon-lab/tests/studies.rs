@@ -77,6 +77,24 @@ fn the_best_wait_follows_its_law_whatever_packets_and_windows() {
 }
 
 #[test]
+fn retransmission_is_studied_with_the_waits_of_the_law_in_the_documentation() {
+    let law = "R = a (1.625 r - 3)";
+    assert!(include_str!("../../../docs/open-questions.md").contains(law));
+    let Shows::Study(study) = &find("open-retransmission").unwrap().shows else { panic!("it is a study") };
+    for plan in study.plans {
+        for point in ScenarioFile::parse(plan.id, plan.plan).unwrap().points() {
+            let number = |key: &str| {
+                let (_, value) = point.0.iter().find(|(name, _)| name == key).unwrap();
+                let text = value.as_str().map_or(value.to_string(), str::to_owned);
+                text.trim_end_matches(" bit").parse::<f64>().unwrap()
+            };
+            let wait = 512.0 * (1.625 * number("group.receivers") - 3.0);
+            assert_eq!(number("protocol.ack_wait"), wait, "{}{point}", plan.id);
+        }
+    }
+}
+
+#[test]
 fn repeating_to_one_receiver_pays_where_acknowledgments_are_what_costs() {
     let study = study("open-retransmission", 60);
     let throughput = sheet(&study, "throughput");

@@ -1,5 +1,6 @@
 //! Means of a metric side by side: over one swept key, for others, by alternative.
 
+use super::quotient::Quotient;
 use super::sheet::{Heading, Number, Sheet};
 use super::study::Findings;
 use super::{Key, Quantity, SimulatedPoint, Simulation, StudyPlan};
@@ -25,26 +26,16 @@ pub struct MeansSpec {
     pub quotient: Option<Quotient>,
 }
 
-/// How much better one way does than another.
-///
-/// Of each way the greatest mean among the plans is taken: each with the settings that suit it best.
-#[derive(Clone, Copy, Debug)]
-pub struct Quotient {
-    /// The way that is divided.
-    pub of: &'static str,
-    /// The way it is divided by.
-    pub by: &'static str,
-    /// The quotient.
-    pub quantity: Quantity,
-    /// As for the other figures.
-    pub figures_by: usize,
-}
-
 /// The mean of a quantity at a point.
-struct Mean {
-    row: Vec<f64>,
-    alternative: String,
-    number: Number,
+pub(super) struct Mean {
+    /// The values of the keys.
+    pub row: Vec<f64>,
+    /// The value of the key of alternatives, if the plan has it.
+    pub way: Option<String>,
+    /// The plan and the way.
+    pub alternative: String,
+    /// The mean.
+    pub number: Number,
 }
 
 impl MeansSpec {
@@ -79,13 +70,14 @@ impl MeansSpec {
     fn mean(&self, quantity: &Quantity, plan: &StudyPlan, point: &SimulatedPoint) -> Option<Mean> {
         let summary = point.summary(quantity.metric)?;
         let row = self.keys.iter().map(|key| Some(point.number(key.scenario)? * key.scale));
-        let value = self.alternatives.and_then(|key| point.text(key));
-        let parts = [Some(plan.name), value.as_deref()].into_iter().flatten();
+        let way = self.alternatives.and_then(|key| point.text(key));
+        let parts = [Some(plan.name), way.as_deref()].into_iter().flatten();
         let replications = point.replications(quantity.metric)?;
         let half_width = (replications.ci95_high - replications.mean) * quantity.scale;
         Some(Mean {
             row: row.collect::<Option<_>>()?,
             alternative: parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" "),
+            way,
             number: Number {
                 value: summary.mean * quantity.scale,
                 half_width: half_width.is_finite().then_some(half_width),
@@ -177,31 +169,13 @@ impl MeansSpec {
     }
 }
 
-impl Quotient {
-    fn means(&self, means: &[Mean]) -> Vec<Mean> {
-        let rows = distinct(means.iter().map(|mean| &mean.row[..]));
-        let quotients = rows.into_iter().map(|row| {
-            let best = |way: &str| {
-                let of_way = means.iter().filter(|mean| mean.row == row && mean.alternative.ends_with(way));
-                of_way.map(|mean| mean.number.value).fold(f64::NAN, f64::max)
-            };
-            Mean {
-                row: row.to_vec(),
-                alternative: format!("{} / {}", self.of, self.by),
-                number: (best(self.of) / best(self.by)).into(),
-            }
-        });
-        quotients.collect()
-    }
-}
-
 /// `20 receivers`
 fn named_value(key: &Key, value: f64) -> String {
     format!("{value} {}", key.label)
 }
 
 /// Each value once, in the order of their appearance.
-fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
+pub(super) fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
     let mut seen = Vec::new();
     for value in values {
         if !seen.contains(&value) {

@@ -1,7 +1,8 @@
 //! The questions that Segovia 1996 left open (chapters 4 and 5).
 
 use super::ack_wait::{AckWaitSpec, Condition};
-use super::means::{MeansSpec, Quotient};
+use super::means::MeansSpec;
+use super::quotient::Quotient;
 use super::{Analysis, Experiment, Key, Quantity, Shows, StudyPlan, StudySpec};
 
 macro_rules! plan {
