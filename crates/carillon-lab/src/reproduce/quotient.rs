@@ -37,3 +37,30 @@ impl Quotient {
         quotients.collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_way_is_taken_with_the_plan_that_suits_it_best() {
+        let mean = |loss: f64, plan: &str, way: &str, value: f64| Mean {
+            row: vec![loss],
+            way: Some(way.to_owned()),
+            alternative: format!("{plan} {way}"),
+            number: value.into(),
+        };
+        let means = [
+            mean(1.0, "short", "unicast", 2.0),
+            mean(1.0, "short", "multicast", 8.0),
+            mean(1.0, "long", "unicast", 6.0),
+            mean(1.0, "long", "multicast", 4.0),
+            mean(5.0, "short", "unicast", 3.0),
+        ];
+        let quantity = Quantity { column: "q", label: "q", metric: "q", scale: 1.0, digits: 2, bound: None };
+        let quotient = Quotient { of: "unicast", by: "multicast", quantity, figures_by: 0 };
+        let [one, other] = &quotient.means(&means)[..] else { panic!("two rows") };
+        assert_eq!((one.row[0], one.number.value), (1.0, 0.75));
+        assert!(other.row[0] == 5.0 && other.number.value.is_nan(), "there is nothing to divide by");
+    }
+}
