@@ -143,6 +143,16 @@ fn a_study_stands_on_the_page_and_in_files_with_everything_it_found() {
         let json = serde_json::to_string(figure).unwrap();
         assert_eq!(svg(&serde_json::from_str::<Figure>(&json).unwrap()), svg(figure));
     }
+    for receivers in [20.0, 60.0] {
+        let id = format!("open-error-tolerance-throughput-{receivers}-receivers");
+        let figure = study.figures.iter().find(|figure| figure.id == id).unwrap();
+        let line = figure.series.iter().find(|series| series.name == "rra").unwrap();
+        let Marks::Line { points, .. } = &line.marks else { panic!("means are lines") };
+        let throughput = sheet(&study, "throughput");
+        let drawn: Vec<f64> = points.iter().map(|(_, y)| *y).collect();
+        assert_eq!(drawn, column(throughput, "rra", &[receivers]));
+        assert_eq!(points.iter().map(|(x, _)| *x).collect::<Vec<_>>(), [0.0, 0.5, 1.0, 2.0, 5.0]);
+    }
     let text = study.to_string();
     for sheet in &study.sheets {
         assert!(text.contains(&sheet.to_string()));
