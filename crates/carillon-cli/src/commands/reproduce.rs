@@ -68,7 +68,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         out: args.out.as_deref(),
         progress: &run_done,
     });
-    let mut page = Page::new("Tables and figures beside their published numbers");
+    let mut page = Page::new("Tables and figures beside their published numbers, and open questions");
     let mut holds = true;
     for experiment in chosen {
         let outcome = laboratory.reproduce(experiment)?;

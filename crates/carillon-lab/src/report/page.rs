@@ -1,4 +1,4 @@
-//! One self-contained page of HTML: tables beside published numbers, figures, deviations.
+//! One self-contained page of HTML: tables beside published numbers, figures, deviations, studies.
 
 use std::fmt::Write as _;
 
@@ -123,7 +123,8 @@ fn first(at: usize) -> &'static str {
 const INTRODUCTION: &str = "Means are simulated; “published” is the source's mean, “diff” the relative difference, \
 “within” what it amounts to: within three standard errors of the published run (3 s.e.), within the accepted relative \
 difference (%), outside and known to be (NO, known), or outside (NO). UBRT, UBAT and LBL are the theoretical bounds. \
-Extremes are those of more packets than the source sent, so they lie further out.";
+Extremes are those of more packets than the source sent, so they lie further out. Studies answer questions that a \
+source left open, without published numbers; “±” is half the width of the 95 % confidence interval of a mean.";
 
 const STYLE: &str = "\
 body { font: 15px/1.45 'DejaVu Sans', Verdana, sans-serif; color: #000; background: #fff; max-width: 68em; margin: 2em auto; padding: 0 1em; }
