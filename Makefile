@@ -31,7 +31,7 @@ nightly: setup ## the long tier: 10 000 seeded conformance runs for each protoco
 	CARILLON_RUNS=10000 $(CARGO) test --release -p carillon-proto --test conformance --test peers -- --nocapture
 
 .PHONY: reproduce
-reproduce: setup ## every shipped table beside its published numbers, results below out/
+reproduce: setup ## every shipped table, figure and study, results below out/
 	$(CARGO) run --release --quiet --bin carillon -- reproduce --out out
 
 .PHONY: reproduce-lan

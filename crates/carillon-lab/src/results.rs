@@ -108,6 +108,12 @@ impl<'a> Results<'a> {
 
     /// Writes the folder.
     pub fn write(&self, dir: &Path) -> Result<(), ResultsError> {
+        self.write_summary(dir)?;
+        Ok(self.samples().write_parquet(&dir.join("samples.parquet"))?)
+    }
+
+    /// Writes the folder without the samples.
+    pub fn write_summary(&self, dir: &Path) -> Result<(), ResultsError> {
         let io = |path: &Path| {
             let path = path.display().to_string();
             move |error| ResultsError::Io { path, error }
@@ -116,7 +122,6 @@ impl<'a> Results<'a> {
         let summary = self.summary();
         summary.write_csv(&dir.join("summary.csv"))?;
         summary.write_parquet(&dir.join("summary.parquet"))?;
-        self.samples().write_parquet(&dir.join("samples.parquet"))?;
         let path = dir.join("manifest.json");
         let text = serde_json::to_string_pretty(&self.manifest()).expect("a manifest is plain data");
         std::fs::write(&path, text + "\n").map_err(io(&path))

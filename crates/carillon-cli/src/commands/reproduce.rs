@@ -1,4 +1,5 @@
-//! `carillon reproduce`: tables and figures of the sources beside their published numbers.
+//! `carillon reproduce`: tables and figures of the sources beside their published numbers, and studies of
+//! the questions they left open.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,7 @@ Examples:
   carillon reproduce segovia-4.1
   carillon reproduce segovia-fig-4.3 --out results
   carillon reproduce segovia --out results    every table and figure of a source, and one page of all
+  carillon reproduce open --out results       the questions that the source left open
 
 Exits with 1 if a number lies outside its bounds and is not known to: known deviations are shown with
 their reason.")]
@@ -29,8 +31,8 @@ pub struct Args {
     /// List the experiments and stop.
     #[arg(long)]
     list: bool,
-    /// Write below DIR a folder for each experiment (results and comparison, or the figure as SVG,
-    /// PNG and JSON), and index.html, a page of all.
+    /// Write below DIR a folder for each experiment (results and comparison, tables as CSV, figures as
+    /// SVG, PNG and JSON), and index.html, a page of all.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Use this seed instead of the experiment's own.
@@ -48,7 +50,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut stdout = std::io::stdout().lock();
     if args.list {
         for experiment in EXPERIMENTS {
-            writeln!(stdout, "{:16} {}", experiment.id, experiment.title)?;
+            writeln!(stdout, "{:20} {}", experiment.id, experiment.title)?;
         }
         return Ok(());
     }
@@ -66,13 +68,15 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         out: args.out.as_deref(),
         progress: &run_done,
     });
-    let mut page = Page::new("Tables and figures beside their published numbers");
+    let mut page = Page::new("Tables and figures beside their published numbers, and open questions");
     let mut holds = true;
     for experiment in chosen {
         let outcome = laboratory.reproduce(experiment)?;
         let text = match (&outcome, args.json) {
             (Outcome::Table(comparison), false) => comparison.to_string(),
             (Outcome::Table(comparison), true) => serde_json::to_string(comparison)?,
+            (Outcome::Study(study), false) => study.to_string(),
+            (Outcome::Study(study), true) => serde_json::to_string(study)?,
             (Outcome::Figure(figure), true) => serde_json::to_string(figure)?,
             (Outcome::Figure(figure), false) => described(figure, args.out.as_deref()),
         };
@@ -97,13 +101,23 @@ fn write_outcome(dir: &Path, outcome: &Outcome) -> anyhow::Result<()> {
             write(&dir.join("comparison.txt"), comparison.to_string())?;
             write(&dir.join("comparison.json"), serde_json::to_string_pretty(comparison)? + "\n")
         }
-        Outcome::Figure(figure) => {
-            let file = |extension: &str| dir.join(format!("{}.{extension}", figure.id));
-            write(&file("svg"), svg(figure))?;
-            write(&file("png"), png(figure, PIXELS)?)?;
-            write(&file("json"), serde_json::to_string_pretty(figure)? + "\n")
+        Outcome::Figure(figure) => write_figure(dir, figure),
+        Outcome::Study(study) => {
+            write(&dir.join("study.txt"), study.to_string())?;
+            write(&dir.join("study.json"), serde_json::to_string_pretty(study)? + "\n")?;
+            for sheet in &study.sheets {
+                sheet.table()?.write_csv(&dir.join(format!("{}.csv", sheet.name)))?;
+            }
+            study.figures.iter().try_for_each(|figure| write_figure(dir, figure))
         }
     }
+}
+
+fn write_figure(dir: &Path, figure: &Figure) -> anyhow::Result<()> {
+    let file = |extension: &str| dir.join(format!("{}.{extension}", figure.id));
+    write(&file("svg"), svg(figure))?;
+    write(&file("png"), png(figure, PIXELS)?)?;
+    write(&file("json"), serde_json::to_string_pretty(figure)? + "\n")
 }
 
 /// Pixels of a PNG for each unit of the SVG: 300 to the inch at a width of 4.8 inches.

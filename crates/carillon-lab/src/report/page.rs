@@ -1,9 +1,9 @@
-//! One self-contained page of HTML: tables beside published numbers, figures, deviations.
+//! One self-contained page of HTML: tables beside published numbers, figures, deviations, studies.
 
 use std::fmt::Write as _;
 
 use crate::plot::{escape, svg};
-use crate::reproduce::{Comparison, Experiment, Outcome};
+use crate::reproduce::{Comparison, Experiment, Outcome, Sheet, Study};
 
 /// A page in the making.
 #[derive(Debug)]
@@ -27,6 +27,7 @@ impl Page {
         match outcome {
             Outcome::Table(comparison) => table(&mut self.body, comparison),
             Outcome::Figure(figure) => self.body.push_str(&svg(figure)),
+            Outcome::Study(found) => study(&mut self.body, found),
         }
         self.body.push_str("</section>\n");
     }
@@ -85,6 +86,36 @@ fn table(out: &mut String, comparison: &Comparison) {
     out.push_str("</ul>\n");
 }
 
+fn study(out: &mut String, study: &Study) {
+    study.sheets.iter().for_each(|found| sheet(out, found));
+    out.push_str("<ul class=\"note\">\n");
+    for remark in &study.remarks {
+        let _ = writeln!(out, "<li>{}</li>", escape(remark));
+    }
+    out.push_str("</ul>\n");
+    study.figures.iter().for_each(|figure| out.push_str(&svg(figure)));
+}
+
+fn sheet(out: &mut String, sheet: &Sheet) {
+    let _ = write!(
+        out,
+        "<p class=\"note\">{}</p>\n<div class=\"wide\"><table>\n<thead>\n<tr>",
+        escape(&sheet.title)
+    );
+    for column in &sheet.columns {
+        let _ = write!(out, "<th>{}</th>", escape(&column.label));
+    }
+    out.push_str("</tr>\n</thead>\n<tbody>\n");
+    for row in &sheet.rows {
+        out.push_str("<tr>");
+        for (at, number) in row.iter().enumerate() {
+            let _ = write!(out, "<td>{}</td>", escape(&sheet.text(at, *number)));
+        }
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</tbody>\n</table></div>\n");
+}
+
 fn first(at: usize) -> &'static str {
     if at == 0 { " class=\"first\"" } else { "" }
 }
@@ -92,7 +123,8 @@ fn first(at: usize) -> &'static str {
 const INTRODUCTION: &str = "Means are simulated; “published” is the source's mean, “diff” the relative difference, \
 “within” what it amounts to: within three standard errors of the published run (3 s.e.), within the accepted relative \
 difference (%), outside and known to be (NO, known), or outside (NO). UBRT, UBAT and LBL are the theoretical bounds. \
-Extremes are those of more packets than the source sent, so they lie further out.";
+Extremes are those of more packets than the source sent, so they lie further out. Studies answer questions that a \
+source left open, without published numbers; “±” is half the width of the 95 % confidence interval of a mean.";
 
 const STYLE: &str = "\
 body { font: 15px/1.45 'DejaVu Sans', Verdana, sans-serif; color: #000; background: #fff; max-width: 68em; margin: 2em auto; padding: 0 1em; }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::{
-    ExpectedDeviation, Published, PublishedSamples, Quantity, SimulatedPoint, Simulation, TableSpec,
+    ExpectedDeviation, Published, PublishedSamples, Quantity, SimulatedPoint, Simulation, TableSpec, seconds,
 };
 
 /// A table of simulated numbers, beside published ones where they are at hand.
@@ -308,10 +308,6 @@ impl PublishedSamples {
             }
         }
     }
-}
-
-fn seconds<S: serde::Serializer>(wall: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_f64(wall.as_secs_f64())
 }
 
 impl Verdict {

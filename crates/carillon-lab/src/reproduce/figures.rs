@@ -8,7 +8,7 @@ use crate::metrics::Terms;
 use crate::plot::{Axis, Dash, Figure, HiLoMean, Marker, Marks, Percentiles, Series};
 
 /// What a figure shows; the horizontal axis is the number of receivers.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub enum FigureSpec {
     /// The upper bound on relative throughput, from its formula.
     UpperBound {
@@ -40,7 +40,7 @@ pub enum EachBound {
 }
 
 /// Some rows of a table.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Curve {
     /// The table.
     pub table: &'static str,

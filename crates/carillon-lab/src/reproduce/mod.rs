@@ -1,32 +1,47 @@
-//! Shipped experiments: a table or figure of a source, run and compared with its published numbers.
+//! Shipped experiments: a table or figure of a source, run and compared with its published numbers, or a
+//! study of a question that the source left open.
 //!
-//! An [`Experiment`] names the scenario, or scenarios, it is made from and what it shows: a table or
-//! a figure. A [`Laboratory`] runs each scenario once, however many experiments are made from it.
+//! An [`Experiment`] names the scenario, or scenarios, it is made from and what it shows: a table, a
+//! figure, or a study. A [`Laboratory`] runs each scenario once, however many experiments are made from it.
 
+mod ack_wait;
 mod comparison;
 mod figures;
+mod law;
+mod means;
+mod open;
+mod quotient;
 mod registry;
 mod segovia;
+mod sheet;
 mod simulation;
+mod study;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use carillon_core::ConfigError;
 use thiserror::Error;
 
+use self::simulation::Folder;
 use crate::plot::Figure;
 use crate::results::ResultsError;
 use crate::run::RunError;
-use crate::scenario::ScenarioError;
+use crate::scenario::{ScenarioError, ScenarioFile};
 
+pub use ack_wait::{AckWaitSpec, Condition};
 pub use comparison::{Bound, ComparedCell, ComparedRow, Comparison, PublishedCell, Verdict};
 pub use figures::{Curve, EachBound, FigureSpec};
+pub use means::MeansSpec;
+pub use quotient::Quotient;
 pub use registry::{EXPERIMENTS, find, matching};
+pub use sheet::{Heading, Number, Sheet};
 pub use simulation::{Bounds, SimulatedPoint, Simulation};
+pub use study::{Analysis, Study, StudyPlan, StudySpec};
 
 /// A shipped experiment.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Experiment {
     /// What it is called on the command line.
     pub id: &'static str,
@@ -37,12 +52,14 @@ pub struct Experiment {
 }
 
 /// What an experiment shows.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub enum Shows {
     /// A table, made from a scenario of its own.
     Table(TableSpec),
     /// A figure, drawn from the scenarios of tables or from formulas.
     Figure(FigureSpec),
+    /// What runs of scenarios of its own say to a question, without published numbers.
+    Study(StudySpec),
 }
 
 /// The scenarios of a table.
@@ -56,7 +73,7 @@ pub struct Scenarios {
 }
 
 /// A table of a source.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct TableSpec {
     /// What is run.
     pub scenarios: Scenarios,
@@ -88,7 +105,7 @@ pub enum Published {
 }
 
 /// A column of the published table that is also a key of the scenario.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Key {
     /// The column.
     pub column: &'static str,
@@ -101,7 +118,7 @@ pub struct Key {
 }
 
 /// A quantity that a table has the mean, least and greatest value of, and perhaps a bound.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Quantity {
     /// Its columns in a published table are `mean_`, `min_` and `max_` before this.
     pub column: &'static str,
@@ -189,6 +206,8 @@ pub enum Outcome {
     Table(Comparison),
     /// A figure.
     Figure(Figure),
+    /// A study.
+    Study(Study),
 }
 
 impl Outcome {
@@ -196,7 +215,7 @@ impl Outcome {
     pub fn holds(&self) -> bool {
         match self {
             Outcome::Table(comparison) => comparison.holds(),
-            Outcome::Figure(_) => true,
+            Outcome::Figure(_) | Outcome::Study(_) => true,
         }
     }
 }
@@ -222,12 +241,35 @@ impl<'a> Laboratory<'a> {
                 let simulation = |id: &str| &self.simulations[id];
                 Ok(Outcome::Figure(figure.draw(experiment.id, experiment.title, &simulation)))
             }
+            Shows::Study(study) => {
+                for plan in study.plans {
+                    let mut file = ScenarioFile::parse(plan.id, plan.plan)?;
+                    for (key, value) in plan.settings {
+                        file = file.with(key, value)?;
+                    }
+                    self.simulate_file(plan.id, file, None, Folder::Summary)?;
+                }
+                let simulations: Vec<_> =
+                    study.plans.iter().map(|plan| (plan, &self.simulations[plan.id])).collect();
+                Ok(Outcome::Study(study.study(experiment.id, experiment.title, &simulations)))
+            }
         }
     }
 
     fn simulate(&mut self, id: &'static str, table: &TableSpec) -> Result<(), ReproduceError> {
+        let file = ScenarioFile::parse(id, table.scenarios.plan)?;
+        self.simulate_file(id, file, table.scenarios.unicast_settings, Folder::Whole)
+    }
+
+    fn simulate_file(
+        &mut self,
+        id: &'static str,
+        file: ScenarioFile,
+        unicast_settings: Option<&[(&str, &str)]>,
+        folder: Folder,
+    ) -> Result<(), ReproduceError> {
         if !self.simulations.contains_key(id) {
-            let simulation = Simulation::run(id, &table.scenarios, &self.options)?;
+            let simulation = Simulation::run(id, file, unicast_settings, folder, &self.options)?;
             self.simulations.insert(id, simulation);
         }
         Ok(())
@@ -237,4 +279,8 @@ impl<'a> Laboratory<'a> {
     pub fn steps(&self) -> u64 {
         self.simulations.values().map(|simulation| simulation.steps).sum()
     }
+}
+
+fn seconds<S: serde::Serializer>(wall: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(wall.as_secs_f64())
 }

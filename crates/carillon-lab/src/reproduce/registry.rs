@@ -1,9 +1,17 @@
 //! The shipped experiments.
 
-use super::{Experiment, segovia};
+use super::{Experiment, open, segovia};
 
-/// Every shipped experiment.
-pub const EXPERIMENTS: &[Experiment] = segovia::EXPERIMENTS;
+/// Every shipped experiment: those of each source in their order.
+pub const EXPERIMENTS: &[Experiment] = &ALL;
+
+const ALL: [Experiment; segovia::EXPERIMENTS.len() + open::EXPERIMENTS.len()] = {
+    let mut all = [segovia::EXPERIMENTS[0]; segovia::EXPERIMENTS.len() + open::EXPERIMENTS.len()];
+    let (first, second) = all.split_at_mut(segovia::EXPERIMENTS.len());
+    first.copy_from_slice(segovia::EXPERIMENTS);
+    second.copy_from_slice(open::EXPERIMENTS);
+    all
+};
 
 /// The experiment of this name.
 pub fn find(id: &str) -> Option<&'static Experiment> {

@@ -5,13 +5,22 @@ use std::time::{Duration, Instant};
 use carillon_core::Kind;
 use toml::Value;
 
-use super::{Options, ReproduceError, Scenarios};
+use super::{Options, ReproduceError};
 use crate::metrics::Terms;
 use crate::plan::Plan;
 use crate::results::Results;
-use crate::run::run_plan;
-use crate::scenario::{Point, Scenario, ScenarioFile};
+use crate::run::{RunResult, run_plan};
+use crate::scenario::{Point, Scenario, ScenarioFile, text_of};
 use crate::statistics::Summary;
+
+/// What is written of the results of a simulation.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Folder {
+    /// Everything.
+    Whole,
+    /// All but the samples, of which a study has tens of millions.
+    Summary,
+}
 
 /// A scenario that was run.
 #[derive(Debug)]
@@ -32,7 +41,10 @@ pub struct Simulation {
 pub struct SimulatedPoint {
     point: Point,
     metrics: Vec<(&'static str, Summary)>,
+    replications: Vec<(&'static str, Summary)>,
     bounds: Option<Bounds>,
+    /// The terms of the formulas, for a protocol that has them.
+    pub terms: Option<Terms>,
     /// Size of a data frame.
     pub message_bytes: u32,
 }
@@ -86,11 +98,12 @@ impl Simulation {
     /// Runs a scenario.
     pub(super) fn run(
         id: &str,
-        scenarios: &Scenarios,
+        mut file: ScenarioFile,
+        unicast_settings: Option<&[(&str, &str)]>,
+        folder: Folder,
         options: &Options<'_>,
     ) -> Result<Self, ReproduceError> {
         let begin = Instant::now();
-        let mut file = ScenarioFile::parse(id, scenarios.plan)?;
         if let Some(seed) = options.seed {
             file = file.with("run.seed", &seed.to_string())?;
         }
@@ -101,23 +114,25 @@ impl Simulation {
         let runs = run_plan(&plan, options.jobs, &|| (options.progress)(plan.runs.len()))?;
         let results = Results::new(&file, &plan, &runs, begin.elapsed());
         if let Some(dir) = options.out {
-            results.write(&dir.join(id))?;
+            match folder {
+                Folder::Whole => results.write(&dir.join(id))?,
+                Folder::Summary => results.write_summary(&dir.join(id))?,
+            }
         }
         let mut points = Vec::with_capacity(plan.points.len());
-        for (point, metrics) in results.points() {
+        for ((point, metrics), runs) in results.points().zip(runs.chunk_by(|a, b| a.point == b.point)) {
             let scenario = file.resolve(point)?;
-            let (bounds, message_bytes) = (Bounds::of(&scenario), scenario.workload.message_bytes);
             points.push(SimulatedPoint {
                 point: point.clone(),
                 metrics: metrics.to_vec(),
-                bounds,
-                message_bytes,
+                replications: of_replications(runs),
+                bounds: Bounds::of(&scenario),
+                terms: Terms::of(&scenario),
+                message_bytes: scenario.workload.message_bytes,
             });
         }
-        let unicast_deviation = scenarios
-            .unicast_settings
-            .map(|settings| unicast_deviation(&file, settings, options.jobs))
-            .transpose()?;
+        let unicast_deviation =
+            unicast_settings.map(|settings| unicast_deviation(&file, settings, options.jobs)).transpose()?;
         let steps = runs.iter().map(|run| run.steps).sum();
         Ok(Simulation { points, unicast_deviation, steps, wall: begin.elapsed() })
     }
@@ -129,9 +144,21 @@ impl SimulatedPoint {
         self.metrics.iter().find(|(name, _)| *name == metric).map(|(_, summary)| summary)
     }
 
+    /// The summary of the means that the replications have of a metric. Unlike samples of one run, which
+    /// may share their fate, these are independent.
+    pub fn replications(&self, metric: &str) -> Option<&Summary> {
+        self.replications.iter().find(|(name, _)| *name == metric).map(|(_, summary)| summary)
+    }
+
     /// The theoretical bound of a metric, in its unit.
     pub fn bound(&self, metric: &str) -> Option<f64> {
         self.bounds?.of_metric(metric)
+    }
+
+    /// The value of a swept key as it would be typed.
+    pub fn text(&self, key: &str) -> Option<String> {
+        let (_, value) = self.point.0.iter().find(|(name, _)| name == key)?;
+        Some(text_of(value))
     }
 
     /// The value of a swept key; of a quantity, the number before its unit.
@@ -144,6 +171,16 @@ impl SimulatedPoint {
             _ => None,
         }
     }
+}
+
+/// For each metric a summary of the means of these runs.
+fn of_replications(runs: &[RunResult]) -> Vec<(&'static str, Summary)> {
+    let Some(first) = runs.first() else { return Vec::new() };
+    let metrics = first.samples.iter().enumerate().map(|(at, &(metric, _))| {
+        let mean = |run: &RunResult| Summary::of(&mut run.samples[at].1.clone()).mean;
+        (metric, Summary::of(&mut runs.iter().map(mean).collect::<Vec<f64>>()))
+    });
+    metrics.collect()
 }
 
 /// Runs the unicast equivalent of each point as a protocol; returns the largest relative

@@ -1,0 +1,195 @@
+//! Means of a metric side by side: over one swept key, for others, by alternative.
+
+use super::quotient::Quotient;
+use super::sheet::{Heading, Number, Sheet};
+use super::study::Findings;
+use super::{Key, Quantity, SimulatedPoint, Simulation, StudyPlan};
+use crate::plot::{Axis, Dash, Figure, Marker, Marks, Series};
+
+/// Which means are shown, and how.
+///
+/// Rows are named by keys, columns are alternatives: the plans, or the values of a key, or both. A figure
+/// shows one quantity over the last key.
+#[derive(Clone, Copy, Debug)]
+pub struct MeansSpec {
+    /// The keys that name a row. The last one is the horizontal axis of figures.
+    pub keys: &'static [Key],
+    /// How many of the first keys have a figure for each of their values; the others have curves.
+    pub figures_by: usize,
+    /// The swept key whose values are alternatives, in the plans that have it.
+    pub alternatives: Option<&'static str>,
+    /// What is shown.
+    pub quantities: &'static [Quantity],
+    /// How many of the first quantities have figures.
+    pub drawn: usize,
+    /// Two values of the key of alternatives whose quotient is shown too, for the first quantity.
+    pub quotient: Option<Quotient>,
+}
+
+/// The mean of a quantity at a point.
+pub(super) struct Mean {
+    /// The values of the keys.
+    pub row: Vec<f64>,
+    /// The value of the key of alternatives, if the plan has it.
+    pub way: Option<String>,
+    /// The plan and the way.
+    pub alternative: String,
+    /// The mean.
+    pub number: Number,
+}
+
+impl MeansSpec {
+    pub(super) fn findings(&self, id: &str, simulations: &[(&StudyPlan, &Simulation)]) -> Findings {
+        let mut findings = Findings::default();
+        for (at, quantity) in self.quantities.iter().enumerate() {
+            let means: Vec<Mean> = simulations
+                .iter()
+                .flat_map(|(plan, simulation)| {
+                    simulation.points.iter().filter_map(|point| self.mean(quantity, plan, point))
+                })
+                .collect();
+            findings.sheets.push(self.sheet(quantity, &means));
+            if let (0, Some(quotient)) = (at, &self.quotient) {
+                let quotients = quotient.means(&means);
+                findings.sheets.push(self.sheet(&quotient.quantity, &quotients));
+                let figures = self.figures(id, &quotient.quantity, quotient.figures_by, &quotients);
+                findings.figures.extend(figures);
+            }
+            if at < self.drawn {
+                findings.figures.extend(self.figures(id, quantity, self.figures_by, &means));
+            }
+        }
+        findings
+    }
+
+    fn figures(&self, id: &str, quantity: &Quantity, figures_by: usize, means: &[Mean]) -> Vec<Figure> {
+        let panels = distinct(means.iter().map(|mean| &mean.row[..figures_by]));
+        panels.iter().map(|panel| self.figure(id, quantity, panel, means)).collect()
+    }
+
+    fn mean(&self, quantity: &Quantity, plan: &StudyPlan, point: &SimulatedPoint) -> Option<Mean> {
+        let summary = point.summary(quantity.metric)?;
+        let row = self.keys.iter().map(|key| Some(point.number(key.scenario)? * key.scale));
+        let way = self.alternatives.and_then(|key| point.text(key));
+        let parts = [Some(plan.name), way.as_deref()].into_iter().flatten();
+        let replications = point.replications(quantity.metric)?;
+        let half_width = (replications.ci95_high - replications.mean) * quantity.scale;
+        Some(Mean {
+            row: row.collect::<Option<_>>()?,
+            alternative: parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" "),
+            way,
+            number: Number {
+                value: summary.mean * quantity.scale,
+                half_width: half_width.is_finite().then_some(half_width),
+            },
+        })
+    }
+
+    fn sheet(&self, quantity: &Quantity, means: &[Mean]) -> Sheet {
+        let alternatives = distinct(means.iter().map(|mean| mean.alternative.as_str()));
+        let keys = self.keys.iter().map(|key| Heading::exact(key.label));
+        let columns = alternatives.iter().map(|name| Heading::rounded(*name, quantity.digits));
+        let rows = distinct(means.iter().map(|mean| &mean.row[..])).into_iter().map(|row| {
+            let cell = |name: &&str| {
+                let found = means.iter().find(|mean| mean.row == row && mean.alternative == **name);
+                found.map_or(f64::NAN.into(), |mean| mean.number)
+            };
+            row.iter().map(|key| (*key).into()).chain(alternatives.iter().map(cell)).collect()
+        });
+        Sheet {
+            name: quantity.column.into(),
+            title: capitalised(quantity.label),
+            columns: keys.chain(columns).collect(),
+            rows: rows.collect(),
+        }
+    }
+
+    /// One quantity over the last key, where the first keys have the values of the panel.
+    fn figure(&self, id: &str, quantity: &Quantity, panel: &[f64], means: &[Mean]) -> Figure {
+        let last = self.keys.len() - 1;
+        let means: Vec<&Mean> = means.iter().filter(|mean| mean.row.starts_with(panel)).collect();
+        let groups = distinct(means.iter().map(|mean| &mean.row[panel.len()..last]));
+        let alternatives = distinct(means.iter().map(|mean| mean.alternative.as_str()));
+        let (mut bands, mut lines) = (Vec::new(), Vec::new());
+        for (at_group, group) in groups.iter().enumerate() {
+            for (at, alternative) in alternatives.iter().enumerate() {
+                let curve = || {
+                    means.iter().filter(|mean| {
+                        mean.row[panel.len()..last] == **group && mean.alternative == *alternative
+                    })
+                };
+                // Where there are groups, alternatives share the colour of theirs.
+                let colour = if groups.len() > 1 { at_group } else { at } as u8;
+                let look = if alternatives.len() > 1 { at } else { at_group };
+                let band = curve().filter_map(|mean| {
+                    let Number { value, half_width } = mean.number;
+                    let half = half_width?;
+                    Some((mean.row[last], (value - half).max(0.0), value + half))
+                });
+                let points: Vec<_> = band.collect();
+                if !points.is_empty() {
+                    bands.push(Series { name: String::new(), colour, marks: Marks::Band { points } });
+                }
+                let named = self.keys[panel.len()..last].iter().zip(group.iter());
+                let mut name: Vec<String> = named.map(|(key, value)| named_value(key, *value)).collect();
+                if alternatives.len() > 1 {
+                    name.push((*alternative).to_owned());
+                }
+                lines.push(Series {
+                    name: name.join(", "),
+                    colour,
+                    marks: Marks::Line {
+                        points: curve().map(|mean| (mean.row[last], mean.number.value)).collect(),
+                        dash: DASHES[look % DASHES.len()],
+                        marker: Some(MARKERS[look % MARKERS.len()]),
+                    },
+                });
+            }
+        }
+        let panel: Vec<String> =
+            self.keys.iter().zip(panel).map(|(key, value)| named_value(key, *value)).collect();
+        let (label, unit) = match quantity.label.split_once(", ") {
+            Some((label, unit)) => (label, Some(unit)),
+            None => (quantity.label, None),
+        };
+        let x = match self.keys[last].label.strip_suffix(" %") {
+            Some(label) => Axis::new(&capitalised(label), Some("%")),
+            None => Axis::new(&capitalised(self.keys[last].label), None),
+        };
+        let shaded =
+            (!bands.is_empty()).then_some("Shaded: 95 % confidence interval of the mean, from replications");
+        Figure {
+            id: format!("{id}-{}", [quantity.column.to_owned(), panel.join("-").replace(' ', "-")].join("-")),
+            title: format!("{} ({})", capitalised(label), panel.join(", ")),
+            notes: shaded.map(str::to_owned).into_iter().collect(),
+            x,
+            y: Axis::new(&capitalised(label), unit),
+            series: bands.into_iter().chain(lines).collect(),
+        }
+    }
+}
+
+/// `20 receivers`
+fn named_value(key: &Key, value: f64) -> String {
+    format!("{value} {}", key.label)
+}
+
+/// Each value once, in the order of their appearance.
+pub(super) fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
+    let mut seen = Vec::new();
+    for value in values {
+        if !seen.contains(&value) {
+            seen.push(value);
+        }
+    }
+    seen
+}
+
+fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}
+
+const DASHES: [Dash; 4] = [Dash::Solid, Dash::Dashed, Dash::DashDot, Dash::Dotted];
+const MARKERS: [Marker; 5] =
+    [Marker::Disc, Marker::Square, Marker::Triangle, Marker::Diamond, Marker::Circle];

@@ -1,0 +1,66 @@
+//! How one way compares with another, each with the plan that suits it best.
+
+use super::Quantity;
+use super::means::{Mean, distinct};
+
+/// How much better one way does than another.
+///
+/// Of each way the greatest mean among the plans is taken: each with the settings that suit it best.
+#[derive(Clone, Copy, Debug)]
+pub struct Quotient {
+    /// The way that is divided.
+    pub of: &'static str,
+    /// The way it is divided by.
+    pub by: &'static str,
+    /// The quotient.
+    pub quantity: Quantity,
+    /// How many of the first keys have a figure of it for each of their values.
+    pub figures_by: usize,
+}
+
+impl Quotient {
+    /// The quotient of each row, as a mean of its own.
+    pub(super) fn means(&self, means: &[Mean]) -> Vec<Mean> {
+        let rows = distinct(means.iter().map(|mean| &mean.row[..]));
+        let quotients = rows.into_iter().map(|row| {
+            let best = |way: &str| {
+                let of_way = means.iter().filter(|mean| mean.row == row && mean.way.as_deref() == Some(way));
+                of_way.map(|mean| mean.number.value).fold(f64::NAN, f64::max)
+            };
+            Mean {
+                row: row.to_vec(),
+                way: None,
+                alternative: format!("{} / {}", self.of, self.by),
+                number: (best(self.of) / best(self.by)).into(),
+            }
+        });
+        quotients.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_way_is_taken_with_the_plan_that_suits_it_best() {
+        let mean = |loss: f64, plan: &str, way: &str, value: f64| Mean {
+            row: vec![loss],
+            way: Some(way.to_owned()),
+            alternative: format!("{plan} {way}"),
+            number: value.into(),
+        };
+        let means = [
+            mean(1.0, "short", "unicast", 2.0),
+            mean(1.0, "short", "multicast", 8.0),
+            mean(1.0, "long", "unicast", 6.0),
+            mean(1.0, "long", "multicast", 4.0),
+            mean(5.0, "short", "unicast", 3.0),
+        ];
+        let quantity = Quantity { column: "q", label: "q", metric: "q", scale: 1.0, digits: 2, bound: None };
+        let quotient = Quotient { of: "unicast", by: "multicast", quantity, figures_by: 0 };
+        let [one, other] = &quotient.means(&means)[..] else { panic!("two rows") };
+        assert_eq!((one.row[0], one.number.value), (1.0, 0.75));
+        assert!(other.row[0] == 5.0 && other.number.value.is_nan(), "there is nothing to divide by");
+    }
+}

@@ -1,0 +1,154 @@
+//! A sheet: a table of numbers for people, programs and pages alike.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::table::{Cell, ColumnKind, Table, TableError};
+
+/// A table of numbers.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Sheet {
+    /// Its name: of files.
+    pub name: String,
+    /// What it shows.
+    pub title: String,
+    /// Its columns.
+    pub columns: Vec<Heading>,
+    /// Its rows: a number for each column.
+    pub rows: Vec<Vec<Number>>,
+}
+
+/// The head of a column.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Heading {
+    /// What stands below it, with its unit; no two columns of a sheet have the same.
+    pub label: String,
+    /// Digits after the point; as many as a number has, if not said.
+    pub digits: Option<usize>,
+}
+
+/// A number of a sheet.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Number {
+    /// Its value; NaN if there is none.
+    pub value: f64,
+    /// Half the width of the 95 % confidence interval, for a mean of several samples.
+    pub half_width: Option<f64>,
+}
+
+impl Heading {
+    /// A column of numbers that are written as they are.
+    pub fn exact(label: impl Into<String>) -> Self {
+        Heading { label: label.into(), digits: None }
+    }
+
+    /// A column of numbers with so many digits after the point.
+    pub fn rounded(label: impl Into<String>, digits: usize) -> Self {
+        Heading { label: label.into(), digits: Some(digits) }
+    }
+}
+
+impl From<f64> for Number {
+    fn from(value: f64) -> Self {
+        Number { value, half_width: None }
+    }
+}
+
+impl Sheet {
+    /// The text of a number in this column.
+    pub fn text(&self, column: usize, number: Number) -> String {
+        if number.value.is_nan() {
+            return "-".into();
+        }
+        let written = |value: f64| match self.columns[column].digits {
+            Some(digits) => format!("{value:.digits$}"),
+            None => format!("{}", (value * 1e9).round() / 1e9),
+        };
+        match number.half_width {
+            Some(half) => format!("{} ±{}", written(number.value), written(half)),
+            None => written(number.value),
+        }
+    }
+
+    /// The sheet for other programs: an interval has a column of its own.
+    pub fn table(&self) -> Result<Table, TableError> {
+        let has_interval = |column: usize| self.rows.iter().any(|row| row[column].half_width.is_some());
+        let columns: Vec<(usize, bool)> =
+            (0..self.columns.len()).map(|column| (column, has_interval(column))).collect();
+        let names = columns.iter().flat_map(|&(column, interval)| {
+            let label = &self.columns[column].label;
+            [Some(label.clone()), interval.then(|| format!("{label}, ci95 half width"))]
+        });
+        let mut table = Table::new(names.flatten().map(|name| (name, ColumnKind::Real)))?;
+        for row in &self.rows {
+            table.push(columns.iter().flat_map(|&(column, interval)| {
+                let Number { value, half_width } = row[column];
+                let half_width = interval.then_some(half_width.unwrap_or(f64::NAN));
+                [Some(value), half_width].into_iter().flatten().map(Cell::Real)
+            }));
+        }
+        Ok(table)
+    }
+}
+
+/// The sheet as text, for a terminal or a paper.
+impl fmt::Display for Sheet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let texts: Vec<Vec<String>> = self
+            .rows
+            .iter()
+            .map(|row| row.iter().enumerate().map(|(at, number)| self.text(at, *number)).collect())
+            .collect();
+        let width = |at: usize| {
+            let cells = texts.iter().map(|row| row[at].chars().count());
+            cells.chain([self.columns[at].label.chars().count()]).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
+        writeln!(f, "{}", self.title)?;
+        let heads: Vec<String> = self.columns.iter().map(|column| column.label.clone()).collect();
+        for row in std::iter::once(&heads).chain(&texts) {
+            for (text, width) in row.iter().zip(&widths) {
+                write!(f, "  {text:>width$}")?;
+            }
+            writeln!(f)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sheet() -> Sheet {
+        let mean = Number { value: 12.346, half_width: Some(0.111) };
+        Sheet {
+            name: "s".into(),
+            title: "Means".into(),
+            columns: vec![Heading::exact("loss %"), Heading::rounded("Mbit/s", 2), Heading::rounded("ms", 1)],
+            rows: vec![
+                vec![0.1.into(), mean, 3.0.into()],
+                vec![10.0.into(), f64::NAN.into(), f64::NAN.into()],
+            ],
+        }
+    }
+
+    #[test]
+    fn numbers_stand_below_their_headings_with_their_intervals() {
+        assert_eq!(
+            sheet().to_string(),
+            "Means\n  loss %       Mbit/s   ms\n     0.1  12.35 ±0.11  3.0\n      10            -    -\n"
+        );
+    }
+
+    #[test]
+    fn in_csv_an_interval_has_a_column_and_what_is_missing_is_empty() {
+        let mut csv = Vec::new();
+        sheet().table().unwrap().to_csv(&mut csv).unwrap();
+        assert_eq!(
+            String::from_utf8(csv).unwrap(),
+            "loss %,Mbit/s,\"Mbit/s, ci95 half width\",ms\n0.1,12.346,0.111,3\n10,,,\n"
+        );
+    }
+}

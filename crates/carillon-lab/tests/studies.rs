@@ -1,0 +1,168 @@
+//! The shipped studies: well formed, shown like other experiments, and with the answers that
+//! docs/open-questions.md gives. The full runs are `carillon reproduce open`; here each has a part of its
+//! messages.
+
+use carillon_lab::plan::Plan;
+use carillon_lab::plot::{Figure, Marks, svg};
+use carillon_lab::report::Page;
+use carillon_lab::reproduce::{
+    Analysis, EXPERIMENTS, Laboratory, Options, Outcome, Sheet, Shows, Study, find, matching,
+};
+use carillon_lab::scenario::ScenarioFile;
+
+fn study(id: &str, messages: u64) -> Study {
+    let options = Options { jobs: 2, seed: None, messages: Some(messages), out: None, progress: &|_| {} };
+    match Laboratory::new(options).reproduce(find(id).unwrap()).unwrap() {
+        Outcome::Study(study) => study,
+        other => panic!("{id} is no study: {other:?}"),
+    }
+}
+
+/// The numbers of a column, in the rows whose first columns are these.
+fn column(sheet: &Sheet, label: &str, keys: &[f64]) -> Vec<f64> {
+    let labels: Vec<&str> = sheet.columns.iter().map(|column| column.label.as_str()).collect();
+    let at = labels.iter().position(|known| *known == label);
+    let at = at.unwrap_or_else(|| panic!("no column {label} in {labels:?}"));
+    let rows = sheet.rows.iter().filter(|row| row.iter().zip(keys).all(|(number, key)| number.value == *key));
+    rows.map(|row| row[at].value).collect()
+}
+
+fn sheet<'a>(study: &'a Study, name: &str) -> &'a Sheet {
+    study.sheets.iter().find(|sheet| sheet.name == name).unwrap()
+}
+
+#[test]
+fn the_scenarios_of_a_study_are_valid_and_their_result_folders_apart() {
+    let mut ids: Vec<&str> = Vec::new();
+    for experiment in EXPERIMENTS {
+        let Shows::Study(study) = &experiment.shows else { continue };
+        for plan in study.plans {
+            let mut file = ScenarioFile::parse(plan.id, plan.plan).unwrap();
+            assert!(plan.id.starts_with(file.name()), "{} is made of {}", plan.id, file.name());
+            for (key, value) in plan.settings {
+                file = file.with(key, value).unwrap();
+            }
+            assert!(!Plan::new(&file).unwrap().runs.is_empty());
+            ids.push(plan.id);
+        }
+        if let Analysis::AckWait(waits) = study.analysis {
+            let known = |id: &str| study.plans.iter().any(|plan| plan.id == id);
+            assert!(waits.conditions.iter().all(|one| known(one.constant) && known(one.adaptive)));
+        }
+    }
+    let all = ids.len();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!((all, ids.len()), (15, 15));
+    assert_eq!(matching("open").len(), 3);
+}
+
+#[test]
+fn the_best_wait_follows_its_law_whatever_packets_and_windows() {
+    let study = study("open-ack-wait", 15);
+    assert_eq!(study.sheets.len(), 5);
+    for name in ["msaw-1518", "msaw-64", "mbap-5", "mbap-15"] {
+        let sheet = sheet(&study, name);
+        assert_eq!(sheet.rows.len(), 14);
+        for receivers in [50.0, 200.0, 1000.0] {
+            let of = |label: &str| column(sheet, label, &[receivers])[0];
+            assert!((1.3..=2.0).contains(&of("best R/(a r)")), "{name}, {receivers}\n{sheet}");
+            assert!(of("law: excess %") < 8.0, "{name}, {receivers}\n{sheet}");
+            assert!(of("no wait: excess %") > 20.0, "{name}, {receivers}\n{sheet}");
+        }
+    }
+    let law = study.figures.iter().find(|figure| figure.id == "open-ack-wait-waits").unwrap();
+    let marks = law.series.iter().map(|series| &series.marks);
+    assert_eq!(marks.filter(|marks| matches!(marks, Marks::Points { .. })).count(), 5);
+}
+
+#[test]
+fn retransmission_is_studied_with_the_waits_of_the_law_in_the_documentation() {
+    let law = "R = a (1.625 r - 3)";
+    assert!(include_str!("../../../docs/open-questions.md").contains(law));
+    let Shows::Study(study) = &find("open-retransmission").unwrap().shows else { panic!("it is a study") };
+    for plan in study.plans {
+        for point in ScenarioFile::parse(plan.id, plan.plan).unwrap().points() {
+            let number = |key: &str| {
+                let (_, value) = point.0.iter().find(|(name, _)| name == key).unwrap();
+                let text = value.as_str().map_or(value.to_string(), str::to_owned);
+                text.trim_end_matches(" bit").parse::<f64>().unwrap()
+            };
+            let wait = 512.0 * (1.625 * number("group.receivers") - 3.0);
+            assert_eq!(number("protocol.ack_wait"), wait, "{}{point}", plan.id);
+        }
+    }
+}
+
+#[test]
+fn repeating_to_one_receiver_pays_where_acknowledgments_are_what_costs() {
+    let study = study("open-retransmission", 60);
+    let throughput = sheet(&study, "throughput");
+    assert_eq!(throughput.rows.len(), 2 * 5 * 7);
+    let of = |label: &str, d: f64, r: f64| column(throughput, label, &[d, r]);
+    for r in [2.0, 5.0, 10.0, 20.0, 60.0] {
+        // Without loss nothing is repeated by either.
+        assert_eq!(of("r d: unicast", 1518.0, r)[0], of("r d: multicast", 1518.0, r)[0]);
+        let sum = |label: &str, d: f64| of(label, d, r).iter().sum::<f64>();
+        assert!(sum("2250 r: multicast", 1518.0) > sum("2250 r: unicast", 1518.0), "{r}\n{throughput}");
+        let quotient = column(sheet(&study, "unicast-to-multicast"), "unicast / multicast", &[64.0, r]);
+        assert!((quotient[0] - 1.0).abs() < 0.02, "{quotient:?}");
+        let best = |way: &str| sum(&format!("r d: {way}"), 64.0).max(sum(&format!("2250 r: {way}"), 64.0));
+        assert!(quotient.iter().sum::<f64>() > 0.98 * 7.0 && best("unicast") > 0.98 * best("multicast"));
+        assert!(sum("r d: unicast", 64.0) > 0.98 * sum("r d: multicast", 64.0), "{r}\n{throughput}");
+    }
+}
+
+#[test]
+fn errors_cost_least_where_one_receiver_at_a_time_acknowledges() {
+    let study = study("open-error-tolerance", 60);
+    let throughput = sheet(&study, "throughput");
+    for receivers in [20.0, 60.0] {
+        let of = |label: &str| column(throughput, label, &[receivers]);
+        for at in 0..of("rra").len() {
+            let [ack, nak, rra] = ["msaw ack", "msaw nak", "rra"].map(|label| of(label)[at]);
+            assert!(ack < nak && nak < rra, "{receivers}, row {at}\n{throughput}");
+        }
+    }
+    // The interval is that of the replications: throughput has one sample in each, latencies have many that
+    // share their fate, so that all their samples together would seem to say more than they do.
+    for sheet in &study.sheets {
+        assert!(sheet.rows.iter().flat_map(|row| &row[2..]).all(|number| number.half_width.is_some()));
+    }
+    let latency = sheet(&study, "delivery-latency").rows[1][2];
+    assert!(latency.half_width.unwrap() > 0.02 * latency.value, "{latency:?}");
+}
+
+#[test]
+fn a_study_stands_on_the_page_and_in_files_with_everything_it_found() {
+    let study = study("open-error-tolerance", 20);
+    assert_eq!((study.sheets.len(), study.figures.len()), (4, 8));
+    for figure in &study.figures {
+        // A line and its interval for each of five alternatives.
+        assert_eq!(figure.series.len(), 10, "{}", figure.id);
+        let json = serde_json::to_string(figure).unwrap();
+        assert_eq!(svg(&serde_json::from_str::<Figure>(&json).unwrap()), svg(figure));
+    }
+    for receivers in [20.0, 60.0] {
+        let id = format!("open-error-tolerance-throughput-{receivers}-receivers");
+        let figure = study.figures.iter().find(|figure| figure.id == id).unwrap();
+        let line = figure.series.iter().find(|series| series.name == "rra").unwrap();
+        let Marks::Line { points, .. } = &line.marks else { panic!("means are lines") };
+        let throughput = sheet(&study, "throughput");
+        let drawn: Vec<f64> = points.iter().map(|(_, y)| *y).collect();
+        assert_eq!(drawn, column(throughput, "rra", &[receivers]));
+        assert_eq!(points.iter().map(|(x, _)| *x).collect::<Vec<_>>(), [0.0, 0.5, 1.0, 2.0, 5.0]);
+    }
+    let text = study.to_string();
+    for sheet in &study.sheets {
+        assert!(text.contains(&sheet.to_string()));
+        let mut csv = Vec::new();
+        sheet.table().unwrap().to_csv(&mut csv).unwrap();
+        assert_eq!(String::from_utf8(csv).unwrap().lines().count(), 1 + sheet.rows.len());
+    }
+    let mut page = Page::new("All");
+    page.add(find("open-error-tolerance").unwrap(), &Outcome::Study(study));
+    let html = page.html();
+    assert_eq!((html.matches("<svg").count(), html.matches("<table>").count()), (8, 4));
+    assert!(html.contains("id=\"open-error-tolerance\"") && html.contains("msaw nak"));
+}
