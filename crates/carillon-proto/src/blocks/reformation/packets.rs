@@ -40,7 +40,9 @@ impl Reformation {
         }
     }
 
-    /// A packet of the protocol came, sent in this view: if this node has accepted it, it is in force.
+    /// A packet of the protocol came that is only sent while this view is in force: so it is here too
+    /// if this node has accepted it. Not for what is fetched: that carries the number of a ballot, and
+    /// its sender may still wait for others to be ready.
     pub fn on_packet_of(&mut self, now: Time, from: usize, number: u32) {
         if matches!(self.phase, Phase::Ready)
             && number == self.accepted.number()

@@ -188,10 +188,14 @@ impl SequencerPeer {
             }
             Packet::Normal { view, body } => (*view, *body),
         };
-        if let Body::Fetch { .. } | Body::Fetched { .. } = body {
-            return self.on_transfer(now, from, view, body, bytes);
-        }
-        if let (Body::Gone { .. }, Some(_)) = (body, &self.fetching) {
+        // What is asked for and answered between views carries the number of a ballot, and does not
+        // show that its view is in force: a second GONE may come when this member is ready.
+        let between = match body {
+            Body::Fetch { .. } | Body::Fetched { .. } => true,
+            Body::Gone { .. } => !self.reformation.takes_part(),
+            _ => false,
+        };
+        if between {
             return self.on_transfer(now, from, view, body, bytes);
         }
         self.reformation.on_packet_of(now, from, view);

@@ -76,6 +76,27 @@ fn a_packet_of_the_view_installs_it_for_who_is_ready() {
     assert_eq!(member.take_all(), [(3, 0)]);
 }
 
+/// The view is in force when all have what goes on: an answer that comes late does not say that.
+#[test]
+fn who_is_ready_waits_for_the_view_to_be_in_force() {
+    let mut member = Member::new(2, &[("resilience", "1")]);
+    member.agree(1, Packet::Invite { ballot: BALLOT });
+    assert_eq!(member.agree(1, start(3, &[])).len(), 3, "it asks for all three at once");
+    // The first two are not to be had any more, which is what both questions are answered with.
+    let state = state([1, 0, 0, 1]);
+    let gone = Body::Gone { order: 2, state: &state };
+    member.hear_in(1, 1, gone);
+    let fetched = Body::Fetched { order: 2, source: 3, message: 1, payload: b"m" };
+    assert_eq!(member.hear_in(1, 1, fetched), ["ready 1.1 to rank 1"]);
+    assert_eq!(member.hear_in(1, 1, gone), NOTHING);
+    assert_eq!(member.hear_in(1, 1, fetched), NOTHING);
+    let served = member.hear_in(1, 1, Body::Fetch { order: 2 });
+    assert_eq!(served, ["fetched view 1 order 2 source 3 message 1 len 1 to rank 1"]);
+    assert_eq!(member.take_all(), []);
+    assert_eq!(member.agree(1, Packet::Active { ballot: BALLOT }), ["installed 1.1 to rank 1"]);
+    assert_eq!(member.take_all(), [(3, 1)]);
+}
+
 #[test]
 fn a_silent_sequencer_is_replaced_by_who_missed_it() {
     let mut member = Member::new(1, &[("resilience", "1"), ("tries", "2")]);
