@@ -286,12 +286,15 @@ impl Sender for SequencerPeer {
         self.outbox.finish();
     }
 
-    /// The sequencer makes a view without it; other members leave that to the sequencer.
+    /// A view is made without it; in the basic form it is not waited for.
     fn expel(&mut self, now: Time, member: NodeId) {
         let rank = self.members.iter().position(|&known| known == member);
-        if let Some(rank) = rank.filter(|&rank| rank != self.rank) {
-            self.suspect(now, rank);
+        let Some(rank) = rank.filter(|&rank| rank != self.rank) else { return };
+        if self.settings.resilience == 0 {
+            return self.suspect(now, rank);
         }
+        self.reformation.expel(now, rank);
+        self.step_election(now);
     }
 
     fn is_finished(&self) -> bool {
