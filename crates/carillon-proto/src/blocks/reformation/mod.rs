@@ -98,10 +98,13 @@ pub enum Step {
     },
 }
 
+/// The name of the [`Note`] of [`too_few`].
+pub const NO_QUORUM: &str = "no_quorum";
+
 /// What observers are told of [`Step::Short`].
 pub fn too_few(votes: usize, nodes: usize) -> Event {
     let fields = vec![("votes", Value::Count(votes as u64)), ("nodes", Value::Count(nodes as u64))];
-    Event::Note(Box::new(Note { name: "no_quorum", fields }))
+    Event::Note(Box::new(Note { name: NO_QUORUM, fields }))
 }
 
 /// To whom a packet goes.

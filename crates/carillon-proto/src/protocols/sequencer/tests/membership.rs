@@ -122,6 +122,25 @@ fn a_silent_sequencer_is_replaced_by_who_missed_it() {
 }
 
 #[test]
+fn who_has_left_is_not_waited_for() {
+    let mut member = Member::new(1, &[("resilience", "1"), ("vote_interval", "20 ms")]);
+    assert_eq!(member.expel(0), NOTHING);
+    assert_eq!(member.at(20), ["invite 1.1 to all"]);
+    let members = Ranks::below(4);
+    let vote = Packet::Vote { ballot: BALLOT, accepted: 0, length: 0, members, joiners: Ranks::default() };
+    assert_eq!(member.agree(0, vote), NOTHING);
+    assert_eq!(member.agree(2, vote), NOTHING);
+    let sent = member.agree(3, vote);
+    assert_eq!(sent, ["start 1.1 base 0 length 0 members {1 2 3} joiners {} state 32 to all"]);
+    // Another one goes, and the two that remain of four are too few.
+    member.expel(3);
+    let sent = member.at(10_000);
+    assert!(!sent.iter().any(|packet| packet.contains("active")), "{sent:?}");
+    let too_few = |event: &Event| matches!(event, Event::Note(note) if note.name == "no_quorum");
+    assert!(member.events().iter().any(too_few));
+}
+
+#[test]
 fn the_coordinator_takes_over_the_longest_log() {
     let mut member = Member::new(1, &[("resilience", "1"), ("tries", "2")]);
     member.offer("a").unwrap();
