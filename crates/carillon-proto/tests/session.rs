@@ -1,5 +1,7 @@
 //! Sessions in virtual time, over a protocol that merely repeats until acknowledged.
 
+#[path = "session/departures.rs"]
+mod departures;
 #[path = "session/harness.rs"]
 mod harness;
 #[path = "session/hostile.rs"]

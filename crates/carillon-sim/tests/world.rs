@@ -207,3 +207,18 @@ fn an_application_is_polled_when_it_wants_to_be_and_a_run_stops_at_its_limit() {
     assert_eq!(world.now(), time(9_000));
     assert_eq!(world.run(Time::ZERO + Duration::from_secs(1), |_| true), StopReason::Done);
 }
+
+#[test]
+fn a_machine_that_comes_late_and_wants_what_is_past_is_called_now_and_again_later() {
+    let lan = Lan::new(LanConfig::default(), 1, &Seeds::new(1));
+    let mut world = World::new(lan, Tape::default());
+    world.add_node(Box::new(Scripted::default()), None);
+    world.start();
+    world.pass_to(time(1_000));
+    let late = Scripted { alarm: Some(time(10)), sends: vec![(time(5_000), 1500)], ..Scripted::default() };
+    world.replace(NodeId(0), Box::new(late), None);
+    assert_eq!(world.run(Time::MAX, |_| false), StopReason::Idle);
+    let tape = world.into_observer();
+    assert_eq!(fired(&tape), [(time(1_000), NodeId(0))]);
+    assert_eq!(tape.datagrams.iter().map(|datagram| datagram.0).collect::<Vec<_>>(), [time(5_000)]);
+}

@@ -13,8 +13,12 @@
 //! 3. When all are ready the view is ACTIVE: all of that log is committed, and the coordinator is the
 //!    view's leader.
 //!
-//! A ballot that fails is followed by one with a higher number, after a random wait. A node that has
-//! lost its state does not vote, since it has forgotten what it promised: it asks to JOIN.
+//! A ballot that fails is followed by one with a higher number, after a random wait: for as long as it
+//! takes, since those that are missing may come back. A node that has lost its state does not vote,
+//! since it has forgotten what it promised: it asks to JOIN.
+//!
+//! Who is known to be gone for good ([`Reformation::expel`]) is waited for no more, and promised
+//! nothing: then it is enough that all others of the last view vote.
 //!
 //! This block does no I/O and knows nothing of messages but their numbers: the protocol fetches them
 //! ([`Step::Fetch`]), keeping what it holds until it has all (a vote must stay true), then says so
@@ -28,7 +32,7 @@ mod votes;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use carillon_core::{ConfigError, Rng, Time};
+use carillon_core::{ConfigError, Event, Note, Rng, Time, Value};
 use carillon_wire::reformation::{Ballot, Packet, Ranks};
 
 use votes::{Vote, Votes};
@@ -87,6 +91,20 @@ pub enum Step {
     },
     /// The view is in force.
     Install,
+    /// So few have voted that there can be no view: another ballot follows.
+    Short {
+        /// How many have, with this node.
+        votes: usize,
+    },
+}
+
+/// The name of the [`Note`] of [`too_few`].
+pub const NO_QUORUM: &str = "no_quorum";
+
+/// What observers are told of [`Step::Short`].
+pub fn too_few(votes: usize, nodes: usize) -> Event {
+    let fields = vec![("votes", Value::Count(votes as u64)), ("nodes", Value::Count(nodes as u64))];
+    Event::Note(Box::new(Note { name: NO_QUORUM, fields }))
 }
 
 /// To whom a packet goes.
@@ -119,6 +137,8 @@ pub struct Reformation {
     failures: u32,
     /// Nodes that ask to be members and have lost what they knew.
     lost: Ranks,
+    /// Nodes that are known to be gone for good.
+    gone: Ranks,
     /// JOINs heard in this view that its leader has not acted on.
     unheeded: u32,
     /// This node itself has lost what it knew.
@@ -201,6 +221,7 @@ impl Reformation {
             wish: false,
             failures: 0,
             lost: Ranks::default(),
+            gone: Ranks::default(),
             unheeded: 0,
             is_lost,
             due: Due::default(),
@@ -218,6 +239,33 @@ impl Reformation {
         if self.takes_part() && !self.wish {
             self.wish = true;
             self.timer = Some(now + self.random(1));
+        }
+    }
+
+    /// This node is gone for good, says somebody that all believe: a view is made without it, and it
+    /// is not taken in again.
+    pub fn expel(&mut self, now: Time, rank: usize) {
+        if rank == self.rank || rank >= self.group || !self.gone.insert(rank) {
+            return;
+        }
+        self.lost.remove(rank);
+        match &mut self.phase {
+            Phase::Normal { .. } => self.begin_without_gone(now),
+            Phase::Inviting { votes, .. } => {
+                votes.remove(rank);
+                self.decide_if_all_voted(now);
+            }
+            Phase::Collecting { proposal, .. } | Phase::Starting { proposal, .. }
+                if proposal.view.members.contains(rank) =>
+            {
+                self.back_off(now);
+            }
+            Phase::Following | Phase::Accepting { .. } | Phase::Ready
+                if rank == usize::from(self.promised.coordinator) =>
+            {
+                self.give_up(now);
+            }
+            _ => {}
         }
     }
 
@@ -275,6 +323,9 @@ impl Reformation {
             Phase::Inviting { tries, .. } => {
                 *tries += 1;
                 if *tries >= limit && !self.decide() {
+                    if let Phase::Inviting { votes, .. } = &self.phase {
+                        self.steps.push_back(Step::Short { votes: votes.voters().len() });
+                    }
                     self.back_off(now);
                 } else {
                     self.due.invite = true;
@@ -302,10 +353,7 @@ impl Reformation {
                     self.timer = Some(again);
                 }
             }
-            Phase::Following | Phase::Accepting { .. } | Phase::Ready if self.is_lost => {
-                self.go_outside(now);
-            }
-            Phase::Following | Phase::Accepting { .. } | Phase::Ready => self.back_off(now),
+            Phase::Following | Phase::Accepting { .. } | Phase::Ready => self.give_up(now),
             Phase::Outside { tries } => {
                 *tries += 1;
                 // One that nobody takes in falls silent.
@@ -426,7 +474,7 @@ impl Reformation {
     /// Proposes a view if there are enough votes for one; returns whether it did.
     fn decide(&mut self) -> bool {
         let Phase::Inviting { votes, .. } = &self.phase else { return false };
-        let Some(best) = votes.best(self.group, self.terms.resilience) else { return false };
+        let Some(best) = votes.best(self.group, self.terms.resilience, &self.gone) else { return false };
         let joiners = self.lost.without(&votes.voters());
         let members = votes.voters().or(&joiners);
         let view = View { ballot: self.promised, members, joiners };
@@ -439,6 +487,15 @@ impl Reformation {
         });
         self.phase = Phase::Collecting { proposal, tries: 0 };
         true
+    }
+
+    /// Does not wait for votes that will not come.
+    fn decide_if_all_voted(&mut self, now: Time) {
+        let Phase::Inviting { votes, .. } = &self.phase else { return };
+        let missing = votes.wanted().without(&votes.voters());
+        if missing.without(&self.lost).without(&self.gone).is_empty() && self.decide() {
+            self.timer = Some(now + self.terms.interval);
+        }
     }
 
     /// Puts the view in force if all its members are ready.
@@ -460,13 +517,26 @@ impl Reformation {
         self.due = Due { active: unheard, ..Due::default() };
         self.timer = (!unheard.is_empty()).then(|| now + self.terms.interval);
         self.steps.push_back(Step::Install);
+        self.begin_without_gone(now);
+    }
+
+    /// The view in force has members that are gone: makes another one.
+    fn begin_without_gone(&mut self, now: Time) {
+        if !self.accepted.members.and(&self.gone).is_empty() {
+            self.begin(now);
+        }
+    }
+
+    /// The coordinator to which this node is promised does not go on.
+    fn give_up(&mut self, now: Time) {
+        if self.is_lost { self.go_outside(now) } else { self.back_off(now) }
     }
 
     /// The ballot failed, or its coordinator did: makes one after a random wait.
     fn back_off(&mut self, now: Time) {
         self.leave();
-        self.failures += 1;
-        let wait = 2 << self.failures.min(5);
+        self.failures = self.failures.saturating_add(1);
+        let wait = 2 << self.failures.min(MOST_DOUBLINGS);
         self.phase = Phase::Waiting;
         self.due = Due::default();
         self.timer = Some(now + self.random(wait));
@@ -502,5 +572,8 @@ impl Reformation {
 
 /// A node that nobody takes in asks so many times as often as others are asked.
 const JOIN_PATIENCE: u32 = 4;
+/// The wait between ballots is uniform in up to twice as many intervals as 2 to this, however many have
+/// failed: when those that are missing come back it does not take long.
+const MOST_DOUBLINGS: u32 = 5;
 /// A timer moves on when it fires.
 const LEAST_INTERVAL: Duration = Duration::from_micros(1);

@@ -9,6 +9,10 @@ use super::{Phase, Proposal, Reformation, Step, View};
 impl Reformation {
     /// Takes in a packet of another node.
     pub fn handle(&mut self, now: Time, from: usize, packet: &Packet<'_>) {
+        if self.gone.contains(from) {
+            // It may live, but nobody counts on it.
+            return;
+        }
         match *packet {
             Packet::Invite { ballot } if is_of(ballot, from) => self.on_invite(now, ballot),
             Packet::Vote { ballot, accepted, length, members, joiners }
@@ -40,7 +44,9 @@ impl Reformation {
         }
     }
 
-    /// A packet of the protocol came, sent in this view: if this node has accepted it, it is in force.
+    /// A packet of the protocol came that is only sent while this view is in force: so it is here too
+    /// if this node has accepted it. Not for what is fetched: that carries the number of a ballot, and
+    /// its sender may still wait for others to be ready.
     pub fn on_packet_of(&mut self, now: Time, from: usize, number: u32) {
         if matches!(self.phase, Phase::Ready)
             && number == self.accepted.number()
@@ -80,10 +86,7 @@ impl Reformation {
         }
         self.lost.remove(from);
         votes.insert(from, vote);
-        let missing = votes.wanted().without(&votes.voters()).without(&self.lost);
-        if missing.is_empty() && self.decide() {
-            self.timer = Some(now + self.terms.interval);
-        }
+        self.decide_if_all_voted(now);
     }
 
     fn on_refuse(&mut self, now: Time, ballot: Ballot, promised: Ballot) {

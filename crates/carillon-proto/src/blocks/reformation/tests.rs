@@ -16,6 +16,8 @@ struct Node {
     log: Vec<u32>,
     alive: bool,
     installed: Vec<u32>,
+    /// When ballots failed for lack of votes.
+    short: Vec<(Time, usize)>,
 }
 
 #[derive(Debug)]
@@ -34,7 +36,7 @@ impl Net {
         let node = |rank| {
             let rng = Seeds::new(seed).part(&format!("node {rank}")).stream("reformation");
             let block = Reformation::new(rank, count, terms, rng, false).unwrap();
-            Node { block, log: Vec::new(), alive: true, installed: Vec::new() }
+            Node { block, log: Vec::new(), alive: true, installed: Vec::new(), short: Vec::new() }
         };
         let rng = Seeds::new(seed).stream("net");
         Net { nodes: (0..count).map(node).collect(), now: Time::ZERO, rng, loss: 0.0, flying: Vec::new() }
@@ -44,7 +46,8 @@ impl Net {
         let terms = self.nodes[rank].block.terms;
         let rng = Seeds::new(rank as u64).stream("again");
         let block = Reformation::new(rank, self.nodes.len(), terms, rng, true).unwrap();
-        self.nodes[rank] = Node { block, log: Vec::new(), alive: true, installed: Vec::new() };
+        self.nodes[rank] =
+            Node { block, log: Vec::new(), alive: true, installed: Vec::new(), short: Vec::new() };
         self.nodes[rank].block.timer = Some(self.now + Duration::from_millis(1));
     }
 
@@ -55,6 +58,7 @@ impl Net {
         while let Some(step) = self.nodes[rank].block.poll_step() {
             match step {
                 Step::Leave => {}
+                Step::Short { votes } => self.nodes[rank].short.push((self.now, votes)),
                 Step::Install => {
                     let number = self.nodes[rank].block.view().number();
                     self.nodes[rank].installed.push(number);
@@ -195,6 +199,91 @@ fn with_half_of_the_group_lost_none_of_the_rest_is_fooled() {
     net.restart(1);
     net.run(Duration::from_secs(20));
     assert!(net.nodes.iter().all(|node| node.installed.is_empty()), "two votes of four are no majority");
+}
+
+/// These are gone, and the others are told at once.
+fn expel(net: &mut Net, gone: &[usize]) {
+    gone.iter().for_each(|&rank| net.nodes[rank].alive = false);
+    for node in net.nodes.iter_mut().filter(|node| node.alive) {
+        gone.iter().for_each(|&rank| node.block.expel(net.now, rank));
+    }
+}
+
+#[test]
+fn those_who_are_gone_are_not_waited_for_nor_counted() {
+    for seed in 0..50 {
+        let mut net = Net::new(5, 1, seed);
+        expel(&mut net, &[0, 3]);
+        assert!(net.run(Duration::from_secs(2)), "the exchange ends");
+        for rank in [1, 2, 4] {
+            assert!(net.nodes[rank].block.takes_part(), "seed {seed}: {}", net.shown());
+            assert_eq!(net.members(rank), [1, 2, 4]);
+            assert!(net.nodes[rank].short.is_empty(), "nobody waited for them");
+        }
+        // One more goes, and there is no majority of the five.
+        expel(&mut net, &[2]);
+        net.run(Duration::from_secs(30));
+        assert!([1, 4].iter().all(|&rank| !net.nodes[rank].block.takes_part()));
+    }
+}
+
+#[test]
+fn one_that_is_gone_but_lives_is_not_taken_in() {
+    let mut net = Net::new(4, 1, 1);
+    for rank in 0..3 {
+        net.nodes[rank].block.expel(net.now, 3);
+    }
+    net.run(Duration::from_secs(20));
+    assert!((0..3).all(|rank| net.members(rank) == [0, 1, 2] && net.nodes[rank].block.takes_part()));
+    // Its own ballot is heard by nobody, and it does not do for it that all others are silent.
+    net.nodes[3].block.begin(net.now);
+    net.run(Duration::from_secs(20));
+    assert!(net.nodes[3].installed.is_empty());
+    assert!((0..3).all(|rank| net.members(rank) == [0, 1, 2]));
+}
+
+#[test]
+fn who_goes_in_the_middle_of_a_ballot_is_not_waited_for() {
+    for (seed, after) in (0..40).map(|seed| (seed, Duration::from_micros(300 * seed))) {
+        let mut net = Net::new(5, 1, seed);
+        expel(&mut net, &[0]);
+        net.run(after);
+        let coordinator = (1..5).map(|rank| net.nodes[rank].block.promised()).max().unwrap().coordinator;
+        let second = if seed % 2 == 0 && coordinator > 0 { coordinator.into() } else { 4 };
+        expel(&mut net, &[second]);
+        // With TERMS a silent coordinator would be waited for for 210 ms, and votes for 200 ms.
+        net.run(Duration::from_millis(150));
+        for rank in (1..5).filter(|&rank| rank != second) {
+            assert!(net.nodes[rank].block.takes_part(), "seed {seed}: {}", net.shown());
+            assert_eq!(net.members(rank).len(), 3, "seed {seed}");
+        }
+    }
+}
+
+/// They may come back, however long it takes.
+#[test]
+fn without_a_majority_ballots_go_on_at_random_times_that_are_not_far_apart() {
+    let mut net = Net::new(5, 2, 7);
+    (0..3).for_each(|rank| net.nodes[rank].alive = false);
+    net.nodes[3].block.begin(net.now);
+    let hours = Duration::from_secs(2 * 3600);
+    assert!(!net.run(hours), "it never ends");
+    let nodes = net.nodes[3..].iter();
+    assert!(nodes.clone().all(|node| node.short.iter().all(|&(_, votes)| votes <= 2)));
+    let mut short: Vec<Time> = nodes.flat_map(|node| &node.short).map(|&(at, _)| at).collect();
+    short.sort_unstable();
+    let waits: Vec<Duration> = short.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    // A ballot takes 20 intervals and the wait before it up to 64. One that fails because both make one
+    // at a time is not counted here.
+    let (most, mean) = (*waits.iter().max().unwrap(), hours / short.len() as u32);
+    assert!(most < TERMS.interval * 3 * (20 + 64), "{most:?}");
+    assert!((TERMS.interval * 20..TERMS.interval * (20 + 64)).contains(&mean), "{mean:?}");
+    let distinct: std::collections::BTreeSet<_> = waits.iter().collect();
+    assert!(distinct.len() > waits.len() * 9 / 10, "at random");
+    // The others come back and are as they were: soon there is a view.
+    (0..2).for_each(|rank| net.nodes[rank].alive = true);
+    assert!(net.run(Duration::from_secs(5)));
+    assert!([0, 1, 3, 4].iter().all(|&rank| net.nodes[rank].block.takes_part()), "{}", net.shown());
 }
 
 /// Random crashes, restarts, suspicions and losses: all nodes in one view agree on its members, and no

@@ -61,16 +61,22 @@ impl Votes {
     /// `resilience` + 1 members of its view, so one that holds it is among the voters; and those
     /// that did not vote are too few to commit anything more in that view.
     ///
+    /// Instead of the latter it is enough that all members of the last view vote that are not `gone`:
+    /// what any of them has delivered it holds, so it is among the votes. What only those that are gone
+    /// have delivered may be lost, and what they deliver yet counts for nobody. If one that is not gone
+    /// is silent that does not do: it may have delivered what only it and those that are gone hold.
+    ///
     /// A joiner counts for the view it came to only once it has accepted it: what it voted before it
     /// lost its state says nothing of what it has held since.
-    pub fn best(&self, group: usize, resilience: usize) -> Option<Best> {
+    pub fn best(&self, group: usize, resilience: usize, gone: &Ranks) -> Option<Best> {
         let last = self.0.values().max_by_key(|vote| vote.accepted)?;
         let counts = |&(rank, vote): &(&usize, &Vote)| {
             last.members.contains(*rank) && (!last.joiners.contains(*rank) || vote.accepted == last.accepted)
         };
-        let of_last_view = self.0.iter().filter(counts).count();
+        let of_last_view: Ranks = self.0.iter().filter(counts).map(|(&rank, _)| rank).collect();
         let enough = last.members.len().saturating_sub(resilience).max(1);
-        if self.0.len() <= group / 2 || of_last_view < enough {
+        let silent = last.members.without(&of_last_view).without(gone);
+        if self.0.len() <= group / 2 || (of_last_view.len() < enough && !silent.is_empty()) {
             return None;
         }
         let in_order = self.0.iter().filter(|(_, vote)| vote.accepted == last.accepted);
@@ -94,25 +100,39 @@ mod tests {
     #[test]
     fn all_but_as_many_as_may_crash_have_to_vote() {
         let two = votes(&[(0, vote(0, 1, 5)), (1, vote(0, 1, 5))]);
-        assert_eq!(two.best(5, 2), None, "no majority");
+        assert_eq!(two.best(5, 2, &Ranks::default()), None, "no majority");
         let three = votes(&[(0, vote(0, 1, 5)), (1, vote(0, 4, 5)), (2, vote(0, 4, 5))]);
-        assert_eq!(three.best(5, 1), None, "two are missing, one may");
-        assert_eq!(three.best(5, 2), Some(Best { from: 1, base: 0, length: 4 }));
-        assert_eq!(three.best(5, 0), None, "without resilience no crash is survived");
+        assert_eq!(three.best(5, 1, &Ranks::default()), None, "two are missing, one may");
+        assert_eq!(three.best(5, 2, &Ranks::default()), Some(Best { from: 1, base: 0, length: 4 }));
+        assert_eq!(three.best(5, 0, &Ranks::default()), None, "without resilience no crash is survived");
+    }
+
+    #[test]
+    fn those_who_are_gone_do_not_count_if_all_others_vote() {
+        let gone = |ranks: &[usize]| ranks.iter().copied().collect::<Ranks>();
+        let three = votes(&[(0, vote(0, 1, 5)), (1, vote(0, 4, 5)), (2, vote(0, 4, 5))]);
+        assert_eq!(three.best(5, 1, &gone(&[3, 4])), Some(Best { from: 1, base: 0, length: 4 }));
+        assert_eq!(three.best(5, 1, &gone(&[4])), None, "3 and 4 may hold what 3 has delivered");
+        let two = votes(&[(0, vote(0, 1, 5)), (1, vote(0, 4, 5))]);
+        assert_eq!(two.best(5, 1, &gone(&[2, 3, 4])), None, "no majority");
+        // Of a later view too, but there are five nodes still.
+        let later = votes(&[(0, vote(3, 1, 3)), (1, vote(3, 1, 3))]);
+        assert_eq!(later.best(5, 0, &gone(&[2])), None, "no majority");
+        assert_eq!(later.best(3, 0, &gone(&[2])).map(|best| best.base), Some(3));
     }
 
     #[test]
     fn the_last_view_counts_before_the_longest_log() {
         let mixed = votes(&[(0, vote(0, 9, 3)), (1, vote(2, 4, 2))]);
-        assert_eq!(mixed.best(3, 1), Some(Best { from: 1, base: 2, length: 4 }));
+        assert_eq!(mixed.best(3, 1, &Ranks::default()), Some(Best { from: 1, base: 2, length: 4 }));
     }
 
     #[test]
     fn a_joiner_does_not_vouch_for_a_view_it_has_not_accepted() {
         let joined = Vote { joiners: [2].into_iter().collect(), ..vote(3, 7, 3) };
         let stale = votes(&[(0, joined), (2, vote(0, 7, 3))]);
-        assert_eq!(stale.best(3, 1), None);
+        assert_eq!(stale.best(3, 1, &Ranks::default()), None);
         let fresh = votes(&[(0, joined), (2, joined)]);
-        assert_eq!(fresh.best(3, 1).map(|best| best.length), Some(7));
+        assert_eq!(fresh.best(3, 1, &Ranks::default()).map(|best| best.length), Some(7));
     }
 }

@@ -15,7 +15,7 @@ use super::peer::{Peer, Timer};
 use super::requests::{RUN, Requests};
 use super::token::Token;
 use super::watch::Watch;
-use crate::blocks::reformation::Step;
+use crate::blocks::reformation::{Step, too_few};
 
 /// What a site fetches before it accepts a list: the log that goes on, from where its own may differ.
 #[derive(Debug)]
@@ -54,6 +54,7 @@ impl Peer {
             match step {
                 Step::Leave => self.leave(),
                 Step::Install => self.install(),
+                Step::Short { votes } => self.events.push(too_few(votes, self.nodes.len())),
                 Step::Fetch { length, state: Some(state), .. } => self.join(now, length, &state),
                 Step::Fetch { from, length, continues, state: None } => {
                     let start = if continues { self.log.length() } else { self.log.committed() };

@@ -380,6 +380,14 @@ impl Sender for Peer {
         self.source.finished = true;
     }
 
+    /// A list is made without it.
+    fn expel(&mut self, now: Time, member: NodeId) {
+        let Some(rank) = self.nodes.iter().position(|&node| node == member) else { return };
+        self.strange.expel(now, rank);
+        self.reformation.expel(now, rank);
+        self.follow(now);
+    }
+
     /// Its own messages are delivered here; and if it has the token, that has been around since.
     fn is_finished(&self) -> bool {
         self.source.is_done() && self.token_rests() && !self.reformation.is_busy()

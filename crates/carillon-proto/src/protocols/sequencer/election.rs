@@ -10,7 +10,7 @@ use super::leader::Leader;
 use super::log::{Entry, Log};
 use super::member::{MOST_ASKED, near};
 use super::peer::{Follower, SequencerPeer, Timer};
-use crate::blocks::reformation::Step;
+use crate::blocks::reformation::{Step, too_few};
 
 /// The log of a new view, while it is fetched.
 #[derive(Clone, Debug)]
@@ -63,6 +63,7 @@ impl SequencerPeer {
                     }
                 }
                 Step::Install => self.install(now),
+                Step::Short { votes } => self.events.push(too_few(votes, self.members.len())),
             }
             self.events.push(Event::StateChanged { state: self.reformation.state() });
         }

@@ -188,10 +188,14 @@ impl SequencerPeer {
             }
             Packet::Normal { view, body } => (*view, *body),
         };
-        if let Body::Fetch { .. } | Body::Fetched { .. } = body {
-            return self.on_transfer(now, from, view, body, bytes);
-        }
-        if let (Body::Gone { .. }, Some(_)) = (body, &self.fetching) {
+        // What is asked for and answered between views carries the number of a ballot, and does not
+        // show that its view is in force: a second GONE may come when this member is ready.
+        let between = match body {
+            Body::Fetch { .. } | Body::Fetched { .. } => true,
+            Body::Gone { .. } => !self.reformation.takes_part(),
+            _ => false,
+        };
+        if between {
             return self.on_transfer(now, from, view, body, bytes);
         }
         self.reformation.on_packet_of(now, from, view);
@@ -282,12 +286,15 @@ impl Sender for SequencerPeer {
         self.outbox.finish();
     }
 
-    /// The sequencer makes a view without it; other members leave that to the sequencer.
+    /// A view is made without it; in the basic form it is not waited for.
     fn expel(&mut self, now: Time, member: NodeId) {
         let rank = self.members.iter().position(|&known| known == member);
-        if let Some(rank) = rank.filter(|&rank| rank != self.rank) {
-            self.suspect(now, rank);
+        let Some(rank) = rank.filter(|&rank| rank != self.rank) else { return };
+        if self.settings.resilience == 0 {
+            return self.suspect(now, rank);
         }
+        self.reformation.expel(now, rank);
+        self.step_election(now);
     }
 
     fn is_finished(&self) -> bool {

@@ -1,6 +1,6 @@
 //! The sending side of a session.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 use carillon_core::{
@@ -18,6 +18,7 @@ use super::roster::{Member, MemberOutcome, Roster};
 mod packets;
 mod peers;
 
+use crate::blocks::reformation::NO_QUORUM;
 use peers::Assembly;
 
 /// Gathers receivers, sends through the protocol's own machine, and collects reports.
@@ -56,6 +57,10 @@ pub struct SenderSession {
     offered_bytes: u64,
     /// Something came of the messages since the standstill timer was armed.
     got_on: bool,
+    /// The protocol says that there are too few members to go on.
+    too_few: bool,
+    /// Among peers, what the protocol had delivered and the application has not taken.
+    left_over: VecDeque<Delivery>,
     failure: Option<String>,
     events: Events,
 }
@@ -88,7 +93,8 @@ enum Timer {
     GatherLimit,
     /// The members have had time enough to hear of each other.
     Assemble,
-    /// Among peers nothing may have got through for too long, although this one has finished.
+    /// Among peers nothing may have got through for too long, although this one has finished or there
+    /// are too few.
     Standstill,
     /// This member has been silent too long: while gathering or closing.
     MemberSilent(NodeId),
@@ -135,6 +141,8 @@ impl SenderSession {
             finishing: false,
             offered_bytes: 0,
             got_on: false,
+            too_few: false,
+            left_over: VecDeque::new(),
             failure: None,
             events: Events::default(),
         };
@@ -272,6 +280,13 @@ impl SenderSession {
         if self.phase == SenderPhase::Assembling {
             self.go_on_assembling(now);
         }
+        if std::mem::take(&mut self.too_few)
+            && self.phase == SenderPhase::Running
+            && self.timers.armed(Timer::Standstill).is_none()
+        {
+            self.got_on = false;
+            self.timers.arm(Timer::Standstill, now + self.config.standstill());
+        }
         if self.phase == SenderPhase::Running {
             let inner = self.inner.as_mut().and_then(|machine| machine.as_sender());
             if self.roster.active_count() + self.roster.verified_count() == 0 {
@@ -337,7 +352,10 @@ impl SenderSession {
         }
         let limit = self.config.standstill();
         if std::mem::take(&mut self.got_on) {
-            self.timers.arm(Timer::Standstill, now + limit);
+            // Before it has finished it is not waited for unless the protocol says again what it lacks.
+            if self.finishing {
+                self.timers.arm(Timer::Standstill, now + limit);
+            }
         } else {
             self.abort(now, &format!("nothing got through for {limit:?}: too few members may be left"));
         }
@@ -366,6 +384,10 @@ impl SenderSession {
 
     fn say_farewell(&mut self, state: State, spacing: Duration) {
         self.timers.clear();
+        if self.config.has_peers() {
+            let mut next = || self.with_inner(|inner| inner.as_receiver()?.poll_delivery()).flatten();
+            self.left_over = std::iter::from_fn(&mut next).collect();
+        }
         self.inner = None;
         self.roster_due = false;
         if self.config.has_peers() {
@@ -403,6 +425,7 @@ impl SenderSession {
                         self.roster.member_mut(index).repairs += u64::from(messages);
                     }
                 }
+                Event::Note(ref note) => self.too_few |= self.config.has_peers() && note.name == NO_QUORUM,
                 _ => {}
             }
             self.events.push(event);
@@ -516,6 +539,9 @@ impl Machine for SenderSession {
 
 impl Receiver for SenderSession {
     fn poll_delivery(&mut self) -> Option<Delivery> {
+        if let Some(delivery) = self.left_over.pop_front() {
+            return Some(delivery);
+        }
         let delivery = self.with_inner(|inner| inner.as_receiver()?.poll_delivery()).flatten()?;
         if delivery.source != LOCAL_NODE {
             self.offered_bytes = self.offered_bytes.saturating_add(delivery.payload.len() as u64);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use carillon_core::{Event, NodeId};
+use carillon_core::{Event, NodeId, Note, Value};
 use carillon_testkit::{Group, Link};
 use carillon_wire::chang_maxemchuk::Body;
 use carillon_wire::reformation::{Ballot, Packet, Ranks};
@@ -126,6 +126,42 @@ fn when_the_token_site_fails_the_longest_log_goes_on_and_its_messages_are_commit
     assert_eq!(lost, [Event::MemberLost { member: NodeId(5) }]);
     site.hear_in(2, 1, Body::Confirm { site: 2, below: 2 });
     assert_eq!(site.take(), ["1:0 b"]);
+}
+
+/// Choice: who has left is not waited for at all.
+#[test]
+fn a_site_that_has_left_is_out_of_the_list_as_soon_as_the_others_vote() {
+    let mut site = Site::new(1, &[]);
+    site.hear(2, msg(2, 0, "a"));
+    site.hear(0, ack(0, (2, 0), (0, 1)));
+    site.expel(0);
+    let sent = site.at(50);
+    assert_eq!(sent.last().map(String::as_str), Some("invite 1.1 to all"), "{sent:?}");
+    let invited = ballot(1, 1);
+    assert!(site.agree(0, vote(invited, 9)).is_empty(), "its vote does not count");
+    let sent = site.agree(2, vote(invited, 1));
+    assert_eq!(sent, ["start 1.1 base 0 length 1 members {1 2} joiners {} state 24 to all"]);
+    site.agree(2, Packet::Ready { ballot: invited });
+    site.agree(2, Packet::Installed { ballot: invited });
+    assert_eq!(site.take(), ["2:0 a"]);
+    // It is not taken in again.
+    assert!(site.agree(0, Packet::Join { lost: true }).is_empty());
+    assert!(!site.at(5_000).iter().any(|packet| packet.contains("invite")));
+}
+
+/// Choice: two of three have left; the last says so and goes on asking.
+#[test]
+fn a_site_without_a_majority_says_so() {
+    let mut site = Site::new(1, &[]);
+    site.offer("b").unwrap();
+    site.expel(0);
+    site.expel(2);
+    let invites = site.at(20_000).iter().filter(|packet| packet.contains("invite")).count();
+    assert!(invites > 10, "{invites}");
+    let fields = vec![("votes", Value::Count(1)), ("nodes", Value::Count(3))];
+    let note = Event::Note(Box::new(Note { name: "no_quorum", fields }));
+    assert!(site.events().iter().filter(|event| **event == note).count() > 3);
+    assert!(site.take().is_empty() && !site.is_finished());
 }
 
 /// A site that holds what the new list drops forgets it, and its source sends it again.

@@ -95,6 +95,13 @@ impl Site {
         Ok(self.sent())
     }
 
+    /// The site of this rank is gone for good. Returns what was sent.
+    pub(super) fn expel(&mut self, rank: usize) -> Vec<String> {
+        self.machine.expel(time(self.now), NODES[rank]);
+        self.drain();
+        self.sent()
+    }
+
     pub(super) fn is_finished(&mut self) -> bool {
         self.machine.finish(time(self.now));
         self.drain();

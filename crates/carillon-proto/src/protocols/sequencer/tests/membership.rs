@@ -76,6 +76,27 @@ fn a_packet_of_the_view_installs_it_for_who_is_ready() {
     assert_eq!(member.take_all(), [(3, 0)]);
 }
 
+/// The view is in force when all have what goes on: an answer that comes late does not say that.
+#[test]
+fn who_is_ready_waits_for_the_view_to_be_in_force() {
+    let mut member = Member::new(2, &[("resilience", "1")]);
+    member.agree(1, Packet::Invite { ballot: BALLOT });
+    assert_eq!(member.agree(1, start(3, &[])).len(), 3, "it asks for all three at once");
+    // The first two are not to be had any more, which is what both questions are answered with.
+    let state = state([1, 0, 0, 1]);
+    let gone = Body::Gone { order: 2, state: &state };
+    member.hear_in(1, 1, gone);
+    let fetched = Body::Fetched { order: 2, source: 3, message: 1, payload: b"m" };
+    assert_eq!(member.hear_in(1, 1, fetched), ["ready 1.1 to rank 1"]);
+    assert_eq!(member.hear_in(1, 1, gone), NOTHING);
+    assert_eq!(member.hear_in(1, 1, fetched), NOTHING);
+    let served = member.hear_in(1, 1, Body::Fetch { order: 2 });
+    assert_eq!(served, ["fetched view 1 order 2 source 3 message 1 len 1 to rank 1"]);
+    assert_eq!(member.take_all(), []);
+    assert_eq!(member.agree(1, Packet::Active { ballot: BALLOT }), ["installed 1.1 to rank 1"]);
+    assert_eq!(member.take_all(), [(3, 1)]);
+}
+
 #[test]
 fn a_silent_sequencer_is_replaced_by_who_missed_it() {
     let mut member = Member::new(1, &[("resilience", "1"), ("tries", "2")]);
@@ -98,6 +119,25 @@ fn a_silent_sequencer_is_replaced_by_who_missed_it() {
     let sent = member.agree(3, Packet::Ready { ballot: BALLOT });
     assert_eq!(sent[0], "active 1.1 to all");
     assert!(sent[1].starts_with("ordered view 1 order 0"), "{sent:?}");
+}
+
+#[test]
+fn who_has_left_is_not_waited_for() {
+    let mut member = Member::new(1, &[("resilience", "1"), ("vote_interval", "20 ms")]);
+    assert_eq!(member.expel(0), NOTHING);
+    assert_eq!(member.at(20), ["invite 1.1 to all"]);
+    let members = Ranks::below(4);
+    let vote = Packet::Vote { ballot: BALLOT, accepted: 0, length: 0, members, joiners: Ranks::default() };
+    assert_eq!(member.agree(0, vote), NOTHING);
+    assert_eq!(member.agree(2, vote), NOTHING);
+    let sent = member.agree(3, vote);
+    assert_eq!(sent, ["start 1.1 base 0 length 0 members {1 2 3} joiners {} state 32 to all"]);
+    // Another one goes, and the two that remain of four are too few.
+    member.expel(3);
+    let sent = member.at(10_000);
+    assert!(!sent.iter().any(|packet| packet.contains("active")), "{sent:?}");
+    let too_few = |event: &Event| matches!(event, Event::Note(note) if note.name == "no_quorum");
+    assert!(member.events().iter().any(too_few));
 }
 
 #[test]

@@ -104,6 +104,13 @@ impl Member {
         self.drain(false);
     }
 
+    /// The member of this rank is gone for good. Returns what was sent.
+    pub(super) fn expel(&mut self, rank: usize) -> Vec<String> {
+        self.machine.expel(time(self.now), MEMBERS[rank]);
+        self.drain(false);
+        self.sent()
+    }
+
     pub(super) fn is_finished(&self) -> bool {
         self.machine.is_finished()
     }
