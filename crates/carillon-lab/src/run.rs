@@ -202,13 +202,16 @@ impl Numbering {
 }
 
 /// The machine and the application of a node.
+pub type NodeParts = (Box<dyn Machine>, Box<dyn Application>);
+
+/// Builds the machine and the application of a node.
 pub fn build_node(
     scenario: &Scenario,
     seeds: &Seeds,
     payload: u32,
     node: NodeId,
     numbering: &Numbering,
-) -> Result<(Box<dyn Machine>, Box<dyn Application>), ConfigError> {
+) -> Result<NodeParts, ConfigError> {
     let workload = &scenario.workload;
     let source = |messages| Source::new(messages, payload as usize, workload.interval);
     let (role, application): (_, Box<dyn Application>) = if scenario.is_among_peers() {
