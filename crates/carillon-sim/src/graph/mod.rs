@@ -1,8 +1,12 @@
 //! Routed networks: routers and hosts, links with a rate, a delay and a queue, unicast routes and
-//! multicast trees.
+//! multicast trees, relays at any node.
 
+mod link;
+mod network;
 mod routes;
 mod topology;
 
+pub use link::{LossModel, SingleLoss};
+pub use network::{Graph, GraphConfig};
 pub use routes::{DeliveryTree, PathTree, Routes, TreeRoutes};
 pub use topology::{Link, RolesOrEdges, Topology, TopologyError};
