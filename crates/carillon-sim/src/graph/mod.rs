@@ -1,6 +1,7 @@
 //! Routed networks: routers and hosts, links with a rate, a delay and a queue, unicast routes and
 //! multicast trees, relays at any node.
 
+pub mod generate;
 mod link;
 mod network;
 mod routes;

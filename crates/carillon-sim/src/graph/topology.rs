@@ -108,10 +108,14 @@ impl Topology {
 
     /// Whether it is a tree: connected, and without a second way anywhere.
     pub fn is_tree(&self) -> bool {
-        self.links.len() + 1 == self.nodes() && self.reaches_all()
+        self.links.len() + 1 == self.nodes() && self.is_connected()
     }
 
-    fn reaches_all(&self) -> bool {
+    /// Whether every node can reach every other one.
+    pub fn is_connected(&self) -> bool {
+        if self.nodes() == 0 {
+            return true;
+        }
         let mut seen = vec![false; self.nodes()];
         let mut stack = vec![NodeId(0)];
         seen[0] = true;
