@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use crate::{GroupId, NodeId, PortId, PortSet, Time};
+use crate::{GroupId, MessageId, NodeId, PortId, PortSet, Time};
 
 /// How far a multicast datagram may travel, in router hops (the IP time-to-live).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,8 +25,16 @@ pub enum Dest {
         /// How far it may travel.
         scope: Scope,
     },
-    /// Out of these ports of a relay, unrouted.
-    Ports(PortSet),
+    /// Out of these ports of a relay, from where it goes on as if another node had sent it: a packet
+    /// that the relay has rewritten, or a repair that it directs down one branch.
+    Ports {
+        /// The ports.
+        ports: PortSet,
+        /// Who is to be taken for its sender.
+        source: NodeId,
+        /// Where it goes, once it has left: a node or a group.
+        dest: Box<Dest>,
+    },
 }
 
 impl Dest {
@@ -60,12 +68,20 @@ pub struct Transmit {
     /// first out. `None` is now. For packets whose content is fixed when they are decided, such as
     /// an acknowledgment after a random wait; one that may still be suppressed is a timer instead.
     pub departure: Option<Time>,
+    /// The message of this node that goes out for the first time with it: experiments that lose one
+    /// packet lose no repair, and a network cannot tell them apart.
+    pub original: Option<MessageId>,
 }
 
 impl Transmit {
     /// A datagram that leaves as soon as the interface is free.
     pub const fn now(dest: Dest) -> Self {
-        Transmit { dest, departure: None }
+        Transmit { dest, departure: None, original: None }
+    }
+
+    /// The same for the first transmission of a message.
+    pub fn original(self, message: MessageId) -> Self {
+        Transmit { original: Some(message), ..self }
     }
 }
 

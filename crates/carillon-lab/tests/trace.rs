@@ -8,8 +8,8 @@ use std::path::Path;
 use std::process::Command;
 
 use carillon_core::{
-    Bytes, Dest, DropReason, Duration, Event, GroupId, MessageId, NodeId, Note, Observer, PortId, Scope,
-    Time, TraceEvent, Value,
+    Bytes, Dest, DropReason, Duration, Event, GroupId, MessageId, NodeId, Note, Observer, PortId, PortSet,
+    Scope, Time, TraceEvent, Value,
 };
 use carillon_lab::trace::{Capture, CaptureOptions, JsonLines, TraceError, TraceFile};
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
@@ -134,6 +134,11 @@ fn the_file_and_its_first_frame_byte_by_byte() {
     assert_eq!(file[section_length + 0x28..], packet);
 }
 
+/// Sent on by a relay, in the name of node 5 to node 6.
+fn by_ports(ports: PortSet) -> Dest {
+    Dest::Ports { ports, source: NodeId(5), dest: Box::new(node(6)) }
+}
+
 #[test]
 fn destinations_have_their_addresses() {
     let ports = [PortId(2), PortId(0)].into_iter().collect();
@@ -141,17 +146,15 @@ fn destinations_have_their_addresses() {
     let datagrams = [
         datagram(0, 0, node(7), "a"),
         datagram(0, 255, scope, "b"),
-        datagram(0, 1, Dest::Ports(ports), "c"),
+        datagram(0, 1, by_ports(ports), "c"),
         datagram(0, 0x00ff_ffff, node(0x0100_0000), "d"),
     ];
     let frames = frames(CaptureOptions::default(), &datagrams);
     let head = |frame: &[u8]| (frame[..12].to_vec(), frame[22], frame[26..34].to_vec());
     assert_eq!(head(&frames[0]), (hex("020000000007 020000000000"), 64, vec![10, 0, 0, 1, 10, 0, 0, 8]));
     assert_eq!(head(&frames[1]), (hex("01005e7f012d 0200000000ff"), 3, vec![10, 0, 1, 0, 239, 255, 1, 45]));
-    assert_eq!(
-        head(&frames[2]),
-        (hex("ffffffffffff 020000000001"), 1, vec![10, 0, 0, 2, 255, 255, 255, 255])
-    );
+    // What a relay sends on has the addresses it is to be taken for.
+    assert_eq!(head(&frames[2]), (hex("020000000006 020000000005"), 64, vec![10, 0, 0, 6, 10, 0, 0, 7]));
     // Numbers that 24 bits do not hold wrap around.
     assert_eq!(head(&frames[3]), (hex("020000000000 020000ffffff"), 64, vec![10, 0, 0, 0, 10, 0, 0, 1]));
     for (frame, payload) in frames.iter().zip(["a", "b", "c", "d"]) {
@@ -261,7 +264,7 @@ fn ports_of_a_relay_are_in_a_comment() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.pcapng");
     let ports = [PortId(2), PortId(0)].into_iter().collect();
-    capture(&path, CaptureOptions::default(), &[datagram(0, 1, Dest::Ports(ports), "c")]);
+    capture(&path, CaptureOptions::default(), &[datagram(0, 1, by_ports(ports), "c")]);
     let comment = EnhancedPacketOption::Comment("out of ports p0 p2".into());
     assert_eq!(packets(&path)[0].options, [comment]);
 }
@@ -287,7 +290,7 @@ fn tcpdump_reads_the_capture() {
         datagram(1, 0, group(0), "x"),
         datagram(123_456_789, 258, node(3), vec![7; 1400]),
         datagram(999_999_999, 9, group(4), vec![1; 333]),
-        datagram(3_000_000_001, 2, Dest::Ports([PortId(1)].into_iter().collect()), "relayed"),
+        datagram(3_000_000_001, 2, by_ports([PortId(1)].into_iter().collect()), "relayed"),
         datagram(3_000_000_002, 0, group(0), vec![3; 65_507]),
         datagram(3_000_000_003, 0, group(0), vec![3; 70_000]),
     ];
@@ -312,7 +315,7 @@ fn tcpdump_reads_the_capture() {
         ("1700000000.000000001", "01:00:5e:7f:00:01", "10.0.0.1.7654 > 239.255.0.1.7654", 1),
         ("1700000000.123456789", "02:00:00:00:00:03", "10.0.1.3.7654 > 10.0.0.4.7654", 1400),
         ("1700000000.999999999", "33:33:00:00:00:05", "2001:db8::9.5009 > ff15::5.7654", 333),
-        ("1700000003.000000001", "ff:ff:ff:ff:ff:ff", "10.0.0.3.7654 > 255.255.255.255.7654", 7),
+        ("1700000003.000000001", "02:00:00:00:00:06", "10.0.0.6.7654 > 10.0.0.7.7654", 7),
         ("1700000003.000000002", "01:00:5e:7f:00:01", "10.0.0.1.7654 > 239.255.0.1.7654", 65_507),
         ("1700000003.000000003", "01:00:5e:7f:00:01", "10.0.0.1.7654 > 239.255.0.1.7654", 65_507),
     ];

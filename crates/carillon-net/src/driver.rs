@@ -316,7 +316,7 @@ impl<O: Observer> Outlet<'_, O> {
         let (address, hops) = match &to {
             Dest::Group { scope, .. } => (Some(self.endpoint.group), Some(self.endpoint.ttl.min(scope.0))),
             Dest::Node(node) => (self.endpoint.peers.reach(self.now, *node), None),
-            Dest::Ports(_) => (None, None),
+            Dest::Ports { .. } => (None, None),
         };
         let Some(address) = address else {
             self.endpoint.stats.unroutable += 1;

@@ -179,7 +179,7 @@ fn datagrams_leave_at_their_departure_times_first_in_first_out() {
     let now = all[0].now();
     let at = |ms| Some(now + Duration::from_millis(ms));
     for (text, departure) in [("a", at(60)), ("b", at(30)), ("c", at(30)), ("d", None), ("e", at(0))] {
-        all[0].machine_mut().say.push_back((Transmit { dest: TO_GROUP, departure }, text.into()));
+        all[0].machine_mut().say.push_back((Transmit { departure, ..Transmit::now(TO_GROUP) }, text.into()));
     }
     run(&mut all, |all| all[1].machine().heard.len() >= 5);
     assert_eq!(heard(&all[1]), ["d", "e", "b", "c", "a"]);
@@ -268,7 +268,10 @@ fn a_step_ends_when_a_timer_is_due_or_the_wait_is_over() {
 #[test]
 fn what_cannot_go_anywhere_is_counted_and_noted() {
     let mut one = [driver(sending(group()), Talker::default())];
-    one[0].machine_mut().say(Dest::Ports(PortSet::from_iter([PortId(0)])), "x");
+    one[0].machine_mut().say(
+        Dest::Ports { ports: PortSet::from_iter([PortId(0)]), source: SELF, dest: Box::new(TO_GROUP) },
+        "x",
+    );
     one[0].machine_mut().say(Dest::Node(NodeId(77)), "x");
     one[0].machine_mut().say(Dest::Node(SELF), "x");
     run(&mut one, |one| one[0].stats().unroutable == 3);

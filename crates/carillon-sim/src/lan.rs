@@ -12,7 +12,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use carillon_core::{
-    BitRate, Bytes, Dest, Event, NodeId, Observer, Probability, Rng, Seeds, Time, TraceEvent, Transmit,
+    BitRate, Bytes, Dest, Event, NodeId, Observer, PortId, Probability, Rng, Scope, Seeds, Time, TraceEvent,
+    Transmit,
 };
 
 use crate::network::{Arrival, Network, Precedence, TimerRule};
@@ -229,7 +230,7 @@ impl Lan {
         match frame.dest {
             Dest::Node(node) if node.index() < self.stations.len() => arrival.receivers.push(node),
             // A relay's ports mean nothing on one shared medium.
-            Dest::Node(_) | Dest::Ports(_) => {}
+            Dest::Node(_) | Dest::Ports { .. } => {}
             Dest::Group { .. } => {
                 let all = (0..self.stations.len() as u32).map(NodeId);
                 arrival.receivers.extend(all.filter(|&node| node != from));
@@ -245,6 +246,8 @@ impl Lan {
                 !lost
             });
         }
+        arrival.ingress = PortId(0);
+        arrival.scope = Scope::GLOBAL;
         arrival.source = from;
         arrival.dest = frame.dest;
         arrival.bytes = frame.bytes;

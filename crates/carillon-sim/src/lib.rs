@@ -5,6 +5,7 @@
 
 pub mod applications;
 mod crashed;
+pub mod graph;
 pub mod lan;
 pub mod network;
 pub mod queue;

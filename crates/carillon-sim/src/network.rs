@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use carillon_core::{Bytes, Dest, NodeId, Observer, Time, Transmit};
+use carillon_core::{Bytes, Dest, NodeId, Observer, PortId, Scope, Time, Transmit, Verdict};
 
 /// A simulated network: datagrams go in at one node and arrive at others.
 pub trait Network: Debug + Send {
@@ -24,6 +24,9 @@ pub trait Network: Debug + Send {
     /// `arrival` and returns true: one call for a whole fan-out.
     fn advance(&mut self, now: Time, arrival: &mut Arrival, observer: &mut dyn Observer) -> bool;
 
+    /// What a relay said of the datagram in transit that `advance` gave last.
+    fn forward(&mut self, _now: Time, _verdict: Verdict, _observer: &mut dyn Observer) {}
+
     /// When timers are looked at.
     fn timer_rule(&self) -> TimerRule {
         TimerRule::Exact
@@ -41,11 +44,26 @@ pub struct Arrival {
     pub bytes: Bytes,
     /// Who hears it.
     pub receivers: Vec<NodeId>,
+    /// The port it came in by.
+    pub ingress: PortId,
+    /// The hops it could still travel.
+    pub scope: Scope,
+    /// It is at a relay on its way, the one receiver, which says whether it goes on
+    /// ([`Network::forward`]).
+    pub transit: bool,
 }
 
 impl Default for Arrival {
     fn default() -> Self {
-        Arrival { source: NodeId(0), dest: Dest::Node(NodeId(0)), bytes: Bytes::new(), receivers: Vec::new() }
+        Arrival {
+            source: NodeId(0),
+            dest: Dest::Node(NodeId(0)),
+            bytes: Bytes::new(),
+            receivers: Vec::new(),
+            ingress: PortId(0),
+            scope: Scope::GLOBAL,
+            transit: false,
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! A network with machines at its nodes, and the loop that drives them.
 
 use carillon_core::{
-    Application, Bytes, Event, Host, Machine, NodeId, Observer, PortId, Received, Scope, Time, TraceEvent,
-    Transmit, drain,
+    Application, Bytes, Event, Host, Machine, NodeId, Observer, Received, Time, TraceEvent, Transmit,
+    Verdict, drain,
 };
 
 use crate::network::{Arrival, Network, Precedence, TimerRule};
@@ -176,11 +176,21 @@ impl<N: Network, O: Observer> World<N, O> {
                 let received = Received {
                     source: arrival.source,
                     destination: &arrival.dest,
-                    ingress: PortId(0),
-                    scope: Scope::GLOBAL,
+                    ingress: arrival.ingress,
+                    scope: arrival.scope,
                     bytes: &arrival.bytes,
                 };
-                self.nodes[node.index()].machine.handle_datagram(time, received);
+                let machine = &mut self.nodes[node.index()].machine;
+                match machine.as_relay().filter(|_| arrival.transit) {
+                    Some(relay) => {
+                        let verdict = relay.handle_transit(time, received);
+                        self.network.forward(time, verdict, &mut self.observer);
+                    }
+                    None if arrival.transit => {
+                        self.network.forward(time, Verdict::Forward, &mut self.observer);
+                    }
+                    None => machine.handle_datagram(time, received),
+                }
                 self.settle(node.index(), false);
             }
             arrival.receivers.clear();

@@ -48,7 +48,7 @@ impl Bench {
     /// A station has a frame to send now.
     fn send(&mut self, from: u32, dest: Dest, len: usize, departure: Option<u64>) {
         let bytes = Bytes::from(vec![from as u8; len]);
-        let transmit = Transmit { dest, departure: departure.map(time) };
+        let transmit = Transmit { departure: departure.map(time), ..Transmit::now(dest) };
         self.lan.transmit(self.now, NodeId(from), transmit, bytes, &mut self.tape);
     }
 

@@ -190,7 +190,7 @@ fn line(transmit: &Transmit, bytes: &[u8]) -> String {
     let to = match transmit.dest {
         Dest::Node(node) => node.to_string(),
         Dest::Group { .. } => "all".to_owned(),
-        Dest::Ports(_) => "ports".to_owned(),
+        Dest::Ports { .. } => "ports".to_owned(),
     };
     format!("{packet} to {to}")
 }

@@ -121,7 +121,7 @@ impl Star {
         let receivers = match dest {
             Dest::Node(node) => vec![node],
             Dest::Group { .. } => (0..self.nodes).map(NodeId).collect(),
-            Dest::Ports(_) => Vec::new(),
+            Dest::Ports { .. } => Vec::new(),
         };
         for to in receivers {
             if to == from || to.0 >= self.nodes {
@@ -181,7 +181,7 @@ impl Network for Star {
                 false
             }
             Some((_, Step::Arrive { from, to, dest, bytes })) => {
-                *arrival = Arrival { source: from, dest, bytes, receivers: vec![to] };
+                *arrival = Arrival { source: from, dest, bytes, receivers: vec![to], ..Arrival::default() };
                 true
             }
         }

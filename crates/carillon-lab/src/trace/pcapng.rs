@@ -121,10 +121,8 @@ impl<W: Write> Capture<W> {
                 // Only an address that is no multicast address needs a node's; it has none.
                 (address, hardware_address(address.ip(), from), scope.0)
             }
-            Dest::Ports(_) => {
-                let address = if v6 { IpAddr::V6(ALL_NODES) } else { IpAddr::V4(Ipv4Addr::BROADCAST) };
-                (SocketAddr::new(address, port), hardware_address(address, from), 1)
-            }
+            // As those see it that it goes to.
+            Dest::Ports { source, dest, .. } => return self.endpoints(*source, dest),
         };
         Endpoints { source, source_hardware: node_hardware(from), destination, hardware, hops }
     }
@@ -134,7 +132,7 @@ impl<W: Write> Capture<W> {
         let Some(blocks) = &mut self.blocks else { return Ok(()) };
         let left_out = endpoints.write_frame(bytes, &mut self.frame);
         let options = match to {
-            Dest::Ports(ports) => vec![EnhancedPacketOption::Comment(port_list(ports).into())],
+            Dest::Ports { ports, .. } => vec![EnhancedPacketOption::Comment(port_list(ports).into())],
             _ => Vec::new(),
         };
         // The format counts 64 bits of nanoseconds, up to the year 2554.
@@ -335,4 +333,3 @@ const UNICAST_HOPS: u8 = 64;
 /// fd00::/8 is for local use (RFC 4193); ff15::/16 are transient groups of a site (RFC 4291).
 const NODES_V6: u128 = 0xfd00 << 112;
 const GROUPS_V6: u128 = 0xff15 << 112;
-const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);

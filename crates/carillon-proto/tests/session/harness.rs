@@ -387,7 +387,7 @@ impl World {
                 Dest::Group { .. } => {
                     (0..=self.peers.len() as u32).map(NodeId).filter(|node| *node != from).collect()
                 }
-                Dest::Ports(_) => panic!("nobody here is a relay"),
+                Dest::Ports { .. } => panic!("nobody here is a relay"),
             };
             for to in receivers {
                 if (self.lose)(self.now, from, to, bytes) || self.rng.chance(self.loss) {

@@ -179,7 +179,7 @@ impl Machine for MbapReceiver {
             buf.resize(self.ack_len, 0);
         }
         self.events.push(Event::ControlSent { packet: name, message: MessageId(about) });
-        Some(Transmit { dest: Dest::Node(self.sender), departure: self.ack_wait.draw(now) })
+        Some(Transmit { departure: self.ack_wait.draw(now), ..Transmit::now(Dest::Node(self.sender)) })
     }
 
     fn poll_event(&mut self) -> Option<Event> {

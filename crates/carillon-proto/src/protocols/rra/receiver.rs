@@ -140,7 +140,7 @@ impl Machine for RraReceiver {
         }
         let message = MessageId(self.expected.saturating_sub(1));
         self.events.push(Event::ControlSent { packet: "ack", message });
-        Some(Transmit { dest: Dest::Node(self.sender), departure: self.ack_wait.draw(now) })
+        Some(Transmit { departure: self.ack_wait.draw(now), ..Transmit::now(Dest::Node(self.sender)) })
     }
 
     fn poll_event(&mut self) -> Option<Event> {

@@ -1,0 +1,190 @@
+//! A link in one direction: its sender's queue, its rate, its delay, and what it loses.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use carillon_core::{BitRate, MessageId, NodeId, Probability, Rng, Seeds, Time};
+
+/// How a link loses packets.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum LossModel {
+    /// It does not.
+    #[default]
+    None,
+    /// Each packet with this probability, independently.
+    Bernoulli(Probability),
+    /// Gilbert and Elliott's two states, good and bad, left after a packet with a probability each; a
+    /// packet is lost with the probability of the state it meets.
+    GilbertElliott {
+        /// From good to bad.
+        to_bad: Probability,
+        /// From bad to good.
+        to_good: Probability,
+        /// Loss in the good state.
+        good: Probability,
+        /// Loss in the bad state.
+        bad: Probability,
+    },
+}
+
+impl LossModel {
+    /// The share of packets lost in the long run.
+    pub fn mean(&self) -> f64 {
+        match self {
+            LossModel::None => 0.0,
+            LossModel::Bernoulli(p) => p.value(),
+            LossModel::GilbertElliott { to_bad, to_good, good, bad } => {
+                let leaving = to_bad.value() + to_good.value();
+                // A chain that leaves no state stays in the good one, where it starts.
+                let share = if leaving > 0.0 { to_bad.value() / leaving } else { 0.0 };
+                good.value() * (1.0 - share) + bad.value() * share
+            }
+        }
+    }
+}
+
+/// One packet to be lost: the first transmission of a message; repairs pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SingleLoss {
+    /// Whose message.
+    pub source: NodeId,
+    /// Which.
+    pub message: MessageId,
+}
+
+/// A link in one direction.
+#[derive(Debug)]
+pub(super) struct Wire {
+    pub(super) delay: Duration,
+    rate: BitRate,
+    /// Packets that may wait; the one being sent is not counted.
+    limit: usize,
+    /// When the packets before the next one have left, ascending.
+    leaving: VecDeque<Time>,
+    losses: Losses,
+    pub(super) single: Option<SingleLoss>,
+}
+
+#[derive(Debug)]
+struct Losses {
+    model: LossModel,
+    is_bad: bool,
+    /// Made when first needed: most links never lose anything.
+    rng: Option<Box<Rng>>,
+}
+
+/// What becomes of a packet that is put on a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It is heard at the other end then.
+    Arrives(Time),
+    /// It is sent and lost.
+    Lost,
+    /// The queue is full.
+    Discarded,
+}
+
+impl Wire {
+    pub(super) fn new(delay: Duration, rate: BitRate, limit: usize) -> Self {
+        let losses = Losses { model: LossModel::None, is_bad: false, rng: None };
+        Wire { delay, rate, limit, leaving: VecDeque::new(), losses, single: None }
+    }
+
+    pub(super) fn set_loss(&mut self, model: LossModel) {
+        self.losses.model = model;
+    }
+
+    /// Puts a packet of this size on the link. `seeds` are those of this link and direction.
+    pub(super) fn put(
+        &mut self,
+        now: Time,
+        bytes: u64,
+        original: Option<SingleLoss>,
+        seeds: impl FnOnce() -> Seeds,
+    ) -> Fate {
+        while self.leaving.front().is_some_and(|&at| at <= now) {
+            self.leaving.pop_front();
+        }
+        // The first of those leaving is on the wire.
+        if self.leaving.len() > self.limit {
+            return Fate::Discarded;
+        }
+        let left = self.leaving.back().copied().unwrap_or(now) + self.rate.time_for_bytes(bytes);
+        self.leaving.push_back(left);
+        if original.is_some() && original == self.single {
+            self.single = None;
+            return Fate::Lost;
+        }
+        if self.losses.strikes(seeds) { Fate::Lost } else { Fate::Arrives(left + self.delay) }
+    }
+}
+
+impl Losses {
+    fn strikes(&mut self, seeds: impl FnOnce() -> Seeds) -> bool {
+        if self.model == LossModel::None {
+            return false;
+        }
+        let rng = self.rng.get_or_insert_with(|| Box::new(seeds().stream("loss")));
+        match self.model {
+            LossModel::None => false,
+            LossModel::Bernoulli(p) => rng.chance(p.value()),
+            LossModel::GilbertElliott { to_bad, to_good, good, bad } => {
+                let lost = rng.chance(if self.is_bad { bad } else { good }.value());
+                let leaves = rng.chance(if self.is_bad { to_good } else { to_bad }.value());
+                self.is_bad ^= leaves;
+                lost
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn p(value: f64) -> Probability {
+        Probability::new(value).expect("a probability")
+    }
+
+    fn put(wire: &mut Wire, at: u64) -> Fate {
+        wire.put(Time::from_nanos(at), 125, None, || Seeds::new(1))
+    }
+
+    #[test]
+    fn packets_follow_each_other_and_a_full_queue_discards() {
+        // 125 bytes at 1 Mbit/s take a millisecond.
+        let mut wire = Wire::new(Duration::from_millis(10), BitRate::mbps(1), 2);
+        let arrives = |millis: u64| Fate::Arrives(Time::from_nanos(millis * 1_000_000));
+        assert_eq!(put(&mut wire, 0), arrives(11));
+        assert_eq!(put(&mut wire, 0), arrives(12));
+        assert_eq!(put(&mut wire, 0), arrives(13));
+        assert_eq!(put(&mut wire, 0), Fate::Discarded, "one is sent, two wait");
+        assert_eq!(put(&mut wire, 1_000_000), arrives(14), "the first has left");
+        assert_eq!(put(&mut wire, 9_000_000), arrives(20), "the link was idle");
+    }
+
+    #[test]
+    fn a_single_loss_strikes_once_and_no_repair() {
+        let mut wire = Wire::new(Duration::ZERO, BitRate::mbps(1), 50);
+        let loss = SingleLoss { source: NodeId(0), message: MessageId(3) };
+        wire.single = Some(loss);
+        let mut fate = |original| wire.put(Time::ZERO, 1, original, || Seeds::new(1));
+        assert_ne!(fate(None), Fate::Lost, "a repair");
+        assert_ne!(fate(Some(SingleLoss { message: MessageId(2), ..loss })), Fate::Lost);
+        assert_eq!(fate(Some(loss)), Fate::Lost);
+        assert_ne!(fate(Some(loss)), Fate::Lost);
+    }
+
+    #[test]
+    fn models_lose_the_share_they_say() {
+        let bursty =
+            LossModel::GilbertElliott { to_bad: p(0.02), to_good: p(0.2), good: p(0.01), bad: p(0.5) };
+        for model in [LossModel::None, LossModel::Bernoulli(p(0.05)), bursty] {
+            let mut wire = Wire::new(Duration::ZERO, BitRate::mbps(1000), usize::MAX);
+            wire.set_loss(model);
+            let lost = (0..200_000_u64).filter(|&at| put(&mut wire, at * 1_000_000) == Fate::Lost).count();
+            let share = lost as f64 / 200_000.0;
+            assert!((share - model.mean()).abs() < 0.005, "{model:?}: {share} and not {}", model.mean());
+        }
+    }
+}

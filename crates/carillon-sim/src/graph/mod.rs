@@ -1,0 +1,13 @@
+//! Routed networks: routers and hosts, links with a rate, a delay and a queue, unicast routes and
+//! multicast trees, relays at any node.
+
+pub mod generate;
+mod link;
+mod network;
+mod routes;
+mod topology;
+
+pub use link::{LossModel, SingleLoss};
+pub use network::{Graph, GraphConfig};
+pub use routes::{DeliveryTree, PathTree, Routes, TreeRoutes};
+pub use topology::{Link, RolesOrEdges, Topology, TopologyError};

@@ -1,0 +1,347 @@
+//! The routed network of a run: packets hop from node to node.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use carillon_core::{
+    BitRate, Bytes, Dest, Event, GroupId, NodeId, Observer, PortId, Scope, Seeds, Time, TraceEvent, Transmit,
+    Verdict,
+};
+
+use super::link::{Fate, LossModel, SingleLoss, Wire};
+use super::routes::{DeliveryTree, PathTree, Routes};
+use super::topology::Topology;
+use crate::network::{Arrival, Network, Precedence};
+use crate::queue::EventQueue;
+
+/// What holds for all links and packets.
+#[derive(Clone, Debug)]
+pub struct GraphConfig {
+    /// The rate of links that have none of their own.
+    pub rate: BitRate,
+    /// Packets that may wait at each end of a link (drop-tail).
+    pub queue: usize,
+    /// Bytes that the network adds to a datagram.
+    pub overhead: u32,
+}
+
+impl Default for GraphConfig {
+    /// As in the evaluation of LMS, SRM and PGM: 1.5 Mbit/s; and a queue of 50, which is ns-2's.
+    fn default() -> Self {
+        GraphConfig { rate: BitRate::new(1_500_000).unwrap_or(BitRate::mbps(1)), queue: 50, overhead: 0 }
+    }
+}
+
+/// Routers and hosts joined by links.
+///
+/// Unicast takes the path of least delay. Multicast follows the reverse paths from the members to its
+/// source, pruned to them; a datagram that comes by another way is dropped. A relay sees what passes it
+/// and says whether it goes on.
+#[derive(Debug)]
+pub struct Graph {
+    topology: Arc<Topology>,
+    config: GraphConfig,
+    seeds: Seeds,
+    /// Two for each link: from its first end, and from its second.
+    wires: Vec<Wire>,
+    up: Vec<bool>,
+    relays: Vec<bool>,
+    /// The members of each group, ascending.
+    members: BTreeMap<GroupId, Vec<NodeId>>,
+    routes: Routes,
+    trees: BTreeMap<(NodeId, GroupId), Arc<DeliveryTree>>,
+    pending: EventQueue<Pending>,
+    /// The datagram whose relay is asked.
+    transit: Option<Hop>,
+}
+
+/// What happens at a time.
+#[derive(Debug)]
+enum Pending {
+    /// A packet comes to a node.
+    Arrives(Hop),
+    /// The interface of a node has held a datagram until now.
+    Departs(NodeId, Transmit, Bytes),
+}
+
+/// A packet on its way to a node.
+#[derive(Clone, Debug)]
+struct Hop {
+    packet: Arc<Packet>,
+    to: NodeId,
+    /// The port it comes in by; none if it only now leaves `to`, its sender.
+    ingress: Option<PortId>,
+    scope: Scope,
+}
+
+#[derive(Debug)]
+struct Packet {
+    source: NodeId,
+    dest: Dest,
+    bytes: Bytes,
+    original: Option<SingleLoss>,
+}
+
+impl Graph {
+    /// A network with nobody in any group.
+    pub fn new(topology: Arc<Topology>, config: GraphConfig, seeds: &Seeds) -> Self {
+        let wires = topology.links().iter().flat_map(|link| {
+            let wire = || Wire::new(link.delay, link.rate.unwrap_or(config.rate), config.queue);
+            [wire(), wire()]
+        });
+        Graph {
+            wires: wires.collect(),
+            up: vec![true; topology.links().len()],
+            relays: vec![false; topology.nodes()],
+            members: BTreeMap::new(),
+            routes: Routes::new(&topology),
+            trees: BTreeMap::new(),
+            pending: EventQueue::new(),
+            transit: None,
+            seeds: seeds.part("graph"),
+            topology,
+            config,
+        }
+    }
+
+    /// Puts a node into a group.
+    pub fn join(&mut self, group: GroupId, node: NodeId) {
+        let members = self.members.entry(group).or_default();
+        if let Err(at) = members.binary_search(&node) {
+            members.insert(at, node);
+            self.trees.retain(|(_, of), _| *of != group);
+        }
+    }
+
+    /// Takes a node out of a group.
+    pub fn leave(&mut self, group: GroupId, node: NodeId) {
+        if let Some(members) = self.members.get_mut(&group) {
+            members.retain(|&member| member != node);
+            self.trees.retain(|(_, of), _| *of != group);
+        }
+    }
+
+    /// The machine of this node sees what passes it.
+    pub fn set_relay(&mut self, node: NodeId) {
+        self.relays[node.index()] = true;
+    }
+
+    /// How a link loses packets, from this end to the other.
+    pub fn set_loss(&mut self, link: u32, from: NodeId, model: LossModel) {
+        let wire = self.wire(link, from);
+        self.wires[wire].set_loss(model);
+    }
+
+    /// Loses one packet on a link, from this end to the other.
+    pub fn lose(&mut self, link: u32, from: NodeId, loss: SingleLoss) {
+        let wire = self.wire(link, from);
+        self.wires[wire].single = Some(loss);
+    }
+
+    /// Takes a link down or up. Routes change at once; what is on the wire arrives.
+    pub fn set_up(&mut self, link: u32, is_up: bool) {
+        if std::mem::replace(&mut self.up[link as usize], is_up) != is_up {
+            self.routes.forget();
+            self.trees.clear();
+        }
+    }
+
+    /// The multicast tree of a source.
+    pub fn tree(&mut self, source: NodeId, group: GroupId) -> Arc<DeliveryTree> {
+        let Graph { topology, up, members, trees, .. } = self;
+        let tree = trees.entry((source, group)).or_insert_with(|| {
+            let paths = PathTree::new(topology, source, |link| up[link as usize]);
+            let members = members.get(&group).map_or(&[][..], Vec::as_slice);
+            Arc::new(DeliveryTree::new(topology, &paths, members))
+        });
+        tree.clone()
+    }
+
+    fn wire(&self, link: u32, from: NodeId) -> usize {
+        2 * link as usize + usize::from(self.topology.links()[link as usize].ends[0] != from)
+    }
+
+    fn is_member(&self, group: GroupId, node: NodeId) -> bool {
+        self.members.get(&group).is_some_and(|members| members.binary_search(&node).is_ok())
+    }
+
+    /// Sends a packet out of a port.
+    fn put(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        port: PortId,
+        packet: &Arc<Packet>,
+        scope: Scope,
+        observer: &mut dyn Observer,
+    ) {
+        let Some(link) = self.topology.link_at(from, port).filter(|&link| self.up[link as usize]) else {
+            return;
+        };
+        let to = self.topology.links()[link as usize].other(from);
+        let bytes = packet.bytes.len() as u64 + u64::from(self.config.overhead);
+        let wire = self.wire(link, from);
+        let seeds = || self.seeds.part(if wire % 2 == 0 { "there" } else { "back" }).node(NodeId(link));
+        let fate = self.wires[wire].put(now, bytes, packet.original, seeds);
+        let mut tell = |event| observer.event(&TraceEvent { time: now, node: from, event });
+        match fate {
+            Fate::Discarded => return tell(Event::FrameDiscarded),
+            Fate::Lost => {
+                tell(Event::FrameSent { bytes: bytes as u32 });
+                tell(Event::FrameLost { receiver: Some(to) });
+            }
+            Fate::Arrives(at) => {
+                tell(Event::FrameSent { bytes: bytes as u32 });
+                let ingress = self.topology.port_on(to, link);
+                let hop = Hop { packet: packet.clone(), to, ingress, scope };
+                self.pending.push(at, Pending::Arrives(hop));
+            }
+        }
+    }
+
+    /// The ports by which a packet goes on from a node it has come to, or starts at.
+    fn onward(&mut self, hop: &Hop) -> Vec<PortId> {
+        // A router takes one off what a packet may still travel; its sender does not.
+        if hop.ingress.is_some() && hop.scope.0 <= 1 {
+            return Vec::new();
+        }
+        match hop.packet.dest {
+            Dest::Node(node) => {
+                let Graph { topology, up, routes, .. } = self;
+                routes.port(topology, |link| up[link as usize], hop.to, node).into_iter().collect()
+            }
+            Dest::Group { group, .. } => self.tree(hop.packet.source, group).downstream(hop.to).to_vec(),
+            Dest::Ports { .. } => Vec::new(),
+        }
+    }
+
+    fn send_on(&mut self, now: Time, hop: &Hop, ports: &[PortId], observer: &mut dyn Observer) {
+        // So nothing circles for ever, whatever relays do.
+        let scope = Scope(hop.scope.0.saturating_sub(hop.ingress.is_some().into()));
+        for &port in ports {
+            self.put(now, hop.to, port, &hop.packet, scope, observer);
+        }
+    }
+
+    /// Whether a packet that has come to a node is for it.
+    fn is_for(&self, hop: &Hop) -> bool {
+        match hop.packet.dest {
+            Dest::Node(node) => node == hop.to,
+            Dest::Group { group, .. } => hop.to != hop.packet.source && self.is_member(group, hop.to),
+            Dest::Ports { .. } => false,
+        }
+    }
+
+    /// Multicast is taken from the way to its source only.
+    fn comes_by_its_way(&mut self, hop: &Hop) -> bool {
+        match hop.packet.dest {
+            Dest::Group { group, .. } => self.tree(hop.packet.source, group).upstream(hop.to) == hop.ingress,
+            _ => true,
+        }
+    }
+
+    fn start(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        transmit: Transmit,
+        bytes: Bytes,
+        observer: &mut dyn Observer,
+    ) {
+        let original = transmit.original.map(|message| SingleLoss { source: from, message });
+        let scope = |dest: &Dest| match dest {
+            Dest::Group { scope, .. } => *scope,
+            _ => Scope::GLOBAL,
+        };
+        match transmit.dest {
+            Dest::Ports { ports, source, dest } => {
+                let scope = scope(&dest);
+                let packet = Arc::new(Packet { source, dest: *dest, bytes, original });
+                observer.datagram(now, source, &packet.dest, &packet.bytes);
+                for port in ports.iter() {
+                    self.put(now, from, port, &packet, scope, observer);
+                }
+            }
+            dest => {
+                let scope = scope(&dest);
+                let packet = Arc::new(Packet { source: from, dest, bytes, original });
+                observer.datagram(now, from, &packet.dest, &packet.bytes);
+                let hop = Hop { packet, to: from, ingress: None, scope };
+                let ports = self.onward(&hop);
+                self.send_on(now, &hop, &ports, observer);
+            }
+        }
+    }
+
+    fn give(hop: Hop, transit: bool, arrival: &mut Arrival) {
+        arrival.receivers.clear();
+        arrival.receivers.push(hop.to);
+        arrival.source = hop.packet.source;
+        arrival.dest = hop.packet.dest.clone();
+        arrival.bytes = hop.packet.bytes.clone();
+        arrival.ingress = hop.ingress.unwrap_or(PortId(0));
+        arrival.scope = hop.scope;
+        arrival.transit = transit;
+    }
+}
+
+impl Network for Graph {
+    fn transmit(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        transmit: Transmit,
+        bytes: Bytes,
+        observer: &mut dyn Observer,
+    ) {
+        match transmit.departure.filter(|&at| at > now) {
+            None => self.start(now, from, transmit, bytes, observer),
+            // The interface holds it until then.
+            Some(at) => self.pending.push(at, Pending::Departs(from, transmit, bytes)),
+        }
+    }
+
+    fn next_time(&self) -> Option<(Time, Precedence)> {
+        self.pending.next_time().map(|time| (time, Precedence::NetworkFirst))
+    }
+
+    fn advance(&mut self, now: Time, arrival: &mut Arrival, observer: &mut dyn Observer) -> bool {
+        let hop = match self.pending.pop() {
+            None => return false,
+            Some((_, Pending::Departs(from, transmit, bytes))) => {
+                self.start(now, from, transmit, bytes, observer);
+                return false;
+            }
+            Some((_, Pending::Arrives(hop))) => hop,
+        };
+        if !self.comes_by_its_way(&hop) {
+            return false;
+        }
+        let here = self.is_for(&hop);
+        let ends_here = here && matches!(hop.packet.dest, Dest::Node(_));
+        if !ends_here && self.relays[hop.to.index()] {
+            self.transit = Some(hop.clone());
+            Self::give(hop, true, arrival);
+            return true;
+        }
+        if !ends_here {
+            let ports = self.onward(&hop);
+            self.send_on(now, &hop, &ports, observer);
+        }
+        if here {
+            Self::give(hop, false, arrival);
+        }
+        here
+    }
+
+    fn forward(&mut self, now: Time, verdict: Verdict, observer: &mut dyn Observer) {
+        let Some(hop) = self.transit.take() else { return };
+        let mut ports = self.onward(&hop);
+        match verdict {
+            Verdict::Absorb => return,
+            Verdict::Forward => {}
+            Verdict::ForwardOn(these) => ports.retain(|&port| these.contains(port)),
+        }
+        self.send_on(now, &hop, &ports, observer);
+    }
+}

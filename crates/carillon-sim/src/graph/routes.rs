@@ -1,0 +1,305 @@
+//! Routes: least sum of delay, as the unicast routing of a network that knows its links.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::time::Duration;
+
+use carillon_core::{NodeId, PortId};
+
+use super::topology::Topology;
+
+/// The shortest paths from every node to one, the root.
+///
+/// Of paths with equal delay the one with fewer links is taken, then the one whose next node has the
+/// lower number: routes never depend on the order of anything else.
+#[derive(Clone, Debug)]
+pub struct PathTree {
+    root: NodeId,
+    /// The port of each node by which it reaches the root.
+    port: Vec<Option<PortId>>,
+    delay: Vec<Duration>,
+}
+
+impl PathTree {
+    /// The paths to this root by the links that are up.
+    pub fn new(topology: &Topology, root: NodeId, is_up: impl Fn(u32) -> bool) -> Self {
+        let nodes = topology.nodes();
+        let mut port = vec![None; nodes];
+        let mut best = vec![(Duration::MAX, u32::MAX); nodes];
+        let mut settled = vec![false; nodes];
+        let mut heap = BinaryHeap::new();
+        best[root.index()] = (Duration::ZERO, 0);
+        heap.push(Reverse((Duration::ZERO, 0_u32, root)));
+        while let Some(Reverse((delay, hops, node))) = heap.pop() {
+            if std::mem::replace(&mut settled[node.index()], true) {
+                continue;
+            }
+            for (_, number, link) in topology.ports(node).filter(|&(_, number, _)| is_up(number)) {
+                let other = link.other(node);
+                let path = (delay + link.delay, hops + 1);
+                // Nodes settle in the order of (delay, hops, number): the first best path stays.
+                if path < best[other.index()] {
+                    best[other.index()] = path;
+                    port[other.index()] = topology.port_on(other, number);
+                    heap.push(Reverse((path.0, path.1, other)));
+                }
+            }
+        }
+        PathTree { root, port, delay: best.into_iter().map(|(delay, _)| delay).collect() }
+    }
+
+    /// The port by which a node reaches the root; `None` at the root and where there is no path.
+    pub fn port(&self, node: NodeId) -> Option<PortId> {
+        self.port[node.index()]
+    }
+
+    /// The propagation delay of the path; `None` if there is none.
+    pub fn delay(&self, node: NodeId) -> Option<Duration> {
+        Some(self.delay[node.index()]).filter(|&delay| delay < Duration::MAX)
+    }
+
+    /// The root.
+    pub fn root(&self) -> NodeId {
+        self.root
+    }
+}
+
+/// Routes between all nodes, found when first asked for.
+#[derive(Debug)]
+pub enum Routes {
+    /// In a tree there is one path: a table of the size of the tree answers for all pairs.
+    Tree(TreeRoutes),
+    /// The paths to each node that was sent to.
+    Graph(BTreeMap<NodeId, PathTree>),
+}
+
+impl Routes {
+    /// The routes of a topology with all links up.
+    pub fn new(topology: &Topology) -> Self {
+        match topology.is_tree() {
+            true => Routes::Tree(TreeRoutes::new(topology)),
+            false => Routes::Graph(BTreeMap::new()),
+        }
+    }
+
+    /// The port by which `node` sends to `to`; `None` if that is itself or there is no path.
+    pub fn port(
+        &mut self,
+        topology: &Topology,
+        is_up: impl Fn(u32) -> bool,
+        node: NodeId,
+        to: NodeId,
+    ) -> Option<PortId> {
+        match self {
+            Routes::Tree(tree) => {
+                tree.port(node, to).filter(|&port| topology.link_at(node, port).is_some_and(is_up))
+            }
+            Routes::Graph(trees) => {
+                trees.entry(to).or_insert_with(|| PathTree::new(topology, to, is_up)).port(node)
+            }
+        }
+    }
+
+    /// A link went down or came up.
+    pub fn forget(&mut self) {
+        if let Routes::Graph(trees) = self {
+            trees.clear();
+        }
+    }
+}
+
+/// Routes in a tree: down to the child below which the destination lies, or up.
+#[derive(Debug)]
+pub struct TreeRoutes {
+    /// The nodes below a node, itself included, are those whose `first` lies in its `first..end`.
+    first: Vec<u32>,
+    end: Vec<u32>,
+    up: Vec<Option<PortId>>,
+    /// The children of a node: where each one's `first` is, and its port. Ascending.
+    children: Vec<Vec<(u32, PortId)>>,
+}
+
+impl TreeRoutes {
+    fn new(topology: &Topology) -> Self {
+        let nodes = topology.nodes();
+        let mut routes = TreeRoutes {
+            first: vec![0; nodes],
+            end: vec![0; nodes],
+            up: vec![None; nodes],
+            children: vec![Vec::new(); nodes],
+        };
+        let mut count = 1;
+        // Which port of each node on the way is looked at next; depth first, without recursion.
+        let mut way = vec![(NodeId(0), 0_u16)];
+        while let Some((node, at)) = way.last_mut() {
+            let (node, port) = (*node, PortId(*at));
+            *at += 1;
+            let Some(link) = topology.link_at(node, port) else {
+                routes.end[node.index()] = count;
+                way.pop();
+                continue;
+            };
+            if routes.up[node.index()] == Some(port) {
+                continue;
+            }
+            let child = topology.links()[link as usize].other(node);
+            routes.first[child.index()] = count;
+            routes.up[child.index()] = topology.port_on(child, link);
+            routes.children[node.index()].push((count, port));
+            count += 1;
+            way.push((child, 0));
+        }
+        routes
+    }
+
+    fn port(&self, node: NodeId, to: NodeId) -> Option<PortId> {
+        if node == to {
+            return None;
+        }
+        let (here, there) = (node.index(), self.first[to.index()]);
+        if (self.first[here]..self.end[here]).contains(&there) {
+            let children = &self.children[here];
+            let below = children.partition_point(|&(first, _)| first <= there);
+            return below.checked_sub(1).map(|at| children[at].1);
+        }
+        self.up[here]
+    }
+}
+
+/// A multicast tree: the reverse paths from the members of a group to a source, pruned to them.
+#[derive(Clone, Debug)]
+pub struct DeliveryTree {
+    /// The port by which each node hears the source.
+    upstream: Vec<Option<PortId>>,
+    /// The ports on which each node forwards: those of `start[node]..start[node + 1]`.
+    start: Vec<u32>,
+    downstream: Vec<PortId>,
+}
+
+impl DeliveryTree {
+    /// The tree of a source for these members.
+    pub fn new(topology: &Topology, paths: &PathTree, members: &[NodeId]) -> Self {
+        let nodes = topology.nodes();
+        let mut on_tree = vec![false; nodes];
+        on_tree[paths.root().index()] = true;
+        let mut edges: Vec<(NodeId, PortId)> = Vec::new();
+        for &member in members {
+            let mut node = member;
+            while !on_tree[node.index()] {
+                let Some(link) = paths.port(node).and_then(|port| topology.link_at(node, port)) else {
+                    break;
+                };
+                on_tree[node.index()] = true;
+                let above = topology.links()[link as usize].other(node);
+                edges.extend(topology.port_on(above, link).map(|port| (above, port)));
+                node = above;
+            }
+        }
+        edges.sort_unstable();
+        let mut start = vec![0; nodes + 1];
+        for (node, _) in &edges {
+            start[node.index() + 1] += 1;
+        }
+        for node in 0..nodes {
+            start[node + 1] += start[node];
+        }
+        let upstream = (0..nodes as u32).map(NodeId).map(|node| paths.port(node)).collect();
+        DeliveryTree { upstream, start, downstream: edges.into_iter().map(|(_, port)| port).collect() }
+    }
+
+    /// The port by which a node hears the source: reverse-path forwarding takes no other.
+    pub fn upstream(&self, node: NodeId) -> Option<PortId> {
+        self.upstream[node.index()]
+    }
+
+    /// The ports on which a node forwards, in ascending order.
+    pub fn downstream(&self, node: NodeId) -> &[PortId] {
+        let at = node.index();
+        &self.downstream[self.start[at] as usize..self.start[at + 1] as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use carillon_core::{Rng, Seeds};
+
+    use super::super::topology::Link;
+    use super::*;
+
+    const UP: fn(u32) -> bool = |_| true;
+
+    fn graph(nodes: usize, links: &[(u32, u32, u64)]) -> Topology {
+        let mut topology = Topology::new(nodes);
+        for &(a, b, millis) in links {
+            let ends = [NodeId(a), NodeId(b)];
+            topology.add_link(Link { ends, delay: Duration::from_millis(millis), rate: None });
+        }
+        topology
+    }
+
+    /// The nodes on the way.
+    fn way(topology: &Topology, routes: &mut Routes, from: u32, to: u32) -> Vec<u32> {
+        let (mut node, mut way) = (NodeId(from), vec![from]);
+        while let Some(port) = routes.port(topology, UP, node, NodeId(to)) {
+            let link = topology.link_at(node, port).expect("a route has a link");
+            node = topology.links()[link as usize].other(node);
+            way.push(node.0);
+            assert!(way.len() <= topology.nodes(), "a loop: {way:?}");
+        }
+        way
+    }
+
+    #[test]
+    fn the_least_delay_wins_then_the_fewest_links_then_the_lowest_number() {
+        let topology =
+            graph(5, &[(0, 1, 5), (1, 2, 5), (0, 2, 11), (0, 3, 10), (3, 4, 10), (0, 4, 20), (2, 4, 10)]);
+        let mut routes = Routes::new(&topology);
+        assert_eq!(way(&topology, &mut routes, 0, 2), [0, 1, 2], "10 ms against 11");
+        assert_eq!(way(&topology, &mut routes, 4, 0), [4, 0], "one link of 20 ms against two");
+        let equal = graph(4, &[(0, 2, 5), (0, 1, 5), (2, 3, 5), (1, 3, 5)]);
+        assert_eq!(way(&equal, &mut Routes::new(&equal), 3, 0), [3, 1, 0]);
+    }
+
+    #[test]
+    fn in_a_tree_the_table_and_the_search_agree() {
+        let mut rng: Rng = Seeds::new(7).stream("tree");
+        for nodes in [2_u32, 3, 10, 60] {
+            let links: Vec<_> =
+                (1..nodes).map(|node| (rng.below(node.into()) as u32, node, 1 + rng.below(9))).collect();
+            let topology = graph(nodes as usize, &links);
+            let mut table = Routes::new(&topology);
+            assert!(matches!(table, Routes::Tree(_)));
+            let mut search = Routes::Graph(BTreeMap::new());
+            for from in 0..nodes {
+                for to in 0..nodes {
+                    assert_eq!(way(&topology, &mut table, from, to), way(&topology, &mut search, from, to));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_link_that_is_down_is_not_used() {
+        let topology = graph(3, &[(0, 1, 1), (1, 2, 1), (0, 2, 9)]);
+        let mut routes = Routes::new(&topology);
+        assert_eq!(routes.port(&topology, |link| link != 1, NodeId(0), NodeId(2)), Some(PortId(1)));
+        routes.forget();
+        assert_eq!(routes.port(&topology, |_| false, NodeId(0), NodeId(2)), None);
+    }
+
+    #[test]
+    fn a_delivery_tree_has_the_branches_of_its_members_only() {
+        //     0 - 1 - 2        3 and 4 hang on 1 and 2; 4 is no member.
+        //         |   |
+        //         3   4
+        let topology = graph(5, &[(0, 1, 1), (1, 2, 1), (1, 3, 1), (2, 4, 1)]);
+        let paths = PathTree::new(&topology, NodeId(0), UP);
+        let tree = DeliveryTree::new(&topology, &paths, &[NodeId(3), NodeId(2), NodeId(0)]);
+        assert_eq!(tree.downstream(NodeId(0)), [PortId(0)]);
+        assert_eq!(tree.downstream(NodeId(1)), [PortId(1), PortId(2)]);
+        assert_eq!(tree.downstream(NodeId(2)), []);
+        assert_eq!(tree.upstream(NodeId(3)), Some(PortId(0)));
+        assert_eq!(tree.upstream(NodeId(0)), None);
+        assert_eq!(paths.delay(NodeId(4)), Some(Duration::from_millis(3)));
+    }
+}

@@ -1,0 +1,338 @@
+//! What a routed network is made of: nodes, links, and who sends and receives.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use carillon_core::{BitRate, NodeId, PortId};
+
+/// A link between two nodes, the same in both directions.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Link {
+    /// Its ends.
+    pub ends: [NodeId; 2],
+    /// Propagation delay.
+    pub delay: Duration,
+    /// Its rate, if it has one of its own.
+    pub rate: Option<BitRate>,
+}
+
+/// A graph of nodes and links.
+#[derive(Clone, Debug, Default)]
+pub struct Topology {
+    links: Vec<Link>,
+    /// The ports of each node: the link behind each, in the order of the links.
+    ports: Vec<Vec<u32>>,
+    /// Nodes that send.
+    pub sources: Vec<NodeId>,
+    /// Nodes that receive.
+    pub receivers: Vec<NodeId>,
+}
+
+/// Why a topology is refused: where, and what is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopologyError {
+    /// The line, counted from 1; 0 is the whole file.
+    pub line: usize,
+    /// What is wrong, and what would be right.
+    pub problem: String,
+}
+
+impl std::fmt::Display for TopologyError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.line {
+            0 => f.write_str(&self.problem),
+            line => write!(f, "line {line}: {}", self.problem),
+        }
+    }
+}
+
+impl std::error::Error for TopologyError {}
+
+/// Nodes at most: a number in a file is no reason to take all memory.
+const MOST_NODES: u32 = 10_000_000;
+
+impl Topology {
+    /// Nodes without links.
+    pub fn new(nodes: usize) -> Self {
+        Topology { ports: vec![Vec::new(); nodes], ..Topology::default() }
+    }
+
+    /// Adds a node.
+    pub fn add_node(&mut self) -> NodeId {
+        self.ports.push(Vec::new());
+        NodeId(self.ports.len() as u32 - 1)
+    }
+
+    /// Adds a link between two different nodes of the graph.
+    ///
+    /// # Panics
+    ///
+    /// If an end is no node, both are the same, or a node has 65 536 links already.
+    pub fn add_link(&mut self, link: Link) {
+        assert!(link.ends[0] != link.ends[1], "a link from {} to itself", link.ends[0]);
+        for end in link.ends {
+            let ports = &mut self.ports[end.index()];
+            assert!(ports.len() <= usize::from(u16::MAX), "{end} has too many links");
+            ports.push(self.links.len() as u32);
+        }
+        self.links.push(link);
+    }
+
+    /// How many nodes there are.
+    pub fn nodes(&self) -> usize {
+        self.ports.len()
+    }
+
+    /// The links.
+    pub fn links(&self) -> &[Link] {
+        &self.links
+    }
+
+    /// The links of a node, by port.
+    pub fn ports(&self, node: NodeId) -> impl ExactSizeIterator<Item = (PortId, u32, &Link)> {
+        let links = self.ports[node.index()].iter().enumerate();
+        links.map(|(port, &link)| (PortId(port as u16), link, &self.links[link as usize]))
+    }
+
+    /// The link behind a port, if the node has that port.
+    pub fn link_at(&self, node: NodeId, port: PortId) -> Option<u32> {
+        self.ports[node.index()].get(usize::from(port.0)).copied()
+    }
+
+    /// The port by which a node is on a link.
+    pub fn port_on(&self, node: NodeId, link: u32) -> Option<PortId> {
+        // Links are given out in ascending order.
+        let at = self.ports[node.index()].binary_search(&link).ok()?;
+        Some(PortId(at as u16))
+    }
+
+    /// Whether it is a tree: connected, and without a second way anywhere.
+    pub fn is_tree(&self) -> bool {
+        self.links.len() + 1 == self.nodes() && self.is_connected()
+    }
+
+    /// Whether every node can reach every other one.
+    pub fn is_connected(&self) -> bool {
+        if self.nodes() == 0 {
+            return true;
+        }
+        let mut seen = vec![false; self.nodes()];
+        let mut stack = vec![NodeId(0)];
+        seen[0] = true;
+        let mut count = 1;
+        while let Some(node) = stack.pop() {
+            for (_, _, link) in self.ports(node) {
+                let other = link.other(node);
+                if !std::mem::replace(&mut seen[other.index()], true) {
+                    count += 1;
+                    stack.push(other);
+                }
+            }
+        }
+        count == self.nodes()
+    }
+
+    /// Reads an edges file, `node node delay_ms [rate_mbps]` a line, and a roles file, `nodes N`,
+    /// `source NODE` and `receiver NODE`; `#` begins a comment.
+    pub fn parse(edges: &str, roles: &str) -> Result<Self, RolesOrEdges> {
+        let mut topology = Self::parse_roles(roles).map_err(RolesOrEdges::Roles)?;
+        topology.parse_edges(edges).map_err(RolesOrEdges::Edges)?;
+        Ok(topology)
+    }
+
+    fn parse_roles(text: &str) -> Result<Self, TopologyError> {
+        let (mut nodes, mut sources, mut receivers) = (None, Vec::new(), Vec::new());
+        for (line, words) in lines(text) {
+            let fail = |problem: String| TopologyError { line, problem };
+            let [role, number] = words[..] else {
+                return Err(fail("expected `nodes N`, `source NODE` or `receiver NODE`".into()));
+            };
+            let number: u32 =
+                number.parse().map_err(|_| fail(format!("`{number}` is no number of a node")))?;
+            match role {
+                "nodes" if number == 0 || number > MOST_NODES => {
+                    return Err(fail(format!("`nodes {number}`: 1 to {MOST_NODES} are possible")));
+                }
+                "nodes" => nodes = Some(number),
+                "source" => sources.push((line, NodeId(number))),
+                "receiver" => receivers.push((line, NodeId(number))),
+                other => return Err(fail(format!("`{other}` is none of nodes, source and receiver"))),
+            }
+        }
+        let nodes = nodes.ok_or(TopologyError { line: 0, problem: "a line `nodes N` is missing".into() })?;
+        let mut seen = std::collections::BTreeSet::new();
+        for &(line, node) in &receivers {
+            if !seen.insert(node) {
+                return Err(TopologyError { line, problem: format!("node {} is a receiver twice", node.0) });
+            }
+        }
+        let take = |list: Vec<(usize, NodeId)>| {
+            let known = |(line, node): (usize, NodeId)| match node.0 < nodes {
+                true => Ok(node),
+                false => {
+                    let problem = format!("node {} is none of the {nodes}, which count from 0", node.0);
+                    Err(TopologyError { line, problem })
+                }
+            };
+            list.into_iter().map(known).collect::<Result<Vec<_>, _>>()
+        };
+        Ok(Topology { sources: take(sources)?, receivers: take(receivers)?, ..Topology::new(nodes as usize) })
+    }
+
+    fn parse_edges(&mut self, text: &str) -> Result<(), TopologyError> {
+        for (line, words) in lines(text) {
+            let fail = |problem: String| TopologyError { line, problem };
+            let (ends, delay, rate) = match words[..] {
+                [a, b, delay] => ([a, b], delay, None),
+                [a, b, delay, rate] => ([a, b], delay, Some(rate)),
+                _ => return Err(fail("expected `node node delay_ms [rate_mbps]`".into())),
+            };
+            let mut nodes = [NodeId(0); 2];
+            for (node, word) in nodes.iter_mut().zip(ends) {
+                let number: u32 =
+                    word.parse().map_err(|_| fail(format!("`{word}` is no number of a node")))?;
+                if number as usize >= self.nodes() {
+                    let count = self.nodes();
+                    return Err(fail(format!("node {number} is none of the {count}, which count from 0")));
+                }
+                *node = NodeId(number);
+            }
+            if nodes[0] == nodes[1] {
+                return Err(fail(format!("a link from node {} to itself", nodes[0].0)));
+            }
+            if nodes.iter().any(|node| self.ports[node.index()].len() > usize::from(u16::MAX)) {
+                return Err(fail("a node has more than 65536 links".into()));
+            }
+            let delay = positive(delay, 1e9).ok_or_else(|| fail(format!("`{delay}` is no delay in ms")))?;
+            let rate = match rate {
+                None => None,
+                Some(word) => {
+                    let rate = positive(word, 1e9).and_then(|mbps| BitRate::new((mbps * 1e6).round() as u64));
+                    Some(rate.ok_or_else(|| fail(format!("`{word}` is no rate in Mbit/s")))?)
+                }
+            };
+            self.add_link(Link {
+                ends: nodes,
+                delay: Duration::from_nanos((delay * 1e6).round() as u64),
+                rate,
+            });
+        }
+        Ok(())
+    }
+
+    /// The edges file.
+    pub fn edges(&self) -> String {
+        let mut text = String::new();
+        for Link { ends: [a, b], delay, rate } in &self.links {
+            let delay = delay.as_nanos() as f64 / 1e6;
+            // Writing to a string does not fail.
+            let _ = write!(text, "{} {} {delay}", a.0, b.0);
+            let _ = match rate {
+                Some(rate) => writeln!(text, " {}", rate.bps() as f64 / 1e6),
+                None => writeln!(text),
+            };
+        }
+        text
+    }
+
+    /// The roles file.
+    pub fn roles(&self) -> String {
+        let mut text = format!("nodes {}\n", self.nodes());
+        for (role, nodes) in [("source", &self.sources), ("receiver", &self.receivers)] {
+            for node in nodes {
+                let _ = writeln!(text, "{role} {}", node.0);
+            }
+        }
+        text
+    }
+}
+
+/// Which of the two files is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RolesOrEdges {
+    /// The roles.
+    Roles(TopologyError),
+    /// The edges.
+    Edges(TopologyError),
+}
+
+impl Link {
+    /// The end that is not `node`.
+    pub fn other(&self, node: NodeId) -> NodeId {
+        if self.ends[0] == node { self.ends[1] } else { self.ends[0] }
+    }
+}
+
+/// The lines that say something, with their numbers and words.
+fn lines(text: &str) -> impl Iterator<Item = (usize, Vec<&str>)> {
+    text.lines().enumerate().filter_map(|(number, line)| {
+        let said = line.split('#').next().unwrap_or_default();
+        let words: Vec<&str> = said.split_whitespace().collect();
+        (!words.is_empty()).then_some((number + 1, words))
+    })
+}
+
+/// A number that is not negative and not above `most`.
+fn positive(word: &str, most: f64) -> Option<f64> {
+    word.parse().ok().filter(|number: &f64| (0.0..=most).contains(number))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROLES: &str = "nodes 4\nsource 0\nreceiver 2 # the far one\nreceiver 3\n";
+
+    #[test]
+    fn what_was_written_is_read() {
+        let edges = "0 1 10.5\n1 2 0.25 100\n\n# a comment\n1 3 2\n";
+        let topology = Topology::parse(edges, ROLES).expect("a topology");
+        assert_eq!(topology.nodes(), 4);
+        assert_eq!(topology.sources, [NodeId(0)]);
+        assert_eq!(topology.receivers, [NodeId(2), NodeId(3)]);
+        assert_eq!(topology.links()[0].delay, Duration::from_micros(10_500));
+        assert_eq!(topology.links()[1].rate, Some(BitRate::mbps(100)));
+        assert_eq!(topology.edges(), "0 1 10.5\n1 2 0.25 100\n1 3 2\n");
+        assert_eq!(topology.roles(), "nodes 4\nsource 0\nreceiver 2\nreceiver 3\n");
+        assert!(topology.is_tree());
+        let again = Topology::parse(&topology.edges(), &topology.roles()).expect("the same");
+        assert_eq!(again.links(), topology.links());
+        let ports: Vec<_> =
+            topology.ports(NodeId(1)).map(|(port, _, link)| (port.0, link.other(NodeId(1)).0)).collect();
+        assert_eq!(ports, [(0, 0), (1, 2), (2, 3)]);
+        assert_eq!(topology.port_on(NodeId(1), 2), Some(PortId(2)));
+        assert_eq!(topology.port_on(NodeId(0), 2), None);
+    }
+
+    #[test]
+    fn a_circle_is_no_tree_and_neither_is_what_falls_apart() {
+        let circle = Topology::parse("0 1 1\n1 2 1\n2 3 1\n3 0 1", ROLES).expect("a topology");
+        assert!(!circle.is_tree());
+        let apart = Topology::parse("0 1 1\n1 2 1\n2 0 1", ROLES).expect("a topology");
+        assert!(!apart.is_tree());
+    }
+
+    #[test]
+    fn errors_name_the_line_and_what_is_wrong() {
+        let roles = |text: &str| match Topology::parse("", text) {
+            Err(RolesOrEdges::Roles(error)) => error.to_string(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(roles("source 0"), "a line `nodes N` is missing");
+        assert_eq!(roles("nodes 2\nsink 1"), "line 2: `sink` is none of nodes, source and receiver");
+        assert_eq!(roles("nodes 2\nreceiver 2"), "line 2: node 2 is none of the 2, which count from 0");
+        assert_eq!(roles("nodes 2\nreceiver 1\nreceiver 1"), "line 3: node 1 is a receiver twice");
+        assert_eq!(roles("nodes 99999999999"), "line 1: `99999999999` is no number of a node");
+        assert_eq!(roles("nodes 0"), "line 1: `nodes 0`: 1 to 10000000 are possible");
+        let edges = |text: &str| match Topology::parse(text, ROLES) {
+            Err(RolesOrEdges::Edges(error)) => error.to_string(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(edges("0 1"), "line 1: expected `node node delay_ms [rate_mbps]`");
+        assert_eq!(edges("0 4 1"), "line 1: node 4 is none of the 4, which count from 0");
+        assert_eq!(edges("0 0 1"), "line 1: a link from node 0 to itself");
+        assert_eq!(edges("0 1 -1"), "line 1: `-1` is no delay in ms");
+        assert_eq!(edges("0 1 nan"), "line 1: `nan` is no delay in ms");
+        assert_eq!(edges("0 1 1 0"), "line 1: `0` is no rate in Mbit/s");
+    }
+}
