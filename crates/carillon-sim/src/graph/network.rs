@@ -181,11 +181,12 @@ impl Graph {
         let to = self.topology.links()[link as usize].other(from);
         let bytes = packet.bytes.len() as u64 + u64::from(self.config.overhead);
         let wire = self.wire(link, from);
-        let seeds = || self.seeds.part(if wire % 2 == 0 { "there" } else { "back" }).node(NodeId(link));
+        let seeds =
+            || self.seeds.part(if wire.is_multiple_of(2) { "there" } else { "back" }).node(NodeId(link));
         let fate = self.wires[wire].put(now, bytes, packet.original, seeds);
         let mut tell = |event| observer.event(&TraceEvent { time: now, node: from, event });
         match fate {
-            Fate::Discarded => return tell(Event::FrameDiscarded),
+            Fate::Discarded => tell(Event::FrameDiscarded),
             Fate::Lost => {
                 tell(Event::FrameSent { bytes: bytes as u32 });
                 tell(Event::FrameLost { receiver: Some(to) });
