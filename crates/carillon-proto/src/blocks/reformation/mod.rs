@@ -85,6 +85,8 @@ pub enum Step {
         length: u64,
         /// What this node holds is of the same order; otherwise only what it knows to be committed.
         continues: bool,
+        /// Who else may have them, once it has accepted the proposed view.
+        others: Ranks,
         /// This node comes without any state: it takes nothing before `length`, and this is what it
         /// has to know.
         state: Option<Vec<u8>>,
@@ -432,6 +434,14 @@ impl Reformation {
         matches!(self.phase, Phase::Normal { .. })
     }
 
+    /// Whether a member of the view that is proposed in the promised ballot may fetch from this node: it
+    /// coordinates, or has accepted that view, so its order is the one that goes on. The coordinator
+    /// may always.
+    pub fn may_serve(&self, from: usize) -> bool {
+        let coordinator = usize::from(self.promised.coordinator);
+        from == coordinator || self.rank == coordinator || self.accepted.ballot == self.promised
+    }
+
     /// The number of the ballot this node has promised itself to: fetched messages carry it.
     pub fn promised(&self) -> Ballot {
         self.promised
@@ -483,6 +493,7 @@ impl Reformation {
             from: best.from,
             length: best.length,
             continues: best.base == self.accepted.number(),
+            others: Ranks::default(),
             state: None,
         });
         self.phase = Phase::Collecting { proposal, tries: 0 };

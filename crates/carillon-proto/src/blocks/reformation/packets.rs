@@ -144,9 +144,19 @@ impl Reformation {
             from: ballot.coordinator.into(),
             length: proposal.length,
             continues: !self.is_lost && proposal.base == self.accepted.number(),
+            others: self.others_of(&proposal.view),
             state: self.is_lost.then(|| proposal.state.clone()),
         });
         self.phase = Phase::Accepting { proposal };
+    }
+
+    /// The members of a proposed view that come to it with what they know, but for this node and its
+    /// coordinator.
+    fn others_of(&self, view: &View) -> Ranks {
+        let mut others = view.members.without(&view.joiners).without(&self.gone);
+        others.remove(self.rank);
+        others.remove(view.leader());
+        others
     }
 
     fn on_ready(&mut self, now: Time, from: usize, ballot: Ballot) {

@@ -10,6 +10,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use carillon_core::{Event, MessageId, Time};
 use carillon_wire::chang_maxemchuk::{Ack, Body};
+use carillon_wire::reformation::Ranks;
 
 use super::peer::{Peer, Timer};
 use super::requests::{RUN, Requests};
@@ -21,6 +22,8 @@ use crate::blocks::reformation::{Step, too_few};
 #[derive(Debug)]
 pub(super) struct Fetch {
     from: u16,
+    /// Who may have it if that one has not.
+    others: Ranks,
     start: u64,
     length: u64,
     /// What has come.
@@ -56,7 +59,7 @@ impl Peer {
                 Step::Install => self.install(),
                 Step::Short { votes } => self.events.push(too_few(votes, self.nodes.len())),
                 Step::Fetch { length, state: Some(state), .. } => self.join(now, length, &state),
-                Step::Fetch { from, length, continues, state: None } => {
+                Step::Fetch { from, length, continues, others, state: None } => {
                     let start = if continues { self.log.length() } else { self.log.committed() };
                     let start = start.min(length);
                     if length - start > self.log.most_apart() {
@@ -64,7 +67,7 @@ impl Peer {
                         continue;
                     }
                     let (from, entries) = (from as u16, BTreeMap::new());
-                    self.fetch = Some(Fetch { from, start, length, entries, asked_below: 0 });
+                    self.fetch = Some(Fetch { from, others, start, length, entries, asked_below: 0 });
                     self.complete_fetch(now);
                 }
             }
@@ -178,10 +181,15 @@ impl Peer {
         self.follow(now);
     }
 
-    /// What is fetched is not kept there any more.
+    /// What is fetched is not kept there any more: perhaps another member of the new list has it, for the
+    /// coordinator may be one that had lost what it knew.
     pub(super) fn on_purged(&mut self, now: Time, from: u16, below: u64) {
         let lacking = |fetch: &Fetch| fetch.from == from && fetch.gap().is_some_and(|gap| gap.start < below);
-        if self.fetch.as_ref().is_some_and(lacking) {
+        let Some(fetch) = self.fetch.as_mut().filter(|fetch| lacking(fetch)) else { return };
+        if let Some(other) = fetch.others.iter().next() {
+            fetch.others.remove(other);
+            (fetch.from, fetch.asked_below) = (other as u16, 0);
+        } else {
             self.begin_anew(now);
             self.follow(now);
         }
@@ -201,10 +209,19 @@ impl Peer {
         Some((fetch.from, Body::Retrans { from, below }))
     }
 
-    /// What was asked for has not come.
+    /// What was asked for has not come. One that is not the coordinator may never answer: it may not
+    /// have accepted the list, and may have failed. Each has its turn.
     pub(super) fn on_fetch_timeout(&mut self) {
+        let coordinator = u16::from(self.reformation.promised().coordinator);
         if let Some(fetch) = &mut self.fetch {
             fetch.asked_below = 0;
+            let mut others = fetch.others.iter();
+            let next = others.find(|&other| other > fetch.from.into()).or(fetch.others.iter().next());
+            if let Some(other) = next.filter(|_| fetch.from != coordinator) {
+                fetch.others.remove(other);
+                fetch.others.insert(fetch.from.into());
+                fetch.from = other as u16;
+            }
         }
     }
 }

@@ -22,7 +22,9 @@ impl Peer {
         // The log is served to those who form a list; they are all promised to one ballot.
         if packet.view == self.reformation.promised().number {
             match packet.body {
-                Body::Retrans { from: first, below } => return self.on_retrans(from, first, below),
+                Body::Retrans { from: first, below } if self.reformation.may_serve(from.into()) => {
+                    return self.on_retrans(from, first, below);
+                }
                 Body::Purged { below } => return self.on_purged(now, from, below),
                 Body::Repair { ack, .. } if self.fetch.is_some() => {
                     return self.on_fetched(now, from, ack, bytes.slice(ACK_LEN..));

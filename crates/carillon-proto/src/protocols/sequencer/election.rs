@@ -47,7 +47,7 @@ impl SequencerPeer {
                     self.timers.clear();
                     self.reception.unpark_all();
                 }
-                Step::Fetch { from, length, continues, state } => {
+                Step::Fetch { from, length, continues, state, .. } => {
                     self.timers.cancel(Timer::Fetch);
                     self.fetching = None;
                     match state {

@@ -218,6 +218,153 @@ fn a_site_that_lives_and_was_left_out_asks_to_be_taken_in_again() {
     assert!(site.take().is_empty());
 }
 
+/// "During the reformation phase, no messages are multicast": nor acknowledgments, whatever comes and
+/// whoever coordinates.
+#[test]
+fn in_no_phase_of_a_reformation_is_anything_of_a_list_multicast() {
+    let multicast = |sent: &[String]| {
+        let of_list = |packet: &&String| packet.starts_with("view") && packet.ends_with("to all");
+        sent.iter().filter(of_list).cloned().collect::<Vec<String>>()
+    };
+    let nothing: [String; 0] = [];
+    // What comes in each phase: messages to acknowledge, the token, and the application's own.
+    let mut number = 0;
+    let mut disturb = |site: &mut Site, view: u32| {
+        let mut sent = site.hear_in(2, view, msg(2, number, "a"));
+        sent.extend(site.hear(2, msg(2, number, "a")));
+        sent.extend(site.hear(0, ack(number, (2, number), (0, 1))));
+        sent.extend(site.offer("b").unwrap());
+        number += 1;
+        sent
+    };
+    let mut site = Site::new(1, &[("window", "64"), ("retries", "6")]);
+    assert!(!multicast(&site.offer("b").unwrap()).is_empty());
+    site.expel(0);
+    let sent = site.at(50);
+    assert!(sent.iter().any(|packet| packet == "invite 1.1 to all"), "{sent:?}");
+    assert_eq!(multicast(&disturb(&mut site, 0)), nothing, "inviting");
+    assert_eq!(multicast(&site.at(120)), nothing, "inviting");
+    let invited = ballot(1, 1);
+    let sent = site.agree(2, vote(invited, 1));
+    assert_eq!(sent, ["view 1 retrans 0..1 to rank 2"], "collecting");
+    assert_eq!(multicast(&disturb(&mut site, 0)), nothing, "collecting");
+    assert_eq!(multicast(&site.at(200)), nothing, "collecting");
+    let sent = site.hear_in(2, 1, repair(0, (2, 0), (0, 1), "a"));
+    assert!(sent[0].starts_with("start 1.1"), "{sent:?}");
+    assert_eq!(multicast(&sent), nothing, "starting");
+    assert_eq!(multicast(&disturb(&mut site, 0)), nothing, "starting");
+    assert_eq!(multicast(&site.at(300)), nothing, "starting");
+    // Another's ballot: voted, accepting, ready.
+    let other = ballot(4, 2);
+    let mut sent = site.agree(2, Packet::Invite { ballot: other });
+    sent.extend(disturb(&mut site, 0));
+    let members = ranks(&[1, 2]);
+    let start =
+        Packet::Start { ballot: other, base: 1, length: 2, members, joiners: Ranks::default(), state: &[] };
+    sent.extend(site.agree(2, start));
+    assert!(sent.contains(&"view 4 retrans 1..2 to rank 2".to_owned()), "{sent:?}");
+    sent.extend(disturb(&mut site, 0));
+    sent.extend(site.hear_in(2, 4, repair(1, (2, 1), (2, 1), "a")));
+    assert_eq!(sent.last().map(String::as_str), Some("ready 4.2 to rank 2"));
+    sent.extend(disturb(&mut site, 0));
+    sent.extend(site.at(400));
+    assert_eq!(multicast(&sent), nothing, "voted, accepting, ready");
+    // It was only put off.
+    assert!(!multicast(&site.agree(2, Packet::Active { ballot: other })).is_empty());
+}
+
+/// Choice: it fetches what it missed, and delivers it before what is new.
+#[test]
+fn a_site_that_was_cut_out_and_returns_fetches_its_backlog() {
+    let mut site = cut_out();
+    let (returned, all) = (ballot(2, 1), ranks(&[0, 1, 2]));
+    let sent = site.agree(1, Packet::Invite { ballot: returned });
+    assert_eq!(sent, ["vote 2.1 accepted 0 length 2 members {0 1 2} joiners {} to rank 1"]);
+    let start = Packet::Start {
+        ballot: returned,
+        base: 1,
+        length: 4,
+        members: all,
+        joiners: Ranks::default(),
+        state: &[],
+    };
+    // From where its own log is committed: the rest may have another order there, and has.
+    assert_eq!(site.agree(1, start), ["view 2 retrans 1..4 to rank 1"]);
+    assert!(site.hear_in(1, 2, repair(3, (1, 1), (1, 0), "y")).is_empty());
+    assert!(site.hear_in(1, 2, repair(2, (0, 1), (0, 1), "c")).is_empty());
+    assert_eq!(site.hear_in(1, 2, repair(1, (1, 0), (1, 0), "x")), ["ready 2.1 to rank 1"]);
+    assert!(site.take().is_empty());
+    assert_eq!(site.agree(1, Packet::Active { ballot: returned }), ["installed 2.1 to rank 1"]);
+    assert_eq!(site.take(), ["1:0 x", "0:1 c", "1:1 y"]);
+    let lost = site.events().into_iter().any(|event| matches!(event, Event::LossFound { .. }));
+    assert!(!lost, "it has everything");
+}
+
+/// Choice: what the coordinator has not, another member may have; it answers once it has accepted the
+/// list, for before that its order may be another.
+#[test]
+fn a_member_that_has_accepted_the_list_gives_others_what_its_coordinator_lacks() {
+    let mut site = Site::new(0, &[]);
+    site.hear(1, msg(1, 0, "a"));
+    let view = ballot(1, 1);
+    let question = Body::Retrans { from: 0, below: 1 };
+    site.agree(1, Packet::Invite { ballot: view });
+    assert!(site.hear_in(2, 1, question).is_empty(), "voted");
+    assert_eq!(site.hear_in(1, 1, question), ["view 1 repair 0 of 1:0 token 0 to 1 len 1 to rank 1"]);
+    assert_eq!(site.agree(1, start(view, 1, &[0, 1, 2])), ["ready 1.1 to rank 1"]);
+    assert_eq!(site.hear_in(2, 1, question), ["view 1 repair 0 of 1:0 token 0 to 1 len 1 to rank 2"]);
+}
+
+/// Choice: what is purged is lost to it, and it says so.
+#[test]
+fn a_site_whose_backlog_is_purged_reports_the_loss_and_joins_as_one_that_has_lost_all() {
+    let nothing: [String; 0] = [];
+    let mut site = cut_out();
+    let (returned, all) = (ballot(2, 1), ranks(&[0, 1, 2]));
+    let start = Packet::Start {
+        ballot: returned,
+        base: 1,
+        length: 4,
+        members: all,
+        joiners: Ranks::default(),
+        state: &[],
+    };
+    site.agree(1, start);
+    site.events();
+    // Site 0 is a member too and may hold it: it may be the coordinator that has lost what it knew.
+    assert_eq!(site.hear_in(1, 2, Body::Purged { below: 3 }), ["view 2 retrans 1..4 to rank 0"]);
+    assert_eq!(site.hear_in(1, 2, Body::Purged { below: 3 }), nothing, "that one is not asked");
+    assert_eq!(site.hear_in(0, 2, Body::Purged { below: 2 }), ["join lost to all"]);
+    let lost = site.events().into_iter().filter(|event| matches!(event, Event::LossFound { .. })).count();
+    assert_eq!(lost, 3, "of each source something may be");
+    let numbers: Vec<u8> = [7u64, 2, 0].iter().flat_map(|number| number.to_be_bytes()).collect();
+    let ballot = ballot(3, 1);
+    let joiners = ranks(&[2]);
+    let start = Packet::Start { ballot, base: 1, length: 9, members: all, joiners, state: &numbers };
+    assert_eq!(site.agree(1, start), ["ready 3.1 to rank 1"]);
+    site.agree(1, Packet::Active { ballot });
+    site.hear_in(0, 3, msg(0, 7, "new"));
+    site.hear_in(1, 3, ack(9, (0, 7), (1, 2)));
+    // It accepts the token, and passes it on to site 0, which does.
+    assert_eq!(site.at(20), ["view 3 ack 10 of nothing token 2 to 0 to all"]);
+    site.hear_in(0, 3, Body::Confirm { site: 0, below: 11 });
+    assert_eq!(site.take(), ["0:7 new"]);
+}
+
+/// Site 2 with one message committed and one that only has a place, as it learns that there is a list
+/// without it.
+fn cut_out() -> Site {
+    let mut site = Site::new(2, &[("resilience", "2")]);
+    site.hear(0, msg(0, 0, "a"));
+    site.hear(0, ack(0, (0, 0), (0, 1)));
+    site.hear(0, msg(0, 1, "c"));
+    site.hear(1, ack(1, (0, 1), (1, 2)));
+    assert_eq!(site.take(), ["0:0 a"]);
+    site.sent();
+    assert_eq!(site.agree(1, Packet::Active { ballot: ballot(1, 1) }), ["join to all"]);
+    site
+}
+
 /// Whole groups, in which sites fail one after the other and the token site is among them.
 #[test]
 fn a_group_of_five_survives_the_token_site_and_the_one_after_it() {
