@@ -27,6 +27,11 @@ fn start(ballot: Ballot, length: u64, members: &[usize]) -> Packet<'static> {
     Packet::Start { ballot, base: 0, length, members: ranks(members), joiners: Ranks::default(), state: &[] }
 }
 
+/// The proposal of a list of all sites that goes on with the order of list `base`.
+fn start_of(ballot: Ballot, base: u32, length: u64) -> Packet<'static> {
+    Packet::Start { ballot, base, length, members: Ranks::below(3), joiners: Ranks::default(), state: &[] }
+}
+
 #[test]
 fn a_source_that_repeats_r_times_in_vain_starts_the_reformation() {
     let mut site = Site::new(1, &[]);
@@ -147,6 +152,32 @@ fn a_site_that_has_left_is_out_of_the_list_as_soon_as_the_others_vote() {
     // It is not taken in again.
     assert!(site.agree(0, Packet::Join { lost: true }).is_empty());
     assert!(!site.at(5_000).iter().any(|packet| packet.contains("invite")));
+}
+
+/// Choice: a list whose coordinator had not heard that one of its sites has left does not stay.
+#[test]
+fn a_list_with_a_site_that_has_left_is_replaced() {
+    let mut site = Site::new(2, &[]);
+    let view = ballot(1, 1);
+    assert_eq!(site.agree(1, start(view, 0, &[0, 1, 2])), ["ready 1.1 to rank 1"]);
+    assert!(site.expel(0).is_empty());
+    assert_eq!(site.agree(1, Packet::Active { ballot: view }), ["installed 1.1 to rank 1"]);
+    assert!(site.at(50).contains(&"invite 2.2 to all".to_owned()));
+}
+
+/// Choice: nor does one that begins anew believe a site that has left.
+#[test]
+fn a_site_that_begins_anew_knows_who_has_left() {
+    let mut site = cut_out();
+    site.expel(0);
+    site.agree(1, start_of(ballot(2, 1), 1, 4));
+    assert_eq!(site.hear_in(1, 2, Body::Purged { below: 3 }), ["join lost to all"], "nobody else has it");
+    let (view, members, joiners) = (ballot(3, 0), ranks(&[0, 1, 2]), ranks(&[2]));
+    let anew = Packet::Start { ballot: view, base: 1, length: 9, members, joiners, state: &[0; 24] };
+    assert!(site.agree(0, anew).is_empty());
+    let view = ballot(4, 1);
+    let anew = Packet::Start { ballot: view, base: 1, length: 9, members, joiners, state: &[0; 24] };
+    assert_eq!(site.agree(1, anew), ["ready 4.1 to rank 1"]);
 }
 
 /// Choice: two of three have left; the last says so and goes on asking.
@@ -277,17 +308,10 @@ fn in_no_phase_of_a_reformation_is_anything_of_a_list_multicast() {
 #[test]
 fn a_site_that_was_cut_out_and_returns_fetches_its_backlog() {
     let mut site = cut_out();
-    let (returned, all) = (ballot(2, 1), ranks(&[0, 1, 2]));
+    let returned = ballot(2, 1);
     let sent = site.agree(1, Packet::Invite { ballot: returned });
     assert_eq!(sent, ["vote 2.1 accepted 0 length 2 members {0 1 2} joiners {} to rank 1"]);
-    let start = Packet::Start {
-        ballot: returned,
-        base: 1,
-        length: 4,
-        members: all,
-        joiners: Ranks::default(),
-        state: &[],
-    };
+    let start = start_of(returned, 1, 4);
     // From where its own log is committed: the rest may have another order there, and has.
     assert_eq!(site.agree(1, start), ["view 2 retrans 1..4 to rank 1"]);
     assert!(site.hear_in(1, 2, repair(3, (1, 1), (1, 0), "y")).is_empty());
@@ -321,14 +345,7 @@ fn a_site_whose_backlog_is_purged_reports_the_loss_and_joins_as_one_that_has_los
     let nothing: [String; 0] = [];
     let mut site = cut_out();
     let (returned, all) = (ballot(2, 1), ranks(&[0, 1, 2]));
-    let start = Packet::Start {
-        ballot: returned,
-        base: 1,
-        length: 4,
-        members: all,
-        joiners: Ranks::default(),
-        state: &[],
-    };
+    let start = start_of(returned, 1, 4);
     site.agree(1, start);
     site.events();
     // Site 0 is a member too and may hold it: it may be the coordinator that has lost what it knew.
