@@ -4,14 +4,16 @@
 //!
 //! A [`Group`] is one sender and some receivers of a protocol in a simulated world, over a
 //! [`Star`] whose links do what the test says or over an Ethernet. An [`Oracle`] at each receiver
-//! judges what is delivered. A [`Bench`] has one machine alone, for transcripts of packets. [`for_each_seed`] repeats a test with many seeds, and says how to
-//! repeat the one that failed.
+//! judges what is delivered. A [`Bench`] has one machine alone, for transcripts of packets, a
+//! [`PeerBench`] one peer of a group. [`for_each_seed`] repeats a test with many seeds, and says how to repeat
+//! the one that failed.
 
 mod bench;
 mod checked;
 pub mod fuzz;
 mod group;
 mod oracle;
+mod peer_bench;
 mod replay;
 mod report;
 mod star;
@@ -20,6 +22,7 @@ pub use bench::{ASSOCIATION, Bench, bits};
 pub use checked::Checked;
 pub use group::{Group, SENDER};
 pub use oracle::{Contents, Offers, Oracle, Received};
+pub use peer_bench::{PeerBench, peer_context};
 pub use replay::{Place, for_each_seed};
 pub use report::{Datagram, Report, Tape};
 pub use star::{Link, Star};

@@ -1,111 +1,44 @@
 //! One site of a group of three, alone on the bench.
 
-use bytes::Bytes;
-use carillon_core::{
-    AssociationId, BitRate, BuildContext, Config, Dest, DropReason, Event, GroupId, Host, Machine, NodeId,
-    OfferError, PortId, Received, Receiver, Scope, Seeds, Sender, Time, Transmit, drain,
-};
+use carillon_core::{BuildContext, NodeId, OfferError};
+use carillon_testkit::{ASSOCIATION, PeerBench, peer_context};
 use carillon_wire::chang_maxemchuk::{Ack, Body, Datagram, Id, Packet};
 use carillon_wire::reformation;
 
-use super::super::{ENTRY, Peer};
+use super::super::ENTRY;
 
-const ASSOCIATION: AssociationId = AssociationId(7);
-/// The nodes of the sites by rank: not in order, so that a rank is not taken for a node.
+/// The nodes of the sites by rank.
 const NODES: [NodeId; 3] = [NodeId(5), NodeId(9), NodeId(2)];
 
 /// What the site of a rank is told.
 pub(super) fn context(rank: usize) -> BuildContext {
-    BuildContext {
-        association: ASSOCIATION,
-        node: NODES[rank],
-        sender: NODES[0],
-        members: NODES.into(),
-        identities: Default::default(),
-        group: GroupId(0),
-        seeds: Seeds::new(1),
-        bit_rate: BitRate::mbps(10),
-        link_overhead: 18,
-        max_payload: 100,
-        rejoining: false,
-    }
+    peer_context(&NODES, rank, false)
 }
 
-/// A site, the time in milliseconds, and what came out.
-pub(super) struct Site {
-    machine: Peer,
-    now: u64,
-    out: Out,
-}
-
-#[derive(Default)]
-struct Out {
-    sent: Vec<String>,
-    events: Vec<Event>,
-    fired: bool,
-}
-
-impl Host for Out {
-    fn transmit(&mut self, transmit: Transmit, bytes: &mut Vec<u8>) {
-        let to = match transmit.dest {
-            Dest::Node(node) => format!("rank {}", NODES.iter().position(|other| *other == node).unwrap()),
-            _ => "all".to_owned(),
-        };
-        let packet = Datagram::parse(bytes).unwrap().1.to_string();
-        self.sent.push(format!("{} to {to}", packet.strip_prefix("cm ").unwrap()));
-    }
-    fn event(&mut self, event: Event) {
-        self.events.push(event);
-    }
-    fn timers_fired(&self) -> bool {
-        self.fired
-    }
-}
+/// A site on the bench.
+pub(super) struct Site(PeerBench);
 
 impl Site {
     /// The site of a rank: L = 1, R = 3, a message repeated after 100 ms, a transfer after 30 ms, a
     /// request after 20 ms, idle after 10 ms, no round of the idle token; other settings on top.
     pub(super) fn new(rank: usize, settings: &[(&str, &str)]) -> Self {
-        let mut config = Config::defaults(ENTRY.parameters);
-        for (key, value) in [("tail", "none"), ("retries", "3")].iter().chain(settings) {
-            config.set(ENTRY.parameters, key, value).unwrap();
-        }
-        let machine = Peer::new(&context(rank), &config).unwrap();
-        let mut site = Site { machine, now: 0, out: Out::default() };
-        site.drain();
-        site
-    }
-
-    /// Lets time pass until then; timers fire when they are due. Returns what was sent.
-    pub(super) fn at(&mut self, ms: u64) -> Vec<String> {
-        let end = time(ms);
-        while let Some(due) = self.machine.poll_timeout().filter(|&due| due <= end) {
-            self.machine.handle_timeout(due);
-            self.out.fired = true;
-            drain(&mut self.machine, due, &mut Vec::new(), &mut self.out);
-        }
-        self.now = ms;
-        self.sent()
+        let show = |bytes: &[u8]| {
+            let packet = Datagram::parse(bytes).unwrap().1.to_string();
+            packet.strip_prefix("cm ").unwrap().to_owned()
+        };
+        let settings = [&[("tail", "none"), ("retries", "3")], settings].concat();
+        Site(PeerBench::new(&ENTRY, &context(rank), &settings, show))
     }
 
     /// The application offers a message. Returns what was sent.
     pub(super) fn offer(&mut self, payload: &'static str) -> Result<Vec<String>, OfferError> {
-        self.machine.offer(time(self.now), Bytes::from_static(payload.as_bytes()))?;
-        self.drain();
+        self.0.offer(payload)?;
         Ok(self.sent())
     }
 
-    /// The site of this rank is gone for good. Returns what was sent.
-    pub(super) fn expel(&mut self, rank: usize) -> Vec<String> {
-        self.machine.expel(time(self.now), NODES[rank]);
-        self.drain();
-        self.sent()
-    }
-
     pub(super) fn is_finished(&mut self) -> bool {
-        self.machine.finish(time(self.now));
-        self.drain();
-        self.machine.is_finished()
+        self.finish();
+        self.0.is_finished()
     }
 
     /// A packet of the normal phase comes in. Returns what was sent.
@@ -126,48 +59,30 @@ impl Site {
     fn hear_datagram(&mut self, from: usize, datagram: Datagram<'_>) -> Vec<String> {
         let mut bytes = Vec::new();
         datagram.emit(ASSOCIATION, &mut bytes);
-        let (bytes, destination) = (Bytes::from(bytes), Dest::group(GroupId(0)));
-        let (ingress, scope, source) = (PortId(0), Scope::GLOBAL, NODES[from]);
-        let received = Received { source, destination: &destination, ingress, scope, bytes: &bytes };
-        self.machine.handle_datagram(time(self.now), received);
-        self.drain();
-        self.sent()
+        self.hear_bytes(NODES[from], bytes)
     }
 
     /// What the application can take, and takes: "source:number payload".
     pub(super) fn take(&mut self) -> Vec<String> {
         let mut taken = Vec::new();
-        while let Some(delivery) = self.machine.poll_delivery() {
-            let rank = NODES.iter().position(|node| *node == delivery.source).unwrap();
+        while let Some(delivery) = self.0.take() {
             let payload = String::from_utf8_lossy(&delivery.payload);
-            taken.push(format!("{rank}:{} {payload}", delivery.message.0));
-            self.drain();
+            taken.push(format!("{}:{} {payload}", self.rank(delivery.source), delivery.message.0));
         }
         taken
     }
+}
 
-    /// What was sent since it was last asked for.
-    pub(super) fn sent(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.out.sent)
+impl std::ops::Deref for Site {
+    type Target = PeerBench;
+    fn deref(&self) -> &PeerBench {
+        &self.0
     }
+}
 
-    /// The events since they were last asked for.
-    pub(super) fn events(&mut self) -> Vec<Event> {
-        std::mem::take(&mut self.out.events)
-    }
-
-    /// Why packets were dropped since events were last asked for.
-    pub(super) fn drops(&mut self) -> Vec<DropReason> {
-        let reason = |event| match event {
-            Event::Dropped { reason } => Some(reason),
-            _ => None,
-        };
-        self.events().into_iter().filter_map(reason).collect()
-    }
-
-    fn drain(&mut self) {
-        self.out.fired = false;
-        drain(&mut self.machine, time(self.now), &mut Vec::new(), &mut self.out);
+impl std::ops::DerefMut for Site {
+    fn deref_mut(&mut self) -> &mut PeerBench {
+        &mut self.0
     }
 }
 
@@ -194,8 +109,4 @@ pub(super) fn repair<'a>(
 ) -> Body<'a> {
     let ack = Ack { timestamp, site, next, message: Some(Id { source, number }) };
     Body::Repair { ack, payload: payload.as_bytes() }
-}
-
-fn time(ms: u64) -> Time {
-    Time::ZERO + std::time::Duration::from_millis(ms)
 }

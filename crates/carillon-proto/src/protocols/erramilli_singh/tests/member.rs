@@ -1,67 +1,21 @@
 //! One member of a group of three, alone on the bench.
 
-use bytes::Bytes;
-use carillon_core::{
-    AssociationId, BitRate, BuildContext, Config, Delivery, Dest, DropReason, Event, GroupId, Host, Machine,
-    NodeId, OfferError, PortId, Received, Receiver, Scope, Seeds, Sender, Time, Transmit, drain,
-};
+use carillon_core::{BuildContext, NodeId};
+use carillon_testkit::{ASSOCIATION, PeerBench, peer_context};
 use carillon_wire::erramilli_singh::{Packet, Progress};
 
-use super::super::{ENTRY, ErramilliSinghPeer};
+use super::super::ENTRY;
 
-const ASSOCIATION: AssociationId = AssociationId(7);
-/// The nodes of the members by rank: not in order, so that a rank is not taken for a node.
+/// The nodes of the members by rank.
 const MEMBERS: [NodeId; 3] = [NodeId(5), NodeId(9), NodeId(2)];
 
 /// What the member of a rank is told.
 pub(super) fn context(rank: usize, rejoining: bool) -> BuildContext {
-    BuildContext {
-        association: ASSOCIATION,
-        node: MEMBERS[rank],
-        sender: MEMBERS[0],
-        members: MEMBERS.into(),
-        identities: Default::default(),
-        group: GroupId(0),
-        seeds: Seeds::new(1),
-        bit_rate: BitRate::mbps(10),
-        link_overhead: 18,
-        max_payload: 100,
-        rejoining,
-    }
+    peer_context(&MEMBERS, rank, rejoining)
 }
 
-/// A member, the time in milliseconds, and what came out.
-pub(super) struct Member {
-    machine: ErramilliSinghPeer,
-    now: u64,
-    out: Out,
-}
-
-#[derive(Default)]
-struct Out {
-    sent: Vec<String>,
-    events: Vec<Event>,
-    fired: bool,
-}
-
-impl Host for Out {
-    fn transmit(&mut self, transmit: Transmit, bytes: &mut Vec<u8>) {
-        let to = match transmit.dest {
-            Dest::Node(node) => {
-                format!("rank {}", MEMBERS.iter().position(|member| *member == node).unwrap())
-            }
-            _ => "all".to_owned(),
-        };
-        let packet = Packet::parse(bytes).unwrap().1.to_string();
-        self.sent.push(format!("{} to {to}", packet.strip_prefix("erramilli-singh ").unwrap()));
-    }
-    fn event(&mut self, event: Event) {
-        self.events.push(event);
-    }
-    fn timers_fired(&self) -> bool {
-        self.fired
-    }
-}
+/// A member on the bench.
+pub(super) struct Member(PeerBench);
 
 impl Member {
     /// The first member, with K = 2, T1 = 10 ms, T2 = 100 ms, T3 = 20 ms, no pacing and no guard,
@@ -71,41 +25,11 @@ impl Member {
     }
 
     pub(super) fn of(context: BuildContext, settings: &[(&str, &str)]) -> Self {
-        let mut config = Config::defaults(ENTRY.parameters);
-        for (key, value) in BASE.iter().chain(settings) {
-            config.set(ENTRY.parameters, key, value).unwrap();
-        }
-        let machine = ErramilliSinghPeer::new(&context, &config).unwrap();
-        let mut member = Member { machine, now: 0, out: Out::default() };
-        member.drain(false);
-        member
-    }
-
-    /// Lets time pass until then; timers fire when they are due. Returns what was sent.
-    pub(super) fn at(&mut self, ms: u64) -> Vec<String> {
-        let end = time(ms);
-        while let Some(due) = self.machine.poll_timeout().filter(|&due| due <= end) {
-            self.machine.handle_timeout(due);
-            self.out.fired = true;
-            drain(&mut self.machine, due, &mut Vec::new(), &mut self.out);
-        }
-        self.now = ms;
-        self.sent()
-    }
-
-    pub(super) fn offer(&mut self, payload: &'static str) -> Result<u64, OfferError> {
-        let id = self.machine.offer(time(self.now), Bytes::from_static(payload.as_bytes()));
-        self.drain(false);
-        id.map(|id| id.0)
-    }
-
-    pub(super) fn finish(&mut self) {
-        self.machine.finish(time(self.now));
-        self.drain(false);
-    }
-
-    pub(super) fn is_finished(&self) -> bool {
-        self.machine.is_finished()
+        let show = |bytes: &[u8]| {
+            let packet = Packet::parse(bytes).unwrap().1.to_string();
+            packet.strip_prefix("erramilli-singh ").unwrap().to_owned()
+        };
+        Member(PeerBench::new(&ENTRY, &context, &[BASE, settings].concat(), show))
     }
 
     /// A packet of the member that it names comes in. Returns what was sent.
@@ -117,48 +41,25 @@ impl Member {
     pub(super) fn hear_from(&mut self, source: NodeId, packet: Packet<'_>) -> Vec<String> {
         let mut bytes = Vec::new();
         packet.emit(ASSOCIATION, &mut bytes);
-        let (bytes, destination) = (Bytes::from(bytes), Dest::group(GroupId(0)));
-        let (ingress, scope) = (PortId(0), Scope::GLOBAL);
-        let received = Received { source, destination: &destination, ingress, scope, bytes: &bytes };
-        self.machine.handle_datagram(time(self.now), received);
-        self.drain(false);
-        self.sent()
-    }
-
-    /// The application takes a message.
-    pub(super) fn take(&mut self) -> Option<Delivery> {
-        let delivery = self.machine.poll_delivery();
-        self.drain(false);
-        delivery
+        self.hear_bytes(source, bytes)
     }
 
     /// The numbers of all messages that the application can take.
     pub(super) fn take_all(&mut self) -> Vec<u64> {
         std::iter::from_fn(|| self.take()).map(|delivery| delivery.message.0).collect()
     }
+}
 
-    /// What was sent since it was last asked for.
-    pub(super) fn sent(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.out.sent)
+impl std::ops::Deref for Member {
+    type Target = PeerBench;
+    fn deref(&self) -> &PeerBench {
+        &self.0
     }
+}
 
-    /// The events since they were last asked for.
-    pub(super) fn events(&mut self) -> Vec<Event> {
-        std::mem::take(&mut self.out.events)
-    }
-
-    /// Why packets were dropped since events were last asked for.
-    pub(super) fn drops(&mut self) -> Vec<DropReason> {
-        let reason = |event| match event {
-            Event::Dropped { reason } => Some(reason),
-            _ => None,
-        };
-        self.events().into_iter().filter_map(reason).collect()
-    }
-
-    fn drain(&mut self, fired: bool) {
-        self.out.fired = fired;
-        drain(&mut self.machine, time(self.now), &mut Vec::new(), &mut self.out);
+impl std::ops::DerefMut for Member {
+    fn deref_mut(&mut self) -> &mut PeerBench {
+        &mut self.0
     }
 }
 
@@ -180,10 +81,6 @@ pub(super) fn status(next: u32, held: u32) -> Packet<'static> {
 /// Rank `from` asks rank 0 for a message.
 pub(super) fn nak(from: u16, expected: u32) -> Packet<'static> {
     Packet::Nak { from, source: 0, expected }
-}
-
-fn time(ms: u64) -> Time {
-    Time::from_nanos(ms * 1_000_000)
 }
 
 const BASE: &[(&str, &str)] = &[

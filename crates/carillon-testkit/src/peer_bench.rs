@@ -1,0 +1,189 @@
+//! One peer of a group alone on the bench: packets in, packets out, in milliseconds.
+
+use bytes::Bytes;
+use carillon_core::{
+    BitRate, BuildContext, Config, Delivery, Dest, DropReason, Duration, Event, GroupId, Host, Machine,
+    NodeId, OfferError, PortId, ProtocolEntry, Received, Role, Scope, Seeds, Time, Transmit, drain,
+};
+
+use crate::{ASSOCIATION, Checked};
+
+/// What the peer of a rank is told, in a group of these nodes. Let them be out of order, so that a rank
+/// is not taken for a node.
+pub fn peer_context(nodes: &[NodeId], rank: usize, rejoining: bool) -> BuildContext {
+    BuildContext {
+        association: ASSOCIATION,
+        node: nodes[rank],
+        sender: nodes[0],
+        members: nodes.into(),
+        identities: Default::default(),
+        group: GroupId(0),
+        seeds: Seeds::new(1),
+        bit_rate: BitRate::mbps(10),
+        link_overhead: 18,
+        max_payload: 100,
+        rejoining,
+    }
+}
+
+/// A peer, the time, and what came out.
+#[derive(Debug)]
+pub struct PeerBench {
+    machine: Box<dyn Machine>,
+    now: u64,
+    out: Out,
+}
+
+#[derive(Debug)]
+struct Out {
+    nodes: Vec<NodeId>,
+    show: fn(&[u8]) -> String,
+    sent: Vec<String>,
+    events: Vec<Event>,
+    fired: bool,
+}
+
+impl Host for Out {
+    fn transmit(&mut self, transmit: Transmit, bytes: &mut Vec<u8>) {
+        let to = match transmit.dest {
+            Dest::Node(node) => format!("rank {}", rank(&self.nodes, node)),
+            _ => "all".to_owned(),
+        };
+        self.sent.push(format!("{} to {to}", (self.show)(bytes)));
+    }
+    fn event(&mut self, event: Event) {
+        self.events.push(event);
+    }
+    fn timers_fired(&self) -> bool {
+        self.fired
+    }
+}
+
+impl PeerBench {
+    /// The peer of this context, with these settings on top of the defaults; `show` says in a word or
+    /// two what a packet is.
+    ///
+    /// # Panics
+    ///
+    /// If the protocol does not take the settings.
+    pub fn new(
+        entry: &'static ProtocolEntry,
+        context: &BuildContext,
+        settings: &[(&str, &str)],
+        show: fn(&[u8]) -> String,
+    ) -> Self {
+        let mut config = Config::defaults(entry.parameters);
+        for (key, value) in settings {
+            config.set(entry.parameters, key, value).unwrap_or_else(|error| panic!("{error}"));
+        }
+        let machine = (entry.build)(Role::Peer, context, &config).unwrap_or_else(|error| panic!("{error}"));
+        let nodes = context.members.to_vec();
+        let out = Out { nodes, show, sent: Vec::new(), events: Vec::new(), fired: false };
+        let mut bench = PeerBench { machine: Box::new(Checked::new(machine)), now: 0, out };
+        bench.drain();
+        bench
+    }
+
+    /// Lets time pass until then; timers fire when they are due. Returns what was sent.
+    pub fn at(&mut self, ms: u64) -> Vec<String> {
+        let end = time(ms);
+        while let Some(due) = self.machine.poll_timeout().filter(|&due| due <= end) {
+            self.machine.handle_timeout(due);
+            self.out.fired = true;
+            drain(&mut *self.machine, due, &mut Vec::new(), &mut self.out);
+        }
+        self.now = ms;
+        self.sent()
+    }
+
+    /// The application offers a message; returns its number.
+    pub fn offer(&mut self, payload: &'static str) -> Result<u64, OfferError> {
+        let (now, payload) = (self.time(), Bytes::from_static(payload.as_bytes()));
+        let message = self.sender().offer(now, payload);
+        self.drain();
+        message.map(|message| message.0)
+    }
+
+    /// The application has nothing more to offer.
+    pub fn finish(&mut self) {
+        let now = self.time();
+        self.sender().finish(now);
+        self.drain();
+    }
+
+    /// Whether the peer is done with what it was offered.
+    pub fn is_finished(&mut self) -> bool {
+        self.sender().is_finished()
+    }
+
+    /// The peer of this rank is gone for good. Returns what was sent.
+    pub fn expel(&mut self, rank: usize) -> Vec<String> {
+        let (now, member) = (self.time(), self.out.nodes[rank]);
+        self.sender().expel(now, member);
+        self.drain();
+        self.sent()
+    }
+
+    /// A datagram comes in. Returns what was sent.
+    pub fn hear_bytes(&mut self, source: NodeId, bytes: Vec<u8>) -> Vec<String> {
+        let (bytes, destination) = (Bytes::from(bytes), Dest::group(GroupId(0)));
+        let (ingress, scope) = (PortId(0), Scope::GLOBAL);
+        let received = Received { source, destination: &destination, ingress, scope, bytes: &bytes };
+        self.machine.handle_datagram(self.time(), received);
+        self.drain();
+        self.sent()
+    }
+
+    /// The application takes a message.
+    pub fn take(&mut self) -> Option<Delivery> {
+        let delivery = self.machine.as_receiver()?.poll_delivery();
+        self.drain();
+        delivery
+    }
+
+    /// The rank of a node.
+    pub fn rank(&self, node: NodeId) -> usize {
+        rank(&self.out.nodes, node)
+    }
+
+    /// What was sent since it was last asked for.
+    pub fn sent(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.out.sent)
+    }
+
+    /// The events since they were last asked for.
+    pub fn events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.out.events)
+    }
+
+    /// Why packets were dropped since events were last asked for.
+    pub fn drops(&mut self) -> Vec<DropReason> {
+        let reason = |event| match event {
+            Event::Dropped { reason } => Some(reason),
+            _ => None,
+        };
+        self.events().into_iter().filter_map(reason).collect()
+    }
+
+    fn sender(&mut self) -> &mut dyn carillon_core::Sender {
+        self.machine.as_sender().expect("a peer sends")
+    }
+
+    fn time(&self) -> Time {
+        time(self.now)
+    }
+
+    fn drain(&mut self) {
+        self.out.fired = false;
+        let now = self.time();
+        drain(&mut *self.machine, now, &mut Vec::new(), &mut self.out);
+    }
+}
+
+fn rank(nodes: &[NodeId], node: NodeId) -> usize {
+    nodes.iter().position(|other| *other == node).expect("a node of the group")
+}
+
+fn time(ms: u64) -> Time {
+    Time::ZERO + Duration::from_millis(ms)
+}
