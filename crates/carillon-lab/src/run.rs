@@ -12,8 +12,7 @@ use carillon_sim::{Lan, StopReason, World};
 use rayon::prelude::*;
 use thiserror::Error;
 
-pub use crate::metrics::Recorder;
-use crate::metrics::{self, MessageRecord, Samples};
+use crate::metrics::{self, MessageRecord, Recorder, Samples};
 use crate::plan::{Plan, Run};
 use crate::scenario::Scenario;
 
@@ -104,8 +103,15 @@ impl RunResult {
     }
 }
 
-/// When a run is over: when every sender has finished and, among peers, when also everything has
-/// been delivered or they have had their time for it.
+/// Whether a run is over whose senders finished so long ago: at once or, among peers, when also
+/// everything has been delivered or they have had their time for it.
+pub fn is_over(scenario: &Scenario, finished_for: Duration, deliveries: u64) -> bool {
+    !scenario.is_among_peers()
+        || finished_for >= scenario.linger
+        || deliveries >= metrics::expected_deliveries(scenario)
+}
+
+/// Watches for the end of a simulated run.
 #[derive(Debug, Default)]
 struct Ending {
     /// Senders below this have finished.
@@ -123,9 +129,7 @@ impl Ending {
             self.finished += 1;
         }
         let finished_at = *self.finished_at.get_or_insert(world.now());
-        !scenario.is_among_peers()
-            || world.now() >= finished_at + scenario.linger
-            || world.observer().0.deliveries() >= metrics::expected_deliveries(scenario)
+        is_over(scenario, world.now().since(finished_at), world.observer().0.deliveries())
     }
 }
 

@@ -1,27 +1,16 @@
 //! Chang and Maxemchuk on the Ethernet: what section 2.9 states, and docs/protocols/chang-maxemchuk.md
 //! measures, in small.
 
-use std::path::Path;
+mod on_lan;
 
-use carillon_core::NoObserver;
-use carillon_lab::plan::Plan;
-use carillon_lab::run::{RunResult, run_one};
-use carillon_lab::scenario::ScenarioFile;
+use carillon_lab::run::RunResult;
+
+use on_lan::{check_plans, mean};
 
 /// Ten sites, of which so many send; a rate of none is as fast as the protocol lets them.
 fn run(senders: u32, loss: f64, messages: u32, protocol: &str, rate: &str) -> RunResult {
-    let text = format!(
-        "name = \"x\"\n[network]\nkind = \"lan\"\n[loss]\nmodel = \"bernoulli\"\np = {loss}\n\
-         [group]\nreceivers = 9\nsenders = {senders}\n[protocol]\nname = \"chang-maxemchuk\"\n{protocol}\n\
-         [workload]\nmessages = {messages}\nmessage_bytes = 1518\n{rate}\n"
-    );
-    let file = ScenarioFile::parse("x", &text).unwrap();
-    run_one(&Plan::new(&file).unwrap().runs[0], &mut NoObserver).unwrap()
-}
-
-fn mean(result: &RunResult, metric: &str) -> f64 {
-    let (_, samples) = result.samples.iter().find(|(name, _)| *name == metric).unwrap();
-    samples.iter().sum::<f64>() / samples.len() as f64
+    let group = format!("receivers = 9\nsenders = {senders}");
+    on_lan::run(&group, &format!("name = \"chang-maxemchuk\"\n{protocol}"), loss, messages, rate)
 }
 
 fn control(result: &RunResult) -> f64 {
@@ -35,19 +24,7 @@ fn settings(resilience: u64) -> String {
 
 #[test]
 fn every_plan_is_valid_and_named_after_its_file() {
-    let plans = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/plans"));
-    let mut found = 0;
-    for entry in std::fs::read_dir(plans).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_stem().unwrap().to_str().unwrap();
-        if name.starts_with("chang-maxemchuk-") {
-            let file = ScenarioFile::parse(name, &std::fs::read_to_string(&path).unwrap()).unwrap();
-            assert_eq!(file.name(), name);
-            assert!(!Plan::new(&file).unwrap().runs.is_empty());
-            found += 1;
-        }
-    }
-    assert_eq!(found, 3);
+    check_plans("chang-maxemchuk-", 3);
 }
 
 /// "This requires only one control message per broadcast when the system is busy": an acknowledgment,

@@ -1,26 +1,15 @@
 //! Erramilli and Singh on the Ethernet: what docs/protocols/erramilli-singh.md measures, in small.
 
-use std::path::Path;
+mod on_lan;
 
-use carillon_core::NoObserver;
-use carillon_lab::plan::Plan;
-use carillon_lab::run::{RunResult, run_one};
-use carillon_lab::scenario::ScenarioFile;
+use carillon_lab::run::RunResult;
+
+use on_lan::{check_plans, mean};
 
 /// A lecture to this many receivers; a rate of none is as fast as the pacing allows.
 fn run(receivers: u32, loss: f64, messages: u32, protocol: &str, rate: &str) -> RunResult {
-    let text = format!(
-        "name = \"x\"\n[network]\nkind = \"lan\"\n[loss]\nmodel = \"bernoulli\"\np = {loss}\n\
-         [group]\nreceivers = {receivers}\n[protocol]\nname = \"erramilli-singh\"\nmode = \"lecture\"\n{protocol}\n\
-         [workload]\nmessages = {messages}\nmessage_bytes = 1518\n{rate}\n"
-    );
-    let file = ScenarioFile::parse("x", &text).unwrap();
-    run_one(&Plan::new(&file).unwrap().runs[0], &mut NoObserver).unwrap()
-}
-
-fn mean(result: &RunResult, metric: &str) -> f64 {
-    let (_, samples) = result.samples.iter().find(|(name, _)| *name == metric).unwrap();
-    samples.iter().sum::<f64>() / samples.len() as f64
+    let protocol = format!("name = \"erramilli-singh\"\nmode = \"lecture\"\n{protocol}");
+    on_lan::run(&format!("receivers = {receivers}"), &protocol, loss, messages, rate)
 }
 
 fn undelivered(result: &RunResult) -> f64 {
@@ -34,19 +23,7 @@ fn lost(loss: f64) -> (f64, f64) {
 
 #[test]
 fn every_plan_is_valid_and_named_after_its_file() {
-    let plans = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/plans"));
-    let mut found = 0;
-    for entry in std::fs::read_dir(plans).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_stem().unwrap().to_str().unwrap();
-        if name.starts_with("erramilli-singh-") {
-            let file = ScenarioFile::parse(name, &std::fs::read_to_string(&path).unwrap()).unwrap();
-            assert_eq!(file.name(), name);
-            assert!(!Plan::new(&file).unwrap().runs.is_empty());
-            found += 1;
-        }
-    }
-    assert_eq!(found, 12);
+    check_plans("erramilli-singh-", 12);
 }
 
 #[test]

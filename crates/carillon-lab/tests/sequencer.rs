@@ -1,27 +1,16 @@
 //! The sequencer protocol on the Ethernet: what docs/protocols/sequencer.md measures, in small, beside
 //! what Segovia 1996, section 2.7, says of it.
 
-use std::path::Path;
+mod on_lan;
 
-use carillon_core::NoObserver;
-use carillon_lab::plan::Plan;
-use carillon_lab::run::{RunResult, run_one};
-use carillon_lab::scenario::ScenarioFile;
+use carillon_lab::run::RunResult;
+
+use on_lan::{check_plans, mean};
 
 /// Eleven members, the first of which is the sequencer, and the first of which send.
 fn run(senders: u32, messages: u32, loss: f64, protocol: &str, workload: &str) -> RunResult {
-    let text = format!(
-        "name = \"x\"\n[network]\nkind = \"lan\"\n[loss]\nmodel = \"bernoulli\"\np = {loss}\n\
-         [group]\nreceivers = 10\nsenders = {senders}\n[protocol]\nname = \"sequencer\"\n{protocol}\n\
-         [workload]\nmessages = {messages}\nmessage_bytes = 1518\n{workload}\n"
-    );
-    let file = ScenarioFile::parse("x", &text).unwrap();
-    run_one(&Plan::new(&file).unwrap().runs[0], &mut NoObserver).unwrap()
-}
-
-fn mean(result: &RunResult, metric: &str) -> f64 {
-    let (_, samples) = result.samples.iter().find(|(name, _)| *name == metric).unwrap();
-    samples.iter().sum::<f64>() / samples.len() as f64
+    let group = format!("receivers = 10\nsenders = {senders}");
+    on_lan::run(&group, &format!("name = \"sequencer\"\n{protocol}"), loss, messages, workload)
 }
 
 fn control(result: &RunResult) -> f64 {
@@ -31,19 +20,7 @@ fn control(result: &RunResult) -> f64 {
 
 #[test]
 fn every_plan_is_valid_and_named_after_its_file() {
-    let plans = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/plans"));
-    let mut found = 0;
-    for entry in std::fs::read_dir(plans).unwrap() {
-        let path = entry.unwrap().path();
-        let name = path.file_stem().unwrap().to_str().unwrap();
-        if name.starts_with("sequencer-") {
-            let file = ScenarioFile::parse(name, &std::fs::read_to_string(&path).unwrap()).unwrap();
-            assert_eq!(file.name(), name);
-            assert!(!Plan::new(&file).unwrap().runs.is_empty());
-            found += 1;
-        }
-    }
-    assert_eq!(found, 4);
+    check_plans("sequencer-", 4);
 }
 
 #[test]

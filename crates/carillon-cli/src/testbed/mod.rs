@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use carillon_core::{Event, NodeId, Observer, Probability, TraceEvent};
-use carillon_lab::metrics::expected_deliveries;
+use carillon_lab::metrics::Recorder;
 use carillon_lab::plan::{Plan, Run};
-use carillon_lab::run::{Recorder, RunResult};
+use carillon_lab::run::{RunResult, is_over};
 use carillon_lab::scenario::Scenario;
 use carillon_sim::LanConfig;
 
@@ -145,7 +145,6 @@ impl Shared {
     /// Waits for the end of the run; says whether the senders are done.
     fn wait(&self, scenario: &Scenario, stop: &Stop) -> bool {
         let mut finished_at = None;
-        let expected = expected_deliveries(scenario);
         let goes_on = || {
             !stop.asked()
                 && !self.broken.load(Ordering::Relaxed)
@@ -154,8 +153,7 @@ impl Shared {
         while goes_on() {
             if self.finished.load(Ordering::Relaxed) >= u64::from(scenario.senders) {
                 let at: Instant = *finished_at.get_or_insert_with(Instant::now);
-                let complete = self.delivered.load(Ordering::Relaxed) >= expected;
-                if !scenario.is_among_peers() || complete || at.elapsed() >= scenario.linger {
+                if is_over(scenario, at.elapsed(), self.delivered.load(Ordering::Relaxed)) {
                     break;
                 }
             }

@@ -366,6 +366,13 @@ fn an_adaptive_wait_is_what_the_answers_were_spread_over_divided_by_1_15() {
     sender.at(16_000).hear(3, &ack(1));
     sender.offer("c").expect("all have acknowledged");
     assert_eq!(sender.sent(), ["msaw timed seq 0 wait 200000 ns len 1 to all"]);
+    // Nor does one that nobody answered before it was sent twice, however spread its answers are.
+    sender.at(16_000 + 12_000);
+    assert_eq!(sender.sent(), ["msaw timed seq 0 wait 200000 ns len 1 to all"]);
+    sender.at(28_500).hear(1, &ack(0)).hear(2, &ack(0));
+    sender.at(32_000).hear(3, &ack(0));
+    sender.offer("d").expect("all have acknowledged");
+    assert_eq!(sender.sent(), ["msaw timed seq 1 wait 200000 ns len 1 to all"]);
 }
 
 #[test]
