@@ -92,6 +92,8 @@ pub enum Verdict {
     Forward,
     /// Forward it on these of the ports it would have gone out by.
     ForwardOn(PortSet),
+    /// Forward it as the network would, with these bytes in the place of its own.
+    ForwardAs(Bytes),
     /// Do not forward it.
     Absorb,
 }

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::{MessageId, NodeId, Time};
 
 /// Version of the event vocabulary, written into every result folder.
-pub const SCHEMA_VERSION: u32 = 2;
+pub const SCHEMA_VERSION: u32 = 3;
 
 /// Something that happened at a node.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -85,7 +85,31 @@ pub enum Event {
     },
     /// A node found out that it misses a message.
     LossFound {
-        /// The message.
+        /// The node whose message it is, if that is known: not where it is one of an order of all.
+        source: Option<NodeId>,
+        /// Which of its messages.
+        message: MessageId,
+    },
+    /// A node that had found a loss asked for the message: the request it originated, not one it
+    /// passed on.
+    Requested {
+        /// The node whose message it is.
+        source: NodeId,
+        /// Which of its messages.
+        message: MessageId,
+    },
+    /// A message that a node had found missing came, by a repair.
+    LossRepaired {
+        /// The node whose message it is.
+        source: NodeId,
+        /// Which of its messages.
+        message: MessageId,
+    },
+    /// A node gave up a message that it misses, and says so to its application.
+    LossFinal {
+        /// The node whose message it is.
+        source: NodeId,
+        /// Which of its messages.
         message: MessageId,
     },
     /// A request that was due was not sent because someone else's made it needless.
@@ -132,6 +156,9 @@ pub enum Event {
     FrameLost {
         /// The interface that dropped it.
         receiver: Option<NodeId>,
+        /// Whether it carried the first transmission of a message, as far as the network was told
+        /// ([`Transmit::original`](crate::Transmit)).
+        original: bool,
     },
     /// A frame was discarded after too many collisions, or because a queue was full.
     FrameDiscarded,
@@ -155,8 +182,11 @@ pub enum DropReason {
     Foreign,
     /// It comes from a node that is not a member.
     NotAMember,
-    /// It was seen before.
+    /// It was seen before. Of a protocol that has requests only data that the node has already: what
+    /// the exposure of a receiver is counted by.
     Duplicate,
+    /// It asks for what others have asked for, or what has just been answered.
+    Redundant,
     /// It is not the next one, and this protocol keeps no others.
     OutOfOrder,
     /// It acknowledges or asks for something that is not outstanding.

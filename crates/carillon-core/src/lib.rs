@@ -4,6 +4,7 @@
 //! Nothing here does I/O, looks at a clock, or depends on hash order. A protocol is a [`Machine`];
 //! the simulator and the UDP driver are [`Host`]s that call [`drain`] after every change.
 
+mod addresses;
 mod datagram;
 mod drain;
 mod event;
@@ -17,6 +18,7 @@ mod time;
 mod timers;
 mod units;
 
+pub use addresses::{AddressBook, Addresses, Numbered};
 pub use bytes::Bytes;
 pub use datagram::{Dest, Received, Scope, Transmit, Verdict};
 pub use drain::{Host, drain};

@@ -69,7 +69,9 @@ pub trait Sender: Machine {
     /// nothing to do. Drain afterwards.
     fn expel(&mut self, _now: Time, _member: NodeId) {}
 
-    /// Whether everything offered has been completed (acknowledged or given up) after `finish`.
+    /// Whether everything offered has been completed (acknowledged or given up) after `finish`. A
+    /// sender that is [not told](crate::ProtocolEntry::confirmed) what has arrived is finished once
+    /// everything has gone out; it still answers requests.
     fn is_finished(&self) -> bool;
 
     /// Bytes a data packet of this protocol adds to its payload, envelope included.
@@ -86,8 +88,7 @@ pub trait Receiver: Machine {
 
 /// A machine on the path between nodes: it sees datagrams addressed to others.
 pub trait Relay: Machine {
-    /// Looks at a datagram in transit and says what becomes of it. To rewrite a packet, absorb it
-    /// and transmit the new one.
+    /// Looks at a datagram in transit and says what becomes of it.
     fn handle_transit(&mut self, now: Time, datagram: Received<'_>) -> Verdict;
 }
 

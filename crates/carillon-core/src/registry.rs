@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-use crate::{AssociationId, BitRate, DataSize, GroupId, Machine, NodeId, Probability, Seeds, Span};
+use crate::{
+    Addresses, AssociationId, BitRate, DataSize, GroupId, Machine, NodeId, Probability, Seeds, Span,
+};
 
 /// A protocol: its description and its constructor.
 #[derive(Debug)]
@@ -26,6 +28,10 @@ pub struct ProtocolEntry {
     pub roles: &'static [Role],
     /// The order in which its members deliver.
     pub order: Order,
+    /// Whether a sender comes to know which of its messages have arrived. If not, receivers ask for
+    /// what they miss and nobody says that all is well: the sender completes nothing, and is finished
+    /// once everything has gone out.
+    pub confirmed: bool,
     /// The networks it runs on.
     pub networks: &'static [NetworkKind],
     /// Its parameters.
@@ -50,6 +56,8 @@ pub enum Role {
     Receiver,
     /// Both: any of its members may offer messages.
     Peer,
+    /// Stands on the path between them and helps: a router of the protocol.
+    Relay,
 }
 
 /// The order in which the members of a group deliver.
@@ -77,6 +85,7 @@ impl fmt::Display for Role {
             Role::Sender => "sender",
             Role::Receiver => "receiver",
             Role::Peer => "peer",
+            Role::Relay => "relay",
         })
     }
 }
@@ -86,6 +95,8 @@ impl fmt::Display for Role {
 pub enum NetworkKind {
     /// One shared Ethernet, simulated.
     Lan,
+    /// Routers and hosts joined by links, simulated.
+    Graph,
     /// UDP/IP multicast, real.
     Udp,
 }
@@ -94,6 +105,7 @@ impl fmt::Display for NetworkKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             NetworkKind::Lan => "lan",
+            NetworkKind::Graph => "graph",
             NetworkKind::Udp => "udp",
         })
     }
@@ -114,6 +126,8 @@ pub struct BuildContext {
     pub members: Arc<[NodeId]>,
     /// What names nodes on the wire, for protocols that name them.
     pub identities: Identities,
+    /// The network addresses of nodes and groups, for protocols whose packets carry them.
+    pub addresses: Addresses,
     /// The group they share.
     pub group: GroupId,
     /// The node's random streams.

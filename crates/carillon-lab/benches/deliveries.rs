@@ -49,6 +49,7 @@ fn world(receivers: u32, messages: u64) -> World<Ideal, NoObserver> {
         sender: NodeId(0),
         members: (1..=receivers).map(NodeId).collect(),
         identities: Default::default(),
+        addresses: Default::default(),
         group: GroupId(0),
         seeds: seeds.clone(),
         bit_rate: BitRate::mbps(1000),

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use carillon_core::{
-    Application, AssociationId, BuildContext, ConfigError, GroupId, Identities, Machine, NodeId, Observer,
-    ProtocolEntry, Role, Seeds, Time,
+    Addresses, Application, AssociationId, BuildContext, ConfigError, GroupId, Identities, Machine, NodeId,
+    Observer, ProtocolEntry, Role, Seeds, Time,
 };
 use carillon_sim::applications::{Sink, Source};
 use carillon_sim::{Lan, StopReason, World};
@@ -237,6 +237,7 @@ fn context(scenario: &Scenario, seeds: &Seeds, payload: u32, numbering: &Numberi
         sender: numbering.sender,
         members: numbering.members.clone(),
         identities: numbering.identities.clone(),
+        addresses: Addresses::default(),
         group: GroupId(0),
         seeds: seeds.clone(),
         bit_rate: scenario.network.bit_rate,

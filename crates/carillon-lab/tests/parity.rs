@@ -50,7 +50,7 @@ fn machine(scenario: &Scenario, role: Role, node: NodeId, sender: NodeId, seed: 
     let members = match role {
         Role::Sender => (1..=scenario.receivers).map(NodeId).collect(),
         Role::Receiver => [].into(),
-        Role::Peer => unreachable!("protocols with one sender are compared"),
+        Role::Peer | Role::Relay => unreachable!("protocols with one sender are compared"),
     };
     let context = BuildContext {
         association: AssociationId(1),
@@ -58,6 +58,7 @@ fn machine(scenario: &Scenario, role: Role, node: NodeId, sender: NodeId, seed: 
         sender,
         members,
         identities: Default::default(),
+        addresses: Default::default(),
         group: GroupId(0),
         seeds: Seeds::new(seed).part("machine"),
         bit_rate: BitRate::mbps(10),

@@ -173,7 +173,7 @@ impl Lan {
             let loss = self.config.loss.value();
             if loss > 0.0 && self.random(node).transmit_loss.chance(loss) {
                 // The interface drops the frame: nobody hears it, and the station takes it for sent.
-                observer.event(&trace(now, node, Event::FrameLost { receiver: None }));
+                observer.event(&trace(now, node, Event::FrameLost { receiver: None, original: false }));
                 self.stations[node.index()].queue.pop_front();
                 self.request_first(now, node);
             } else {
@@ -241,7 +241,11 @@ impl Lan {
             arrival.receivers.retain(|&node| {
                 let lost = self.random(node).receive_loss.chance(loss);
                 if lost {
-                    observer.event(&trace(now, from, Event::FrameLost { receiver: Some(node) }));
+                    observer.event(&trace(
+                        now,
+                        from,
+                        Event::FrameLost { receiver: Some(node), original: false },
+                    ));
                 }
                 !lost
             });

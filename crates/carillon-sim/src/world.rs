@@ -267,6 +267,11 @@ impl<N: Network, O: Observer> World<N, O> {
         self.nodes[node.index()].machine.as_mut()
     }
 
+    /// The network, to change it between steps.
+    pub fn network(&mut self) -> &mut N {
+        &mut self.network
+    }
+
     /// The observer.
     pub fn observer(&mut self) -> &mut O {
         &mut self.observer

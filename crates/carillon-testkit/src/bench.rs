@@ -76,6 +76,7 @@ impl Bench {
             sender: SENDER,
             members: (first_member..=receivers).map(NodeId).collect(),
             identities: Default::default(),
+            addresses: Default::default(),
             group: GroupId(0),
             seeds: Seeds::new(seed).node(node),
             bit_rate: BitRate::mbps(10),

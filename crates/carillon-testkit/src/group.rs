@@ -8,6 +8,7 @@ use carillon_core::{
     Application, AssociationId, BitRate, BuildContext, Config, GroupId, Machine, NodeId, ProtocolEntry, Role,
     Seeds, Time,
 };
+use carillon_sim::graph::{Graph, GraphConfig, LossModel, Topology};
 use carillon_sim::{Crashed, Lan, LanConfig, Network, StopReason, World};
 
 use crate::checked::Checked;
@@ -36,16 +37,25 @@ pub struct Group {
     pace: Duration,
     limit: Duration,
     afterwards: Duration,
+    interval: Duration,
     link_overhead: u32,
 }
 
-/// Something that happens to a node.
+/// Something that happens to the group.
 #[derive(Clone, Copy, Debug)]
 struct Fault {
     at: Time,
-    node: NodeId,
-    /// It comes back; otherwise it goes.
-    restart: bool,
+    change: Change,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Change {
+    /// A node goes.
+    Crash(NodeId),
+    /// A node that went comes back.
+    Restart(NodeId),
+    /// A link of the graph goes or comes back.
+    Link(u32, bool),
 }
 
 impl Group {
@@ -66,6 +76,7 @@ impl Group {
             pace: Duration::ZERO,
             limit: Duration::from_secs(600),
             afterwards: Duration::from_secs(10),
+            interval: Duration::ZERO,
             link_overhead: 0,
         }
     }
@@ -92,14 +103,20 @@ impl Group {
 
     /// A node crashes.
     pub fn crash(mut self, node: NodeId, after: Duration) -> Self {
-        self.faults.push(Fault { at: Time::ZERO + after, node, restart: false });
+        self.faults.push(Fault { at: Time::ZERO + after, change: Change::Crash(node) });
+        self
+    }
+
+    /// A link of the graph goes down or comes up.
+    pub fn link_up(mut self, link: u32, is_up: bool, after: Duration) -> Self {
+        self.faults.push(Fault { at: Time::ZERO + after, change: Change::Link(link, is_up) });
         self
     }
 
     /// A node that has crashed comes back and has forgotten everything. A peer joins the group
-    /// again, and only receives; a member of a static group belongs to it no more.
+    /// again, and only receives; a member of a static group belongs to it no more. A router begins anew.
     pub fn restart(mut self, node: NodeId, after: Duration) -> Self {
-        self.faults.push(Fault { at: Time::ZERO + after, node, restart: true });
+        self.faults.push(Fault { at: Time::ZERO + after, change: Change::Restart(node) });
         self
     }
 
@@ -134,6 +151,11 @@ impl Group {
         Group { pace, ..self }
     }
 
+    /// Senders offer one message each so long; without it as fast as they are taken.
+    pub fn interval(self, interval: Duration) -> Self {
+        Group { interval, ..self }
+    }
+
     /// How much simulated time the sender has to finish: ten minutes unless said otherwise.
     pub fn limit(self, limit: Duration) -> Self {
         Group { limit, ..self }
@@ -160,13 +182,37 @@ impl Group {
         group.run_on(lan)
     }
 
+    /// Runs over a routed network: node 0 is the sender, 1 to r are the receivers, and the others
+    /// are routers, which help if the protocol has relays.
+    pub fn run_graph(&self, topology: Arc<Topology>, config: GraphConfig, loss: LossModel) -> Report {
+        let nodes = topology.nodes() as u32;
+        let mut graph = Graph::new(topology.clone(), config, &self.seeds);
+        let members = if self.are_peers() { 0 } else { 1 };
+        (members..=self.receivers).for_each(|node| graph.join(GroupId(0), NodeId(node)));
+        for (link, ends) in (0_u32..).zip(topology.links().iter().map(|link| link.ends)) {
+            ends.into_iter().for_each(|end| graph.set_loss(link, end, loss));
+        }
+        if self.entry.roles.contains(&Role::Relay) {
+            (self.receivers + 1..nodes).for_each(|node| graph.set_relay(NodeId(node)));
+        }
+        let group = Group { link_overhead: config.overhead, ..self.clone() };
+        group.run_world(graph, nodes, |graph, link, is_up| graph.set_up(link, is_up))
+    }
+
     /// Runs over a network of `receivers + 1` nodes.
     pub fn run_on<N: Network>(&self, network: N) -> Report {
+        self.run_world(network, self.receivers + 1, |_, link, _| panic!("this network has no link {link}"))
+    }
+
+    fn run_world<N: Network>(&self, network: N, nodes: u32, set_link: fn(&mut N, u32, bool)) -> Report {
         let mut world = World::new(network, Tape::default());
         let mut lives = Vec::new();
         for node in (0..=self.receivers).map(NodeId) {
             let (machine, application) = self.node(node, false, &mut lives);
             world.add_node(machine, Some(application));
+        }
+        for node in (self.receivers + 1..nodes).map(NodeId) {
+            world.add_node(self.router(node, false), None);
         }
         world.start();
         let mut faults = self.faults.clone();
@@ -176,12 +222,19 @@ impl Group {
         for fault in &faults {
             world.run(fault.at, |_| false);
             world.pass_to(fault.at);
-            if fault.restart {
-                let (machine, application) = self.node(fault.node, true, &mut rejoined);
-                world.replace(fault.node, machine, Some(application));
-            } else {
-                crashed.push(fault.node);
-                world.replace(fault.node, Box::new(Crashed), None);
+            match fault.change {
+                Change::Link(link, is_up) => set_link(world.network(), link, is_up),
+                Change::Crash(node) => {
+                    crashed.push(node);
+                    world.replace(node, Box::new(Crashed), None);
+                }
+                Change::Restart(node) if node.0 > self.receivers => {
+                    world.replace(node, self.router(node, true), None);
+                }
+                Change::Restart(node) => {
+                    let (machine, application) = self.node(node, true, &mut rejoined);
+                    world.replace(node, machine, Some(application));
+                }
             }
         }
         let senders: Vec<NodeId> = self.sending().filter(|node| !crashed.contains(node)).collect();
@@ -206,6 +259,7 @@ impl Group {
             messages: self.messages,
             senders: self.sending().collect(),
             order: self.entry.order,
+            confirmed: self.entry.confirmed,
             crashed,
             receivers: read(lives),
             rejoined: read(rejoined),
@@ -225,6 +279,15 @@ impl Group {
         (0..self.senders).map(NodeId)
     }
 
+    /// The machine of a router.
+    fn router(&self, node: NodeId, restarted: bool) -> Box<dyn Machine> {
+        if self.entry.roles.contains(&Role::Relay) {
+            self.build(Role::Relay, node, restarted)
+        } else {
+            Box::new(Crashed)
+        }
+    }
+
     /// The machine and the application of a node, and what it will have received, if it receives.
     fn node(
         &self,
@@ -238,16 +301,17 @@ impl Group {
         };
         let mut judged = |oracle: Oracle| {
             let oracle = if restarted { oracle.from_anywhere() } else { oracle };
+            let oracle = if self.entry.confirmed { oracle } else { oracle.with_gaps() };
             lives.push(oracle.received());
             oracle
         };
         let (role, application): (_, Box<dyn Application>) = if self.are_peers() {
             let messages = if node.0 < self.senders && !restarted { self.messages } else { 0 };
-            let offers = Offers::new(contents.of(node), messages);
+            let offers = Offers::new(contents.of(node), messages).every(self.interval);
             let oracle = judged(Oracle::of_peers(node, self.sending(), &contents, self.pace));
             (Role::Peer, Box::new((offers, oracle)))
         } else if node == SENDER {
-            (Role::Sender, Box::new(Offers::new(contents, self.messages)))
+            (Role::Sender, Box::new(Offers::new(contents, self.messages).every(self.interval)))
         } else {
             (Role::Receiver, Box::new(judged(Oracle::new(node, SENDER, contents, self.pace))))
         };
@@ -269,6 +333,7 @@ impl Group {
             sender: SENDER,
             members: (first..=self.receivers).map(NodeId).collect(),
             identities: Default::default(),
+            addresses: Default::default(),
             group: GroupId(0),
             seeds: if restarted { seeds.part("restarted") } else { seeds },
             bit_rate: BitRate::mbps(10),

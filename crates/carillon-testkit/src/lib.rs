@@ -16,6 +16,7 @@ mod oracle;
 mod peer_bench;
 mod replay;
 mod report;
+mod routed;
 mod star;
 
 pub use bench::{ASSOCIATION, Bench, bits};
@@ -25,4 +26,5 @@ pub use oracle::{Contents, Offers, Oracle, Received};
 pub use peer_bench::{PeerBench, peer_context};
 pub use replay::{Place, for_each_seed};
 pub use report::{Datagram, Report, Tape};
+pub use routed::random_network;
 pub use star::{Link, Star};

@@ -62,12 +62,20 @@ pub struct Offers {
     messages: u64,
     offered: u64,
     finished: bool,
+    /// Time between two messages.
+    interval: Duration,
+    next: Time,
 }
 
 impl Offers {
     /// Offers this many messages.
     pub fn new(contents: Contents, messages: u64) -> Self {
-        Offers { contents, messages, offered: 0, finished: false }
+        Offers { contents, messages, offered: 0, finished: false, interval: Duration::ZERO, next: Time::ZERO }
+    }
+
+    /// The same, but one message each so long.
+    pub fn every(self, interval: Duration) -> Self {
+        Offers { interval, ..self }
     }
 }
 
@@ -75,11 +83,12 @@ impl Application for Offers {
     fn poll(&mut self, now: Time, machine: &mut (dyn Machine + 'static)) -> bool {
         let sender = machine.as_sender().expect("the sender's machine offers messages");
         let mut touched = false;
-        while self.offered < self.messages {
+        while self.offered < self.messages && self.next <= now {
             match sender.offer(now, self.contents.message(self.offered)) {
                 Ok(id) => {
                     assert_eq!(id.0, self.offered, "messages are numbered in the order they were offered");
                     self.offered += 1;
+                    self.next += self.interval;
                     touched = true;
                 }
                 Err(OfferError::Full) => break,
@@ -97,6 +106,10 @@ impl Application for Offers {
             touched = true;
         }
         touched
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        (self.offered < self.messages && !self.interval.is_zero()).then_some(self.next)
     }
 }
 
@@ -130,6 +143,8 @@ struct Known {
     contents: Contents,
     /// The message that is to come next; `None` if any may be the first.
     next: Option<u64>,
+    /// Messages may be left out: the receiver has said that it lost them.
+    gaps: bool,
 }
 
 /// Takes the deliveries of one receiver and judges them.
@@ -146,7 +161,7 @@ pub struct Oracle {
 impl Oracle {
     /// Judges what `node` gets from `source`. Give [`Oracle::received`] away before the run.
     pub fn new(node: NodeId, source: NodeId, contents: Contents, pace: Duration) -> Self {
-        Oracle::over(node, vec![Known { source, contents, next: Some(0) }], pace)
+        Oracle::over(node, vec![Known { source, contents, next: Some(0), gaps: false }], pace)
     }
 
     /// Judges what `node` gets from several sources, whose contents are [`Contents::of`] them.
@@ -156,13 +171,20 @@ impl Oracle {
         contents: &Contents,
         pace: Duration,
     ) -> Self {
-        let known = |source| Known { source, contents: contents.of(source), next: Some(0) };
+        let known = |source| Known { source, contents: contents.of(source), next: Some(0), gaps: false };
         Oracle::over(node, sources.map(known).collect(), pace)
     }
 
     /// The same for a node that joins late: of each source any message may be the first.
     pub fn from_anywhere(mut self) -> Self {
         self.known.iter_mut().for_each(|known| known.next = None);
+        self
+    }
+
+    /// The same where messages may be left out, if never delivered later:
+    /// [`Report::check_told`](crate::Report::check_told) compares with what the receiver said.
+    pub fn with_gaps(mut self) -> Self {
+        self.known.iter_mut().for_each(|known| known.gaps = true);
         self
     }
 
@@ -186,7 +208,10 @@ impl Oracle {
             let Delivery { source, message, .. } = delivery;
             return complain(received, format!("says that message {} came from {source}", message.0));
         };
-        let expected = known.next.unwrap_or(delivery.message.0);
+        let mut expected = known.next.unwrap_or(delivery.message.0);
+        if known.gaps {
+            expected = expected.max(delivery.message.0);
+        }
         known.next = Some(expected + 1);
         let payload = known.contents.message(expected);
         let complaint = if delivery.message.0 != expected {

@@ -17,6 +17,7 @@ pub fn peer_context(nodes: &[NodeId], rank: usize, rejoining: bool) -> BuildCont
         sender: nodes[0],
         members: nodes.into(),
         identities: Default::default(),
+        addresses: Default::default(),
         group: GroupId(0),
         seeds: Seeds::new(1),
         bit_rate: BitRate::mbps(10),

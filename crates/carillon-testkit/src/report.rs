@@ -47,6 +47,8 @@ pub struct Report {
     pub senders: Vec<NodeId>,
     /// In which order the protocol delivers.
     pub order: Order,
+    /// Whether senders come to know what has arrived.
+    pub confirmed: bool,
     /// Who crashed.
     pub crashed: Vec<NodeId>,
     /// What each receiver's application got, and what was wrong with it: until it crashed, if it did.
@@ -124,7 +126,7 @@ impl Report {
                     return Err(format!("{node} got {got} of {wanted} messages of {sender}"));
                 }
             }
-            if crashed {
+            if crashed || !self.confirmed {
                 continue;
             }
             let completed = self.completed_by(sender);
@@ -152,6 +154,42 @@ impl Report {
             Some((node, member)) => Err(format!("{node} gave {member} up, which lives")),
             None => Ok(()),
         }
+    }
+
+    /// Safety, and that nothing is lost in silence: of every message of a sender that lives, a receiver
+    /// that lives delivered it or said that it gave it up, and it did not do both.
+    pub fn check_told(&self) -> Result<(), String> {
+        self.check_safety()?;
+        for &sender in self.senders.iter().filter(|sender| !self.crashed.contains(sender)) {
+            for received in self.receivers.iter().filter(|received| self.is_to_have(received, sender)) {
+                let given_up = self.events.iter().filter_map(|event| match event.event {
+                    Event::LossFinal { source, message }
+                        if event.node == received.node && source == sender =>
+                    {
+                        Some(message.0)
+                    }
+                    _ => None,
+                });
+                let delivered = received
+                    .deliveries
+                    .iter()
+                    .filter(|d| d.source == sender)
+                    .map(|delivery| delivery.message.0);
+                let mut known: Vec<u64> = delivered.chain(given_up).collect();
+                known.sort_unstable();
+                if known.iter().copied().ne(0..self.messages) {
+                    let node = received.node;
+                    let wrong = (0..self.messages).find(|n| known.get(*n as usize) != Some(n));
+                    return Err(format!(
+                        "of {} messages of {sender}, {node} delivered {} and gave up {}; first in question: {wrong:?}",
+                        self.messages,
+                        received.count_of(sender),
+                        known.len() as u64 - received.count_of(sender),
+                    ));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Whether a receiver is to have the messages of a sender in the end.

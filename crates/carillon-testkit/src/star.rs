@@ -134,7 +134,7 @@ impl Star {
             let copies = 1 + u64::from(rng.chance(link.duplication.value()));
             *count += 1;
             if lost {
-                let event = Event::FrameLost { receiver: Some(to) };
+                let event = Event::FrameLost { receiver: Some(to), original: false };
                 observer.event(&TraceEvent { time: now, node: from, event });
                 continue;
             }

@@ -18,6 +18,7 @@ pub static REPEAT: ProtocolEntry = ProtocolEntry {
     reference: "none",
     roles: &[Role::Sender, Role::Receiver],
     order: Order::Source,
+    confirmed: true,
     networks: &[NetworkKind::Lan],
     parameters: PARAMETERS,
     delivery_settings: &[],
@@ -45,7 +46,7 @@ fn build(role: Role, context: &BuildContext, config: &Config) -> Result<Box<dyn 
     }
     let wait = config.span("wait").at(context.bit_rate);
     Ok(match role {
-        Role::Peer => return Err(ConfigError::no_such_role(role)),
+        Role::Peer | Role::Relay => return Err(ConfigError::no_such_role(role)),
         Role::Sender => Box::new(RepeatSender {
             context: context.clone(),
             limit: config.count("limit"),

@@ -19,6 +19,7 @@ pub static TOY: ProtocolEntry = ProtocolEntry {
     reference: "none",
     roles: &[Role::Peer],
     order: Order::Total,
+    confirmed: true,
     networks: &[NetworkKind::Lan],
     parameters: &[],
     delivery_settings: &[],

@@ -15,7 +15,7 @@ use crate::network::{Arrival, Network, Precedence};
 use crate::queue::EventQueue;
 
 /// What holds for all links and packets.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GraphConfig {
     /// The rate of links that have none of their own.
     pub rate: BitRate,
@@ -189,7 +189,7 @@ impl Graph {
             Fate::Discarded => tell(Event::FrameDiscarded),
             Fate::Lost => {
                 tell(Event::FrameSent { bytes: bytes as u32 });
-                tell(Event::FrameLost { receiver: Some(to) });
+                tell(Event::FrameLost { receiver: Some(to), original: packet.original.is_some() });
             }
             Fate::Arrives(at) => {
                 tell(Event::FrameSent { bytes: bytes as u32 });
@@ -336,12 +336,18 @@ impl Network for Graph {
     }
 
     fn forward(&mut self, now: Time, verdict: Verdict, observer: &mut dyn Observer) {
-        let Some(hop) = self.transit.take() else { return };
+        let Some(mut hop) = self.transit.take() else { return };
         let mut ports = self.onward(&hop);
         match verdict {
             Verdict::Absorb => return,
             Verdict::Forward => {}
             Verdict::ForwardOn(these) => ports.retain(|&port| these.contains(port)),
+            Verdict::ForwardAs(bytes) => {
+                let Packet { source, dest, original, .. } = &*hop.packet;
+                observer.datagram(now, *source, dest, &bytes);
+                hop.packet =
+                    Arc::new(Packet { source: *source, dest: dest.clone(), bytes, original: *original });
+            }
         }
         self.send_on(now, &hop, &ports, observer);
     }

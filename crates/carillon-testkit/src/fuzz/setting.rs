@@ -21,6 +21,7 @@ pub fn machine(entry: &'static ProtocolEntry, role: Role, own: Source, input: &m
         Role::Receiver if input.byte() & 1 == 0 => (NodeId(1), &[][..]),
         Role::Receiver => (NodeId(1), members),
         Role::Peer => (SENDER, PEERS),
+        Role::Relay => (NodeId(9), &[][..]),
     };
     let context = BuildContext {
         association: ASSOCIATION,
@@ -28,6 +29,7 @@ pub fn machine(entry: &'static ProtocolEntry, role: Role, own: Source, input: &m
         sender: SENDER,
         members: members.into(),
         identities: Default::default(),
+        addresses: Default::default(),
         group: GroupId(0),
         seeds: Seeds::new(1),
         bit_rate: rate,

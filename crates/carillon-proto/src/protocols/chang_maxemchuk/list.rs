@@ -144,7 +144,7 @@ impl Peer {
         for &rank in &self.ring {
             // Of each source, what comes next may be lost to it.
             let message = MessageId(self.inbox.expected(rank));
-            self.events.push(Event::LossFound { message });
+            self.events.push(Event::LossFound { source: None, message });
         }
         // It is asked to leave, like any other that has lost what it knew.
         self.reformation = self.strange.clone();

@@ -33,6 +33,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     reference: "Segovia 1996, section 2.9; Chang and Maxemchuk 1984",
     roles: &[Role::Peer],
     order: Order::Total,
+    confirmed: true,
     networks: &[NetworkKind::Lan, NetworkKind::Udp],
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
@@ -40,7 +41,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     build: |role, context, settings| {
         Ok(match role {
             Role::Peer => Box::new(Peer::new(context, settings)?),
-            Role::Sender | Role::Receiver => return Err(ConfigError::no_such_role(role)),
+            Role::Sender | Role::Receiver | Role::Relay => return Err(ConfigError::no_such_role(role)),
         })
     },
 };

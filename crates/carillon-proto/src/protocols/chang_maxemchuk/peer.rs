@@ -222,7 +222,7 @@ impl Peer {
             let (id, tries) = self.requests.ask_message()?;
             // The token site first; but its place may have been lost too, and the source knows.
             let site = if tries == 0 { self.token_site() } else { id.source };
-            self.events.push(Event::LossFound { message: MessageId(id.number) });
+            self.events.push(Event::LossFound { source: None, message: MessageId(id.number) });
             (site, Body::RetransMessage(id), MessageId(id.number))
         };
         if self.timers.armed(Timer::Request).is_none() {

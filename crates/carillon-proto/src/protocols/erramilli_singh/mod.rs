@@ -35,12 +35,13 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     reference: "Segovia 1996, section 2.8",
     roles: &[Role::Peer],
     order: Order::Source,
+    confirmed: true,
     networks: &[NetworkKind::Lan, NetworkKind::Udp],
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
     unicast_equivalent: None,
     build: |role, context, settings| match role {
         Role::Peer => Ok(Box::new(ErramilliSinghPeer::new(context, settings)?)),
-        Role::Sender | Role::Receiver => Err(ConfigError::no_such_role(role)),
+        Role::Sender | Role::Receiver | Role::Relay => Err(ConfigError::no_such_role(role)),
     },
 };

@@ -106,7 +106,7 @@ impl Sink {
             Arrival::Kept => scene.events.push(Event::Received { packet: "data", message }),
         }
         if let Some(missing) = missing {
-            scene.events.push(Event::LossFound { message: MessageId(missing) });
+            scene.events.push(Event::LossFound { source: None, message: MessageId(missing) });
         }
         // Only what lies beyond the expected message shows that it is missing.
         if number > reception.expected() {
@@ -133,7 +133,7 @@ impl Sink {
         scene.events.push(Event::Received { packet, message: MessageId(next.saturating_sub(1)) });
         reception.join_at(next);
         if let Some(missing) = reception.announce(next) {
-            scene.events.push(Event::LossFound { message: MessageId(missing) });
+            scene.events.push(Event::LossFound { source: None, message: MessageId(missing) });
         }
         if let Some(lost) = reception.give_up_before(oldest) {
             self.on_lost(scene, rank, lost);

@@ -25,6 +25,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     reference: "Segovia 1996, section 2.6",
     roles: &[Role::Sender, Role::Receiver],
     order: Order::Source,
+    confirmed: true,
     networks: &[NetworkKind::Lan, NetworkKind::Udp],
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
@@ -50,7 +51,7 @@ fn build(
 ) -> Result<Box<dyn Machine>, ConfigError> {
     let config = config::SenderConfig::new(context, settings)?;
     Ok(match role {
-        Role::Peer => return Err(ConfigError::no_such_role(role)),
+        Role::Peer | Role::Relay => return Err(ConfigError::no_such_role(role)),
         Role::Receiver => Box::new(MbapReceiver::new(context, settings)),
         Role::Sender if unicast => {
             let members = Members::new(context.members.clone());

@@ -119,7 +119,8 @@ impl MbapReceiver {
             self.answer = self.answer.or(poll.then_some(Answer::Ack));
         } else if poll || self.gap.is_none_or(|gap| ahead <= gap) {
             if self.gap.is_none() {
-                self.events.push(Event::LossFound { message: MessageId(self.expected) });
+                self.events
+                    .push(Event::LossFound { source: Some(self.sender), message: MessageId(self.expected) });
             }
             self.gap = Some(ahead);
             self.answer = Some(Answer::Nak);
@@ -211,6 +212,7 @@ mod tests {
             sender: NodeId(1),
             members: [].into(),
             identities: Default::default(),
+            addresses: Default::default(),
             group: GroupId(0),
             seeds: Seeds::new(1),
             bit_rate: BitRate::mbps(1000),

@@ -28,6 +28,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     reference: "Segovia 1996, section 2.5",
     roles: &[Role::Sender, Role::Receiver],
     order: Order::Source,
+    confirmed: true,
     networks: &[NetworkKind::Lan, NetworkKind::Udp],
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
@@ -62,7 +63,7 @@ fn build(
         return Err(ConfigError::Conflict(what.to_owned()));
     }
     Ok(match role {
-        Role::Peer => return Err(ConfigError::no_such_role(role)),
+        Role::Peer | Role::Relay => return Err(ConfigError::no_such_role(role)),
         Role::Receiver if negative => Box::new(NakReceiver::new(context, settings)),
         Role::Sender if negative => Box::new(NakSender::new(context, config, settings)),
         Role::Receiver => Box::new(MsawReceiver::new(context, settings)),

@@ -24,13 +24,14 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     reference: "Segovia 1996, chapter 5",
     roles: &[Role::Sender, Role::Receiver],
     order: Order::Source,
+    confirmed: true,
     networks: &[NetworkKind::Lan, NetworkKind::Udp],
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
     unicast_equivalent: None,
     build: |role, context, settings| {
         Ok(match role {
-            Role::Peer => return Err(ConfigError::no_such_role(role)),
+            Role::Peer | Role::Relay => return Err(ConfigError::no_such_role(role)),
             Role::Receiver => Box::new(RraReceiver::new(context, settings)),
             Role::Sender => Box::new(RraSender::new(context, settings)?),
         })

@@ -50,7 +50,7 @@ impl RraReceiver {
     /// The sender holds nothing before `first` any more: what is there is delivered, the rest is
     /// lost. One event for all, however far the numbers jump.
     fn give_up_before(&mut self, first: u64) {
-        self.events.push(Event::LossFound { message: MessageId(self.expected) });
+        self.events.push(Event::LossFound { source: Some(self.sender), message: MessageId(self.expected) });
         let rest = self.early.split_off(&first);
         for (number, payload) in std::mem::replace(&mut self.early, rest) {
             self.deliver(MessageId(number), payload);
@@ -80,7 +80,8 @@ impl RraReceiver {
         }
         self.events.push(Event::Received { packet: "data", message });
         if number > self.expected && self.early.is_empty() {
-            self.events.push(Event::LossFound { message: MessageId(self.expected) });
+            self.events
+                .push(Event::LossFound { source: Some(self.sender), message: MessageId(self.expected) });
         }
         self.early.insert(number, payload);
         self.deliver_in_order();

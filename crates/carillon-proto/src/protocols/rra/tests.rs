@@ -29,6 +29,7 @@ fn parts(receivers: u32, settings: &[(&str, &str)]) -> (RraSender, Vec<RraReceiv
         sender: SENDER,
         members: (1..=receivers).map(NodeId).collect(),
         identities: Default::default(),
+        addresses: Default::default(),
         group: GroupId(0),
         seeds: Seeds::new(1),
         bit_rate: BitRate::mbps(10),

@@ -137,7 +137,7 @@ impl SequencerPeer {
         }
         let is_new = |place: &u64| !self.follower.asked.contains_key(place);
         if let Some(lacking) = self.reception.missing(MOST_ASKED).find(is_new) {
-            self.events.push(Event::LossFound { message: MessageId(lacking) });
+            self.events.push(Event::LossFound { source: None, message: MessageId(lacking) });
         }
         let has = self.reception.contiguous();
         if self.is_acker() {
@@ -175,7 +175,7 @@ impl SequencerPeer {
         self.deliver();
         for (&old, &new) in self.reception.numbers_at(place).iter().zip(&numbers) {
             if old < new {
-                self.events.push(Event::LossFound { message: MessageId(old) });
+                self.events.push(Event::LossFound { source: None, message: MessageId(old) });
             }
         }
         // Those that had them all have delivered its own messages too.

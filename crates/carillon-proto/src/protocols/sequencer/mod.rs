@@ -35,12 +35,13 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     reference: "Kaashoek et al. 1989, in Segovia 1996, 2.7",
     roles: &[Role::Peer],
     order: Order::Total,
+    confirmed: true,
     networks: &[NetworkKind::Lan, NetworkKind::Udp],
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
     unicast_equivalent: None,
     build: |role, context, settings| match role {
         Role::Peer => Ok(Box::new(SequencerPeer::new(context, settings)?)),
-        Role::Sender | Role::Receiver => Err(ConfigError::no_such_role(role)),
+        Role::Sender | Role::Receiver | Role::Relay => Err(ConfigError::no_such_role(role)),
     },
 };

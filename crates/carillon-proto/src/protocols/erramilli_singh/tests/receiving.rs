@@ -78,7 +78,7 @@ fn each_gap_is_one_loss_found() {
     }
     let losses: Vec<Event> =
         member.events().into_iter().filter(|event| matches!(event, Event::LossFound { .. })).collect();
-    assert_eq!(losses, [0, 3, 5].map(|number| Event::LossFound { message: MessageId(number) }));
+    assert_eq!(losses, [0, 3, 5].map(|number| Event::LossFound { source: None, message: MessageId(number) }));
 }
 
 #[test]

@@ -83,14 +83,16 @@ impl NakReceiver {
         self.events.push(Event::Received { packet, message: MessageId(number) });
         if first > self.expected {
             // The sender has given up what lies before: it will not come any more.
-            self.events.push(Event::LossFound { message: MessageId(self.expected) });
+            self.events
+                .push(Event::LossFound { source: Some(self.sender), message: MessageId(self.expected) });
             self.expected = first;
         }
         if self.expected > number {
             self.answer = poll.then_some(Answer::Ack);
         } else if poll || self.delivery.is_none() {
             // Without room for what is missing there is no use in asking, unless all are asked.
-            self.events.push(Event::LossFound { message: MessageId(self.expected) });
+            self.events
+                .push(Event::LossFound { source: Some(self.sender), message: MessageId(self.expected) });
             self.answer = Some(Answer::Nak { round });
         }
     }

@@ -192,6 +192,7 @@ fn it_goes_with_retransmission_to_the_group_and_a_constant_wait_only() {
             sender: carillon_core::NodeId(0),
             members: [carillon_core::NodeId(1)].into(),
             identities: Default::default(),
+            addresses: Default::default(),
             group: carillon_core::GroupId(0),
             seeds: carillon_core::Seeds::new(1),
             bit_rate: carillon_core::BitRate::mbps(10),

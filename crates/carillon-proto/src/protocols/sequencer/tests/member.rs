@@ -212,7 +212,7 @@ fn who_was_left_behind_in_the_basic_form_goes_on_and_says_what_it_lost() {
     member.hear(0, ordered(0, 1, 2, 0));
     let state: Vec<u8> = [0u64, 0, 3, 0].iter().flat_map(|number| number.to_be_bytes()).collect();
     member.hear(0, Body::Gone { order: 3, state: &state });
-    let lost = |event: &Event| matches!(event, Event::LossFound { message: MessageId(1) });
+    let lost = |event: &Event| matches!(event, Event::LossFound { message: MessageId(1), .. });
     assert!(member.events().iter().any(lost));
     member.hear(0, ordered(3, 4, 2, 3));
     assert_eq!(member.take_all(), [(2, 0), (2, 3)]);

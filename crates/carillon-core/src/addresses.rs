@@ -1,0 +1,89 @@
+//! Network addresses, for protocols whose packets carry them.
+
+use std::fmt::Debug;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+
+use crate::{GroupId, NodeId};
+
+/// The addresses of nodes and groups, as their host knows them.
+pub trait AddressBook: Debug + Send + Sync {
+    /// The address of a node, if it is known.
+    fn of_node(&self, node: NodeId) -> Option<IpAddr>;
+
+    /// The node at an address; one that was never heard may be given a number. `None` if there
+    /// cannot be one.
+    fn node_at(&self, address: IpAddr) -> Option<NodeId>;
+
+    /// The address of a group.
+    fn of_group(&self, group: GroupId) -> IpAddr;
+}
+
+/// A shared [`AddressBook`]. The default one is [`Numbered`].
+#[derive(Clone, Debug)]
+pub struct Addresses(Arc<dyn AddressBook>);
+
+impl Addresses {
+    /// The addresses of this book.
+    pub fn new(book: impl AddressBook + 'static) -> Self {
+        Addresses(Arc::new(book))
+    }
+}
+
+impl Default for Addresses {
+    fn default() -> Self {
+        Addresses::new(Numbered)
+    }
+}
+
+impl std::ops::Deref for Addresses {
+    type Target = dyn AddressBook;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.0
+    }
+}
+
+/// Addresses made of numbers, as in the simulator: node n is 10.0.0.1 + n, group g is
+/// 239.255.0.1 + g.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Numbered;
+
+impl Numbered {
+    const NODES: u32 = u32::from_be_bytes([10, 0, 0, 1]);
+    const GROUPS: u32 = u32::from_be_bytes([239, 255, 0, 1]);
+}
+
+impl AddressBook for Numbered {
+    fn of_node(&self, node: NodeId) -> Option<IpAddr> {
+        Some(Ipv4Addr::from(Self::NODES.wrapping_add(node.0)).into())
+    }
+
+    fn node_at(&self, address: IpAddr) -> Option<NodeId> {
+        match address {
+            IpAddr::V4(address) => u32::from(address).checked_sub(Self::NODES).map(NodeId),
+            IpAddr::V6(_) => None,
+        }
+    }
+
+    fn of_group(&self, group: GroupId) -> IpAddr {
+        Ipv4Addr::from(Self::GROUPS.wrapping_add(group.0.into())).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_become_addresses_and_addresses_numbers() {
+        let addresses = Addresses::default();
+        for node in [NodeId(0), NodeId(254), NodeId(100_000)] {
+            let address = addresses.of_node(node).expect("every node has one");
+            assert_eq!(addresses.node_at(address), Some(node));
+        }
+        assert_eq!(addresses.of_node(NodeId(255)), Some(Ipv4Addr::new(10, 0, 1, 0).into()));
+        assert_eq!(addresses.of_group(GroupId(1)), IpAddr::from(Ipv4Addr::new(239, 255, 0, 2)));
+        assert_eq!(addresses.node_at(Ipv4Addr::new(9, 0, 0, 1).into()), None);
+    }
+}

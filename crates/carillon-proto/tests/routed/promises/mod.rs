@@ -1,0 +1,1 @@
+//! What each protocol promises, and how it is set up for that.
