@@ -4,7 +4,7 @@
 //! `CARILLON_RUNS` says how many runs each test makes (the nightly ones: 10 000); a failure prints
 //! the command that repeats its run.
 
-#![allow(dead_code, unused_macros, reason = "until the first protocol is listed")]
+#![allow(dead_code, unused_imports, unused_macros, reason = "until the first protocol is listed")]
 
 use std::sync::Arc;
 use std::time::Duration;
