@@ -175,6 +175,9 @@ impl Probability {
     /// Never.
     pub const ZERO: Probability = Probability(0.0);
 
+    /// Always.
+    pub const ONE: Probability = Probability(1.0);
+
     /// `None` unless `p` lies in 0..=1.
     pub fn new(p: f64) -> Option<Self> {
         (0.0..=1.0).contains(&p).then_some(Probability(p))

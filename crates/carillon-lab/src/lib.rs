@@ -1,6 +1,7 @@
 //! The laboratory: scenario -> plan -> world -> trace -> metrics -> results -> report.
 
 pub mod command_file;
+pub mod drops;
 pub mod log;
 pub mod metrics;
 pub mod plan;
@@ -13,4 +14,5 @@ pub mod scenario;
 pub mod statistics;
 pub mod statistics_file;
 pub mod table;
+pub mod topologies;
 pub mod trace;

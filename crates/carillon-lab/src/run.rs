@@ -8,13 +8,15 @@ use carillon_core::{
     Observer, ProtocolEntry, Role, Seeds, Time,
 };
 use carillon_sim::applications::{Sink, Source};
-use carillon_sim::{Lan, StopReason, World};
+use carillon_sim::graph::Graph;
+use carillon_sim::{Crashed, Lan, Network, StopReason, World};
 use rayon::prelude::*;
 use thiserror::Error;
 
+use crate::drops;
 use crate::metrics::{self, MessageRecord, Recorder, Samples};
 use crate::plan::{Plan, Run};
-use crate::scenario::Scenario;
+use crate::scenario::{RoutedNetwork, Scenario, ScenarioNetwork};
 
 /// What a run gave.
 #[derive(Clone, Debug)]
@@ -71,7 +73,7 @@ pub fn run_one(run: &Run, observer: &mut dyn Observer) -> Result<RunResult, RunE
     let mut world = build_world(scenario, &run.seeds, watch)?;
     world.start();
     let limit = Time::ZERO + scenario.time_limit;
-    let mut ending = Ending::default();
+    let mut ending = Ending::of(scenario);
     let stop = world.run(limit, |world| ending.has_come(scenario, world));
     let done = stop == StopReason::Done || ending.finished_at.is_some();
     let steps = world.steps();
@@ -103,33 +105,40 @@ impl RunResult {
     }
 }
 
-/// Whether a run is over whose senders finished so long ago: at once or, among peers, when also
-/// everything has been delivered or they have had their time for it.
-pub fn is_over(scenario: &Scenario, finished_for: Duration, deliveries: u64) -> bool {
-    !scenario.is_among_peers()
+/// Whether a run is over whose senders finished so long ago: at once where senders know what has
+/// arrived; among peers, and where nobody tells them, when every message has been delivered to every
+/// member or given up by it (`settled` times), or they have had their time for it.
+pub fn is_over(scenario: &Scenario, finished_for: Duration, settled: u64) -> bool {
+    (!scenario.is_among_peers() && scenario.protocol.confirmed)
         || finished_for >= scenario.linger
-        || deliveries >= metrics::expected_deliveries(scenario)
+        || settled >= metrics::expected_deliveries(scenario)
 }
 
 /// Watches for the end of a simulated run.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Ending {
-    /// Senders below this have finished.
-    finished: u32,
+    /// Who sends.
+    senders: Vec<NodeId>,
+    /// So many of them have finished.
+    finished: usize,
     /// When the last of them had.
     finished_at: Option<Time>,
 }
 
 impl Ending {
-    fn has_come(&mut self, scenario: &Scenario, world: &mut World<Lan, Both<'_>>) -> bool {
-        while self.finished < scenario.senders {
-            if world.machine(NodeId(self.finished)).as_sender().is_some_and(|sender| !sender.is_finished()) {
+    fn of(scenario: &Scenario) -> Self {
+        Ending { senders: scenario.sending(), finished: 0, finished_at: None }
+    }
+
+    fn has_come(&mut self, scenario: &Scenario, world: &mut SimulatedWorld<Both<'_>>) -> bool {
+        while let Some(&sender) = self.senders.get(self.finished) {
+            if world.machine(sender).as_sender().is_some_and(|sender| !sender.is_finished()) {
                 return false;
             }
             self.finished += 1;
         }
         let finished_at = *self.finished_at.get_or_insert(world.now());
-        is_over(scenario, world.now().since(finished_at), world.observer().0.deliveries())
+        is_over(scenario, world.now().since(finished_at), world.observer().0.settled())
     }
 }
 
@@ -149,24 +158,68 @@ pub fn run_plan(plan: &Plan, jobs: usize, progress: &(dyn Fn() + Sync)) -> Resul
     })
 }
 
-/// The network of a scenario with a machine and an application at each node. The sender is node 0,
-/// the receivers are 1 to r; all of them are peers where the protocol has peers, and the first ones
-/// send.
+/// A world on any kind of network.
+pub type SimulatedWorld<O> = World<Box<dyn Network>, O>;
+
+/// The network of a scenario with a machine and an application at each node: on a LAN the sender is
+/// node 0 and the receivers are 1 to r, on a graph they are where its topology says, and its other
+/// nodes are routers. Among peers the sender and the receivers are the members, and the first send.
 pub fn build_world<O: Observer>(
     scenario: &Scenario,
     seeds: &Seeds,
     observer: O,
-) -> Result<World<Lan, O>, RunError> {
+) -> Result<SimulatedWorld<O>, RunError> {
     let payload = payload_bytes(scenario, seeds)?;
-    let numbering = Numbering::global(scenario);
-    let lan = Lan::new(scenario.network.clone(), scenario.receivers as usize + 1, seeds);
-    let mut world = World::new(lan, observer);
-    for node in (0..=scenario.receivers).map(NodeId) {
+    let members = scenario.members();
+    let numbering = Numbering::global(scenario, members.clone());
+    let (network, nodes): (Box<dyn Network>, usize) = match &scenario.network {
+        ScenarioNetwork::Lan(lan) => {
+            let nodes = scenario.receivers as usize + 1;
+            (Box::new(Lan::new(lan.clone(), nodes, seeds)), nodes)
+        }
+        ScenarioNetwork::Graph(graph) => {
+            (Box::new(routed(scenario, graph, &members, seeds)), graph.topology.nodes())
+        }
+    };
+    let mut is_host = vec![false; nodes];
+    members.iter().chain([&scenario.sender()]).for_each(|host| is_host[host.index()] = true);
+    let mut world = World::new(network, observer);
+    for node in (0..nodes as u32).map(NodeId) {
         let numbering = Numbering { node, ..numbering.clone() };
-        let (machine, application) = build_node(scenario, seeds, payload, node, &numbering)?;
-        world.add_node(machine, Some(application));
+        if is_host[node.index()] {
+            let (machine, application) = build_node(scenario, seeds, payload, node, &numbering)?;
+            world.add_node(machine, Some(application));
+        } else if scenario.protocol.roles.contains(&Role::Relay) {
+            let numbering = Numbering { members: [].into(), ..numbering };
+            let context = context(scenario, &seeds.node(node), payload, &numbering);
+            world.add_node(build(scenario, Role::Relay, &context)?, None);
+        } else {
+            world.add_node(Box::new(Crashed), None);
+        }
     }
     Ok(world)
+}
+
+/// The routed network of a scenario, with its members, its relays and its losses.
+fn routed(scenario: &Scenario, routed: &RoutedNetwork, members: &[NodeId], seeds: &Seeds) -> Graph {
+    let mut graph = Graph::new(routed.topology.clone(), routed.config, seeds);
+    members.iter().for_each(|&member| graph.join(drops::GROUP, member));
+    for (link, ends) in (0_u32..).zip(routed.topology.links().iter().map(|link| link.ends)) {
+        if routed.is_of_kind(link, routed.lossy) {
+            ends.into_iter().for_each(|end| graph.set_loss(link, end, routed.loss));
+        }
+    }
+    if scenario.protocol.roles.contains(&Role::Relay) {
+        let nodes = (0..routed.topology.nodes() as u32).map(NodeId);
+        let hosts: std::collections::BTreeSet<NodeId> =
+            members.iter().copied().chain([scenario.sender()]).collect();
+        nodes.filter(|node| !hosts.contains(node)).for_each(|node| graph.set_relay(node));
+    }
+    if let Some(losses) = &routed.drops {
+        let per_second = 1.0 / scenario.workload.interval.as_secs_f64();
+        drops::arm(&mut graph, routed, losses, drops::stride(losses, per_second));
+    }
+    graph
 }
 
 /// How a host numbers itself and the other nodes of the run.
@@ -184,23 +237,27 @@ pub struct Numbering {
 
 impl Numbering {
     /// That of the simulator, where all hosts agree; seen from the sender.
-    fn global(scenario: &Scenario) -> Self {
+    fn global(scenario: &Scenario, members: Arc<[NodeId]>) -> Self {
         // The numbers of the run name the nodes in packets too.
-        Numbering { identities: Identities::default(), ..Self::with(scenario, SENDER, |node| node) }
+        Numbering {
+            node: scenario.sender(),
+            sender: scenario.sender(),
+            members,
+            identities: Identities::default(),
+        }
     }
 
     /// That of the host of `node`, which calls a node what `local` says.
     pub fn with(scenario: &Scenario, node: NodeId, local: impl Fn(NodeId) -> NodeId) -> Self {
-        let first_member = if scenario.is_among_peers() { 0 } else { 1 };
-        let members = (first_member..=scenario.receivers).map(NodeId);
+        let members = scenario.members();
         Numbering {
             node: local(node),
-            sender: local(SENDER),
+            sender: local(scenario.sender()),
             identities: Identities::agreed(
                 node.0.into(),
-                members.clone().map(|member| u64::from(member.0)).collect(),
+                members.iter().map(|member| u64::from(member.0)).collect(),
             ),
-            members: members.map(local).collect(),
+            members: members.iter().map(|&member| local(member)).collect(),
         }
     }
 }
@@ -217,11 +274,12 @@ pub fn build_node(
     numbering: &Numbering,
 ) -> Result<NodeParts, ConfigError> {
     let workload = &scenario.workload;
-    let source = |messages| Source::new(messages, payload as usize, workload.interval);
+    let start = Time::ZERO + workload.start;
+    let source = |messages| Source::new(messages, payload as usize, workload.interval).starting(start);
     let (role, application): (_, Box<dyn Application>) = if scenario.is_among_peers() {
-        let messages = if node.0 < scenario.senders { workload.messages } else { 0 };
+        let messages = if scenario.is_sending(node) { workload.messages } else { 0 };
         (Role::Peer, Box::new((source(messages), Sink)))
-    } else if node == SENDER {
+    } else if node == scenario.sender() {
         (Role::Sender, Box::new(source(workload.messages)))
     } else {
         (Role::Receiver, Box::new(Sink))
@@ -240,8 +298,8 @@ fn context(scenario: &Scenario, seeds: &Seeds, payload: u32, numbering: &Numberi
         addresses: Addresses::default(),
         group: GroupId(0),
         seeds: seeds.clone(),
-        bit_rate: scenario.network.bit_rate,
-        link_overhead: scenario.network.frame_overhead,
+        bit_rate: scenario.network.bit_rate(),
+        link_overhead: scenario.network.overhead(),
         max_payload: payload,
         rejoining: false,
     }
@@ -254,18 +312,15 @@ fn build(scenario: &Scenario, role: Role, context: &BuildContext) -> Result<Box<
 
 /// The payload that makes a frame of the size the workload asks for.
 pub fn payload_bytes(scenario: &Scenario, seeds: &Seeds) -> Result<u32, RunError> {
-    let small = Scenario { receivers: 1, ..scenario.clone() };
-    let role = if scenario.is_among_peers() { Role::Peer } else { Role::Sender };
-    let mut sender =
-        build(&small, role, &context(&small, &seeds.node(SENDER), 0, &Numbering::global(&small)))?;
+    let (role, few) = if scenario.is_among_peers() { (Role::Peer, 2) } else { (Role::Sender, 1) };
+    let members = scenario.members().iter().copied().take(few).collect();
+    let context = context(scenario, &seeds.node(scenario.sender()), 0, &Numbering::global(scenario, members));
+    let mut sender = build(scenario, role, &context)?;
     let header = sender.as_sender().map_or(0, |sender| sender.header_bytes()) as u32;
-    let headers = header + scenario.network.frame_overhead;
+    let headers = header + scenario.network.overhead();
     let message_bytes = scenario.workload.message_bytes;
     message_bytes.checked_sub(headers).ok_or(RunError::NoRoom { message_bytes, headers })
 }
-
-/// The node of the sender.
-pub const SENDER: NodeId = NodeId(0);
 
 /// The recorder and whoever else watches.
 struct Both<'a>(Recorder, &'a mut dyn Observer);

@@ -18,7 +18,7 @@ pub fn write_pass<'a>(
     messages: impl Iterator<Item = &'a MessageRecord>,
 ) -> io::Result<()> {
     writeln!(out, "{} Date={date}", header(scenario, replications))?;
-    let rate = scenario.network.bit_rate;
+    let rate = scenario.network.bit_rate();
     let bits = |time: Time| rate.bits_in(time - Time::ZERO);
     let packets = scenario.workload.messages;
     for (id, record) in messages.enumerate() {
@@ -40,7 +40,7 @@ pub fn write_pass<'a>(
 }
 
 fn header(scenario: &Scenario, replications: u32) -> String {
-    let rate = scenario.network.bit_rate;
+    let rate = scenario.network.bit_rate();
     let config = &scenario.config;
     let bits = |name: &str| config.span(name).bits_at(rate);
     let ack = config.size("ack_bytes").0;
@@ -49,7 +49,7 @@ fn header(scenario: &Scenario, replications: u32) -> String {
         scenario.workload.messages,
         scenario.receivers,
         scenario.workload.message_bytes,
-        (scenario.network.loss.value() * 100.0).round(),
+        (scenario.network.lan().map_or(0.0, |lan| lan.loss.value()) * 100.0).round(),
     );
     let formula = config.choice("timeout_method") == "formula";
     if is_block(config) {
@@ -84,7 +84,7 @@ fn is_block(config: &Config) -> bool {
 /// The timeout in bit times: d n + a r + i + t + increment, or the constant.
 fn timeout_bits(scenario: &Scenario, window: u64, ack_timeout: u64) -> u64 {
     let config = &scenario.config;
-    let bits = |name: &str| config.span(name).bits_at(scenario.network.bit_rate);
+    let bits = |name: &str| config.span(name).bits_at(scenario.network.bit_rate());
     if config.choice("timeout_method") != "formula" {
         return bits("timeout");
     }

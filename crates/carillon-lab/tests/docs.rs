@@ -104,10 +104,17 @@ fn every_parameter_is_documented_with_its_default() {
 
 #[test]
 fn every_metric_is_documented_and_no_other() {
-    let text = "name = \"x\"\n[network]\nkind = \"lan\"\n[group]\nreceivers = 2\n[protocol]\nname = \"msaw\"\n\
-                [workload]\nmessages = 2\nmessage_bytes = 100\n";
-    let file = ScenarioFile::parse("x", text).unwrap();
-    let result = run_one(&Plan::new(&file).unwrap().runs[0], &mut carillon_core::NoObserver).unwrap();
-    let existing: BTreeSet<&str> = result.samples.iter().map(|(metric, _)| *metric).collect();
+    let metrics = |network: &str| {
+        let text = format!(
+            "name = \"x\"\n[network]\n{network}\n[protocol]\nname = \"msaw\"\n\
+             [workload]\nmessages = 2\nmessage_bytes = 100\n"
+        );
+        let file = ScenarioFile::parse("x", &text).unwrap();
+        let result = run_one(&Plan::new(&file).unwrap().runs[0], &mut carillon_core::NoObserver).unwrap();
+        result.samples.iter().map(|(metric, _)| *metric).collect::<Vec<_>>()
+    };
+    let (lan, graph) =
+        ("kind = \"lan\"\n[group]\nreceivers = 2", "kind = \"graph\"\ntopology = \"binary-tree\"");
+    let existing: BTreeSet<&str> = metrics(lan).into_iter().chain(metrics(graph)).collect();
     assert_eq!(rows(METRICS_PAGE).into_iter().collect::<BTreeSet<_>>(), existing);
 }

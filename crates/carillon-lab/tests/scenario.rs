@@ -47,7 +47,7 @@ fn a_scenario_resolves_to_what_it_says() {
     assert_eq!((plan.points.len(), plan.runs.len(), file.seed()), (1, 2, 7));
     let scenario = &plan.runs[0].scenario;
     assert_eq!((scenario.receivers, scenario.workload.messages), (20, 500));
-    assert_eq!(scenario.network.loss.value(), 0.01);
+    assert_eq!(scenario.network.lan().unwrap().loss.value(), 0.01);
     assert_eq!(scenario.config.span("ack_wait").to_string(), "6000 bit");
     // What is not said has its default.
     assert_eq!(scenario.config.count("retransmission_limit"), 10);

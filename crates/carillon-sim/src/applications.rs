@@ -14,6 +14,8 @@ pub struct Source {
     interval: Duration,
     /// When the next message is there to be offered.
     next: Time,
+    /// When it was last asked.
+    polled: Time,
     finished: bool,
 }
 
@@ -22,13 +24,21 @@ impl Source {
     pub fn new(messages: u64, payload_bytes: usize, interval: Duration) -> Self {
         // Any content will do: protocols do not look at it, and sharing it costs nothing.
         let payload = (0..payload_bytes).map(|i| i as u8).collect::<Vec<_>>().into();
-        Source { payload, left: messages, interval, next: Time::ZERO, finished: false }
+        Source { payload, left: messages, interval, next: Time::ZERO, polled: Time::ZERO, finished: false }
+    }
+}
+
+impl Source {
+    /// The same from this time on.
+    pub fn starting(self, start: Time) -> Self {
+        Source { next: start, ..self }
     }
 }
 
 impl Application for Source {
     fn poll(&mut self, now: Time, machine: &mut (dyn Machine + 'static)) -> bool {
         let Some(sender) = machine.as_sender() else { return false };
+        self.polled = now;
         let mut touched = false;
         while self.left > 0 && self.next <= now {
             match sender.offer(now, self.payload.clone()) {
@@ -52,7 +62,7 @@ impl Application for Source {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        (self.left > 0 && !self.interval.is_zero()).then_some(self.next)
+        (self.left > 0 && self.next > self.polled).then_some(self.next)
     }
 }
 

@@ -33,6 +33,31 @@ pub trait Network: Debug + Send {
     }
 }
 
+impl<N: Network + ?Sized> Network for Box<N> {
+    fn transmit(
+        &mut self,
+        now: Time,
+        from: NodeId,
+        transmit: Transmit,
+        bytes: Bytes,
+        observer: &mut dyn Observer,
+    ) {
+        (**self).transmit(now, from, transmit, bytes, observer);
+    }
+    fn next_time(&self) -> Option<(Time, Precedence)> {
+        (**self).next_time()
+    }
+    fn advance(&mut self, now: Time, arrival: &mut Arrival, observer: &mut dyn Observer) -> bool {
+        (**self).advance(now, arrival, observer)
+    }
+    fn forward(&mut self, now: Time, verdict: Verdict, observer: &mut dyn Observer) {
+        (**self).forward(now, verdict, observer);
+    }
+    fn timer_rule(&self) -> TimerRule {
+        (**self).timer_rule()
+    }
+}
+
 /// One datagram as it reaches its receivers. Reused from call to call.
 #[derive(Debug)]
 pub struct Arrival {

@@ -18,7 +18,7 @@ use carillon_core::{Event, NodeId, Observer, Probability, TraceEvent};
 use carillon_lab::metrics::Recorder;
 use carillon_lab::plan::{Plan, Run};
 use carillon_lab::run::{RunResult, is_over};
-use carillon_lab::scenario::Scenario;
+use carillon_lab::scenario::{Scenario, ScenarioNetwork};
 use carillon_sim::LanConfig;
 
 use crate::delivery::Stop;
@@ -59,15 +59,18 @@ fn run_watched(
     observer: &mut dyn Observer,
 ) -> anyhow::Result<RunResult> {
     let begin = Instant::now();
-    let mut scenario = run.scenario.clone();
-    scenario.network.frame_overhead = FRAME_OVERHEAD;
+    let ScenarioNetwork::Lan(lan) = &run.scenario.network else {
+        anyhow::bail!("the testbed joins its nodes by one Ethernet: network.kind must be \"lan\"");
+    };
+    let lan = LanConfig { frame_overhead: FRAME_OVERHEAD, ..lan.clone() };
+    let scenario = Scenario { network: ScenarioNetwork::Lan(lan.clone()), ..run.scenario.clone() };
     let run = Run { scenario, ..run.clone() };
-    let shared = Shared::new(&run.scenario, medium);
+    let shared = Shared::new(&run.scenario, lan.loss, medium);
     let namespaces = Namespaces::create(shared.nodes, medium)?;
     let done = std::thread::scope(|scope| -> anyhow::Result<bool> {
         let bus = (medium == Medium::Shared).then(|| {
             // A frame comes with all its headers but the check sequence.
-            let config = LanConfig { frame_overhead: 4, ..run.scenario.network.clone() };
+            let config = LanConfig { frame_overhead: 4, ..lan.clone() };
             scope.spawn(|| medium::carry(&namespaces, config, &run.seeds, &shared))
         });
         let nodes: Vec<_> = (0..shared.nodes as u32)
@@ -120,10 +123,10 @@ struct Shared {
 }
 
 impl Shared {
-    fn new(scenario: &Scenario, medium: Medium) -> Self {
+    fn new(scenario: &Scenario, loss: Probability, medium: Medium) -> Self {
         let nodes = scenario.receivers as usize + 1;
         // On the bridge nothing is lost on sending, so that receivers lose what both ends would.
-        let kept = 1.0 - scenario.network.loss.value();
+        let kept = 1.0 - loss.value();
         let drop = match medium {
             Medium::Shared => Probability::ZERO,
             Medium::Switched => Probability::new(1.0 - kept * kept).unwrap_or(Probability::ZERO),

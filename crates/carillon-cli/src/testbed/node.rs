@@ -34,7 +34,7 @@ pub fn live(node: NodeId, run: &Run, namespaces: &Namespaces, shared: &Shared) -
     let mut tape = Tape { node, offset: Time::ZERO, shared, events: Vec::new() };
     tape.offset = Time::ZERO + shared.start.elapsed();
     let mut driver = Driver::new(endpoint, machine, application, tape);
-    let mut is_sending = node.0 < run.scenario.senders;
+    let mut is_sending = run.scenario.is_sending(node);
     while !shared.is_over() {
         driver.step(Duration::from_millis(5))?;
         // Looking is free; borrowing to look would make the driver turn without a pause.

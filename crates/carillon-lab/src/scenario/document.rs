@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use carillon_core::{BitRate, Probability, Span};
+use carillon_sim::graph::GraphConfig;
 use carillon_sim::{LanConfig, TimerRule};
 use serde::Deserialize;
 use toml::Table;
@@ -16,6 +17,7 @@ pub(super) struct Document {
     pub source: Option<String>,
     pub network: Network,
     pub loss: Option<Loss>,
+    #[serde(default)]
     pub group: Group,
     pub protocol: Table,
     pub workload: Workload,
@@ -26,28 +28,37 @@ pub(super) struct Document {
     pub run: Run,
 }
 
-/// `[network]`
+/// `[network]`: the keys of all kinds.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Network {
-    #[serde(rename = "kind")]
-    pub _kind: NetworkKind,
-    #[serde(default = "ten_megabit")]
-    pub bit_rate: BitRate,
-    #[serde(default = "no_time")]
-    pub interframe_gap: Span,
-    #[serde(default = "no_time")]
-    pub propagation_delay: Span,
-    #[serde(default)]
-    pub timers: Timers,
-    #[serde(default)]
-    pub backoff: Backoff,
+    pub kind: NetworkKind,
+    pub bit_rate: Option<BitRate>,
+    pub interframe_gap: Option<Span>,
+    pub propagation_delay: Option<Span>,
+    pub timers: Option<Timers>,
+    pub backoff: Option<Backoff>,
+    pub topology: Option<String>,
+    pub link_rate: Option<BitRate>,
+    pub queue: Option<u32>,
+    pub overhead: Option<u32>,
+    pub height: Option<u32>,
+    pub fanout: Option<Vec<u32>>,
+    pub link_delay: Option<Span>,
+    pub routers: Option<u32>,
+    pub plane: Option<Span>,
+    pub edge_probability: Option<Probability>,
+    pub alpha: Option<f64>,
+    pub beta: Option<f64>,
+    pub host_delay: Option<Span>,
+    pub topology_seed: Option<u64>,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum NetworkKind {
     Lan,
+    Graph,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
@@ -67,36 +78,96 @@ pub(super) enum Backoff {
 }
 
 /// `[loss]`
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Loss {
-    #[serde(rename = "model")]
-    pub _model: LossModel,
-    pub p: Probability,
+    pub model: Option<LossModelName>,
+    pub p: Option<Probability>,
+    pub to_bad: Option<Probability>,
+    pub to_good: Option<Probability>,
+    pub loss_good: Option<Probability>,
+    pub loss_bad: Option<Probability>,
+    pub links: Option<Links>,
+    pub drop_one: Option<DropOne>,
+    pub apart: Option<Span>,
+    pub times: Option<u32>,
+    pub first: Option<u64>,
+}
+
+impl Loss {
+    /// A key that was given and that only a graph has.
+    pub fn graph_key(&self) -> Option<&'static str> {
+        let links = self.links.is_some().then_some("loss.links");
+        let drop_one = self.drop_one.is_some().then_some("loss.drop_one");
+        let model = matches!(self.model, Some(LossModelName::GilbertElliott)).then_some("loss.model");
+        links.or(drop_one).or(model).or(self.gilbert_elliott_key()).or(self.drop_key())
+    }
+
+    /// A key that was given and belongs to the model of Gilbert and Elliott.
+    pub fn gilbert_elliott_key(&self) -> Option<&'static str> {
+        let keys = [
+            (self.to_bad, "loss.to_bad"),
+            (self.to_good, "loss.to_good"),
+            (self.loss_good, "loss.loss_good"),
+            (self.loss_bad, "loss.loss_bad"),
+        ];
+        keys.into_iter().find_map(|(value, key)| value.is_some().then_some(key))
+    }
+
+    /// A key that was given and belongs to `drop_one`.
+    pub fn drop_key(&self) -> Option<&'static str> {
+        let apart = self.apart.is_some().then_some("loss.apart");
+        let times = self.times.is_some().then_some("loss.times");
+        apart.or(times).or(self.first.is_some().then_some("loss.first"))
+    }
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum LossModel {
+pub(super) enum LossModelName {
     Bernoulli,
+    GilbertElliott,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Links {
+    All,
+    TransitTransit,
+    TransitStub,
+    StubStub,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum DropOne {
+    Source,
+    EachReceiver,
+    EachLink,
 }
 
 /// `[group]`
 #[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, default)]
 pub(super) struct Group {
-    pub receivers: u32,
-    #[serde(default = "one")]
+    pub receivers: Option<u32>,
     pub senders: u32,
+}
+
+impl Default for Group {
+    fn default() -> Self {
+        Group { receivers: None, senders: 1 }
+    }
 }
 
 /// `[workload]`
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Workload {
-    pub messages: u64,
+    pub messages: Option<u64>,
     pub message_bytes: u32,
     pub rate: Option<PacketRate>,
+    pub start: Option<Span>,
 }
 
 /// `"10 packet/s"`
@@ -116,6 +187,10 @@ impl TryFrom<String> for PacketRate {
 }
 
 impl PacketRate {
+    pub fn per_second(self) -> f64 {
+        self.0
+    }
+
     pub fn interval(self) -> Duration {
         Duration::from_secs_f64(1.0 / self.0)
     }
@@ -142,34 +217,87 @@ impl Default for Run {
 }
 
 impl Network {
-    pub fn config(&self, loss: Probability) -> LanConfig {
-        let bit_rate = self.bit_rate;
+    /// The rate of an interface.
+    pub fn rate(&self) -> BitRate {
+        match self.kind {
+            NetworkKind::Lan => self.bit_rate.unwrap_or(BitRate::mbps(10)),
+            NetworkKind::Graph => self.link_rate.unwrap_or(GraphConfig::default().rate),
+        }
+    }
+
+    /// Whether a key, written with its section, was given.
+    pub fn has(&self, key: &str) -> bool {
+        match key {
+            "network.bit_rate" => self.bit_rate.is_some(),
+            "network.interframe_gap" => self.interframe_gap.is_some(),
+            "network.propagation_delay" => self.propagation_delay.is_some(),
+            "network.timers" => self.timers.is_some(),
+            "network.backoff" => self.backoff.is_some(),
+            "network.topology" => self.topology.is_some(),
+            "network.link_rate" => self.link_rate.is_some(),
+            "network.queue" => self.queue.is_some(),
+            "network.overhead" => self.overhead.is_some(),
+            "network.height" => self.height.is_some(),
+            "network.fanout" => self.fanout.is_some(),
+            "network.link_delay" => self.link_delay.is_some(),
+            "network.routers" => self.routers.is_some(),
+            "network.plane" => self.plane.is_some(),
+            "network.edge_probability" => self.edge_probability.is_some(),
+            "network.alpha" => self.alpha.is_some(),
+            "network.beta" => self.beta.is_some(),
+            "network.host_delay" => self.host_delay.is_some(),
+            "network.topology_seed" => self.topology_seed.is_some(),
+            _ => false,
+        }
+    }
+
+    /// The Ethernet these keys describe.
+    pub fn lan(&self, loss: Probability) -> LanConfig {
+        let bit_rate = self.rate();
+        let span = |span: Option<Span>| span.unwrap_or(Span::ZERO);
         LanConfig {
             bit_rate,
-            interframe_gap_bits: self.interframe_gap.bits_at(bit_rate),
-            propagation_delay: self.propagation_delay.at(bit_rate),
-            timers: match self.timers {
+            interframe_gap_bits: span(self.interframe_gap).bits_at(bit_rate),
+            propagation_delay: span(self.propagation_delay).at(bit_rate),
+            timers: match self.timers.unwrap_or_default() {
                 Timers::Exact => TimerRule::Exact,
                 Timers::AfterBusActivity => TimerRule::AfterBusActivity,
             },
-            backoff_inclusive: self.backoff == Backoff::Inclusive,
+            backoff_inclusive: self.backoff == Some(Backoff::Inclusive),
             loss,
             ..LanConfig::default()
         }
     }
 }
 
+/// Keys that only one kind of network has.
+pub(super) const LAN_KEYS: &[&str] = &[
+    "network.bit_rate",
+    "network.interframe_gap",
+    "network.propagation_delay",
+    "network.timers",
+    "network.backoff",
+];
+pub(super) const GRAPH_KEYS: &[&str] = &[
+    "network.topology",
+    "network.link_rate",
+    "network.queue",
+    "network.overhead",
+    "network.height",
+    "network.fanout",
+    "network.link_delay",
+    "network.routers",
+    "network.plane",
+    "network.edge_probability",
+    "network.alpha",
+    "network.beta",
+    "network.host_delay",
+    "network.topology_seed",
+];
+
 /// The typed document of a table that has no text.
 pub(super) fn typed(origin: &str, table: &Table) -> Result<Document, ScenarioError> {
     Document::deserialize(table.clone()).map_err(|error| ScenarioError::toml(origin, "", &error))
-}
-
-fn ten_megabit() -> BitRate {
-    BitRate::mbps(10)
-}
-
-fn no_time() -> Span {
-    Span::ZERO
 }
 
 fn one() -> u32 {

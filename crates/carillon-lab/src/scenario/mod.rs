@@ -6,16 +6,21 @@
 
 mod document;
 mod error;
+mod network;
+mod resolve;
 mod sweep;
+mod topology;
 
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use carillon_core::{BitRate, Config, NetworkKind, Probability, ProtocolEntry, Role};
-use carillon_sim::LanConfig;
+use carillon_core::{Config, NodeId, ProtocolEntry, Role};
 use serde::Serialize;
 use toml::{Table, Value};
 
 pub use error::ScenarioError;
+pub use network::{DropPlaces, Drops, LinkKind, RoutedNetwork, ScenarioNetwork};
 pub(crate) use sweep::text_of;
 pub use sweep::{Axis, Point};
 
@@ -25,6 +30,8 @@ use document::Document;
 #[derive(Clone, Debug)]
 pub struct ScenarioFile {
     origin: String,
+    /// Where it is: files that it names are looked for there.
+    dir: PathBuf,
     /// The text, to point at lines in it; empty if there is none.
     text: String,
     table: Table,
@@ -38,7 +45,7 @@ pub struct Scenario {
     /// Its name.
     pub name: String,
     /// The network.
-    pub network: LanConfig,
+    pub network: ScenarioNetwork,
     /// Receivers of each message. The group has one node more.
     pub receivers: u32,
     /// Nodes that offer messages: the first ones. More than one among peers only.
@@ -60,6 +67,42 @@ impl Scenario {
     pub fn is_among_peers(&self) -> bool {
         self.protocol.roles.contains(&Role::Peer)
     }
+
+    /// The node that sends; among peers the first one.
+    pub fn sender(&self) -> NodeId {
+        self.network.graph().map_or(NodeId(0), RoutedNetwork::source)
+    }
+
+    /// The members of the group: the receivers, or all peers with the sender first.
+    pub fn members(&self) -> Arc<[NodeId]> {
+        let first = self.is_among_peers().then(|| self.sender());
+        match &self.network {
+            ScenarioNetwork::Lan(_) => first.into_iter().chain((1..=self.receivers).map(NodeId)).collect(),
+            ScenarioNetwork::Graph(graph) => {
+                first.into_iter().chain(graph.topology.receivers.iter().copied()).collect()
+            }
+        }
+    }
+
+    /// Whether a node offers messages: of peers the first ones.
+    pub fn is_sending(&self, node: NodeId) -> bool {
+        if !self.is_among_peers() || node == self.sender() {
+            return node == self.sender();
+        }
+        let others = self.senders as usize - 1;
+        match &self.network {
+            ScenarioNetwork::Lan(_) => (node.0 as usize) <= others,
+            ScenarioNetwork::Graph(graph) => graph.topology.receivers[..others].contains(&node),
+        }
+    }
+
+    /// The nodes that offer messages.
+    pub fn sending(&self) -> Vec<NodeId> {
+        match self.is_among_peers() {
+            true => self.members().iter().copied().take(self.senders as usize).collect(),
+            false => vec![self.sender()],
+        }
+    }
 }
 
 /// What each sender's application offers.
@@ -71,6 +114,8 @@ pub struct Workload {
     pub message_bytes: u32,
     /// Time between two messages; zero is as fast as they are taken.
     pub interval: Duration,
+    /// When the first is offered.
+    pub start: Duration,
 }
 
 impl ScenarioFile {
@@ -79,18 +124,25 @@ impl ScenarioFile {
         let document: Document =
             toml::from_str(text).map_err(|error| ScenarioError::toml(origin, text, &error))?;
         let table: Table = toml::from_str(text).map_err(|error| ScenarioError::toml(origin, text, &error))?;
-        Self::build(origin, text, table, document)
+        Self::build(origin, text, table, document, dir_of(origin))
     }
 
     /// A scenario from a document that was made, not read.
     pub fn from_table(origin: &str, table: Table) -> Result<Self, ScenarioError> {
         let document = document::typed(origin, &table)?;
-        Self::build(origin, "", table, document)
+        Self::build(origin, "", table, document, dir_of(origin))
     }
 
-    fn build(origin: &str, text: &str, table: Table, document: Document) -> Result<Self, ScenarioError> {
+    fn build(
+        origin: &str,
+        text: &str,
+        table: Table,
+        document: Document,
+        dir: PathBuf,
+    ) -> Result<Self, ScenarioError> {
         let axes = sweep::axes(origin, text, &table)?;
-        let file = ScenarioFile { origin: origin.to_owned(), text: text.to_owned(), table, document, axes };
+        let (origin, text) = (origin.to_owned(), text.to_owned());
+        let file = ScenarioFile { origin, dir, text, table, document, axes };
         // Every value is looked at now, so that the last point of a sweep cannot fail after hours.
         for point in file.points() {
             file.resolve(&point)?;
@@ -116,7 +168,7 @@ impl ScenarioFile {
         sweep::set(&mut table, key, sweep::value_of(value));
         let origin = format!("--set {key}={value}");
         let document = document::typed(&origin, &table)?;
-        Self::build(&origin, "", table, document)
+        Self::build(&origin, "", table, document, self.dir.clone())
             .map(|file| ScenarioFile { origin: self.origin.clone(), ..file })
     }
 
@@ -133,82 +185,6 @@ impl ScenarioFile {
         }
         let document = document::typed(&format!("{}{point}", self.origin), &table)?;
         self.scenario(document)
-    }
-
-    fn scenario(&self, document: Document) -> Result<Scenario, ScenarioError> {
-        let network = document.network.config(document.loss.map_or(Probability::ZERO, |loss| loss.p));
-        let (protocol, config) = self.protocol(&document.protocol)?;
-        let workload = Workload {
-            messages: document.workload.messages,
-            message_bytes: document.workload.message_bytes,
-            interval: document.workload.rate.map_or(Duration::ZERO, |rate| rate.interval()),
-        };
-        let bad = |key: &str, what: String| ScenarioError::at(&self.origin, &self.text, key, what);
-        if workload.messages == 0 {
-            return Err(bad("workload.messages", "is 0: give at least 1 message".into()));
-        }
-        let sizes = network.min_frame..=MAX_FRAME;
-        if !sizes.contains(&workload.message_bytes) {
-            let what = format!(
-                "is {}: a frame on a lan has {} to {MAX_FRAME} bytes, headers included",
-                workload.message_bytes, network.min_frame
-            );
-            return Err(bad("workload.message_bytes", what));
-        }
-        if !(1..=MAX_RECEIVERS).contains(&document.group.receivers) {
-            let what = format!("is {}: give 1 to {MAX_RECEIVERS}", document.group.receivers);
-            return Err(bad("group.receivers", what));
-        }
-        let senders = document.group.senders;
-        let most = if protocol.roles.contains(&Role::Peer) { document.group.receivers + 1 } else { 1 };
-        if !(1..=most).contains(&senders) {
-            let what = match most {
-                1 => format!("is {senders}: \"{}\" has one sender", protocol.name),
-                _ => format!("is {senders}: give 1 to {most}, the nodes of the group"),
-            };
-            return Err(bad("group.senders", what));
-        }
-        let half_slot = network.bit_rate.time_for_bits(network.slot_bits) / 2;
-        if network.propagation_delay > half_slot {
-            let what = format!("is more than half a slot ({} ns at this bit rate)", half_slot.as_nanos());
-            return Err(bad("network.propagation_delay", what));
-        }
-        Ok(Scenario {
-            name: document.name,
-            receivers: document.group.receivers,
-            senders,
-            network,
-            protocol,
-            config,
-            workload,
-            time_limit: document.run.time_limit.at(BitRate::mbps(10)),
-            linger: document.run.linger.at(BitRate::mbps(10)),
-        })
-    }
-
-    fn protocol(&self, section: &Table) -> Result<(&'static ProtocolEntry, Config), ScenarioError> {
-        let bad = |key: &str, what: String| ScenarioError::at(&self.origin, &self.text, key, what);
-        let name = section.get("name").and_then(Value::as_str);
-        let known = || {
-            let names: Vec<_> = carillon_proto::REGISTRY.iter().map(|entry| entry.name).collect();
-            names.join(", ")
-        };
-        let Some(name) = name else {
-            return Err(bad("protocol", format!("has no `name`; known protocols: {}", known())));
-        };
-        let Some(entry) = carillon_proto::find(name) else {
-            return Err(bad("protocol.name", format!("\"{name}\" is no known protocol; known: {}", known())));
-        };
-        if !entry.networks.contains(&NetworkKind::Lan) {
-            return Err(bad("protocol.name", format!("\"{name}\" does not run on a lan")));
-        }
-        let mut config = Config::defaults(entry.parameters);
-        for (key, value) in section.iter().filter(|(key, _)| *key != "name") {
-            config
-                .set(entry.parameters, key, &sweep::text_of(value))
-                .map_err(|error| bad(&format!("protocol.{key}"), error.to_string()))?;
-        }
-        Ok((entry, config))
     }
 
     /// Where it was read from.
@@ -247,8 +223,7 @@ impl ScenarioFile {
     }
 }
 
-/// The largest frame: a jumbo frame of 9000 bytes with header and check sequence.
-const MAX_FRAME: u32 = 9018;
-
-/// Nodes are numbered in 32 bits; memory ends long before.
-const MAX_RECEIVERS: u32 = 10_000_000;
+/// The folder of a file.
+fn dir_of(origin: &str) -> PathBuf {
+    Path::new(origin).parent().map(Path::to_owned).unwrap_or_default()
+}

@@ -21,6 +21,27 @@ pub fn binary_tree(height: u32, delay: Duration) -> Topology {
     topology
 }
 
+/// A tree of levels: the source, node 0, with `fanout[0]` children, each of which has `fanout[1]`, and so
+/// on; the leaves receive. Nodes are numbered level by level.
+pub fn level_tree(fanout: &[u32], delay: Duration) -> Topology {
+    let mut topology = Topology::new(1);
+    let mut level = vec![NodeId(0)];
+    for &children in fanout {
+        let mut next = Vec::with_capacity(level.len() * children as usize);
+        for &parent in &level {
+            for _ in 0..children {
+                let child = topology.add_node();
+                topology.add_link(Link { ends: [parent, child], delay, rate: None });
+                next.push(child);
+            }
+        }
+        level = next;
+    }
+    topology.sources = vec![NodeId(0)];
+    topology.receivers = level;
+    topology
+}
+
 /// How two nodes of a flat random graph are joined.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum EdgeModel {
@@ -203,6 +224,18 @@ mod tests {
         assert!(tree.is_tree());
         assert_eq!(tree.edges().lines().take(3).collect::<Vec<_>>(), ["0 1 10", "1 2 10", "1 3 10"]);
         assert_eq!(tree.receivers, (8..16).map(NodeId).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_tree_of_levels_has_its_children() {
+        let tree = level_tree(&[2, 3], Duration::from_millis(1));
+        assert_eq!(tree.nodes(), 9);
+        assert!(tree.is_tree());
+        assert_eq!(tree.receivers, (3..9).map(NodeId).collect::<Vec<_>>());
+        assert_eq!(
+            tree.edges().lines().skip(2).collect::<Vec<_>>(),
+            ["1 3 1", "1 4 1", "1 5 1", "2 6 1", "2 7 1", "2 8 1"]
+        );
     }
 
     #[test]

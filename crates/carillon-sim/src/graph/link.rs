@@ -62,7 +62,8 @@ pub(super) struct Wire {
     /// When the packets before the next one have left, ascending.
     leaving: VecDeque<Time>,
     losses: Losses,
-    pub(super) single: Option<SingleLoss>,
+    /// Packets to be lost.
+    pub(super) singles: Vec<SingleLoss>,
 }
 
 #[derive(Debug)]
@@ -87,7 +88,7 @@ pub(super) enum Fate {
 impl Wire {
     pub(super) fn new(delay: Duration, rate: BitRate, limit: usize) -> Self {
         let losses = Losses { model: LossModel::None, is_bad: false, rng: None };
-        Wire { delay, rate, limit, leaving: VecDeque::new(), losses, single: None }
+        Wire { delay, rate, limit, leaving: VecDeque::new(), losses, singles: Vec::new() }
     }
 
     pub(super) fn set_loss(&mut self, model: LossModel) {
@@ -111,8 +112,10 @@ impl Wire {
         }
         let left = self.leaving.back().copied().unwrap_or(now) + self.rate.time_for_bytes(bytes);
         self.leaving.push_back(left);
-        if original.is_some() && original == self.single {
-            self.single = None;
+        if let Some(original) = original
+            && let Some(at) = self.singles.iter().position(|single| *single == original)
+        {
+            self.singles.remove(at);
             return Fate::Lost;
         }
         if self.losses.strikes(seeds) { Fate::Lost } else { Fate::Arrives(left + self.delay) }
@@ -167,7 +170,7 @@ mod tests {
     fn a_single_loss_strikes_once_and_no_repair() {
         let mut wire = Wire::new(Duration::ZERO, BitRate::mbps(1), 50);
         let loss = SingleLoss { source: NodeId(0), message: MessageId(3) };
-        wire.single = Some(loss);
+        wire.singles.push(loss);
         let mut fate = |original| wire.put(Time::ZERO, 1, original, || Seeds::new(1));
         assert_ne!(fate(None), Fate::Lost, "a repair");
         assert_ne!(fate(Some(SingleLoss { message: MessageId(2), ..loss })), Fate::Lost);

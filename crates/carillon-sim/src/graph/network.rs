@@ -135,7 +135,7 @@ impl Graph {
     /// Loses one packet on a link, from this end to the other.
     pub fn lose(&mut self, link: u32, from: NodeId, loss: SingleLoss) {
         let wire = self.wire(link, from);
-        self.wires[wire].single = Some(loss);
+        self.wires[wire].singles.push(loss);
     }
 
     /// Takes a link down or up. Routes change at once; what is on the wire arrives.

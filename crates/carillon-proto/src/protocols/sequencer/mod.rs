@@ -36,7 +36,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     roles: &[Role::Peer],
     order: Order::Total,
     confirmed: true,
-    networks: &[NetworkKind::Lan, NetworkKind::Udp],
+    networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
     unicast_equivalent: None,

@@ -1,6 +1,10 @@
 //! Metrics: functions of the trace alone. Definitions in `docs/metrics.md`.
 
+mod recovery;
+
 use carillon_core::{BitRate, Event, MessageId, NodeId, Observer, Outcome, Time, TraceEvent};
+
+pub use recovery::Recoveries;
 
 use crate::scenario::Scenario;
 
@@ -30,6 +34,7 @@ pub struct Recorder {
     messages: Vec<Vec<Progress>>,
     records: Vec<MessageRecord>,
     totals: Totals,
+    recoveries: Recoveries,
     collisions: u64,
     /// Completions at one instant, among which the collisions before it are shared.
     block: (Time, usize),
@@ -44,6 +49,7 @@ struct Progress {
 
 impl Observer for Recorder {
     fn event(&mut self, event: &TraceEvent) {
+        self.recoveries.event(event);
         match event.event {
             Event::Sent { message, .. } => {
                 let source = event.node.index();
@@ -101,9 +107,9 @@ impl Recorder {
         }
     }
 
-    /// Deliveries so far, to others than the source.
-    pub fn deliveries(&self) -> u64 {
-        self.totals.delivery_latencies.len() as u64
+    /// Messages so far that have been delivered to others than their source, or given up there.
+    pub fn settled(&self) -> u64 {
+        self.totals.delivery_latencies.len() as u64 + self.recoveries.given_up
     }
 
     fn share_collisions(&mut self) {
@@ -121,6 +127,7 @@ impl Recorder {
     /// The messages in the order of their completion.
     pub fn into_messages(mut self) -> (Vec<MessageRecord>, Totals) {
         self.share_collisions();
+        self.totals.recoveries = self.recoveries;
         (self.records, self.totals)
     }
 }
@@ -134,6 +141,8 @@ pub struct Totals {
     pub frame_bytes: u64,
     /// Packets without a message.
     pub control_packets: u64,
+    /// Losses, requests and repairs.
+    pub recoveries: Recoveries,
 }
 
 /// Deliveries, if every receiver gets everything.
@@ -159,8 +168,8 @@ impl Terms {
     /// acknowledgments.
     pub fn of(scenario: &Scenario) -> Option<Self> {
         scenario.protocol.unicast_equivalent?;
-        let ack = scenario.config.size("ack_bytes").0.max(scenario.network.min_frame.into());
-        let rate = scenario.network.bit_rate;
+        let ack = scenario.config.size("ack_bytes").0.max(scenario.network.min_packet().into());
+        let rate = scenario.network.bit_rate();
         let seconds = |bytes: u64| bytes as f64 * 8.0 / rate.bps() as f64;
         Some(Terms {
             receivers: f64::from(scenario.receivers),
@@ -190,26 +199,36 @@ pub fn samples(scenario: &Scenario, messages: &[MessageRecord], totals: Totals) 
     let of = |metric: &dyn Fn(&MessageRecord) -> f64| messages.iter().map(metric).collect::<Vec<f64>>();
     let frame_bits = f64::from(scenario.workload.message_bytes) * 8.0;
     let receivers = f64::from(scenario.receivers);
-    let mut all: Vec<Samples> = vec![
-        ("message_latency_s", of(&latency)),
-        ("throughput_bps", of(&|record| receivers * f64::from(record.window) * frame_bits / latency(record))),
-    ];
-    if let Some(terms) = Terms::of(scenario) {
-        let relative = |record: &MessageRecord| terms.unicast_time(record.window.into()) / latency(record);
-        all.push(("relative_throughput", of(&relative)));
+    let mut all: Vec<Samples> = Vec::new();
+    if scenario.protocol.confirmed {
+        all.push(("message_latency_s", of(&latency)));
+        let throughput =
+            |record: &MessageRecord| receivers * f64::from(record.window) * frame_bits / latency(record);
+        all.push(("throughput_bps", of(&throughput)));
+        if let Some(terms) = Terms::of(scenario) {
+            let relative =
+                |record: &MessageRecord| terms.unicast_time(record.window.into()) / latency(record);
+            all.push(("relative_throughput", of(&relative)));
+        }
+        all.push(("retransmissions_per_message", of(&|record| record.retransmissions.into())));
+        if scenario.network.lan().is_some() {
+            all.push(("collisions_per_message", of(&|record| record.collisions)));
+        }
+        all.push(("failed_messages", of(&|record| f64::from(u8::from(record.failed)))));
+        let begin = messages.iter().map(|record| record.start).min();
+        let end = messages.iter().map(|record| record.end).max();
+        let seconds = begin.zip(end).map_or(0.0, |(begin, end)| (end - begin).as_secs_f64());
+        let completed = messages.iter().filter(|record| !record.failed).count() as f64;
+        all.push(("group_throughput_bps", vec![receivers * completed * frame_bits / seconds]));
     }
-    all.push(("retransmissions_per_message", of(&|record| record.retransmissions.into())));
-    all.push(("collisions_per_message", of(&|record| record.collisions)));
-    all.push(("failed_messages", of(&|record| f64::from(u8::from(record.failed)))));
-    let begin = messages.iter().map(|record| record.start).min();
-    let end = messages.iter().map(|record| record.end).max();
-    let seconds = begin.zip(end).map_or(0.0, |(begin, end)| (end - begin).as_secs_f64());
-    let completed = messages.iter().filter(|record| !record.failed).count() as f64;
-    all.push(("group_throughput_bps", vec![receivers * completed * frame_bits / seconds]));
+    if let Some(graph) = scenario.network.graph() {
+        all.extend(totals.recoveries.samples(scenario, graph));
+    }
     let useful =
         totals.delivery_latencies.len() as f64 * f64::from(scenario.workload.message_bytes) / receivers;
     all.push(("wire_bytes_per_useful_byte", vec![totals.frame_bytes as f64 / useful]));
-    let control_packets = totals.control_packets as f64 / messages.len() as f64;
+    let messages = scenario.workload.messages as f64 * f64::from(scenario.senders);
+    let control_packets = totals.control_packets as f64 / messages;
     all.push(("control_packets_per_message", vec![control_packets]));
     let undelivered = 1.0 - totals.delivery_latencies.len() as f64 / expected_deliveries(scenario) as f64;
     all.push(("undelivered_share", vec![undelivered]));

@@ -1,0 +1,139 @@
+//! The network of a scenario, every value known.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use carillon_core::{BitRate, NodeId};
+use carillon_sim::LanConfig;
+use carillon_sim::graph::generate::Domain;
+use carillon_sim::graph::{GraphConfig, LossModel, Topology};
+
+/// The network of a scenario.
+#[derive(Clone, Debug)]
+pub enum ScenarioNetwork {
+    /// One shared Ethernet.
+    Lan(LanConfig),
+    /// Routers and hosts joined by links.
+    Graph(RoutedNetwork),
+}
+
+impl ScenarioNetwork {
+    /// The rate of an interface: the unit of bit times.
+    pub fn bit_rate(&self) -> BitRate {
+        match self {
+            ScenarioNetwork::Lan(lan) => lan.bit_rate,
+            ScenarioNetwork::Graph(graph) => graph.config.rate,
+        }
+    }
+
+    /// Bytes it adds to a datagram.
+    pub fn overhead(&self) -> u32 {
+        match self {
+            ScenarioNetwork::Lan(lan) => lan.frame_overhead,
+            ScenarioNetwork::Graph(graph) => graph.config.overhead,
+        }
+    }
+
+    /// The least packet, headers included.
+    pub fn min_packet(&self) -> u32 {
+        match self {
+            ScenarioNetwork::Lan(lan) => lan.min_frame,
+            ScenarioNetwork::Graph(graph) => graph.config.overhead,
+        }
+    }
+
+    /// The Ethernet, if it is one.
+    pub fn lan(&self) -> Option<&LanConfig> {
+        match self {
+            ScenarioNetwork::Lan(lan) => Some(lan),
+            ScenarioNetwork::Graph(_) => None,
+        }
+    }
+
+    /// The routed network, if it is one.
+    pub fn graph(&self) -> Option<&RoutedNetwork> {
+        match self {
+            ScenarioNetwork::Lan(_) => None,
+            ScenarioNetwork::Graph(graph) => Some(graph),
+        }
+    }
+}
+
+/// A routed network and what it loses.
+#[derive(Clone, Debug)]
+pub struct RoutedNetwork {
+    /// Its nodes and links.
+    pub topology: Arc<Topology>,
+    /// What its routers are, where that is known: the first ones of its nodes.
+    pub domains: Arc<[Domain]>,
+    /// What holds for all links.
+    pub config: GraphConfig,
+    /// How links lose packets.
+    pub loss: LossModel,
+    /// Which links lose any.
+    pub lossy: LinkKind,
+    /// Losses of single packets, if there are any.
+    pub drops: Option<Drops>,
+}
+
+/// Kinds of links, by the domains of their ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LinkKind {
+    /// Whatever kind they are.
+    #[default]
+    All,
+    /// Between two transit routers.
+    TransitTransit,
+    /// Between a transit router and a stub domain.
+    TransitStub,
+    /// Within a stub domain.
+    StubStub,
+}
+
+/// Packets that are lost, one after the other: each the first transmission of a message on one link of
+/// its way; repairs pass.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Drops {
+    /// Where.
+    pub places: DropPlaces,
+    /// How often at each place.
+    pub times: u32,
+    /// Time between two losses.
+    pub apart: Duration,
+    /// The message that is lost first.
+    pub first: u64,
+}
+
+/// Where single packets are lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DropPlaces {
+    /// On the link of the source.
+    Source,
+    /// On the last link to each receiver in turn.
+    EachReceiver,
+    /// On each link of the multicast tree in turn.
+    EachLink,
+}
+
+impl RoutedNetwork {
+    /// Whether a link is of a kind.
+    pub fn is_of_kind(&self, link: u32, kind: LinkKind) -> bool {
+        let ends = self.topology.links()[link as usize].ends;
+        let [a, b] = ends.map(|end| self.domains.get(end.index()));
+        match kind {
+            LinkKind::All => true,
+            LinkKind::TransitTransit => (a, b) == (Some(&Domain::Transit), Some(&Domain::Transit)),
+            LinkKind::StubStub => (a, b) == (Some(&Domain::Stub), Some(&Domain::Stub)),
+            LinkKind::TransitStub => {
+                let pair = (a, b);
+                pair == (Some(&Domain::Transit), Some(&Domain::Stub))
+                    || pair == (Some(&Domain::Stub), Some(&Domain::Transit))
+            }
+        }
+    }
+
+    /// The node that sends first.
+    pub fn source(&self) -> NodeId {
+        self.topology.sources.first().copied().unwrap_or(NodeId(0))
+    }
+}

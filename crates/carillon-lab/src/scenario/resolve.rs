@@ -1,0 +1,255 @@
+//! From the keys of a document to a scenario: every value is looked at, and refused by its key.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use carillon_core::{BitRate, Config, NetworkKind, Probability, ProtocolEntry, Role};
+use carillon_sim::graph::{GraphConfig, LossModel};
+use toml::{Table, Value};
+
+use super::document::{self, Document, DropOne, GRAPH_KEYS, LAN_KEYS, Links, Loss, LossModelName};
+use super::network::{DropPlaces, Drops, LinkKind, RoutedNetwork, ScenarioNetwork};
+use super::{Scenario, ScenarioError, ScenarioFile, Workload, sweep, topology};
+use crate::drops;
+
+impl ScenarioFile {
+    pub(super) fn scenario(&self, document: Document) -> Result<Scenario, ScenarioError> {
+        let bad = |key: &str, what: String| self.bad(key, what);
+        let loss = document.loss.clone().unwrap_or_default();
+        let is_lan = document.network.kind == document::NetworkKind::Lan;
+        let (kind, foreign) = if is_lan { ("graph", GRAPH_KEYS) } else { ("lan", LAN_KEYS) };
+        if let Some(key) = foreign.iter().find(|key| document.network.has(key)) {
+            return Err(bad(key, format!("belongs to kind = \"{kind}\"")));
+        }
+        let (protocol, config) = self.protocol(&document.protocol, is_lan)?;
+        let (network, receivers) = if is_lan {
+            let network = document.network.lan(self.lan_loss(&loss, document.loss.is_some())?);
+            let half_slot = network.bit_rate.time_for_bits(network.slot_bits) / 2;
+            if network.propagation_delay > half_slot {
+                let what = format!("is more than half a slot ({} ns at this bit rate)", half_slot.as_nanos());
+                return Err(bad("network.propagation_delay", what));
+            }
+            let receivers =
+                document.group.receivers.ok_or_else(|| bad("group.receivers", "is missing".into()))?;
+            (ScenarioNetwork::Lan(network), receivers)
+        } else {
+            let network = self.graph(&document, &loss)?;
+            let receivers = network.topology.receivers.len() as u32;
+            (ScenarioNetwork::Graph(network), receivers)
+        };
+        if !(1..=MAX_RECEIVERS).contains(&receivers) {
+            let what = format!("is {receivers}: give 1 to {MAX_RECEIVERS}");
+            return Err(bad("group.receivers", what));
+        }
+        let workload = self.workload(&document, &network)?;
+        let senders = document.group.senders;
+        let most = if protocol.roles.contains(&Role::Peer) { receivers + 1 } else { 1 };
+        if !(1..=most).contains(&senders) {
+            let what = match most {
+                1 => format!("is {senders}: \"{}\" has one sender", protocol.name),
+                _ => format!("is {senders}: give 1 to {most}, the nodes of the group"),
+            };
+            return Err(bad("group.senders", what));
+        }
+        Ok(Scenario {
+            name: document.name,
+            receivers,
+            senders,
+            network,
+            protocol,
+            config,
+            workload,
+            time_limit: document.run.time_limit.at(BitRate::mbps(10)),
+            linger: document.run.linger.at(BitRate::mbps(10)),
+        })
+    }
+
+    fn bad(&self, key: &str, what: String) -> ScenarioError {
+        ScenarioError::at(&self.origin, &self.text, key, what)
+    }
+
+    fn workload(&self, document: &Document, network: &ScenarioNetwork) -> Result<Workload, ScenarioError> {
+        let bad = |key: &str, what: String| self.bad(key, what);
+        let keys = &document.workload;
+        let interval = keys.rate.map_or(Duration::ZERO, |rate| rate.interval());
+        let messages = match network.graph().and_then(|graph| Some((graph, graph.drops?))) {
+            None => keys.messages.ok_or_else(|| bad("workload.messages", "is missing".into()))?,
+            Some((graph, losses)) => {
+                let Some(rate) = keys.rate else {
+                    let what = "is missing: losses one by one need a steady rate, such as \"10 packet/s\"";
+                    return Err(bad("workload.rate", what.into()));
+                };
+                let count = drops::places(graph, &losses).len() as u64 * u64::from(losses.times);
+                if count == 0 {
+                    return Err(bad("loss.links", "leaves no link of the multicast tree to lose on".into()));
+                }
+                let needed = losses.first + count * drops::stride(&losses, rate.per_second());
+                match keys.messages {
+                    Some(messages) if messages < needed => {
+                        let what =
+                            format!("is {messages}: {count} losses need {needed}; or leave the key out");
+                        return Err(bad("workload.messages", what));
+                    }
+                    messages => messages.unwrap_or(needed),
+                }
+            }
+        };
+        if messages == 0 {
+            return Err(bad("workload.messages", "is 0: give at least 1 message".into()));
+        }
+        let (least, kind) = match network {
+            ScenarioNetwork::Lan(lan) => (lan.min_frame, "a frame on a lan"),
+            ScenarioNetwork::Graph(_) => (1, "a packet on a graph"),
+        };
+        if !(least..=MAX_FRAME).contains(&keys.message_bytes) {
+            let what = format!(
+                "is {}: {kind} has {least} to {MAX_FRAME} bytes, headers included",
+                keys.message_bytes
+            );
+            return Err(bad("workload.message_bytes", what));
+        }
+        let start = keys.start.map_or(Duration::ZERO, |span| span.at(network.bit_rate()));
+        Ok(Workload { messages, message_bytes: keys.message_bytes, interval, start })
+    }
+
+    fn lan_loss(&self, loss: &Loss, given: bool) -> Result<Probability, ScenarioError> {
+        if let Some(key) = loss.graph_key() {
+            return Err(self.bad(key, "belongs to kind = \"graph\"".into()));
+        }
+        match (loss.model, loss.p) {
+            (Some(_), Some(p)) => Ok(p),
+            (None, None) if !given => Ok(Probability::ZERO),
+            (None, _) => Err(self.bad("loss.model", "is missing, such as \"bernoulli\"".into())),
+            (_, None) => Err(self.bad("loss.p", "is missing".into())),
+        }
+    }
+
+    fn graph(&self, document: &Document, loss: &Loss) -> Result<RoutedNetwork, ScenarioError> {
+        let keys = &document.network;
+        let (topology, domains) = topology::topology(keys, document.group.receivers, &self.dir)
+            .map_err(|(key, what)| self.bad(key, what))?;
+        let defaults = GraphConfig::default();
+        let config = GraphConfig {
+            rate: keys.rate(),
+            queue: keys.queue.map_or(defaults.queue, |queue| queue as usize),
+            overhead: keys.overhead.unwrap_or(UDP_OVERHEAD),
+        };
+        let lossy = match loss.links.unwrap_or(Links::All) {
+            Links::All => LinkKind::All,
+            Links::TransitTransit => LinkKind::TransitTransit,
+            Links::TransitStub => LinkKind::TransitStub,
+            Links::StubStub => LinkKind::StubStub,
+        };
+        if lossy != LinkKind::All && domains.is_empty() {
+            let what = "is of use with topology = \"transit-stub\" only: of others the domains are unknown";
+            return Err(self.bad("loss.links", what.into()));
+        }
+        Ok(RoutedNetwork {
+            topology: Arc::new(topology),
+            domains,
+            config,
+            loss: self.loss_model(loss)?,
+            lossy,
+            drops: self.drops(loss)?,
+        })
+    }
+
+    fn loss_model(&self, loss: &Loss) -> Result<LossModel, ScenarioError> {
+        let of_other = |model: &str| format!("belongs to model = \"{model}\"");
+        match loss.model {
+            Some(LossModelName::GilbertElliott) => {
+                if loss.p.is_some() {
+                    return Err(self.bad("loss.p", of_other("bernoulli")));
+                }
+                let needed =
+                    |key: &str, p: Option<Probability>| p.ok_or_else(|| self.bad(key, "is missing".into()));
+                Ok(LossModel::GilbertElliott {
+                    to_bad: needed("loss.to_bad", loss.to_bad)?,
+                    to_good: needed("loss.to_good", loss.to_good)?,
+                    good: loss.loss_good.unwrap_or(Probability::ZERO),
+                    bad: loss.loss_bad.unwrap_or(Probability::ONE),
+                })
+            }
+            model => {
+                if let Some(key) = loss.gilbert_elliott_key() {
+                    return Err(self.bad(key, of_other("gilbert-elliott")));
+                }
+                match (model, loss.p) {
+                    (None, None) => Ok(LossModel::None),
+                    (None, Some(_)) => {
+                        Err(self.bad("loss.model", "is missing, such as \"bernoulli\"".into()))
+                    }
+                    (Some(_), None) => Err(self.bad("loss.p", "is missing".into())),
+                    (Some(_), Some(p)) => Ok(LossModel::Bernoulli(p)),
+                }
+            }
+        }
+    }
+
+    fn drops(&self, loss: &Loss) -> Result<Option<Drops>, ScenarioError> {
+        let Some(places) = loss.drop_one else {
+            return match loss.drop_key() {
+                Some(key) => Err(self.bad(key, "belongs to drop_one".into())),
+                None => Ok(None),
+            };
+        };
+        let times = loss.times.unwrap_or(1);
+        if !(1..=100_000).contains(&times) {
+            return Err(self.bad("loss.times", format!("is {times}: give 1 to 100000")));
+        }
+        let first = loss.first.unwrap_or(20);
+        if first > 1_000_000 {
+            return Err(self.bad("loss.first", format!("is {first}: give 1000000 at most")));
+        }
+        let apart = loss.apart.map_or(Duration::from_secs(5), |span| span.at(BitRate::mbps(10)));
+        Ok(Some(Drops {
+            places: match places {
+                DropOne::Source => DropPlaces::Source,
+                DropOne::EachReceiver => DropPlaces::EachReceiver,
+                DropOne::EachLink => DropPlaces::EachLink,
+            },
+            times,
+            apart,
+            first,
+        }))
+    }
+
+    fn protocol(
+        &self,
+        section: &Table,
+        is_lan: bool,
+    ) -> Result<(&'static ProtocolEntry, Config), ScenarioError> {
+        let bad = |key: &str, what: String| self.bad(key, what);
+        let name = section.get("name").and_then(Value::as_str);
+        let known = || {
+            let names: Vec<_> = carillon_proto::REGISTRY.iter().map(|entry| entry.name).collect();
+            names.join(", ")
+        };
+        let Some(name) = name else {
+            return Err(bad("protocol", format!("has no `name`; known protocols: {}", known())));
+        };
+        let Some(entry) = carillon_proto::find(name) else {
+            return Err(bad("protocol.name", format!("\"{name}\" is no known protocol; known: {}", known())));
+        };
+        let kind = if is_lan { NetworkKind::Lan } else { NetworkKind::Graph };
+        if !entry.networks.contains(&kind) {
+            return Err(bad("protocol.name", format!("\"{name}\" does not run on a {kind}")));
+        }
+        let mut config = Config::defaults(entry.parameters);
+        for (key, value) in section.iter().filter(|(key, _)| *key != "name") {
+            config
+                .set(entry.parameters, key, &sweep::text_of(value))
+                .map_err(|error| bad(&format!("protocol.{key}"), error.to_string()))?;
+        }
+        Ok((entry, config))
+    }
+}
+
+/// The largest frame: a jumbo frame of 9000 bytes with header and check sequence.
+const MAX_FRAME: u32 = 9018;
+
+/// Nodes are numbered in 32 bits; memory ends long before.
+const MAX_RECEIVERS: u32 = 10_000_000;
+
+/// IPv4 and UDP.
+const UDP_OVERHEAD: u32 = 20 + 8;

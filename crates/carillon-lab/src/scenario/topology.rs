@@ -1,0 +1,153 @@
+//! The topology a scenario names: a file, one that is shipped, or one made by rule.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use carillon_core::{NodeId, Seeds};
+use carillon_sim::graph::generate::{
+    self, Domain, EdgeModel, TransitStub, binary_tree, flat_random, level_tree,
+};
+use carillon_sim::graph::{RolesOrEdges, Topology};
+
+use super::document::Network;
+use crate::topologies;
+
+/// What is wrong: the key, and what about it.
+type Problem = (&'static str, String);
+
+/// Keys of generators, and the generators they belong to.
+const KEYS: &[(&str, &[&str])] = &[
+    ("network.height", &["binary-tree"]),
+    ("network.link_delay", &["binary-tree", "tree"]),
+    ("network.fanout", &["tree"]),
+    ("network.routers", &["random", "waxman"]),
+    ("network.plane", &["random", "waxman"]),
+    ("network.edge_probability", &["random"]),
+    ("network.alpha", &["waxman"]),
+    ("network.beta", &["waxman"]),
+    ("network.host_delay", &["random", "waxman", "transit-stub"]),
+    ("network.topology_seed", &["random", "waxman", "transit-stub"]),
+];
+
+/// The generators.
+pub(super) const GENERATORS: &[&str] = &["binary-tree", "tree", "random", "waxman", "transit-stub"];
+
+/// The topology of a network for so many receivers (or as many as it has), and its domains where they
+/// are known. `dir` is where the scenario file is.
+pub(super) fn topology(
+    network: &Network,
+    receivers: Option<u32>,
+    dir: &Path,
+) -> Result<(Topology, Arc<[Domain]>), Problem> {
+    let name = network.topology.as_deref().ok_or_else(|| {
+        let what = format!(
+            "is missing: name a file such as \"x.edges\", one that is shipped (`carillon topology --list`), or one of {}",
+            GENERATORS.join(", ")
+        );
+        ("network.topology", what)
+    })?;
+    for &(key, generators) in KEYS {
+        if network.has(key) && !generators.contains(&name) {
+            let what = format!("belongs to topology = \"{}\"", generators.join("\" or \""));
+            return Err((key, what));
+        }
+    }
+    let mut rng = Seeds::new(network.topology_seed.unwrap_or(1)).stream("topology");
+    let host_delay = network.host_delay.map_or(Duration::from_millis(1), |span| span.at(network.rate()));
+    let link_delay = network.link_delay.map_or(Duration::from_millis(10), |span| span.at(network.rate()));
+    let random = |model| {
+        let side = network.plane.map_or(50.0, |span| span.at(network.rate()).as_secs_f64() * 1e3);
+        let routers = network.routers.unwrap_or(100).clamp(1, 10_000) as usize;
+        move |rng: &mut carillon_core::Rng| flat_random(routers, side, model, rng)
+    };
+    let sparse = |error: generate::TooSparse| ("network.edge_probability", error.to_string());
+    let mut domains: Arc<[Domain]> = [].into();
+    let mut topology = match name {
+        "binary-tree" => {
+            let height = network.height.unwrap_or(3);
+            if !(1..=20).contains(&height) {
+                return Err(("network.height", format!("is {height}: give 1 to 20")));
+            }
+            binary_tree(height, link_delay)
+        }
+        "tree" => {
+            let fanout = network.fanout.clone().unwrap_or_else(|| vec![10, 10, 10]);
+            let leaves = fanout.iter().try_fold(1_u64, |all, &next| all.checked_mul(next.into()));
+            if fanout.is_empty()
+                || fanout.iter().any(|&next| next == 0 || next > 65_000)
+                || leaves.is_none_or(|leaves| leaves > 4_000_000)
+            {
+                let what =
+                    "is a list of children for each level, 1 to 65000 each and 4 million leaves at most";
+                return Err(("network.fanout", what.into()));
+            }
+            level_tree(&fanout, link_delay)
+        }
+        "random" => {
+            let model = EdgeModel::Pure(network.edge_probability.map_or(0.1, |p| p.value()));
+            random(model)(&mut rng).map_err(sparse)?
+        }
+        "waxman" => {
+            let (alpha, beta) = (network.alpha.unwrap_or(0.9), network.beta.unwrap_or(0.3));
+            random(EdgeModel::Waxman { alpha, beta })(&mut rng).map_err(sparse)?
+        }
+        "transit-stub" => {
+            let (topology, kinds) = TransitStub::default().generate(&mut rng).map_err(sparse)?;
+            domains = kinds.into();
+            topology
+        }
+        name => named(name, dir).map_err(|what| ("network.topology", what))?,
+    };
+    if topology.receivers.is_empty() && topology.sources.is_empty() {
+        let receivers = receivers.ok_or(("group.receivers", format!("is required for \"{name}\"")))?;
+        if !(1..=1_000_000).contains(&receivers) {
+            return Err(("group.receivers", format!("is {receivers}: give 1 to 1000000")));
+        }
+        let everywhere = (0..topology.nodes() as u32).map(NodeId);
+        let places: Vec<NodeId> = match domains.is_empty() {
+            true => everywhere.collect(),
+            // Hosts are in stub domains.
+            false => everywhere.filter(|node| domains[node.index()] == Domain::Stub).collect(),
+        };
+        generate::place(&mut topology, &places, receivers as usize, host_delay, &mut rng);
+    }
+    if let Some(receivers) = receivers.filter(|&receivers| receivers as usize != topology.receivers.len()) {
+        let has = topology.receivers.len();
+        let what = format!("is {receivers}, but the topology \"{name}\" has {has}: leave the key out");
+        return Err(("group.receivers", what));
+    }
+    if topology.sources.is_empty() || topology.receivers.is_empty() {
+        let what = format!("\"{name}\" has no source or no receiver");
+        return Err(("network.topology", what));
+    }
+    if topology.receivers.contains(&topology.sources[0]) {
+        return Err(("network.topology", format!("\"{name}\": its source is a receiver too")));
+    }
+    if !topology.is_connected() {
+        return Err(("network.topology", format!("\"{name}\" falls apart: not every node can be reached")));
+    }
+    Ok((topology, domains))
+}
+
+/// A topology that is shipped, or of a file.
+fn named(name: &str, dir: &Path) -> Result<Topology, String> {
+    if let Some((edges, roles)) = topologies::find(name) {
+        return Topology::parse(edges, roles).map_err(|_| format!("\"{name}\" is broken as shipped"));
+    }
+    if !name.ends_with(".edges") {
+        return Err(format!(
+            "\"{name}\" is neither a file (.edges), nor shipped (`carillon topology --list`), nor one of {}",
+            GENERATORS.join(", ")
+        ));
+    }
+    let path = dir.join(name);
+    let roles_path = path.with_extension("roles");
+    let read = |path: &Path| {
+        std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
+    };
+    Topology::parse(&read(&path)?, &read(&roles_path)?).map_err(|error| match error {
+        RolesOrEdges::Roles(error) => format!("{}: {error}", roles_path.display()),
+        RolesOrEdges::Edges(error) => format!("{}: {error}", path.display()),
+    })
+}
