@@ -271,7 +271,7 @@ fn what_is_lost_as_it_is_sent_nobody_hears_and_the_station_goes_on() // 3.4
     assert_eq!(lan.frames(), []);
     assert!(lan.heard.is_empty());
     let lost = lan.events(|event| match event.event {
-        Event::FrameLost { receiver } => Some((bits(event.time), event.node.0, receiver)),
+        Event::FrameLost { receiver, .. } => Some((bits(event.time), event.node.0, receiver)),
         _ => None,
     });
     // It took no time on the medium.
@@ -300,7 +300,7 @@ fn loss_is_independent_at_each_interface_at_its_rate() // 3.4
     for event in &lan.tape.0 {
         match event.event {
             Event::FrameSent { .. } => frame += 1,
-            Event::FrameLost { receiver: Some(node) } => got[node.index()][frame as usize] = false,
+            Event::FrameLost { receiver: Some(node), .. } => got[node.index()][frame as usize] = false,
             _ => {}
         }
     }

@@ -189,7 +189,7 @@ impl Source {
         });
         self.paced_until = scene.now + self.settings.send_interval;
         self.stay(scene);
-        Some(scene.transmit(to))
+        Some(Transmit { original: (!repair).then_some(message), ..scene.transmit(to) })
     }
 
     /// Says how far this node has come.

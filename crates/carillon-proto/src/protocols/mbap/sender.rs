@@ -273,7 +273,8 @@ impl Machine for MbapSender {
             }
         }
         let (message, bytes) = (MessageId(number), buf.len() as u32);
-        let event = if slot.sent.is_some() {
+        let first = slot.sent.is_none();
+        let event = if !first {
             slot.retransmissions += 1;
             slot.resent = Some(now);
             Event::RepairSent { message, bytes }
@@ -284,7 +285,7 @@ impl Machine for MbapSender {
         self.events.push(event);
         let ack_wait = self.wait.as_ref().map_or(Duration::ZERO, AdaptiveWait::current);
         self.timers.arm(Timer::Packet, now + self.timeout.current() + ack_wait);
-        Some(Transmit::now(self.data_dest.clone()))
+        Some(Transmit { original: first.then_some(message), ..Transmit::now(self.data_dest.clone()) })
     }
 
     fn poll_event(&mut self) -> Option<Event> {

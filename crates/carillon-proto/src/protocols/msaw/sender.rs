@@ -254,7 +254,7 @@ impl Machine for MsawSender {
         } else {
             Event::RepairSent { message, bytes }
         });
-        Some(Transmit::now(dest))
+        Some(Transmit { original: first.then_some(message), ..Transmit::now(dest) })
     }
 
     fn poll_event(&mut self) -> Option<Event> {

@@ -216,6 +216,7 @@ impl RraSender {
         let sequence = (number % MODULUS) as u32;
         Packet::Data { sequence, first, acker, payload: &slot.payload }.emit(self.association, buf);
         let (message, bytes) = (MessageId(number), buf.len() as u32);
+        let first = slot.sent.is_none();
         self.events.push(match slot.sent {
             Some(_) => {
                 slot.retransmissions += 1;
@@ -227,7 +228,7 @@ impl RraSender {
                 Event::Sent { message, bytes }
             }
         });
-        Transmit::now(Dest::group(self.group))
+        Transmit { original: first.then_some(message), ..Transmit::now(Dest::group(self.group)) }
     }
 
     fn poll(&mut self, now: Time, index: usize, buf: &mut Vec<u8>) -> Transmit {

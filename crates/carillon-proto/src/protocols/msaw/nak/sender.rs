@@ -249,7 +249,8 @@ impl Machine for NakSender {
             let sequence = (number % MODULUS) as u8;
             Packet::Numbered { sequence, payload: &slot.payload }.emit(self.config.association, buf);
             let (message, bytes) = (MessageId(number), buf.len() as u32);
-            self.events.push(if slot.sent.is_some() {
+            let first = slot.sent.is_none();
+            self.events.push(if !first {
                 slot.retransmissions += 1;
                 Event::RepairSent { message, bytes }
             } else {
@@ -267,7 +268,7 @@ impl Machine for NakSender {
                 _ if full => Announcement::Poll,
                 _ => Announcement::Announce,
             });
-            return Some(Transmit::now(group));
+            return Some(Transmit { original: first.then_some(message), ..Transmit::now(group) });
         }
         let (first, last) = (self.window.start(), self.window.end().checked_sub(1)?);
         let (sequence, first) = ((last % MODULUS) as u8, (first % MODULUS) as u8);

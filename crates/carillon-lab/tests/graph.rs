@@ -1,0 +1,162 @@
+//! Scenarios on routed networks: what they mean, and what is said about wrong ones.
+
+use carillon_core::NoObserver;
+use carillon_lab::plan::Plan;
+use carillon_lab::run::{RunResult, run_one};
+use carillon_lab::scenario::ScenarioFile;
+use carillon_lab::topologies;
+use carillon_sim::graph::Topology;
+
+fn text(network: &str, loss: &str, workload: &str) -> String {
+    let loss = if loss.is_empty() { String::new() } else { format!("[loss]\n{loss}\n") };
+    format!(
+        "name = \"x\"\n[network]\nkind = \"graph\"\n{network}\n{loss}[protocol]\nname = \"rra\"\n\
+         timeout_method = \"constant\"\ntimeout = \"2 s\"\ntimeout_max = \"2 s\"\n\
+         [workload]\nmessage_bytes = 1000\n{workload}\n"
+    )
+}
+
+fn run(text: &str) -> RunResult {
+    let file = ScenarioFile::parse("x.toml", text).unwrap();
+    run_one(&Plan::new(&file).unwrap().runs[0], &mut NoObserver).unwrap()
+}
+
+fn samples<'a>(result: &'a RunResult, metric: &str) -> &'a [f64] {
+    &result.samples.iter().find(|(name, _)| *name == metric).unwrap().1
+}
+
+#[test]
+fn a_delivery_takes_what_its_links_take() {
+    // Height 2: three links of 10 ms to each of 4 leaves; 1000 bytes take 16/3 ms at 1.5 Mbit/s.
+    let result = run(&text("topology = \"binary-tree\"\nheight = 2", "", "messages = 1"));
+    let expected = 3.0 * (0.010 + 1000.0 * 8.0 / 1.5e6);
+    let latencies = samples(&result, "delivery_latency_s");
+    assert_eq!(latencies.len(), 4);
+    assert!(latencies.iter().all(|latency| (latency - expected).abs() < 1e-6), "{latencies:?}");
+    assert_eq!(samples(&result, "losses"), [0.0]);
+}
+
+#[test]
+fn one_loss_strikes_at_each_place_and_repairs_pass() {
+    for (places, losses) in [("source", 1.0), ("each-receiver", 4.0), ("each-link", 7.0)] {
+        let result = run(&text(
+            "topology = \"binary-tree\"\nheight = 2",
+            &format!("drop_one = \"{places}\"\napart = \"10 s\"\nfirst = 3"),
+            "rate = \"1 packet/s\"",
+        ));
+        assert_eq!(samples(&result, "losses"), [losses], "{places}");
+        assert_eq!(samples(&result, "undelivered_share"), [0.0], "{places}");
+    }
+    let twice = "drop_one = \"source\"\ntimes = 3";
+    let result = run(&text("topology = \"binary-tree\"", twice, "rate = \"1 packet/s\""));
+    assert_eq!(samples(&result, "losses"), [3.0]);
+}
+
+#[test]
+fn the_shipped_topologies_are_whole() {
+    assert_eq!(topologies::names().count(), 21);
+    for name in topologies::names() {
+        let (edges, roles) = topologies::find(name).unwrap();
+        let topology = Topology::parse(edges, roles).unwrap();
+        assert!(topology.is_connected(), "{name}");
+        let receivers = name.split("-r").nth(1).map(|number| number.parse().unwrap());
+        assert_eq!(topology.receivers.len(), receivers.unwrap_or(topology.receivers.len()), "{name}");
+    }
+    let file = ScenarioFile::parse("x", &text("topology = \"btree-h3\"", "", "messages = 1")).unwrap();
+    let plan = Plan::new(&file).unwrap();
+    let generated =
+        ScenarioFile::parse("x", &text("topology = \"binary-tree\"", "", "messages = 1")).unwrap();
+    let of = |plan: &Plan| plan.runs[0].scenario.network.graph().unwrap().topology.links().to_vec();
+    assert_eq!(of(&plan), of(&Plan::new(&generated).unwrap()), "the same tree, measured and made");
+}
+
+#[test]
+fn a_file_is_found_beside_the_scenario() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("mine.edges"), "0 1 5\n1 2 5\n").unwrap();
+    let scenario = folder.path().join("x.toml");
+    let text = text("topology = \"mine.edges\"", "", "messages = 1");
+    let parse = || ScenarioFile::parse(scenario.to_str().unwrap(), &text);
+    let error = parse().unwrap_err().to_string();
+    assert!(error.contains("mine.roles"), "{error}");
+    std::fs::write(folder.path().join("mine.roles"), "nodes 3\nsource 0\nreceiver 2\n").unwrap();
+    let file = parse().unwrap();
+    assert_eq!(Plan::new(&file).unwrap().runs[0].scenario.receivers, 1);
+    // A key set from outside does not move the folder.
+    assert!(file.with("workload.messages", "2").is_ok());
+    std::fs::write(folder.path().join("mine.edges"), "0 1 5\n1 7 5\n").unwrap();
+    assert!(parse().unwrap_err().to_string().contains("mine.edges: line 2: node 7"));
+}
+
+#[test]
+fn wrong_keys_are_refused_by_name() {
+    let tree = "topology = \"binary-tree\"";
+    for (network, loss, workload, expected) in [
+        ("", "", "messages = 1", "`network.topology` is missing"),
+        ("topology = \"nowhere\"", "", "messages = 1", "neither a file"),
+        ("topology = \"no.edges\"", "", "messages = 1", "cannot read no.edges"),
+        ("topology = \"random\"", "", "messages = 1", "`group.receivers` is required"),
+        (
+            "topology = \"binary-tree\"\nplane = \"1 ms\"",
+            "",
+            "messages = 1",
+            "`network.plane` belongs to topology",
+        ),
+        (
+            "topology = \"binary-tree\"\nheight = 21",
+            "",
+            "messages = 1",
+            "`network.height` is 21: give 1 to 20",
+        ),
+        ("topology = \"tree\"\nfanout = []", "", "messages = 1", "`network.fanout` is a list"),
+        (
+            "topology = \"binary-tree\"\nbackoff = \"inclusive\"",
+            "",
+            "messages = 1",
+            "belongs to kind = \"lan\"",
+        ),
+        (tree, "model = \"bernoulli\"", "messages = 1", "`loss.p` is missing"),
+        (tree, "p = 0.1", "messages = 1", "`loss.model` is missing"),
+        (tree, "model = \"bernoulli\"\np = 0.1\nto_bad = 0.1", "messages = 1", "belongs to model"),
+        (tree, "model = \"gilbert-elliott\"\nto_bad = 0.1", "messages = 1", "`loss.to_good` is missing"),
+        (tree, "times = 2", "messages = 1", "`loss.times` belongs to drop_one"),
+        (tree, "links = \"stub-stub\"", "messages = 1", "`loss.links` is of use"),
+        (tree, "drop_one = \"source\"", "", "`workload.rate` is missing"),
+        (tree, "drop_one = \"source\"", "rate = \"10 packet/s\"\nmessages = 30", "1 losses need 70"),
+        (tree, "", "", "`workload.messages` is missing"),
+        (tree, "", "messages = 1\nmessage_bytes = 9019", "duplicate key"),
+    ] {
+        let error = ScenarioFile::parse("x.toml", &text(network, loss, workload)).unwrap_err().to_string();
+        assert!(error.contains(expected), "{network} {loss} {workload}: {error}");
+    }
+}
+
+#[test]
+fn a_transit_stub_network_loses_on_the_links_it_is_told() {
+    let counts = ["all", "transit-transit", "transit-stub", "stub-stub"].map(|links| {
+        let network = "topology = \"transit-stub\"\n[group]\nreceivers = 20";
+        let loss = format!("drop_one = \"each-link\"\nlinks = \"{links}\"");
+        let file = ScenarioFile::parse("x", &text(network, &loss, "rate = \"10 packet/s\"")).unwrap();
+        let plan = Plan::new(&file).unwrap();
+        let graph = plan.runs[0].scenario.network.graph().unwrap();
+        carillon_lab::drops::places(graph, &graph.drops.unwrap()).len()
+    });
+    // The links of hosts are of no kind.
+    assert_eq!(counts[0], counts[1] + counts[2] + counts[3] + 21, "{counts:?}");
+    assert!(counts.iter().all(|&count| count > 0), "{counts:?}");
+}
+
+#[test]
+fn bursts_and_single_losses_of_the_same_seed_are_the_same() {
+    let bursty = text(
+        "topology = \"binary-tree\"",
+        "model = \"gilbert-elliott\"\nto_bad = 0.01\nto_good = 0.5",
+        "messages = 50\nrate = \"1 packet/s\"",
+    );
+    let (one, other) = (run(&bursty), run(&bursty));
+    assert_eq!(one.samples.len(), other.samples.len());
+    for ((name, a), (_, b)) in one.samples.iter().zip(&other.samples) {
+        assert_eq!(a, b, "{name}");
+    }
+    assert!(samples(&one, "losses")[0] > 0.0);
+}
