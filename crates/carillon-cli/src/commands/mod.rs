@@ -8,6 +8,7 @@ mod recv;
 mod reproduce;
 mod run;
 mod send;
+mod topology;
 
 use clap::{Parser, Subcommand};
 
@@ -24,6 +25,7 @@ enum Command {
     Protocols(protocols::Args),
     Run(run::Args),
     Reproduce(reproduce::Args),
+    Topology(topology::Args),
     Send(send::Args),
     Recv(recv::Args),
     Completions(generate::CompletionsArgs),
@@ -37,6 +39,7 @@ impl Cli {
             Command::Protocols(args) => protocols::run(&args),
             Command::Run(args) => run::run(&args),
             Command::Reproduce(args) => reproduce::run(&args),
+            Command::Topology(args) => topology::run(&args),
             Command::Send(args) => send::run(args),
             Command::Recv(args) => recv::run(args),
             Command::Completions(args) => generate::completions(&args),

@@ -223,6 +223,18 @@ impl ScenarioFile {
     }
 }
 
+/// A document of keys with their sections, and values as they would be typed.
+pub fn text_table(keys: &[(&str, &str)]) -> Table {
+    let mut table = Table::new();
+    keys.iter().for_each(|(key, value)| set(&mut table, key, value));
+    table
+}
+
+/// Sets a key with its section to a value as it would be typed.
+pub fn set(table: &mut Table, key: &str, value: &str) {
+    sweep::set(table, key, sweep::value_of(value));
+}
+
 /// The folder of a file.
 fn dir_of(origin: &str) -> PathBuf {
     Path::new(origin).parent().map(Path::to_owned).unwrap_or_default()

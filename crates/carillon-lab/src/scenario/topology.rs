@@ -8,7 +8,7 @@ use carillon_core::{NodeId, Seeds};
 use carillon_sim::graph::generate::{
     self, Domain, EdgeModel, TransitStub, binary_tree, flat_random, level_tree,
 };
-use carillon_sim::graph::{RolesOrEdges, Topology};
+use carillon_sim::graph::{RolesOrEdges, Topology, gt_itm};
 
 use super::document::Network;
 use crate::topologies;
@@ -26,9 +26,12 @@ const KEYS: &[(&str, &[&str])] = &[
     ("network.edge_probability", &["random"]),
     ("network.alpha", &["waxman"]),
     ("network.beta", &["waxman"]),
-    ("network.host_delay", &["random", "waxman", "transit-stub"]),
-    ("network.topology_seed", &["random", "waxman", "transit-stub"]),
+    ("network.host_delay", HOSTED),
+    ("network.topology_seed", HOSTED),
 ];
+
+/// Those whose hosts are placed at random; a file of GT-ITM is another.
+const HOSTED: &[&str] = &["random", "waxman", "transit-stub"];
 
 /// The generators.
 pub(super) const GENERATORS: &[&str] = &["binary-tree", "tree", "random", "waxman", "transit-stub"];
@@ -48,7 +51,8 @@ pub(super) fn topology(
         ("network.topology", what)
     })?;
     for &(key, generators) in KEYS {
-        if network.has(key) && !generators.contains(&name) {
+        let hosted = name.ends_with(".alt") && generators == HOSTED;
+        if network.has(key) && !generators.contains(&name) && !hosted {
             let what = format!("belongs to topology = \"{}\"", generators.join("\" or \""));
             return Err((key, what));
         }
@@ -97,7 +101,11 @@ pub(super) fn topology(
             domains = kinds.into();
             topology
         }
-        name => named(name, dir).map_err(|what| ("network.topology", what))?,
+        name => {
+            let (topology, kinds) = named(name, dir).map_err(|what| ("network.topology", what))?;
+            domains = kinds.into();
+            topology
+        }
     };
     if topology.receivers.is_empty() && topology.sources.is_empty() {
         let receivers = receivers.ok_or(("group.receivers", format!("is required for \"{name}\"")))?;
@@ -131,23 +139,28 @@ pub(super) fn topology(
 }
 
 /// A topology that is shipped, or of a file.
-fn named(name: &str, dir: &Path) -> Result<Topology, String> {
+fn named(name: &str, dir: &Path) -> Result<(Topology, Vec<Domain>), String> {
     if let Some((edges, roles)) = topologies::find(name) {
-        return Topology::parse(edges, roles).map_err(|_| format!("\"{name}\" is broken as shipped"));
-    }
-    if !name.ends_with(".edges") {
-        return Err(format!(
-            "\"{name}\" is neither a file (.edges), nor shipped (`carillon topology --list`), nor one of {}",
-            GENERATORS.join(", ")
-        ));
+        let topology = Topology::parse(edges, roles);
+        return Ok((topology.map_err(|_| format!("\"{name}\" is broken as shipped"))?, Vec::new()));
     }
     let path = dir.join(name);
-    let roles_path = path.with_extension("roles");
     let read = |path: &Path| {
         std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
     };
-    Topology::parse(&read(&path)?, &read(&roles_path)?).map_err(|error| match error {
+    if name.ends_with(".alt") {
+        return gt_itm::parse(&read(&path)?).map_err(|error| format!("{}: {error}", path.display()));
+    }
+    if !name.ends_with(".edges") {
+        return Err(format!(
+            "\"{name}\" is neither a file (.edges, or .alt of GT-ITM), nor shipped (`carillon topology --list`), nor one of {}",
+            GENERATORS.join(", ")
+        ));
+    }
+    let roles_path = path.with_extension("roles");
+    let topology = Topology::parse(&read(&path)?, &read(&roles_path)?).map_err(|error| match error {
         RolesOrEdges::Roles(error) => format!("{}: {error}", roles_path.display()),
         RolesOrEdges::Edges(error) => format!("{}: {error}", path.display()),
-    })
+    })?;
+    Ok((topology, Vec::new()))
 }

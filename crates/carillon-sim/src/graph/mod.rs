@@ -2,6 +2,7 @@
 //! multicast trees, relays at any node.
 
 pub mod generate;
+pub mod gt_itm;
 mod link;
 mod network;
 mod routes;

@@ -1,0 +1,93 @@
+//! `carillon topology`: the topologies that are shipped, and new ones.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, bail};
+use carillon_lab::plan::Plan;
+use carillon_lab::scenario::{ScenarioFile, text_table};
+use carillon_lab::topologies;
+
+/// Write a topology: a generated one, a shipped one, or one read from another file.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  carillon topology --list
+  carillon topology random --receivers 20 --seed 7 --out net.edges
+  carillon topology transit-stub --receivers 100 --out ts.edges
+  carillon topology binary-tree --set height=5 --out tree.edges
+  carillon topology gt-itm.alt --receivers 50 --out from-gt-itm.edges
+
+Writes the edges (node node delay_ms [rate_mbps]) and, beside them, the roles (.roles).")]
+pub struct Args {
+    /// A generator (binary-tree, tree, random, waxman, transit-stub), a shipped topology, or a file.
+    #[arg(required_unless_present = "list")]
+    name: Option<String>,
+    /// List the shipped topologies.
+    #[arg(long)]
+    list: bool,
+    /// Receivers, for generators that do not say themselves.
+    #[arg(long, value_name = "N")]
+    receivers: Option<u32>,
+    /// The seed of a random topology.
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// A key of the network section of a scenario, such as edge_probability=0.05.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    settings: Vec<String>,
+    /// Write FILE and, with the ending .roles, the roles; without it the edges go to standard output.
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+/// `carillon topology`
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    let Some(name) = args.name.as_deref().filter(|_| !args.list) else {
+        for name in topologies::names() {
+            writeln!(out, "{name}")?;
+        }
+        return Ok(());
+    };
+    // The reader of scenarios knows topologies; a scenario around it needs a protocol and a message.
+    let mut keys = vec![
+        ("name", "topology"),
+        ("network.kind", "graph"),
+        ("network.topology", name),
+        ("protocol.name", "msaw"),
+        ("workload.messages", "1"),
+        ("workload.message_bytes", "1000"),
+    ];
+    let (receivers, seed) = (args.receivers.map(|n| n.to_string()), args.seed.map(|n| n.to_string()));
+    keys.extend(receivers.as_deref().map(|receivers| ("group.receivers", receivers)));
+    keys.extend(seed.as_deref().map(|seed| ("network.topology_seed", seed)));
+    let mut table = text_table(&keys);
+    for setting in &args.settings {
+        let Some((key, value)) = setting.split_once('=') else {
+            bail!("--set {setting}: write KEY=VALUE, such as height=5");
+        };
+        let key = format!("network.{}", key.trim().trim_start_matches("network."));
+        carillon_lab::scenario::set(&mut table, &key, value.trim());
+    }
+    let file = ScenarioFile::from_table("topology", table)?;
+    let plan = Plan::new(&file)?;
+    let network = plan.runs.first().and_then(|run| run.scenario.network.graph()).context("no topology")?;
+    let (edges, roles) = (network.topology.edges(), network.topology.roles());
+    match &args.out {
+        None => write!(out, "{edges}")?,
+        Some(path) => {
+            let roles_path = path.with_extension("roles");
+            if roles_path == *path {
+                bail!("--out {}: the roles are to stand beside it with this ending", path.display());
+            }
+            for (path, text) in [(path, edges), (&roles_path, roles)] {
+                fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))?;
+            }
+            let (nodes, links) = (network.topology.nodes(), network.topology.links().len());
+            let receivers = network.topology.receivers.len();
+            eprintln!("{nodes} nodes, {links} links, {receivers} receivers: {}", path.display());
+        }
+    }
+    Ok(())
+}

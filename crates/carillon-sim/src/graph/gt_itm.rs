@@ -1,0 +1,126 @@
+//! GT-ITM's own files, in the text form that its `sgb2alt` writes.
+//!
+//! ```text
+//! GRAPH (#nodes #edges id uu vv ww xx yy zz):
+//! 4 8 ts 0 1 {1,20,...}
+//!
+//! VERTICES (index name u v w x y z):
+//! 0 T:0.0 0 0 12 3
+//! 1 S:0.0/0.0 1 1 14 5
+//!
+//! EDGES (from-node to-node length a b):
+//! 0 1 7 0 0
+//! ```
+//!
+//! An edge stands once or in both directions; its length is read as milliseconds. In transit-stub
+//! graphs the names say which routers are transit (`T:`) and which belong to stubs (`S:`).
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use carillon_core::NodeId;
+
+use super::generate::Domain;
+use super::topology::{Link, Topology, TopologyError};
+
+/// The part of the file a line belongs to.
+#[derive(Clone, Copy, PartialEq)]
+enum Section {
+    Before,
+    Graph,
+    Vertices,
+    Edges,
+}
+
+/// Reads such a file: routers without hosts, and their domains if all of them are known.
+pub fn parse(text: &str) -> Result<(Topology, Vec<Domain>), TopologyError> {
+    let mut section = Section::Before;
+    let mut topology: Option<Topology> = None;
+    let mut domains = Vec::new();
+    let mut seen = BTreeSet::new();
+    for (line, text) in (1..).zip(text.lines()) {
+        let fail = |problem: &str| TopologyError { line, problem: problem.to_owned() };
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let Some(&first) = words.first() else { continue };
+        match first {
+            "GRAPH" => section = Section::Graph,
+            "VERTICES" => section = Section::Vertices,
+            "EDGES" => section = Section::Edges,
+            _ => match section {
+                Section::Before => return Err(fail("expected `GRAPH (#nodes #edges ...):` first")),
+                Section::Graph => {
+                    let nodes = first.parse().ok().filter(|nodes| (1..=MOST_NODES).contains(nodes));
+                    let nodes = nodes.ok_or_else(|| fail("expected the number of nodes, 1 to 65536"))?;
+                    topology = Some(Topology::new(nodes));
+                }
+                Section::Vertices => match words.get(1).and_then(|name| name.chars().next()) {
+                    Some('T') => domains.push(Domain::Transit),
+                    Some('S') => domains.push(Domain::Stub),
+                    _ => {}
+                },
+                Section::Edges => {
+                    let topology = topology.as_mut().ok_or_else(|| fail("edges before the graph"))?;
+                    let node = |at: usize| words.get(at).and_then(|word| word.parse::<u32>().ok());
+                    let (Some(a), Some(b)) = (node(0), node(1)) else {
+                        return Err(fail("expected `from-node to-node length`"));
+                    };
+                    let length: Option<f64> = words.get(2).and_then(|word| word.parse().ok());
+                    let length = length.filter(|length| (0.0..=1e9).contains(length));
+                    let length = length.ok_or_else(|| fail("expected `from-node to-node length`"))?;
+                    if a == b || a.max(b) as usize >= topology.nodes() {
+                        return Err(fail("an edge joins two different nodes of the graph"));
+                    }
+                    if seen.insert((a.min(b), a.max(b))) {
+                        let delay = Duration::from_nanos((length * 1e6).round() as u64);
+                        topology.add_link(Link { ends: [NodeId(a), NodeId(b)], delay, rate: None });
+                    }
+                }
+            },
+        }
+    }
+    let topology = topology.ok_or(TopologyError { line: 0, problem: "a line `GRAPH` is missing".into() })?;
+    if domains.len() != topology.nodes() {
+        domains.clear();
+    }
+    Ok((topology, domains))
+}
+
+/// A node has no more ports than this, whatever its edges.
+const MOST_NODES: usize = 65_536;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "GRAPH (#nodes #edges id uu vv ww xx yy zz):\n3 4 ts 0\n\n\
+        VERTICES (index name u v w x y z):\n0 T:0.0 0 0\n1 S:0.0/0.0 1 1\n2 S:0.0/0.1 1 2\n\n\
+        EDGES (from-node to-node length a b):\n0 1 7 0\n1 0 7 0\n1 2 2.5 0\n";
+
+    #[test]
+    fn a_file_is_read_and_each_edge_once() {
+        let (topology, domains) = parse(TEXT).expect("a topology");
+        assert_eq!(topology.edges(), "0 1 7\n1 2 2.5\n");
+        assert_eq!(domains, [Domain::Transit, Domain::Stub, Domain::Stub]);
+        let (_, flat) = parse(&TEXT.replace("T:0.0", "0")).expect("a topology");
+        assert_eq!(flat, [], "a flat graph has no domains");
+    }
+
+    #[test]
+    fn errors_name_the_line() {
+        let error = |text: &str| parse(text).expect_err("it is wrong").to_string();
+        assert_eq!(error("0 1 2"), "line 1: expected `GRAPH (#nodes #edges ...):` first");
+        assert_eq!(error(""), "a line `GRAPH` is missing");
+        assert_eq!(
+            error(&TEXT.replace("1 2 2.5", "1 3 2.5")),
+            "line 12: an edge joins two different nodes of the graph"
+        );
+        assert_eq!(
+            error(&TEXT.replace("1 2 2.5", "1 2 far")),
+            "line 12: expected `from-node to-node length`"
+        );
+        assert_eq!(
+            error(&TEXT.replace("3 4 ts", "0 4 ts")),
+            "line 2: expected the number of nodes, 1 to 65536"
+        );
+    }
+}
