@@ -401,7 +401,7 @@ proptest! {
             prop_assert!(pair[0].1 <= pair[1].0, "{:?} and {:?} overlap", pair[0], pair[1]);
         }
         let discarded = lan.events(|event| (event.event == Event::FrameDiscarded).then_some(())).len();
-        let lost = lan.events(|event| (event.event == Event::FrameLost { receiver: None }).then_some(())).len();
+        let lost = lan.events(|event| (event.event == Event::FrameLost { receiver: None, original: false }).then_some(())).len();
         prop_assert_eq!(lan.frames().len() + discarded + lost, traffic.len());
         if loss == 0.0 {
             prop_assert_eq!(lan.heard.len(), lan.frames().len());

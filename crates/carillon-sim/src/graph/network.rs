@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use carillon_core::{
-    BitRate, Bytes, Dest, Event, GroupId, NodeId, Observer, PortId, Scope, Seeds, Time, TraceEvent, Transmit,
-    Verdict,
+    BitRate, Bytes, Dest, Event, GroupId, NodeId, Observer, PortId, PortSet, Scope, Seeds, Time, TraceEvent,
+    Transmit, Verdict,
 };
 
 use super::link::{Fate, LossModel, SingleLoss, Wire};
@@ -50,9 +50,25 @@ pub struct Graph {
     members: BTreeMap<GroupId, Vec<NodeId>>,
     routes: Routes,
     trees: BTreeMap<(NodeId, GroupId), Arc<DeliveryTree>>,
+    /// Counts changes of routes and members: a packet's tree is good as long as it has not moved on.
+    epoch: u64,
+    /// What is behind each port of each node, and where a node's ports begin.
+    behind: Vec<Behind>,
+    first_port: Vec<u32>,
     pending: EventQueue<Pending>,
     /// The datagram whose relay is asked.
     transit: Option<Hop>,
+}
+
+/// What is behind a port.
+#[derive(Clone, Copy, Debug)]
+struct Behind {
+    link: u32,
+    /// The wire that leaves by it.
+    wire: u32,
+    node: NodeId,
+    /// The port at which the other node is on the link.
+    ingress: PortId,
 }
 
 /// What happens at a time.
@@ -80,6 +96,8 @@ struct Packet {
     dest: Dest,
     bytes: Bytes,
     original: Option<SingleLoss>,
+    /// The way of a multicast packet, found once, and the epoch in which it was.
+    tree: Option<(u64, Arc<DeliveryTree>)>,
 }
 
 impl Graph {
@@ -89,7 +107,20 @@ impl Graph {
             let wire = || Wire::new(link.delay, link.rate.unwrap_or(config.rate), config.queue);
             [wire(), wire()]
         });
+        let mut behind = Vec::with_capacity(2 * topology.links().len());
+        let mut first_port = vec![0];
+        for node in (0..topology.nodes() as u32).map(NodeId) {
+            behind.extend(topology.ports(node).filter_map(|(_, link, of)| {
+                let other = of.other(node);
+                let wire = 2 * link + u32::from(of.ends[0] != node);
+                Some(Behind { link, wire, node: other, ingress: topology.port_on(other, link)? })
+            }));
+            first_port.push(behind.len() as u32);
+        }
         Graph {
+            epoch: 0,
+            behind,
+            first_port,
             wires: wires.collect(),
             up: vec![true; topology.links().len()],
             relays: vec![false; topology.nodes()],
@@ -110,6 +141,7 @@ impl Graph {
         if let Err(at) = members.binary_search(&node) {
             members.insert(at, node);
             self.trees.retain(|(_, of), _| *of != group);
+            self.epoch += 1;
         }
     }
 
@@ -118,6 +150,7 @@ impl Graph {
         if let Some(members) = self.members.get_mut(&group) {
             members.retain(|&member| member != node);
             self.trees.retain(|(_, of), _| *of != group);
+            self.epoch += 1;
         }
     }
 
@@ -143,6 +176,7 @@ impl Graph {
         if std::mem::replace(&mut self.up[link as usize], is_up) != is_up {
             self.routes.forget();
             self.trees.clear();
+            self.epoch += 1;
         }
     }
 
@@ -175,14 +209,18 @@ impl Graph {
         scope: Scope,
         observer: &mut dyn Observer,
     ) {
-        let Some(link) = self.topology.link_at(from, port).filter(|&link| self.up[link as usize]) else {
+        let ports = self.first_port[from.index()] as usize..self.first_port[from.index() + 1] as usize;
+        let Some(&Behind { link, wire, node: to, ingress }) = self.behind[ports].get(usize::from(port.0))
+        else {
             return;
         };
-        let to = self.topology.links()[link as usize].other(from);
+        if !self.up[link as usize] {
+            return;
+        }
         let bytes = packet.bytes.len() as u64 + u64::from(self.config.overhead);
-        let wire = self.wire(link, from);
         let seeds =
             || self.seeds.part(if wire.is_multiple_of(2) { "there" } else { "back" }).node(NodeId(link));
+        let wire = wire as usize;
         let fate = self.wires[wire].put(now, bytes, packet.original, seeds);
         let mut tell = |event| observer.event(&TraceEvent { time: now, node: from, event });
         match fate {
@@ -193,35 +231,67 @@ impl Graph {
             }
             Fate::Arrives(at) => {
                 tell(Event::FrameSent { bytes: bytes as u32 });
-                let ingress = self.topology.port_on(to, link);
-                let hop = Hop { packet: packet.clone(), to, ingress, scope };
+                let hop = Hop { packet: packet.clone(), to, ingress: Some(ingress), scope };
                 self.pending.push(at, Pending::Arrives(hop));
             }
         }
     }
 
-    /// The ports by which a packet goes on from a node it has come to, or starts at.
-    fn onward(&mut self, hop: &Hop) -> Vec<PortId> {
-        // A router takes one off what a packet may still travel; its sender does not.
-        if hop.ingress.is_some() && hop.scope.0 <= 1 {
-            return Vec::new();
+    /// Sends a packet on from a node it has come to, or starts at, by these of its ports.
+    fn send_on(&mut self, now: Time, hop: &Hop, only: Option<&PortSet>, observer: &mut dyn Observer) {
+        // A router takes one off what a packet may still travel; its sender does not. So nothing
+        // circles for ever, whatever relays do.
+        let is_router = hop.ingress.is_some();
+        if is_router && hop.scope.0 <= 1 {
+            return;
         }
+        let scope = Scope(hop.scope.0 - u8::from(is_router));
+        let wanted = |port: PortId| only.is_none_or(|only| only.contains(port));
         match hop.packet.dest {
             Dest::Node(node) => {
                 let Graph { topology, up, routes, .. } = self;
-                routes.port(topology, |link| up[link as usize], hop.to, node).into_iter().collect()
+                let port = routes.port(topology, |link| up[link as usize], hop.to, node);
+                if let Some(port) = port.filter(|&port| wanted(port)) {
+                    self.put(now, hop.to, port, &hop.packet, scope, observer);
+                }
             }
-            Dest::Group { group, .. } => self.tree(hop.packet.source, group).downstream(hop.to).to_vec(),
-            Dest::Ports { .. } => Vec::new(),
+            Dest::Group { .. } => self.with_tree(&hop.packet, |graph, tree| {
+                for &port in tree.downstream(hop.to).iter().filter(|&&port| wanted(port)) {
+                    graph.put(now, hop.to, port, &hop.packet, scope, observer);
+                }
+            }),
+            Dest::Ports { .. } => {}
         }
     }
 
-    fn send_on(&mut self, now: Time, hop: &Hop, ports: &[PortId], observer: &mut dyn Observer) {
-        // So nothing circles for ever, whatever relays do.
-        let scope = Scope(hop.scope.0.saturating_sub(hop.ingress.is_some().into()));
-        for &port in ports {
-            self.put(now, hop.to, port, &hop.packet, scope, observer);
+    /// Does something with the tree of a multicast packet.
+    fn with_tree<T: Default>(
+        &mut self,
+        packet: &Packet,
+        act: impl FnOnce(&mut Self, &DeliveryTree) -> T,
+    ) -> T {
+        match (&packet.tree, &packet.dest) {
+            (Some((epoch, tree)), _) if *epoch == self.epoch => act(self, tree),
+            (_, Dest::Group { group, .. }) => {
+                let tree = self.tree(packet.source, *group);
+                act(self, &tree)
+            }
+            _ => T::default(),
         }
+    }
+
+    fn packet(
+        &mut self,
+        source: NodeId,
+        dest: Dest,
+        bytes: Bytes,
+        original: Option<SingleLoss>,
+    ) -> Arc<Packet> {
+        let tree = match dest {
+            Dest::Group { group, .. } => Some((self.epoch, self.tree(source, group))),
+            _ => None,
+        };
+        Arc::new(Packet { source, dest, bytes, original, tree })
     }
 
     /// Whether a packet that has come to a node is for it.
@@ -236,7 +306,7 @@ impl Graph {
     /// Multicast is taken from the way to its source only.
     fn comes_by_its_way(&mut self, hop: &Hop) -> bool {
         match hop.packet.dest {
-            Dest::Group { group, .. } => self.tree(hop.packet.source, group).upstream(hop.to) == hop.ingress,
+            Dest::Group { .. } => self.with_tree(&hop.packet, |_, tree| tree.upstream(hop.to) == hop.ingress),
             _ => true,
         }
     }
@@ -257,7 +327,7 @@ impl Graph {
         match transmit.dest {
             Dest::Ports { ports, source, dest } => {
                 let scope = scope(&dest);
-                let packet = Arc::new(Packet { source, dest: *dest, bytes, original });
+                let packet = self.packet(source, *dest, bytes, original);
                 observer.datagram(now, source, &packet.dest, &packet.bytes);
                 for port in ports.iter() {
                     self.put(now, from, port, &packet, scope, observer);
@@ -265,11 +335,10 @@ impl Graph {
             }
             dest => {
                 let scope = scope(&dest);
-                let packet = Arc::new(Packet { source: from, dest, bytes, original });
+                let packet = self.packet(from, dest, bytes, original);
                 observer.datagram(now, from, &packet.dest, &packet.bytes);
                 let hop = Hop { packet, to: from, ingress: None, scope };
-                let ports = self.onward(&hop);
-                self.send_on(now, &hop, &ports, observer);
+                self.send_on(now, &hop, None, observer);
             }
         }
     }
@@ -326,8 +395,7 @@ impl Network for Graph {
             return true;
         }
         if !ends_here {
-            let ports = self.onward(&hop);
-            self.send_on(now, &hop, &ports, observer);
+            self.send_on(now, &hop, None, observer);
         }
         if here {
             Self::give(hop, false, arrival);
@@ -337,18 +405,18 @@ impl Network for Graph {
 
     fn forward(&mut self, now: Time, verdict: Verdict, observer: &mut dyn Observer) {
         let Some(mut hop) = self.transit.take() else { return };
-        let mut ports = self.onward(&hop);
-        match verdict {
+        let only = match verdict {
             Verdict::Absorb => return,
-            Verdict::Forward => {}
-            Verdict::ForwardOn(these) => ports.retain(|&port| these.contains(port)),
+            Verdict::Forward => None,
+            Verdict::ForwardOn(these) => Some(these),
             Verdict::ForwardAs(bytes) => {
-                let Packet { source, dest, original, .. } = &*hop.packet;
+                let Packet { source, dest, original, tree, .. } = &*hop.packet;
                 observer.datagram(now, *source, dest, &bytes);
-                hop.packet =
-                    Arc::new(Packet { source: *source, dest: dest.clone(), bytes, original: *original });
+                let (source, dest, original, tree) = (*source, dest.clone(), *original, tree.clone());
+                hop.packet = Arc::new(Packet { source, dest, bytes, original, tree });
+                None
             }
-        }
-        self.send_on(now, &hop, &ports, observer);
+        };
+        self.send_on(now, &hop, only.as_ref(), observer);
     }
 }
