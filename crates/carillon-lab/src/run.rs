@@ -69,7 +69,7 @@ pub enum RunError {
 pub fn run_one(run: &Run, observer: &mut dyn Observer) -> Result<RunResult, RunError> {
     let begin = Instant::now();
     let scenario = &run.scenario;
-    let watch = Both(Recorder::default(), observer);
+    let watch = Both(Recorder::new(scenario), observer);
     let mut world = build_world(scenario, &run.seeds, watch)?;
     world.start();
     let limit = Time::ZERO + scenario.time_limit;

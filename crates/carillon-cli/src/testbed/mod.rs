@@ -93,7 +93,7 @@ fn run_watched(
     anyhow::ensure!(!stop.asked(), "interrupted");
     let mut events = shared.events.into_inner().unwrap_or_default();
     events.sort_by_key(|event| event.time);
-    let mut recorder = Recorder::default();
+    let mut recorder = Recorder::new(&run.scenario);
     for event in &events {
         recorder.event(event);
         observer.event(event);

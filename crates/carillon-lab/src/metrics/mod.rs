@@ -28,8 +28,10 @@ pub struct MessageRecord {
 }
 
 /// Reads the trace of a run and keeps what metrics need.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Recorder {
+    /// Whether each delivery's latency is kept, or only their number.
+    keeps_latencies: bool,
     /// By source and message.
     messages: Vec<Vec<Progress>>,
     records: Vec<MessageRecord>,
@@ -68,7 +70,10 @@ impl Observer for Recorder {
             Event::Delivered { source, message } if source != event.node => {
                 if let Some(progress) = self.progress(source, message) {
                     let latency = (event.time - progress.started).as_secs_f64();
-                    self.totals.delivery_latencies.push(latency);
+                    self.totals.deliveries += 1;
+                    if self.keeps_latencies {
+                        self.totals.delivery_latencies.push(latency);
+                    }
                 }
             }
             Event::Completed { message, outcome, window } => {
@@ -97,6 +102,21 @@ impl Observer for Recorder {
 }
 
 impl Recorder {
+    /// Nothing has been recorded yet. Latencies of deliveries are kept if there are not too many of
+    /// them, and not where what is asked for is the recovery from single losses.
+    pub fn new(scenario: &Scenario) -> Self {
+        let single = scenario.network.graph().is_some_and(|graph| graph.drops.is_some());
+        Recorder {
+            keeps_latencies: !single && expected_deliveries(scenario) <= MOST_LATENCIES,
+            messages: Vec::new(),
+            records: Vec::new(),
+            totals: Totals::default(),
+            recoveries: Recoveries::default(),
+            collisions: 0,
+            block: (Time::ZERO, 0),
+        }
+    }
+
     fn progress(&mut self, source: NodeId, message: MessageId) -> Option<&mut Progress> {
         self.messages.get_mut(source.index())?.get_mut(message.0 as usize)
     }
@@ -109,7 +129,7 @@ impl Recorder {
 
     /// Messages so far that have been delivered to others than their source, or given up there.
     pub fn settled(&self) -> u64 {
-        self.totals.delivery_latencies.len() as u64 + self.recoveries.given_up
+        self.totals.deliveries + self.recoveries.given_up
     }
 
     fn share_collisions(&mut self) {
@@ -132,11 +152,16 @@ impl Recorder {
     }
 }
 
+/// Deliveries in a run whose latencies are kept, at most.
+const MOST_LATENCIES: u64 = 10_000_000;
+
 /// What does not belong to one message.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
     /// For each delivery, seconds since the message was first sent.
     pub delivery_latencies: Vec<f64>,
+    /// Messages delivered to others than their source.
+    pub deliveries: u64,
     /// Bytes of all frames on the medium.
     pub frame_bytes: u64,
     /// Packets without a message.
@@ -224,13 +249,12 @@ pub fn samples(scenario: &Scenario, messages: &[MessageRecord], totals: Totals) 
     if let Some(graph) = scenario.network.graph() {
         all.extend(totals.recoveries.samples(scenario, graph));
     }
-    let useful =
-        totals.delivery_latencies.len() as f64 * f64::from(scenario.workload.message_bytes) / receivers;
+    let useful = totals.deliveries as f64 * f64::from(scenario.workload.message_bytes) / receivers;
     all.push(("wire_bytes_per_useful_byte", vec![totals.frame_bytes as f64 / useful]));
     let messages = scenario.workload.messages as f64 * f64::from(scenario.senders);
     let control_packets = totals.control_packets as f64 / messages;
     all.push(("control_packets_per_message", vec![control_packets]));
-    let undelivered = 1.0 - totals.delivery_latencies.len() as f64 / expected_deliveries(scenario) as f64;
+    let undelivered = 1.0 - totals.deliveries as f64 / expected_deliveries(scenario) as f64;
     all.push(("undelivered_share", vec![undelivered]));
     all.push(("delivery_latency_s", totals.delivery_latencies));
     all

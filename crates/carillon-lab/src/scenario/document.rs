@@ -52,6 +52,7 @@ pub(super) struct Network {
     pub beta: Option<f64>,
     pub host_delay: Option<Span>,
     pub topology_seed: Option<u64>,
+    pub placement_seed: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
@@ -247,6 +248,7 @@ impl Network {
             "network.beta" => self.beta.is_some(),
             "network.host_delay" => self.host_delay.is_some(),
             "network.topology_seed" => self.topology_seed.is_some(),
+            "network.placement_seed" => self.placement_seed.is_some(),
             _ => false,
         }
     }
@@ -293,6 +295,7 @@ pub(super) const GRAPH_KEYS: &[&str] = &[
     "network.beta",
     "network.host_delay",
     "network.topology_seed",
+    "network.placement_seed",
 ];
 
 /// The typed document of a table that has no text.

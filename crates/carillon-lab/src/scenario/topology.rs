@@ -28,6 +28,7 @@ const KEYS: &[(&str, &[&str])] = &[
     ("network.beta", &["waxman"]),
     ("network.host_delay", HOSTED),
     ("network.topology_seed", HOSTED),
+    ("network.placement_seed", HOSTED),
 ];
 
 /// Those whose hosts are placed at random; a file of GT-ITM is another.
@@ -57,7 +58,8 @@ pub(super) fn topology(
             return Err((key, what));
         }
     }
-    let mut rng = Seeds::new(network.topology_seed.unwrap_or(1)).stream("topology");
+    let seeds = Seeds::new(network.topology_seed.unwrap_or(1));
+    let mut rng = seeds.stream("topology");
     let host_delay = network.host_delay.map_or(Duration::from_millis(1), |span| span.at(network.rate()));
     let link_delay = network.link_delay.map_or(Duration::from_millis(10), |span| span.at(network.rate()));
     let random = |model| {
@@ -118,6 +120,8 @@ pub(super) fn topology(
             // Hosts are in stub domains.
             false => everywhere.filter(|node| domains[node.index()] == Domain::Stub).collect(),
         };
+        let placement = seeds.replication(network.placement_seed.unwrap_or(1));
+        let mut rng = placement.stream("placement");
         generate::place(&mut topology, &places, receivers as usize, host_delay, &mut rng);
     }
     if let Some(receivers) = receivers.filter(|&receivers| receivers as usize != topology.receivers.len()) {
