@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use carillon_lab::plot::{Figure, png, svg};
 use carillon_lab::report::Page;
-use carillon_lab::reproduce::{EXPERIMENTS, Experiment, Laboratory, Options, Outcome, matching};
+use carillon_lab::reproduce::{EXPERIMENTS, Experiment, Laboratory, Options, Outcome, check_table, matching};
 
 use super::jobs::{Jobs, RunProgress};
 use crate::exit::JobFailed;
@@ -107,6 +107,9 @@ fn write_outcome(dir: &Path, outcome: &Outcome) -> anyhow::Result<()> {
             write(&dir.join("study.json"), serde_json::to_string_pretty(study)? + "\n")?;
             for sheet in &study.sheets {
                 sheet.table()?.write_csv(&dir.join(format!("{}.csv", sheet.name)))?;
+            }
+            if !study.checks.is_empty() {
+                check_table(&study.checks)?.write_csv(&dir.join("checks.csv"))?;
             }
             study.figures.iter().try_for_each(|figure| write_figure(dir, figure))
         }

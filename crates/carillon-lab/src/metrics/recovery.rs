@@ -74,6 +74,7 @@ impl Recoveries {
             ("recovery_latency_s", latencies),
             ("normalized_recovery_latency", normalized),
             ("normalized_recovery_latency_propagation", propagation),
+            ("recoveries_per_loss", per_loss(self.repaired.len() as u64)),
             ("exposure", exposure.collect()),
             ("requests_per_loss", per_loss(self.requests)),
             ("repairs_per_loss", per_loss(self.repairs.iter().sum())),

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::plot::{escape, svg};
-use crate::reproduce::{Comparison, Experiment, Outcome, Sheet, Study};
+use crate::reproduce::{Check, Comparison, Experiment, HEADINGS, Outcome, Sheet, Study};
 
 /// A page in the making.
 #[derive(Debug)]
@@ -88,6 +88,7 @@ fn table(out: &mut String, comparison: &Comparison) {
 
 fn study(out: &mut String, study: &Study) {
     study.sheets.iter().for_each(|found| sheet(out, found));
+    checks(out, &study.checks);
     out.push_str("<ul class=\"note\">\n");
     for remark in &study.remarks {
         let _ = writeln!(out, "<li>{}</li>", escape(remark));
@@ -96,18 +97,46 @@ fn study(out: &mut String, study: &Study) {
     study.figures.iter().for_each(|figure| out.push_str(&svg(figure)));
 }
 
+fn checks(out: &mut String, checks: &[Check]) {
+    if checks.is_empty() {
+        return;
+    }
+    out.push_str("<div class=\"wide\"><table>\n<thead>\n<tr>");
+    for heading in HEADINGS {
+        let _ = write!(out, "<th>{heading}</th>");
+    }
+    out.push_str("</tr>\n</thead>\n<tbody>\n");
+    for check in checks {
+        out.push_str("<tr>");
+        for text in check.texts() {
+            let text = escape(&text);
+            let fails = text == "does not hold";
+            let _ =
+                if fails { write!(out, "<td><b>{text}</b></td>") } else { write!(out, "<td>{text}</td>") };
+        }
+        out.push_str("</tr>\n");
+    }
+    out.push_str("</tbody>\n</table></div>\n");
+}
+
 fn sheet(out: &mut String, sheet: &Sheet) {
     let _ = write!(
         out,
         "<p class=\"note\">{}</p>\n<div class=\"wide\"><table>\n<thead>\n<tr>",
         escape(&sheet.title)
     );
+    if !sheet.labels.is_empty() {
+        out.push_str("<th></th>");
+    }
     for column in &sheet.columns {
         let _ = write!(out, "<th>{}</th>", escape(&column.label));
     }
     out.push_str("</tr>\n</thead>\n<tbody>\n");
-    for row in &sheet.rows {
+    for (at, row) in sheet.rows.iter().enumerate() {
         out.push_str("<tr>");
+        if let Some(label) = sheet.labels.get(at) {
+            let _ = write!(out, "<th>{}</th>", escape(label));
+        }
         for (at, number) in row.iter().enumerate() {
             let _ = write!(out, "<td>{}</td>", escape(&sheet.text(at, *number)));
         }

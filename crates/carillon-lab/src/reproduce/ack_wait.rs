@@ -57,6 +57,7 @@ impl AckWaitSpec {
         let mut figures = vec![waits(id, &fit, &measured)];
         figures.extend(measured.iter().map(|measured| measured.latencies(id, &fit.law)));
         Findings {
+            checks: Vec::new(),
             sheets: measured.iter().map(|measured| measured.sheet(&fit.law)).collect(),
             figures,
             remarks: remarks(&fit, &sweeps, &measured),
@@ -114,6 +115,7 @@ impl Measured {
             Some(numbers.map(Into::into).to_vec())
         });
         Sheet {
+            labels: Vec::new(),
             name: self.condition.id.into(),
             title: format!(
                 "{}; excess of the message latency over the least one in per cent",

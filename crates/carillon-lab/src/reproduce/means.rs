@@ -97,6 +97,7 @@ impl MeansSpec {
             row.iter().map(|key| (*key).into()).chain(alternatives.iter().map(cell)).collect()
         });
         Sheet {
+            labels: Vec::new(),
             name: quantity.column.into(),
             title: capitalised(quantity.label),
             columns: keys.chain(columns).collect(),

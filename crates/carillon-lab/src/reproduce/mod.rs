@@ -5,13 +5,16 @@
 //! figure, or a study. A [`Laboratory`] runs each scenario once, however many experiments are made from it.
 
 mod ack_wait;
+mod check;
 mod comparison;
 mod figures;
 mod law;
 mod means;
 mod open;
 mod quotient;
+mod recovery;
 mod registry;
+mod routed;
 mod segovia;
 mod sheet;
 mod simulation;
@@ -31,10 +34,12 @@ use crate::run::RunError;
 use crate::scenario::{ScenarioError, ScenarioFile};
 
 pub use ack_wait::{AckWaitSpec, Condition};
+pub use check::{Check, CheckVerdict, HEADINGS, table as check_table};
 pub use comparison::{Bound, ComparedCell, ComparedRow, Comparison, PublishedCell, Verdict};
 pub use figures::{Curve, EachBound, FigureSpec};
 pub use means::MeansSpec;
 pub use quotient::Quotient;
+pub use recovery::{Over, Pooled, RecoverySpec};
 pub use registry::{EXPERIMENTS, find, matching};
 pub use sheet::{Heading, Number, Sheet};
 pub use simulation::{Bounds, SimulatedPoint, Simulation};
@@ -244,9 +249,7 @@ impl<'a> Laboratory<'a> {
             Shows::Study(study) => {
                 for plan in study.plans {
                     let mut file = ScenarioFile::parse(plan.id, plan.plan)?;
-                    for (key, value) in plan.settings {
-                        file = file.with(key, value)?;
-                    }
+                    file = file.with_all(plan.settings)?;
                     self.simulate_file(plan.id, file, None, Folder::Summary)?;
                 }
                 let simulations: Vec<_> =

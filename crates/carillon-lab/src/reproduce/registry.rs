@@ -1,15 +1,19 @@
 //! The shipped experiments.
 
-use super::{Experiment, open, segovia};
+use super::{Experiment, open, routed, segovia};
 
 /// Every shipped experiment: those of each source in their order.
 pub const EXPERIMENTS: &[Experiment] = &ALL;
 
-const ALL: [Experiment; segovia::EXPERIMENTS.len() + open::EXPERIMENTS.len()] = {
-    let mut all = [segovia::EXPERIMENTS[0]; segovia::EXPERIMENTS.len() + open::EXPERIMENTS.len()];
-    let (first, second) = all.split_at_mut(segovia::EXPERIMENTS.len());
-    first.copy_from_slice(segovia::EXPERIMENTS);
-    second.copy_from_slice(open::EXPERIMENTS);
+const PARTS: [&[Experiment]; 3] = [segovia::EXPERIMENTS, open::EXPERIMENTS, routed::EXPERIMENTS];
+
+const ALL: [Experiment; PARTS[0].len() + PARTS[1].len() + PARTS[2].len()] = {
+    let mut all = [PARTS[0][0]; PARTS[0].len() + PARTS[1].len() + PARTS[2].len()];
+    let (first, rest) = all.split_at_mut(PARTS[0].len());
+    let (second, third) = rest.split_at_mut(PARTS[1].len());
+    first.copy_from_slice(PARTS[0]);
+    second.copy_from_slice(PARTS[1]);
+    third.copy_from_slice(PARTS[2]);
     all
 };
 

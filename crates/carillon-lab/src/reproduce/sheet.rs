@@ -13,6 +13,9 @@ pub struct Sheet {
     pub name: String,
     /// What it shows.
     pub title: String,
+    /// What its rows are called, where numbers do not name them; otherwise empty.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<String>,
     /// Its columns.
     pub columns: Vec<Heading>,
     /// Its rows: a number for each column.
@@ -80,13 +83,16 @@ impl Sheet {
             let label = &self.columns[column].label;
             [Some(label.clone()), interval.then(|| format!("{label}, ci95 half width"))]
         });
-        let mut table = Table::new(names.flatten().map(|name| (name, ColumnKind::Real)))?;
-        for row in &self.rows {
-            table.push(columns.iter().flat_map(|&(column, interval)| {
+        let labelled = (!self.labels.is_empty()).then(|| ("of".to_owned(), ColumnKind::Text));
+        let numbers = names.flatten().map(|name| (name, ColumnKind::Real));
+        let mut table = Table::new(labelled.into_iter().chain(numbers))?;
+        for (at, row) in self.rows.iter().enumerate() {
+            let label = self.labels.get(at).map(|label| Cell::Text(label.clone()));
+            table.push(label.into_iter().chain(columns.iter().flat_map(|&(column, interval)| {
                 let Number { value, half_width } = row[column];
                 let half_width = interval.then_some(half_width.unwrap_or(f64::NAN));
                 [Some(value), half_width].into_iter().flatten().map(Cell::Real)
-            }));
+            })));
         }
         Ok(table)
     }
@@ -107,7 +113,13 @@ impl fmt::Display for Sheet {
         let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
         writeln!(f, "{}", self.title)?;
         let heads: Vec<String> = self.columns.iter().map(|column| column.label.clone()).collect();
-        for row in std::iter::once(&heads).chain(&texts) {
+        let longest = self.labels.iter().map(|label| label.chars().count()).max();
+        let labels =
+            std::iter::once("").chain(self.labels.iter().map(String::as_str)).chain(std::iter::repeat(""));
+        for (row, label) in std::iter::once(&heads).chain(&texts).zip(labels) {
+            if let Some(longest) = longest {
+                write!(f, "  {label:longest$}")?;
+            }
             for (text, width) in row.iter().zip(&widths) {
                 write!(f, "  {text:>width$}")?;
             }
@@ -126,6 +138,7 @@ mod tests {
         Sheet {
             name: "s".into(),
             title: "Means".into(),
+            labels: Vec::new(),
             columns: vec![Heading::exact("loss %"), Heading::rounded("Mbit/s", 2), Heading::rounded("ms", 1)],
             rows: vec![
                 vec![0.1.into(), mean, 3.0.into()],

@@ -6,7 +6,10 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::ack_wait::AckWaitSpec;
+use super::check::{self, Check};
 use super::means::MeansSpec;
+use super::recovery::RecoverySpec;
+use super::routed;
 use super::sheet::Sheet;
 use super::{Simulation, seconds};
 use crate::plot::Figure;
@@ -42,6 +45,14 @@ pub enum Analysis {
     Means(MeansSpec),
     /// The best random acknowledgment wait, and its law.
     AckWait(AckWaitSpec),
+    /// Recovery from losses over topologies.
+    Recovery(RecoverySpec),
+    /// What each plan gave, in one table.
+    Summary,
+    /// What a source says in words.
+    Claims,
+    /// What another simulator's agents measured.
+    Agents,
 }
 
 /// What a study gave.
@@ -53,6 +64,8 @@ pub struct Study {
     pub title: &'static str,
     /// Tables of numbers.
     pub sheets: Vec<Sheet>,
+    /// What others say in numbers, and whether it holds.
+    pub checks: Vec<Check>,
     /// Figures.
     pub figures: Vec<Figure>,
     /// Conditions and findings, a sentence each.
@@ -68,6 +81,7 @@ pub struct Study {
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     pub sheets: Vec<Sheet>,
+    pub checks: Vec<Check>,
     pub figures: Vec<Figure>,
     pub remarks: Vec<String>,
 }
@@ -80,9 +94,13 @@ impl StudySpec {
         title: &'static str,
         simulations: &[(&StudyPlan, &Simulation)],
     ) -> Study {
-        let Findings { sheets, mut figures, remarks } = match self.analysis {
+        let Findings { sheets, checks, mut figures, remarks } = match self.analysis {
             Analysis::Means(means) => means.findings(id, simulations),
             Analysis::AckWait(waits) => waits.findings(id, simulations),
+            Analysis::Recovery(recovery) => recovery.findings(id, simulations),
+            Analysis::Summary => routed::summary::findings(simulations),
+            Analysis::Claims => routed::claims::findings(simulations),
+            Analysis::Agents => routed::agents::findings(simulations),
         };
         let conditions = || self.conditions.iter().map(|line| (*line).to_owned());
         for figure in &mut figures {
@@ -92,6 +110,7 @@ impl StudySpec {
             id,
             title,
             sheets,
+            checks,
             figures,
             remarks: conditions().map(|line| line + ".").chain(remarks).collect(),
             steps: simulations.iter().map(|(_, simulation)| simulation.steps).sum(),
@@ -106,6 +125,9 @@ impl fmt::Display for Study {
         writeln!(f, "{}: {}\n", self.id, self.title)?;
         for sheet in &self.sheets {
             writeln!(f, "{sheet}")?;
+        }
+        if !self.checks.is_empty() {
+            check::write(f, &self.checks)?;
         }
         for remark in &self.remarks {
             writeln!(f, "{remark}")?;

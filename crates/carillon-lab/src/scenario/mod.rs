@@ -152,21 +152,33 @@ impl ScenarioFile {
 
     /// The same scenario with one key set, as by `--set key=value`. A swept key is no longer swept.
     pub fn with(&self, key: &str, value: &str) -> Result<Self, ScenarioError> {
+        self.with_all(&[(key, value)])
+    }
+
+    /// The same with several keys set at once.
+    pub fn with_all(&self, settings: &[(&str, &str)]) -> Result<Self, ScenarioError> {
+        if settings.is_empty() {
+            return Ok(self.clone());
+        }
         let mut table = self.table.clone();
-        if let Some(Value::Table(sweep)) = table.get_mut("sweep") {
-            sweep.remove(key);
+        let mut origin = String::new();
+        for (key, value) in settings {
+            let separator = if origin.is_empty() { "" } else { " " };
+            origin += &format!("{separator}--set {key}={value}");
+            if let Some(Value::Table(sweep)) = table.get_mut("sweep") {
+                sweep.remove(*key);
+            }
+            if let Some(axis) =
+                self.axes.iter().find(|axis| axis.keys.len() > 1 && axis.keys.iter().any(|k| k == key))
+            {
+                let what = format!(
+                    "is swept together with others ({}): change the scenario file instead",
+                    axis.keys.join(", ")
+                );
+                return Err(ScenarioError::new(format!("--set {key}={value}"), format!("`{key}` {what}")));
+            }
+            sweep::set(&mut table, key, sweep::value_of(value));
         }
-        if let Some(axis) =
-            self.axes.iter().find(|axis| axis.keys.len() > 1 && axis.keys.iter().any(|k| k == key))
-        {
-            let what = format!(
-                "is swept together with others ({}): change the scenario file instead",
-                axis.keys.join(", ")
-            );
-            return Err(ScenarioError::new(format!("--set {key}={value}"), format!("`{key}` {what}")));
-        }
-        sweep::set(&mut table, key, sweep::value_of(value));
-        let origin = format!("--set {key}={value}");
         let document = document::typed(&origin, &table)?;
         Self::build(&origin, "", table, document, self.dir.clone())
             .map(|file| ScenarioFile { origin: self.origin.clone(), ..file })

@@ -1,0 +1,107 @@
+//! Checks: what a source says, and what was measured, one line each.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::table::{Cell, ColumnKind, Table, TableError};
+
+/// Something that a source says in a number, or that another program measured.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Check {
+    /// What it is called.
+    pub id: String,
+    /// What it says.
+    pub claim: String,
+    /// The number, or the range, that it says.
+    pub expected: String,
+    /// What was measured here.
+    pub measured: String,
+    /// Whether that agrees.
+    pub verdict: CheckVerdict,
+    /// By what rule, or why not.
+    pub note: String,
+}
+
+/// Whether a check holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CheckVerdict {
+    /// It does.
+    Holds,
+    /// It does not.
+    DoesNotHold,
+}
+
+impl CheckVerdict {
+    /// Holds, if this does.
+    pub fn of(holds: bool) -> Self {
+        if holds { CheckVerdict::Holds } else { CheckVerdict::DoesNotHold }
+    }
+}
+
+impl fmt::Display for CheckVerdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            CheckVerdict::Holds => "holds",
+            CheckVerdict::DoesNotHold => "does not hold",
+        })
+    }
+}
+
+/// The columns of checks: how they are headed, and their texts.
+pub const HEADINGS: [&str; 6] = ["id", "verdict", "claimed", "measured", "claim", "note"];
+
+impl Check {
+    /// The texts under [`HEADINGS`].
+    pub fn texts(&self) -> [String; 6] {
+        [
+            self.id.clone(),
+            self.verdict.to_string(),
+            self.expected.clone(),
+            self.measured.clone(),
+            self.claim.clone(),
+            self.note.clone(),
+        ]
+    }
+}
+
+/// The checks for other programs.
+pub fn table(checks: &[Check]) -> Result<Table, TableError> {
+    let mut table = Table::new(HEADINGS.map(|name| (name.to_owned(), ColumnKind::Text)))?;
+    for check in checks {
+        table.push(check.texts().map(Cell::Text));
+    }
+    Ok(table)
+}
+
+/// The checks for a terminal: all of them if there are few, otherwise those that do not hold; and how
+/// many hold.
+pub fn write(f: &mut fmt::Formatter<'_>, checks: &[Check]) -> fmt::Result {
+    let holding = checks.iter().filter(|check| check.verdict == CheckVerdict::Holds).count();
+    let shown: Vec<&Check> = match checks.len() <= FEW {
+        true => checks.iter().collect(),
+        false => checks.iter().filter(|check| check.verdict != CheckVerdict::Holds).collect(),
+    };
+    let width = |text: fn(&Check) -> &str, least: usize| {
+        shown.iter().map(|check| text(check).chars().count()).max().unwrap_or(0).max(least)
+    };
+    let (id, expected) = (width(|check| &check.id, 2), width(|check| &check.expected, 7));
+    let measured = width(|check| &check.measured, 8);
+    if !shown.is_empty() {
+        writeln!(
+            f,
+            "{:id$}  verdict        {:>expected$}  {:>measured$}  claim",
+            "id", "claimed", "measured"
+        )?;
+    }
+    for check in shown {
+        let Check { id: name, claim, verdict, expected: says, measured: is, note } = check;
+        let note = if note.is_empty() { String::new() } else { format!(" ({note})") };
+        writeln!(f, "{name:id$}  {verdict:13}  {says:>expected$}  {is:>measured$}  {claim}{note}")?;
+    }
+    writeln!(f, "{holding} of {} hold.", checks.len())
+}
+
+/// So many are shown whole.
+const FEW: usize = 80;
