@@ -44,6 +44,8 @@ pub mod protocol {
     pub const CHANG_MAXEMCHUK: u8 = 6;
     /// Erramilli and Singh.
     pub const ERRAMILLI_SINGH: u8 = 5;
+    /// Light-weight Multicast Services.
+    pub const LMS: u8 = 7;
 }
 
 impl Envelope {

@@ -2,6 +2,7 @@
 
 pub mod chang_maxemchuk;
 pub mod erramilli_singh;
+pub mod lms;
 pub mod mbap;
 pub mod msaw;
 pub mod rra;
@@ -19,6 +20,7 @@ pub const REGISTRY: &[&ProtocolEntry] = &[
     &chang_maxemchuk::ENTRY,
     &erramilli_singh::ENTRY,
     &sequencer::ENTRY,
+    &lms::ENTRY,
 ];
 
 /// The protocol of this name.

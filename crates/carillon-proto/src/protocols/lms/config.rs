@@ -1,0 +1,163 @@
+//! Parameters. The source publishes few: the others suit networks where a packet takes some tens of
+//! milliseconds.
+
+use std::time::Duration;
+
+use carillon_core::{BuildContext, Config, ConfigError, Kind, Parameter};
+
+pub(super) const PARAMETERS: &[Parameter] = &[
+    Parameter {
+        name: "setup_ivl",
+        kind: Kind::Span,
+        default: "5 s",
+        doc: "the source sends SETUP this often, the first at once; a replier or way up that was not refreshed for three of these is forgotten (ns-2 sends one SETUP)",
+    },
+    Parameter {
+        name: "heartbeat",
+        kind: Kind::Span,
+        default: "250 ms",
+        doc: "after the last message the source says with SPM how far it has come: after this time, then each time after twice the time, until that reaches setup_ivl; zero is never (Carillon's)",
+    },
+    Parameter {
+        name: "nak_bytes",
+        kind: Kind::Size { min: 0, max: 1500 },
+        default: "80",
+        doc: "size of a REQ and a REFRESH on the network, its headers included, as far as they are not longer (ns-2)",
+    },
+    Parameter {
+        name: "retry",
+        kind: Kind::Choice(&["escalate", "as-published"]),
+        default: "escalate",
+        doc: "what another attempt does: escalate: it goes past one replier more each time and is no duplicate of the one before; as-published: as the first, so that a replier that remembers the first ignores it (ns-2)",
+    },
+    Parameter {
+        name: "retry_max",
+        kind: Kind::Span,
+        default: "2 s",
+        doc: "longest wait for a repair; it starts at twice the RTT and doubles at each attempt (ns-2 has no longest one)",
+    },
+    Parameter {
+        name: "direct_after",
+        kind: Kind::Count { min: 1, max: 1_000_000 },
+        default: "6",
+        doc: "with retry = escalate, attempts after which a receiver asks the source itself, which answers it alone (Carillon's)",
+    },
+    Parameter {
+        name: "rtt",
+        kind: Kind::Span,
+        default: "0 bit",
+        doc: "round-trip time to the source; zero: twice the time that its SETUP took, for which all clocks must agree (ns-2)",
+    },
+    Parameter {
+        name: "replier_choice",
+        kind: Kind::Choice(&["static", "adaptive"]),
+        default: "static",
+        doc: "static: every receiver offers itself as replier at cost 0, so that the nearest stays; adaptive: at the cost of its losses",
+    },
+    Parameter {
+        name: "loss_smpl_ivl",
+        kind: Kind::Count { min: 1, max: 1_000_000 },
+        default: "100",
+        doc: "with replier_choice = adaptive, packets after which a receiver offers itself anew, at the number of losses it found in them",
+    },
+    Parameter {
+        name: "src_refresh",
+        kind: Kind::Switch,
+        default: "false",
+        doc: "the source offers itself as replier too: a router that is nearer to it than to its replier turns to it",
+    },
+    Parameter {
+        name: "buffer",
+        kind: Kind::Count { min: 1, max: 65_536 },
+        default: "1024",
+        doc: "messages that the source holds for repairs, and that a receiver keeps out of order or for a slow application; the same at both (Carillon's)",
+    },
+    Parameter {
+        name: "replier_buffer",
+        kind: Kind::Count { min: 0, max: 65_536 },
+        default: "128",
+        doc: "messages that a receiver keeps for others after it delivered them (ns-2 keeps all)",
+    },
+    Parameter {
+        name: "send_interval",
+        kind: Kind::Span,
+        default: "0 bit",
+        doc: "least time between packets with a message of the source, repairs too; zero hands all to the interface at once (Carillon's)",
+    },
+    Parameter {
+        name: "sources",
+        kind: Kind::Count { min: 1, max: 65_536 },
+        default: "1024",
+        doc: "sources that a router keeps state for; to others it is no LMS router (Carillon's)",
+    },
+];
+
+/// For files over a real network: no routers, no common clock, many small round trips.
+pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
+    ("setup_ivl", "500 ms"),
+    ("heartbeat", "10 ms"),
+    ("retry_max", "100 ms"),
+    ("rtt", "5 ms"),
+    ("buffer", "16384"),
+    ("replier_buffer", "0"),
+    ("send_interval", "50 us"),
+];
+
+/// The parameters as the machines use them.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    pub setup_ivl: Duration,
+    pub heartbeat: Option<Duration>,
+    /// Bytes of a REQ or REFRESH as a datagram, at least.
+    pub nak_len: usize,
+    pub escalate: bool,
+    pub retry_max: Duration,
+    pub direct_after: u32,
+    pub rtt: Option<Duration>,
+    /// Packets in a loss sample; none if repliers are static.
+    pub loss_smpl_ivl: Option<u64>,
+    pub src_refresh: bool,
+    pub buffer: u64,
+    pub replier_buffer: usize,
+    pub send_interval: Duration,
+    pub sources: usize,
+}
+
+impl Settings {
+    /// Checks that the parameters go together.
+    pub fn new(context: &BuildContext, config: &Config) -> Result<Self, ConfigError> {
+        let span = |name| config.span(name).at(context.bit_rate);
+        let some = |span: Duration| (!span.is_zero()).then_some(span);
+        let (setup_ivl, retry_max) = (span("setup_ivl"), span("retry_max"));
+        if setup_ivl.is_zero() {
+            return Err(ConfigError::Conflict("setup_ivl must be more than zero".to_owned()));
+        }
+        if retry_max < SHORTEST_WAIT {
+            return Err(ConfigError::Conflict(format!("retry_max must be {SHORTEST_WAIT:?} at least")));
+        }
+        let adaptive = config.choice("replier_choice") == "adaptive";
+        Ok(Settings {
+            setup_ivl,
+            heartbeat: some(span("heartbeat")),
+            nak_len: (config.size("nak_bytes").0 as usize).saturating_sub(context.link_overhead as usize),
+            escalate: config.choice("retry") == "escalate",
+            retry_max,
+            direct_after: config.count("direct_after") as u32,
+            rtt: some(span("rtt")),
+            loss_smpl_ivl: adaptive.then(|| config.count("loss_smpl_ivl")),
+            src_refresh: config.switch("src_refresh"),
+            buffer: config.count("buffer"),
+            replier_buffer: config.count("replier_buffer") as usize,
+            send_interval: span("send_interval"),
+            sources: config.count("sources") as usize,
+        })
+    }
+
+    /// How long what was not refreshed is believed.
+    pub fn lifetime(&self) -> Duration {
+        self.setup_ivl.saturating_mul(3)
+    }
+}
+
+/// No request is repeated sooner than this.
+pub(super) const SHORTEST_WAIT: Duration = Duration::from_millis(1);

@@ -1,0 +1,66 @@
+//! LMS: Light-weight Multicast Services (Papadopoulos, Parulkar and Varghese, INFOCOM 1998).
+//!
+//! Receivers ask for what they miss at once, and routers lend a hand with forwarding alone. In every
+//! router one interface leads to the *replier* of the subtree below it. A request that comes from the
+//! replier's interface goes up; one that comes from another turns there, at its *turning point*, to
+//! the replier. So of a subtree that has lost a message just one request leaves it. Who has the
+//! message sends it to the turning point, which multicasts it on the interface from which the request
+//! had come (*directed multicast*): to those below it, whether they lost it or not. Routers keep no
+//! state for messages or requests.
+//!
+//! The rules are those of the author's own agents for ns-2 where the paper and his thesis leave them
+//! open; what had to be decided besides is in `docs/protocols/lms.md`.
+
+mod answers;
+mod config;
+mod losses;
+mod receiver;
+mod reception;
+mod relay;
+mod sender;
+#[cfg(test)]
+mod tests;
+
+use carillon_core::{ConfigError, NetworkKind, Order, ProtocolEntry, Role};
+
+pub use receiver::LmsReceiver;
+pub use relay::LmsRelay;
+pub use sender::LmsSender;
+
+/// Light-weight Multicast Services.
+pub const ENTRY: ProtocolEntry = ProtocolEntry {
+    name: "lms",
+    family: "receiver-driven, negative acknowledgment, local recovery with help of routers",
+    summary: "Light-weight Multicast Services: routers send each request to a replier and repairs down one branch",
+    reference: "Papadopoulos, Parulkar and Varghese 1998",
+    roles: &[Role::Sender, Role::Receiver, Role::Relay],
+    order: Order::Source,
+    confirmed: false,
+    networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],
+    parameters: config::PARAMETERS,
+    delivery_settings: config::DELIVERY_SETTINGS,
+    unicast_equivalent: None,
+    build: |role, context, settings| {
+        Ok(match role {
+            Role::Peer => return Err(ConfigError::no_such_role(role)),
+            Role::Sender => Box::new(LmsSender::new(context, settings)?),
+            Role::Receiver => Box::new(LmsReceiver::new(context, settings)?),
+            Role::Relay => Box::new(LmsRelay::new(context, settings)?),
+        })
+    },
+};
+
+/// Sequence numbers on the wire have 32 bits.
+const MODULUS: u64 = 1 << 32;
+
+/// A number as it goes on the wire.
+const fn wire(number: u64) -> u32 {
+    (number % MODULUS) as u32
+}
+
+/// Pads a datagram.
+fn pad(buf: &mut Vec<u8>, len: usize) {
+    if buf.len() < len {
+        buf.resize(len, 0);
+    }
+}

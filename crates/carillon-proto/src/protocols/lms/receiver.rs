@@ -1,0 +1,336 @@
+//! The receiver, and what it does as a replier.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use bytes::Bytes;
+use carillon_core::{
+    Addresses, AssociationId, BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Event, Events,
+    Machine, MessageId, NodeId, Note, Received, Receiver, Time, Transmit, Value, expand,
+};
+use carillon_wire::lms::{Data, HEADER_LEN, Offer, Packet, Progress, Request};
+
+use super::answers::{Answers, REMEMBERED, Refusal, To};
+use super::config::{SHORTEST_WAIT, Settings};
+use super::losses::{Losses, Waits};
+use super::reception::{Arrival, Reception, Skipped};
+use super::{MODULUS, pad, wire};
+
+/// Takes messages, asks for what it misses, and answers requests that routers send it.
+#[derive(Debug)]
+pub struct LmsReceiver {
+    association: AssociationId,
+    sender: NodeId,
+    addresses: Addresses,
+    settings: Settings,
+    /// Where requests go: the LMS router above, or the source if there is none.
+    upstream: NodeId,
+    /// Round-trip time to the source, once it is known.
+    rtt: Option<Duration>,
+    /// The oldest message that the source holds.
+    oldest: u64,
+    /// It is to offer itself as replier.
+    refresh_due: bool,
+    cost: u32,
+    sample: Sample,
+    reception: Reception,
+    losses: Losses,
+    answers: Answers,
+    /// The last messages that came by a repair; the newest is the last.
+    repaired: VecDeque<u64>,
+    events: Events,
+}
+
+/// Losses found in the last packets: the cost of an adaptive replier.
+#[derive(Debug, Default)]
+struct Sample {
+    packets: u64,
+    requests: u32,
+}
+
+impl LmsReceiver {
+    /// A receiver of this session.
+    pub fn new(context: &BuildContext, config: &Config) -> Result<Self, ConfigError> {
+        let settings = Settings::new(context, config)?;
+        Ok(LmsReceiver {
+            association: context.association,
+            sender: context.sender,
+            addresses: context.addresses.clone(),
+            upstream: context.sender,
+            rtt: settings.rtt,
+            oldest: 0,
+            refresh_due: false,
+            cost: 0,
+            sample: Sample::default(),
+            reception: Reception::new(settings.buffer, settings.replier_buffer, context.rejoining),
+            losses: Losses::default(),
+            answers: Answers::default(),
+            repaired: VecDeque::new(),
+            events: Events::default(),
+            settings,
+        })
+    }
+
+    fn on_data(&mut self, now: Time, data: Data<'_>, payload: Bytes, is_repair: bool) {
+        let number = expand(data.sequence.into(), MODULUS, self.reception.expected());
+        let oldest = expand(data.oldest.into(), MODULUS, number);
+        if number.saturating_sub(oldest) >= self.settings.buffer {
+            return self.events.dropped(DropReason::Malformed);
+        }
+        self.reception.join_at(number);
+        // A replier may hold what the source holds no more.
+        if oldest <= number {
+            self.on_oldest(now, oldest);
+        }
+        match self.reception.insert(number, payload) {
+            Arrival::Duplicate => self.events.dropped(DropReason::Duplicate),
+            Arrival::NoRoom => self.events.dropped(DropReason::BufferFull),
+            Arrival::New => {
+                let message = MessageId(number);
+                self.events
+                    .push(Event::Received { packet: if is_repair { "repair" } else { "data" }, message });
+                let was_missing = self.losses.repaired(now, number);
+                if is_repair {
+                    if self.repaired.len() >= REMEMBERED {
+                        self.repaired.pop_front();
+                    }
+                    self.repaired.push_back(number);
+                    if was_missing {
+                        self.events.push(Event::LossRepaired { source: self.sender, message });
+                    }
+                }
+                self.deliver_in_order();
+            }
+        }
+        self.on_oldest(now, oldest);
+        self.find_losses();
+        self.count_packet();
+    }
+
+    fn on_progress(&mut self, now: Time, progress: Progress, packet: &'static str) {
+        let next = expand(progress.next.into(), MODULUS, self.reception.expected());
+        let oldest = expand(progress.oldest.into(), MODULUS, next);
+        if oldest > next || next - oldest > self.settings.buffer {
+            return self.events.dropped(DropReason::Malformed);
+        }
+        self.events.push(Event::Received { packet, message: MessageId(next) });
+        self.reception.join_at(next);
+        self.on_oldest(now, oldest);
+        self.reception.announce(next);
+        self.find_losses();
+    }
+
+    /// SETUP or SPM named the LMS router above.
+    fn on_previous(&mut self, previous: Option<std::net::IpAddr>) {
+        let upstream = previous.map_or(Some(self.sender), |address| self.addresses.node_at(address));
+        if let Some(upstream) = upstream
+            && self.upstream != upstream
+        {
+            self.upstream = upstream;
+            self.refresh_due = true;
+        }
+    }
+
+    /// The source holds nothing before `oldest` any more.
+    fn on_oldest(&mut self, now: Time, oldest: u64) {
+        self.oldest = self.oldest.max(oldest);
+        let Some(Skipped { new, lost, survivors }) = self.reception.skip_to(oldest) else { return };
+        let source = self.sender;
+        self.losses.forget_before(now, oldest);
+        let (first, total) = (lost.start, lost.end - lost.start - survivors.len() as u64);
+        let mut survivors = survivors.into_iter().peekable();
+        let mut told = 0;
+        // However far numbers jump, what is said of it is bounded.
+        for number in lost.take(MOST_TOLD) {
+            let message = MessageId(number);
+            if survivors.next_if_eq(&number).is_some() {
+                self.events.push(Event::Delivered { source, message });
+                continue;
+            }
+            if new.contains(&number) {
+                self.events.push(Event::LossFound { source: Some(source), message });
+            }
+            self.events.push(Event::LossFinal { source, message });
+            told += 1;
+        }
+        for number in survivors {
+            self.events.push(Event::Delivered { source, message: MessageId(number) });
+        }
+        if told < total {
+            let fields = vec![("first", Value::Count(first)), ("messages", Value::Count(total))];
+            self.events.push(Event::Note(Box::new(Note { name: "unrecoverable", fields })));
+        }
+        self.deliver_in_order();
+    }
+
+    fn deliver_in_order(&mut self) {
+        while let Some(number) = self.reception.advance() {
+            self.events.push(Event::Delivered { source: self.sender, message: MessageId(number) });
+        }
+    }
+
+    /// Each new gap is a request.
+    fn find_losses(&mut self) {
+        while let Some(gap) = self.reception.take_gap() {
+            for number in gap.clone() {
+                let message = MessageId(number);
+                self.events.push(Event::LossFound { source: Some(self.sender), message });
+            }
+            self.sample.requests = self.sample.requests.saturating_add(1);
+            self.losses.found(gap);
+        }
+    }
+
+    /// An adaptive replier's cost is the number of requests in the last packets.
+    fn count_packet(&mut self) {
+        let Some(packets) = self.settings.loss_smpl_ivl else { return };
+        self.sample.packets += 1;
+        if self.sample.packets >= packets {
+            self.cost = std::mem::take(&mut self.sample).requests;
+            self.refresh_due = true;
+        }
+    }
+
+    /// A request that a router has turned to this receiver.
+    fn on_req(&mut self, from: NodeId, request: &Request) {
+        if request.turning_point.is_none() || request.direct {
+            return self.events.dropped(DropReason::OutOfWindow);
+        }
+        let lo = expand(request.lo.into(), MODULUS, self.reception.expected());
+        let hi = lo + u64::from(request.hi.wrapping_sub(request.lo));
+        self.events.push(Event::Received { packet: "req", message: MessageId(lo) });
+        let numbers = self.reception.clip(lo, hi);
+        match self.answers.ask(request, from, numbers, self.settings.escalate) {
+            Ok(()) => {}
+            Err(Refusal::Duplicate) => self.events.dropped(DropReason::Redundant),
+            Err(Refusal::Full) => self.events.dropped(DropReason::BufferFull),
+        }
+    }
+
+    fn poll_refresh(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
+        // Where there is no LMS router, nobody is to know.
+        if !std::mem::take(&mut self.refresh_due) || self.upstream == self.sender {
+            return None;
+        }
+        Packet::Refresh(Offer { cost: self.cost, hops: 0 }).emit(self.association, buf);
+        pad(buf, self.settings.nak_len);
+        self.events.push(Event::ControlSent { packet: "refresh", message: MessageId(0) });
+        Some(Transmit::now(Dest::Node(self.upstream)))
+    }
+
+    fn poll_request(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let most = self.settings.retry_max;
+        let first = self.rtt.unwrap_or(UNKNOWN_RTT).saturating_mul(2).clamp(SHORTEST_WAIT, most);
+        let (missing, attempt) = self.losses.pop(now, Waits { first, most })?;
+        let escalate = self.settings.escalate;
+        let direct = escalate && attempt >= self.settings.direct_after;
+        Packet::Req(Request {
+            turning_point: None,
+            direct,
+            past: if escalate { attempt.min(u8::MAX.into()) as u8 } else { 0 },
+            hops_left: u8::MAX,
+            lo: wire(missing.start),
+            hi: wire(missing.end - 1),
+            attempt,
+        })
+        .emit(self.association, buf);
+        pad(buf, self.settings.nak_len);
+        self.events.push(Event::ControlSent { packet: "req", message: MessageId(missing.start) });
+        for number in missing {
+            self.events.push(Event::Requested { source: self.sender, message: MessageId(number) });
+        }
+        Some(Transmit::now(Dest::Node(if direct { self.sender } else { self.upstream })))
+    }
+
+    fn poll_answer(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
+        while let Some((number, to, attempt)) = self.answers.pop() {
+            // That repair was for who asks now, too: it is on its way.
+            if attempt == 0 && self.repaired.contains(&number) {
+                continue;
+            }
+            let To::TurningPoint(point) = to else { continue };
+            let router = self.addresses.node_at(point.address);
+            let (Some(payload), Some(router)) = (self.reception.message(number), router) else { continue };
+            let data = Data { sequence: wire(number), oldest: wire(self.oldest), payload };
+            Packet::Dmcast { interface: point.interface, data }.emit(self.association, buf);
+            self.events.push(Event::Forwarded {
+                source: self.sender,
+                message: MessageId(number),
+                bytes: buf.len() as u32,
+                repair: true,
+            });
+            return Some(Transmit::now(Dest::Node(router)));
+        }
+        None
+    }
+}
+
+impl Machine for LmsReceiver {
+    fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
+        let packet = match Packet::parse(datagram.bytes) {
+            Err(_) => return self.events.dropped(DropReason::Malformed),
+            Ok((association, _)) if association != self.association => {
+                return self.events.dropped(DropReason::Foreign);
+            }
+            Ok((_, Packet::Req(request))) => return self.on_req(datagram.source, &request),
+            Ok(_) if datagram.source != self.sender => return self.events.dropped(DropReason::NotAMember),
+            Ok((_, packet)) => packet,
+        };
+        match packet {
+            Packet::Data(data) => self.on_data(now, data, datagram.bytes.slice(HEADER_LEN..), false),
+            Packet::Repair(data) => self.on_data(now, data, datagram.bytes.slice(HEADER_LEN..), true),
+            Packet::Setup { previous, progress, timestamp } => {
+                if self.settings.rtt.is_none() {
+                    self.rtt = Some(now.since(Time::from_nanos(timestamp)).saturating_mul(2));
+                }
+                self.on_previous(previous);
+                self.refresh_due = true;
+                self.on_progress(now, progress, "setup");
+            }
+            Packet::Spm { previous, progress } => {
+                self.on_previous(previous);
+                self.on_progress(now, progress, "spm");
+            }
+            // For routers.
+            Packet::SrcRefresh(_) => {
+                self.events.push(Event::Received { packet: "src_refresh", message: MessageId(0) });
+            }
+            _ => self.events.dropped(DropReason::Foreign),
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        self.losses.expire(now);
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.losses.next_timeout()
+    }
+
+    fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        // The application may have made room for what was announced.
+        self.find_losses();
+        self.poll_refresh(buf).or_else(|| self.poll_request(now, buf)).or_else(|| self.poll_answer(buf))
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop()
+    }
+
+    fn as_receiver(&mut self) -> Option<&mut dyn Receiver> {
+        Some(self)
+    }
+}
+
+impl Receiver for LmsReceiver {
+    fn poll_delivery(&mut self) -> Option<Delivery> {
+        let (number, payload) = self.reception.fetch()?;
+        Some(Delivery { source: self.sender, message: MessageId(number), payload })
+    }
+}
+
+/// What the round-trip time is taken for before a SETUP has come.
+const UNKNOWN_RTT: Duration = Duration::from_millis(100);
+
+/// Messages of which one by one is said that they are lost, when numbers jump.
+const MOST_TOLD: usize = 1 << 16;

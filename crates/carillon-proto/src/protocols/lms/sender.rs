@@ -1,0 +1,302 @@
+//! The source, which is its own LMS router too.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+use bytes::Bytes;
+use carillon_core::{
+    Addresses, AssociationId, BuildContext, Config, ConfigError, Dest, DropReason, Event, Events, GroupId,
+    Machine, MessageId, NodeId, OfferError, Received, Sender, Time, Timers, Transmit, expand,
+};
+use carillon_wire::lms::{Data, HEADER_LEN, Offer, Packet, Progress, Request};
+
+use super::answers::{Answers, Refusal, To};
+use super::config::Settings;
+use super::{MODULUS, pad, wire};
+
+/// Sends messages, shows the way up to itself, and answers the requests that reach it.
+#[derive(Debug)]
+pub struct LmsSender {
+    association: AssociationId,
+    group: GroupId,
+    addresses: Addresses,
+    settings: Settings,
+    /// Bytes of a SETUP: those of the largest data packet.
+    setup_len: usize,
+    /// The messages it holds, from `oldest` on.
+    held: VecDeque<Bytes>,
+    oldest: u64,
+    /// The message to be sent next.
+    next: u64,
+    finished: bool,
+    answers: Answers,
+    /// Timers run from the first call that says what time it is.
+    started: bool,
+    setup_due: bool,
+    src_refresh_due: bool,
+    spm_due: bool,
+    /// Those that asked directly for messages that are gone.
+    spm_to: BTreeSet<NodeId>,
+    /// When the group was last told that messages are gone.
+    gone_told: Option<Time>,
+    /// The interval of the next heartbeat.
+    heartbeat: Duration,
+    /// No message goes out before.
+    paced_until: Time,
+    timers: Timers<Timer>,
+    events: Events,
+}
+
+/// The timers of a source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    /// The next SETUP is due.
+    Setup,
+    /// Half an interval later, when receivers have offered themselves: the source does too.
+    SrcRefresh,
+    /// Nothing was sent for long: say how far it has come.
+    Heartbeat,
+    /// The next message may go out.
+    Pace,
+}
+
+impl LmsSender {
+    /// The source of this session.
+    pub fn new(context: &BuildContext, config: &Config) -> Result<Self, ConfigError> {
+        let settings = Settings::new(context, config)?;
+        Ok(LmsSender {
+            association: context.association,
+            group: context.group,
+            addresses: context.addresses.clone(),
+            setup_len: HEADER_LEN.saturating_add(context.max_payload as usize).min(LARGEST_SETUP),
+            held: VecDeque::new(),
+            oldest: 0,
+            next: 0,
+            finished: false,
+            answers: Answers::default(),
+            started: false,
+            setup_due: false,
+            src_refresh_due: false,
+            spm_due: false,
+            spm_to: BTreeSet::new(),
+            gone_told: None,
+            heartbeat: settings.heartbeat.unwrap_or_default(),
+            paced_until: Time::ZERO,
+            timers: Timers::new(),
+            events: Events::default(),
+            settings,
+        })
+    }
+
+    /// One past the last message offered.
+    fn offered(&self) -> u64 {
+        self.oldest + self.held.len() as u64
+    }
+
+    fn progress(&self) -> Progress {
+        Progress { next: wire(self.next), oldest: wire(self.oldest) }
+    }
+
+    fn on_req(&mut self, now: Time, from: NodeId, request: &Request) {
+        let lo = expand(request.lo.into(), MODULUS, self.next);
+        let hi = lo + u64::from(request.hi.wrapping_sub(request.lo));
+        self.events.push(Event::Received { packet: "req", message: MessageId(lo) });
+        if lo < self.oldest {
+            self.tell_gone(now, from, request.direct);
+        }
+        let numbers = match self.next.checked_sub(1) {
+            Some(last) => lo.max(self.oldest)..=hi.min(last),
+            // It has sent nothing.
+            None => return self.events.dropped(DropReason::OutOfWindow),
+        };
+        match self.answers.ask(request, from, numbers, self.settings.escalate) {
+            Ok(()) => {}
+            Err(Refusal::Duplicate) => self.events.dropped(DropReason::Redundant),
+            Err(Refusal::Full) => self.events.dropped(DropReason::BufferFull),
+        }
+    }
+
+    /// Messages that were asked for are held no more: an SPM says which is the oldest.
+    fn tell_gone(&mut self, now: Time, from: NodeId, direct: bool) {
+        if direct {
+            if self.spm_to.len() < MAX_TOLD {
+                self.spm_to.insert(from);
+            }
+        } else if self.gone_told.is_none_or(|told| now >= told + GONE_INTERVAL) {
+            self.gone_told = Some(now);
+            self.spm_due = true;
+        }
+    }
+
+    fn poll_control(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let group = Dest::group(self.group);
+        let progress = self.progress();
+        let (packet, dest, name) = if std::mem::take(&mut self.setup_due) {
+            self.timers.arm(Timer::Setup, now + self.settings.setup_ivl);
+            if self.settings.src_refresh {
+                self.timers.arm(Timer::SrcRefresh, now + self.settings.setup_ivl / 2);
+            }
+            (Packet::Setup { previous: None, progress, timestamp: now.as_nanos() }, group, "setup")
+        } else if std::mem::take(&mut self.src_refresh_due) {
+            (Packet::SrcRefresh(Offer { cost: 0, hops: 0 }), group, "src_refresh")
+        } else if std::mem::take(&mut self.spm_due) {
+            (Packet::Spm { previous: None, progress }, group, "spm")
+        } else {
+            let node = self.spm_to.pop_first()?;
+            (Packet::Spm { previous: None, progress }, Dest::Node(node), "spm")
+        };
+        packet.emit(self.association, buf);
+        if let Packet::Setup { .. } = packet {
+            pad(buf, self.setup_len);
+        }
+        self.events.push(Event::ControlSent { packet: name, message: MessageId(self.next) });
+        Some(Transmit::now(dest))
+    }
+
+    fn poll_repair(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
+        while let Some((number, to, _)) = self.answers.pop() {
+            let at = number.checked_sub(self.oldest);
+            // It may have been forgotten since it was asked for.
+            let Some(payload) = at.and_then(|at| self.held.get(at as usize)) else { continue };
+            let data = Data { sequence: wire(number), oldest: wire(self.oldest), payload };
+            let (packet, dest) = match to {
+                To::TurningPoint(point) => {
+                    let Some(router) = self.addresses.node_at(point.address) else { continue };
+                    (Packet::Dmcast { interface: point.interface, data }, Dest::Node(router))
+                }
+                To::Node(node) => (Packet::Repair(data), Dest::Node(node)),
+                To::Group => (Packet::Repair(data), Dest::group(self.group)),
+            };
+            packet.emit(self.association, buf);
+            self.events.push(Event::RepairSent { message: MessageId(number), bytes: buf.len() as u32 });
+            return Some(Transmit::now(dest));
+        }
+        None
+    }
+
+    fn poll_message(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let payload = self.held.get((self.next - self.oldest) as usize)?;
+        let data = Data { sequence: wire(self.next), oldest: wire(self.oldest), payload };
+        Packet::Data(data).emit(self.association, buf);
+        let message = MessageId(self.next);
+        self.events.push(Event::Sent { message, bytes: buf.len() as u32 });
+        self.next += 1;
+        if let Some(heartbeat) = self.settings.heartbeat {
+            self.heartbeat = heartbeat;
+            self.timers.arm(Timer::Heartbeat, now + heartbeat);
+        }
+        Some(Transmit::now(Dest::group(self.group)).original(message))
+    }
+}
+
+impl Machine for LmsSender {
+    fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
+        match Packet::parse(datagram.bytes) {
+            Err(_) => self.events.dropped(DropReason::Malformed),
+            Ok((association, _)) if association != self.association => {
+                self.events.dropped(DropReason::Foreign);
+            }
+            Ok((_, Packet::Req(request))) => self.on_req(now, datagram.source, &request),
+            // The replier at the source's router is the source, whoever offers itself.
+            Ok((_, Packet::Refresh(_))) => {
+                self.events.push(Event::Received { packet: "refresh", message: MessageId(0) });
+            }
+            Ok((_, Packet::Leave)) => {
+                self.events.push(Event::Received { packet: "leave", message: MessageId(0) });
+            }
+            Ok(_) => self.events.dropped(DropReason::Foreign),
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        while let Some(timer) = self.timers.expire(now) {
+            match timer {
+                Timer::Setup => self.setup_due = true,
+                Timer::SrcRefresh => self.src_refresh_due = true,
+                Timer::Heartbeat => {
+                    self.spm_due = true;
+                    self.heartbeat = self.heartbeat.saturating_mul(2);
+                    // From then on SETUP says it often enough.
+                    if self.heartbeat < self.settings.setup_ivl {
+                        self.timers.arm(Timer::Heartbeat, now + self.heartbeat);
+                    }
+                }
+                // `poll_transmit` looks at the time itself.
+                Timer::Pace => {}
+            }
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.timers.next()
+    }
+
+    fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        if !std::mem::replace(&mut self.started, true) {
+            self.setup_due = true;
+        }
+        if let Some(transmit) = self.poll_control(now, buf) {
+            return Some(transmit);
+        }
+        if now < self.paced_until {
+            if !self.answers.is_empty() || self.next < self.offered() {
+                self.timers.arm(Timer::Pace, self.paced_until);
+            }
+            return None;
+        }
+        let transmit = self.poll_repair(buf).or_else(|| self.poll_message(now, buf))?;
+        self.paced_until = now + self.settings.send_interval;
+        Some(transmit)
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop()
+    }
+
+    fn as_sender(&mut self) -> Option<&mut dyn Sender> {
+        Some(self)
+    }
+}
+
+impl Sender for LmsSender {
+    /// Nobody says what has arrived, so that only what has not gone out yet can be too much.
+    fn offer(&mut self, _now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
+        if self.finished {
+            return Err(OfferError::Finished);
+        }
+        let message = self.offered();
+        if message - self.next >= MAX_UNSENT.min(self.settings.buffer) {
+            return Err(OfferError::Full);
+        }
+        self.held.push_back(payload);
+        if self.held.len() as u64 > self.settings.buffer {
+            self.held.pop_front();
+            self.oldest += 1;
+        }
+        Ok(MessageId(message))
+    }
+
+    fn finish(&mut self, _now: Time) {
+        self.finished = true;
+    }
+
+    fn is_finished(&self) -> bool {
+        self.finished && self.next == self.offered()
+    }
+
+    fn header_bytes(&self) -> usize {
+        HEADER_LEN
+    }
+}
+
+/// Messages that may wait for their first transmission.
+const MAX_UNSENT: u64 = 64;
+
+/// Nodes that may wait to be told that a message is gone.
+const MAX_TOLD: usize = 64;
+
+/// The group is not told more often that messages are gone.
+const GONE_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Not beyond what a datagram can have.
+const LARGEST_SETUP: usize = 65_000;

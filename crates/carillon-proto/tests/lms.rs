@@ -1,0 +1,187 @@
+//! LMS against the author's own agents: the same networks, the same single losses, the same numbers.
+//!
+//! ns-2.35 with the agents that it ships gave the averages below: 1.5 Mbit/s links, messages of 1000
+//! bytes on the network each 100 ms, requests of 80, one message lost once on one link, repairs never.
+//! What differs is told in `docs/protocols/lms.md`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use carillon_core::{
+    AssociationId, BitRate, BuildContext, Config, DropReason, Event, GroupId, MessageId, NodeId, Role, Seeds,
+    Time, TraceEvent,
+};
+use carillon_proto::find;
+use carillon_sim::World;
+use carillon_sim::graph::generate::binary_tree;
+use carillon_sim::graph::{Graph, GraphConfig, SingleLoss, Topology};
+use carillon_testkit::{Contents, Offers, Oracle, Tape};
+
+/// Where a message is lost: on a link from this end.
+type Place = (u32, NodeId);
+
+/// What single losses at some places gave.
+#[derive(Debug, Default)]
+struct Figures {
+    losses: usize,
+    recoveries: usize,
+    latency: Duration,
+    duplicates: usize,
+    /// Requests that reached the source.
+    at_source: usize,
+    /// Data packets that repaired.
+    repairs: usize,
+    receivers: usize,
+}
+
+impl Figures {
+    /// Milliseconds from the detection of a loss to its repair, on average.
+    fn latency_ms(&self) -> f64 {
+        self.latency.as_secs_f64() * 1e3 / self.recoveries as f64
+    }
+
+    /// Messages that reached receivers that had them, for each receiver and loss.
+    fn exposure(&self) -> f64 {
+        self.duplicates as f64 / self.receivers as f64 / self.losses as f64
+    }
+}
+
+/// A source, its receivers, and routers everywhere else; one message is lost in one place.
+fn run(topology: &Arc<Topology>, lost: Place, settings: &[(&str, &str)]) -> Vec<TraceEvent> {
+    let entry = find("lms").expect("it is in the registry");
+    let mut config = Config::defaults(entry.parameters);
+    for (key, value) in settings {
+        config.set(entry.parameters, key, value).expect("a valid setting");
+    }
+    let seeds = Seeds::new(1);
+    let (source, group) = (topology.sources[0], GroupId(0));
+    let contents = Contents::equal(&seeds, PAYLOAD);
+    let mut graph = Graph::new(topology.clone(), GraphConfig::default(), &seeds);
+    topology.receivers.iter().for_each(|&node| graph.join(group, node));
+    let nodes = (0..topology.nodes() as u32).map(NodeId);
+    let is_router = |node: NodeId| node != source && !topology.receivers.contains(&node);
+    nodes.clone().filter(|&node| is_router(node)).for_each(|node| graph.set_relay(node));
+    graph.lose(lost.0, lost.1, SingleLoss { source, message: LOST });
+    let mut world = World::new(graph, Tape::default());
+    for node in nodes {
+        let context = BuildContext {
+            association: AssociationId(1),
+            node,
+            sender: source,
+            members: topology.receivers.clone().into(),
+            identities: Default::default(),
+            addresses: Default::default(),
+            group,
+            seeds: seeds.node(node),
+            bit_rate: BitRate::mbps(10),
+            link_overhead: 0,
+            max_payload: PAYLOAD as u32,
+            rejoining: false,
+        };
+        let build = |role| (entry.build)(role, &context, &config).expect("the settings are valid");
+        let interval = Duration::from_millis(100);
+        if node == source {
+            let offers = Offers::new(contents.clone(), MESSAGES).every(interval);
+            world.add_node(build(Role::Sender), Some(Box::new(offers)));
+        } else if is_router(node) {
+            world.add_node(build(Role::Relay), None);
+        } else {
+            let oracle = Oracle::new(node, source, contents.clone(), Duration::ZERO);
+            world.add_node(build(Role::Receiver), Some(Box::new(oracle)));
+        }
+    }
+    world.start();
+    world.run(Time::ZERO + Duration::from_millis(3000), |_| false);
+    world.into_observer().events
+}
+
+fn measure(topology: &Arc<Topology>, places: &[Place], settings: &[(&str, &str)]) -> Figures {
+    let mut figures = Figures { receivers: topology.receivers.len(), ..Figures::default() };
+    for &place in places {
+        let events = run(topology, place, settings);
+        figures.losses += 1;
+        let mut found = vec![None; topology.nodes()];
+        let (mut lost, mut repaired) = (0, 0);
+        for TraceEvent { time, node, event } in &events {
+            match *event {
+                Event::LossFound { message, .. } => {
+                    assert_eq!(message, LOST);
+                    lost += 1;
+                    found[node.index()] = Some(*time);
+                }
+                Event::LossRepaired { message, .. } => {
+                    assert_eq!(message, LOST);
+                    repaired += 1;
+                    figures.latency += *time - found[node.index()].expect("it was found first");
+                }
+                Event::Dropped { reason: DropReason::Duplicate } => figures.duplicates += 1,
+                Event::Received { packet: "req", .. } if *node == topology.sources[0] => {
+                    figures.at_source += 1;
+                }
+                Event::RepairSent { .. } | Event::Forwarded { repair: true, .. } => figures.repairs += 1,
+                _ => {}
+            }
+        }
+        assert!(lost > 0 && lost == repaired, "{lost} found and {repaired} repaired at {place:?}");
+        let delivered = events.iter().filter(|event| matches!(event.event, Event::Delivered { .. })).count();
+        assert_eq!(delivered as u64, MESSAGES * topology.receivers.len() as u64);
+        figures.recoveries += repaired;
+    }
+    figures
+}
+
+/// The source's own link, the last link to each receiver, and all links of the tree.
+fn places(topology: &Arc<Topology>) -> [Vec<Place>; 3] {
+    let seeds = Seeds::new(1);
+    let mut graph = Graph::new(topology.clone(), GraphConfig::default(), &seeds);
+    topology.receivers.iter().for_each(|&node| graph.join(GroupId(0), node));
+    let source = topology.sources[0];
+    let tree = graph.tree(source, GroupId(0));
+    let mut links = Vec::new();
+    for node in (0..topology.nodes() as u32).map(NodeId) {
+        let below = tree.downstream(node).iter().filter_map(|&port| topology.link_at(node, port));
+        links.extend(below.map(|link| (link, node)));
+    }
+    let end = |&(link, from): &Place| topology.links()[link as usize].other(from);
+    let at_source = links.iter().copied().filter(|(_, from)| *from == source).collect();
+    let last = links.iter().copied().filter(|place| topology.receivers.contains(&end(place))).collect();
+    [at_source, last, links]
+}
+
+/// As ns-2 measures, to the precision of its table.
+fn check(height: u32, expected: [(f64, f64, f64); 3]) {
+    let topology = Arc::new(binary_tree(height, Duration::from_millis(10)));
+    for (places, (latency, exposure, at_source)) in places(&topology).iter().zip(expected) {
+        let figures = measure(&topology, places, &[]);
+        let requests = figures.at_source as f64 / figures.losses as f64;
+        let found = (figures.latency_ms(), figures.exposure(), requests);
+        let close = |a: f64, b: f64| (a - b).abs() <= 0.001 * b.max(0.1);
+        assert!(
+            close(found.0, latency) && close(found.1, exposure) && close(found.2, at_source),
+            "height {height}, {} losses: latency, exposure and requests are {found:?}, in ns-2 {:?}",
+            places.len(),
+            (latency, exposure, at_source),
+        );
+    }
+}
+
+#[test]
+fn binary_trees_of_eight_receivers_give_the_figures_of_ns_2() {
+    check(3, [(105.334, 0.0, 1.0), (84.58, 0.1875, 0.125), (109.375, 0.2, 0.2667)]);
+}
+
+#[test]
+fn binary_trees_of_32_receivers_give_the_figures_of_ns_2() {
+    check(5, [(154.56, 0.0, 1.0), (98.237, 0.078125, 0.0312), (167.165, 0.119048, 0.0952)]);
+}
+
+#[test]
+fn binary_trees_of_128_receivers_give_the_figures_of_ns_2() {
+    check(7, [(206.08, 0.0, 1.0), (102.664, 0.027344, 0.0078), (221.42, 0.054902, 0.0314)]);
+}
+
+/// The message that is lost.
+const LOST: MessageId = MessageId(20);
+const MESSAGES: u64 = 25;
+/// 1000 bytes on the network.
+const PAYLOAD: usize = 982;
