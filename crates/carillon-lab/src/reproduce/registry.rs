@@ -7,7 +7,7 @@ pub const EXPERIMENTS: &[Experiment] = &ALL;
 
 const PARTS: [&[Experiment]; 3] = [segovia::EXPERIMENTS, open::EXPERIMENTS, routed::EXPERIMENTS];
 
-const ALL: [Experiment; PARTS[0].len() + PARTS[1].len() + PARTS[2].len()] = {
+static ALL: [Experiment; PARTS[0].len() + PARTS[1].len() + PARTS[2].len()] = {
     let mut all = [PARTS[0][0]; PARTS[0].len() + PARTS[1].len() + PARTS[2].len()];
     let (first, rest) = all.split_at_mut(PARTS[0].len());
     let (second, third) = rest.split_at_mut(PARTS[1].len());
