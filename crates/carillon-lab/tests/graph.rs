@@ -108,7 +108,7 @@ fn wrong_keys_are_refused_by_name() {
             "messages = 1",
             "`network.height` is 21: give 1 to 20",
         ),
-        ("topology = \"tree\"\nfanout = []", "", "messages = 1", "`network.fanout` is a list"),
+        ("topology = \"tree\"\nfanout = \"10 x\"", "", "messages = 1", "`network.fanout` says"),
         (
             "topology = \"binary-tree\"\nbackoff = \"inclusive\"",
             "",

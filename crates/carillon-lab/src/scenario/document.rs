@@ -43,7 +43,7 @@ pub(super) struct Network {
     pub queue: Option<u32>,
     pub overhead: Option<u32>,
     pub height: Option<u32>,
-    pub fanout: Option<Vec<u32>>,
+    pub fanout: Option<String>,
     pub link_delay: Option<Span>,
     pub routers: Option<u32>,
     pub plane: Option<Span>,

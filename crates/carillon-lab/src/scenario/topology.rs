@@ -78,14 +78,16 @@ pub(super) fn topology(
             binary_tree(height, link_delay)
         }
         "tree" => {
-            let fanout = network.fanout.clone().unwrap_or_else(|| vec![10, 10, 10]);
+            let fanout: Vec<u32> = match &network.fanout {
+                None => vec![10, 10, 10],
+                Some(text) => text.split('x').map(|level| level.trim().parse().unwrap_or(0)).collect(),
+            };
             let leaves = fanout.iter().try_fold(1_u64, |all, &next| all.checked_mul(next.into()));
             if fanout.is_empty()
                 || fanout.iter().any(|&next| next == 0 || next > 65_000)
                 || leaves.is_none_or(|leaves| leaves > 4_000_000)
             {
-                let what =
-                    "is a list of children for each level, 1 to 65000 each and 4 million leaves at most";
+                let what = "says the children on each level, such as \"10 x 100\": 1 to 65000 each, 4 million leaves at most";
                 return Err(("network.fanout", what.into()));
             }
             level_tree(&fanout, link_delay)

@@ -1,0 +1,115 @@
+//! Cost of routed recovery by the number of receivers: one source, a tree of three levels, 1 % loss on
+//! every link and direction, 60 simulated seconds at 10 packets/s.
+//!
+//! Prints steps, seconds, steps a second and memory for each receiver, and draws the cost in
+//! `target/scale.svg`.
+//!
+//! `cargo bench -p carillon-lab --bench scale [-- --quick] [protocol...]`
+
+use std::time::Instant;
+
+use carillon_core::{Event, Observer, TraceEvent};
+use carillon_lab::plan::Plan;
+use carillon_lab::plot::{Axis, Dash, Figure, Marker, Marks, Series, svg};
+use carillon_lab::run::build_world;
+use carillon_lab::scenario::ScenarioFile;
+
+/// Receivers, and the children on each level.
+const SIZES: [(u32, &str); 4] =
+    [(100, "4 x 5 x 5"), (1_000, "10 x 10 x 10"), (10_000, "10 x 20 x 50"), (100_000, "10 x 100 x 100")];
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    let quick = arguments.iter().any(|argument| argument == "--quick");
+    let named: Vec<&str> =
+        arguments.iter().map(String::as_str).filter(|argument| !argument.starts_with("--")).collect();
+    let protocols = if named.is_empty() { vec!["lms", "pgm"] } else { named };
+    let sizes = if quick { &SIZES[..3] } else { &SIZES[..] };
+    println!(
+        "{:>8} {:>10} {:>12} {:>9} {:>14} {:>14} {:>12} {:>10}",
+        "protocol", "receivers", "packet-hops", "seconds", "hops/s", "bytes/receiver", "repaired", "given up"
+    );
+    let mut series = Vec::new();
+    for (colour, protocol) in protocols.iter().enumerate() {
+        let mut points = Vec::new();
+        for &(receivers, fanout) in sizes {
+            let (seconds, hops) = run(protocol, receivers, fanout);
+            points.push((f64::from(receivers), seconds / hops * 1e9));
+        }
+        let marks = Marks::Line { points, dash: Dash::Solid, marker: Some(Marker::Disc) };
+        series.push(Series { name: (*protocol).to_owned(), colour: colour as u8, marks });
+    }
+    let figure = Figure {
+        id: "scale".into(),
+        title: "Cost of a packet on a link, 1 % loss".into(),
+        notes: Vec::new(),
+        x: Axis { log: true, ..Axis::new("Receivers", None) },
+        y: Axis::new("Time for each packet on a link", Some("ns")),
+        series,
+    };
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/scale.svg");
+    match std::fs::write(path, svg(&figure)) {
+        Ok(()) => println!("drawn in target/scale.svg"),
+        Err(error) => println!("target/scale.svg: {error}"),
+    }
+}
+
+/// Runs a group; returns the seconds it took and the packets that links carried.
+fn run(protocol: &str, receivers: u32, fanout: &str) -> (f64, f64) {
+    let text = format!(
+        "name = \"scale\"\n[network]\nkind = \"graph\"\ntopology = \"tree\"\nfanout = \"{fanout}\"\n\
+         link_rate = \"100 Mbit/s\"\nqueue = 10000\n[loss]\nmodel = \"bernoulli\"\np = 0.01\n\
+         [protocol]\nname = \"{protocol}\"\n[workload]\nmessages = 600\nmessage_bytes = 1000\nrate = \"10 packet/s\"\n"
+    );
+    let file = ScenarioFile::parse("scale", &text).expect("a valid scenario");
+    let plan = Plan::new(&file).expect("a plan");
+    let run = &plan.runs[0];
+    let before = resident_bytes();
+    let begin = Instant::now();
+    let mut world = build_world(&run.scenario, &run.seeds, Count::default()).expect("a world");
+    world.start();
+    let wanted = u64::from(receivers) * 600;
+    let limit = carillon_core::Time::ZERO + std::time::Duration::from_secs(90);
+    let mut steps = 0_u64;
+    world.run(limit, |world| {
+        steps += 1;
+        steps.is_multiple_of(1024) && world.observer().delivered + world.observer().given_up >= wanted
+    });
+    let seconds = begin.elapsed().as_secs_f64();
+    let memory = resident_bytes().saturating_sub(before) / u64::from(receivers);
+    let Count { delivered, repaired, given_up, hops } = world.into_observer();
+    println!(
+        "{protocol:>8} {receivers:>10} {hops:>12} {seconds:>9.2} {:>14.2e} {memory:>14} {repaired:>12} {given_up:>10}{}",
+        hops as f64 / seconds,
+        if delivered + given_up == wanted { "" } else { "  NOT ALL DELIVERED" }
+    );
+    (seconds, hops as f64)
+}
+
+/// Counts, and keeps nothing.
+#[derive(Default)]
+struct Count {
+    delivered: u64,
+    repaired: u64,
+    given_up: u64,
+    hops: u64,
+}
+
+impl Observer for Count {
+    fn event(&mut self, event: &TraceEvent) {
+        match event.event {
+            Event::Delivered { .. } => self.delivered += 1,
+            Event::LossRepaired { .. } => self.repaired += 1,
+            Event::LossFinal { .. } => self.given_up += 1,
+            Event::FrameSent { .. } => self.hops += 1,
+            _ => {}
+        }
+    }
+}
+
+/// Resident memory of this process; 0 where the system does not say.
+fn resident_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages: u64 = statm.split_whitespace().nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
+    pages * 4096
+}
