@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use bytes::Bytes;
 use carillon_core::{
     Dest, Duration, Event, GroupId, Host, Machine, NodeId, OfferError, PortId, Received, Scope, Time,
-    Transmit,
+    Transmit, Verdict,
 };
 
 use super::Input;
@@ -219,14 +219,22 @@ impl Run<'_> {
         };
         let destination = if form & 16 == 0 { Dest::group(GroupId(0)) } else { Dest::Node(NodeId(1)) };
         let bytes = Bytes::from(bytes);
+        let passes = form & 32 == 0;
         let datagram = Received {
             source,
             destination: &destination,
-            ingress: PortId(0),
+            ingress: if machine.as_relay().is_some() { PortId(u16::from(form >> 6)) } else { PortId(0) },
             scope: Scope::GLOBAL,
             bytes: &bytes,
         };
-        machine.handle_datagram(self.now, datagram);
+        match machine.as_relay().filter(|_| passes) {
+            Some(relay) => {
+                let verdict = relay.handle_transit(self.now, datagram);
+                let empty = matches!(verdict, Verdict::ForwardAs(bytes) if bytes.is_empty());
+                assert!(!empty, "a datagram is not empty");
+            }
+            None => machine.handle_datagram(self.now, datagram),
+        }
         let events = self.drain(machine, budget);
         assert!(
             !self.rules.plain || events > 0,

@@ -1,11 +1,11 @@
 //! Datagrams made of fuzzed bytes, most of them well formed.
 
-use carillon_core::{AssociationId, NodeId};
+use carillon_core::{AssociationId, NodeId, PortId};
 use carillon_wire::envelope::Envelope;
 use carillon_wire::session::{
     Body, Invite, Name, Nonce, Packet, Peer, PeerList, RefuseReason, RosterPage, Settings, State, Text,
 };
-use carillon_wire::{chang_maxemchuk, erramilli_singh, mbap, msaw, reformation, rra, sequencer};
+use carillon_wire::{chang_maxemchuk, erramilli_singh, lms, mbap, msaw, reformation, rra, sequencer};
 
 use super::Input;
 
@@ -216,6 +216,46 @@ pub fn chang_maxemchuk(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) 
         _ => Body::Purged { below: timestamp },
     };
     Datagram::Normal(Packet { view, body }).emit(association, buf);
+}
+
+/// Packets of LMS with fuzzed fields, near the start of the numbers; most turning points are nodes.
+pub fn lms(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
+    use lms::{Data, Offer, Packet, Progress, Request, TurningPoint};
+    let (form, association) = (input.byte(), association(input, known));
+    let number = |input: &mut Input<'_>| match form >> 4 {
+        0 => input.u32(),
+        _ => u32::from(input.byte() % 24),
+    };
+    let address = |input: &mut Input<'_>| match input.byte() {
+        byte @ 0..=199 => Some([10, 0, 0, byte % 12].into()),
+        byte @ 200..=240 => Some([0x2001, 0xdb8, 0, 0, 0, 0, 0, u16::from(byte)].into()),
+        _ => None,
+    };
+    let (a, b) = (number(input), number(input));
+    let payload = input.bytes(usize::from(form >> 6));
+    let (data, progress) = (Data { sequence: a, oldest: b, payload }, Progress { next: a, oldest: b });
+    let interface = PortId(u16::from(input.byte() & 7));
+    let offer = Offer { cost: a, hops: u16::from(input.byte()) };
+    let packet = match form & 15 {
+        0 => Packet::SrcRefresh(offer),
+        1 => Packet::Refresh(offer),
+        2 => Packet::Leave,
+        3..=5 => Packet::Req(Request {
+            turning_point: address(input).map(|address| TurningPoint { address, interface }),
+            direct: form & 16 != 0,
+            past: input.byte() & 3,
+            hops_left: input.byte() & 3,
+            lo: a,
+            hi: b,
+            attempt: u32::from(input.byte() & 3),
+        }),
+        6 | 7 => Packet::Dmcast { interface, data },
+        8 => Packet::Setup { previous: address(input), progress, timestamp: input.u64() },
+        9 => Packet::Spm { previous: address(input), progress },
+        10..=12 => Packet::Data(data),
+        _ => Packet::Repair(data),
+    };
+    packet.emit(association, buf);
 }
 
 /// Packets of the agreement on a new view of a group, with fuzzed fields.

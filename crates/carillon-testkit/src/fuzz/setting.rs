@@ -46,8 +46,9 @@ pub fn machine(entry: &'static ProtocolEntry, role: Role, own: Source, input: &m
     };
     let window = config.iter().find(|(name, _)| *name == "window").map_or(1, |_| config.count("window"));
     let window = usize::try_from(window).unwrap_or(usize::MAX);
-    // What a peer holds for others and repeats to them is bounded by its own parameters.
+    // What a peer or a repairer holds for others and repeats to them is bounded by its own parameters.
     let rules = match role {
+        _ if !entry.confirmed => Rules { transmits: MANY, deliveries: None, plain: false },
         Role::Peer => Rules { transmits: MANY, deliveries: None, plain: false },
         _ => Rules { transmits: window.max(members.len()) + 1, deliveries: Some(window), plain: true },
     };

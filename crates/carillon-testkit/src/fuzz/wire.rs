@@ -2,7 +2,9 @@
 
 use carillon_wire::envelope::Envelope;
 use carillon_wire::file::Record;
-use carillon_wire::{chang_maxemchuk, erramilli_singh, mbap, msaw, reformation, rra, sequencer, session};
+use carillon_wire::{
+    chang_maxemchuk, erramilli_singh, lms, mbap, msaw, reformation, rra, sequencer, session,
+};
 
 /// The common envelope: eight bytes, whatever follows.
 pub fn envelope(bytes: &[u8]) {
@@ -81,6 +83,19 @@ pub fn chang_maxemchuk(bytes: &[u8]) {
     };
     assert!(padded || again.len() == bytes.len(), "a message runs to the end of its datagram");
     assert_eq!(Datagram::parse(&again), Ok((association, packet)));
+}
+
+/// LMS: what carries no message may be followed by padding.
+pub fn lms(bytes: &[u8]) {
+    use lms::Packet;
+    let Ok((association, packet)) = Packet::parse(bytes).map_err(shown) else { return };
+    let mut again = Vec::new();
+    packet.emit(association, &mut again);
+    check(bytes, &again, packet.wire_len(), &packet.to_string());
+    let padded = !matches!(packet, Packet::Data(_) | Packet::Repair(_) | Packet::Dmcast { .. });
+    assert!(padded || again.len() == bytes.len(), "a message runs to the end of its datagram");
+    assert_eq!(Packet::parse(&again), Ok((association, packet)));
+    assert_eq!(lms::packet_type_of(bytes), Some(bytes[3]));
 }
 
 /// The session: a datagram ends with its packet.

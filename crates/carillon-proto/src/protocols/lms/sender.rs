@@ -134,7 +134,8 @@ impl LmsSender {
         let (packet, dest, name) = if std::mem::take(&mut self.setup_due) {
             self.timers.arm(Timer::Setup, now + self.settings.setup_ivl);
             if self.settings.src_refresh {
-                self.timers.arm(Timer::SrcRefresh, now + self.settings.setup_ivl / 2);
+                self.timers
+                    .arm(Timer::SrcRefresh, now + (self.settings.setup_ivl / 2).max(Duration::from_nanos(1)));
             }
             (Packet::Setup { previous: None, progress, timestamp: now.as_nanos() }, group, "setup")
         } else if std::mem::take(&mut self.src_refresh_due) {

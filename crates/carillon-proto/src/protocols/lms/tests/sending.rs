@@ -1,0 +1,155 @@
+//! The source, node 0.
+
+use bytes::Bytes;
+use carillon_core::{DropReason, Event, OfferError, Role};
+use carillon_wire::lms::{Packet, Request};
+
+use super::bench::{Bench, refresh, request, turned};
+
+fn source(settings: &[(&str, &str)]) -> Bench {
+    let mut bench = Bench::new(Role::Sender, 0, settings);
+    assert_eq!(bench.sent(), ["lms setup next 0 oldest 0 time 0 ns previous none to all"]);
+    bench
+}
+
+/// When packets go out up to a time, in milliseconds, and their first words.
+fn times(bench: &mut Bench, to: u64) -> Vec<(u64, String)> {
+    let mut sent = Vec::new();
+    for now in (0..=to).step_by(10) {
+        let word = |line: String| line.split(' ').nth(1).unwrap_or_default().to_owned();
+        sent.extend(bench.at(now).sent().into_iter().map(|line| (now, word(line))));
+    }
+    sent
+}
+
+fn at(time: u64, word: &str) -> (u64, String) {
+    (time, word.to_owned())
+}
+
+#[test]
+fn setup_comes_first_and_is_as_long_as_data() {
+    // [N] size of a data packet
+    let mut bench = Bench::new(Role::Sender, 0, &[]);
+    assert_eq!(bench.lengths(), [118]);
+}
+
+#[test]
+fn setup_is_repeated_and_heartbeats_follow_the_last_message() {
+    // choice
+    let mut bench = source(&[("setup_ivl", "2 s"), ("heartbeat", "300 ms")]);
+    bench.offer(1);
+    let sent = times(&mut bench, 4000);
+    let expected = [
+        at(0, "data"),
+        at(300, "spm"),
+        at(900, "spm"),
+        at(2000, "setup"),
+        at(2100, "spm"),
+        at(4000, "setup"),
+    ];
+    assert_eq!(sent, expected);
+}
+
+#[test]
+fn the_source_offers_itself_when_the_receivers_have() {
+    let mut bench = source(&[("setup_ivl", "2 s"), ("src_refresh", "true")]);
+    let sent = times(&mut bench, 3000);
+    assert_eq!(sent, [at(1000, "src_refresh"), at(2000, "setup"), at(3000, "src_refresh")]);
+}
+
+#[test]
+fn a_request_is_answered_where_it_turned() {
+    let mut bench = source(&[]);
+    bench.offer(3).sent();
+    bench.hear(9, 0, Packet::Req(turned(0, 1, 8, 2)));
+    bench.hear(9, 0, Packet::Req(request(1, 1)));
+    bench.hear(4, 0, Packet::Req(Request { direct: true, ..request(1, 1) }));
+    assert_eq!(
+        bench.sent(),
+        [
+            "lms dmcast on p2 seq 0 oldest 0 len 7 to n8",
+            "lms dmcast on p2 seq 1 oldest 0 len 7 to n8",
+            "lms repair seq 1 oldest 0 len 7 to all",
+            "lms repair seq 1 oldest 0 len 7 to n4",
+        ]
+    );
+}
+
+#[test]
+fn a_repair_is_as_long_as_the_message_was() {
+    // [N] data size
+    let mut bench = source(&[]);
+    bench.offer(1);
+    bench.hear(9, 0, Packet::Req(turned(0, 0, 8, 2))).hear(9, 0, Packet::Req(request(0, 0)));
+    assert_eq!(bench.lengths(), [25, 25, 25]);
+}
+
+#[test]
+fn only_first_transmissions_are_originals() {
+    let mut bench = source(&[]);
+    bench.offer(1).hear(9, 0, Packet::Req(request(0, 0)));
+    assert_eq!(bench.originals(), [Some(0), None]);
+    let events = bench.events();
+    assert_eq!(events.iter().filter(|event| matches!(event, Event::Sent { .. })).count(), 1);
+    assert_eq!(events.iter().filter(|event| matches!(event, Event::RepairSent { .. })).count(), 1);
+}
+
+#[test]
+fn the_same_request_is_answered_once() {
+    let mut bench = source(&[]);
+    bench.offer(1).sent();
+    bench.hear(8, 0, Packet::Req(request(0, 0))).hear(9, 0, Packet::Req(request(0, 0)));
+    assert_eq!(bench.drops(), [DropReason::Redundant]);
+    assert_eq!(bench.sent().len(), 1);
+    bench.hear(9, 0, Packet::Req(Request { attempt: 1, ..request(0, 0) }));
+    assert_eq!(bench.sent().len(), 1);
+    // Each that asks directly has its own answer.
+    let direct = Request { direct: true, attempt: 6, ..request(0, 0) };
+    bench.hear(3, 0, Packet::Req(direct)).hear(4, 0, Packet::Req(direct)).hear(4, 0, Packet::Req(direct));
+    assert_eq!(bench.sent().len(), 2);
+}
+
+#[test]
+fn what_is_held_no_more_is_said_to_be_gone() {
+    // choice
+    let mut bench = source(&[("buffer", "2")]);
+    bench.offer(5).sent();
+    bench.hear(9, 0, Packet::Req(turned(1, 3, 8, 2)));
+    assert_eq!(
+        bench.sent(),
+        ["lms spm next 5 oldest 3 previous none to all", "lms dmcast on p2 seq 3 oldest 3 len 7 to n8"]
+    );
+    // Not to all again at once, whoever asks.
+    bench.at(99).hear(9, 0, Packet::Req(request(0, 0)));
+    assert!(bench.sent().is_empty());
+    bench.at(100).hear(9, 0, Packet::Req(request(2, 2)));
+    assert_eq!(bench.sent(), ["lms spm next 5 oldest 3 previous none to all"]);
+    bench.hear(4, 0, Packet::Req(Request { direct: true, ..request(0, 0) }));
+    assert_eq!(bench.sent(), ["lms spm next 5 oldest 3 previous none to n4"]);
+}
+
+#[test]
+fn messages_are_paced_and_what_waits_is_bounded() {
+    // choice
+    let mut bench = source(&[("send_interval", "10 ms"), ("heartbeat", "0 s")]);
+    bench.offer(65);
+    let sender = bench.machine().as_sender().expect("a source");
+    assert_eq!(sender.offer(carillon_core::Time::ZERO, Bytes::new()), Err(OfferError::Full));
+    sender.finish(carillon_core::Time::ZERO);
+    assert!(!sender.is_finished());
+    let sent = times(&mut bench, 1000);
+    assert_eq!(sent.len(), 65);
+    assert_eq!((sent[1].0, sent[64].0), (10, 640));
+    let sender = bench.machine().as_sender().expect("a source");
+    assert!(sender.is_finished());
+}
+
+#[test]
+fn nobody_replaces_the_source_at_its_own_router() {
+    let mut bench = source(&[]);
+    bench.hear(9, 0, refresh(0, 0)).hear(9, 0, Packet::Leave);
+    assert!(bench.drops().is_empty());
+    bench.hear(9, 0, Packet::Req(request(0, 0)));
+    assert_eq!(bench.drops(), [DropReason::OutOfWindow], "it has sent nothing");
+    assert!(bench.sent().is_empty());
+}
