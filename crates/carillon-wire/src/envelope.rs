@@ -44,6 +44,8 @@ pub mod protocol {
     pub const CHANG_MAXEMCHUK: u8 = 6;
     /// Erramilli and Singh.
     pub const ERRAMILLI_SINGH: u8 = 5;
+    /// Scalable Reliable Multicast.
+    pub const SRM: u8 = 8;
 }
 
 impl Envelope {

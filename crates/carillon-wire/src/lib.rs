@@ -13,6 +13,7 @@ pub mod reformation;
 pub mod rra;
 pub mod sequencer;
 pub mod session;
+pub mod srm;
 
 pub use envelope::Envelope;
 pub use error::ParseError;

@@ -6,6 +6,7 @@ pub mod mbap;
 pub mod msaw;
 pub mod rra;
 pub mod sequencer;
+pub mod srm;
 
 use carillon_core::ProtocolEntry;
 
@@ -19,6 +20,7 @@ pub const REGISTRY: &[&ProtocolEntry] = &[
     &chang_maxemchuk::ENTRY,
     &erramilli_singh::ENTRY,
     &sequencer::ENTRY,
+    &srm::ENTRY,
 ];
 
 /// The protocol of this name.
