@@ -132,7 +132,6 @@ impl Recovery {
     }
 
     /// A member asks for a message that is here: a repair timer. `rounds` is how many were over before.
-    #[expect(clippy::too_many_arguments, reason = "the fields of the request")]
     pub fn begin_repair(
         &mut self,
         scene: &mut Scene<'_>,
