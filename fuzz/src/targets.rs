@@ -8,7 +8,7 @@ use carillon_core::{AssociationId, Duration, GroupId, Machine, NodeId, ProtocolE
 use carillon_lab::command_file::CommandFile;
 use carillon_lab::scenario::ScenarioFile;
 use carillon_proto::REGISTRY;
-use carillon_proto::protocols::{chang_maxemchuk, erramilli_singh, mbap, msaw, rra, sequencer};
+use carillon_proto::protocols::{chang_maxemchuk, erramilli_singh, mbap, msaw, rra, sequencer, srm};
 use carillon_proto::session::{
     Gather, ReceiverSession, ReceiverSessionConfig, SenderSession, SenderSessionConfig,
 };
@@ -27,6 +27,7 @@ pub const TARGETS: &[(&str, Body)] = &[
     ("wire_erramilli_singh", wire::erramilli_singh),
     ("wire_sequencer", wire::sequencer),
     ("wire_chang_maxemchuk", wire::chang_maxemchuk),
+    ("wire_srm", wire::srm),
     ("wire_session", wire::session),
     ("wire_file", wire::file),
     ("machine_msaw_sender", machine_msaw_sender),
@@ -38,6 +39,7 @@ pub const TARGETS: &[(&str, Body)] = &[
     ("machine_erramilli_singh", machine_erramilli_singh),
     ("machine_sequencer", machine_sequencer),
     ("machine_chang_maxemchuk", machine_chang_maxemchuk),
+    ("machine_srm", machine_srm),
     ("machine_session_sender", machine_session_sender),
     ("machine_session_receiver", machine_session_receiver),
     ("scenario", scenario),
@@ -78,6 +80,10 @@ fn machine_sequencer(bytes: &[u8]) {
 
 fn machine_chang_maxemchuk(bytes: &[u8]) {
     one_machine(&[&chang_maxemchuk::ENTRY], Role::Peer, packets::chang_maxemchuk, bytes);
+}
+
+fn machine_srm(bytes: &[u8]) {
+    one_machine(&[&srm::ENTRY], Role::Peer, packets::srm, bytes);
 }
 
 fn one_machine(entries: &[&'static ProtocolEntry], role: Role, own: packets::Source, bytes: &[u8]) {
@@ -211,6 +217,7 @@ fn own(entry: &ProtocolEntry) -> packets::Source {
         "erramilli-singh" => packets::erramilli_singh,
         "sequencer" => packets::sequencer,
         "chang-maxemchuk" => packets::chang_maxemchuk,
+        "srm" => packets::srm,
         _ => packets::mbap,
     }
 }
