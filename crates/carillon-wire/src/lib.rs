@@ -14,6 +14,7 @@ pub mod reformation;
 pub mod rra;
 pub mod sequencer;
 pub mod session;
+pub mod srm;
 
 pub use envelope::Envelope;
 pub use error::ParseError;

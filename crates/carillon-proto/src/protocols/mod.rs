@@ -7,6 +7,7 @@ pub mod mbap;
 pub mod msaw;
 pub mod rra;
 pub mod sequencer;
+pub mod srm;
 
 use carillon_core::ProtocolEntry;
 
@@ -21,6 +22,7 @@ pub const REGISTRY: &[&ProtocolEntry] = &[
     &erramilli_singh::ENTRY,
     &sequencer::ENTRY,
     &lms::ENTRY,
+    &srm::ENTRY,
 ];
 
 /// The protocol of this name.

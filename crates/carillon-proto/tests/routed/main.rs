@@ -75,7 +75,10 @@ macro_rules! suite {
     };
 }
 
-suite!(lms: "lms");
+suite!(
+    lms: "lms",
+    srm: "srm",
+);
 
 #[derive(Clone, Copy, Debug)]
 struct Suite {

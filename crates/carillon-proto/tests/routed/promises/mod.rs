@@ -1,3 +1,4 @@
 //! What each protocol promises, and how it is set up for that.
 
 pub mod lms;
+pub mod srm;
