@@ -9,6 +9,7 @@ pub mod error;
 pub mod file;
 pub mod mbap;
 pub mod msaw;
+pub mod pgm;
 pub mod reformation;
 pub mod rra;
 pub mod sequencer;
