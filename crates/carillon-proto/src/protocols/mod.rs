@@ -4,6 +4,7 @@ pub mod chang_maxemchuk;
 pub mod erramilli_singh;
 pub mod mbap;
 pub mod msaw;
+pub mod pgm;
 pub mod rra;
 pub mod sequencer;
 
@@ -19,6 +20,7 @@ pub const REGISTRY: &[&ProtocolEntry] = &[
     &chang_maxemchuk::ENTRY,
     &erramilli_singh::ENTRY,
     &sequencer::ENTRY,
+    &pgm::ENTRY,
 ];
 
 /// The protocol of this name.

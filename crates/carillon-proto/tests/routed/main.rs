@@ -4,8 +4,6 @@
 //! `CARILLON_RUNS` says how many runs each test makes (the nightly ones: 10 000); a failure prints
 //! the command that repeats its run.
 
-#![allow(dead_code, unused_imports, unused_macros, reason = "until the first protocol is listed")]
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -77,7 +75,9 @@ macro_rules! suite {
     };
 }
 
-suite!();
+suite! {
+    pgm: "pgm",
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Suite {

@@ -101,6 +101,11 @@ impl<'a> NakList<'a> {
         self.0.as_chunks::<4>().0.iter().map(|number| u32::from_be_bytes(*number))
     }
 
+    /// The numbers as they stand in the packet.
+    pub fn as_bytes(self) -> &'a [u8] {
+        self.0
+    }
+
     /// Whether it is not there.
     pub fn is_empty(self) -> bool {
         self.0.is_empty()

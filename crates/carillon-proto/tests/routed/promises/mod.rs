@@ -1,1 +1,3 @@
 //! What each protocol promises, and how it is set up for that.
+
+pub mod pgm;
