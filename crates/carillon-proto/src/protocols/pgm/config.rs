@@ -100,7 +100,6 @@ pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("rxw_sqns", "32768"),
     ("txw_adv_ivl", "1 s"),
     ("txw_max_rte", "12500000"),
-    ("txw_burst", "65536"),
     ("spm_ivl", "200 ms"),
     ("ihb_min", "10 ms"),
     ("ihb_max", "1 s"),

@@ -7,7 +7,9 @@ use carillon_testkit::Group;
 
 use crate::Promises;
 
-pub const PROMISES: Promises = Promises { settings, control_per_node_and_second: 5.0 };
+/// Where a way of nine links loses a fifth on each, one repair in eight comes, and each request for it is
+/// sent on and confirmed at each of them.
+pub const PROMISES: Promises = Promises { settings, control_per_node_and_second: 20.0 };
 
 fn settings(group: Group, rng: &mut Rng) -> Group {
     let ms = |from: u64, span: u64, rng: &mut Rng| format!("{} ms", from + rng.below(span));
