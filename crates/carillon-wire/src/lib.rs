@@ -10,6 +10,7 @@ pub mod file;
 pub mod lms;
 pub mod mbap;
 pub mod msaw;
+pub mod pgm;
 pub mod reformation;
 pub mod rra;
 pub mod sequencer;

@@ -5,6 +5,7 @@ pub mod erramilli_singh;
 pub mod lms;
 pub mod mbap;
 pub mod msaw;
+pub mod pgm;
 pub mod rra;
 pub mod sequencer;
 pub mod srm;
@@ -23,6 +24,7 @@ pub const REGISTRY: &[&ProtocolEntry] = &[
     &sequencer::ENTRY,
     &lms::ENTRY,
     &srm::ENTRY,
+    &pgm::ENTRY,
 ];
 
 /// The protocol of this name.

@@ -78,6 +78,7 @@ macro_rules! suite {
 suite!(
     lms: "lms",
     srm: "srm",
+    pgm: "pgm",
 );
 
 #[derive(Clone, Copy, Debug)]
