@@ -12,9 +12,9 @@ use carillon_core::{
     Probability, Role, Seeds, Time, TraceEvent,
 };
 use carillon_proto::find;
-use carillon_sim::World;
 use carillon_sim::graph::generate::binary_tree;
 use carillon_sim::graph::{Graph, GraphConfig, LossModel, SingleLoss, Topology};
+use carillon_sim::{Crashed, World};
 use carillon_testkit::{Contents, Offers, Oracle, Tape};
 
 /// Where a message is lost: on a link from this end.
@@ -171,6 +171,7 @@ fn check(height: u32, expected: [(f64, f64, f64); 3]) {
         let figures = measure(&topology, places, &[]);
         let requests = figures.at_source as f64 / figures.losses as f64;
         let found = (figures.latency_ms(), figures.exposure(), requests);
+        println!("height {height}: latency, exposure and requests {found:?}");
         let close = |a: f64, b: f64| (a - b).abs() <= 0.001 * b.max(0.1);
         assert!(
             close(found.0, latency) && close(found.1, exposure) && close(found.2, at_source),
@@ -194,6 +195,42 @@ fn binary_trees_of_32_receivers_give_the_figures_of_ns_2() {
 #[test]
 fn binary_trees_of_128_receivers_give_the_figures_of_ns_2() {
     check(7, [(206.08, 0.0, 1.0), (102.664, 0.027344, 0.0078), (221.42, 0.054902, 0.0314)]);
+}
+
+/// In a tree of eight receivers, node 8 is the replier of all routers, and dies before node 9 loses a
+/// message: when that is repaired, if it is, and how many requests it takes.
+fn with_a_dead_replier(settings: &[(&str, &str)]) -> (Option<Duration>, usize) {
+    let topology = Arc::new(binary_tree(3, Duration::from_millis(10)));
+    let mut graph = network(&topology);
+    let lost = places(&topology)[1][1];
+    assert_eq!(topology.links()[lost.0 as usize].other(lost.1), NodeId(9));
+    graph.lose(lost.0, lost.1, SingleLoss { source: NodeId(0), message: LOST });
+    let mut world = world(&topology, graph, settings, MESSAGES, Tape::default());
+    world.run(Time::ZERO + Duration::from_secs(1), |_| false);
+    world.replace(NodeId(8), Box::new(Crashed), None);
+    world.run(Time::ZERO + Duration::from_secs(60), |_| false);
+    let events = world.into_observer().events;
+    let time = |wanted: fn(&Event) -> bool| {
+        events.iter().find(|event| event.node == NodeId(9) && wanted(&event.event)).map(|event| event.time)
+    };
+    let found = time(|event| matches!(event, Event::LossFound { .. })).expect("it was found");
+    let repaired = time(|event| matches!(event, Event::LossRepaired { .. }));
+    let requests = events.iter().filter(|event| matches!(event.event, Event::Requested { .. })).count();
+    (repaired.map(|at| at - found), requests)
+}
+
+#[test]
+fn a_dead_replier_delays_recovery_by_one_attempt() {
+    let (latency, requests) = with_a_dead_replier(&[]);
+    // Twice the round-trip time, which SETUP took for 2 x 4 x 15.333 ms, and one more to the source.
+    let latency = latency.expect("it was repaired").as_secs_f64() * 1e3;
+    assert!((latency - (245.333 + 103.04)).abs() < 3.0, "{latency} ms");
+    assert_eq!(requests, 2);
+    // As published, nobody is asked but the dead one, until routers forget it: here they never do.
+    let published = [("retry", "as-published"), ("setup_ivl", "60 s")];
+    let (latency, requests) = with_a_dead_replier(&published);
+    assert_eq!(latency, None);
+    assert!(requests > 10, "{requests}");
 }
 
 /// Counts what matters of a large group.
