@@ -78,6 +78,12 @@ fn msaw_delivers_files_directories_and_a_stream_to_receivers_that_lose_datagrams
 }
 
 #[test]
+fn lms_delivers_files_directories_and_a_stream_to_receivers_that_lose_datagrams() {
+    need_multicast!();
+    deliver("lms", 3_000_000);
+}
+
+#[test]
 fn a_sender_that_loses_what_it_is_told_delivers_all_the_same() {
     need_multicast!();
     let place = Place::new();
