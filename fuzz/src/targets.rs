@@ -8,7 +8,7 @@ use carillon_core::{AssociationId, Duration, GroupId, Machine, NodeId, ProtocolE
 use carillon_lab::command_file::CommandFile;
 use carillon_lab::scenario::ScenarioFile;
 use carillon_proto::REGISTRY;
-use carillon_proto::protocols::{chang_maxemchuk, erramilli_singh, mbap, msaw, rra, sequencer};
+use carillon_proto::protocols::{chang_maxemchuk, erramilli_singh, mbap, msaw, pgm, rra, sequencer};
 use carillon_proto::session::{
     Gather, ReceiverSession, ReceiverSessionConfig, SenderSession, SenderSessionConfig,
 };
@@ -27,6 +27,7 @@ pub const TARGETS: &[(&str, Body)] = &[
     ("wire_erramilli_singh", wire::erramilli_singh),
     ("wire_sequencer", wire::sequencer),
     ("wire_chang_maxemchuk", wire::chang_maxemchuk),
+    ("wire_pgm", wire::pgm),
     ("wire_session", wire::session),
     ("wire_file", wire::file),
     ("machine_msaw_sender", machine_msaw_sender),
@@ -38,6 +39,9 @@ pub const TARGETS: &[(&str, Body)] = &[
     ("machine_erramilli_singh", machine_erramilli_singh),
     ("machine_sequencer", machine_sequencer),
     ("machine_chang_maxemchuk", machine_chang_maxemchuk),
+    ("machine_pgm_sender", machine_pgm_sender),
+    ("machine_pgm_receiver", machine_pgm_receiver),
+    ("machine_pgm_relay", machine_pgm_relay),
     ("machine_session_sender", machine_session_sender),
     ("machine_session_receiver", machine_session_receiver),
     ("scenario", scenario),
@@ -80,6 +84,18 @@ fn machine_chang_maxemchuk(bytes: &[u8]) {
     one_machine(&[&chang_maxemchuk::ENTRY], Role::Peer, packets::chang_maxemchuk, bytes);
 }
 
+fn machine_pgm_sender(bytes: &[u8]) {
+    one_machine(&[&pgm::ENTRY], Role::Sender, packets::pgm, bytes);
+}
+
+fn machine_pgm_receiver(bytes: &[u8]) {
+    one_machine(&[&pgm::ENTRY], Role::Receiver, packets::pgm, bytes);
+}
+
+fn machine_pgm_relay(bytes: &[u8]) {
+    one_machine(&[&pgm::ENTRY], Role::Relay, packets::pgm, bytes);
+}
+
 fn one_machine(entries: &[&'static ProtocolEntry], role: Role, own: packets::Source, bytes: &[u8]) {
     let mut input = Input::new(bytes);
     machine(input.pick(entries), role, own, &mut input);
@@ -113,7 +129,8 @@ fn machine_session_sender(bytes: &[u8]) {
     let window = config.config.iter().find(|(name, _)| *name == "window");
     let window = window.map_or(1, |_| config.config.count("window") as usize);
     let Ok(session) = SenderSession::new(config, Seeds::new(1)) else { return };
-    let rules = Rules { transmits: window + 64, deliveries: None, plain: false };
+    let transmits = if entry.confirmed { window + 64 } else { MANY };
+    let rules = Rules { transmits, deliveries: None, plain: false };
     let known = Known::new(ASSOCIATION, NodeId(2), entry.name);
     let sources: &[packets::Source] = &[packets::session, own(entry), packets::session, packets::any];
     drive(&mut SendingSession(session), &rules, known, sources, &mut input);
@@ -132,7 +149,7 @@ fn machine_session_receiver(bytes: &[u8]) {
         config.receive_buffer = input.pick(&[100, 0, u32::MAX]);
     }
     config.bit_rate = bit_rate(&mut input);
-    let rules = Rules { transmits: 8, deliveries: None, plain: false };
+    let rules = Rules { transmits: if entry.confirmed { 8 } else { MANY }, deliveries: None, plain: false };
     let known = Known { settings: SETTINGS, ..Known::new(ASSOCIATION, NodeId(2), entry.name) };
     let sources: &[packets::Source] = &[packets::session, own(entry), packets::session, packets::any];
     let session = ReceiverSession::new(config, Seeds::new(1));
@@ -211,6 +228,7 @@ fn own(entry: &ProtocolEntry) -> packets::Source {
         "erramilli-singh" => packets::erramilli_singh,
         "sequencer" => packets::sequencer,
         "chang-maxemchuk" => packets::chang_maxemchuk,
+        "pgm" => packets::pgm,
         _ => packets::mbap,
     }
 }
@@ -220,6 +238,9 @@ fn span(input: &mut Input<'_>) -> Duration {
 }
 
 const ASSOCIATION: AssociationId = AssociationId(7);
+
+/// More than a machine sends at once that has no window.
+const MANY: usize = 100_000;
 
 /// Settings as invitations carry them.
 const SETTINGS: &[&str] = &[

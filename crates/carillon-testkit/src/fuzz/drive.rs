@@ -222,11 +222,14 @@ impl Run<'_> {
         let datagram = Received {
             source,
             destination: &destination,
-            ingress: PortId(0),
+            ingress: PortId(u16::from(form >> 6)),
             scope: Scope::GLOBAL,
             bytes: &bytes,
         };
-        machine.handle_datagram(self.now, datagram);
+        match machine.as_relay().filter(|_| form & 32 != 0) {
+            Some(relay) => drop(relay.handle_transit(self.now, datagram)),
+            None => machine.handle_datagram(self.now, datagram),
+        }
         let events = self.drain(machine, budget);
         assert!(
             !self.rules.plain || events > 0,

@@ -49,6 +49,8 @@ pub fn machine(entry: &'static ProtocolEntry, role: Role, own: Source, input: &m
     // What a peer holds for others and repeats to them is bounded by its own parameters.
     let rules = match role {
         Role::Peer => Rules { transmits: MANY, deliveries: None, plain: false },
+        // Nobody tells such a sender what has come, and such a receiver when there is no more.
+        _ if !entry.confirmed => Rules { transmits: MANY, deliveries: None, plain: false },
         _ => Rules { transmits: window.max(members.len()) + 1, deliveries: Some(window), plain: true },
     };
     let known = Known::new(ASSOCIATION, SENDER, entry.name);
