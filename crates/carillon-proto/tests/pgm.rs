@@ -137,7 +137,7 @@ fn the_latency_is_the_way_of_the_nak_and_back_again() {
 fn a_slow_branch_makes_the_source_repair_again_unless_it_waits_for_it() {
     let topology = || {
         let mut topology = Topology::new(4);
-        for link in [link(0, 3, 10_000), link(3, 1, 1_000), link(3, 2, 50_000)] {
+        for link in [link(0, 3, 10_000), link(3, 1, 1_000), link(3, 2, 20_000)] {
             topology.add_link(link);
         }
         topology.receivers = vec![NodeId(1), NodeId(2)];
@@ -145,11 +145,11 @@ fn a_slow_branch_makes_the_source_repair_again_unless_it_waits_for_it() {
     };
     let (latency, repairs) = recoveries(&run(topology(), AT_ONCE));
     assert_eq!((latency.len(), repairs), (2, 2));
-    let round_trip = 2 * Duration::from_millis(60) + 2 * (on_wire(64) + on_wire(1000));
+    let round_trip = 2 * Duration::from_millis(30) + 2 * (on_wire(64) + on_wire(1000));
     assert!(latency[&NodeId(2)].abs_diff(round_trip) < Duration::from_millis(2), "{latency:?}");
-    // Once the far request has come as far as the branching, one repair does for both: it finds the loss
-    // 49 ms after the near one, and its request takes 50 ms, less the way of the near one and the repair's.
-    let waits = [&AT_ONCE[..1], &[("rdata_delay", "90 ms")], &AT_ONCE[2..]].concat();
+    // The far request is at the branching 40 ms after the near one found the loss; the repair was there
+    // after 27 ms. Once it comes later, it does for both.
+    let waits = [&AT_ONCE[..1], &[("rdata_delay", "30 ms")], &AT_ONCE[2..]].concat();
     let (latency, repairs) = recoveries(&run(topology(), &waits));
     assert_eq!((latency.len(), repairs), (2, 1));
 }
@@ -203,7 +203,8 @@ fn tshark_reads_the_packets() {
     let mut kinds = BTreeMap::new();
     for line in lines {
         let [kind, checksum, expert] = line.split('\t').collect::<Vec<_>>()[..] else { panic!("{line:?}") };
-        assert_eq!((checksum, expert), ("1", ""), "{line:?}");
+        // Some versions put the checksum itself before its status, 1 for good.
+        assert_eq!((checksum.rsplit(',').next(), expert), (Some("1"), ""), "{line:?}");
         *kinds.entry(kind).or_insert(0) += 1;
     }
     println!("{kinds:?}");
