@@ -81,12 +81,17 @@ fn msaw_delivers_files_directories_and_a_stream_to_receivers_that_lose_datagrams
 fn lms_delivers_files_directories_and_a_stream_to_receivers_that_lose_datagrams() {
     need_multicast!();
     deliver("lms", 3_000_000);
+}
+
+#[test]
 fn pgm_delivers_files_directories_and_a_stream_to_receivers_that_lose_datagrams() {
+    need_multicast!();
     deliver("pgm", 10_000_000);
 }
 
 #[test]
 fn a_pgm_source_that_loses_requests_delivers_all_the_same() {
+    need_multicast!();
     let place = Place::new();
     let file = place.file("f", 3_000_000);
     let receivers = ["a", "b"].map(|name| place.recv(name).args("--drop 0.05 --seed 4").start());
