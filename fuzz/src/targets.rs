@@ -8,7 +8,7 @@ use carillon_core::{AssociationId, Duration, GroupId, Machine, NodeId, ProtocolE
 use carillon_lab::command_file::CommandFile;
 use carillon_lab::scenario::ScenarioFile;
 use carillon_proto::REGISTRY;
-use carillon_proto::protocols::{chang_maxemchuk, erramilli_singh, lms, mbap, msaw, rra, sequencer};
+use carillon_proto::protocols::{chang_maxemchuk, erramilli_singh, lms, mbap, msaw, rra, sequencer, srm};
 use carillon_proto::session::{
     Gather, ReceiverSession, ReceiverSessionConfig, SenderSession, SenderSessionConfig,
 };
@@ -28,6 +28,7 @@ pub const TARGETS: &[(&str, Body)] = &[
     ("wire_sequencer", wire::sequencer),
     ("wire_chang_maxemchuk", wire::chang_maxemchuk),
     ("wire_lms", wire::lms),
+    ("wire_srm", wire::srm),
     ("wire_session", wire::session),
     ("wire_file", wire::file),
     ("machine_msaw_sender", machine_msaw_sender),
@@ -42,6 +43,7 @@ pub const TARGETS: &[(&str, Body)] = &[
     ("machine_lms_sender", machine_lms_sender),
     ("machine_lms_receiver", machine_lms_receiver),
     ("machine_lms_relay", machine_lms_relay),
+    ("machine_srm", machine_srm),
     ("machine_session_sender", machine_session_sender),
     ("machine_session_receiver", machine_session_receiver),
     ("scenario", scenario),
@@ -94,6 +96,10 @@ fn machine_lms_receiver(bytes: &[u8]) {
 
 fn machine_lms_relay(bytes: &[u8]) {
     one_machine(&[&lms::ENTRY], Role::Relay, packets::lms, bytes);
+}
+
+fn machine_srm(bytes: &[u8]) {
+    one_machine(&[&srm::ENTRY], Role::Peer, packets::srm, bytes);
 }
 
 fn one_machine(entries: &[&'static ProtocolEntry], role: Role, own: packets::Source, bytes: &[u8]) {
@@ -228,6 +234,7 @@ fn own(entry: &ProtocolEntry) -> packets::Source {
         "sequencer" => packets::sequencer,
         "chang-maxemchuk" => packets::chang_maxemchuk,
         "lms" => packets::lms,
+        "srm" => packets::srm,
         _ => packets::mbap,
     }
 }

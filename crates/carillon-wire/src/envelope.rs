@@ -46,6 +46,8 @@ pub mod protocol {
     pub const ERRAMILLI_SINGH: u8 = 5;
     /// Light-weight Multicast Services.
     pub const LMS: u8 = 7;
+    /// Scalable Reliable Multicast.
+    pub const SRM: u8 = 8;
 }
 
 impl Envelope {

@@ -10,10 +10,12 @@ pub mod file;
 pub mod lms;
 pub mod mbap;
 pub mod msaw;
+pub mod pgm;
 pub mod reformation;
 pub mod rra;
 pub mod sequencer;
 pub mod session;
+pub mod srm;
 
 pub use envelope::Envelope;
 pub use error::ParseError;

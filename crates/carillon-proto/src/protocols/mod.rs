@@ -5,8 +5,10 @@ pub mod erramilli_singh;
 pub mod lms;
 pub mod mbap;
 pub mod msaw;
+pub mod pgm;
 pub mod rra;
 pub mod sequencer;
+pub mod srm;
 
 use carillon_core::ProtocolEntry;
 
@@ -21,6 +23,8 @@ pub const REGISTRY: &[&ProtocolEntry] = &[
     &erramilli_singh::ENTRY,
     &sequencer::ENTRY,
     &lms::ENTRY,
+    &srm::ENTRY,
+    &pgm::ENTRY,
 ];
 
 /// The protocol of this name.

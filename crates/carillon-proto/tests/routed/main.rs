@@ -75,7 +75,11 @@ macro_rules! suite {
     };
 }
 
-suite!(lms: "lms");
+suite!(
+    lms: "lms",
+    srm: "srm",
+    pgm: "pgm",
+);
 
 #[derive(Clone, Copy, Debug)]
 struct Suite {

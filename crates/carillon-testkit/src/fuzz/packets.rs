@@ -5,7 +5,7 @@ use carillon_wire::envelope::Envelope;
 use carillon_wire::session::{
     Body, Invite, Name, Nonce, Packet, Peer, PeerList, RefuseReason, RosterPage, Settings, State, Text,
 };
-use carillon_wire::{chang_maxemchuk, erramilli_singh, lms, mbap, msaw, reformation, rra, sequencer};
+use carillon_wire::{chang_maxemchuk, erramilli_singh, lms, mbap, msaw, reformation, rra, sequencer, srm};
 
 use super::Input;
 
@@ -138,6 +138,49 @@ pub fn erramilli_singh(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) 
         _ => Packet::Choke { from, pause_us: number(input) },
     };
     packet.emit(association, buf);
+}
+
+/// Packets of SRM: from any member, and one who is none.
+pub fn srm(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
+    use srm::{Answer, Data, Entries, Entry, Packet, Request, Session};
+    let (form, association) = (input.byte(), association(input, known));
+    let rank = |input: &mut Input<'_>| u32::from(input.byte() % 6);
+    let number = |input: &mut Input<'_>| match form >> 3 & 7 {
+        0 => input.u32(),
+        _ => u32::from(input.byte() % 40),
+    };
+    let (from, sequence) = (rank(input), number(input));
+    let (round, scope) = (input.byte() % 4, input.pick(&[255, 255, 1, 4]));
+    let mut entries = Vec::new();
+    match form & 7 {
+        0 | 1 => {
+            let payload = input.bytes(usize::from(form >> 6));
+            Packet::Data(Data { from, source: from, sequence, payload }).emit(association, buf);
+        }
+        2 | 3 => {
+            let (source, requester, distance_us) = (rank(input), rank(input), number(input));
+            let data = Data { from, source, sequence, payload: input.bytes(usize::from(form >> 6)) };
+            let answer = Answer { round, scope, again: input.byte() % 3, distance_us, requester };
+            Packet::Repair { data, answer }.emit(association, buf);
+        }
+        4 | 5 => {
+            let (source, distance_us) = (rank(input), number(input));
+            let request = Request { from, source, sequence, round, scope, distance_us };
+            Packet::Request(request).emit(association, buf);
+        }
+        _ => {
+            let (clock_us, next, oldest) = (number(input), number(input), number(input));
+            for _ in 0..input.below(6) {
+                let (member, next) = (rank(input), number(input));
+                let (came_us, sent_us) = (number(input), number(input));
+                entries.push(Entry { member, next, came_us, sent_us }.to_bytes());
+            }
+            let (sources, others) = entries.split_at(input.below(entries.len() + 1));
+            let (sources, others) = (Entries::new(sources), Entries::new(others));
+            let session = Session { from, number: sequence, clock_us, next, oldest, sources, others };
+            Packet::Session(session).emit(association, buf);
+        }
+    }
 }
 
 /// Packets of the sequencer protocol, of small views and places for the most part.

@@ -3,7 +3,7 @@
 use carillon_wire::envelope::Envelope;
 use carillon_wire::file::Record;
 use carillon_wire::{
-    chang_maxemchuk, erramilli_singh, lms, mbap, msaw, reformation, rra, sequencer, session,
+    chang_maxemchuk, erramilli_singh, lms, mbap, msaw, reformation, rra, sequencer, session, srm,
 };
 
 /// The common envelope: eight bytes, whatever follows.
@@ -59,6 +59,17 @@ pub fn erramilli_singh(bytes: &[u8]) {
     let padded = !matches!(packet, erramilli_singh::Packet::Data { .. });
     assert!(padded || again.len() == bytes.len(), "a message runs to the end of its datagram");
     assert_eq!(erramilli_singh::Packet::parse(&again), Ok((association, packet)));
+}
+
+/// SRM: what carries no message may be followed by padding.
+pub fn srm(bytes: &[u8]) {
+    let Ok((association, packet)) = srm::Packet::parse(bytes).map_err(shown) else { return };
+    let mut again = Vec::new();
+    packet.emit(association, &mut again);
+    check(bytes, &again, packet.wire_len(), &packet.to_string());
+    let padded = matches!(packet, srm::Packet::Session(_) | srm::Packet::Request(_));
+    assert!(padded || again.len() == bytes.len(), "a message runs to the end of its datagram");
+    assert_eq!(srm::Packet::parse(&again), Ok((association, packet)));
 }
 
 /// The sequencer protocol: what carries no message may be followed by padding.

@@ -1,0 +1,69 @@
+//! What a session is called on the wire.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use carillon_core::{Addresses, AssociationId, Config, ConfigError, NodeId};
+use carillon_wire::pgm::Tsi;
+
+/// The transport session identifier of a session: its association and two letters in the place of a
+/// hash of the source's host name, and a port that no other session is likely to have.
+///
+/// No port begins with the first byte of the common envelope, so a packet of the session layer cannot
+/// be taken for one of this protocol or the other way round.
+pub(super) fn tsi(association: AssociationId) -> Tsi {
+    let [a, b, c, d] = association.0.to_be_bytes();
+    Tsi { gsi: [b'C', b'L', a, b, c, d], port: FIRST_PORT + (association.0 % PORTS) as u16 }
+}
+
+/// The data-destination port.
+pub(super) fn destination_port(settings: &Config) -> Result<u16, ConfigError> {
+    let port = settings.count("dport") as u16;
+    match port.to_be_bytes()[0] {
+        ENVELOPE => {
+            Err(ConfigError::Conflict(format!("dport = {port} cannot be told from packets of the session")))
+        }
+        _ => Ok(port),
+    }
+}
+
+/// The address of a node; the unspecified one if it is not known.
+pub(super) fn address_of(addresses: &Addresses, node: NodeId) -> IpAddr {
+    addresses.of_node(node).unwrap_or(Ipv4Addr::UNSPECIFIED.into())
+}
+
+/// Sequence numbers on the wire have 32 bits.
+pub(super) const MODULUS: u64 = 1 << 32;
+
+/// The number as it stands in a packet.
+pub(super) fn wire(number: u64) -> u32 {
+    (number % MODULUS) as u32
+}
+
+/// Whether number `a` comes after `b` on the circle of 32-bit numbers (RFC 1982).
+pub(super) fn is_newer(a: u32, b: u32) -> bool {
+    a != b && a.wrapping_sub(b) < 1 << 31
+}
+
+/// The first byte of the common envelope.
+const ENVELOPE: u8 = 0xca;
+const FIRST_PORT: u16 = 20_000;
+const PORTS: u32 = 10_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_session_has_a_port_like_the_envelope() {
+        for number in (0..100_000).chain([u32::MAX]) {
+            assert!((20_000..30_000).contains(&tsi(AssociationId(number)).port));
+        }
+        assert_ne!(tsi(AssociationId(1)), tsi(AssociationId(10_001)));
+    }
+
+    #[test]
+    fn newer_goes_round_the_circle() {
+        assert!(is_newer(1, 0) && is_newer(0, u32::MAX) && is_newer(0x7fff_ffff, 0));
+        assert!(!is_newer(0, 0) && !is_newer(0, 1) && !is_newer(0x8000_0000, 0));
+    }
+}

@@ -1,0 +1,46 @@
+//! PGM: Pragmatic General Multicast.
+//!
+//! RFC 3208 (2001), of which Papadopoulos evaluates a part beside LMS and SRM. Receivers ask for what
+//! they miss with negative acknowledgments, NAKs, which go back towards the source from network
+//! element to network element; each confirms them at once (NCF), sends one of them on, and remembers
+//! from where they came, so that the repair goes where it was asked for and nowhere else. Nobody knows
+//! the receivers. What is left out is said in `docs/protocols/pgm.md`.
+
+mod config;
+mod identity;
+mod pace;
+mod receiver;
+mod relay;
+mod source;
+#[cfg(test)]
+mod tests;
+mod window;
+
+use carillon_core::{ConfigError, NetworkKind, Order, ProtocolEntry, Role};
+
+pub use receiver::PgmReceiver;
+pub use relay::PgmRelay;
+pub use source::PgmSource;
+
+/// Pragmatic General Multicast.
+pub const ENTRY: ProtocolEntry = ProtocolEntry {
+    name: "pgm",
+    family: "receiver-driven, negative acknowledgment, repair by the source with the help of routers",
+    summary: "Pragmatic General Multicast: routers join requests and send repairs where they were asked for",
+    reference: "RFC 3208",
+    roles: &[Role::Sender, Role::Receiver, Role::Relay],
+    order: Order::Source,
+    confirmed: false,
+    networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],
+    parameters: config::PARAMETERS,
+    delivery_settings: config::DELIVERY_SETTINGS,
+    unicast_equivalent: None,
+    build: |role, context, settings| {
+        Ok(match role {
+            Role::Peer => return Err(ConfigError::no_such_role(role)),
+            Role::Sender => Box::new(PgmSource::new(context, settings)?),
+            Role::Receiver => Box::new(PgmReceiver::new(context, settings)?),
+            Role::Relay => Box::new(PgmRelay::new(context, settings)?),
+        })
+    },
+};

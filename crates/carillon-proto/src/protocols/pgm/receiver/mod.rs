@@ -1,0 +1,436 @@
+//! The receiver: RFC 3208, section 6.
+
+mod missing;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use carillon_core::{
+    Addresses, BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Event, Events, GroupId,
+    Machine, MessageId, NodeId, Received, Receiver, Time, Transmit, expand,
+};
+use carillon_wire::pgm::{Body, Data, Nak, NakList, Options, Packet, Spm, Tsi};
+
+use super::config::interval;
+use super::identity::{MODULUS, address_of, destination_port, is_newer, tsi, wire};
+use missing::{Expired, Missing, Waits};
+
+/// Delivers in order, and asks for what it misses.
+#[derive(Debug)]
+pub struct PgmReceiver {
+    tsi: Tsi,
+    destination_port: u16,
+    node: NodeId,
+    source: NodeId,
+    group: GroupId,
+    addresses: Addresses,
+    rxw_sqns: u64,
+    nak_list: u8,
+    /// Where requests go, since the first SPM.
+    upstream: Option<Upstream>,
+    spm_sqn: u32,
+    /// The next packet to deliver, once an SPM has said where to begin.
+    next: u64,
+    /// All packets before this are there or missed.
+    tracked: u64,
+    /// One past the last packet that is known to exist, if any packet or SPM came.
+    known: Option<u64>,
+    /// The trailing edge of the transmit window.
+    trail: u64,
+    /// Packets from `next` on: there, or given up.
+    early: BTreeMap<u64, Option<Bytes>>,
+    missing: Missing,
+    spm_request: SpmRequest,
+    deliveries: VecDeque<Delivery>,
+    events: Events,
+}
+
+/// Where requests go.
+#[derive(Clone, Copy, Debug)]
+struct Upstream {
+    node: NodeId,
+    /// The address of the source, as it is named in requests.
+    source: IpAddr,
+}
+
+/// Data came without an SPM: one is asked for.
+#[derive(Debug)]
+struct SpmRequest {
+    back_off: Duration,
+    again: Duration,
+    at: Option<Time>,
+    due: bool,
+    asked: Option<Time>,
+}
+
+impl PgmReceiver {
+    /// A receiver of a session.
+    pub fn new(context: &BuildContext, settings: &Config) -> Result<Self, ConfigError> {
+        let span = |name| settings.span(name).at(context.bit_rate);
+        let interval = |name| interval(settings, context.bit_rate, name);
+        let waits = Waits {
+            back_off: span("nak_bo_ivl"),
+            ncf: interval("nak_rpt_ivl")?,
+            data: interval("nak_rdata_ivl")?,
+            ncf_retries: settings.count("nak_ncf_retries") as u32,
+            data_retries: settings.count("nak_data_retries") as u32,
+        };
+        Ok(PgmReceiver {
+            tsi: tsi(context.association),
+            destination_port: destination_port(settings)?,
+            node: context.node,
+            source: context.sender,
+            group: context.group,
+            addresses: context.addresses.clone(),
+            rxw_sqns: settings.count("rxw_sqns"),
+            nak_list: settings.count("nak_list") as u8,
+            upstream: None,
+            spm_sqn: 0,
+            next: 0,
+            tracked: 0,
+            known: None,
+            trail: 0,
+            early: BTreeMap::new(),
+            missing: Missing::new(waits, context.seeds.clone()),
+            spm_request: SpmRequest {
+                back_off: interval("spmr_bo_ivl")?,
+                again: interval("spmr_spm_ivl")?,
+                at: None,
+                due: false,
+                asked: None,
+            },
+            deliveries: VecDeque::new(),
+            events: Events::default(),
+        })
+    }
+
+    /// The full number of one that came in a packet.
+    fn expand(&self, sqn: u32) -> u64 {
+        match self.known {
+            Some(known) => expand(sqn.into(), MODULUS, known),
+            None => sqn.into(),
+        }
+    }
+
+    /// Section 6.2: an SPM says where requests go, and what there is.
+    fn on_spm(&mut self, now: Time, from: NodeId, spm: Spm, options: Options<'_>) {
+        if self.upstream.is_some() && !is_newer(spm.sqn, self.spm_sqn) {
+            return self.events.dropped(DropReason::Redundant);
+        }
+        let has_window = (spm.trail, spm.lead) != Spm::NO_WINDOW && !options.neighbour_unreachable;
+        let window = self.window_of(spm);
+        if has_window && window.is_none() {
+            return self.events.dropped(DropReason::Malformed);
+        }
+        let lead = self.expand(spm.lead);
+        self.events.push(Event::Received { packet: "spm", message: MessageId(lead) });
+        self.spm_sqn = spm.sqn;
+        let Some((trail, end)) = window.filter(|_| has_window) else { return };
+        let first = self.upstream.is_none();
+        // Over UDP an address may be nobody's: then requests go back to where this came from.
+        let node = self.addresses.node_at(spm.path).filter(|&node| node != self.node).unwrap_or(from);
+        let source = if node == self.source { spm.path } else { address_of(&self.addresses, self.source) };
+        self.upstream = Some(Upstream { node, source });
+        if first {
+            self.synchronise(trail, end, options.join);
+        }
+        self.known = self.known.max(Some(end));
+        self.on_trail(trail);
+        self.go_on(now);
+        if options.reset.is_some_and(|flags| flags & NO_NAKS != 0) {
+            self.give_up_before(self.tracked);
+            self.deliver_in_order();
+        }
+    }
+
+    /// The window that an SPM tells, from its trailing edge to one past the leading edge.
+    fn window_of(&self, spm: Spm) -> Option<(u64, u64)> {
+        let end = match self.known {
+            Some(_) => self.expand(spm.lead.wrapping_add(1)),
+            None => expand(spm.lead.wrapping_add(1).into(), MODULUS, spm.trail.into()),
+        };
+        let trail = expand(spm.trail.into(), MODULUS, end);
+        (trail <= end).then_some((trail, end))
+    }
+
+    /// The first SPM: what came before it, and what it says, decide where to begin (section 6.1).
+    fn synchronise(&mut self, trail: u64, end: u64, join: Option<u32>) {
+        let heard = self.early.first_key_value().map(|(&number, _)| number);
+        let start = match join {
+            Some(minimum) => expand(minimum.into(), MODULUS, end).clamp(trail, end),
+            None => heard.unwrap_or(end),
+        };
+        let start = heard.map_or(start, |heard| start.min(heard));
+        (self.next, self.tracked, self.trail) = (start, start, start);
+        self.spm_request.at = None;
+        self.spm_request.due = false;
+    }
+
+    /// The source holds nothing before `trail` any more (section 6.3): what is missed of that is lost.
+    fn on_trail(&mut self, trail: u64) {
+        if trail <= self.trail {
+            return;
+        }
+        self.trail = trail;
+        if trail <= self.next {
+            return;
+        }
+        self.give_up_before(trail.min(self.tracked));
+        // Of a jump beyond all that is kept only so many losses are told one by one.
+        for number in self.tracked..trail.min(self.tracked.saturating_add(self.rxw_sqns)) {
+            self.events.push(Event::LossFound { source: Some(self.source), message: MessageId(number) });
+            self.events.push(Event::LossFinal { source: self.source, message: MessageId(number) });
+        }
+        let rest = self.early.split_off(&trail);
+        for (number, payload) in std::mem::replace(&mut self.early, rest) {
+            if let Some(payload) = payload {
+                self.deliver(number, payload);
+            }
+        }
+        self.next = trail;
+        self.tracked = self.tracked.max(trail);
+    }
+
+    fn give_up_before(&mut self, limit: u64) {
+        while let Some(number) = self.missing.first_before(limit) {
+            self.missing.remove(number);
+            self.give_up(number);
+        }
+    }
+
+    /// A packet will not be asked for any more.
+    fn give_up(&mut self, number: u64) {
+        self.early.insert(number, None);
+        self.events.push(Event::LossFinal { source: self.source, message: MessageId(number) });
+    }
+
+    /// Delivers what can be, and finds out what is missed of what is known to exist.
+    fn go_on(&mut self, now: Time) {
+        if self.upstream.is_none() {
+            return;
+        }
+        self.deliver_in_order();
+        let limit = self.known.unwrap_or(0).min(self.next.saturating_add(self.rxw_sqns));
+        if limit <= self.tracked {
+            return;
+        }
+        let absent = |number: &u64| !self.early.contains_key(number);
+        let (source, events) = (Some(self.source), &mut self.events);
+        self.missing.add(
+            now,
+            (self.tracked..limit).filter(absent).inspect(|&number| {
+                events.push(Event::LossFound { source, message: MessageId(number) });
+            }),
+        );
+        self.tracked = limit;
+    }
+
+    fn deliver_in_order(&mut self) {
+        while let Some(entry) = self.early.first_entry()
+            && *entry.key() == self.next
+        {
+            let payload = entry.remove();
+            if let Some(payload) = payload {
+                self.deliver(self.next, payload);
+            }
+            self.next += 1;
+        }
+        self.tracked = self.tracked.max(self.next);
+    }
+
+    fn deliver(&mut self, number: u64, payload: Bytes) {
+        let (source, message) = (self.source, MessageId(number));
+        self.deliveries.push_back(Delivery { source, message, payload });
+        self.events.push(Event::Delivered { source, message });
+    }
+
+    /// Original data or a repair.
+    fn on_data(&mut self, now: Time, data: Data<'_>, payload: Bytes, is_repair: bool) {
+        let number = self.expand(data.sqn);
+        let message = MessageId(number);
+        if self.upstream.is_none() {
+            self.known = self.known.max(Some(number + 1));
+            self.ask_for_spm(now);
+        } else {
+            let trail = expand(data.trail.into(), MODULUS, number);
+            if trail > number {
+                return self.events.dropped(DropReason::Malformed);
+            }
+            self.known = self.known.max(Some(number + 1));
+            self.on_trail(trail);
+            let there = matches!(self.early.get(&number), Some(Some(_)));
+            if number < self.next || there {
+                self.events.dropped(DropReason::Duplicate);
+                return self.go_on(now);
+            }
+            if number >= self.next.saturating_add(self.rxw_sqns) || self.early.contains_key(&number) {
+                self.events.dropped(DropReason::OutOfWindow);
+                return self.go_on(now);
+            }
+        }
+        if (self.early.len() + self.deliveries.len()) as u64 >= self.rxw_sqns {
+            // The application does not keep up: as good as lost.
+            self.events.dropped(DropReason::BufferFull);
+            return self.go_on(now);
+        }
+        self.events.push(Event::Received { packet: if is_repair { "rdata" } else { "odata" }, message });
+        self.early.insert(number, Some(payload));
+        if self.missing.remove(number) && is_repair {
+            self.events.push(Event::LossRepaired { source: self.source, message });
+        }
+        self.go_on(now);
+    }
+
+    /// Section 6.4: what was confirmed for anybody is not asked for.
+    fn on_ncf(&mut self, now: Time, nak: Nak, list: NakList<'_>) {
+        self.events.push(Event::Received { packet: "ncf", message: MessageId(self.expand(nak.sqn)) });
+        if self.upstream.is_none() {
+            return;
+        }
+        for number in self.numbers(nak, list) {
+            // A packet that somebody asks for was sent (section 6.3).
+            if number >= self.tracked && number < self.next.saturating_add(self.rxw_sqns) {
+                self.known = self.known.max(Some(number + 1));
+                self.go_on(now);
+            }
+            if self.missing.on_confirmed(now, number) == Some(true) {
+                self.events.push(Event::RequestSuppressed { message: MessageId(number) });
+            }
+        }
+    }
+
+    /// Another receiver's NAK.
+    fn on_nak(&mut self, now: Time, nak: Nak, list: NakList<'_>) {
+        self.events.push(Event::Received { packet: "nak", message: MessageId(self.expand(nak.sqn)) });
+        for number in self.numbers(nak, list) {
+            if self.missing.on_overheard(now, number) == Some(true) {
+                self.events.push(Event::RequestSuppressed { message: MessageId(number) });
+            }
+        }
+    }
+
+    fn numbers(&self, nak: Nak, list: NakList<'_>) -> Vec<u64> {
+        std::iter::once(nak.sqn).chain(list.iter()).map(|sqn| self.expand(sqn)).collect()
+    }
+
+    /// Section 6.5: without an SPM nothing can be asked for.
+    fn ask_for_spm(&mut self, now: Time) {
+        let request = &mut self.spm_request;
+        if request.at.is_some() || request.due {
+            return;
+        }
+        let wait = match request.asked {
+            Some(asked) => (asked + request.again).since(now).max(Duration::from_nanos(1)),
+            None => {
+                let bound = u64::try_from(request.back_off.as_nanos()).unwrap_or(u64::MAX);
+                Duration::from_nanos(1 + self.missing.seeds().stream("pgm.spmr").below(bound))
+            }
+        };
+        request.at = Some(now + wait);
+    }
+
+    fn packet<'a>(&self, body: Body<'a>, options: Options<'a>) -> Packet<'a> {
+        Packet { tsi: self.tsi, destination_port: self.destination_port, body, options }
+    }
+
+    /// Asks for the oldest of what is due.
+    fn emit_nak(&mut self, now: Time, upstream: Upstream, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let first = self.missing.ask_next(now)?;
+        let mut list = Vec::new();
+        self.events.push(Event::Requested { source: self.source, message: MessageId(first) });
+        for _ in 1..self.nak_list {
+            let Some(number) = self.missing.ask_next(now) else { break };
+            list.extend_from_slice(&wire(number).to_be_bytes());
+            self.events.push(Event::Requested { source: self.source, message: MessageId(number) });
+        }
+        let nak =
+            Nak { sqn: wire(first), source: upstream.source, group: self.addresses.of_group(self.group) };
+        let nak_list = NakList::from_bytes(&list).unwrap_or_default();
+        self.packet(Body::Nak(nak), Options { nak_list, ..Options::default() }).emit(buf);
+        self.events.push(Event::ControlSent { packet: "nak", message: MessageId(first) });
+        Some(Transmit::now(Dest::Node(upstream.node)))
+    }
+
+    fn emit_spm_request(&mut self, now: Time, buf: &mut Vec<u8>) -> Transmit {
+        self.spm_request.due = false;
+        self.spm_request.asked = Some(now);
+        self.packet(Body::Spmr, Options::default()).emit(buf);
+        let message = MessageId(self.known.unwrap_or(0).saturating_sub(1));
+        self.events.push(Event::ControlSent { packet: "spmr", message });
+        Transmit::now(Dest::Node(self.source))
+    }
+}
+
+impl Machine for PgmReceiver {
+    fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
+        let packet = match Packet::parse(datagram.bytes) {
+            Ok(packet) => packet,
+            Err(_) => return self.events.dropped(DropReason::Malformed),
+        };
+        if packet.tsi != self.tsi || packet.destination_port != self.destination_port {
+            return self.events.dropped(DropReason::Foreign);
+        }
+        let options = packet.options;
+        let payload = || datagram.bytes.slice(datagram.bytes.len() - packet.payload().len()..);
+        match packet.body {
+            Body::Nak(nak) => self.on_nak(now, nak, options.nak_list),
+            // What goes downstream bears the name of the source, whoever sent it on.
+            _ if datagram.source != self.source => self.events.dropped(DropReason::NotAMember),
+            Body::Spm(spm) => self.on_spm(now, datagram.source, spm, options),
+            Body::Odata(data) => self.on_data(now, data, payload(), false),
+            Body::Rdata(data) => self.on_data(now, data, payload(), true),
+            Body::Ncf(nak) => self.on_ncf(now, nak, options.nak_list),
+            Body::Poll(_) | Body::Polr { .. } | Body::Nnak(_) | Body::Spmr => {
+                self.events.dropped(DropReason::Foreign);
+            }
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        let mut gave_up = false;
+        while let Some(expired) = self.missing.expire(now) {
+            if let Expired::GivenUp(number) = expired {
+                self.give_up(number);
+                gave_up = true;
+            }
+        }
+        if gave_up {
+            self.go_on(now);
+        }
+        if self.spm_request.at.is_some_and(|at| at <= now) {
+            self.spm_request.at = None;
+            self.spm_request.due = true;
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.missing.next_timeout().into_iter().chain(self.spm_request.at).min()
+    }
+
+    fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        match self.upstream {
+            Some(upstream) if self.missing.is_due() => self.emit_nak(now, upstream, buf),
+            None if self.spm_request.due => Some(self.emit_spm_request(now, buf)),
+            _ => None,
+        }
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop()
+    }
+
+    fn as_receiver(&mut self) -> Option<&mut dyn Receiver> {
+        Some(self)
+    }
+}
+
+impl Receiver for PgmReceiver {
+    fn poll_delivery(&mut self) -> Option<Delivery> {
+        self.deliveries.pop_front()
+    }
+}
+
+/// The N of OPT_RST: nothing will be repaired any more.
+const NO_NAKS: u8 = 0x40;

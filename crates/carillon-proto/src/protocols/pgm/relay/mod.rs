@@ -1,0 +1,319 @@
+//! The network element: RFC 3208, section 7. It stands at a router and sees what passes.
+
+mod state;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use carillon_core::{
+    Addresses, BuildContext, Bytes, Config, ConfigError, Dest, DropReason, Event, Events, Machine, MessageId,
+    NodeId, PortId, Received, Relay, Time, Timers, Transmit, Verdict,
+};
+use carillon_wire::pgm::{Body, Nak, NakList, Options, Packet, PacketType, Spm, Tsi, with_path};
+
+use super::config::interval;
+use super::identity::{address_of, destination_port, is_newer};
+use state::{Session, State};
+
+/// Confirms requests, sends one of them on, and lets repairs pass where they were asked for.
+#[derive(Debug)]
+pub struct PgmRelay {
+    destination_port: u16,
+    node: NodeId,
+    addresses: Addresses,
+    /// Its own address: the path it writes into SPMs.
+    address: IpAddr,
+    nak_rpt_rte: Duration,
+    nak_rpt_ivl: Duration,
+    nak_elim_ivl: Duration,
+    nak_rdata_ivl: Duration,
+    tsi_expiry: Duration,
+    most_sessions: usize,
+    most_repairs: usize,
+    sessions: BTreeMap<Tsi, Session>,
+    /// Confirmations that are due, oldest first.
+    confirmations: VecDeque<Confirmation>,
+    /// Requests that are to go upstream now.
+    due: BTreeSet<(Tsi, u32)>,
+    timers: Timers<Timer>,
+    events: Events,
+}
+
+/// What an NCF repeats of a NAK, and where it goes.
+#[derive(Debug, PartialEq, Eq)]
+struct Confirmation {
+    tsi: Tsi,
+    port: PortId,
+    nak: Nak,
+    list: Box<[u8]>,
+}
+
+/// The element's timers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    /// The request was not confirmed so far: once more.
+    Repeat(Tsi, u32),
+    /// It has taken too long until the request was confirmed, or until the repair came.
+    Expire(Tsi, u32),
+    /// The source is silent.
+    Silent(Tsi),
+}
+
+impl PgmRelay {
+    /// The network element at a node, for all sources.
+    pub fn new(context: &BuildContext, settings: &Config) -> Result<Self, ConfigError> {
+        let interval = |name| interval(settings, context.bit_rate, name);
+        Ok(PgmRelay {
+            destination_port: destination_port(settings)?,
+            node: context.node,
+            addresses: context.addresses.clone(),
+            address: address_of(&context.addresses, context.node),
+            nak_rpt_rte: interval("ne_nak_rpt_rte")?,
+            nak_rpt_ivl: interval("ne_nak_rpt_ivl")?,
+            nak_elim_ivl: settings.span("nak_elim_ivl").at(context.bit_rate),
+            nak_rdata_ivl: interval("ne_nak_rdata_ivl")?,
+            tsi_expiry: interval("ne_tsi_expiry")?,
+            most_sessions: settings.count("ne_tsis") as usize,
+            most_repairs: settings.count("ne_repairs") as usize,
+            sessions: BTreeMap::new(),
+            confirmations: VecDeque::new(),
+            due: BTreeSet::new(),
+            timers: Timers::new(),
+            events: Events::default(),
+        })
+    }
+
+    /// Section 7.1: an SPM tells where the source is, and goes on with this element as its path.
+    fn on_spm(&mut self, now: Time, tsi: Tsi, spm: Spm, datagram: Received<'_>) -> Verdict {
+        let Dest::Group { group, .. } = *datagram.destination else { return Verdict::Forward };
+        // Unless the addresses are of one family, the source is not helped.
+        let Some(bytes) = with_path(datagram.bytes, self.address) else { return Verdict::Forward };
+        let known = self.sessions.len();
+        let upstream = self.addresses.node_at(spm.path).filter(|&node| node != self.node);
+        let upstream = upstream.unwrap_or(datagram.source);
+        match self.sessions.get_mut(&tsi) {
+            Some(session) if !is_newer(spm.sqn, session.spm_sqn) => {
+                self.events.dropped(DropReason::Redundant);
+                return Verdict::Absorb;
+            }
+            Some(session) => {
+                session.spm_sqn = spm.sqn;
+                session.upstream = upstream;
+                session.upstream_port = datagram.ingress;
+            }
+            None if known >= self.most_sessions => return Verdict::Forward,
+            None => {
+                let session = Session {
+                    spm_sqn: spm.sqn,
+                    upstream,
+                    upstream_port: datagram.ingress,
+                    source: datagram.source,
+                    group,
+                    source_address: address_of(&self.addresses, datagram.source),
+                    group_address: self.addresses.of_group(group),
+                    repairs: BTreeMap::new(),
+                };
+                self.sessions.insert(tsi, session);
+            }
+        }
+        self.timers.arm(Timer::Silent(tsi), now + self.tsi_expiry);
+        Verdict::ForwardAs(Bytes::from(bytes))
+    }
+
+    /// Section 7.4: a repair goes where it was asked for, and the state is deleted.
+    fn on_repair(&mut self, tsi: Tsi, sqn: u32) -> Verdict {
+        let Some(session) = self.sessions.get_mut(&tsi) else {
+            // No SPM has passed: this is a router like any other.
+            return Verdict::Forward;
+        };
+        match session.repairs.remove(&sqn) {
+            None => Verdict::Absorb,
+            Some(repair) => {
+                self.forget(tsi, sqn);
+                Verdict::ForwardOn(repair.ports)
+            }
+        }
+    }
+
+    /// Sections 7.3 and 7.5: the request for a packet is confirmed, or was made elsewhere and will be.
+    fn on_ncf(&mut self, now: Time, tsi: Tsi, numbers: &[u32], ingress: PortId) -> Verdict {
+        let Some(session) = self.sessions.get_mut(&tsi) else { return Verdict::Forward };
+        if session.upstream_port != ingress {
+            self.events.dropped(DropReason::Redundant);
+            return Verdict::Absorb;
+        }
+        for &sqn in numbers {
+            if session.repairs.len() >= self.most_repairs && !session.repairs.contains_key(&sqn) {
+                continue;
+            }
+            session.repairs.entry(sqn).or_default().state = State::Confirmed(now + self.nak_elim_ivl);
+            self.due.remove(&(tsi, sqn));
+            self.timers.cancel(Timer::Repeat(tsi, sqn));
+            self.timers.arm(Timer::Expire(tsi, sqn), now + self.nak_rdata_ivl);
+        }
+        Verdict::Absorb
+    }
+
+    /// Section 7.2: a request is confirmed where it came from, and sent on unless another was.
+    fn on_nak(&mut self, now: Time, tsi: Tsi, nak: Nak, list: NakList<'_>, ingress: PortId) {
+        let Some(session) = self.sessions.get_mut(&tsi).filter(|session| session.upstream_port != ingress)
+        else {
+            return self.events.dropped(DropReason::Foreign);
+        };
+        let numbers = || std::iter::once(nak.sqn).chain(list.iter());
+        let new = numbers().filter(|sqn| !session.repairs.contains_key(sqn)).count();
+        if session.repairs.len() + new > self.most_repairs || self.confirmations.len() >= MOST_CONFIRMATIONS {
+            return self.events.dropped(DropReason::BufferFull);
+        }
+        let mut goes_on = false;
+        for sqn in numbers() {
+            let is_known = session.repairs.contains_key(&sqn);
+            let repair = session.repairs.entry(sqn).or_default();
+            repair.ports.insert(ingress);
+            if is_known && repair.eliminates(now) {
+                continue;
+            }
+            goes_on = true;
+            repair.state = State::Pending;
+            self.due.insert((tsi, sqn));
+            self.timers.arm(Timer::Expire(tsi, sqn), now + self.nak_rpt_ivl);
+        }
+        match goes_on {
+            true => self.events.push(Event::Received { packet: "nak", message: MessageId(nak.sqn.into()) }),
+            false => self.events.dropped(DropReason::Redundant),
+        }
+        self.confirmations.push_back(Confirmation { tsi, port: ingress, nak, list: list.as_bytes().into() });
+    }
+
+    /// The state of a packet is gone: so are its timers.
+    fn forget(&mut self, tsi: Tsi, sqn: u32) {
+        self.due.remove(&(tsi, sqn));
+        self.timers.cancel(Timer::Repeat(tsi, sqn));
+        self.timers.cancel(Timer::Expire(tsi, sqn));
+    }
+
+    fn packet<'a>(&self, tsi: Tsi, body: Body<'a>, options: Options<'a>) -> Packet<'a> {
+        Packet { tsi, destination_port: self.destination_port, body, options }
+    }
+
+    /// In the name of the source, out of the port the request came in by.
+    fn emit_confirmation(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
+        while let Some(Confirmation { tsi, port, nak, list }) = self.confirmations.pop_front() {
+            let Some(session) = self.sessions.get(&tsi) else { continue };
+            let dest = Dest::Ports {
+                ports: [port].into_iter().collect(),
+                source: session.source,
+                dest: Box::new(Dest::group(session.group)),
+            };
+            let nak_list = NakList::from_bytes(&list).unwrap_or_default();
+            self.packet(tsi, Body::Ncf(nak), Options { nak_list, ..Options::default() }).emit(buf);
+            let message = MessageId(nak.sqn.into());
+            self.events.push(Event::ControlSent { packet: "ncf", message });
+            return Some(Transmit::now(dest));
+        }
+        None
+    }
+
+    /// All requests of one source that are due, as far as they fit one packet.
+    fn emit_nak(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        while let Some((tsi, sqn)) = self.due.pop_first() {
+            let Some(session) = self.sessions.get(&tsi) else { continue };
+            let mut list = Vec::new();
+            let mut repeat = |sqn| self.timers.arm(Timer::Repeat(tsi, sqn), now + self.nak_rpt_rte);
+            repeat(sqn);
+            while list.len() < 4 * NakList::MAX
+                && let Some(&(_, more)) = self.due.first().filter(|(other, _)| *other == tsi)
+            {
+                self.due.pop_first();
+                repeat(more);
+                list.extend_from_slice(&more.to_be_bytes());
+            }
+            let nak = Nak { sqn, source: session.source_address, group: session.group_address };
+            let transmit = Transmit::now(Dest::Node(session.upstream));
+            let nak_list = NakList::from_bytes(&list).unwrap_or_default();
+            self.packet(tsi, Body::Nak(nak), Options { nak_list, ..Options::default() }).emit(buf);
+            self.events.push(Event::ControlSent { packet: "nak", message: MessageId(sqn.into()) });
+            return Some(transmit);
+        }
+        None
+    }
+}
+
+impl Machine for PgmRelay {
+    fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
+        let packet = match Packet::parse(datagram.bytes) {
+            Ok(packet) => packet,
+            Err(_) => return self.events.dropped(DropReason::Malformed),
+        };
+        match packet.body {
+            Body::Nak(nak) if packet.destination_port == self.destination_port => {
+                self.on_nak(now, packet.tsi, nak, packet.options.nak_list, datagram.ingress);
+            }
+            _ => self.events.dropped(DropReason::Foreign),
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        while let Some(timer) = self.timers.expire(now) {
+            match timer {
+                Timer::Repeat(tsi, sqn) => drop(self.due.insert((tsi, sqn))),
+                Timer::Expire(tsi, sqn) => {
+                    if let Some(session) = self.sessions.get_mut(&tsi) {
+                        session.repairs.remove(&sqn);
+                    }
+                    self.forget(tsi, sqn);
+                }
+                Timer::Silent(tsi) => {
+                    let session = self.sessions.remove(&tsi);
+                    for sqn in session.into_iter().flat_map(|session| session.repairs.into_keys()) {
+                        self.forget(tsi, sqn);
+                    }
+                }
+            }
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.timers.next()
+    }
+
+    fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        self.emit_confirmation(buf).or_else(|| self.emit_nak(now, buf))
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop()
+    }
+
+    fn as_relay(&mut self) -> Option<&mut dyn Relay> {
+        Some(self)
+    }
+}
+
+impl Relay for PgmRelay {
+    fn handle_transit(&mut self, now: Time, datagram: Received<'_>) -> Verdict {
+        // Original data, most of what passes, is nobody's business here (section 7.1).
+        let of_interest = [PacketType::Spm, PacketType::Rdata, PacketType::Ncf];
+        if !PacketType::peek(datagram.bytes).is_some_and(|kind| of_interest.contains(&kind)) {
+            return Verdict::Forward;
+        }
+        let Ok(packet) = Packet::parse(datagram.bytes) else { return Verdict::Forward };
+        if packet.destination_port != self.destination_port {
+            return Verdict::Forward;
+        }
+        match packet.body {
+            Body::Spm(spm) => self.on_spm(now, packet.tsi, spm, datagram),
+            Body::Rdata(data) => self.on_repair(packet.tsi, data.sqn),
+            Body::Ncf(nak) => {
+                let numbers: Vec<u32> =
+                    std::iter::once(nak.sqn).chain(packet.options.nak_list.iter()).collect();
+                self.on_ncf(now, packet.tsi, &numbers, datagram.ingress)
+            }
+            _ => Verdict::Forward,
+        }
+    }
+}
+
+/// Confirmations that may wait for the port.
+const MOST_CONFIRMATIONS: usize = 4096;

@@ -1,0 +1,49 @@
+//! What a network element remembers: RFC 3208, section 7.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use carillon_core::{GroupId, NodeId, PortId, PortSet, Time};
+
+/// A source whose path leads through this element.
+#[derive(Debug)]
+pub(super) struct Session {
+    pub(super) spm_sqn: u32,
+    /// Where its SPMs come from, and requests go.
+    pub(super) upstream: NodeId,
+    pub(super) upstream_port: PortId,
+    pub(super) source: NodeId,
+    pub(super) group: GroupId,
+    pub(super) source_address: IpAddr,
+    pub(super) group_address: IpAddr,
+    /// Packets that were asked for, by number.
+    pub(super) repairs: BTreeMap<u32, Repair>,
+}
+
+/// A packet that was asked for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Repair {
+    /// Where the repair goes.
+    pub(super) ports: PortSet,
+    pub(super) state: State,
+}
+
+/// Whether the request is confirmed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum State {
+    /// It goes upstream again and again until it is.
+    #[default]
+    Pending,
+    /// It is; until then no other goes upstream.
+    Confirmed(Time),
+}
+
+impl Repair {
+    /// Whether a further request for the packet is not sent on.
+    pub(super) fn eliminates(&self, now: Time) -> bool {
+        match self.state {
+            State::Pending => true,
+            State::Confirmed(until) => now < until,
+        }
+    }
+}

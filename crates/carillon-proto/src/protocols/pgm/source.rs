@@ -1,0 +1,379 @@
+//! The source: RFC 3208, section 5.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use carillon_core::{
+    BuildContext, Config, ConfigError, Dest, DropReason, Event, Events, GroupId, Machine, MessageId,
+    OfferError, Received, Sender, Time, Timers, Transmit, expand,
+};
+use carillon_wire::pgm::{Body, DATA_HEADER_LEN, Data, MAX_TSDU, Nak, NakList, Options, Packet, Spm, Tsi};
+
+use super::config::interval;
+use super::identity::{MODULUS, address_of, destination_port, tsi, wire};
+use super::pace::Pace;
+use super::window::{Advance, Window};
+
+/// Sends data and SPMs, confirms requests and repairs.
+#[derive(Debug)]
+pub struct PgmSource {
+    tsi: Tsi,
+    destination_port: u16,
+    group: GroupId,
+    /// Its own address, the first path.
+    path: IpAddr,
+    group_address: IpAddr,
+    link_overhead: u64,
+    window: Window,
+    pace: Pace,
+    /// Repairs count against the rate too.
+    paces_repairs: bool,
+    txw_secs: Duration,
+    spm_ivl: Duration,
+    ihb_min: Duration,
+    ihb_max: Duration,
+    rdata_delay: Duration,
+    rdata_holdoff: Duration,
+    join: bool,
+    spm_sqn: u32,
+    spm_due: bool,
+    last_spm: Option<Time>,
+    /// The wait before the next heartbeat.
+    heartbeat: Duration,
+    /// Confirmations that are due, oldest first.
+    confirmations: VecDeque<Confirmation>,
+    /// Repairs that are due.
+    repairs: BTreeSet<u64>,
+    begun: bool,
+    finished: bool,
+    /// It has finished, and everything has gone out.
+    closed: bool,
+    timers: Timers<Timer>,
+    events: Events,
+}
+
+/// What an NCF repeats of a NAK.
+#[derive(Debug, PartialEq, Eq)]
+struct Confirmation {
+    nak: Nak,
+    list: Box<[u8]>,
+}
+
+/// The source's timers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Timer {
+    /// The trailing edge advances, or there may be room for a message.
+    Advance,
+    /// The next ambient SPM is due.
+    Ambient,
+    /// The next heartbeat SPM is due.
+    Heartbeat,
+    /// The group has been told long enough that the session is over.
+    Over,
+    /// The next packet may go.
+    Pace,
+    /// The repair of this message is due.
+    Repair(u64),
+}
+
+impl PgmSource {
+    /// The source of a session.
+    pub fn new(context: &BuildContext, settings: &Config) -> Result<Self, ConfigError> {
+        let span = |name| settings.span(name).at(context.bit_rate);
+        let interval = |name| interval(settings, context.bit_rate, name);
+        let with_data = settings.choice("window_advance") == "data";
+        let advance = match with_data {
+            true => Advance::WithData(span("txw_adv_ivl")),
+            false => Advance::WithTime(interval("txw_secs")?),
+        };
+        Ok(PgmSource {
+            tsi: tsi(context.association),
+            destination_port: destination_port(settings)?,
+            group: context.group,
+            path: address_of(&context.addresses, context.node),
+            group_address: context.addresses.of_group(context.group),
+            link_overhead: context.link_overhead.into(),
+            window: Window::new(advance, settings.count("txw_sqns") as usize),
+            pace: Pace::new(settings.count("txw_max_rte"), settings.size("txw_burst").0),
+            paces_repairs: with_data,
+            txw_secs: interval("txw_secs")?,
+            spm_ivl: interval("spm_ivl")?,
+            ihb_min: interval("ihb_min")?,
+            ihb_max: interval("ihb_max")?,
+            rdata_delay: span("rdata_delay"),
+            rdata_holdoff: span("rdata_holdoff"),
+            join: settings.switch("join"),
+            spm_sqn: 0,
+            spm_due: false,
+            last_spm: None,
+            heartbeat: interval("ihb_min")?,
+            confirmations: VecDeque::new(),
+            repairs: BTreeSet::new(),
+            begun: false,
+            finished: false,
+            closed: false,
+            timers: Timers::new(),
+            events: Events::default(),
+        })
+    }
+
+    /// The first SPM goes out before all data.
+    fn begin(&mut self, now: Time) {
+        if !std::mem::replace(&mut self.begun, true) {
+            self.spm_due = true;
+            self.timers.arm(Timer::Ambient, now + self.spm_ivl);
+        }
+    }
+
+    /// Section 5.3: a NAK is confirmed at once, and answered if the packet is held.
+    fn on_nak(&mut self, now: Time, nak: Nak, list: NakList<'_>) {
+        if nak.group != self.group_address {
+            return self.events.dropped(DropReason::Foreign);
+        }
+        let expected = self.window.next();
+        let number = |sqn: u32| expand(sqn.into(), MODULUS, expected);
+        let message = MessageId(number(nak.sqn));
+        let (mut held, mut new) = (false, false);
+        for number in std::iter::once(nak.sqn).chain(list.iter()).map(number) {
+            let Some(slot) = self.window.asked(now, number) else { continue };
+            held = true;
+            let again = slot.repaired.is_none_or(|at| now.since(at) >= self.rdata_holdoff);
+            if !slot.pending && again {
+                slot.pending = true;
+                new = true;
+                match self.rdata_delay.is_zero() {
+                    true => drop(self.repairs.insert(number)),
+                    false => self.timers.arm(Timer::Repair(number), now + self.rdata_delay),
+                }
+            }
+        }
+        if !held {
+            // Whoever asks does not know the window: an SPM tells it.
+            self.events.dropped(DropReason::OutOfWindow);
+            return self.ask_for_spm(now);
+        }
+        match new {
+            true => self.events.push(Event::Received { packet: "nak", message }),
+            false => self.events.dropped(DropReason::Redundant),
+        }
+        let confirmation = Confirmation { nak, list: list.as_bytes().into() };
+        if self.confirmations.len() < MOST_CONFIRMATIONS && self.confirmations.back() != Some(&confirmation) {
+            self.confirmations.push_back(confirmation);
+        }
+    }
+
+    /// An SPM goes out now, unless one has within the shortest heartbeat (section 5.2).
+    fn ask_for_spm(&mut self, now: Time) {
+        self.spm_due |= self.last_spm.is_none_or(|last| now.since(last) >= self.ihb_min);
+    }
+
+    /// With everything sent after `finish`, the group is told at once that this was all.
+    fn close_when_done(&mut self, now: Time) {
+        if self.finished && !self.closed && self.window.is_sent() {
+            self.closed = true;
+            self.begin(now);
+            self.spm_due = true;
+            self.restart_heartbeat(now);
+            self.timers.arm(Timer::Over, now + self.txw_secs);
+        }
+    }
+
+    fn restart_heartbeat(&mut self, now: Time) {
+        self.heartbeat = self.ihb_min;
+        self.timers.arm(Timer::Heartbeat, now + self.heartbeat);
+    }
+
+    fn arm_advance(&mut self) {
+        if let Some(at) = self.window.next_advance() {
+            self.timers.arm(Timer::Advance, at);
+        }
+    }
+
+    fn packet<'a>(&self, body: Body<'a>, options: Options<'a>) -> Packet<'a> {
+        Packet { tsi: self.tsi, destination_port: self.destination_port, body, options }
+    }
+
+    fn to_group(&self) -> Transmit {
+        Transmit::now(Dest::group(self.group))
+    }
+
+    fn emit_confirmation(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let Confirmation { nak, list } = self.confirmations.pop_front()?;
+        let nak_list = NakList::from_bytes(&list).unwrap_or_default();
+        self.packet(Body::Ncf(nak), Options { nak_list, ..Options::default() }).emit(buf);
+        let message = MessageId(expand(nak.sqn.into(), MODULUS, self.window.next()));
+        self.events.push(Event::ControlSent { packet: "ncf", message });
+        Some(self.to_group())
+    }
+
+    fn emit_spm(&mut self, now: Time, buf: &mut Vec<u8>) -> Transmit {
+        self.spm_due = false;
+        self.last_spm = Some(now);
+        let (trail, lead) = (wire(self.window.trail()), wire(self.window.next()).wrapping_sub(1));
+        let spm = Spm { sqn: self.spm_sqn, trail, lead, path: self.path };
+        let options = Options { join: self.join.then_some(trail), fin: self.closed, ..Options::default() };
+        self.packet(Body::Spm(spm), options).emit(buf);
+        self.spm_sqn = self.spm_sqn.wrapping_add(1);
+        self.pace.on_sent(now, buf.len() as u64 + self.link_overhead);
+        let message = MessageId(self.window.next().saturating_sub(1));
+        self.events.push(Event::ControlSent { packet: "spm", message });
+        self.to_group()
+    }
+
+    fn emit_repair(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        while let Some(number) = self.repairs.pop_first() {
+            let trail = wire(self.window.trail());
+            // It may have left the window since it was asked for.
+            let Some(slot) = self.window.send_again(now, number) else { continue };
+            let data = Data { sqn: wire(number), trail, payload: &slot.payload.clone() };
+            self.packet(Body::Rdata(data), Options::default()).emit(buf);
+            if self.paces_repairs {
+                self.pace.on_sent(now, buf.len() as u64 + self.link_overhead);
+            }
+            self.events.push(Event::RepairSent { message: MessageId(number), bytes: buf.len() as u32 });
+            return Some(self.to_group());
+        }
+        None
+    }
+
+    fn emit_data(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let trail = wire(self.window.trail());
+        let (number, slot) = self.window.send_next(now)?;
+        let data = Data { sqn: wire(number), trail, payload: &slot.payload.clone() };
+        self.packet(Body::Odata(data), Options::default()).emit(buf);
+        self.pace.on_sent(now, buf.len() as u64 + self.link_overhead);
+        self.restart_heartbeat(now);
+        self.arm_advance();
+        let message = MessageId(number);
+        self.events.push(Event::Sent { message, bytes: buf.len() as u32 });
+        Some(self.to_group().original(message))
+    }
+}
+
+impl Machine for PgmSource {
+    fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
+        let packet = match Packet::parse(datagram.bytes) {
+            Ok(packet) => packet,
+            Err(_) => return self.events.dropped(DropReason::Malformed),
+        };
+        if packet.tsi != self.tsi || packet.destination_port != self.destination_port {
+            return self.events.dropped(DropReason::Foreign);
+        }
+        match packet.body {
+            Body::Nak(nak) => self.on_nak(now, nak, packet.options.nak_list),
+            Body::Spmr => {
+                let message = MessageId(self.window.next().saturating_sub(1));
+                self.events.push(Event::Received { packet: "spmr", message });
+                self.ask_for_spm(now);
+            }
+            _ => self.events.dropped(DropReason::Foreign),
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        while let Some(timer) = self.timers.expire(now) {
+            match timer {
+                Timer::Advance => {
+                    self.window.on_time(now);
+                    self.arm_advance();
+                }
+                Timer::Ambient => {
+                    self.spm_due = true;
+                    self.timers.arm(Timer::Ambient, now + self.spm_ivl);
+                }
+                Timer::Heartbeat => {
+                    self.spm_due = true;
+                    self.heartbeat = (self.heartbeat * 2).min(self.ihb_max).max(self.ihb_min);
+                    self.timers.arm(Timer::Heartbeat, now + self.heartbeat);
+                }
+                Timer::Over => {
+                    self.timers.cancel(Timer::Ambient);
+                    self.timers.cancel(Timer::Heartbeat);
+                }
+                Timer::Pace => {}
+                Timer::Repair(number) => drop(self.repairs.insert(number)),
+            }
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.timers.next()
+    }
+
+    /// Confirmations first, then SPMs, then repairs, then new data (section 5.1.1).
+    fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        self.begin(now);
+        if let Some(transmit) = self.emit_confirmation(buf) {
+            return Some(transmit);
+        }
+        if self.spm_due {
+            return Some(self.emit_spm(now, buf));
+        }
+        let blocked = self.pace.blocked_until(now);
+        if (blocked.is_none() || !self.paces_repairs)
+            && let Some(transmit) = self.emit_repair(now, buf)
+        {
+            return Some(transmit);
+        }
+        match blocked {
+            None => {
+                let transmit = self.emit_data(now, buf);
+                self.close_when_done(now);
+                transmit
+            }
+            Some(at) => {
+                if !self.window.is_sent() || !self.repairs.is_empty() {
+                    self.timers.arm(Timer::Pace, at);
+                }
+                None
+            }
+        }
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop()
+    }
+
+    fn as_sender(&mut self) -> Option<&mut dyn Sender> {
+        Some(self)
+    }
+}
+
+impl Sender for PgmSource {
+    fn offer(&mut self, now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
+        if self.finished {
+            return Err(OfferError::Finished);
+        }
+        if payload.len() > MAX_TSDU {
+            return Err(OfferError::TooLarge { len: payload.len(), max: MAX_TSDU });
+        }
+        self.begin(now);
+        match self.window.push(now, payload) {
+            Ok(number) => Ok(MessageId(number)),
+            Err(until) => {
+                if let Some(at) = until {
+                    self.timers.arm(Timer::Advance, at);
+                }
+                Err(OfferError::Full)
+            }
+        }
+    }
+
+    fn finish(&mut self, now: Time) {
+        self.finished = true;
+        self.close_when_done(now);
+    }
+
+    fn is_finished(&self) -> bool {
+        self.closed
+    }
+
+    fn header_bytes(&self) -> usize {
+        DATA_HEADER_LEN
+    }
+}
+
+/// Confirmations that may wait for the port.
+const MOST_CONFIRMATIONS: usize = 1024;

@@ -1,0 +1,265 @@
+//! One machine alone, and the packets that go in and out.
+
+use std::net::IpAddr;
+
+use carillon_core::{
+    Addresses, AssociationId, BitRate, BuildContext, Bytes, Config, Dest, DropReason, Duration, Event,
+    GroupId, Host, Machine, MessageId, NodeId, PortId, Received, Role, Scope, Seeds, Time, Transmit, Verdict,
+    drain,
+};
+use carillon_testkit::Checked;
+use carillon_wire::pgm::{Body, Data, Nak, NakList, Options, Packet, Spm};
+
+use crate::protocols::pgm::{ENTRY, identity};
+
+/// A machine. The source is node 0; the machine is node 0 if it is the source, 5 if it is a receiver,
+/// and 9 if it is a network element.
+pub(super) struct Desk {
+    pub(super) machine: Box<dyn Machine>,
+    pub(super) now: Time,
+    out: Out,
+}
+
+#[derive(Default)]
+struct Out {
+    sent: Vec<String>,
+    events: Vec<Event>,
+    fired: bool,
+}
+
+impl Host for Out {
+    fn transmit(&mut self, transmit: Transmit, bytes: &mut Vec<u8>) {
+        let packet = Packet::parse(bytes).expect("a machine sends packets").to_string();
+        let packet = packet.trim_start_matches("pgm ");
+        let original = if transmit.original.is_some() { "first " } else { "" };
+        self.sent.push(format!("{original}{packet} to {}", name(&transmit.dest)));
+    }
+    fn event(&mut self, event: Event) {
+        self.events.push(event);
+    }
+    fn timers_fired(&self) -> bool {
+        self.fired
+    }
+}
+
+fn name(dest: &Dest) -> String {
+    match dest {
+        Dest::Node(node) => node.to_string(),
+        Dest::Group { .. } => "all".to_owned(),
+        Dest::Ports { ports, source, dest } => {
+            let ports: Vec<String> = ports.iter().map(|port| port.to_string()).collect();
+            format!("{} as {source} to {}", ports.join(" "), name(dest))
+        }
+    }
+}
+
+impl Desk {
+    pub(super) fn new(role: Role, settings: &[(&str, &str)]) -> Self {
+        let mut config = Config::defaults(ENTRY.parameters);
+        for (key, value) in settings {
+            config.set(ENTRY.parameters, key, value).expect("a setting");
+        }
+        let node = match role {
+            Role::Sender => SOURCE,
+            Role::Relay => NodeId(9),
+            _ => NodeId(5),
+        };
+        let machine = (ENTRY.build)(role, &context(node), &config).expect("the settings go together");
+        let mut desk =
+            Desk { machine: Box::new(Checked::new(machine)), now: Time::ZERO, out: Out::default() };
+        desk.drain(false);
+        desk
+    }
+
+    /// Time passes.
+    pub(super) fn at(&mut self, ms: u64) -> &mut Self {
+        let end = time(ms);
+        while let Some(due) = self.machine.poll_timeout().filter(|&due| due <= end) {
+            self.now = self.now.max(due);
+            self.machine.handle_timeout(self.now);
+            self.drain(true);
+        }
+        assert!(end >= self.now, "time does not go back");
+        self.now = end;
+        self
+    }
+
+    /// A packet to the group comes from the source, or one to this node from another.
+    pub(super) fn hear(&mut self, from: u32, body: Body<'_>, options: Options<'_>) -> &mut Self {
+        self.hear_by(0, from, body, options)
+    }
+
+    /// The same by a port.
+    pub(super) fn hear_by(
+        &mut self,
+        port: u16,
+        from: u32,
+        body: Body<'_>,
+        options: Options<'_>,
+    ) -> &mut Self {
+        let bytes = bytes(body, options);
+        let received = Received {
+            source: NodeId(from),
+            destination: &Dest::Node(NodeId(9)),
+            ingress: PortId(port),
+            scope: Scope::GLOBAL,
+            bytes: &bytes,
+        };
+        self.machine.handle_datagram(self.now, received);
+        self.drain(false);
+        self
+    }
+
+    /// A packet of the source to the group passes a network element, in by a port: what becomes of it.
+    pub(super) fn pass(&mut self, port: u16, body: Body<'_>, options: Options<'_>) -> String {
+        let bytes = bytes(body, options);
+        let received = Received {
+            source: SOURCE,
+            destination: &Dest::group(GroupId(0)),
+            ingress: PortId(port),
+            scope: Scope::GLOBAL,
+            bytes: &bytes,
+        };
+        let verdict = self.machine.as_relay().expect("a network element").handle_transit(self.now, received);
+        self.drain(false);
+        match verdict {
+            Verdict::Forward => "forward".to_owned(),
+            Verdict::Absorb => "absorb".to_owned(),
+            Verdict::ForwardOn(ports) => {
+                let ports: Vec<String> = ports.iter().map(|port| port.to_string()).collect();
+                format!("forward on {}", ports.join(" "))
+            }
+            Verdict::ForwardAs(bytes) => Packet::parse(&bytes).expect("a packet").to_string(),
+        }
+    }
+
+    pub(super) fn offer(&mut self, payload: &'static str) -> bool {
+        let sender = self.machine.as_sender().expect("a source");
+        let taken = sender.offer(self.now, Bytes::from_static(payload.as_bytes())).is_ok();
+        self.drain(false);
+        taken
+    }
+
+    pub(super) fn finish(&mut self) -> &mut Self {
+        self.machine.as_sender().expect("a source").finish(self.now);
+        self.drain(false);
+        self
+    }
+
+    fn drain(&mut self, fired: bool) {
+        self.out.fired = fired;
+        drain(self.machine.as_mut(), self.now, &mut Vec::new(), &mut self.out);
+    }
+
+    /// What was sent since it was last asked for.
+    pub(super) fn sent(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.out.sent)
+    }
+
+    /// What was sent but SPMs.
+    pub(super) fn sent_but_spms(&mut self) -> Vec<String> {
+        self.sent().into_iter().filter(|line| !line.starts_with("spm ")).collect()
+    }
+
+    /// When it next wants to be called.
+    pub(super) fn timer(&self) -> Option<Time> {
+        self.machine.poll_timeout()
+    }
+
+    pub(super) fn events(&mut self) -> Vec<Event> {
+        std::mem::take(&mut self.out.events)
+    }
+
+    /// What became of messages, in a word each.
+    pub(super) fn fates(&mut self) -> Vec<String> {
+        let word = |event| match event {
+            Event::Delivered { message, .. } => Some(format!("delivered {}", message.0)),
+            Event::LossFound { message, .. } => Some(format!("found {}", message.0)),
+            Event::LossRepaired { message, .. } => Some(format!("repaired {}", message.0)),
+            Event::LossFinal { message, .. } => Some(format!("final {}", message.0)),
+            Event::Requested { message, .. } => Some(format!("requested {}", message.0)),
+            Event::RequestSuppressed { message } => Some(format!("suppressed {}", message.0)),
+            _ => None,
+        };
+        self.events().into_iter().filter_map(word).collect()
+    }
+
+    pub(super) fn drops(&mut self) -> Vec<DropReason> {
+        let reason = |event| match event {
+            Event::Dropped { reason } => Some(reason),
+            _ => None,
+        };
+        self.events().into_iter().filter_map(reason).collect()
+    }
+}
+
+pub(super) fn context(node: NodeId) -> BuildContext {
+    BuildContext {
+        association: ASSOCIATION,
+        node,
+        sender: SOURCE,
+        members: [].into(),
+        identities: Default::default(),
+        addresses: Default::default(),
+        group: GroupId(0),
+        seeds: Seeds::new(1).node(node),
+        bit_rate: BitRate::mbps(10),
+        link_overhead: 28,
+        max_payload: 1000,
+        rejoining: false,
+    }
+}
+
+fn bytes(body: Body<'_>, options: Options<'_>) -> Bytes {
+    let mut buf = Vec::new();
+    Packet { tsi: identity::tsi(ASSOCIATION), destination_port: 7500, body, options }.emit(&mut buf);
+    buf.into()
+}
+
+pub(super) fn time(ms: u64) -> Time {
+    Time::ZERO + Duration::from_millis(ms)
+}
+
+pub(super) fn address(node: u32) -> IpAddr {
+    Addresses::default().of_node(NodeId(node)).expect("every node has one")
+}
+
+/// An SPM of the source whose path is a node: its number, the trailing edge, and one past the leading edge.
+pub(super) fn spm(sqn: u32, path: u32, trail: u32, end: u32) -> Body<'static> {
+    Body::Spm(Spm { sqn, trail, lead: end.wrapping_sub(1), path: address(path) })
+}
+
+pub(super) fn odata(sqn: u32) -> Body<'static> {
+    Body::Odata(Data { sqn, trail: 0, payload: b"data" })
+}
+
+pub(super) fn rdata(sqn: u32) -> Body<'static> {
+    Body::Rdata(Data { sqn, trail: 0, payload: b"data" })
+}
+
+fn request(sqn: u32) -> Nak {
+    Nak { sqn, source: address(0), group: Addresses::default().of_group(GroupId(0)) }
+}
+
+pub(super) fn nak(sqn: u32) -> Body<'static> {
+    Body::Nak(request(sqn))
+}
+
+pub(super) fn ncf(sqn: u32) -> Body<'static> {
+    Body::Ncf(request(sqn))
+}
+
+pub(super) fn list(bytes: &[u8]) -> Options<'_> {
+    Options { nak_list: NakList::from_bytes(bytes).expect("whole numbers"), ..Options::default() }
+}
+
+pub(super) fn none() -> Options<'static> {
+    Options::default()
+}
+
+pub(super) const SOURCE: NodeId = NodeId(0);
+const ASSOCIATION: AssociationId = AssociationId(1);
+
+pub(super) fn message(number: u64) -> MessageId {
+    MessageId(number)
+}

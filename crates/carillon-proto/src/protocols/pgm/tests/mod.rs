@@ -1,0 +1,6 @@
+//! Transcripts: one rule of the RFC each. Times are milliseconds.
+
+mod desk;
+mod receiver;
+mod relay;
+mod source;

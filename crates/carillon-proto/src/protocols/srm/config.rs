@@ -1,0 +1,236 @@
+//! Parameters. Defaults are those of `Agent/SRM` in ns-2.35, unless said otherwise.
+
+use std::time::Duration;
+
+use carillon_core::{BuildContext, Config, ConfigError, Kind, Parameter};
+
+pub(super) const PARAMETERS: &[Parameter] = &[
+    Parameter {
+        name: "timers",
+        kind: Kind::Choice(&["fixed", "log", "adaptive", "deterministic", "probabilistic"]),
+        default: "fixed",
+        doc: "fixed: C1, C2, D1 and D2 as given; log: D1 = D2 = log10 G at each repair, G the members known (the paper's simulations; Agent/SRM/Fixed); adaptive: all four follow duplicates and delays; deterministic: C2 = D2 = 0; probabilistic: C1 = D1 = 0",
+    },
+    Parameter {
+        name: "c1_percent",
+        kind: Kind::Count { min: 0, max: 100_000 },
+        default: "200",
+        doc: "C1 in hundredths: a request waits d (C1 + C2 U(0, 1)), d the distance to the source; adaptive begins with it",
+    },
+    Parameter {
+        name: "c2_percent",
+        kind: Kind::Count { min: 0, max: 100_000 },
+        default: "200",
+        doc: "C2 in hundredths",
+    },
+    Parameter {
+        name: "d1_percent",
+        kind: Kind::Count { min: 0, max: 100_000 },
+        default: "100",
+        doc: "D1 in hundredths: a repair waits d (D1 + D2 U(0, 1)), d the distance to the member that asked; not used by log and adaptive",
+    },
+    Parameter {
+        name: "d2_percent",
+        kind: Kind::Count { min: 0, max: 100_000 },
+        default: "100",
+        doc: "D2 in hundredths",
+    },
+    Parameter {
+        name: "request_backoff_limit",
+        kind: Kind::Count { min: 0, max: 16 },
+        default: "5",
+        doc: "how often the wait of a request is doubled (tripled, if adaptive); then it stays",
+    },
+    Parameter {
+        name: "sending_step_percent",
+        kind: Kind::Count { min: 0, max: 100 },
+        default: "10",
+        doc: "adaptive: what C1 or D1 loses when a request or repair is sent, in hundredths (the paper's authors: 5)",
+    },
+    Parameter {
+        name: "session_ivl",
+        kind: Kind::Span,
+        default: "1 s",
+        doc: "time between session messages of a member, the first too, times U(0.9, 1.1)",
+    },
+    Parameter {
+        name: "session_scaling",
+        kind: Kind::Choice(&["none", "log"]),
+        default: "none",
+        doc: "log: that time is multiplied by 1 + ln G (SRM/session/log-scaled)",
+    },
+    Parameter {
+        name: "session_entries",
+        kind: Kind::Count { min: 1, max: 4000 },
+        default: "4000",
+        doc: "members in one session message at most; of more, each message tells of the next ones in turn (Carillon's)",
+    },
+    Parameter {
+        name: "initial_distance",
+        kind: Kind::Span,
+        default: "1 s",
+        doc: "the distance to a member before the first exchange of session messages with it, at most one minute",
+    },
+    Parameter {
+        name: "distance_compute",
+        kind: Kind::Choice(&["ewma", "instantaneous"]),
+        default: "ewma",
+        doc: "the distance that one request or repair uses: smoothed over its own timers with gain 1/4, or the last one measured",
+    },
+    Parameter {
+        name: "clock_tick",
+        kind: Kind::Span,
+        default: "0 bit",
+        doc: "clocks in session messages are cut to whole ticks; ns-2: 1 ms; zero is the microsecond of the packet",
+    },
+    Parameter {
+        name: "request_bytes",
+        kind: Kind::Size { min: 0, max: 65_507 },
+        default: "16 byte",
+        doc: "a request is padded to this size on the network, all headers included",
+    },
+    Parameter {
+        name: "request_ivl",
+        kind: Kind::Span,
+        default: "1 ms",
+        doc: "least time between two requests of a member, for whatever (Carillon's)",
+    },
+    Parameter {
+        name: "send_ivl",
+        kind: Kind::Span,
+        default: "0 bit",
+        doc: "least time between two messages or repairs that a member sends (Carillon's)",
+    },
+    Parameter {
+        name: "buffer",
+        kind: Kind::Count { min: 1, max: 65_536 },
+        default: "256",
+        doc: "messages of each source that a member keeps for repairs, the last ones; the same at all members (Carillon's; the paper keeps all)",
+    },
+    Parameter {
+        name: "local_recovery",
+        kind: Kind::Choice(&["off", "one-step", "two-step"]),
+        default: "off",
+        doc: "the first request travels local_scope hops only; the repair as far as that and the way to who asked (one-step), or just there, to be repeated from there (two-step); the paper, not ns-2",
+    },
+    Parameter {
+        name: "local_scope",
+        kind: Kind::Count { min: 1, max: 254 },
+        default: "4",
+        doc: "hops of the first request, with local recovery",
+    },
+];
+
+/// For files over a real network.
+pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
+    ("session_ivl", "100 ms"),
+    ("initial_distance", "5 ms"),
+    ("request_ivl", "100 us"),
+    ("request_backoff_limit", "3"),
+    ("send_ivl", "50 us"),
+    ("buffer", "16384"),
+];
+
+/// What sets the timers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    Fixed,
+    Log,
+    Adaptive,
+}
+
+/// How far requests and repairs go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Local {
+    Off,
+    OneStep,
+    TwoStep,
+}
+
+/// The parameters as the member uses them.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    pub mode: Mode,
+    pub c1: f64,
+    pub c2: f64,
+    pub d1: f64,
+    pub d2: f64,
+    pub backoff_limit: u32,
+    pub sending_step: f64,
+    pub session_ivl: Duration,
+    pub session_log: bool,
+    pub session_entries: usize,
+    /// Seconds.
+    pub initial_distance: f64,
+    /// Weight of a new distance against the old one.
+    pub distance_gain: f64,
+    /// Microseconds, at least one.
+    pub clock_tick: u64,
+    /// Of the datagram.
+    pub request_bytes: usize,
+    pub request_ivl: Duration,
+    pub send_ivl: Duration,
+    pub buffer: u64,
+    pub local: Local,
+    pub local_scope: u8,
+}
+
+impl Settings {
+    /// Checks that the parameters go together.
+    pub fn new(context: &BuildContext, config: &Config) -> Result<Self, ConfigError> {
+        let span = |name| config.span(name).at(context.bit_rate);
+        let hundredths = |name| config.count(name) as f64 / 100.0;
+        let (session_ivl, initial_distance) = (span("session_ivl"), span("initial_distance"));
+        if session_ivl < SHORTEST_SESSION {
+            return Err(ConfigError::Conflict(format!("session_ivl is shorter than {SHORTEST_SESSION:?}")));
+        }
+        if initial_distance > LONGEST_DISTANCE {
+            return Err(ConfigError::Conflict(format!(
+                "initial_distance is longer than {LONGEST_DISTANCE:?}"
+            )));
+        }
+        let tick = span("clock_tick");
+        if tick > LONGEST_DISTANCE {
+            return Err(ConfigError::Conflict(format!("clock_tick is longer than {LONGEST_DISTANCE:?}")));
+        }
+        let timers = config.choice("timers");
+        // The larger of the two: what the network adds may be more than a request is to have.
+        let request_bytes = config.size("request_bytes").0.saturating_sub(context.link_overhead.into());
+        Ok(Settings {
+            mode: match timers {
+                "log" => Mode::Log,
+                "adaptive" => Mode::Adaptive,
+                _ => Mode::Fixed,
+            },
+            c1: if timers == "probabilistic" { 0.0 } else { hundredths("c1_percent") },
+            c2: if timers == "deterministic" { 0.0 } else { hundredths("c2_percent") },
+            d1: if timers == "probabilistic" { 0.0 } else { hundredths("d1_percent") },
+            d2: if timers == "deterministic" { 0.0 } else { hundredths("d2_percent") },
+            backoff_limit: config.count("request_backoff_limit") as u32,
+            sending_step: hundredths("sending_step_percent"),
+            session_ivl,
+            session_log: config.choice("session_scaling") == "log",
+            session_entries: config.count("session_entries") as usize,
+            initial_distance: initial_distance.as_secs_f64(),
+            distance_gain: if config.choice("distance_compute") == "ewma" { GAIN } else { 1.0 },
+            clock_tick: (tick.as_micros() as u64).max(1),
+            request_bytes: request_bytes as usize,
+            request_ivl: span("request_ivl"),
+            send_ivl: span("send_ivl"),
+            buffer: config.count("buffer"),
+            local: match config.choice("local_recovery") {
+                "one-step" => Local::OneStep,
+                "two-step" => Local::TwoStep,
+                _ => Local::Off,
+            },
+            local_scope: config.count("local_scope") as u8,
+        })
+    }
+}
+
+/// The gain of all averages (ns-2: `alpha`).
+pub(super) const GAIN: f64 = 0.25;
+/// No member is taken to be further away.
+pub(super) const LONGEST_DISTANCE: Duration = Duration::from_secs(60);
+/// Session messages are not sent more often.
+const SHORTEST_SESSION: Duration = Duration::from_micros(100);

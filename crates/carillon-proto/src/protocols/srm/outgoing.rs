@@ -1,0 +1,80 @@
+//! What a member has to send: its own messages, and when the next packet with one may go.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use bytes::Bytes;
+use carillon_core::{OfferError, Time};
+
+/// Own messages that are not sent yet.
+#[derive(Debug)]
+pub(super) struct Outgoing {
+    waiting: VecDeque<Bytes>,
+    limit: u64,
+    finished: bool,
+}
+
+impl Outgoing {
+    /// Takes up to `limit` messages. Who has forgotten the numbers of its messages cannot go on with
+    /// them: it has `finished` from the beginning.
+    pub fn new(limit: u64, finished: bool) -> Self {
+        Outgoing { waiting: VecDeque::new(), limit, finished }
+    }
+
+    /// Takes a message; returns how many waited before it.
+    pub fn offer(&mut self, payload: Bytes) -> Result<u64, OfferError> {
+        let waiting = self.waiting.len() as u64;
+        if self.finished {
+            return Err(OfferError::Finished);
+        }
+        if waiting >= self.limit {
+            return Err(OfferError::Full);
+        }
+        self.waiting.push_back(payload);
+        Ok(waiting)
+    }
+
+    /// No more will be offered.
+    pub fn finish(&mut self) {
+        self.finished = true;
+    }
+
+    /// Whether all has gone out.
+    pub fn is_finished(&self) -> bool {
+        self.finished && self.waiting.is_empty()
+    }
+
+    /// Whether there is something to send.
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// The next message.
+    pub fn pop(&mut self) -> Option<Bytes> {
+        self.waiting.pop_front()
+    }
+}
+
+/// Keeps packets of one kind a time apart.
+#[derive(Debug)]
+pub(super) struct Pace {
+    interval: Duration,
+    next: Time,
+}
+
+impl Pace {
+    /// One packet each so long.
+    pub fn new(interval: Duration) -> Self {
+        Pace { interval, next: Time::ZERO }
+    }
+
+    /// When the next one may go, if not now.
+    pub fn wait(&self, now: Time) -> Option<Time> {
+        (self.next > now).then_some(self.next)
+    }
+
+    /// One goes now.
+    pub fn spend(&mut self, now: Time) {
+        self.next = now + self.interval;
+    }
+}

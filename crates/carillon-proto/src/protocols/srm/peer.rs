@@ -1,0 +1,594 @@
+//! A member of the group: all of them are alike.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use carillon_core::{
+    AssociationId, BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Event, Events, GroupId,
+    Machine, MessageId, NodeId, Note, OfferError, Received, Receiver, Rng, Scope, Sender, Time, Timers,
+    Transmit, Value,
+};
+use carillon_wire::srm::{Answer, Data, Entries, HEADER_LEN, Packet, Request, Session};
+
+use super::config::{Local, Settings};
+use super::known::Known;
+use super::outgoing::{Outgoing, Pace};
+use super::recovery::{Arrival, Key, Recovery};
+use super::stream::Stream;
+
+/// A member: sends, receives, asks and repairs.
+#[derive(Debug)]
+pub struct SrmPeer {
+    association: AssociationId,
+    group: GroupId,
+    members: Arc<[NodeId]>,
+    own: u32,
+    rejoining: bool,
+    settings: Arc<Settings>,
+    known: Known,
+    /// Messages by the rank of their source, this member's own too.
+    streams: BTreeMap<u32, Stream>,
+    recovery: Recovery,
+    outgoing: Outgoing,
+    /// Two-step repairs that this member is to repeat, and over how many hops.
+    repeats: BTreeMap<Key, u8>,
+    deliveries: VecDeque<(u32, u64, Bytes)>,
+    /// Sources whose next message is here and waits for the application.
+    ready: BTreeSet<u32>,
+    /// Members that are gone.
+    gone: BTreeSet<u32>,
+    request_pace: Pace,
+    send_pace: Pace,
+    session_number: u32,
+    session_due: bool,
+    /// Timers run from the first call that says what time it is.
+    started: bool,
+    rng: Rng,
+    timers: Timers<Timer>,
+    events: Events,
+}
+
+/// The timers of a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Timer {
+    /// Send a session message.
+    Session,
+    /// The next request may go out.
+    RequestPace,
+    /// The next message or repair may go out.
+    SendPace,
+    /// Ask for a message, repair it, or end its hold-down.
+    Message(Key),
+}
+
+/// Where recovery acts: the time, and what it shares with the rest of the member.
+pub(super) struct Scene<'a> {
+    pub now: Time,
+    pub timers: &'a mut Timers<Timer>,
+    pub events: &'a mut Events,
+    pub known: &'a Known,
+    members: &'a [NodeId],
+}
+
+impl Scene<'_> {
+    /// The node of a rank.
+    pub fn node(&self, rank: u32) -> NodeId {
+        self.members[rank as usize]
+    }
+}
+
+/// Recovery, and where it acts: two parts of one member.
+macro_rules! recovery {
+    ($peer:ident, $now:expr) => {{
+        let SrmPeer { recovery, timers, events, known, members, .. } = $peer;
+        (recovery, &mut Scene { now: $now, timers, events, known, members })
+    }};
+}
+
+impl SrmPeer {
+    /// The member at the node of the context.
+    pub fn new(context: &BuildContext, config: &Config) -> Result<Self, ConfigError> {
+        let settings = Arc::new(Settings::new(context, config)?);
+        // Most lists are ascending; looking through a long one for each of its members takes too long.
+        let rank = match context.members.binary_search(&context.node) {
+            Ok(rank) => Some(rank),
+            Err(_) => context.rank(),
+        };
+        let Some(own) = rank.and_then(|rank| u32::try_from(rank).ok()) else {
+            return Err(ConfigError::Conflict("this node must be one of the members".to_owned()));
+        };
+        Ok(SrmPeer {
+            association: context.association,
+            group: context.group,
+            members: context.members.clone(),
+            own,
+            rejoining: context.rejoining,
+            known: Known::new(own, context.members.len(), &settings),
+            streams: BTreeMap::new(),
+            recovery: Recovery::new(settings.clone(), context.seeds.clone()),
+            outgoing: Outgoing::new(settings.buffer, context.rejoining),
+            repeats: BTreeMap::new(),
+            deliveries: VecDeque::new(),
+            ready: BTreeSet::new(),
+            gone: BTreeSet::new(),
+            request_pace: Pace::new(settings.request_ivl),
+            send_pace: Pace::new(settings.send_ivl),
+            session_number: 0,
+            session_due: false,
+            started: false,
+            rng: context.seeds.stream("srm.session"),
+            timers: Timers::new(),
+            events: Events::default(),
+            settings,
+        })
+    }
+
+    fn start(&mut self, now: Time) {
+        if !std::mem::replace(&mut self.started, true) {
+            self.arm_session(now);
+        }
+    }
+
+    fn arm_session(&mut self, now: Time) {
+        let scale = if self.settings.session_log { 1.0 + libm::log(self.known.group() as f64) } else { 1.0 };
+        let interval = self.settings.session_ivl.as_secs_f64() * (0.9 + 0.2 * self.rng.unit()) * scale;
+        self.timers.arm(Timer::Session, now + super::pending::wait(interval, 1.0));
+    }
+
+    // ---- What comes in.
+
+    /// Takes in a packet of another member.
+    fn on_packet(&mut self, now: Time, datagram: Received<'_>, packet: Packet<'_>) {
+        match packet {
+            Packet::Session(session) => self.on_session(now, &session),
+            Packet::Request(request) => self.on_request(now, &request, datagram.scope),
+            Packet::Data(data) | Packet::Repair { data, .. } if !self.is_possible(&packet, data) => {
+                self.events.dropped(DropReason::Malformed);
+            }
+            Packet::Data(data) => {
+                let payload = datagram.bytes.slice(HEADER_LEN..);
+                self.on_data(now, data.source, data.sequence, payload, None);
+            }
+            Packet::Repair { data, answer } => {
+                let payload = datagram.bytes.slice(HEADER_LEN..);
+                self.on_data(now, data.source, data.sequence, payload, Some(answer));
+            }
+        }
+    }
+
+    /// Only its source sends a message for the first time.
+    fn is_possible(&self, packet: &Packet<'_>, data: Data<'_>) -> bool {
+        let is_repair = matches!(packet, Packet::Repair { .. });
+        (is_repair || data.source == data.from) && (data.source as usize) < self.members.len()
+    }
+
+    fn on_session(&mut self, now: Time, session: &Session<'_>) {
+        if !self.known.on_session(now, session) {
+            return self.events.dropped(DropReason::OutOfOrder);
+        }
+        let message = MessageId(session.next.wrapping_sub(1).into());
+        self.events.push(Event::Received { packet: "session", message });
+        if session.next != 0 || self.streams.contains_key(&session.from) {
+            let next = self.stream(session.from, session.next).expand(session.next);
+            self.learn(now, session.from, next, None);
+            let oldest = self.stream(session.from, session.next).expand(session.oldest);
+            // What its source has forgotten, the others have too: their buffers are not larger.
+            if oldest <= next {
+                self.give_up_before(session.from, oldest);
+                self.deliver(session.from);
+            }
+        }
+        for entry in session.sources.iter() {
+            if entry.member != self.own && (entry.member as usize) < self.members.len() {
+                let next = self.stream(entry.member, entry.next).expand(entry.next);
+                self.learn(now, entry.member, next, None);
+            }
+        }
+    }
+
+    fn on_request(&mut self, now: Time, request: &Request, scope: Scope) {
+        let source = request.source;
+        if source as usize >= self.members.len() {
+            return self.events.dropped(DropReason::Malformed);
+        }
+        let number = self.stream(source, request.sequence).expand(request.sequence);
+        let stream = &self.streams[&source];
+        let key = (source, number);
+        self.events.push(Event::Received { packet: "request", message: MessageId(number) });
+        if number >= stream.next() {
+            if source == self.own {
+                // It asks for what was never sent.
+                return self.events.dropped(DropReason::OutOfWindow);
+            }
+            return self.learn(now, source, number + 1, None);
+        }
+        let (rounds, is_here) = (stream.rounds(number), stream.payload(number).is_some());
+        let (recovery, scene) = recovery!(self, now);
+        if request.scope == u8::MAX {
+            recovery.widen(key);
+        }
+        if recovery.on_request(scene, key, request.round.into(), false) {
+            return;
+        }
+        if !is_here {
+            return scene.events.dropped(DropReason::OutOfWindow);
+        }
+        // Routers on the way, and one more: the hops that a packet must be able to travel back.
+        let way = request.scope.saturating_sub(scope.0).saturating_add(1);
+        let (scope, again) = match self.settings.local {
+            _ if request.scope == u8::MAX => (u8::MAX, 0),
+            Local::Off => (u8::MAX, 0),
+            Local::OneStep => (way.saturating_add(request.scope), 0),
+            Local::TwoStep => (way, request.scope),
+        };
+        recovery.begin_repair(scene, key, request.from, rounds, scope, again);
+    }
+
+    /// A message came, from its source or, with `answer`, as a repair.
+    fn on_data(&mut self, now: Time, source: u32, sequence: u32, payload: Bytes, answer: Option<Answer>) {
+        let number = self.stream(source, sequence).expand(sequence);
+        let (key, message) = ((source, number), MessageId(number));
+        let packet = if answer.is_some() { "repair" } else { "data" };
+        let stream = &self.streams[&source];
+        if number >= stream.next() {
+            if source == self.own {
+                return self.events.dropped(DropReason::OutOfWindow);
+            }
+            self.events.push(Event::Received { packet, message });
+            self.learn(now, source, number + 1, Some(number));
+            self.stream(source, sequence).store(number, payload);
+            return self.deliver(source);
+        }
+        if number < stream.base() {
+            return self.events.dropped(DropReason::OutOfWindow);
+        }
+        let is_awaited = stream.is_awaited(number);
+        let (recovery, scene) = recovery!(self, now);
+        let arrival = recovery.on_arrival(scene, key, answer.is_none());
+        if let Some(answer) = answer {
+            recovery.on_repair(scene, key, answer.round, answer.distance_us);
+        }
+        if !is_awaited {
+            return self.events.dropped(DropReason::Duplicate);
+        }
+        debug_assert_eq!(arrival, Arrival::Awaited, "what is missing is asked for");
+        self.events.push(Event::Received { packet, message });
+        if let Some(answer) = answer {
+            self.events.push(Event::LossRepaired { source: self.members[source as usize], message });
+            if self.settings.local == Local::TwoStep && answer.again > 0 && answer.requester == self.own {
+                self.repeats.insert(key, answer.again.min(self.settings.local_scope));
+            }
+        }
+        self.stream(source, sequence).store(number, payload);
+        self.deliver(source);
+    }
+
+    /// All messages of a source before `next` were sent. Those not known before are missing, but for
+    /// the one that has just come.
+    fn learn(&mut self, now: Time, source: u32, next: u64, coming: Option<u64>) {
+        let known = self.streams[&source].next();
+        if source == self.own || next <= known {
+            return;
+        }
+        let base = next.saturating_sub(self.settings.buffer);
+        self.forget_before(source, base);
+        self.stream(source, 0).extend(next);
+        let missing = (known.max(base)..next).filter(|&number| Some(number) != coming);
+        let (recovery, scene) = recovery!(self, now);
+        recovery.on_missing(scene, source, missing);
+    }
+
+    /// The messages of a source. One that comes back begins with what it hears of first.
+    fn stream(&mut self, source: u32, sequence: u32) -> &mut Stream {
+        let first = if self.rejoining { sequence } else { 0 };
+        self.streams.entry(source).or_insert_with(|| Stream::new(first.into()))
+    }
+
+    // ---- What becomes of messages.
+
+    /// Messages before `base` are kept no longer.
+    fn forget_before(&mut self, source: u32, base: u64) {
+        let Some(old) = self.streams.get(&source).map(Stream::base).filter(|&old| old < base) else { return };
+        self.give_up_before(source, base);
+        self.recovery.forget(&mut self.timers, source, old..base);
+        if let Some(stream) = self.streams.get_mut(&source) {
+            stream.forget_before(base);
+        }
+    }
+
+    /// What is still missing before `limit` will not come any more.
+    fn give_up_before(&mut self, source: u32, limit: u64) {
+        let Some(stream) = self.streams.get_mut(&source) else { return };
+        let (node, first) = (self.members[source as usize], stream.deliver());
+        if first >= limit {
+            return;
+        }
+        self.recovery.forget(&mut self.timers, source, first..limit);
+        // Messages that nobody ever heard of are not named one by one: they may be as many as one likes.
+        let known = stream.next().clamp(first, limit);
+        let named = limit.saturating_sub(MOST_NAMED).max(known);
+        if named > known {
+            let fields = vec![
+                ("source", Value::Count(node.0.into())),
+                ("first", Value::Count(known)),
+                ("messages", Value::Count(named - known)),
+            ];
+            self.events.push(Event::Note(Box::new(Note { name: "unrecoverable", fields })));
+        }
+        for number in (first..known).chain(named..limit) {
+            let message = MessageId(number);
+            let has_room = (self.deliveries.len() as u64) < self.settings.buffer;
+            match stream.payload(number).cloned() {
+                Some(payload) if has_room => {
+                    self.deliveries.push_back((source, number, payload));
+                    self.events.push(Event::Delivered { source: node, message });
+                }
+                _ if stream.give_up(number) => {
+                    self.events.push(Event::LossFinal { source: node, message });
+                }
+                _ => {}
+            }
+        }
+        stream.pass_to(limit);
+    }
+
+    /// Hands over what is next in order, while the application takes it.
+    fn deliver(&mut self, source: u32) {
+        let Some(stream) = self.streams.get_mut(&source).filter(|_| source != self.own) else { return };
+        while (self.deliveries.len() as u64) < self.settings.buffer {
+            let Some((number, payload)) = stream.take() else { break };
+            self.deliveries.push_back((source, number, payload));
+            let (source, message) = (self.members[source as usize], MessageId(number));
+            self.events.push(Event::Delivered { source, message });
+        }
+        match stream.is_ready() {
+            true => self.ready.insert(source),
+            false => self.ready.remove(&source),
+        };
+    }
+
+    /// The timer of a message expired.
+    fn on_message_timer(&mut self, key: Key) {
+        // Nobody can be sure to have what a member sent that is gone: all are asked some times more.
+        let (source, number) = key;
+        if self.gone.contains(&source)
+            && self.recovery.request_round(key).is_some_and(|round| round > self.settings.backoff_limit + 1)
+        {
+            self.recovery.forget(&mut self.timers, source, number..number + 1);
+            let Some(stream) = self.streams.get_mut(&source) else { return };
+            if stream.give_up(number) {
+                let (source, message) = (self.members[source as usize], MessageId(number));
+                self.events.push(Event::LossFinal { source, message });
+            }
+            return self.deliver(source);
+        }
+        if let Some(rounds) = self.recovery.on_timer(key)
+            && let Some(stream) = self.streams.get_mut(&source)
+        {
+            stream.set_rounds(number, rounds);
+        }
+    }
+
+    // ---- What goes out.
+
+    fn to_group(&self, scope: u8) -> Transmit {
+        Transmit::now(Dest::Group { group: self.group, scope: Scope(scope) })
+    }
+
+    fn poll_session(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        if !std::mem::take(&mut self.session_due) {
+            return None;
+        }
+        self.arm_session(now);
+        self.session_number = self.session_number.wrapping_add(1);
+        let sent = self.streams.iter().map(|(&rank, stream)| (rank, stream.next()));
+        let own = self.own;
+        let [sources, others] = self.known.entries(sent.filter(|&(rank, next)| rank != own && next > 0));
+        let (next, oldest) = self.streams.get(&own).map_or((0, 0), |own| (own.next(), own.base()));
+        let session = Session {
+            from: own,
+            number: self.session_number,
+            clock_us: self.known.clock_us(now),
+            next: next as u32,
+            oldest: oldest as u32,
+            sources: Entries::new(&sources),
+            others: Entries::new(&others),
+        };
+        Packet::Session(session).emit(self.association, buf);
+        let message = MessageId(next.saturating_sub(1));
+        self.events.push(Event::ControlSent { packet: "session", message });
+        Some(self.to_group(u8::MAX))
+    }
+
+    fn poll_request(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        if !self.recovery.has_requests() {
+            return None;
+        }
+        if let Some(at) = self.request_pace.wait(now) {
+            self.timers.arm(Timer::RequestPace, at);
+            return None;
+        }
+        let (key, round) = self.recovery.next_request()?;
+        self.request_pace.spend(now);
+        let (source, number) = key;
+        let distance_us = micros(self.known.distance(source));
+        let local = round == 1 && self.settings.local != Local::Off;
+        let scope = if local { self.settings.local_scope } else { u8::MAX };
+        let (from, sequence, round_sent) = (self.own, number as u32, round.min(u8::MAX.into()) as u8);
+        let request = Request { from, source, sequence, round: round_sent, scope, distance_us };
+        Packet::Request(request).emit(self.association, buf);
+        buf.resize(buf.len().max(self.settings.request_bytes), 0);
+        let message = MessageId(number);
+        self.events.push(Event::ControlSent { packet: "request", message });
+        self.events.push(Event::Requested { source: self.members[source as usize], message });
+        let (recovery, scene) = recovery!(self, now);
+        recovery.on_sending_request(round);
+        recovery.on_request(scene, key, round, true);
+        Some(self.to_group(scope))
+    }
+
+    /// The next repair: one that is to be repeated, or an answer to a request.
+    fn poll_repair(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        while let Some((key, scope)) = self.repeats.pop_first() {
+            let answer = Answer { round: 0, scope, again: 0, distance_us: 0, requester: self.own };
+            if let Some(transmit) = self.emit_repair(now, key, answer, buf) {
+                return Some(transmit);
+            }
+        }
+        while let Some((key, repair)) = self.recovery.next_repair() {
+            let (round, requester) = (repair.round.min(u8::MAX.into()) as u8, repair.requester);
+            let (scope, again) = (repair.scope, repair.again);
+            let distance_us = micros(self.known.distance(requester));
+            let answer = Answer { round, scope, again, distance_us, requester };
+            let transmit = self.emit_repair(now, key, answer, buf);
+            let (recovery, scene) = recovery!(self, now);
+            recovery.on_sent_repair(scene, key, round, distance_us);
+            if transmit.is_some() {
+                return transmit;
+            }
+        }
+        None
+    }
+
+    fn emit_repair(&mut self, now: Time, key: Key, answer: Answer, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let (source, number) = key;
+        let payload = self.streams.get(&source)?.payload(number)?;
+        let data = Data { from: self.own, source, sequence: number as u32, payload };
+        Packet::Repair { data, answer }.emit(self.association, buf);
+        let (message, bytes) = (MessageId(number), buf.len() as u32);
+        self.events.push(match source == self.own {
+            true => Event::RepairSent { message, bytes },
+            false => Event::Forwarded { source: self.members[source as usize], message, bytes, repair: true },
+        });
+        self.send_pace.spend(now);
+        Some(self.to_group(answer.scope))
+    }
+
+    fn poll_data(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let payload = self.outgoing.pop()?;
+        let own = self.own;
+        let stream = self.streams.entry(own).or_insert_with(|| Stream::new(0));
+        let number = stream.push(payload.clone());
+        let base = stream.next().saturating_sub(self.settings.buffer);
+        self.forget_before(own, base);
+        let data = Data { from: own, source: own, sequence: number as u32, payload: &payload };
+        Packet::Data(data).emit(self.association, buf);
+        let message = MessageId(number);
+        self.events.push(Event::Sent { message, bytes: buf.len() as u32 });
+        self.send_pace.spend(now);
+        Some(self.to_group(u8::MAX).original(message))
+    }
+}
+
+impl Machine for SrmPeer {
+    fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
+        self.start(now);
+        match Packet::parse(datagram.bytes) {
+            Err(_) => self.events.dropped(DropReason::Malformed),
+            Ok((association, _)) if association != self.association => {
+                self.events.dropped(DropReason::Foreign);
+            }
+            Ok((_, packet)) => {
+                let rank = packet.sender();
+                if rank == self.own || self.members.get(rank as usize) != Some(&datagram.source) {
+                    return self.events.dropped(DropReason::NotAMember);
+                }
+                self.known.on_heard(rank);
+                self.on_packet(now, datagram, packet);
+            }
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        self.start(now);
+        while let Some(timer) = self.timers.expire(now) {
+            match timer {
+                Timer::Session => self.session_due = true,
+                // `poll_transmit` looks at the time itself.
+                Timer::RequestPace | Timer::SendPace => {}
+                Timer::Message(key) => self.on_message_timer(key),
+            }
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.timers.next()
+    }
+
+    fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        self.start(now);
+        let control = self.poll_session(now, buf).or_else(|| self.poll_request(now, buf));
+        if control.is_some() {
+            return control;
+        }
+        if self.repeats.is_empty() && !self.recovery.has_repairs() && self.outgoing.is_empty() {
+            return None;
+        }
+        if let Some(at) = self.send_pace.wait(now) {
+            self.timers.arm(Timer::SendPace, at);
+            return None;
+        }
+        // Repairs first: others wait for them in order.
+        self.poll_repair(now, buf).or_else(|| self.poll_data(now, buf))
+    }
+
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop()
+    }
+
+    fn as_sender(&mut self) -> Option<&mut dyn Sender> {
+        Some(self)
+    }
+
+    fn as_receiver(&mut self) -> Option<&mut dyn Receiver> {
+        Some(self)
+    }
+}
+
+impl Sender for SrmPeer {
+    fn offer(&mut self, now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
+        self.start(now);
+        let waiting = self.outgoing.offer(payload)?;
+        let sent = self.streams.get(&self.own).map_or(0, Stream::next);
+        Ok(MessageId(sent + waiting))
+    }
+
+    fn finish(&mut self, now: Time) {
+        self.start(now);
+        self.outgoing.finish();
+    }
+
+    fn expel(&mut self, now: Time, member: NodeId) {
+        self.start(now);
+        if let Some(rank) = self.members.iter().position(|&other| other == member) {
+            self.gone.insert(rank as u32);
+        }
+    }
+
+    fn is_finished(&self) -> bool {
+        self.outgoing.is_finished()
+    }
+
+    fn header_bytes(&self) -> usize {
+        HEADER_LEN
+    }
+}
+
+impl Receiver for SrmPeer {
+    fn poll_delivery(&mut self) -> Option<Delivery> {
+        let (rank, number, payload) = self.deliveries.pop_front()?;
+        if let Some(&source) = self.ready.first() {
+            self.deliver(source);
+        }
+        Some(Delivery { source: self.members[rank as usize], message: MessageId(number), payload })
+    }
+}
+
+/// Seconds in whole microseconds.
+fn micros(seconds: f64) -> u32 {
+    (seconds * 1e6) as u32
+}
+
+/// Messages given up that are named one by one, of those nobody had heard of.
+const MOST_NAMED: u64 = 4096;

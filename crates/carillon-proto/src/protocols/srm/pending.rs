@@ -1,0 +1,91 @@
+//! What a member is about to do for one message: ask for it, or repair it.
+
+use std::time::Duration;
+
+use carillon_core::Time;
+
+/// A message that something is done about. It exists until some time after the repair.
+#[derive(Debug)]
+pub(super) enum Pending {
+    /// It is missing, or was a short time ago.
+    Request(Request),
+    /// Somebody asked for it.
+    Repair(Repair),
+}
+
+/// A request object.
+#[derive(Debug)]
+pub(super) struct Request {
+    /// When the loss was found.
+    pub since: Time,
+    pub distance: Distance,
+    /// The constants when the loss was found: they hold for all rounds.
+    pub c1: f64,
+    pub c2: f64,
+    /// Request timers set, counted from the first time that the message was missed.
+    pub round: u32,
+    /// What the next wait is multiplied by.
+    pub backoff: f64,
+    pub backoffs: u32,
+    /// Requests for it are heard and nothing more until then (ignore-backoff).
+    pub ignore_until: Option<Time>,
+    /// The message has come: hold-down.
+    pub is_held_down: bool,
+}
+
+/// A repair object.
+#[derive(Debug)]
+pub(super) struct Repair {
+    /// When the request came.
+    pub since: Time,
+    /// Rank of the member that asked.
+    pub requester: u32,
+    /// To that member.
+    pub distance: Distance,
+    pub round: u32,
+    /// This member has sent it.
+    pub is_sent: bool,
+    /// It was sent or heard: hold-down.
+    pub is_held_down: bool,
+    /// Hops that the repair travels, 255 if to all.
+    pub scope: u8,
+    /// Hops over which the requester repeats it; 0 if it does not.
+    pub again: u8,
+}
+
+/// A distance in seconds, smoothed over the samples of one object.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Distance {
+    value: Option<f64>,
+    gain: f64,
+}
+
+impl Distance {
+    /// No sample yet.
+    pub fn new(gain: f64) -> Self {
+        Distance { value: None, gain }
+    }
+
+    /// Takes a sample; returns the smoothed distance.
+    pub fn sample(&mut self, distance: f64) -> f64 {
+        let value = self.value.map_or(distance, |old| (1.0 - self.gain) * old + self.gain * distance);
+        self.value = Some(value);
+        value
+    }
+
+    /// A span of time in round trips.
+    pub fn round_trips(&self, span: Duration) -> f64 {
+        let round_trip = 2.0 * self.value.unwrap_or_default();
+        span.as_secs_f64() / round_trip.max(SHORTEST.as_secs_f64())
+    }
+}
+
+/// The wait of a timer: seconds times a backoff, neither nothing at all nor longer than a day.
+pub(super) fn wait(seconds: f64, backoff: f64) -> Duration {
+    let seconds = seconds.max(SHORTEST.as_secs_f64()) * backoff;
+    Duration::from_secs_f64(seconds.min(LONGEST.as_secs_f64()))
+}
+
+/// Members at distance zero do not ask again at the same moment.
+const SHORTEST: Duration = Duration::from_micros(10);
+const LONGEST: Duration = Duration::from_secs(86_400);

@@ -1,0 +1,144 @@
+//! The messages of one source, as far as a member knows and keeps them.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use carillon_core::expand;
+
+/// The last messages of a source: those that are there are kept for repairs and, in order, delivered.
+#[derive(Debug)]
+pub(super) struct Stream {
+    /// Number of the first slot.
+    base: u64,
+    slots: VecDeque<Slot>,
+    /// The message to be delivered next: not before `base`.
+    deliver: u64,
+}
+
+/// A message that was sent, whether it is here or not.
+#[derive(Debug, Default)]
+struct Slot {
+    payload: Option<Bytes>,
+    /// Rounds of requests and repairs for it that are over.
+    rounds: u8,
+    /// It was given up: it is not awaited, and not delivered should it come.
+    is_lost: bool,
+}
+
+impl Stream {
+    /// A stream that begins with this message.
+    pub fn new(first: u64) -> Self {
+        Stream { base: first, slots: VecDeque::new(), deliver: first }
+    }
+
+    /// The message that a sequence number means: the one nearest to the next one.
+    pub fn expand(&self, sequence: u32) -> u64 {
+        expand(sequence.into(), 1 << 32, self.next())
+    }
+
+    /// The number of the first message that is not known to have been sent.
+    pub fn next(&self) -> u64 {
+        self.base + self.slots.len() as u64
+    }
+
+    /// The oldest message that has a place.
+    pub fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// The message to be delivered next.
+    pub fn deliver(&self) -> u64 {
+        self.deliver
+    }
+
+    /// A message that is here.
+    pub fn payload(&self, number: u64) -> Option<&Bytes> {
+        self.slot(number)?.payload.as_ref()
+    }
+
+    /// Puts a message into its place, if it has one.
+    pub fn store(&mut self, number: u64, payload: Bytes) {
+        if let Some(slot) = self.slot_mut(number) {
+            slot.payload = Some(payload);
+        }
+    }
+
+    /// One more message was sent by this member itself. Returns its number.
+    pub fn push(&mut self, payload: Bytes) -> u64 {
+        let number = self.next();
+        self.slots.push_back(Slot { payload: Some(payload), ..Slot::default() });
+        self.deliver = number + 1;
+        number
+    }
+
+    /// Places for all messages before `next`.
+    pub fn extend(&mut self, next: u64) {
+        while self.next() < next {
+            self.slots.push_back(Slot::default());
+        }
+    }
+
+    /// Messages before `base` lose their places.
+    pub fn forget_before(&mut self, base: u64) {
+        while self.base < base && self.slots.pop_front().is_some() {
+            self.base += 1;
+        }
+        self.base = self.base.max(base);
+        self.deliver = self.deliver.max(base);
+    }
+
+    /// The next message in order, if it is here; it counts as delivered. What was given up is passed
+    /// over.
+    pub fn take(&mut self) -> Option<(u64, Bytes)> {
+        while self.slot(self.deliver)?.is_lost {
+            self.deliver += 1;
+        }
+        let payload = self.payload(self.deliver)?.clone();
+        self.deliver += 1;
+        Some((self.deliver - 1, payload))
+    }
+
+    /// Whether the next message in order is here.
+    pub fn is_ready(&self) -> bool {
+        self.payload(self.deliver).is_some() || self.slot(self.deliver).is_some_and(|slot| slot.is_lost)
+    }
+
+    /// Gives a message up that is not delivered yet. False if it was given up before.
+    pub fn give_up(&mut self, number: u64) -> bool {
+        self.slot_mut(number).is_none_or(|slot| {
+            slot.payload = None;
+            !std::mem::replace(&mut slot.is_lost, true)
+        })
+    }
+
+    /// Whether a message is still awaited.
+    pub fn is_awaited(&self, number: u64) -> bool {
+        number >= self.deliver
+            && self.slot(number).is_some_and(|slot| slot.payload.is_none() && !slot.is_lost)
+    }
+
+    /// All before this is delivered or given up.
+    pub fn pass_to(&mut self, number: u64) {
+        self.deliver = self.deliver.max(number);
+    }
+
+    /// Rounds of requests and repairs for a message that are over.
+    pub fn rounds(&self, number: u64) -> u8 {
+        self.slot(number).map_or(0, |slot| slot.rounds)
+    }
+
+    /// So many rounds are over now.
+    pub fn set_rounds(&mut self, number: u64, rounds: u8) {
+        if let Some(slot) = self.slot_mut(number) {
+            slot.rounds = rounds;
+        }
+    }
+
+    fn slot(&self, number: u64) -> Option<&Slot> {
+        self.slots.get(usize::try_from(number.checked_sub(self.base)?).ok()?)
+    }
+
+    fn slot_mut(&mut self, number: u64) -> Option<&mut Slot> {
+        self.slots.get_mut(usize::try_from(number.checked_sub(self.base)?).ok()?)
+    }
+}

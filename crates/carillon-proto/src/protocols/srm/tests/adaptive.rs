@@ -1,0 +1,103 @@
+//! The adaptive timers, step by step as in ns-2.35.
+
+use carillon_core::Config;
+
+use super::super::adaptive::{MOST_C1, Pair};
+use super::super::config::{PARAMETERS, Settings};
+use super::member::{Member, context};
+
+fn pair(first: f64, second: f64) -> Pair {
+    let settings = Settings::new(&context(0, false), &Config::defaults(PARAMETERS)).unwrap();
+    Pair::new(first, second, &settings)
+}
+
+/// A new loss in a group of ten, and then so many duplicates and so long a delay.
+fn period(pair: &mut Pair, duplicates: u32, delay: f64) -> (f64, f64) {
+    pair.adapt(MOST_C1, 10.0);
+    pair.mark_period();
+    (0..duplicates).for_each(|_| pair.count_duplicate());
+    pair.on_delay(delay);
+    let round = |value: f64| (value * 1000.0).round() / 1000.0;
+    (round(pair.first), round(pair.second))
+}
+
+#[test]
+fn the_first_loss_only_brings_the_constants_within_their_bounds() {
+    assert_eq!(period(&mut pair(3.0, 0.5), 0, 0.5), (2.0, 1.0));
+    assert_eq!(period(&mut pair(0.1, 50.0), 0, 0.5), (0.5, 10.0));
+}
+
+#[test]
+fn many_duplicates_lengthen_the_wait() {
+    let mut pair = pair(1.0, 2.0);
+    assert_eq!(period(&mut pair, 3, 0.5), (1.0, 2.0));
+    assert_eq!(period(&mut pair, 3, 0.5), (1.1, 2.5));
+    assert_eq!(period(&mut pair, 0, 0.5), (1.2, 3.0));
+    // 3, twice smoothed with 3; then three quarters each time it is looked at and ends.
+    assert_eq!(period(&mut pair, 0, 0.5), (1.3, 3.5));
+    assert_eq!(period(&mut pair, 0, 0.5), (1.4, 4.0));
+    assert_eq!(period(&mut pair, 0, 0.5), (1.4, 4.0), "below 1 - epsilon, above a quarter, no long delay");
+}
+
+#[test]
+fn few_duplicates_and_long_delays_shorten_it() {
+    let mut pair = pair(1.0, 2.0);
+    assert_eq!(period(&mut pair, 0, 1.5), (1.0, 2.0));
+    assert_eq!(period(&mut pair, 0, 1.5), (0.95, 1.9));
+    assert_eq!(period(&mut pair, 0, 0.1), (0.9, 1.8));
+    // (3 * 1.5 + 0.1) / 4 is still more than 1; then it is (3 * 1.15 + 0.1) / 4.
+    assert_eq!(period(&mut pair, 0, 0.1), (0.85, 1.7));
+    assert_eq!(period(&mut pair, 0, 0.1), (0.8, 1.7));
+}
+
+#[test]
+fn who_sends_takes_a_tenth_off_and_is_the_closest_for_once() {
+    let mut pair = pair(1.0, 2.0);
+    period(&mut pair, 5, 0.5);
+    pair.on_sending(MOST_C1);
+    assert_eq!(period(&mut pair, 5, 0.5), (0.9, 1.9), "duplicates are not looked at");
+    assert_eq!(period(&mut pair, 5, 0.5), (1.0, 2.4));
+}
+
+#[test]
+fn where_the_least_is_above_the_greatest_the_least_wins_from_below_only() {
+    // log10 2 = 0.3: below the least, 0.5.
+    let mut low = pair(0.2, 1.0);
+    low.adapt(0.3, 2.0);
+    assert_eq!(low.first, 0.5);
+    let mut high = pair(0.6, 1.0);
+    high.adapt(0.3, 2.0);
+    assert_eq!(high.first, 0.3);
+}
+
+#[test]
+fn a_member_that_always_asks_first_asks_sooner_and_sooner() {
+    let mut member = Member::new(&[("timers", "adaptive")]);
+    let mut waits = Vec::new();
+    for loss in 0..40_u64 {
+        let start = loss * 10_000;
+        member.at(start);
+        member.data(2 * loss as u32 + 1);
+        let wait = (1..100).find(|ms| !member.at(start + ms).is_empty()).expect("a request");
+        member.repair(2, 2 * loss as u32, 0);
+        waits.push(wait);
+    }
+    let mean = |waits: &[u64]| waits.iter().sum::<u64>() as f64 / waits.len() as f64;
+    // From 2 d to 4 d, to half a d to one and a half.
+    assert!((20..=40).contains(&waits[0]), "{waits:?}");
+    assert!(waits[20..].iter().all(|wait| (5..=16).contains(wait)), "{waits:?}");
+    assert!(mean(&waits[30..]) < 13.0, "{waits:?}");
+}
+
+#[test]
+fn its_backoff_is_threefold_and_a_loss_keeps_the_constants_it_began_with() {
+    let mut member = Member::new(&[("timers", "adaptive"), ("c2_percent", "100")]);
+    member.data(1);
+    let times: Vec<u64> = (0..3000).filter(|&ms| !member.at(ms).is_empty()).collect();
+    // [2, 3] d, then three, nine and 27 times that, though C1 fell when the first was sent.
+    let waits: Vec<u64> =
+        std::iter::once(times[0]).chain(times.windows(2).map(|two| two[1] - two[0])).collect();
+    for (wait, factor) in waits.iter().zip([1, 3, 9, 27]) {
+        assert!((20 * factor..=30 * factor + 1).contains(wait), "{waits:?}");
+    }
+}

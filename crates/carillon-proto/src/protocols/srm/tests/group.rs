@@ -1,0 +1,180 @@
+//! Members on a small network, one loss: times and counts as computed by hand.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use carillon_core::{
+    Application, AssociationId, BitRate, BuildContext, Bytes, Config, DropReason, Event, GroupId, Machine,
+    MessageId, NodeId, Seeds, Time, TraceEvent,
+};
+use carillon_sim::graph::{Graph, GraphConfig, Link, SingleLoss, Topology};
+use carillon_sim::{Crashed, World};
+use carillon_testkit::{Checked, Tape};
+
+use super::super::{ENTRY, SrmPeer};
+
+/// Offers a message each 100 ms from two seconds on, if it is a source, and takes all.
+#[derive(Debug)]
+struct Talk {
+    left: u64,
+    next: Time,
+}
+
+impl Application for Talk {
+    fn poll(&mut self, now: Time, machine: &mut (dyn Machine + 'static)) -> bool {
+        let mut touched = false;
+        if self.left > 0 && self.next <= now {
+            let sender = machine.as_sender().expect("a member sends");
+            sender.offer(now, Bytes::from_static(b"message")).expect("there is room");
+            self.left -= 1;
+            self.next += Duration::from_millis(100);
+            touched = true;
+        }
+        let receiver = machine.as_receiver().expect("a member receives");
+        while receiver.poll_delivery().is_some() {
+            touched = true;
+        }
+        touched
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        (self.left > 0).then_some(self.next)
+    }
+}
+
+/// What happened to the members 0 to `members - 1` of a network of these links, `[node, node, ms]`, all very
+/// fast, after the original of message 5 of node 0 was lost from the first end of one of them.
+pub(super) fn run(
+    links: &[[u32; 3]],
+    members: u32,
+    lossy: usize,
+    settings: &[(&str, &str)],
+) -> Vec<TraceEvent> {
+    let nodes = links.iter().flat_map(|&[a, b, _]| [a, b]).max().expect("a link") + 1;
+    let mut topology = Topology::new(nodes as usize);
+    for &[a, b, ms] in links {
+        let delay = Duration::from_millis(ms.into());
+        topology.add_link(Link { ends: [NodeId(a), NodeId(b)], delay, rate: None });
+    }
+    let config = GraphConfig { rate: BitRate::mbps(100_000), ..GraphConfig::default() };
+    let seeds = Seeds::new(3);
+    let mut graph = Graph::new(Arc::new(topology), config, &seeds);
+    (0..members).for_each(|node| graph.join(GroupId(0), NodeId(node)));
+    let loss = SingleLoss { source: NodeId(0), message: MessageId(5) };
+    graph.lose(lossy as u32, NodeId(links[lossy][0]), loss);
+    let mut settings_all = Config::defaults(ENTRY.parameters);
+    for (key, value) in [("timers", "deterministic"), ("session_ivl", "400 ms")].iter().chain(settings) {
+        settings_all.set(ENTRY.parameters, key, value).expect("a good setting");
+    }
+    let mut world = World::new(graph, Tape::default());
+    for node in (0..nodes).map(NodeId) {
+        if node.0 >= members {
+            world.add_node(Box::new(Crashed), None);
+            continue;
+        }
+        let context = BuildContext {
+            association: AssociationId(1),
+            node,
+            sender: NodeId(0),
+            members: (0..members).map(NodeId).collect(),
+            identities: Default::default(),
+            addresses: Default::default(),
+            group: GroupId(0),
+            seeds: seeds.node(node),
+            bit_rate: BitRate::mbps(10),
+            link_overhead: 0,
+            max_payload: 7,
+            rejoining: false,
+        };
+        let machine = (ENTRY.build)(carillon_core::Role::Peer, &context, &settings_all).expect("a member");
+        let next = Time::ZERO + Duration::from_secs(2);
+        let talk = Talk { left: if node.0 == 0 { 20 } else { 0 }, next };
+        world.add_node(Box::new(Checked::new(machine)), Some(Box::new(talk)));
+    }
+    world.start();
+    world.run(Time::ZERO + Duration::from_secs(8), |_| false);
+    world.into_observer().events
+}
+
+/// From the discovery of the loss to its repair, for each member that had it, in milliseconds.
+pub(super) fn latencies(events: &[TraceEvent]) -> Vec<(u32, f64)> {
+    let repaired = events.iter().filter(|event| matches!(event.event, Event::LossRepaired { .. }));
+    let latency = |repaired: &TraceEvent| {
+        let found = |event: &&TraceEvent| {
+            event.node == repaired.node && matches!(event.event, Event::LossFound { .. })
+        };
+        let found = events.iter().find(found).expect("what is repaired was missed");
+        (repaired.node.0, (repaired.time - found.time).as_secs_f64() * 1e3)
+    };
+    repaired.map(latency).collect()
+}
+
+/// How many events fit.
+pub(super) fn count(events: &[TraceEvent], fits: impl Fn(u32, &Event) -> bool) -> usize {
+    events.iter().filter(|event| fits(event.node.0, &event.event)).count()
+}
+
+pub(super) fn is_repair(event: &Event) -> bool {
+    matches!(event, Event::RepairSent { .. } | Event::Forwarded { repair: true, .. })
+}
+
+fn close(found: &[(u32, f64)], expected: &[(u32, f64)]) {
+    let nodes = |list: &[(u32, f64)]| list.iter().map(|(node, _)| *node).collect::<Vec<_>>();
+    assert_eq!(nodes(found), nodes(expected), "{found:?}");
+    for (found, expected) in found.iter().zip(expected) {
+        assert!((found.1 - expected.1).abs() < 0.02, "{found:?} and not {expected:?}");
+    }
+}
+
+/// Source 0 and member 3 at one router, 1 and 2 at another one.
+const TWO_ROUTERS: &[[u32; 3]] = &[[0, 4, 10], [4, 5, 10], [5, 1, 10], [5, 2, 10], [4, 3, 5]];
+
+#[test]
+fn a_loss_at_the_source_is_asked_for_by_the_nearest_and_repaired_by_the_source() {
+    let events = run(TWO_ROUTERS, 4, 0, &[]);
+    // Member 3 finds it first, asks after 2 d = 30 ms; 15 ms on the way, d = 15 ms of the source, 15 ms
+    // back. The others find it 15 ms later, and the repair comes 15 ms later.
+    close(&latencies(&events), &[(3, 75.0), (1, 75.0), (2, 75.0)]);
+    assert_eq!(count(&events, |_, event| matches!(event, Event::Requested { .. })), 1);
+    assert_eq!(count(&events, |_, event| matches!(event, Event::RequestSuppressed { .. })), 2);
+    assert_eq!(count(&events, |_, event| is_repair(event)), 1);
+}
+
+#[test]
+fn a_loss_of_one_member_is_repaired_by_its_neighbour_and_all_who_have_not_heard_that() {
+    let events = run(TWO_ROUTERS, 4, 2, &[]);
+    // It waits 60 ms; its neighbour is 20 ms away: there, d, and back.
+    close(&latencies(&events), &[(1, 120.0)]);
+    // That is sent 40 ms after the request. Member 3 sends after 25 + 25, the source after 30 + 30, and
+    // hear the first only after 40 + 25 and 40 + 30.
+    let repairing: Vec<u32> =
+        events.iter().filter(|event| is_repair(&event.event)).map(|event| event.node.0).collect();
+    assert_eq!(repairing, [2, 3, 0]);
+    let duplicates = count(&events, |node, event| {
+        node != 0 && matches!(event, Event::Dropped { reason: DropReason::Duplicate })
+    });
+    // 1 has it from 2; 2 and 3 hear the two others.
+    assert_eq!(duplicates, 2 + 2 + 2);
+}
+
+#[test]
+fn the_last_message_is_repaired_too() {
+    let mut settings = vec![];
+    for timers in ["fixed", "log", "adaptive", "deterministic"] {
+        settings.clear();
+        settings.push(("timers", timers));
+        // Message 5 is lost, and the next one shows it; the last one, 19, is shown by session messages:
+        // here they are what is left when nothing is sent.
+        let events = run(TWO_ROUTERS, 4, 0, &settings);
+        assert_eq!(latencies(&events).len(), 3, "{timers}");
+        let delivered =
+            |member| count(&events, |node, event| node == member && matches!(event, Event::Delivered { .. }));
+        assert_eq!([delivered(1), delivered(2), delivered(3)], [20; 3], "{timers}");
+    }
+}
+
+#[test]
+fn an_idle_member_is_small() {
+    let bytes = std::mem::size_of::<SrmPeer>();
+    assert!(bytes < 1024, "{bytes} bytes");
+}

@@ -1,0 +1,119 @@
+//! One member of a group of four, alone on the bench.
+
+use carillon_core::{BuildContext, Event, NodeId};
+use carillon_testkit::{ASSOCIATION, PeerBench, peer_context};
+use carillon_wire::srm::{Answer, Data, Entries, Packet, Request, Session};
+
+use super::super::ENTRY;
+
+/// The nodes of the members by rank.
+pub(super) const MEMBERS: [NodeId; 4] = [NodeId(5), NodeId(9), NodeId(2), NodeId(7)];
+
+/// What the member of a rank is told.
+pub(super) fn context(rank: usize, rejoining: bool) -> BuildContext {
+    peer_context(&MEMBERS, rank, rejoining)
+}
+
+/// A member on the bench.
+pub(super) struct Member(PeerBench);
+
+impl Member {
+    /// The member of rank 0. All others are 10 ms away, requests wait 2 d = 20 ms, and repairs d = 10 ms;
+    /// its session messages come every thousand seconds; and other settings on top.
+    pub(super) fn new(settings: &[(&str, &str)]) -> Self {
+        Member::of(context(0, false), settings)
+    }
+
+    pub(super) fn of(context: BuildContext, settings: &[(&str, &str)]) -> Self {
+        let show = |bytes: &[u8]| {
+            let packet = Packet::parse(bytes).unwrap().1.to_string();
+            packet.strip_prefix("srm ").unwrap().to_owned()
+        };
+        Member(PeerBench::new(&ENTRY, &context, &[BASE, settings].concat(), show))
+    }
+
+    /// A packet of the member that it names comes in. Returns what was sent.
+    pub(super) fn hear(&mut self, packet: Packet<'_>) -> Vec<String> {
+        let mut bytes = Vec::new();
+        packet.emit(ASSOCIATION, &mut bytes);
+        self.hear_bytes(MEMBERS[packet.sender() as usize], bytes)
+    }
+
+    /// The member of rank 1 sends a message for the first time.
+    pub(super) fn data(&mut self, sequence: u32) -> Vec<String> {
+        self.hear(Packet::Data(Data { from: 1, source: 1, sequence, payload: &[sequence as u8] }))
+    }
+
+    /// A member repairs a message of rank 1 for a member.
+    pub(super) fn repair(&mut self, from: u32, sequence: u32, requester: u32) -> Vec<String> {
+        let data = Data { from, source: 1, sequence, payload: &[sequence as u8] };
+        let answer = Answer { round: 1, scope: 255, again: 0, distance_us: 10_000, requester };
+        self.hear(Packet::Repair { data, answer })
+    }
+
+    /// A member asks for a message of rank 1.
+    pub(super) fn request(&mut self, from: u32, sequence: u32) -> Vec<String> {
+        let (round, scope, distance_us) = (1, 255, 10_000);
+        self.hear(Packet::Request(Request { from, source: 1, sequence, round, scope, distance_us }))
+    }
+
+    /// A member says that it has sent messages before `next`, and holds those from `oldest` on.
+    pub(super) fn session(&mut self, from: u32, number: u32, next: u32, oldest: u32) -> Vec<String> {
+        let (sources, others) = (Entries::default(), Entries::default());
+        let clock_us = number * 1_000_000;
+        self.hear(Packet::Session(Session { from, number, clock_us, next, oldest, sources, others }))
+    }
+
+    /// The numbers of all messages that the application can take.
+    pub(super) fn take_all(&mut self) -> Vec<u64> {
+        std::iter::from_fn(|| self.take()).map(|delivery| delivery.message.0).collect()
+    }
+
+    /// What was said of losses since it was last asked for: the event's name and the message.
+    pub(super) fn losses(&mut self) -> Vec<(&'static str, u64)> {
+        let told = |event| match event {
+            Event::LossFound { message, .. } => Some(("found", message.0)),
+            Event::LossRepaired { message, .. } => Some(("repaired", message.0)),
+            Event::LossFinal { message, .. } => Some(("final", message.0)),
+            Event::Requested { message, .. } => Some(("requested", message.0)),
+            Event::RequestSuppressed { message } => Some(("suppressed", message.0)),
+            Event::Dropped { reason: carillon_core::DropReason::Redundant } => Some(("redundant", 0)),
+            Event::Dropped { reason: carillon_core::DropReason::Duplicate } => Some(("duplicate", 0)),
+            _ => None,
+        };
+        self.events().into_iter().filter_map(told).collect()
+    }
+}
+
+impl std::ops::Deref for Member {
+    type Target = PeerBench;
+    fn deref(&self) -> &PeerBench {
+        &self.0
+    }
+}
+
+impl std::ops::DerefMut for Member {
+    fn deref_mut(&mut self) -> &mut PeerBench {
+        &mut self.0
+    }
+}
+
+/// What was sent, shown.
+pub(super) fn request(round: u32, sequence: u32) -> String {
+    format!("request from 0 source 1 seq {sequence} round {round} distance 10000 us scope 255 to all")
+}
+
+/// What was sent, shown.
+pub(super) fn repair(sequence: u32, requester: u32, round: u32) -> String {
+    format!(
+        "repair from 0 source 1 seq {sequence} for {requester} round {round} distance 10000 us scope 255 again 0 len 1 to all"
+    )
+}
+
+const BASE: &[(&str, &str)] = &[
+    ("timers", "deterministic"),
+    ("initial_distance", "10 ms"),
+    ("session_ivl", "1000 s"),
+    ("request_bytes", "0 byte"),
+    ("request_ivl", "0 bit"),
+];

@@ -1,0 +1,9 @@
+//! The rules of SRM, one transcript each.
+
+mod adaptive;
+mod group;
+mod local;
+mod losses;
+mod member;
+mod requests;
+mod sessions;

@@ -1,0 +1,221 @@
+//! Requests and repairs: when they are sent, and when not.
+
+use super::member::{Member, repair, request};
+
+#[test]
+fn a_gap_is_asked_for_after_c1_distances_and_again_after_twice_as_long() {
+    let mut member = Member::new(&[]);
+    member.data(0);
+    assert_eq!(member.losses(), []);
+    member.data(2);
+    assert_eq!(member.losses(), [("found", 1)]);
+    assert_eq!(member.at(19), [""; 0]);
+    assert_eq!(member.at(20), [request(1, 1)]);
+    assert_eq!(member.losses(), [("requested", 1)], "its own request suppresses nothing of it");
+    // 40 ms more, then 80.
+    assert_eq!(member.at(59), [""; 0]);
+    assert_eq!(member.at(60), [request(2, 1)]);
+    assert_eq!(member.at(139), [""; 0]);
+    assert_eq!(member.at(140), [request(3, 1)]);
+}
+
+#[test]
+fn the_wait_stops_growing_at_the_limit() {
+    let mut member = Member::new(&[("request_backoff_limit", "2")]);
+    member.data(1);
+    // 20, 40, 80, 80, ...
+    let mut times = Vec::new();
+    for ms in 0..400 {
+        times.extend(member.at(ms).iter().map(|_| ms));
+    }
+    assert_eq!(times, [20, 60, 140, 220, 300, 380]);
+}
+
+#[test]
+fn a_request_heard_takes_the_place_of_the_own_one_and_is_ignored_for_half_of_the_new_wait() {
+    let mut member = Member::new(&[]);
+    member.data(1);
+    member.at(10);
+    member.losses();
+    // A new wait of 40 ms, to 50; requests up to 30 are of the same round.
+    member.request(2, 0);
+    assert_eq!(member.losses(), [("suppressed", 0)]);
+    member.at(29);
+    member.request(3, 0);
+    assert_eq!(member.losses(), [("redundant", 0)]);
+    assert_eq!(member.at(49), [""; 0]);
+    assert_eq!(member.at(50), [request(2, 0)]);
+    // The next: 80 ms, to 130, ignored up to 90; at 90 it counts again: 160 ms.
+    member.at(90);
+    member.request(3, 0);
+    assert_eq!(member.losses(), [("requested", 0), ("suppressed", 0)]);
+    assert_eq!(member.at(249), [""; 0]);
+    assert_eq!(member.at(250), [request(4, 0)]);
+}
+
+#[test]
+fn a_request_for_what_nobody_had_heard_of_shows_the_loss_and_is_not_an_own_one() {
+    let mut member = Member::new(&[]);
+    member.request(2, 1);
+    assert_eq!(member.losses(), [("found", 0), ("found", 1)]);
+    // In the first round: the request that showed it does not count as heard.
+    assert_eq!(member.at(20), [request(1, 0), request(1, 1)]);
+}
+
+#[test]
+fn a_repair_waits_d1_distances_and_is_sent_once_in_a_hold_down_of_three() {
+    let mut member = Member::new(&[]);
+    member.data(0);
+    member.request(2, 0);
+    assert_eq!(member.at(9), [""; 0]);
+    member.request(3, 0);
+    assert_eq!(member.losses(), [("redundant", 0)]);
+    assert_eq!(member.at(10), [repair(0, 2, 1)]);
+    // Held down until 40.
+    member.at(39);
+    member.request(3, 0);
+    assert_eq!(member.losses(), [("redundant", 0)]);
+    assert_eq!(member.at(40), [""; 0]);
+    member.request(3, 0);
+    // The object's rounds go on, as in ns-2.
+    assert_eq!(member.at(50), [repair(0, 3, 2)]);
+}
+
+#[test]
+fn a_repair_heard_takes_the_place_of_the_own_one() {
+    let mut member = Member::new(&[]);
+    member.data(0);
+    member.request(2, 0);
+    member.at(5);
+    member.repair(3, 0, 2);
+    assert_eq!(member.losses(), [("duplicate", 0)]);
+    // Held down until 35.
+    member.at(34);
+    member.request(2, 0);
+    assert_eq!(member.losses(), [("redundant", 0)]);
+    assert_eq!(member.at(100), [""; 0]);
+}
+
+#[test]
+fn what_was_just_repaired_is_not_repaired_for_others_until_the_hold_down_is_over() {
+    let mut member = Member::new(&[]);
+    member.data(1);
+    member.at(30);
+    member.repair(2, 0, 3);
+    assert_eq!(member.losses(), [("found", 0), ("requested", 0), ("repaired", 0)]);
+    member.at(59);
+    member.request(3, 0);
+    member.repair(3, 0, 3);
+    assert_eq!(member.losses(), [("redundant", 0), ("duplicate", 0)]);
+    member.at(60);
+    member.request(3, 0);
+    // It was in its second round.
+    assert_eq!(member.at(70), [repair(0, 3, 3)]);
+    assert_eq!(member.take_all(), [0, 1]);
+}
+
+#[test]
+fn an_original_that_comes_late_ends_the_request_and_was_no_loss() {
+    let mut member = Member::new(&[]);
+    member.request(2, 0);
+    member.at(5);
+    member.data(0);
+    assert_eq!(member.losses(), [("found", 0)]);
+    assert_eq!(member.at(1000), [""; 0]);
+    assert_eq!(member.take_all(), [0]);
+    // In a later round there is a hold-down.
+    member.request(2, 1);
+    member.at(1025);
+    member.data(1);
+    assert_eq!(member.losses(), [("found", 1), ("requested", 1)]);
+    member.at(1054);
+    member.request(2, 1);
+    assert_eq!(member.losses(), [("redundant", 0)]);
+}
+
+#[test]
+fn a_repair_that_comes_before_the_gap_shows_is_no_loss() {
+    let mut member = Member::new(&[]);
+    member.repair(2, 0, 3);
+    assert_eq!(member.losses(), []);
+    member.data(1);
+    assert_eq!(member.losses(), []);
+    assert_eq!(member.take_all(), [0, 1]);
+    assert_eq!(member.at(1000), [""; 0]);
+}
+
+#[test]
+fn requests_of_a_member_keep_a_time_apart_and_can_still_be_suppressed() {
+    let mut member = Member::new(&[("request_ivl", "5 ms")]);
+    member.data(3);
+    assert_eq!(member.at(20), [request(1, 0)]);
+    member.request(2, 1);
+    assert_eq!(member.at(24), [""; 0]);
+    assert_eq!(member.at(25), [request(1, 2)]);
+    assert_eq!(member.at(59), [""; 0], "the one for 1 was suppressed");
+}
+
+#[test]
+fn waits_are_drawn_between_c1_and_c1_plus_c2_distances() {
+    for (timers, least, most) in [("fixed", 20, 40), ("probabilistic", 0, 20), ("deterministic", 20, 20)] {
+        let mut times = Vec::new();
+        let mut member = Member::new(&[("timers", timers), ("request_backoff_limit", "0")]);
+        member.data(200);
+        for ms in 0..=most {
+            times.extend(member.at(ms).iter().filter(|sent| sent.contains("round 1 ")).map(|_| ms));
+        }
+        assert!(times.len() == 200, "{timers}: {}", times.len());
+        assert!(times.iter().all(|&ms| ms >= least), "{timers}");
+        let mean = times.iter().sum::<u64>() as f64 / 200.0;
+        let middle = (least + most) as f64 / 2.0 + if least == most { 0.0 } else { 0.5 };
+        assert!((mean - middle).abs() < 2.0, "{timers}: {mean} and not {middle}");
+    }
+}
+
+#[test]
+fn with_log_timers_a_repair_waits_by_the_number_of_members_known() {
+    // Two members known: log10 2 = 0.30; the repair waits 3.0 to 6.0 ms.
+    for known in [2_u32, 4] {
+        let mut member = Member::new(&[("timers", "log")]);
+        member.data(99);
+        (2..known).for_each(|rank| _ = member.session(rank, 1, 0, 0));
+        let repairs: Vec<u64> = (0..99)
+            .map(|number| {
+                let start = 1000 + 100 * u64::from(number);
+                member.at(start);
+                member.repair(1, number, 2);
+                member.at(start + 50);
+                member.request(1, number);
+                member.sent();
+                let mut sent = |ms| member.at(start + 50 + ms).iter().any(|sent| sent.starts_with("repair"));
+                (1..50).find(|&ms| sent(ms)).expect("a repair")
+            })
+            .collect();
+        let log = f64::from(known).log10();
+        let (least, most) = ((10.0 * log) as u64, (20.0 * log).ceil() as u64);
+        assert!(repairs.iter().all(|ms| (least..=most).contains(ms)), "{known}: {repairs:?}");
+        assert!(repairs.iter().max() > repairs.iter().min(), "{known}: {repairs:?}");
+    }
+}
+
+#[test]
+fn a_message_never_sent_is_not_asked_for_at_its_source() {
+    let mut member = Member::new(&[]);
+    assert_eq!(member.offer("a"), Ok(0));
+    assert_eq!(member.sent(), ["data from 0 seq 0 len 1 to all"]);
+    let asked = |sequence| {
+        let (from, source, round, scope, distance_us) = (2, 0, 1, 255, 0);
+        carillon_wire::srm::Packet::Request(carillon_wire::srm::Request {
+            from,
+            source,
+            sequence,
+            round,
+            scope,
+            distance_us,
+        })
+    };
+    member.hear(asked(1));
+    assert_eq!(member.drops(), [carillon_core::DropReason::OutOfWindow]);
+    member.hear(asked(0));
+    assert_eq!(member.at(10).len(), 1, "what was sent is repaired by its source too");
+}

@@ -1,0 +1,36 @@
+//! PGM repairs whatever is still in the transmit window: here all messages are. Requests and repairs go
+//! on until everything is there; routers give way to a second request soon, so that a repair lost on a
+//! long way costs little.
+
+use carillon_core::Rng;
+use carillon_testkit::Group;
+
+use crate::Promises;
+
+/// Where a way of nine links loses a fifth on each, one repair in eight comes, and each request for it is
+/// sent on and confirmed at each of them.
+pub const PROMISES: Promises = Promises { settings, control_per_node_and_second: 20.0 };
+
+fn settings(group: Group, rng: &mut Rng) -> Group {
+    let ms = |from: u64, span: u64, rng: &mut Rng| format!("{} ms", from + rng.below(span));
+    let (window, value) = [("time", "600 s"), ("data", "1 s")][rng.below(2) as usize];
+    let mut group = group
+        .set("window_advance", window)
+        .set(if window == "time" { "txw_secs" } else { "txw_adv_ivl" }, value)
+        .set("spm_ivl", &ms(100, 400, rng))
+        .set("ihb_min", &ms(20, 500, rng))
+        .set("rdata_delay", ["0 ms", "10 ms", "70 ms"][rng.below(3) as usize])
+        .set("rdata_holdoff", ["0 ms", "50 ms"][rng.below(2) as usize])
+        .set("nak_bo_ivl", &ms(0, 60, rng))
+        .set("nak_rpt_ivl", &ms(40, 200, rng))
+        .set("nak_rdata_ivl", &ms(300, 300, rng))
+        .set("nak_ncf_retries", "100000")
+        .set("nak_data_retries", "100000")
+        .set("nak_list", ["1", "5", "63"][rng.below(3) as usize])
+        .set("ne_nak_rpt_rte", &ms(20, 200, rng))
+        .set("nak_elim_ivl", &ms(0, 300, rng));
+    if rng.chance(0.3) {
+        group = group.set("ne_nak_rdata_ivl", &ms(300, 2000, rng));
+    }
+    group
+}

@@ -1,0 +1,433 @@
+//! Packets of PGM, Pragmatic General Multicast: RFC 3208, section 8.
+//!
+//! The bytes are the RFC's own, without the common envelope; over UDP a packet is the datagram.
+//!
+//! ```text
+//!  0                   1                   2                   3
+//!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
+//! +-------------------------------+-------------------------------+
+//! |          source port          |       destination port        |
+//! +---+---+-------+---------------+-------------------------------+
+//! |ver|tpe| type  |    options    |           checksum            |
+//! +---+---+-------+---------------+-------------------------------+
+//! |                       global source id ...                    |
+//! +-------------------------------+-------------------------------+
+//! |       ... global source id    |          TSDU length          |
+//! +-------------------------------+-------------------------------+
+//! | SPM         sqn 4, trail 4, lead 4, path NLA                  |
+//! | POLL        sqn 4, round 2, subtype 2, path NLA, back-off     |
+//! |             interval 4, random string 4, mask 4               |
+//! | POLR        sqn 4, round 2, reserved 2                        |
+//! | ODATA RDATA sqn 4, trail 4                                    |
+//! | NAK NNAK NCF  sqn 4, source NLA, group NLA                    |
+//! | SPMR        nothing                                           |
+//! +---------------------------------------------------------------+
+//! | options, if there are any; the data of ODATA and RDATA        |
+//! +---------------------------------------------------------------+
+//! ```
+//!
+//! An NLA is a network address behind its family: AFI 2, reserved 2, address 4 or 16. Packets that go
+//! upstream (NAK, NNAK, SPMR, POLR) have the two ports the other way round.
+//!
+//! Left out: parity packets (appendix A) and the ACK of PGMCC, which is not in the RFC; both are
+//! refused. Options that are not among the fields of [`Options`] are skipped.
+
+mod bytes;
+mod options;
+
+use std::fmt;
+use std::net::IpAddr;
+
+pub use options::{BackOffInterval, BackOffRange, Fragment, NakList, Options, ParityParameters};
+
+use crate::ParseError;
+use bytes::{Reader, checksum, put_nla};
+
+/// The transport session identifier: what every packet of one source carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Tsi {
+    /// The global source identifier.
+    pub gsi: [u8; 6],
+    /// The data-source port.
+    pub port: u16,
+}
+
+/// A packet of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet<'a> {
+    /// The session.
+    pub tsi: Tsi,
+    /// The data-destination port: that of the application.
+    pub destination_port: u16,
+    /// What depends on the type.
+    pub body: Body<'a>,
+    /// The option extensions.
+    pub options: Options<'a>,
+}
+
+/// What depends on the packet type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Body<'a> {
+    /// Source path message.
+    Spm(Spm),
+    /// Asks children to make themselves known.
+    Poll(Poll),
+    /// Answers a POLL.
+    Polr {
+        /// The number of the POLL.
+        sqn: u32,
+        /// The round of the POLL.
+        round: u16,
+    },
+    /// Original data.
+    Odata(Data<'a>),
+    /// Repair data.
+    Rdata(Data<'a>),
+    /// Negative acknowledgment.
+    Nak(Nak),
+    /// Null negative acknowledgment.
+    Nnak(Nak),
+    /// NAK confirmation.
+    Ncf(Nak),
+    /// Asks for an SPM.
+    Spmr,
+}
+
+/// Source path message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spm {
+    /// Its own number.
+    pub sqn: u32,
+    /// The trailing edge of the transmit window.
+    pub trail: u32,
+    /// The leading edge of the transmit window; trail - 1 if it is empty.
+    pub lead: u32,
+    /// Where the next NAK goes: the address of the node that sent it on.
+    pub path: IpAddr,
+}
+
+impl Spm {
+    /// The window of an SPM that says nothing about it, trail and lead.
+    pub const NO_WINDOW: (u32, u32) = (0, 0x8000_0000);
+}
+
+/// Asks children to make themselves known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Poll {
+    /// Its number.
+    pub sqn: u32,
+    /// Its round.
+    pub round: u16,
+    /// What is asked for: 0 anyone, 1 designated local repairers.
+    pub subtype: u16,
+    /// Who asks.
+    pub path: IpAddr,
+    /// Microseconds over which answers are spread.
+    pub back_off_us: u32,
+    /// Compared with a child's own random number.
+    pub random: u32,
+    /// The bits that are compared.
+    pub mask: u32,
+}
+
+/// Original or repair data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Data<'a> {
+    /// Its number.
+    pub sqn: u32,
+    /// The trailing edge of the transmit window.
+    pub trail: u32,
+    /// The data.
+    pub payload: &'a [u8],
+}
+
+/// Asks for a packet, or confirms that it was asked for. More numbers are in [`Options::nak_list`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Nak {
+    /// The packet.
+    pub sqn: u32,
+    /// The address of the source of the data.
+    pub source: IpAddr,
+    /// The address of the group.
+    pub group: IpAddr,
+}
+
+/// Packet types.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum PacketType {
+    /// Source path message.
+    Spm = 0x00,
+    /// Poll request.
+    Poll = 0x01,
+    /// Poll response.
+    Polr = 0x02,
+    /// Original data.
+    Odata = 0x04,
+    /// Repair data.
+    Rdata = 0x05,
+    /// Negative acknowledgment.
+    Nak = 0x08,
+    /// Null negative acknowledgment.
+    Nnak = 0x09,
+    /// NAK confirmation.
+    Ncf = 0x0a,
+    /// SPM request.
+    Spmr = 0x0c,
+}
+
+/// Bytes of the header that all packets have.
+pub const COMMON_LEN: usize = 16;
+/// Bytes of a data packet before its options and its payload.
+pub const DATA_HEADER_LEN: usize = COMMON_LEN + 8;
+/// Bytes of payload that a packet can carry: its length has 16 bits, and so has that of a datagram.
+pub const MAX_TSDU: usize = 65_000;
+
+impl PacketType {
+    /// The type of what looks like a PGM packet: only the fixed header is looked at.
+    pub fn peek(bytes: &[u8]) -> Option<PacketType> {
+        if bytes.len() < COMMON_LEN { None } else { PacketType::of(bytes[4]) }
+    }
+
+    fn of(byte: u8) -> Option<PacketType> {
+        use PacketType::*;
+        [Spm, Poll, Polr, Odata, Rdata, Nak, Nnak, Ncf, Spmr].into_iter().find(|&known| known as u8 == byte)
+    }
+
+    /// Whether it goes towards the source, with the ports the other way round.
+    fn is_upstream(self) -> bool {
+        matches!(self, PacketType::Polr | PacketType::Nak | PacketType::Nnak | PacketType::Spmr)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            PacketType::Spm => "spm",
+            PacketType::Poll => "poll",
+            PacketType::Polr => "polr",
+            PacketType::Odata => "odata",
+            PacketType::Rdata => "rdata",
+            PacketType::Nak => "nak",
+            PacketType::Nnak => "n-nak",
+            PacketType::Ncf => "ncf",
+            PacketType::Spmr => "spmr",
+        }
+    }
+}
+
+impl<'a> Packet<'a> {
+    /// Parses a datagram: its checksum too.
+    pub fn parse(bytes: &'a [u8]) -> Result<Packet<'a>, ParseError> {
+        let mut reader = Reader::new(bytes);
+        let ports = [reader.u16()?, reader.u16()?];
+        let [kind, flags] = reader.take::<2>()?;
+        let stored = reader.u16()?;
+        let gsi = reader.take::<6>()?;
+        let tsdu = usize::from(reader.u16()?);
+        let kind = PacketType::of(kind).ok_or(ParseError::Type(kind))?;
+        let is_data = matches!(kind, PacketType::Odata | PacketType::Rdata);
+        // A zero says that none was computed, which data must not say (section 8.1).
+        if (stored == 0 && is_data) || (stored != 0 && checksum(bytes) != stored) {
+            return Err(ParseError::Field { field: "checksum", value: stored.into() });
+        }
+        if flags & flag::PARITY_OR_VARIABLE != 0 {
+            return Err(ParseError::Field { field: "parity", value: flags.into() });
+        }
+        let [source_port, destination_port] = if kind.is_upstream() { [ports[1], ports[0]] } else { ports };
+        let tsi = Tsi { gsi, port: source_port };
+        let nak = |reader: &mut Reader<'a>| -> Result<Nak, ParseError> {
+            Ok(Nak { sqn: reader.u32()?, source: reader.nla()?, group: reader.nla()? })
+        };
+        let body = match kind {
+            PacketType::Spm => Body::Spm(Spm {
+                sqn: reader.u32()?,
+                trail: reader.u32()?,
+                lead: reader.u32()?,
+                path: reader.nla()?,
+            }),
+            PacketType::Poll => Body::Poll(Poll {
+                sqn: reader.u32()?,
+                round: reader.u16()?,
+                subtype: reader.u16()?,
+                path: reader.nla()?,
+                back_off_us: reader.u32()?,
+                random: reader.u32()?,
+                mask: reader.u32()?,
+            }),
+            PacketType::Polr => {
+                let (sqn, round) = (reader.u32()?, reader.u16()?);
+                reader.u16()?;
+                Body::Polr { sqn, round }
+            }
+            PacketType::Odata => Body::Odata(Data { sqn: reader.u32()?, trail: reader.u32()?, payload: &[] }),
+            PacketType::Rdata => Body::Rdata(Data { sqn: reader.u32()?, trail: reader.u32()?, payload: &[] }),
+            PacketType::Nak => Body::Nak(nak(&mut reader)?),
+            PacketType::Nnak => Body::Nnak(nak(&mut reader)?),
+            PacketType::Ncf => Body::Ncf(nak(&mut reader)?),
+            PacketType::Spmr => Body::Spmr,
+        };
+        let options = match flags & flag::PRESENT {
+            0 => Options::default(),
+            _ => Options::parse(&mut reader)?,
+        };
+        let rest = reader.rest();
+        if rest.len() != tsdu || (tsdu > 0 && !is_data) {
+            return Err(ParseError::Field { field: "TSDU length", value: tsdu as u64 });
+        }
+        let body = match body {
+            Body::Odata(data) => Body::Odata(Data { payload: rest, ..data }),
+            Body::Rdata(data) => Body::Rdata(Data { payload: rest, ..data }),
+            other => other,
+        };
+        Ok(Packet { tsi, destination_port, body, options })
+    }
+
+    /// Appends the packet as a datagram.
+    ///
+    /// # Panics
+    ///
+    /// If it does not fit a datagram: its payload has more bytes than [`MAX_TSDU`].
+    pub fn emit(&self, buf: &mut Vec<u8>) {
+        let start = buf.len();
+        let (kind, tsdu) = (self.packet_type(), self.payload());
+        assert!(tsdu.len() <= MAX_TSDU, "{} bytes do not fit a packet", tsdu.len());
+        let ports = [self.tsi.port, self.destination_port];
+        let [first, second] = if kind.is_upstream() { [ports[1], ports[0]] } else { ports };
+        buf.extend_from_slice(&first.to_be_bytes());
+        buf.extend_from_slice(&second.to_be_bytes());
+        buf.extend_from_slice(&[kind as u8, self.flags(), 0, 0]);
+        buf.extend_from_slice(&self.tsi.gsi);
+        buf.extend_from_slice(&(tsdu.len() as u16).to_be_bytes());
+        match self.body {
+            Body::Spm(spm) => {
+                for number in [spm.sqn, spm.trail, spm.lead] {
+                    buf.extend_from_slice(&number.to_be_bytes());
+                }
+                put_nla(spm.path, buf);
+            }
+            Body::Poll(poll) => {
+                buf.extend_from_slice(&poll.sqn.to_be_bytes());
+                buf.extend_from_slice(&poll.round.to_be_bytes());
+                buf.extend_from_slice(&poll.subtype.to_be_bytes());
+                put_nla(poll.path, buf);
+                for number in [poll.back_off_us, poll.random, poll.mask] {
+                    buf.extend_from_slice(&number.to_be_bytes());
+                }
+            }
+            Body::Polr { sqn, round } => {
+                buf.extend_from_slice(&sqn.to_be_bytes());
+                buf.extend_from_slice(&round.to_be_bytes());
+                buf.extend_from_slice(&[0, 0]);
+            }
+            Body::Odata(data) | Body::Rdata(data) => {
+                buf.extend_from_slice(&data.sqn.to_be_bytes());
+                buf.extend_from_slice(&data.trail.to_be_bytes());
+            }
+            Body::Nak(nak) | Body::Nnak(nak) | Body::Ncf(nak) => {
+                buf.extend_from_slice(&nak.sqn.to_be_bytes());
+                put_nla(nak.source, buf);
+                put_nla(nak.group, buf);
+            }
+            Body::Spmr => {}
+        }
+        self.options.emit(buf);
+        buf.extend_from_slice(tsdu);
+        let sum = checksum(&buf[start..]);
+        buf[start + CHECKSUM_AT..start + CHECKSUM_AT + 2].copy_from_slice(&sum.to_be_bytes());
+    }
+
+    /// Bytes that `emit` appends.
+    pub fn wire_len(&self) -> usize {
+        let nla = |address: IpAddr| if address.is_ipv4() { 8 } else { 20 };
+        let body = match self.body {
+            Body::Spm(spm) => 12 + nla(spm.path),
+            Body::Poll(poll) => 20 + nla(poll.path),
+            Body::Polr { .. } => 8,
+            Body::Odata(data) | Body::Rdata(data) => 8 + data.payload.len(),
+            Body::Nak(nak) | Body::Nnak(nak) | Body::Ncf(nak) => 4 + nla(nak.source) + nla(nak.group),
+            Body::Spmr => 0,
+        };
+        COMMON_LEN + body + self.options.wire_len()
+    }
+
+    /// Its type.
+    pub fn packet_type(&self) -> PacketType {
+        match self.body {
+            Body::Spm(_) => PacketType::Spm,
+            Body::Poll(_) => PacketType::Poll,
+            Body::Polr { .. } => PacketType::Polr,
+            Body::Odata(_) => PacketType::Odata,
+            Body::Rdata(_) => PacketType::Rdata,
+            Body::Nak(_) => PacketType::Nak,
+            Body::Nnak(_) => PacketType::Nnak,
+            Body::Ncf(_) => PacketType::Ncf,
+            Body::Spmr => PacketType::Spmr,
+        }
+    }
+
+    /// The data it carries, if any.
+    pub fn payload(&self) -> &'a [u8] {
+        match self.body {
+            Body::Odata(data) | Body::Rdata(data) => data.payload,
+            _ => &[],
+        }
+    }
+
+    fn flags(&self) -> u8 {
+        match (self.options.wire_len(), self.options.has_network_significant()) {
+            (0, _) => 0,
+            (_, false) => flag::PRESENT,
+            (_, true) => flag::PRESENT | flag::NETWORK_SIGNIFICANT,
+        }
+    }
+}
+
+/// The same SPM with another path, as a network element sends it on; everything else stays, options
+/// too that this module does not know. `None` if it is no SPM or the families of the addresses differ.
+pub fn with_path(spm: &[u8], path: IpAddr) -> Option<Vec<u8>> {
+    let old = match Packet::parse(spm).ok()?.body {
+        Body::Spm(spm) => spm.path,
+        _ => return None,
+    };
+    let mut again = spm.to_vec();
+    let at = COMMON_LEN + 16;
+    match (old, path) {
+        (IpAddr::V4(_), IpAddr::V4(path)) => again[at..at + 4].copy_from_slice(&path.octets()),
+        (IpAddr::V6(_), IpAddr::V6(path)) => again[at..at + 16].copy_from_slice(&path.octets()),
+        _ => return None,
+    }
+    let sum = checksum(&again);
+    again[CHECKSUM_AT..CHECKSUM_AT + 2].copy_from_slice(&sum.to_be_bytes());
+    Some(again)
+}
+
+impl fmt::Display for Packet<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "pgm {}", self.packet_type().name())?;
+        match self.body {
+            Body::Spm(Spm { sqn, trail, lead, path }) => {
+                write!(f, " {sqn} trail {trail} lead {lead} path {path}")?;
+            }
+            Body::Poll(poll) => write!(f, " {} round {} type {}", poll.sqn, poll.round, poll.subtype)?,
+            Body::Polr { sqn, round } => write!(f, " {sqn} round {round}")?,
+            Body::Odata(data) | Body::Rdata(data) => {
+                write!(f, " {} trail {} len {}", data.sqn, data.trail, data.payload.len())?;
+            }
+            Body::Nak(nak) | Body::Nnak(nak) | Body::Ncf(nak) => write!(f, " {}", nak.sqn)?,
+            Body::Spmr => {}
+        }
+        self.options.fmt(f)
+    }
+}
+
+/// Bits of the options byte, from the lowest: the prose of section 8.1 counts them from the highest,
+/// but every implementation does this.
+mod flag {
+    /// There are option extensions.
+    pub const PRESENT: u8 = 0x01;
+    /// Network elements have to look at one of them.
+    pub const NETWORK_SIGNIFICANT: u8 = 0x02;
+    /// A parity packet, of packets of one or of several lengths.
+    pub const PARITY_OR_VARIABLE: u8 = 0xc0;
+}
+
+const CHECKSUM_AT: usize = 6;

@@ -1,0 +1,336 @@
+//! Option extensions: RFC 3208, section 9.
+//!
+//! They stand behind the fixed header, OPT_LENGTH first, each as
+//!
+//! ```text
+//! +-+-------------+---------------+-----------+---+---------------+
+//! |E| type (7)    |  length       | reserved  |OPX|  option's own |  contents
+//! +-+-------------+---------------+-----------+---+---------------+
+//! ```
+//!
+//! E marks the last one. OPT_LENGTH has the length of all options in the place of its last two bytes.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::bytes::{Reader, put_address, put_nla};
+use crate::ParseError;
+
+/// The option extensions of a packet: those that are there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options<'a> {
+    /// OPT_NAK_LIST: further numbers of a NAK or an NCF.
+    pub nak_list: NakList<'a>,
+    /// OPT_NAK_BO_IVL.
+    pub back_off_interval: Option<BackOffInterval>,
+    /// OPT_NAK_BO_RNG.
+    pub back_off_range: Option<BackOffRange>,
+    /// OPT_REDIRECT: the address of a designated local repairer.
+    pub redirect: Option<IpAddr>,
+    /// OPT_PARITY_PRM.
+    pub parity_parameters: Option<ParityParameters>,
+    /// OPT_NBR_UNREACH: the window of this SPM means nothing.
+    pub neighbour_unreachable: bool,
+    /// OPT_PATH_NLA: an address of the network element that sends this.
+    pub path: Option<IpAddr>,
+    /// OPT_FRAGMENT.
+    pub fragment: Option<Fragment>,
+    /// OPT_JOIN: who comes late may ask for this packet and all after it.
+    pub join: Option<u32>,
+    /// OPT_SYN: the first packet of the session.
+    pub syn: bool,
+    /// OPT_FIN: there are no packets after the leading edge.
+    pub fin: bool,
+    /// OPT_RST: the session was given up; its byte of flags, 0x40 for "no NAKs any more".
+    pub reset: Option<u8>,
+}
+
+/// OPT_FRAGMENT: which part of an application's message a packet carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fragment {
+    /// The packet of the first part.
+    pub first: u32,
+    /// Bytes of the message before this part.
+    pub offset: u32,
+    /// Bytes of the message.
+    pub length: u32,
+}
+
+/// OPT_NAK_BO_IVL: over what time to back off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BackOffInterval {
+    /// Microseconds.
+    pub interval_us: u32,
+    /// From this POLL on; zero is now.
+    pub poll_sqn: u32,
+}
+
+/// OPT_NAK_BO_RNG: what the source takes for reasonable back-off intervals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BackOffRange {
+    /// Microseconds.
+    pub max_us: u32,
+    /// Microseconds.
+    pub min_us: u32,
+}
+
+/// OPT_PARITY_PRM: what parity packets a source sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParityParameters {
+    /// 0x01 without being asked, 0x02 on demand, as implementations have it.
+    pub flags: u8,
+    /// Packets of a transmission group.
+    pub group_size: u32,
+}
+
+/// OPT_NAK_LIST: up to 62 numbers besides that of the header, as they stand in the packet.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct NakList<'a>(&'a [u8]);
+
+impl<'a> NakList<'a> {
+    /// Numbers it holds at most.
+    pub const MAX: usize = 62;
+
+    /// The list of these bytes, four for a number; `None` if they are too many or no whole numbers.
+    pub fn from_bytes(bytes: &'a [u8]) -> Option<Self> {
+        (bytes.len().is_multiple_of(4) && bytes.len() <= 4 * Self::MAX).then_some(NakList(bytes))
+    }
+
+    /// The numbers.
+    pub fn iter(self) -> impl ExactSizeIterator<Item = u32> + 'a {
+        self.0.as_chunks::<4>().0.iter().map(|number| u32::from_be_bytes(*number))
+    }
+
+    /// The numbers as they stand in the packet.
+    pub fn as_bytes(self) -> &'a [u8] {
+        self.0
+    }
+
+    /// Whether it is not there.
+    pub fn is_empty(self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Debug for NakList<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl<'a> Options<'a> {
+    /// Takes the options off the front.
+    pub(super) fn parse(reader: &mut Reader<'a>) -> Result<Self, ParseError> {
+        let [kind, len, total @ ..] = reader.take::<4>()?;
+        let wrong = |field, value: u8| ParseError::Field { field, value: value.into() };
+        if kind & !END != LENGTH || len != 4 {
+            return Err(wrong("OPT_LENGTH", len));
+        }
+        let total = usize::from(u16::from_be_bytes(total));
+        let all = reader.slice(total.checked_sub(4).ok_or(wrong("OPT_LENGTH", total as u8))?)?;
+        let mut rest = Reader::new(all);
+        let mut options = Options::default();
+        let mut ended = kind & END != 0;
+        for _ in 1..MOST {
+            if ended {
+                break;
+            }
+            let [kind, len, _, own] = rest.take::<4>()?;
+            ended = kind & END != 0;
+            let len = len.checked_sub(4).ok_or(wrong("option length", len))?;
+            let contents = rest.slice(len.into())?;
+            options.add(kind & !END, own, contents)?;
+        }
+        match ended && rest.rest().is_empty() {
+            true => Ok(options),
+            false => Err(wrong("OPT_LENGTH", total as u8)),
+        }
+    }
+
+    fn add(&mut self, kind: u8, own: u8, contents: &'a [u8]) -> Result<(), ParseError> {
+        let mut reader = Reader::new(contents);
+        match kind {
+            FRAGMENT => {
+                let (first, offset, length) = (reader.u32()?, reader.u32()?, reader.u32()?);
+                self.fragment = Some(Fragment { first, offset, length });
+            }
+            NAK_LIST => {
+                let list = NakList::from_bytes(contents).filter(|list| !list.is_empty());
+                let wrong = ParseError::Field { field: "OPT_NAK_LIST", value: contents.len() as u64 };
+                self.nak_list = list.ok_or(wrong)?;
+                return Ok(());
+            }
+            JOIN => self.join = Some(reader.u32()?),
+            NAK_BO_IVL => {
+                let (interval_us, poll_sqn) = (reader.u32()?, reader.u32()?);
+                self.back_off_interval = Some(BackOffInterval { interval_us, poll_sqn });
+            }
+            NAK_BO_RNG => {
+                let (max_us, min_us) = (reader.u32()?, reader.u32()?);
+                self.back_off_range = Some(BackOffRange { max_us, min_us });
+            }
+            REDIRECT => self.redirect = Some(reader.nla()?),
+            PARITY_PRM => {
+                self.parity_parameters = Some(ParityParameters { flags: own, group_size: reader.u32()? });
+            }
+            NBR_UNREACH => self.neighbour_unreachable = true,
+            PATH_NLA => {
+                self.path = Some(match contents.len() {
+                    16 => Ipv6Addr::from(reader.take::<16>()?).into(),
+                    _ => Ipv4Addr::from(reader.take::<4>()?).into(),
+                });
+            }
+            SYN => self.syn = true,
+            FIN => self.fin = true,
+            RST => self.reset = Some(own),
+            // Whatever network elements are to do about it (OPX), end systems pass it over.
+            _ => return Ok(()),
+        }
+        match reader.rest() {
+            [] => Ok(()),
+            rest => Err(ParseError::Field { field: "option length", value: rest.len() as u64 }),
+        }
+    }
+
+    /// Appends the options, those first that network elements look at.
+    pub(super) fn emit(&self, buf: &mut Vec<u8>) {
+        let total = self.wire_len();
+        if total == 0 {
+            return;
+        }
+        buf.extend_from_slice(&[LENGTH, 4]);
+        buf.extend_from_slice(&(total as u16).to_be_bytes());
+        let mut last = 0;
+        let mut head = |buf: &mut Vec<u8>, kind: u8, contents: usize, own: u8| {
+            last = buf.len();
+            buf.extend_from_slice(&[kind, 4 + contents as u8, 0, own]);
+        };
+        if !self.nak_list.is_empty() {
+            head(buf, NAK_LIST, self.nak_list.0.len(), 0);
+            buf.extend_from_slice(self.nak_list.0);
+        }
+        if let Some(BackOffInterval { interval_us, poll_sqn }) = self.back_off_interval {
+            head(buf, NAK_BO_IVL, 8, 0);
+            buf.extend_from_slice(&interval_us.to_be_bytes());
+            buf.extend_from_slice(&poll_sqn.to_be_bytes());
+        }
+        if let Some(BackOffRange { max_us, min_us }) = self.back_off_range {
+            head(buf, NAK_BO_RNG, 8, 0);
+            buf.extend_from_slice(&max_us.to_be_bytes());
+            buf.extend_from_slice(&min_us.to_be_bytes());
+        }
+        if let Some(address) = self.redirect {
+            head(buf, REDIRECT, 4 + address_len(address), 0);
+            put_nla(address, buf);
+        }
+        if let Some(ParityParameters { flags, group_size }) = self.parity_parameters {
+            head(buf, PARITY_PRM, 4, flags);
+            buf.extend_from_slice(&group_size.to_be_bytes());
+        }
+        if self.neighbour_unreachable {
+            head(buf, NBR_UNREACH, 0, 0);
+        }
+        if let Some(address) = self.path {
+            head(buf, PATH_NLA, address_len(address), 0);
+            put_address(address, buf);
+        }
+        if let Some(Fragment { first, offset, length }) = self.fragment {
+            head(buf, FRAGMENT, 12, 0);
+            for number in [first, offset, length] {
+                buf.extend_from_slice(&number.to_be_bytes());
+            }
+        }
+        if let Some(minimum) = self.join {
+            head(buf, JOIN, 4, 0);
+            buf.extend_from_slice(&minimum.to_be_bytes());
+        }
+        if self.syn {
+            head(buf, SYN, 0, 0);
+        }
+        if self.fin {
+            head(buf, FIN, 0, 0);
+        }
+        if let Some(flags) = self.reset {
+            head(buf, RST, 0, flags);
+        }
+        buf[last] |= END;
+    }
+
+    /// Bytes of all options, OPT_LENGTH too; none if there are none.
+    pub(super) fn wire_len(&self) -> usize {
+        let list = if self.nak_list.is_empty() { 0 } else { 4 + self.nak_list.0.len() };
+        let present = |is: bool, len: usize| if is { len } else { 0 };
+        let sum = list
+            + present(self.back_off_interval.is_some(), 12)
+            + present(self.back_off_range.is_some(), 12)
+            + self.redirect.map_or(0, |address| 8 + address_len(address))
+            + present(self.parity_parameters.is_some(), 8)
+            + present(self.neighbour_unreachable, 4)
+            + self.path.map_or(0, |address| 4 + address_len(address))
+            + present(self.fragment.is_some(), 16)
+            + present(self.join.is_some(), 8)
+            + present(self.syn, 4)
+            + present(self.fin, 4)
+            + present(self.reset.is_some(), 4);
+        if sum == 0 { 0 } else { 4 + sum }
+    }
+
+    /// Whether network elements have to look at one of them.
+    pub(super) fn has_network_significant(&self) -> bool {
+        !self.nak_list.is_empty()
+            || self.back_off_interval.is_some()
+            || self.back_off_range.is_some()
+            || self.redirect.is_some()
+            || self.parity_parameters.is_some()
+            || self.neighbour_unreachable
+            || self.path.is_some()
+    }
+}
+
+impl fmt::Display for Options<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.nak_list.is_empty() {
+            write!(f, " list {:?}", self.nak_list)?;
+        }
+        if let Some(minimum) = self.join {
+            write!(f, " join {minimum}")?;
+        }
+        if let Some(Fragment { first, offset, length }) = self.fragment {
+            write!(f, " fragment of {first} at {offset} of {length}")?;
+        }
+        if let Some(address) = self.redirect {
+            write!(f, " redirect {address}")?;
+        }
+        let words = [
+            (self.neighbour_unreachable, " unreachable"),
+            (self.syn, " syn"),
+            (self.fin, " fin"),
+            (self.reset.is_some(), " reset"),
+        ];
+        words.into_iter().filter(|(is, _)| *is).try_for_each(|(_, word)| f.write_str(word))
+    }
+}
+
+fn address_len(address: IpAddr) -> usize {
+    if address.is_ipv4() { 4 } else { 16 }
+}
+
+/// The last option.
+const END: u8 = 0x80;
+/// Options of a packet at most, OPT_LENGTH too (section 8.1).
+const MOST: usize = 16;
+
+const LENGTH: u8 = 0x00;
+/// With 16 bytes as in its figure; the 12 of its text are an error of the RFC.
+const FRAGMENT: u8 = 0x01;
+const NAK_LIST: u8 = 0x02;
+const JOIN: u8 = 0x03;
+const NAK_BO_IVL: u8 = 0x04;
+const NAK_BO_RNG: u8 = 0x05;
+const REDIRECT: u8 = 0x07;
+const PARITY_PRM: u8 = 0x08;
+const NBR_UNREACH: u8 = 0x0b;
+const PATH_NLA: u8 = 0x0c;
+const SYN: u8 = 0x0d;
+const FIN: u8 = 0x0e;
+const RST: u8 = 0x0f;
