@@ -28,7 +28,7 @@ check: setup ## format, lints and documentation, warnings as errors
 
 .PHONY: nightly
 nightly: setup ## the long tier: 10 000 seeded conformance runs for each protocol
-	CARILLON_RUNS=10000 $(CARGO) test --release -p carillon-proto --test conformance --test peers -- --nocapture
+	CARILLON_RUNS=10000 $(CARGO) test --release -p carillon-proto --test conformance --test peers --test routed -- --nocapture
 
 .PHONY: reproduce
 reproduce: setup ## every shipped table, figure and study, results below out/
@@ -38,6 +38,15 @@ reproduce: setup ## every shipped table, figure and study, results below out/
 reproduce-lan: setup ## the tables and figures of the LAN study on one page, out/lan/index.html
 	$(CARGO) build --release --quiet --bin carillon
 	target/release/carillon reproduce segovia --out out/lan
+
+.PHONY: reproduce-routed
+reproduce-routed: setup ## LMS, SRM and PGM on routed networks on one page, out/routed/index.html
+	$(CARGO) build --release --quiet --bin carillon
+	target/release/carillon reproduce lms srm pgm papadopoulos --out out/routed
+
+.PHONY: bench-scale
+bench-scale: setup ## LMS and PGM from 100 to 100 000 receivers: time, memory, target/scale.svg
+	$(CARGO) bench --quiet -p carillon-lab --bench scale
 
 .PHONY: bench
 bench: setup ## all benchmarks; they print ratios and assert nothing
