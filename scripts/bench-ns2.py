@@ -216,7 +216,10 @@ def main() -> None:
     print(f"medians of {args.ns2_runs} runs of ns-2 and of {args.runs} of Carillon, by turns")
     same = True
     for topology in args.topologies.split(","):
+        # How much of what follows is nodes, links and routes, before anything is simulated.
+        bare, _ = measure(ns2_command(plan_of("lms", topology)._replace(end=0.02)))
         print(f"\n{topology:<16}{'simulated s':>12}{'wall s':>10}{'CPU s':>10}{'peak MB':>9}{'recovered':>11}")
+        print(f"  {'':<5}{'ns-2, set-up only':<21}{bare.wall:>10.3f}{bare.cpu:>10.3f}{bare.megabytes:>9.1f}")
         for protocol in args.protocols.split(","):
             plan = plan_of(protocol, topology)
             ns2, ours = compare(args.binary, plan, args.runs, args.ns2_runs)
