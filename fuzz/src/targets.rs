@@ -8,7 +8,9 @@ use carillon_core::{AssociationId, Duration, GroupId, Machine, NodeId, ProtocolE
 use carillon_lab::command_file::CommandFile;
 use carillon_lab::scenario::ScenarioFile;
 use carillon_proto::REGISTRY;
-use carillon_proto::protocols::{chang_maxemchuk, erramilli_singh, lms, mbap, msaw, rra, sequencer, srm};
+use carillon_proto::protocols::{
+    chang_maxemchuk, erramilli_singh, lms, mbap, msaw, pgm, rra, sequencer, srm,
+};
 use carillon_proto::session::{
     Gather, ReceiverSession, ReceiverSessionConfig, SenderSession, SenderSessionConfig,
 };
@@ -29,6 +31,7 @@ pub const TARGETS: &[(&str, Body)] = &[
     ("wire_chang_maxemchuk", wire::chang_maxemchuk),
     ("wire_lms", wire::lms),
     ("wire_srm", wire::srm),
+    ("wire_pgm", wire::pgm),
     ("wire_session", wire::session),
     ("wire_file", wire::file),
     ("machine_msaw_sender", machine_msaw_sender),
@@ -44,6 +47,9 @@ pub const TARGETS: &[(&str, Body)] = &[
     ("machine_lms_receiver", machine_lms_receiver),
     ("machine_lms_relay", machine_lms_relay),
     ("machine_srm", machine_srm),
+    ("machine_pgm_sender", machine_pgm_sender),
+    ("machine_pgm_receiver", machine_pgm_receiver),
+    ("machine_pgm_relay", machine_pgm_relay),
     ("machine_session_sender", machine_session_sender),
     ("machine_session_receiver", machine_session_receiver),
     ("scenario", scenario),
@@ -102,6 +108,18 @@ fn machine_srm(bytes: &[u8]) {
     one_machine(&[&srm::ENTRY], Role::Peer, packets::srm, bytes);
 }
 
+fn machine_pgm_sender(bytes: &[u8]) {
+    one_machine(&[&pgm::ENTRY], Role::Sender, packets::pgm, bytes);
+}
+
+fn machine_pgm_receiver(bytes: &[u8]) {
+    one_machine(&[&pgm::ENTRY], Role::Receiver, packets::pgm, bytes);
+}
+
+fn machine_pgm_relay(bytes: &[u8]) {
+    one_machine(&[&pgm::ENTRY], Role::Relay, packets::pgm, bytes);
+}
+
 fn one_machine(entries: &[&'static ProtocolEntry], role: Role, own: packets::Source, bytes: &[u8]) {
     let mut input = Input::new(bytes);
     machine(input.pick(entries), role, own, &mut input);
@@ -135,7 +153,8 @@ fn machine_session_sender(bytes: &[u8]) {
     let window = config.config.iter().find(|(name, _)| *name == "window");
     let window = window.map_or(1, |_| config.config.count("window") as usize);
     let Ok(session) = SenderSession::new(config, Seeds::new(1)) else { return };
-    let rules = Rules { transmits: window + 64, deliveries: None, plain: false };
+    let transmits = if entry.confirmed { window + 64 } else { MANY };
+    let rules = Rules { transmits, deliveries: None, plain: false };
     let known = Known::new(ASSOCIATION, NodeId(2), entry.name);
     let sources: &[packets::Source] = &[packets::session, own(entry), packets::session, packets::any];
     drive(&mut SendingSession(session), &rules, known, sources, &mut input);
@@ -154,7 +173,7 @@ fn machine_session_receiver(bytes: &[u8]) {
         config.receive_buffer = input.pick(&[100, 0, u32::MAX]);
     }
     config.bit_rate = bit_rate(&mut input);
-    let rules = Rules { transmits: 8, deliveries: None, plain: false };
+    let rules = Rules { transmits: if entry.confirmed { 8 } else { MANY }, deliveries: None, plain: false };
     let known = Known { settings: SETTINGS, ..Known::new(ASSOCIATION, NodeId(2), entry.name) };
     let sources: &[packets::Source] = &[packets::session, own(entry), packets::session, packets::any];
     let session = ReceiverSession::new(config, Seeds::new(1));
@@ -235,6 +254,7 @@ fn own(entry: &ProtocolEntry) -> packets::Source {
         "chang-maxemchuk" => packets::chang_maxemchuk,
         "lms" => packets::lms,
         "srm" => packets::srm,
+        "pgm" => packets::pgm,
         _ => packets::mbap,
     }
 }
@@ -244,6 +264,9 @@ fn span(input: &mut Input<'_>) -> Duration {
 }
 
 const ASSOCIATION: AssociationId = AssociationId(7);
+
+/// More than a machine sends at once that has no window.
+const MANY: usize = 100_000;
 
 /// Settings as invitations carry them.
 const SETTINGS: &[&str] = &[

@@ -78,6 +78,28 @@ fn msaw_delivers_files_directories_and_a_stream_to_receivers_that_lose_datagrams
 }
 
 #[test]
+fn lms_delivers_files_directories_and_a_stream_to_receivers_that_lose_datagrams() {
+    need_multicast!();
+    deliver("lms", 3_000_000);
+fn pgm_delivers_files_directories_and_a_stream_to_receivers_that_lose_datagrams() {
+    deliver("pgm", 10_000_000);
+}
+
+#[test]
+fn a_pgm_source_that_loses_requests_delivers_all_the_same() {
+    let place = Place::new();
+    let file = place.file("f", 3_000_000);
+    let receivers = ["a", "b"].map(|name| place.recv(name).args("--drop 0.05 --seed 4").start());
+    let sender =
+        place.send("s").arg(file).args("--receivers 2 --drop 0.2 --seed 3 --protocol pgm").run().expect(0);
+    for receiver in receivers {
+        receiver.end().expect(0);
+    }
+    assert!(sender.out.contains("2 of 2 verified"), "{}", sender.out);
+    assert_eq!(files(&place.path("a")), files(&place.path("b")));
+}
+
+#[test]
 fn a_sender_that_loses_what_it_is_told_delivers_all_the_same() {
     need_multicast!();
     let place = Place::new();

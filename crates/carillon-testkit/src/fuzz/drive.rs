@@ -233,6 +233,9 @@ impl Run<'_> {
                 let empty = matches!(verdict, Verdict::ForwardAs(bytes) if bytes.is_empty());
                 assert!(!empty, "a datagram is not empty");
             }
+            ingress: PortId(u16::from(form >> 6)),
+        match machine.as_relay().filter(|_| form & 32 != 0) {
+            Some(relay) => drop(relay.handle_transit(self.now, datagram)),
             None => machine.handle_datagram(self.now, datagram),
         }
         let events = self.drain(machine, budget);

@@ -5,7 +5,7 @@ use carillon_wire::envelope::Envelope;
 use carillon_wire::session::{
     Body, Invite, Name, Nonce, Packet, Peer, PeerList, RefuseReason, RosterPage, Settings, State, Text,
 };
-use carillon_wire::{chang_maxemchuk, erramilli_singh, lms, mbap, msaw, reformation, rra, sequencer, srm};
+use carillon_wire::{chang_maxemchuk, erramilli_singh, lms, mbap, msaw, pgm, reformation, rra, sequencer, srm};
 
 use super::Input;
 
@@ -114,6 +114,47 @@ pub fn rra(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
         _ => rra::Packet::Ack { expected: sequence, received: first.into() },
     };
     packet.emit(association, buf);
+}
+
+/// Packets of PGM with fuzzed fields, near the start of the numbers or anywhere.
+pub fn pgm(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
+    use pgm::{Body, Data, Nak, NakList, Options, Packet, Spm, Tsi};
+    let (form, association) = (input.byte(), association(input, known).0);
+    let number = |input: &mut Input<'_>| match form >> 5 {
+        0 => input.u32(),
+        1 => u32::from(input.byte()).wrapping_sub(128),
+        _ => u32::from(input.byte() % 32),
+    };
+    let [a, b, c, d] = association.to_be_bytes();
+    let tsi = Tsi { gsi: [b'C', b'L', a, b, c, d], port: 20_000 + (association % 10_000) as u16 };
+    let address = |node: u8| std::net::IpAddr::from([10, 0, 0, node]);
+    let (sqn, trail) = (number(input), number(input));
+    let group = std::net::IpAddr::from([239, 255, 0, 1]);
+    let nak = Nak { sqn, source: address(3), group };
+    let more = 4 * input.below(4);
+    let list = input.bytes(more);
+    let payload = list;
+    let body = match form & 15 {
+        0..=2 => Body::Odata(Data { sqn, trail, payload }),
+        3 | 4 => Body::Rdata(Data { sqn, trail, payload }),
+        5..=8 => {
+            Body::Spm(Spm { sqn: input.byte().into(), trail, lead: sqn, path: address(input.byte() % 12) })
+        }
+        9..=11 => Body::Nak(nak),
+        12 | 13 => Body::Ncf(nak),
+        14 => Body::Nnak(nak),
+        _ => Body::Spmr,
+    };
+    let extra = input.byte();
+    let options = Options {
+        nak_list: NakList::from_bytes(if extra & 1 == 1 { list } else { &[] }).unwrap_or_default(),
+        join: (extra & 2 != 0).then_some(trail),
+        fin: extra & 4 != 0,
+        reset: (extra & 56 == 56).then_some(extra),
+        neighbour_unreachable: extra & 0xc0 == 0xc0,
+        ..Options::default()
+    };
+    Packet { tsi, destination_port: 7500, body, options }.emit(buf);
 }
 
 /// Packets of Erramilli and Singh with fuzzed fields; most ranks are those of other members, most

@@ -50,6 +50,8 @@ pub fn machine(entry: &'static ProtocolEntry, role: Role, own: Source, input: &m
     let rules = match role {
         _ if !entry.confirmed => Rules { transmits: MANY, deliveries: None, plain: false },
         Role::Peer => Rules { transmits: MANY, deliveries: None, plain: false },
+        // Nobody tells such a sender what has come, and such a receiver when there is no more.
+        _ if !entry.confirmed => Rules { transmits: MANY, deliveries: None, plain: false },
         _ => Rules { transmits: window.max(members.len()) + 1, deliveries: Some(window), plain: true },
     };
     let known = Known::new(ASSOCIATION, SENDER, entry.name);

@@ -76,7 +76,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     count("nak_ncf_retries", (0, 1_000_000), "50", "how often it goes on without an NCF; ns-2 has 5"),
     count("nak_data_retries", (0, 1_000_000), "50", "how often it goes on without a repair; ns-2 has 5"),
     count("nak_list", (1, 63), "63", "packets that one request asks for, at most"),
-    count("rxw_sqns", (1, 1 << 24), "16384", "packets a receiver keeps or asks for, at most"),
+    count("rxw_sqns", (1, 65_536), "16384", "packets a receiver keeps or asks for, at most"),
     span("spmr_bo_ivl", "250 ms", "data without an SPM: one is asked for after a random time up to this"),
     span("spmr_spm_ivl", "1 s", "and again after this"),
     // The network element.

@@ -10,15 +10,14 @@ use carillon_core::{OfferError, Time};
 #[derive(Debug)]
 pub(super) struct Outgoing {
     waiting: VecDeque<Bytes>,
-    limit: u64,
     finished: bool,
 }
 
 impl Outgoing {
-    /// Takes up to `limit` messages. Who has forgotten the numbers of its messages cannot go on with
-    /// them: it has `finished` from the beginning.
-    pub fn new(limit: u64, finished: bool) -> Self {
-        Outgoing { waiting: VecDeque::new(), limit, finished }
+    /// Nothing. Who has forgotten the numbers of its messages cannot go on with them: it has `finished`
+    /// from the beginning.
+    pub fn new(finished: bool) -> Self {
+        Outgoing { waiting: VecDeque::new(), finished }
     }
 
     /// Takes a message; returns how many waited before it.
@@ -27,7 +26,7 @@ impl Outgoing {
         if self.finished {
             return Err(OfferError::Finished);
         }
-        if waiting >= self.limit {
+        if waiting >= MOST_WAITING {
             return Err(OfferError::Full);
         }
         self.waiting.push_back(payload);
@@ -78,3 +77,6 @@ impl Pace {
         self.next = now + self.interval;
     }
 }
+
+/// Messages that wait for the interface or for their turn, at most.
+const MOST_WAITING: u64 = 64;

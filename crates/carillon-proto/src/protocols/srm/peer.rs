@@ -107,7 +107,7 @@ impl SrmPeer {
             known: Known::new(own, context.members.len(), &settings),
             streams: BTreeMap::new(),
             recovery: Recovery::new(settings.clone(), context.seeds.clone()),
-            outgoing: Outgoing::new(settings.buffer, context.rejoining),
+            outgoing: Outgoing::new(context.rejoining),
             repeats: BTreeMap::new(),
             deliveries: VecDeque::new(),
             ready: BTreeSet::new(),

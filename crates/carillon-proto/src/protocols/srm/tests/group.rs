@@ -13,9 +13,10 @@ use carillon_testkit::{Checked, Tape};
 
 use super::super::{ENTRY, SrmPeer};
 
-/// Offers a message each 100 ms from two seconds on, if it is a source, and takes all.
+/// Offers a message each 100 ms, if it is a source, and takes all.
 #[derive(Debug)]
 struct Talk {
+    payload: Bytes,
     left: u64,
     next: Time,
 }
@@ -25,7 +26,7 @@ impl Application for Talk {
         let mut touched = false;
         if self.left > 0 && self.next <= now {
             let sender = machine.as_sender().expect("a member sends");
-            sender.offer(now, Bytes::from_static(b"message")).expect("there is room");
+            sender.offer(now, self.payload.clone()).expect("there is room");
             self.left -= 1;
             self.next += Duration::from_millis(100);
             touched = true;
@@ -40,6 +41,55 @@ impl Application for Talk {
     fn poll_timeout(&self) -> Option<Time> {
         (self.left > 0).then_some(self.next)
     }
+}
+
+/// These members on a network, the first of which sends so many messages of so many bytes, from `start` on.
+pub(super) fn world(
+    graph: Graph,
+    nodes: u32,
+    members: &[NodeId],
+    settings: &[(&str, &str)],
+    (messages, bytes, start): (u64, u32, Duration),
+) -> World<Graph, Tape> {
+    let mut graph = graph;
+    members.iter().for_each(|&node| graph.join(GroupId(0), node));
+    let mut config = Config::defaults(ENTRY.parameters);
+    for (key, value) in settings {
+        config.set(ENTRY.parameters, key, value).expect("a good setting");
+    }
+    let mut world = World::new(graph, Tape::default());
+    for node in (0..nodes).map(NodeId) {
+        if !members.contains(&node) {
+            world.add_node(Box::new(Crashed), None);
+            continue;
+        }
+        let context = BuildContext {
+            association: AssociationId(1),
+            node,
+            sender: members[0],
+            members: members.into(),
+            identities: Default::default(),
+            addresses: Default::default(),
+            group: GroupId(0),
+            seeds: Seeds::new(3).node(node),
+            bit_rate: BitRate::mbps(10),
+            link_overhead: 0,
+            max_payload: bytes,
+            rejoining: false,
+        };
+        let machine = (ENTRY.build)(carillon_core::Role::Peer, &context, &config).expect("a member");
+        let payload = Bytes::from(vec![1; bytes as usize]);
+        let left = if node == members[0] { messages } else { 0 };
+        let talk = Talk { payload, left, next: Time::ZERO + start };
+        // What is watched is compared after each call: too slow for long runs.
+        let machine: Box<dyn Machine> = match messages {
+            ..=100 => Box::new(Checked::new(machine)),
+            _ => machine,
+        };
+        world.add_node(machine, Some(Box::new(talk)));
+    }
+    world.start();
+    world
 }
 
 /// What happened to the members 0 to `members - 1` of a network of these links, `[node, node, ms]`, all very
@@ -57,41 +107,12 @@ pub(super) fn run(
         topology.add_link(Link { ends: [NodeId(a), NodeId(b)], delay, rate: None });
     }
     let config = GraphConfig { rate: BitRate::mbps(100_000), ..GraphConfig::default() };
-    let seeds = Seeds::new(3);
-    let mut graph = Graph::new(Arc::new(topology), config, &seeds);
-    (0..members).for_each(|node| graph.join(GroupId(0), NodeId(node)));
+    let mut graph = Graph::new(Arc::new(topology), config, &Seeds::new(3));
     let loss = SingleLoss { source: NodeId(0), message: MessageId(5) };
     graph.lose(lossy as u32, NodeId(links[lossy][0]), loss);
-    let mut settings_all = Config::defaults(ENTRY.parameters);
-    for (key, value) in [("timers", "deterministic"), ("session_ivl", "400 ms")].iter().chain(settings) {
-        settings_all.set(ENTRY.parameters, key, value).expect("a good setting");
-    }
-    let mut world = World::new(graph, Tape::default());
-    for node in (0..nodes).map(NodeId) {
-        if node.0 >= members {
-            world.add_node(Box::new(Crashed), None);
-            continue;
-        }
-        let context = BuildContext {
-            association: AssociationId(1),
-            node,
-            sender: NodeId(0),
-            members: (0..members).map(NodeId).collect(),
-            identities: Default::default(),
-            addresses: Default::default(),
-            group: GroupId(0),
-            seeds: seeds.node(node),
-            bit_rate: BitRate::mbps(10),
-            link_overhead: 0,
-            max_payload: 7,
-            rejoining: false,
-        };
-        let machine = (ENTRY.build)(carillon_core::Role::Peer, &context, &settings_all).expect("a member");
-        let next = Time::ZERO + Duration::from_secs(2);
-        let talk = Talk { left: if node.0 == 0 { 20 } else { 0 }, next };
-        world.add_node(Box::new(Checked::new(machine)), Some(Box::new(talk)));
-    }
-    world.start();
+    let members: Vec<NodeId> = (0..members).map(NodeId).collect();
+    let settings = [&[("timers", "deterministic"), ("session_ivl", "400 ms")], settings].concat();
+    let mut world = world(graph, nodes, &members, &settings, (20, 7, Duration::from_secs(2)));
     world.run(Time::ZERO + Duration::from_secs(8), |_| false);
     world.into_observer().events
 }

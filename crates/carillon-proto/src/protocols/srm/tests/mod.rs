@@ -5,5 +5,6 @@ mod group;
 mod local;
 mod losses;
 mod member;
+mod ns2;
 mod requests;
 mod sessions;

@@ -1,0 +1,79 @@
+//! Against the averages that the agents of ns-2.35 measured on the same network.
+//!
+//! A binary tree of height 3: the source (node 0), a root (1), and eight receivers at the leaves, 10 ms
+//! and 1.5 Mbit/s a link, 1000 bytes each 100 ms, one original lost each six seconds, or fifteen if the timers adapt.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use carillon_core::{Event, MessageId, NodeId, Seeds, Time};
+use carillon_sim::graph::{Graph, GraphConfig, Link, SingleLoss, Topology};
+use carillon_wire::srm::HEADER_LEN;
+
+use super::group::{count, is_repair, world};
+
+/// The mean time from finding a loss to its repair, milliseconds, and requests and repairs for each loss.
+fn measure(timers: &str, losses: u64, lossy: impl Fn(u64) -> (u32, NodeId)) -> [f64; 3] {
+    let spacing = if timers == "adaptive" { 150 } else { 60 };
+    let mut topology = Topology::new(16);
+    let up = |node: u32| NodeId(node / 2);
+    for node in 1..16 {
+        let delay = Duration::from_millis(10);
+        topology.add_link(Link { ends: [up(node), NodeId(node)], delay, rate: None });
+    }
+    let graph = Graph::new(Arc::new(topology), GraphConfig::default(), &Seeds::new(3));
+    let members: Vec<NodeId> = std::iter::once(0).chain(8..16).map(NodeId).collect();
+    let start = Duration::from_secs(4);
+    let workload = (losses * spacing + 40, 1000 - HEADER_LEN as u32, start);
+    let mut world = world(graph, 16, &members, &[("timers", timers)], workload);
+    for loss in 0..losses {
+        let number = 20 + spacing * loss;
+        let at = Time::ZERO + start + Duration::from_millis(100 * number - 50);
+        world.run(at, |_| false);
+        let (link, from) = lossy(loss);
+        world.network().lose(link, from, SingleLoss { source: NodeId(0), message: MessageId(number) });
+    }
+    world.run(Time::ZERO + start + Duration::from_millis(100 * spacing * losses + 6000), |_| false);
+    let events = world.into_observer().events;
+    let mut sum = 0.0;
+    for event in &events {
+        match event.event {
+            Event::LossFound { .. } => sum -= event.time.as_secs_f64() * 1e3,
+            Event::LossRepaired { .. } => sum += event.time.as_secs_f64() * 1e3,
+            _ => {}
+        }
+    }
+    let found = count(&events, |_, event| matches!(event, Event::LossFound { .. }));
+    assert_eq!(found, count(&events, |_, event| matches!(event, Event::LossRepaired { .. })));
+    let requests = count(&events, |_, event| matches!(event, Event::Requested { .. }));
+    let repairs = count(&events, |_, event| is_repair(event));
+    [sum / found as f64, requests as f64 / losses as f64, repairs as f64 / losses as f64]
+}
+
+/// Each figure is near that of ns-2, as near as its own one run of 20 or 8 losses allows.
+fn near(found: [f64; 3], ns2: [f64; 3], tolerance: [f64; 3]) {
+    for ((found_one, ns2), tolerance) in found.iter().zip(ns2).zip(tolerance) {
+        assert!((found_one / ns2 - 1.0).abs() <= tolerance, "{found:?} and not {ns2}");
+    }
+}
+
+#[test]
+fn losses_at_the_source_are_asked_for_and_repaired_as_in_ns_2() {
+    let found = measure("fixed", 40, |_| (0, NodeId(0)));
+    near(found, [269.29, 4.8, 1.0], [0.03, 0.15, 0.0]);
+}
+
+#[test]
+fn losses_of_single_receivers_are_repaired_by_as_many_as_in_ns_2() {
+    let found = measure("fixed", 40, |loss| {
+        let leaf = 8 + loss as u32 % 8;
+        (leaf - 1, NodeId(leaf / 2))
+    });
+    near(found, [214.503, 1.0, 3.625], [0.06, 0.0, 0.25]);
+}
+
+#[test]
+fn adaptive_timers_bring_fewer_requests_as_in_ns_2() {
+    let found = measure("adaptive", 20, |_| (0, NodeId(0)));
+    near(found, [222.48, 2.3, 1.0], [0.06, 0.4, 0.0]);
+}
