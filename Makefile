@@ -57,6 +57,11 @@ bench: setup ## all benchmarks; they print ratios and assert nothing
 	$(CARGO) build --release --quiet --bin carillon
 	@scripts/bench-goodput.py target/release/carillon
 
+.PHONY: bench-ns2
+bench-ns2: setup ## time and memory beside ns-2.35 on the same network (installs Debian's ns2 when root)
+	$(CARGO) build --release --quiet --bin carillon
+	@scripts/bench-ns2.py target/release/carillon
+
 .PHONY: fuzz
 fuzz: setup ## run each fuzz target for a minute (needs a nightly toolchain and cargo-fuzz)
 	@cd fuzz && for target in $$(cargo +nightly fuzz list); do \
