@@ -107,6 +107,8 @@ pub fn lms(bytes: &[u8]) {
     assert!(padded || again.len() == bytes.len(), "a message runs to the end of its datagram");
     assert_eq!(Packet::parse(&again), Ok((association, packet)));
     assert_eq!(lms::packet_type_of(bytes), Some(bytes[3]));
+}
+
 /// PGM: options that are not known are left out when it is emitted again, and a checksum is put in. Few
 /// bytes have the right one, so they are looked at without one too.
 pub fn pgm(bytes: &[u8]) {
