@@ -195,10 +195,6 @@ impl Graph {
         2 * link as usize + usize::from(self.topology.links()[link as usize].ends[0] != from)
     }
 
-    fn is_member(&self, group: GroupId, node: NodeId) -> bool {
-        self.members.get(&group).is_some_and(|members| members.binary_search(&node).is_ok())
-    }
-
     /// Sends a packet out of a port.
     fn put(
         &mut self,
@@ -294,20 +290,16 @@ impl Graph {
         Arc::new(Packet { source, dest, bytes, original, tree })
     }
 
-    /// Whether a packet that has come to a node is for it.
-    fn is_for(&self, hop: &Hop) -> bool {
+    /// Whether a packet that has come to a node is for it; `None` if it came by a way that is not its
+    /// own: multicast is taken from the way to its source only.
+    fn is_for(&mut self, hop: &Hop) -> Option<bool> {
         match hop.packet.dest {
-            Dest::Node(node) => node == hop.to,
-            Dest::Group { group, .. } => hop.to != hop.packet.source && self.is_member(group, hop.to),
-            Dest::Ports { .. } => false,
-        }
-    }
-
-    /// Multicast is taken from the way to its source only.
-    fn comes_by_its_way(&mut self, hop: &Hop) -> bool {
-        match hop.packet.dest {
-            Dest::Group { .. } => self.with_tree(&hop.packet, |_, tree| tree.upstream(hop.to) == hop.ingress),
-            _ => true,
+            Dest::Node(node) => Some(node == hop.to),
+            Dest::Group { .. } => self.with_tree(&hop.packet, |_, tree| {
+                let came_right = tree.upstream(hop.to) == hop.ingress;
+                came_right.then(|| hop.to != hop.packet.source && tree.is_member(hop.to))
+            }),
+            Dest::Ports { .. } => Some(false),
         }
     }
 
@@ -384,10 +376,7 @@ impl Network for Graph {
             }
             Some((_, Pending::Arrives(hop))) => hop,
         };
-        if !self.comes_by_its_way(&hop) {
-            return false;
-        }
-        let here = self.is_for(&hop);
+        let Some(here) = self.is_for(&hop) else { return false };
         let ends_here = here && matches!(hop.packet.dest, Dest::Node(_));
         if !ends_here && self.relays[hop.to.index()] {
             self.transit = Some(hop.clone());

@@ -169,11 +169,19 @@ impl TreeRoutes {
 /// A multicast tree: the reverse paths from the members of a group to a source, pruned to them.
 #[derive(Clone, Debug)]
 pub struct DeliveryTree {
-    /// The port by which each node hears the source.
-    upstream: Vec<Option<PortId>>,
-    /// The ports on which each node forwards: those of `start[node]..start[node + 1]`.
-    start: Vec<u32>,
+    nodes: Vec<TreeNode>,
+    /// The ports on which nodes forward, node by node.
     downstream: Vec<PortId>,
+}
+
+/// A node of the tree: all that a packet asks for when it comes, in one place.
+#[derive(Clone, Copy, Debug)]
+struct TreeNode {
+    /// The port by which it hears the source.
+    upstream: Option<PortId>,
+    is_member: bool,
+    /// Where its ports begin and end.
+    ports: (u32, u32),
 }
 
 impl DeliveryTree {
@@ -196,26 +204,33 @@ impl DeliveryTree {
             }
         }
         edges.sort_unstable();
-        let mut start = vec![0; nodes + 1];
-        for (node, _) in &edges {
-            start[node.index() + 1] += 1;
+        let hears = |node| TreeNode { upstream: paths.port(node), is_member: false, ports: (0, 0) };
+        let mut nodes: Vec<TreeNode> = (0..nodes as u32).map(NodeId).map(hears).collect();
+        for (at, (node, _)) in (0_u32..).zip(&edges) {
+            let ports = &mut nodes[node.index()].ports;
+            if ports.0 == ports.1 {
+                ports.0 = at;
+            }
+            ports.1 = at + 1;
         }
-        for node in 0..nodes {
-            start[node + 1] += start[node];
-        }
-        let upstream = (0..nodes as u32).map(NodeId).map(|node| paths.port(node)).collect();
-        DeliveryTree { upstream, start, downstream: edges.into_iter().map(|(_, port)| port).collect() }
+        members.iter().for_each(|member| nodes[member.index()].is_member = true);
+        DeliveryTree { nodes, downstream: edges.into_iter().map(|(_, port)| port).collect() }
     }
 
     /// The port by which a node hears the source: reverse-path forwarding takes no other.
     pub fn upstream(&self, node: NodeId) -> Option<PortId> {
-        self.upstream[node.index()]
+        self.nodes[node.index()].upstream
+    }
+
+    /// Whether a node is one of the members.
+    pub fn is_member(&self, node: NodeId) -> bool {
+        self.nodes[node.index()].is_member
     }
 
     /// The ports on which a node forwards, in ascending order.
     pub fn downstream(&self, node: NodeId) -> &[PortId] {
-        let at = node.index();
-        &self.downstream[self.start[at] as usize..self.start[at + 1] as usize]
+        let (start, end) = self.nodes[node.index()].ports;
+        &self.downstream[start as usize..end as usize]
     }
 }
 
