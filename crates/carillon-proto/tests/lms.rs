@@ -14,8 +14,8 @@ use carillon_core::{
 use carillon_proto::find;
 use carillon_sim::graph::generate::binary_tree;
 use carillon_sim::graph::{Graph, GraphConfig, LossModel, SingleLoss, Topology};
-use carillon_sim::{Crashed, World};
-use carillon_testkit::{Contents, Offers, Oracle, Tape};
+use carillon_sim::{Crashed, LanConfig, World};
+use carillon_testkit::{Contents, Group, Offers, Oracle, Tape};
 
 /// Where a message is lost: on a link from this end.
 type Place = (u32, NodeId);
@@ -231,6 +231,17 @@ fn a_dead_replier_delays_recovery_by_one_attempt() {
     let (latency, requests) = with_a_dead_replier(&published);
     assert_eq!(latency, None);
     assert!(requests > 10, "{requests}");
+}
+
+#[test]
+fn without_routers_the_source_repairs_everything() {
+    for seed in 1..=10 {
+        let entry = find("lms").expect("it is in the registry");
+        let group = Group::new(entry, seed).receivers(5).messages(60).interval(Duration::from_millis(5));
+        let loss = Probability::new(0.05).expect("a probability");
+        let config = LanConfig { loss, ..LanConfig::default() };
+        group.run_lan(config).check_reliable().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    }
 }
 
 /// Counts what matters of a large group.
