@@ -307,9 +307,11 @@ fn a_thousand_lossy_links_do_not_bring_all_requests_to_the_source() {
 #[test]
 #[ignore = "takes minutes: cargo test --release -p carillon-proto --test lms -- --ignored --nocapture"]
 fn a_hundred_thousand_receivers_are_served() {
-    let began = std::time::Instant::now();
     let counter = lossy_tree(17, 0.01, 20, &[]);
-    println!("{counter:?} in {:?}", began.elapsed());
+    println!("{counter:?}");
+    // Each loses about every sixth message.
+    assert!(counter.found > 20 * (1 << 17) / 7, "{counter:?}");
+    assert!(counter.at_source * 50 < counter.requested, "{counter:?}");
 }
 
 /// The message that is lost.
