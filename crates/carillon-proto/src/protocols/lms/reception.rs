@@ -218,6 +218,9 @@ mod tests {
         assert_eq!(insert(&mut reception, 2), (Arrival::New, vec![2, 3]));
         reception.announce(9);
         assert_eq!(gaps(&mut reception), [(7, 8)]);
+        insert(&mut reception, 10);
+        insert(&mut reception, 13);
+        assert_eq!(gaps(&mut reception), [(9, 9), (11, 12)], "of several at a time each");
         assert_eq!(gaps(&mut reception), []);
     }
 

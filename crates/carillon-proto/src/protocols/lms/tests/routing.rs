@@ -59,7 +59,9 @@ fn requests_from_the_replier_go_up_and_others_turn_to_it() {
     assert_eq!(bench.sent(), ["lms req 5-6 attempt 0 past 0 hops left 19 turning point none to n8"]);
     bench.hear(2, 2, Packet::Req(request(5, 6)));
     assert_eq!(bench.sent(), ["lms req 5-6 attempt 0 past 0 hops left 19 turning point 10.0.0.10 p2 to n1"]);
-    // From above: it turned there, "later routers do not overwrite".
+    // "later routers do not overwrite": it turned below or above.
+    bench.hear(2, 2, Packet::Req(turned(5, 6, 7, 3)));
+    assert_eq!(bench.sent(), ["lms req 5-6 attempt 0 past 0 hops left 19 turning point 10.0.0.8 p3 to n1"]);
     bench.hear(8, 0, Packet::Req(turned(5, 6, 8, 2)));
     assert_eq!(bench.sent(), ["lms req 5-6 attempt 0 past 0 hops left 19 turning point 10.0.0.9 p2 to n1"]);
 }
@@ -136,6 +138,15 @@ fn a_replier_that_is_not_refreshed_for_three_intervals_is_forgotten() {
     assert!(bench.sent().is_empty());
     bench.at(3_000).hear(2, 2, refresh(0, 0));
     assert_eq!(bench.sent(), ["lms refresh cost 0 hops 1 to n8"]);
+}
+
+#[test]
+fn what_has_become_the_way_up_leads_to_no_replier_any_more() {
+    // choice: routes change
+    let mut bench = with_replier(&[]);
+    bench.pass(0, 1, setup(Some(7)));
+    bench.hear(2, 2, Packet::Req(request(5, 5)));
+    assert_eq!(bench.sent(), ["lms req 5-5 attempt 0 past 0 hops left 19 turning point 10.0.0.10 p2 to n7"]);
 }
 
 #[test]
