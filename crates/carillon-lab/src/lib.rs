@@ -1,6 +1,7 @@
 //! The laboratory: scenario -> plan -> world -> trace -> metrics -> results -> report.
 
 pub mod command_file;
+pub mod compare;
 pub mod drops;
 pub mod log;
 pub mod metrics;

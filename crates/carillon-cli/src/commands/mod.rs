@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+mod compare;
 mod generate;
 mod jobs;
 mod join;
@@ -25,6 +26,7 @@ enum Command {
     Protocols(protocols::Args),
     Run(run::Args),
     Reproduce(reproduce::Args),
+    Compare(compare::Args),
     Topology(topology::Args),
     Send(send::Args),
     Recv(recv::Args),
@@ -39,6 +41,7 @@ impl Cli {
             Command::Protocols(args) => protocols::run(&args),
             Command::Run(args) => run::run(&args),
             Command::Reproduce(args) => reproduce::run(&args),
+            Command::Compare(args) => compare::run(&args),
             Command::Topology(args) => topology::run(&args),
             Command::Send(args) => send::run(args),
             Command::Recv(args) => recv::run(args),

@@ -1,0 +1,34 @@
+//! `carillon compare`: two result folders, cell by cell.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use carillon_lab::compare::SummaryComparison;
+
+/// Compare two result folders cell by cell, with confidence intervals.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Example: the same losses, another recovery scheme
+  carillon run routed.toml --out lms
+  carillon run routed.toml --set protocol.name=srm --out srm
+  carillon compare lms srm")]
+pub struct Args {
+    /// The first folder, as written by run --out.
+    a: PathBuf,
+    /// The second.
+    b: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// `carillon compare`
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let comparison = SummaryComparison::of(&args.a, &args.b)?;
+    let mut out = std::io::stdout().lock();
+    match args.json {
+        true => writeln!(out, "{}", serde_json::to_string_pretty(&comparison)?)?,
+        false => write!(out, "{comparison}")?,
+    }
+    Ok(())
+}
