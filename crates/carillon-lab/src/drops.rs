@@ -16,7 +16,8 @@ pub struct Place {
 }
 
 /// The links of the tree of the source where packets are lost, in turn: those to receivers in the
-/// order of the receivers, otherwise by their upper ends and ports.
+/// order of the receivers, otherwise branch by branch. Where timers adapt, the order tells: members
+/// learn from losses near each other.
 pub fn places(network: &RoutedNetwork, drops: &Drops) -> Vec<Place> {
     let topology = &network.topology;
     let source = network.source();
@@ -27,14 +28,15 @@ pub fn places(network: &RoutedNetwork, drops: &Drops) -> Vec<Place> {
     };
     let tree = || {
         let tree = DeliveryTree::new(topology, &paths, &topology.receivers);
-        let nodes = (0..topology.nodes() as u32).map(NodeId);
-        let links = |node| {
-            let ports = tree.downstream(node).to_vec();
-            ports
-                .into_iter()
-                .filter_map(move |port| Some(Place { link: topology.link_at(node, port)?, from: node }))
-        };
-        nodes.flat_map(links).collect::<Vec<_>>()
+        let (mut links, mut stack) = (Vec::new(), vec![source]);
+        while let Some(node) = stack.pop() {
+            for &port in tree.downstream(node) {
+                let Some(link) = topology.link_at(node, port) else { continue };
+                links.push(Place { link, from: node });
+                stack.push(topology.links()[link as usize].other(node));
+            }
+        }
+        links
     };
     let mut places = match drops.places {
         DropPlaces::Source => tree().into_iter().filter(|place| place.from == source).collect(),

@@ -5,14 +5,12 @@ use carillon_wire::srm::{ENTRY_LEN, Entry, Session};
 
 use super::config::{LONGEST_DISTANCE, Settings};
 
-/// What a member knows of the others, by rank. Nothing is allocated before one is heard.
+/// What a member knows of the others. There is room only for those that were heard.
 #[derive(Debug)]
 pub(super) struct Known {
     own: u32,
-    members: usize,
+    /// Those that were heard, by rank.
     table: Vec<Member>,
-    /// How many others have been heard.
-    heard: usize,
     /// Where the next session message begins, if not all fit into one.
     cursor: u32,
     initial_distance: f64,
@@ -22,7 +20,7 @@ pub(super) struct Known {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Member {
-    heard: bool,
+    rank: u32,
     /// Counts its session messages.
     number: u32,
     /// The clock of this member when the last one came, and that which it carried; 0 if none did.
@@ -34,12 +32,10 @@ struct Member {
 
 impl Known {
     /// Nobody else is known yet.
-    pub fn new(own: u32, members: usize, settings: &Settings) -> Self {
+    pub fn new(own: u32, settings: &Settings) -> Self {
         Known {
             own,
-            members,
             table: Vec::new(),
-            heard: 0,
             cursor: 0,
             initial_distance: settings.initial_distance,
             tick_us: settings.clock_tick,
@@ -49,18 +45,19 @@ impl Known {
 
     /// A packet of this member came.
     pub fn on_heard(&mut self, rank: u32) {
-        if self.table.is_empty() {
-            self.table = vec![Member::default(); self.members];
+        if let Err(at) = self.table.binary_search_by_key(&rank, |member| member.rank) {
+            self.table.insert(at, Member { rank, ..Member::default() });
         }
-        let Some(member) = self.table.get_mut(rank as usize) else { return };
-        self.heard += usize::from(!std::mem::replace(&mut member.heard, true));
     }
 
     /// A session message came. Only the entry of this member is looked for; false if the message is
     /// older than the last one.
     pub fn on_session(&mut self, now: Time, session: &Session<'_>) -> bool {
         let clock = self.clock_us(now);
-        let Some(member) = self.table.get_mut(session.from as usize) else { return false };
+        let Ok(at) = self.table.binary_search_by_key(&session.from, |member| member.rank) else {
+            return false;
+        };
+        let member = &mut self.table[at];
         // One that is far behind has begun anew.
         let behind = member.number.wrapping_sub(session.number);
         if member.sent_us != 0 && behind > 0 && behind < LATE {
@@ -80,8 +77,9 @@ impl Known {
 
     /// The distance to a member, seconds: half of the round-trip time.
     pub fn distance(&self, rank: u32) -> f64 {
-        match self.table.get(rank as usize) {
-            Some(&Member { round_trip, .. }) if round_trip > 0 => f64::from(round_trip - 1) / 2e6,
+        let at = self.table.binary_search_by_key(&rank, |member| member.rank);
+        match at.map(|at| self.table[at].round_trip) {
+            Ok(round_trip @ 1..) => f64::from(round_trip - 1) / 2e6,
             _ if rank == self.own => 0.0,
             _ => self.initial_distance,
         }
@@ -89,7 +87,7 @@ impl Known {
 
     /// How many members are known, this one too: G.
     pub fn group(&self) -> usize {
-        self.heard + 1
+        self.table.len() + 1
     }
 
     /// The clock of this member as a session message carries it; never 0.
@@ -101,24 +99,29 @@ impl Known {
     /// The entries of a session message: of those that have sent messages, and of the others. `nexts`
     /// gives the former, ascending, with what is known of them.
     pub fn entries(&mut self, nexts: impl Iterator<Item = (u32, u64)>) -> [Vec<[u8; ENTRY_LEN]>; 2] {
-        let mut nexts = nexts.peekable();
-        let mut lists = [Vec::new(), Vec::with_capacity(self.heard.min(self.most_entries))];
-        let some = self.heard > self.most_entries;
-        let from = if some { self.cursor } else { 0 };
-        let mut last = None;
-        for (rank, member) in (0..).zip(&self.table) {
-            while nexts.next_if(|&(source, _)| source < rank).is_some() {}
-            let next = nexts.next_if(|&(source, _)| source == rank).map_or(0, |(_, next)| next);
-            if !member.heard || rank < from || lists[0].len() + lists[1].len() == self.most_entries {
-                continue;
+        let from = std::mem::take(&mut self.cursor);
+        let mut nexts = nexts.skip_while(|&(source, _)| source < from).peekable();
+        let first = self.table.partition_point(|member| member.rank < from);
+        let mut table = self.table[first..].iter().peekable();
+        let mut lists = [Vec::new(), Vec::with_capacity(table.len().min(self.most_entries))];
+        // Both ascend: the lower rank is next.
+        while let Some(rank) = table
+            .peek()
+            .map(|member| member.rank)
+            .into_iter()
+            .chain(nexts.peek().map(|&(rank, _)| rank))
+            .min()
+        {
+            if lists[0].len() + lists[1].len() == self.most_entries {
+                self.cursor = rank;
+                break;
             }
-            last = Some(rank);
-            let Member { came_us, sent_us, .. } = *member;
+            let member = table.next_if(|member| member.rank == rank).copied().unwrap_or_default();
+            let next = nexts.next_if(|&(source, _)| source == rank).map_or(0, |(_, next)| next);
+            let Member { came_us, sent_us, .. } = member;
             let entry = Entry { member: rank, next: next as u32, came_us, sent_us };
             lists[usize::from(next == 0)].push(entry.to_bytes());
         }
-        let is_last = |rank: u32| rank as usize + 1 >= self.table.len();
-        self.cursor = last.filter(|&rank| some && !is_last(rank)).map_or(0, |rank| rank + 1);
         lists
     }
 }

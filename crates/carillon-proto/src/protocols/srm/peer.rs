@@ -104,7 +104,7 @@ impl SrmPeer {
             members: context.members.clone(),
             own,
             rejoining: context.rejoining,
-            known: Known::new(own, context.members.len(), &settings),
+            known: Known::new(own, &settings),
             streams: BTreeMap::new(),
             recovery: Recovery::new(settings.clone(), context.seeds.clone()),
             outgoing: Outgoing::new(context.rejoining),
@@ -167,7 +167,7 @@ impl SrmPeer {
         if !self.known.on_session(now, session) {
             return self.events.dropped(DropReason::OutOfOrder);
         }
-        let message = MessageId(session.next.wrapping_sub(1).into());
+        let message = MessageId(session.next.saturating_sub(1).into());
         self.events.push(Event::Received { packet: "session", message });
         if session.next != 0 || self.streams.contains_key(&session.from) {
             let next = self.stream(session.from, session.next).expand(session.next);
@@ -281,7 +281,7 @@ impl SrmPeer {
 
     /// The messages of a source. One that comes back begins with what it hears of first.
     fn stream(&mut self, source: u32, sequence: u32) -> &mut Stream {
-        let first = if self.rejoining { sequence } else { 0 };
+        let first = if self.rejoining && source != self.own { sequence } else { 0 };
         self.streams.entry(source).or_insert_with(|| Stream::new(first.into()))
     }
 

@@ -109,6 +109,10 @@ fn a_member_that_comes_back_begins_with_what_it_hears_and_sends_nothing() {
     member.repair(2, 8, 0);
     assert_eq!(member.take_all(), [7, 8, 9]);
     assert_eq!(member.offer("a"), Err(carillon_core::OfferError::Finished));
+    // Nor does it say that it has sent what others remember.
+    member.request_of(0, 2, 5);
+    let sent = (0..1200).find_map(|second| member.at(1000 * second).pop()).expect("a session message");
+    assert!(sent.contains("next 0 oldest 0 knows 1 sources 1 others"), "{sent}");
     // What was said of another before anything of it was heard is no loss.
     let mut member = Member::of(context(0, true), &[]);
     member.session(1, 1, 7, 0);

@@ -53,8 +53,13 @@ impl Member {
 
     /// A member asks for a message of rank 1.
     pub(super) fn request(&mut self, from: u32, sequence: u32) -> Vec<String> {
+        self.request_of(1, from, sequence)
+    }
+
+    /// A member asks for a message of a source.
+    pub(super) fn request_of(&mut self, source: u32, from: u32, sequence: u32) -> Vec<String> {
         let (round, scope, distance_us) = (1, 255, 10_000);
-        self.hear(Packet::Request(Request { from, source: 1, sequence, round, scope, distance_us }))
+        self.hear(Packet::Request(Request { from, source, sequence, round, scope, distance_us }))
     }
 
     /// A member says that it has sent messages before `next`, and holds those from `oldest` on.

@@ -203,19 +203,8 @@ fn a_message_never_sent_is_not_asked_for_at_its_source() {
     let mut member = Member::new(&[]);
     assert_eq!(member.offer("a"), Ok(0));
     assert_eq!(member.sent(), ["data from 0 seq 0 len 1 to all"]);
-    let asked = |sequence| {
-        let (from, source, round, scope, distance_us) = (2, 0, 1, 255, 0);
-        carillon_wire::srm::Packet::Request(carillon_wire::srm::Request {
-            from,
-            source,
-            sequence,
-            round,
-            scope,
-            distance_us,
-        })
-    };
-    member.hear(asked(1));
+    member.request_of(0, 2, 1);
     assert_eq!(member.drops(), [carillon_core::DropReason::OutOfWindow]);
-    member.hear(asked(0));
+    member.request_of(0, 2, 0);
     assert_eq!(member.at(10).len(), 1, "what was sent is repaired by its source too");
 }

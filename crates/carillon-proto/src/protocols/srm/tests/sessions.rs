@@ -95,3 +95,14 @@ fn with_log_scaling_they_are_rarer_in_a_larger_group() {
     assert_eq!(times.len(), 4, "{times:?}");
     assert!(times.windows(2).all(|two| (20..=27).contains(&(two[1] - two[0]))), "{times:?}");
 }
+
+#[test]
+fn a_source_that_was_only_heard_of_is_passed_on() {
+    let mut member = Member::new(&[("session_ivl", "1 s")]);
+    let entry = [Entry { member: 3, next: 2, came_us: 5, sent_us: 6 }.to_bytes()];
+    let (sources, others) = (Entries::new(&entry), Entries::default());
+    let session = Session { from: 2, number: 1, clock_us: 9, next: 0, oldest: 0, sources, others };
+    member.hear(Packet::Session(session));
+    let sent = (1..1200).find_map(|ms| member.at(ms).into_iter().find(|sent| sent.starts_with("session")));
+    assert!(sent.expect("a session message").contains("knows 1 sources 1 others"));
+}
