@@ -2,7 +2,7 @@
 //! look like to others.
 
 use std::collections::BTreeMap;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -182,12 +182,11 @@ fn tshark_reads_the_packets() {
     trace.finish().expect("it can be written");
     let tshark = |arguments: &[&str]| {
         let fields = ["-d", "udp.port==7654,pgm", "-o", "pgm.check_checksum:TRUE", "-T", "fields"];
-        let file = std::fs::File::open(&path).expect("the capture");
         let output = Command::new("tshark")
-            .args(["-r", "-"])
+            .arg("-r")
+            .arg(&path)
             .args(fields)
             .args(arguments)
-            .stdin(Stdio::from(file))
             .output()
             .expect("it runs");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
