@@ -42,7 +42,7 @@ reproduce-lan: setup ## the tables and figures of the LAN study on one page, out
 .PHONY: reproduce-routed
 reproduce-routed: setup ## LMS, SRM and PGM on routed networks on one page, out/routed/index.html
 	$(CARGO) build --release --quiet --bin carillon
-	target/release/carillon reproduce lms srm pgm papadopoulos --out out/routed
+	target/release/carillon reproduce lms srm pgm papadopoulos routed --out out/routed
 
 .PHONY: bench-scale
 bench-scale: setup ## LMS and PGM from 100 to 100 000 receivers: time, memory, target/scale.svg

@@ -92,8 +92,41 @@ fn the_golden_sweep_has_not_moved() {
             }
         }
     }
+    check_golden(path, &table);
+}
+
+/// The same for recovery on routed networks: exact sums over all losses, in nanoseconds.
+#[test]
+fn the_golden_recoveries_have_not_moved() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/golden/routed.csv");
+    let mut table = String::from("protocol,topology,loss,recoveries,ns_total,steps\n");
+    for protocol in ["lms", "srm", "pgm", "rra"] {
+        for (topology, loss) in [
+            ("btree-h3", "drop_one = \"each-link\""),
+            ("ts0-r20", "drop_one = \"each-receiver\""),
+            ("rand0-r20", "model = \"bernoulli\"\np = 0.01"),
+        ] {
+            let messages = if loss.starts_with("model") { "messages = 60\n" } else { "" };
+            let text = format!(
+                "name = \"golden\"\n[network]\nkind = \"graph\"\ntopology = \"{topology}\"\n[loss]\n{loss}\n\
+                 [protocol]\nname = \"{protocol}\"\n[workload]\n{messages}message_bytes = 1000\n\
+                 rate = \"10 packet/s\"\nstart = \"4 s\"\n"
+            );
+            let file = ScenarioFile::parse("golden", &text).unwrap();
+            let result = run_one(&Plan::new(&file).unwrap().runs[0], &mut NoObserver).unwrap();
+            let (_, latencies) =
+                result.samples.iter().find(|(metric, _)| *metric == "recovery_latency_s").unwrap();
+            let total: u64 = latencies.iter().map(|seconds| (seconds * 1e9).round() as u64).sum();
+            let loss = loss.split('"').nth(1).unwrap();
+            table += &format!("{protocol},{topology},{loss},{},{total},{}\n", latencies.len(), result.steps);
+        }
+    }
+    check_golden(path, &table);
+}
+
+fn check_golden(path: &str, table: &str) {
     if std::env::var_os("CARILLON_BLESS").is_some() {
-        fs::write(path, &table).unwrap();
+        fs::write(path, table).unwrap();
     }
     let golden = fs::read_to_string(path).unwrap_or_default();
     assert_eq!(table, golden, "results moved; if meant, bless them and say so in CHANGELOG.md");

@@ -160,3 +160,31 @@ fn bursts_and_single_losses_of_the_same_seed_are_the_same() {
     }
     assert!(samples(&one, "losses")[0] > 0.0);
 }
+
+#[test]
+fn a_scheme_is_swapped_by_one_word() {
+    let text = |protocol: &str| {
+        format!(
+            "name = \"x\"\n[network]\nkind = \"graph\"\ntopology = \"rand0-r5\"\n[loss]\ndrop_one = \"each-link\"\n\
+             [protocol]\nname = \"{protocol}\"\n[workload]\nmessage_bytes = 1000\nrate = \"10 packet/s\"\nstart = \"4 s\"\n"
+        )
+    };
+    // ns-2 sees 21 recoveries from 15 losses.
+    for protocol in ["lms", "srm", "pgm"] {
+        let result = run(&text(protocol));
+        assert_eq!(samples(&result, "losses"), [15.0], "{protocol}");
+        assert_eq!(samples(&result, "recovery_latency_s").len(), 21, "{protocol}");
+        assert_eq!(samples(&result, "undelivered_share"), [0.0], "{protocol}");
+    }
+}
+
+#[test]
+fn many_sources_share_a_group_of_srm() {
+    let text = "name = \"x\"\n[network]\nkind = \"graph\"\ntopology = \"rand0-r20\"\n[loss]\nmodel = \"bernoulli\"\n\
+                p = 0.01\n[group]\nsenders = 5\n[protocol]\nname = \"srm\"\n[workload]\nmessages = 40\n\
+                message_bytes = 1000\nrate = \"5 packet/s\"\nstart = \"4 s\"\n[run]\nlinger = \"60 s\"\n";
+    let result = run(text);
+    assert_eq!(samples(&result, "undelivered_share"), [0.0]);
+    assert_eq!(samples(&result, "delivery_latency_s").len(), 5 * 40 * 20);
+    assert!(samples(&result, "losses")[0] > 20.0);
+}

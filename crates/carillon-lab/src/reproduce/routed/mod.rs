@@ -76,6 +76,65 @@ const REPEATED: Quantity = Quantity {
     bound: None,
 };
 
+const LOSS: Over =
+    Over::Key(Key { column: "loss", label: "loss on each link", scenario: "loss.p", scale: 1.0 });
+const BAD: Over = Over::Key(Key {
+    column: "to_bad",
+    label: "probability to turn bad",
+    scenario: "loss.to_bad",
+    scale: 1.0,
+});
+const DELIVERY: Quantity = Quantity {
+    column: "delivery",
+    label: "delivery latency, ms",
+    metric: "delivery_latency_s",
+    scale: 1e3,
+    digits: 1,
+    bound: None,
+};
+const CONTROL: Quantity = Quantity {
+    column: "control",
+    label: "packets without a message, per message",
+    metric: "control_packets_per_message",
+    scale: 1.0,
+    digits: 2,
+    bound: None,
+};
+const UNDELIVERED: Quantity = Quantity {
+    column: "undelivered",
+    label: "not delivered, %",
+    metric: "undelivered_share",
+    scale: 100.0,
+    digits: 3,
+    bound: None,
+};
+
+/// A study of what the chapter did not run.
+const fn beyond(
+    id: &'static str,
+    title: &'static str,
+    recovery: RecoverySpec,
+    plans: &'static [StudyPlan],
+    conditions: &'static [&'static str],
+) -> Experiment {
+    Experiment {
+        id,
+        title,
+        shows: Shows::Study(StudySpec { plans, analysis: Analysis::Recovery(recovery), conditions }),
+    }
+}
+
+macro_rules! beyond_plan {
+    ($file:literal, $name:literal, $settings:expr) => {
+        StudyPlan {
+            id: concat!("routed-", $file, "-", $name),
+            name: $name,
+            plan: include_str!(concat!("../../../../../experiments/plans/routed-", $file, ".toml")),
+            settings: $settings,
+        }
+    };
+}
+
 macro_rules! ns2 {
     ($name:literal, $file:literal, $settings:expr) => {
         StudyPlan {
@@ -287,6 +346,40 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
         "PGM repeated retransmissions, loss at all links",
         RecoverySpec { over: TOPOLOGIES, quantities: &[REPEATED], extremes: true },
         &[plans::plan("pgm-random-100-links", "")],
+    ),
+    beyond(
+        "routed-sustained",
+        "LMS, SRM and PGM with loss on every link, requests and repairs too",
+        RecoverySpec {
+            over: LOSS,
+            quantities: &[DELIVERY, LATENCY, EXPOSURE, REPAIRS, CONTROL, UNDELIVERED],
+            extremes: false,
+        },
+        &[
+            beyond_plan!("sustained", "lms", &[]),
+            beyond_plan!("sustained", "srm", &[("protocol.name", "srm")]),
+            beyond_plan!("sustained", "pgm", &[("protocol.name", "pgm")]),
+        ],
+        &[
+            "Random topologies, 20 receivers, 600 packets at 10 a second, independent loss on every link and direction",
+        ],
+    ),
+    beyond(
+        "routed-adaptive",
+        "LMS: repliers that stay, and repliers that change with the losses",
+        RecoverySpec {
+            over: BAD,
+            quantities: &[EXPOSURE, LATENCY, DELIVERY, REQUESTS, CONTROL, UNDELIVERED],
+            extremes: false,
+        },
+        &[
+            beyond_plan!("adaptive", "static", &[]),
+            beyond_plan!("adaptive", "adaptive", &[("protocol.replier_choice", "adaptive")]),
+        ],
+        &[
+            "Random topologies, 100 receivers, 1200 packets at 10 a second; every link and direction is good or, for 100 \
+           packets on average, loses every other one; a receiver offers itself anew every 50 packets",
+        ],
     ),
     Experiment {
         id: "papadopoulos-5.1",
