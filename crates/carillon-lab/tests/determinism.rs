@@ -100,7 +100,7 @@ fn the_golden_sweep_has_not_moved() {
 fn the_golden_recoveries_have_not_moved() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/golden/routed.csv");
     let mut table = String::from("protocol,topology,loss,recoveries,ns_total,steps\n");
-    for protocol in ["lms", "srm", "pgm", "rra"] {
+    for protocol in ["lms", "srm", "pgm"] {
         for (topology, loss) in [
             ("btree-h3", "drop_one = \"each-link\""),
             ("ts0-r20", "drop_one = \"each-receiver\""),
