@@ -51,6 +51,7 @@ enum Rule {
 }
 
 const LATENCY: &str = "normalized_recovery_latency";
+const PROPAGATION: &str = "normalized_recovery_latency_propagation";
 const EXPOSURE: &str = "exposure";
 const REQUESTS: &str = "requests_per_loss";
 const REPAIRS: &str = "repairs_per_loss";
@@ -338,11 +339,32 @@ impl Claim {
             }
             Rule::Definition => (true, "the definition of the metric in docs/metrics.md"),
         };
-        (texts.join(", "), CheckVerdict::of(holds), note.to_owned())
+        let mut note = note.to_owned();
+        // What the source divides by is its agents' own measure of the round trip; by another one a
+        // claim may read differently.
+        let others: Vec<String> = self
+            .values
+            .iter()
+            .filter_map(|value| Some(format!("{:.3}", value.by_propagation()?.of(simulations))))
+            .collect();
+        if !others.is_empty() {
+            let separator = if note.is_empty() { "" } else { "; " };
+            note += &format!("{separator}over twice the propagation delay: {}", others.join(", "));
+        }
+        (texts.join(", "), CheckVerdict::of(holds), note)
     }
 }
 
 impl Value {
+    /// The same latency over twice the propagation delay.
+    fn by_propagation(self) -> Option<Value> {
+        match self {
+            Value::Mean(plan, LATENCY) => Some(Value::Mean(plan, PROPAGATION)),
+            Value::Max(plan, LATENCY) => Some(Value::Max(plan, PROPAGATION)),
+            _ => None,
+        }
+    }
+
     fn of(self, simulations: &[(&StudyPlan, &Simulation)]) -> f64 {
         let simulation = |plan: &str| {
             let found = simulations.iter().find(|(of, _)| of.id == plan);
