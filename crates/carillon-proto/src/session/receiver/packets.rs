@@ -129,7 +129,7 @@ impl ReceiverSession {
             sender,
             members: [].into(),
             identities: Identities::agreed(self.nonce.0, [].into()),
-            addresses: Default::default(),
+            addresses: self.config.addresses.clone(),
             group: self.config.group,
             seeds: self.seeds.clone(),
             bit_rate: self.config.bit_rate,

@@ -252,7 +252,7 @@ impl SenderSession {
             sender: LOCAL_NODE,
             members: members().map(|(node, _)| node).collect(),
             identities: Identities::agreed(identity, members().map(|(_, identity)| identity).collect()),
-            addresses: Default::default(),
+            addresses: self.config.addresses.clone(),
             group: self.config.group,
             seeds: self.seeds.clone(),
             bit_rate: self.config.bit_rate,
