@@ -95,6 +95,11 @@ impl SenderSessionConfig {
         self.protocol.roles.contains(&Role::Peer)
     }
 
+    /// Whether routers may help, which are no members and speak to them.
+    pub(super) fn has_relays(&self) -> bool {
+        self.protocol.roles.contains(&Role::Relay)
+    }
+
     /// How long nothing may come of a member, or of all, while something is awaited.
     pub(super) fn standstill(&self) -> Duration {
         self.member_timeout.saturating_mul(STANDSTILL_TIMEOUTS)
