@@ -12,47 +12,84 @@ use serde_json::Value;
 const CARILLON: &str = env!("CARGO_BIN_EXE_carillon");
 const RECEIVERS: usize = 3;
 
-/// A router with a network for each host: of host h 10.h.0.0/24, in which the router is 10.h.0.1 and the
-/// host 10.h.0.2. Host 0 sends.
+/// Routers in a row; the sender, host 0, is at the first and the receivers are at the last. Each host h is
+/// in a network of its own, 10.(100 + h).0.0/24, in which the router is 1 and the host 2; between two
+/// routers there is 10.99.0.0/24.
 struct Network {
     prefix: String,
+    routers: usize,
     directory: tempfile::TempDir,
 }
 
 impl Network {
-    /// `None`, said aloud, where namespaces cannot be made.
-    fn build() -> Option<Network> {
+    /// With one router or two. `None`, said aloud, where namespaces cannot be made.
+    fn build(routers: usize) -> Option<Network> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let prefix = format!("carillon-relay-{}-{number}", std::process::id());
-        let network = Network { prefix, directory: tempfile::tempdir().expect("a temporary directory") };
-        let router = network.router();
-        if !ip(&["netns", "add", &router]) {
-            println!("SKIPPED: network namespaces cannot be made here");
-            return None;
+        let directory = tempfile::tempdir().expect("a temporary directory");
+        let network = Network { prefix, routers, directory };
+        for router in (0..routers).map(|router| network.router(router)) {
+            if !ip(&["netns", "add", &router]) {
+                println!("SKIPPED: network namespaces cannot be made here");
+                return None;
+            }
+            let forwarding = "echo 1 > /proc/sys/net/ipv4/ip_forward";
+            let set = Command::new("ip").args(["netns", "exec", &router, "sh", "-c", forwarding]).status();
+            assert!(set.is_ok_and(|status| status.success()), "unicast is forwarded");
         }
+        let inside = |name: &str, line: &str| assert!(ip(&split(&format!("-n {name} {line}"))), "{line}");
         for host in 0..=RECEIVERS {
             let (name, port) = (network.host(host), format!("port{host}"));
-            let inside = |line: &str| assert!(ip(&split(&format!("-n {name} {line}"))), "{line}");
-            let at_router = |line: &str| assert!(ip(&split(&format!("-n {router} {line}"))), "{line}");
+            let router = network.router(if host == 0 { 0 } else { routers - 1 });
             assert!(ip(&["netns", "add", &name]));
-            at_router(&format!("link add {port} type veth peer name lan netns {name}"));
-            at_router(&format!("addr add 10.{}.0.1/24 dev {port}", 100 + host));
-            at_router(&format!("link set {port} up"));
-            inside(&format!("addr add 10.{}.0.2/24 dev lan", 100 + host));
-            inside("link set lo up");
-            inside("link set lan up");
-            inside(&format!("route add default via 10.{}.0.1", 100 + host));
-            inside("route add 224.0.0.0/4 dev lan");
+            inside(&router, &format!("link add {port} type veth peer name lan netns {name}"));
+            inside(&router, &format!("addr add 10.{}.0.1/24 dev {port}", 100 + host));
+            inside(&router, &format!("link set {port} up"));
+            inside(&name, &format!("addr add 10.{}.0.2/24 dev lan", 100 + host));
+            inside(&name, "link set lo up");
+            inside(&name, "link set lan up");
+            inside(&name, &format!("route add default via 10.{}.0.1", 100 + host));
+            inside(&name, "route add 224.0.0.0/4 dev lan");
         }
-        let forwarding = "echo 1 > /proc/sys/net/ipv4/ip_forward";
-        let set = Command::new("ip").args(["netns", "exec", &router, "sh", "-c", forwarding]).status();
-        assert!(set.is_ok_and(|status| status.success()), "unicast is forwarded");
+        if routers == 2 {
+            let (first, last) = (network.router(0), network.router(1));
+            inside(&first, &format!("link add lower type veth peer name upper netns {last}"));
+            for (router, port, number) in [(&first, "lower", 1), (&last, "upper", 2)] {
+                inside(router, &format!("addr add 10.99.0.{number}/24 dev {port}"));
+                inside(router, &format!("link set {port} up"));
+            }
+            inside(&last, "route add default via 10.99.0.1");
+            for host in 1..=RECEIVERS {
+                inside(&first, &format!("route add 10.{}.0.0/24 via 10.99.0.2", 100 + host));
+            }
+        }
         Some(network)
     }
 
-    fn router(&self) -> String {
-        format!("{}-router", self.prefix)
+    /// Starts the relays, which are ready when this returns.
+    fn relays(&self, protocol: &str) -> Vec<Running> {
+        let receivers = (1..=RECEIVERS).map(|host| format!("port{host}"));
+        let ports: Vec<Vec<String>> = match self.routers {
+            1 => vec![std::iter::once("port0".to_owned()).chain(receivers).collect()],
+            _ => vec![
+                vec!["port0".to_owned(), "lower".to_owned()],
+                std::iter::once("upper".to_owned()).chain(receivers).collect(),
+            ],
+        };
+        let start = |(router, ports): (usize, Vec<String>)| {
+            let ports: Vec<String> = ports.iter().map(|port| format!("--interface {port}")).collect();
+            let line = format!("relay --protocol {protocol} --json {}", ports.join(" "));
+            let mut relay = self.start(&self.router(router), &line);
+            let line = relay.first_line();
+            assert!(line.contains("\"relaying\""), "{line}: {:?}", relay.end());
+            relay
+        };
+        ports.into_iter().enumerate().map(start).collect()
+    }
+
+    fn router(&self, number: usize) -> String {
+        format!("{}-router{number}", self.prefix)
     }
 
     fn host(&self, host: usize) -> String {
@@ -77,7 +114,9 @@ impl Drop for Network {
         for host in 0..=RECEIVERS {
             ip(&["netns", "del", &self.host(host)]);
         }
-        ip(&["netns", "del", &self.router()]);
+        for router in 0..self.routers {
+            ip(&["netns", "del", &self.router(router)]);
+        }
     }
 }
 
@@ -90,11 +129,9 @@ impl Running {
         let mut line = String::new();
         let out = self.0.stdout.as_mut().expect("its output is read here");
         // A byte at a time: what follows is read later.
-        for byte in out.by_ref().bytes() {
-            match byte.expect("output") {
-                b'\n' => break,
-                byte => line.push(byte.into()),
-            }
+        let mut byte = [0];
+        while out.read_exact(&mut byte).is_ok() && byte != *b"\n" {
+            line.push(byte[0].into());
         }
         line
     }
@@ -140,23 +177,21 @@ fn split(line: &str) -> Vec<&str> {
     line.split_whitespace().collect()
 }
 
-/// Sends a file to three receivers, each behind an interface of its own of the router; returns what the
-/// relay has counted.
-fn deliver(network: &Network, protocol: &str, to_sender: &str) -> Value {
+/// Sends a file to three receivers, each behind an interface of its own of the last router; returns what the
+/// relays have counted.
+fn deliver(network: &Network, protocol: &str, to_sender: &str) -> Vec<Value> {
     let bytes: Vec<u8> = {
         let mut bytes = vec![0; 1_500_000];
         blake3::Hasher::new().update(protocol.as_bytes()).finalize_xof().fill(&mut bytes);
         bytes
     };
     std::fs::write(network.path("image"), &bytes).expect("a file");
-    let ports: Vec<String> = (0..=RECEIVERS).map(|host| format!("--interface port{host}")).collect();
-    let relay = format!("relay --protocol {protocol} --json {}", ports.join(" "));
-    let mut relay = network.start(&network.router(), &relay);
-    let line = relay.first_line();
-    assert!(line.contains("\"relaying\""), "{line}: {:?}", relay.end());
+    let relays = network.relays(protocol);
     let receivers: Vec<Running> = (1..=RECEIVERS)
         .map(|host| {
-            let line = format!("recv --interface lan --name r{host} --out r{host} --drop 0.1 --seed {host}");
+            let line = format!(
+                "recv --interface lan --name r{host} --out r{host} --overwrite --drop 0.1 --seed {host}"
+            );
             network.start(&network.host(host), &line)
         })
         .collect();
@@ -165,23 +200,25 @@ fn deliver(network: &Network, protocol: &str, to_sender: &str) -> Value {
     );
     let (code, out, err) = network.start(&network.host(0), &line).end();
     let ends: Vec<_> = receivers.into_iter().map(Running::end).collect();
-    relay.interrupt();
-    let (relay_code, counts, complaints) = relay.end();
-    assert_eq!(code, Some(0), "{out}\n{err}\n{ends:?}\n{counts}\n{complaints}");
+    relays.iter().for_each(Running::interrupt);
+    let relays: Vec<_> = relays.into_iter().map(Running::end).collect();
+    assert_eq!(code, Some(0), "{out}\n{err}\n{ends:?}\n{relays:?}");
     for (host, (code, out, err)) in (1..).zip(&ends) {
         assert_eq!(*code, Some(0), "r{host}: {out}\n{err}");
         let received = std::fs::read(network.path(&format!("r{host}/image"))).expect("the file");
         assert!(received == bytes, "r{host} has another file");
     }
-    assert_eq!(relay_code, Some(0), "{complaints}");
-    println!("{protocol}: {counts}");
-    let counts: Value = serde_json::from_str(counts.trim()).expect("one line of JSON");
-    // Some 1000 datagrams of messages, each for three networks.
-    assert!(count(&counts, "/forwarded") > 1000, "{counts}");
-    for nothing in ["/expired", "/too_large", "/unroutable", "/refused_peers", "/off_path"] {
-        assert_eq!(count(&counts, nothing), 0, "{nothing}: {counts}");
-    }
-    counts
+    let read = |(code, counts, complaints): &(Option<i32>, String, String)| {
+        assert_eq!(*code, Some(0), "{complaints}");
+        println!("{protocol}: {counts}");
+        let counts: Value = serde_json::from_str(counts.trim()).expect("one line of JSON");
+        assert!(count(&counts, "/forwarded") > 1000, "the datagrams of the file: {counts}");
+        for nothing in ["/expired", "/too_large", "/unroutable", "/refused_peers", "/off_path"] {
+            assert_eq!(count(&counts, nothing), 0, "{nothing}: {counts}");
+        }
+        counts
+    };
+    relays.iter().map(read).collect()
 }
 
 fn count(counts: &Value, at: &str) -> u64 {
@@ -190,24 +227,41 @@ fn count(counts: &Value, at: &str) -> u64 {
 
 #[test]
 fn lms_turns_requests_to_a_replier_and_directs_its_repairs_into_branches() {
-    let Some(network) = Network::build() else { return };
-    let counts = deliver(&network, "lms", "--set replier_buffer=1024");
-    assert!(count(&counts, "/rewritten") > 0, "SETUP names the router: {counts}");
-    assert!(count(&counts, "/packets/sent/req") > 20, "requests are turned or go up: {counts}");
-    assert!(count(&counts, "/directed") > 20, "DMCASTs come as repairs into one branch: {counts}");
-    assert!(count(&counts, "/copies") >= 3 * count(&counts, "/forwarded"), "{counts}");
+    let Some(network) = Network::build(1) else { return };
+    let [counts] = &deliver(&network, "lms", "--set replier_buffer=1024")[..] else { panic!("one relay") };
+    assert!(count(counts, "/rewritten") > 0, "SETUP names the router: {counts}");
+    assert!(count(counts, "/packets/sent/req") > 20, "requests are turned or go up: {counts}");
+    assert!(count(counts, "/directed") > 20, "DMCASTs come as repairs into one branch: {counts}");
+    assert!(count(counts, "/copies") >= 3 * count(counts, "/forwarded"), "{counts}");
 }
 
 #[test]
 fn pgm_gathers_requests_and_constrains_repairs() {
-    let Some(network) = Network::build() else { return };
-    let counts = deliver(&network, "pgm", "");
-    assert!(count(&counts, "/rewritten") > 0, "SPMs name the router: {counts}");
-    assert!(count(&counts, "/packets/received/nak") > 20, "requests are made of the router: {counts}");
-    assert!(count(&counts, "/packets/sent/ncf") > 20, "and confirmed by it: {counts}");
-    assert!(count(&counts, "/packets/sent/nak") > 20, "and go on: {counts}");
-    assert!(count(&counts, "/packets/dropped/redundant") > 0, "of equal requests one goes on: {counts}");
-    assert!(count(&counts, "/narrowed") > 20, "repairs go only where they were asked for: {counts}");
+    let Some(network) = Network::build(1) else { return };
+    let [counts] = &deliver(&network, "pgm", "")[..] else { panic!("one relay") };
+    assert!(count(counts, "/rewritten") > 0, "SPMs name the router: {counts}");
+    assert!(count(counts, "/packets/received/nak") > 20, "requests are made of the router: {counts}");
+    assert!(count(counts, "/packets/sent/ncf") > 20, "and confirmed by it: {counts}");
+    assert!(count(counts, "/packets/sent/nak") > 20, "and go on: {counts}");
+    assert!(count(counts, "/packets/dropped/redundant") > 0, "of equal requests one goes on: {counts}");
+    assert!(count(counts, "/narrowed") > 20, "repairs go only where they were asked for: {counts}");
+}
+
+#[test]
+fn two_routers_in_a_row_know_each_other() {
+    let Some(network) = Network::build(2) else { return };
+    let [first, last] = &deliver(&network, "lms", "--set replier_buffer=1024")[..] else {
+        panic!("two relays")
+    };
+    assert!(count(last, "/directed") > 20, "repairs go into branches where they part: {last}");
+    assert!(count(first, "/received") > 0, "and what the replier lacks goes up: {first}");
+    assert!(count(first, "/received") < count(last, "/received"), "little of it: {first} {last}");
+    let [first, last] = &deliver(&network, "pgm", "")[..] else { panic!("two relays") };
+    let requests = "/packets/received/nak";
+    assert!(count(first, requests) > 20, "{first}");
+    assert!(count(first, requests) <= count(last, "/packets/sent/nak"), "{first} {last}");
+    assert!(count(last, "/narrowed") > 20, "{last}");
+    assert!(count(first, "/directed") > 20, "the first confirms what the last asks for: {first}");
 }
 
 #[test]
