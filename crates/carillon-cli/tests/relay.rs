@@ -265,6 +265,34 @@ fn two_routers_in_a_row_know_each_other() {
 }
 
 #[test]
+fn what_comes_the_wrong_way_or_has_come_far_enough_is_not_forwarded() {
+    let Some(network) = Network::build(1) else { return };
+    let (router, host) = (network.router(0), network.host(1));
+    // An address of host 1 that for the router is behind host 0; the system itself is not to look at it.
+    let wrong = "10.200.0.5";
+    assert!(ip(&split(&format!("-n {host} addr add {wrong}/32 dev lan"))));
+    assert!(ip(&split(&format!("-n {router} route add {wrong}/32 via 10.100.0.2"))));
+    let blind = "for file in /proc/sys/net/ipv4/conf/*/rp_filter; do echo 0 > $file; done";
+    assert!(Command::new("ip").args(["netns", "exec", &router, "sh", "-c", blind]).status().is_ok());
+    std::fs::write(network.path("image"), b"image").expect("a file");
+    let counts = |from: &str, ttl: u8| {
+        let mut relays = network.relays("pgm");
+        let line = format!("send --interface {from} --ttl {ttl} --protocol pgm --join-timeout 1 image");
+        let (code, _, err) = network.start(&host, &line).end();
+        assert_eq!(code, Some(1), "nobody has joined: {err}");
+        let relay = relays.pop().expect("one relay");
+        relay.interrupt();
+        serde_json::from_str::<Value>(relay.end().1.trim()).expect("one line of JSON")
+    };
+    let far = counts("10.101.0.2", 8);
+    assert!(count(&far, "/forwarded") > 0 && count(&far, "/expired") == 0, "{far}");
+    let near = counts("10.101.0.2", 1);
+    assert!(count(&near, "/forwarded") == 0 && count(&near, "/expired") > 0, "{near}");
+    let stray = counts(wrong, 8);
+    assert!(count(&stray, "/forwarded") == 0 && count(&stray, "/off_path") > 0, "{stray}");
+}
+
+#[test]
 fn without_the_right_to_send_for_others_it_says_so() {
     let probe = Command::new("setpriv").args(["--version"]).output();
     if probe.is_err() || !nix::unistd::geteuid().is_root() {
