@@ -445,7 +445,7 @@ impl Endpoint {
 }
 
 /// Whether an error is about one peer or one moment: counted, and life goes on.
-fn passes(error: &io::Error) -> bool {
+pub(crate) fn passes(error: &io::Error) -> bool {
     let Some(errno) = error.raw_os_error().map(Errno::from_raw) else { return false };
     matches!(
         errno,

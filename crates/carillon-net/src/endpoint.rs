@@ -4,15 +4,15 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-use carillon_core::{BitRate, GroupId, NodeId, Probability, Seeds, Time};
+use carillon_core::{Addresses, BitRate, GroupId, NodeId, Probability, Seeds, Time};
 use quinn_udp::UdpSocketState;
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
 
+use crate::book::{Book, SharedPeers};
 use crate::inbox::Inbox;
 use crate::injector::Injector;
 use crate::outbox::Outbox;
 use crate::pacer::Pacer;
-use crate::peers::Peers;
 use crate::{Interface, OpenError, Stats};
 
 /// What an [`Endpoint`] is to be.
@@ -69,7 +69,7 @@ pub struct Endpoint {
     receive_buffer: usize,
     pub(crate) unicast: Port,
     pub(crate) multicast: Option<Port>,
-    pub(crate) peers: Peers,
+    pub(crate) peers: SharedPeers,
     pub(crate) injector: Injector,
     pub(crate) inbox: Inbox,
     pub(crate) outbox: Outbox,
@@ -111,7 +111,7 @@ impl Endpoint {
         let multicast = if config.listen { Some(open_multicast(group, &interface)?) } else { None };
         let mut receive_buffer = usize::MAX;
         for port in std::iter::once(&unicast).chain(&multicast) {
-            receive_buffer = receive_buffer.min(port.enlarge(config.receive_buffer)?);
+            receive_buffer = receive_buffer.min(enlarge(&port.socket, config.receive_buffer)?);
         }
         Ok(Endpoint {
             group,
@@ -121,7 +121,7 @@ impl Endpoint {
             receive_buffer,
             unicast,
             multicast,
-            peers: Peers::new(PEERS),
+            peers: SharedPeers::new(PEERS),
             injector: Injector::new(config.drop, &config.seeds),
             inbox: Inbox::new(),
             outbox: Outbox::default(),
@@ -147,6 +147,18 @@ impl Endpoint {
     /// The address of a peer, as long as it is known.
     pub fn peer(&self, node: NodeId) -> Option<SocketAddr> {
         self.peers.address(node)
+    }
+
+    /// The addresses of this endpoint, its peers and its group, for the machine of a node that calls
+    /// itself `own`. A host that is not among the peers is taken for a relay, which hears on the
+    /// group's port.
+    pub fn addresses(&self, own: NodeId) -> Addresses {
+        Addresses::new(Book {
+            peers: self.peers.clone(),
+            own,
+            address: self.interface.bindable(0),
+            group: self.group,
+        })
     }
 
     /// How many peers are known.
@@ -221,25 +233,6 @@ impl Port {
         self.socket.as_fd()
     }
 
-    /// Asks for a receive buffer, beyond the system's limit where privileges allow it; returns what
-    /// was granted.
-    fn enlarge(&self, bytes: usize) -> Result<usize, OpenError> {
-        let doing = || OpenError::doing("set the receive buffer");
-        self.socket.set_recv_buffer_size(bytes).map_err(doing())?;
-        // Linux grants twice the size asked for, as room for its own bookkeeping, and tells so.
-        let doubled = if cfg!(any(target_os = "linux", target_os = "android")) { 2 } else { 1 };
-        let granted = || self.socket.recv_buffer_size().map(|size| size / doubled);
-        let first = granted().map_err(doing())?;
-        #[cfg(any(target_os = "linux", target_os = "android"))]
-        if first < bytes {
-            use nix::sys::socket::{setsockopt, sockopt::RcvBufForce};
-            if setsockopt(&self.socket, RcvBufForce, &bytes).is_ok() {
-                return granted().map_err(doing());
-            }
-        }
-        Ok(first)
-    }
-
     /// The last column of the socket's line in the kernel's table, found by its inode.
     fn kernel_drops(&self) -> Option<u64> {
         let link = std::fs::read_link(format!("/proc/self/fd/{}", self.socket.as_raw_fd())).ok()?;
@@ -251,6 +244,25 @@ impl Port {
             (fields.next()? == inode).then(|| fields.last()?.parse().ok())?
         })
     }
+}
+
+/// Asks for a receive buffer, beyond the system's limit where privileges allow it; returns what
+/// was granted.
+pub(crate) fn enlarge(socket: &Socket, bytes: usize) -> Result<usize, OpenError> {
+    let doing = || OpenError::doing("set the receive buffer");
+    socket.set_recv_buffer_size(bytes).map_err(doing())?;
+    // Linux grants twice the size asked for, as room for its own bookkeeping, and tells so.
+    let doubled = if cfg!(any(target_os = "linux", target_os = "android")) { 2 } else { 1 };
+    let granted = || socket.recv_buffer_size().map(|size| size / doubled);
+    let first = granted().map_err(doing())?;
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    if first < bytes {
+        use nix::sys::socket::{setsockopt, sockopt::RcvBufForce};
+        if setsockopt(socket, RcvBufForce, &bytes).is_ok() {
+            return granted().map_err(doing());
+        }
+    }
+    Ok(first)
 }
 
 fn open_unicast(group: SocketAddr, ttl: u8, interface: &Interface) -> Result<Port, OpenError> {
@@ -356,7 +368,7 @@ fn header_bytes(group: SocketAddr) -> usize {
 }
 
 /// Peers known at a time.
-const PEERS: usize = 65_536;
+pub(crate) const PEERS: usize = 65_536;
 
 /// The most a UDP datagram over IPv4 can carry; IPv6 is held to the same.
 const MAX_DATAGRAM: usize = 65_507;

@@ -54,6 +54,12 @@ impl Interface {
         }
     }
 
+    /// All its addresses.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn addresses(&self) -> io::Result<Vec<IpAddr>> {
+        Ok(list()?.remove(&self.name).map_or_else(Vec::new, |listed| listed.addresses))
+    }
+
     /// The group's address with the zone of this interface, which link-local groups need.
     pub(crate) fn zoned(&self, address: SocketAddr) -> SocketAddr {
         match address {
@@ -158,12 +164,12 @@ fn automatic(group: SocketAddr, all: &BTreeMap<String, Listed>) -> Result<Interf
     }
 }
 
-/// The address this host would send to the group with: asked of the routing table by connecting a
+/// The address this host would send to another address with: asked of the routing table by connecting a
 /// UDP socket, which sends nothing.
-fn route(group: SocketAddr) -> Option<IpAddr> {
-    let any: IpAddr = if group.is_ipv4() { [0, 0, 0, 0].into() } else { Ipv6Addr::UNSPECIFIED.into() };
+pub(crate) fn route(to: SocketAddr) -> Option<IpAddr> {
+    let any: IpAddr = if to.is_ipv4() { [0, 0, 0, 0].into() } else { Ipv6Addr::UNSPECIFIED.into() };
     let socket = UdpSocket::bind((any, 0)).ok()?;
-    socket.connect(group).ok()?;
+    socket.connect(to).ok()?;
     Some(socket.local_addr().ok()?.ip())
 }
 

@@ -21,9 +21,13 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Left out: the hop count a datagram arrived with (its [`Scope`](carillon_core::Scope) reads
-//! `GLOBAL`), relays on the path of others' datagrams, and systems other than Unix.
+//! A [`RelayEndpoint`] with a [`RelayDriver`] is a router of a protocol: it forwards the group's datagrams
+//! between interfaces as a relay machine says (Linux and IPv4).
+//!
+//! Left out: the hop count a datagram arrived with at an end system (its
+//! [`Scope`](carillon_core::Scope) reads `GLOBAL`), and systems other than Unix.
 
+mod book;
 mod driver;
 mod endpoint;
 mod error;
@@ -33,6 +37,8 @@ mod interface;
 mod outbox;
 mod pacer;
 mod peers;
+#[cfg(target_os = "linux")]
+mod relay;
 mod stats;
 mod wait;
 
@@ -40,4 +46,6 @@ pub use driver::Driver;
 pub use endpoint::{Endpoint, EndpointConfig, GROUP, SELF};
 pub use error::{DriveError, OpenError};
 pub use interface::Interface;
+#[cfg(target_os = "linux")]
+pub use relay::{RelayConfig, RelayDriver, RelayEndpoint, RelayStats};
 pub use stats::Stats;

@@ -1,7 +1,7 @@
 //! The table of peers: addresses heard, numbered for the machine.
 
-use std::collections::HashMap;
-use std::net::SocketAddr;
+use std::collections::{BTreeSet, HashMap};
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use carillon_core::{NodeId, Time};
@@ -17,12 +17,16 @@ use carillon_core::{NodeId, Time};
 pub(crate) struct Peers {
     by_address: HashMap<SocketAddr, u32>,
     by_node: HashMap<NodeId, u32>,
+    /// Who is at which host.
+    hosts: BTreeSet<(IpAddr, NodeId)>,
     slots: Vec<Slot>,
     capacity: usize,
     /// The peers not kept, and the kept ones, each from the longest unheard to the latest heard.
     passing: List,
     kept: List,
     next: NodeId,
+    /// When something was heard last.
+    now: Time,
     /// The last one looked up: datagrams come in runs from one source.
     last: Option<(SocketAddr, u32)>,
 }
@@ -49,11 +53,13 @@ impl Peers {
         Peers {
             by_address: HashMap::new(),
             by_node: HashMap::new(),
+            hosts: BTreeSet::new(),
             slots: Vec::new(),
             capacity,
             passing: empty(),
             kept: empty(),
             next: NodeId(1),
+            now: Time::ZERO,
             last: None,
         }
     }
@@ -61,6 +67,7 @@ impl Peers {
     /// The number of an address just heard; `None` if it is new and there is no place for it.
     pub(crate) fn hear(&mut self, now: Time, address: SocketAddr) -> Option<NodeId> {
         let address = plain(address);
+        self.now = now;
         let found = match self.last {
             Some((last, slot)) if last == address => Some(slot),
             _ => self.by_address.get(&address).copied(),
@@ -100,6 +107,21 @@ impl Peers {
         self.by_node.get(&node).map(|&slot| self.slots[slot as usize].address)
     }
 
+    /// The number of who is named by the address of its host alone: of the peer at this port of it if
+    /// that is known, else of the only one there, else a new number for the port, if there is room.
+    pub(crate) fn at(&mut self, host: SocketAddr) -> Option<NodeId> {
+        if let Some(&slot) = self.by_address.get(&host) {
+            return Some(self.slots[slot as usize].node);
+        }
+        let all = (host.ip(), NodeId(0))..=(host.ip(), NodeId(u32::MAX));
+        let mut there = self.hosts.range(all).map(|&(_, node)| node);
+        if let (Some(only), None) = (there.next(), there.next()) {
+            return Some(only);
+        }
+        let slot = self.add(self.now, host)?;
+        Some(self.slots[slot as usize].node)
+    }
+
     /// How many peers are known.
     pub(crate) fn len(&self) -> usize {
         self.slots.len()
@@ -117,11 +139,15 @@ impl Peers {
             let old = std::mem::replace(&mut self.slots[slot as usize], new);
             self.by_address.remove(&old.address);
             self.by_node.remove(&old.node);
+            self.hosts.remove(&(old.address.ip(), old.node));
+            // What was looked up last may have been in this place.
+            self.last = None;
             slot
         };
         self.next = NodeId(node.0.wrapping_add(1));
         self.by_address.insert(address, slot);
         self.by_node.insert(node, slot);
+        self.hosts.insert((address.ip(), node));
         self.link(slot);
         Some(slot)
     }
@@ -232,6 +258,7 @@ mod tests {
         assert_eq!(peers.address(NodeId(1)), Some(address(1)));
         assert_eq!(peers.address(NodeId(2)), None);
         assert_eq!((peers.len(), peers.by_address.len(), peers.by_node.len()), (4, 4, 4));
+        assert_eq!(peers.hosts.len(), 4);
     }
 
     #[test]
@@ -243,6 +270,24 @@ mod tests {
         assert_eq!(peers.hear(seconds(60), address(3)), Some(NodeId(3)));
         assert_eq!(peers.address(NodeId(1)), None);
         assert_eq!(peers.hear(seconds(60), address(2)), Some(NodeId(2)));
+    }
+
+    #[test]
+    fn a_host_is_the_peer_at_the_port_or_the_only_one_or_a_new_one() {
+        let mut peers = Peers::new(4);
+        let host = |port| SocketAddr::from(([10, 0, 0, 9], port));
+        assert_eq!(peers.hear(Time::ZERO, host(5000)), Some(NodeId(1)));
+        assert_eq!(peers.at(host(7777)), Some(NodeId(1)), "the only one there");
+        assert_eq!(peers.hear(Time::ZERO, host(5001)), Some(NodeId(2)));
+        assert_eq!(peers.at(host(7777)), Some(NodeId(3)), "one of two would be a guess");
+        assert_eq!(peers.at(host(7777)), Some(NodeId(3)));
+        assert_eq!(peers.address(NodeId(3)), Some(host(7777)));
+        // However many are named, the table does not grow, and what is forgotten is forgotten at once.
+        for n in 0..100 {
+            assert!(peers.at(address(n)).is_some());
+        }
+        assert_eq!((peers.len(), peers.hosts.len()), (4, 4));
+        assert_ne!(peers.hear(Time::ZERO, host(5001)), Some(NodeId(2)));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use carillon_core::Time;
 use carillon_net::{Driver, GROUP};
 use carillon_proto::REGISTRY;
 use carillon_proto::session::{
-    ReceiverFailure, ReceiverPhase, ReceiverSession, ReceiverSessionConfig, RefuseReason,
+    LOCAL_NODE, ReceiverFailure, ReceiverPhase, ReceiverSession, ReceiverSessionConfig, RefuseReason,
 };
 use serde_json::json;
 
@@ -26,6 +26,7 @@ pub fn run(args: &Args, manifest: Manifest, stop: &Stop) -> anyhow::Result<()> {
         config.receive_buffer = u32::try_from(endpoint.receive_buffer()).unwrap_or(u32::MAX);
         config.offers = true;
         config.bit_rate = args.rate.unwrap_or(config.bit_rate);
+        config.addresses = endpoint.addresses(LOCAL_NODE);
         let session = ReceiverSession::new(config, seeds.clone());
         let driver = Driver::new(endpoint, Box::new(session), contribution, watch);
         let mut part = Part { driver, args };

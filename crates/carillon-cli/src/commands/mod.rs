@@ -6,6 +6,7 @@ mod jobs;
 mod join;
 mod protocols;
 mod recv;
+mod relay;
 mod reproduce;
 mod run;
 mod send;
@@ -30,6 +31,7 @@ enum Command {
     Topology(topology::Args),
     Send(send::Args),
     Recv(recv::Args),
+    Relay(relay::Args),
     Completions(generate::CompletionsArgs),
     Man(generate::ManArgs),
 }
@@ -45,6 +47,7 @@ impl Cli {
             Command::Topology(args) => topology::run(&args),
             Command::Send(args) => send::run(args),
             Command::Recv(args) => recv::run(args),
+            Command::Relay(args) => relay::run(&args),
             Command::Completions(args) => generate::completions(&args),
             Command::Man(args) => generate::man(&args),
         }

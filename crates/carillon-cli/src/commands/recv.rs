@@ -7,7 +7,7 @@ use anyhow::anyhow;
 use carillon_net::{Driver, GROUP};
 use carillon_proto::REGISTRY;
 use carillon_proto::session::{
-    ReceiverFailure, ReceiverPhase, ReceiverSession, ReceiverSessionConfig, RefuseReason,
+    LOCAL_NODE, ReceiverFailure, ReceiverPhase, ReceiverSession, ReceiverSessionConfig, RefuseReason,
 };
 use indicatif::ProgressBar;
 use serde_json::json;
@@ -71,6 +71,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         config.silence = args.timeout;
         config.receive_buffer = u32::try_from(endpoint.receive_buffer()).unwrap_or(u32::MAX);
         config.keep_seeking = args.keep_going;
+        config.addresses = endpoint.addresses(LOCAL_NODE);
         let session = ReceiverSession::new(config, seeds.clone());
         let driver = Driver::new(endpoint, Box::new(session), Incoming::new(sink), watch);
         let mut transfer = Transfer { driver, args: &args, bar: None, announced: false, kept: false };

@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 use carillon_core::{AssociationId, BitRate, NodeId, ProtocolEntry, Role, Seeds, Sender as _, Setting, Time};
 use carillon_net::{Driver, Endpoint, GROUP};
 use carillon_proto::session::{
-    Gather, Member, MemberOutcome, SenderPhase, SenderSession, SenderSessionConfig,
+    Gather, LOCAL_NODE, Member, MemberOutcome, SenderPhase, SenderSession, SenderSessionConfig,
 };
 use carillon_proto::{REGISTRY, find};
 use serde_json::json;
@@ -167,6 +167,7 @@ fn configure(
     };
     config.gather_limit = Some(args.join_timeout);
     config.member_timeout = args.timeout;
+    config.addresses = endpoint.addresses(LOCAL_NODE);
     config.bit_rate = args.rate.unwrap_or(config.bit_rate);
     // The first one is only asked what the protocol adds to a payload.
     let header = SenderSession::new(config.clone(), seeds.clone())?.header_bytes();

@@ -98,6 +98,6 @@ pub fn is_text_terminal() -> bool {
 }
 
 /// A group of the block that organisations may use as they like (RFC 2365); 67 and 65 spell CA.
-const DEFAULT_GROUP: &str = "239.255.67.65:7654";
+pub const DEFAULT_GROUP: &str = "239.255.67.65:7654";
 /// As good as forever.
 const LONGEST: Duration = Duration::from_secs(1_000_000);

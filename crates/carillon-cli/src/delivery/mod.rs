@@ -16,7 +16,7 @@ mod stop;
 mod target;
 mod watch;
 
-pub use args::{NetworkArgs, is_text_terminal, random, seconds};
+pub use args::{DEFAULT_GROUP, NetworkArgs, is_text_terminal, random, seconds};
 pub use contribution::Contribution;
 pub use incoming::Incoming;
 pub use intake::{Problem, Sink};

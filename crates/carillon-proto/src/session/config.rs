@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use carillon_core::{AssociationId, BitRate, Config, ConfigError, Duration, GroupId, ProtocolEntry, Role};
+use carillon_core::{
+    Addresses, AssociationId, BitRate, Config, ConfigError, Duration, GroupId, ProtocolEntry, Role,
+};
 use carillon_wire::session::{MAX_PEERS, Name, Settings};
 
 /// See [`SenderSessionConfig::heartbeat`].
@@ -43,6 +45,9 @@ pub struct SenderSessionConfig {
     pub bit_rate: BitRate,
     /// Bytes the network adds to a datagram.
     pub link_overhead: u32,
+    /// The network addresses of nodes and of the group, for protocols whose packets carry them; the
+    /// session's own node is [`LOCAL_NODE`](super::LOCAL_NODE) in it.
+    pub addresses: Addresses,
     /// The sender takes no more members than this.
     pub max_members: usize,
 }
@@ -80,6 +85,7 @@ impl SenderSessionConfig {
             max_payload,
             bit_rate: BitRate::mbps(1000),
             link_overhead: 0,
+            addresses: Addresses::default(),
             max_members: DEFAULT_MAX_MEMBERS,
         }
     }
@@ -87,6 +93,11 @@ impl SenderSessionConfig {
     /// Whether the members are peers, of whom several may offer messages.
     pub(super) fn has_peers(&self) -> bool {
         self.protocol.roles.contains(&Role::Peer)
+    }
+
+    /// Whether routers may help, which are no members and speak to them.
+    pub(super) fn has_relays(&self) -> bool {
+        self.protocol.roles.contains(&Role::Relay)
     }
 
     /// How long nothing may come of a member, or of all, while something is awaited.
@@ -174,6 +185,9 @@ pub struct ReceiverSessionConfig {
     pub bit_rate: BitRate,
     /// Bytes the network adds to a datagram.
     pub link_overhead: u32,
+    /// The network addresses of nodes and of the group, for protocols whose packets carry them; the
+    /// session's own node is [`LOCAL_NODE`](super::LOCAL_NODE) in it.
+    pub addresses: Addresses,
     /// Ignore sessions that are under way, refuse this receiver, or invite to what it cannot do,
     /// and wait for another one.
     pub keep_seeking: bool,
@@ -196,6 +210,7 @@ impl ReceiverSessionConfig {
             receive_buffer: DEFAULT_RECEIVE_BUFFER,
             bit_rate: BitRate::mbps(1000),
             link_overhead: 0,
+            addresses: Addresses::default(),
             keep_seeking: false,
             offers: false,
         }

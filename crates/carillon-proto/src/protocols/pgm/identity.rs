@@ -31,6 +31,16 @@ pub(super) fn address_of(addresses: &Addresses, node: NodeId) -> IpAddr {
     addresses.of_node(node).unwrap_or(Ipv4Addr::UNSPECIFIED.into())
 }
 
+/// The node that an SPM names as its path: who sent it if the address is its own, since several
+/// processes may share one; else who is known there. Over UDP an address may be nobody's: then requests
+/// go back to where the SPM came from.
+pub(super) fn node_on_path(addresses: &Addresses, path: IpAddr, from: NodeId, own: NodeId) -> NodeId {
+    if addresses.of_node(from) == Some(path) {
+        return from;
+    }
+    addresses.node_at(path).filter(|&node| node != own).unwrap_or(from)
+}
+
 /// Sequence numbers on the wire have 32 bits.
 pub(super) const MODULUS: u64 = 1 << 32;
 

@@ -95,6 +95,8 @@ struct Invited {
     /// The largest payload of a message, and what the protocol adds to one if this member sends.
     max_payload: u32,
     header_bytes: usize,
+    /// Routers may help, which are no members and speak to it.
+    has_relays: bool,
 }
 
 /// The receiver's timers.
@@ -340,7 +342,13 @@ impl Machine for ReceiverSession {
         let from_sender = datagram.source == invited.sender;
         let of_session = envelope.map_or(true, |envelope| envelope.association == invited.association);
         if !from_sender && !self.peers.as_ref().is_some_and(|peers| peers.has(datagram.source)) {
-            return self.events.dropped(DropReason::NotAMember);
+            // A router may turn requests to this receiver; the protocol looks at who may say what.
+            let heard = (invited.has_relays && of_session)
+                .then(|| self.with_inner(|inner| inner.handle_datagram(now, datagram)));
+            if heard.flatten().is_none() {
+                self.events.dropped(DropReason::NotAMember);
+            }
+            return;
         }
         // A packet without the envelope is told apart by the protocol's own header.
         if from_sender && of_session {

@@ -94,6 +94,7 @@ impl ReceiverSession {
             member: None,
             max_payload: invite.max_payload,
             header_bytes: 0,
+            has_relays: false,
         });
         if let Err(reason) = self.accept(source, association, invite) {
             return self.fail(ReceiverFailure::BadInvitation(reason));
@@ -129,7 +130,7 @@ impl ReceiverSession {
             sender,
             members: [].into(),
             identities: Identities::agreed(self.nonce.0, [].into()),
-            addresses: Default::default(),
+            addresses: self.config.addresses.clone(),
             group: self.config.group,
             seeds: self.seeds.clone(),
             bit_rate: self.config.bit_rate,
@@ -145,6 +146,9 @@ impl ReceiverSession {
             }
             self.peers = Some(Box::new(peers));
             return Ok(());
+        }
+        if let Some(invited) = &mut self.invited {
+            invited.has_relays = entry.roles.contains(&Role::Relay);
         }
         if self.config.offers {
             return Err(one_sender(entry.name, self.config.protocols));

@@ -252,7 +252,7 @@ impl SenderSession {
             sender: LOCAL_NODE,
             members: members().map(|(node, _)| node).collect(),
             identities: Identities::agreed(identity, members().map(|(_, identity)| identity).collect()),
-            addresses: Default::default(),
+            addresses: self.config.addresses.clone(),
             group: self.config.group,
             seeds: self.seeds.clone(),
             bit_rate: self.config.bit_rate,
@@ -482,6 +482,9 @@ impl Machine for SenderSession {
             } else {
                 self.events.dropped(DropReason::OutOfWindow);
             }
+        } else if self.config.has_relays() && self.inner.is_some() {
+            // What a router asks for it asks for members; the protocol looks at who may say what.
+            self.with_inner(|inner| inner.handle_datagram(now, datagram));
         } else {
             self.events.dropped(DropReason::NotAMember);
         }

@@ -14,7 +14,7 @@ use carillon_core::{
 use carillon_wire::pgm::{Body, Data, Nak, NakList, Options, Packet, Spm, Tsi};
 
 use super::config::interval;
-use super::identity::{MODULUS, address_of, destination_port, is_newer, tsi, wire};
+use super::identity::{MODULUS, address_of, destination_port, is_newer, node_on_path, tsi, wire};
 use missing::{Expired, Missing, Waits};
 
 /// Delivers in order, and asks for what it misses.
@@ -129,8 +129,7 @@ impl PgmReceiver {
         self.spm_sqn = spm.sqn;
         let Some((trail, end)) = window.filter(|_| has_window) else { return };
         let first = self.upstream.is_none();
-        // Over UDP an address may be nobody's: then requests go back to where this came from.
-        let node = self.addresses.node_at(spm.path).filter(|&node| node != self.node).unwrap_or(from);
+        let node = node_on_path(&self.addresses, spm.path, from, self.node);
         let source = if node == self.source { spm.path } else { address_of(&self.addresses, self.source) };
         self.upstream = Some(Upstream { node, source });
         if first {

@@ -13,7 +13,7 @@ use carillon_core::{
 use carillon_wire::pgm::{Body, Nak, NakList, Options, Packet, PacketType, Spm, Tsi, with_path};
 
 use super::config::interval;
-use super::identity::{address_of, destination_port, is_newer};
+use super::identity::{address_of, destination_port, is_newer, node_on_path};
 use state::{Session, State};
 
 /// Confirms requests, sends one of them on, and lets repairs pass where they were asked for.
@@ -90,8 +90,7 @@ impl PgmRelay {
         // Unless the addresses are of one family, the source is not helped.
         let Some(bytes) = with_path(datagram.bytes, self.address) else { return Verdict::Forward };
         let known = self.sessions.len();
-        let upstream = self.addresses.node_at(spm.path).filter(|&node| node != self.node);
-        let upstream = upstream.unwrap_or(datagram.source);
+        let upstream = node_on_path(&self.addresses, spm.path, datagram.source, self.node);
         match self.sessions.get_mut(&tsi) {
             Some(session) if !is_newer(spm.sqn, session.spm_sqn) => {
                 self.events.dropped(DropReason::Redundant);

@@ -1,0 +1,204 @@
+//! `carillon relay`: a router of a protocol.
+
+use std::collections::BTreeMap;
+use std::net::{SocketAddr, SocketAddrV4};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use carillon_core::{
+    AssociationId, BitRate, BuildContext, Config, Event, Identities, Machine, Observer, ProtocolEntry, Role,
+    Seeds, TraceEvent,
+};
+use carillon_net::{GROUP, RelayConfig, RelayDriver, RelayEndpoint, RelayStats, SELF};
+use carillon_proto::{REGISTRY, find};
+use serde_json::{Value, json};
+
+use crate::delivery::{DEFAULT_GROUP, Stop, print_json, print_table, random};
+
+/// Stand at a router and help a protocol: turn requests to those who can answer, send repairs only where
+/// they were asked for.
+///
+/// Forwards the multicasts of one group between the interfaces, as the protocol's routers do, until it
+/// is interrupted; then it says what it has counted. Unicast is left to the system, which must forward it
+/// (sysctl net.ipv4.ip_forward=1). Needs root or CAP_NET_RAW, since what it forwards keeps its source
+/// address. IPv4 only.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  carillon relay --protocol pgm --interface eth0 --interface eth1
+  carillon relay --protocol lms --interface wan --interface lan1 --interface lan2 --json
+
+Senders must let their datagrams pass routers:
+  carillon send --protocol lms --ttl 8 --set replier_buffer=1024 image.iso")]
+pub struct Args {
+    /// The protocol: one that has relays, see `carillon protocols`.
+    #[arg(long, value_name = "NAME")]
+    protocol: String,
+    /// An interface of the router, by name or address; give two or more. All senders and receivers must
+    /// have a route to the address of the first.
+    #[arg(long = "interface", value_name = "NAME|ADDR", required = true)]
+    interfaces: Vec<String>,
+    /// The multicast group and its UDP port, IPv4.
+    #[arg(long, value_name = "ADDR:PORT", default_value = DEFAULT_GROUP)]
+    group: SocketAddr,
+    /// Set a parameter of the protocol as the sender does, see `carillon protocols NAME`.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    settings: Vec<String>,
+    /// Print JSON lines on stdout instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+/// `carillon relay`
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let protocol = protocol(&args.protocol)?;
+    let SocketAddr::V4(group) = args.group else { bail!("--group {}: a relay is for IPv4", args.group) };
+    let stop = Stop::on_signals()?;
+    let interfaces = args.interfaces.clone();
+    let endpoint = RelayEndpoint::open(RelayConfig { group, interfaces, receive_buffer: RECEIVE_BUFFER })?;
+    if endpoint.interfaces().count() < 2 {
+        bail!("a relay has two interfaces or more: give --interface again");
+    }
+    let machine = build(protocol, &args.settings, &endpoint)?;
+    if is_forwarding_off() {
+        eprintln!("carillon: the system does not forward unicast: sysctl net.ipv4.ip_forward=1");
+    }
+    announce(args.json, protocol, group, &endpoint)?;
+    let mut driver = RelayDriver::new(endpoint, machine, Counts::default());
+    while !stop.asked() {
+        driver.step(LONGEST_STEP)?;
+    }
+    report(args.json, driver.endpoint().stats(), driver.observer())
+}
+
+fn protocol(name: &str) -> anyhow::Result<&'static ProtocolEntry> {
+    let has_relays = |entry: &&ProtocolEntry| entry.roles.contains(&Role::Relay);
+    match find(name).filter(|entry| has_relays(&&**entry)) {
+        Some(entry) => Ok(entry),
+        None => {
+            let with: Vec<_> = REGISTRY.iter().copied().filter(has_relays).map(|entry| entry.name).collect();
+            bail!("no protocol \"{name}\" with relays; there are: {}", with.join(", "))
+        }
+    }
+}
+
+fn build(
+    protocol: &ProtocolEntry,
+    settings: &[String],
+    endpoint: &RelayEndpoint,
+) -> anyhow::Result<Box<dyn Machine>> {
+    let mut config = Config::defaults(protocol.parameters);
+    for (key, value) in protocol.delivery_settings {
+        config.set(protocol.parameters, key, value)?;
+    }
+    for setting in settings {
+        let Some((key, value)) = setting.split_once('=') else {
+            bail!("--set {setting}: expected KEY=VALUE");
+        };
+        let set = config.set(protocol.parameters, key.trim(), value.trim());
+        set.with_context(|| format!("--set {setting}"))?;
+    }
+    let context = BuildContext {
+        // It serves all that come by: none is its own.
+        association: AssociationId(0),
+        node: SELF,
+        sender: SELF,
+        members: [].into(),
+        identities: Identities::agreed(0, [].into()),
+        addresses: endpoint.addresses(),
+        group: GROUP,
+        seeds: Seeds::new(random()?),
+        bit_rate: BitRate::mbps(1000),
+        link_overhead: 0,
+        max_payload: 0,
+        rejoining: false,
+    };
+    Ok((protocol.build)(Role::Relay, &context, &config)?)
+}
+
+fn is_forwarding_off() -> bool {
+    std::fs::read_to_string("/proc/sys/net/ipv4/ip_forward").is_ok_and(|text| text.trim() == "0")
+}
+
+fn announce(
+    json: bool,
+    protocol: &ProtocolEntry,
+    group: SocketAddrV4,
+    endpoint: &RelayEndpoint,
+) -> anyhow::Result<()> {
+    let names: Vec<String> = endpoint.interfaces().map(ToString::to_string).collect();
+    if json {
+        return print_json(&json!({
+            "event": "relaying",
+            "protocol": protocol.name,
+            "group": group.to_string(),
+            "address": endpoint.address().to_string(),
+            "interfaces": names,
+        }));
+    }
+    eprintln!("carillon: relay of {} for {group} between {}", protocol.name, names.join(", "));
+    Ok(())
+}
+
+/// Events of the machine, by kind and name.
+#[derive(Debug, Default)]
+struct Counts(BTreeMap<&'static str, BTreeMap<String, u64>>);
+
+impl Observer for Counts {
+    fn event(&mut self, event: &TraceEvent) {
+        let (kind, name) = match &event.event {
+            Event::ControlSent { packet, .. } => ("sent", (*packet).to_owned()),
+            Event::Received { packet, .. } => ("received", (*packet).to_owned()),
+            Event::Dropped { reason } => {
+                let name = serde_json::to_value(reason).ok();
+                let name = name.as_ref().and_then(Value::as_str).unwrap_or("other");
+                ("dropped", name.to_owned())
+            }
+            _ => return,
+        };
+        *self.0.entry(kind).or_default().entry(name).or_default() += 1;
+    }
+}
+
+/// Says what was counted.
+fn report(json: bool, stats: &RelayStats, counts: &Counts) -> anyhow::Result<()> {
+    let rows = [
+        ("forwarded", stats.forwarded, "multicasts let through"),
+        ("rewritten", stats.rewritten, "of these, changed on the way"),
+        ("narrowed", stats.narrowed, "of these, to some of the other interfaces only"),
+        ("copies", stats.copies, "what came of them, each interface by itself"),
+        ("absorbed", stats.absorbed, "multicasts not let through"),
+        ("directed", stats.directed, "sent into chosen branches in another's name"),
+        ("received", stats.received, "addressed to this relay"),
+        ("sent", stats.sent, "sent by it to one node"),
+        ("off_path", stats.off_path, "ignored: not from where their source is"),
+        ("expired", stats.expired, "ignored: as far as they may come (send --ttl)"),
+        ("too_large", stats.too_large, "lost: they do not fit the interface (send --datagram)"),
+        ("unroutable", stats.unroutable, "lost: addressed to nobody known"),
+        ("refused_peers", stats.refused_peers, "ignored: too many sources"),
+        ("errors", stats.errors, "lost to errors that pass"),
+    ];
+    if json {
+        let mut object = json!({ "event": "relayed", "packets": counts.0 });
+        for (name, count, _) in rows {
+            object[name] = count.into();
+        }
+        return print_json(&object);
+    }
+    let mut table: Vec<Vec<String>> = rows
+        .iter()
+        .filter(|(_, count, _)| *count > 0)
+        .map(|(name, count, means)| vec![(*name).to_owned(), count.to_string(), (*means).to_owned()])
+        .collect();
+    for (kind, names) in &counts.0 {
+        table.extend(names.iter().map(|(name, count)| {
+            vec![format!("{kind} {name}"), count.to_string(), "packets of the protocol".to_owned()]
+        }));
+    }
+    print_table(&table)
+}
+
+/// No turn waits longer, so that signals are soon noticed.
+const LONGEST_STEP: Duration = Duration::from_millis(100);
+
+/// Bytes of receive buffer to ask for.
+const RECEIVE_BUFFER: usize = 4 << 20;

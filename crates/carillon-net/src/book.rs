@@ -1,0 +1,116 @@
+//! The table of peers as a machine sees it: addresses, for packets that carry them.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use carillon_core::{AddressBook, GroupId, NodeId, Time};
+
+use crate::peers::Peers;
+
+/// A table of peers that a machine's [`Book`] looks into as well.
+#[derive(Clone, Debug)]
+pub(crate) struct SharedPeers(Arc<Mutex<Peers>>);
+
+impl SharedPeers {
+    pub(crate) fn new(capacity: usize) -> Self {
+        SharedPeers(Arc::new(Mutex::new(Peers::new(capacity))))
+    }
+
+    /// See [`Peers::hear`].
+    pub(crate) fn hear(&self, now: Time, address: SocketAddr) -> Option<NodeId> {
+        self.lock().hear(now, address)
+    }
+
+    /// See [`Peers::keep`].
+    pub(crate) fn keep(&self, now: Time, address: SocketAddr) -> Option<NodeId> {
+        self.lock().keep(now, address)
+    }
+
+    /// See [`Peers::reach`].
+    pub(crate) fn reach(&self, now: Time, node: NodeId) -> Option<SocketAddr> {
+        self.lock().reach(now, node)
+    }
+
+    /// See [`Peers::address`].
+    pub(crate) fn address(&self, node: NodeId) -> Option<SocketAddr> {
+        self.lock().address(node)
+    }
+
+    /// See [`Peers::len`].
+    pub(crate) fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// No change of the table is left half done, whoever panicked.
+    fn lock(&self) -> MutexGuard<'_, Peers> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The addresses that one machine knows.
+#[derive(Debug)]
+pub(crate) struct Book {
+    pub(crate) peers: SharedPeers,
+    /// What the machine calls its own node.
+    pub(crate) own: NodeId,
+    /// Its address, with the zone that others at it have too; the port does not matter.
+    pub(crate) address: SocketAddr,
+    pub(crate) group: SocketAddr,
+}
+
+impl AddressBook for Book {
+    fn of_node(&self, node: NodeId) -> Option<IpAddr> {
+        match node == self.own {
+            true => Some(self.address.ip()),
+            false => self.peers.address(node).map(|address| address.ip()),
+        }
+    }
+
+    /// Nobody is at its own address: other processes of this host cannot be told apart by it.
+    fn node_at(&self, address: IpAddr) -> Option<NodeId> {
+        let is_other = address != self.address.ip()
+            && address.is_ipv4() == self.group.is_ipv4()
+            && !address.is_multicast()
+            && !address.is_unspecified();
+        if !is_other {
+            return None;
+        }
+        let mut host = SocketAddr::new(address, self.group.port());
+        if let (SocketAddr::V6(host), SocketAddr::V6(group)) = (&mut host, self.group)
+            && host.ip().is_unicast_link_local()
+        {
+            host.set_scope_id(group.scope_id());
+        }
+        self.peers.lock().at(host)
+    }
+
+    fn of_group(&self, _group: GroupId) -> IpAddr {
+        self.group.ip()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_finds_itself_its_peers_and_relays() {
+        let peers = SharedPeers::new(4);
+        let own = NodeId(u32::MAX);
+        let address = SocketAddr::from(([10, 0, 0, 1], 0));
+        let group = SocketAddr::from(([239, 1, 2, 3], 7777));
+        let book = Book { peers: peers.clone(), own, address, group };
+        let ip = |last| IpAddr::from([10, 0, 0, last]);
+        let peer = peers.hear(Time::ZERO, (ip(2), 5000).into()).expect("there is room");
+        assert_eq!((book.of_node(own), book.of_node(peer)), (Some(ip(1)), Some(ip(2))));
+        assert_eq!((book.node_at(ip(1)), book.node_at(ip(2))), (None, Some(peer)));
+        assert_eq!(book.of_group(GroupId(0)), group.ip());
+        let relay = book.node_at(ip(3)).expect("there is room");
+        assert_eq!(peers.address(relay), Some((ip(3), 7777).into()));
+        // What a packet from there says later is its own.
+        assert_eq!(peers.hear(Time::ZERO, (ip(3), 7777).into()), Some(relay));
+        for nobody in ["239.1.2.3", "0.0.0.0", "::1"] {
+            assert_eq!(book.node_at(nobody.parse().expect("an address")), None, "{nobody}");
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! The sockets of a relay: one that hears on all its interfaces, and one to send by each of them.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
+
+use bytes::Bytes;
+use carillon_core::{Addresses, Dest, NodeId, PortId, Time};
+use nix::errno::Errno;
+use nix::libc;
+use nix::sys::socket::{
+    ControlMessage, ControlMessageOwned, MsgFlags, SockaddrIn, recvmsg, sendmsg, setsockopt, sockopt,
+};
+use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
+
+use super::packet::{self, Header};
+use super::paths::Paths;
+use super::stats::RelayStats;
+use crate::book::{Book, SharedPeers};
+use crate::driver::passes;
+use crate::endpoint::{PEERS, enlarge};
+use crate::{DriveError, Interface, OpenError, SELF};
+
+/// What a [`RelayEndpoint`] is to be.
+#[derive(Clone, Debug)]
+pub struct RelayConfig {
+    /// The multicast group and its UDP port.
+    pub group: SocketAddrV4,
+    /// The interfaces by name or address: the ports of the relay in this order. The address of the first
+    /// is the one by which others know the relay: all of them must be able to reach it.
+    pub interfaces: Vec<String>,
+    /// Bytes of receive buffer to ask the system for.
+    pub receive_buffer: usize,
+}
+
+/// The sockets of a relay, and its table of peers.
+#[derive(Debug)]
+pub struct RelayEndpoint {
+    pub(super) group: SocketAddrV4,
+    ports: Vec<Port>,
+    /// Bound to the group's port: hears the group and what is sent to the relay.
+    socket: Socket,
+    pub(super) peers: SharedPeers,
+    paths: Paths,
+    pub(super) stats: RelayStats,
+    received: Vec<u8>,
+    control: Vec<u8>,
+    packet: Vec<u8>,
+}
+
+/// An interface of the relay.
+#[derive(Debug)]
+struct Port {
+    interface: Interface,
+    address: Ipv4Addr,
+    all_addresses: Vec<std::net::IpAddr>,
+    /// Sends datagrams with their headers, out of this interface alone.
+    raw: Socket,
+}
+
+/// A datagram that has arrived.
+#[derive(Debug)]
+pub(super) struct Arrival {
+    pub(super) source: SocketAddrV4,
+    pub(super) ingress: PortId,
+    /// Whether it was sent to the group; else it is for the relay itself.
+    pub(super) to_group: bool,
+    pub(super) ttl: u8,
+    pub(super) bytes: Bytes,
+}
+
+impl RelayEndpoint {
+    /// Opens the sockets and joins the group on all interfaces. Needs the right to send raw datagrams.
+    pub fn open(config: RelayConfig) -> Result<Self, OpenError> {
+        let group = config.group;
+        if !group.ip().is_multicast() {
+            return Err(OpenError::NotMulticast { group: group.into() });
+        }
+        if group.port() == 0 {
+            return Err(OpenError::NoPort { group: group.into() });
+        }
+        let mut ports: Vec<Port> = Vec::new();
+        for name in &config.interfaces {
+            let interface = Interface::choose(group.into(), Some(name))?;
+            if ports.iter().all(|port| port.interface.index != interface.index) {
+                ports.push(Port::open(interface)?);
+            }
+        }
+        let socket = open_socket(group, &ports)?;
+        enlarge(&socket, config.receive_buffer)?;
+        Ok(RelayEndpoint {
+            group,
+            ports,
+            socket,
+            peers: SharedPeers::new(PEERS),
+            paths: Paths::default(),
+            stats: RelayStats::default(),
+            received: vec![0; LARGEST],
+            control: nix::cmsg_space!(libc::in_pktinfo, libc::c_int),
+            packet: Vec::new(),
+        })
+    }
+
+    /// The interfaces, in the order of the relay's ports.
+    pub fn interfaces(&self) -> impl Iterator<Item = &Interface> {
+        self.ports.iter().map(|port| &port.interface)
+    }
+
+    /// The address by which others know the relay.
+    pub fn address(&self) -> Ipv4Addr {
+        self.ports.first().map_or(Ipv4Addr::UNSPECIFIED, |port| port.address)
+    }
+
+    /// The addresses of the relay, its peers and its group, for a machine that calls itself [`SELF`].
+    pub fn addresses(&self) -> Addresses {
+        let address = SocketAddr::new(self.address().into(), 0);
+        Addresses::new(Book { peers: self.peers.clone(), own: SELF, address, group: self.group.into() })
+    }
+
+    /// What was counted so far.
+    pub fn stats(&self) -> &RelayStats {
+        &self.stats
+    }
+
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// The ports that a multicast which came in by one may leave by.
+    pub(super) fn others(&self, ingress: PortId) -> impl Iterator<Item = PortId> + use<> {
+        (0..self.ports.len() as u16).map(PortId).filter(move |&port| port != ingress)
+    }
+
+    /// The next datagram that has arrived and is not to be ignored; `None` if there is none.
+    pub(super) fn receive(&mut self, now: Time) -> Result<Option<Arrival>, DriveError> {
+        for _ in 0..MOST_IGNORED {
+            match self.read() {
+                Ok(Some(arrival)) if !arrival.to_group || self.is_on_path(now, &arrival) => {
+                    return Ok(Some(arrival));
+                }
+                Ok(Some(_)) => self.stats.off_path += 1,
+                Ok(None) => {}
+                Err(Errno::EAGAIN) => return Ok(None),
+                Err(error) if passes(&error.into()) => self.stats.errors += 1,
+                Err(error) => {
+                    return Err(DriveError::Receive { address: self.group.into(), source: error.into() });
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// One datagram; `None` if it came in by none of the ports.
+    fn read(&mut self) -> Result<Option<Arrival>, Errno> {
+        let mut space = [IoSliceMut::new(&mut self.received)];
+        let flags = MsgFlags::MSG_DONTWAIT;
+        let message =
+            recvmsg::<SockaddrIn>(self.socket.as_raw_fd(), &mut space, Some(&mut self.control), flags)?;
+        let (mut came, mut ttl) = (None, 0);
+        for control in message.cmsgs()? {
+            match control {
+                ControlMessageOwned::Ipv4PacketInfo(info) => came = Some(info),
+                ControlMessageOwned::Ipv4Ttl(hops) => ttl = u8::try_from(hops).unwrap_or(0),
+                _ => {}
+            }
+        }
+        let (Some(source), Some(info), len) = (message.address, came, message.bytes) else { return Ok(None) };
+        let ingress =
+            self.ports.iter().position(|port| i64::from(port.interface.index) == i64::from(info.ipi_ifindex));
+        let Some(ingress) = ingress else { return Ok(None) };
+        let to = Ipv4Addr::from(u32::from_be(info.ipi_addr.s_addr));
+        // Port 0 cannot be answered, and other groups are others' business.
+        if source.port() == 0 || to.is_multicast() && to != *self.group.ip() {
+            return Ok(None);
+        }
+        Ok(Some(Arrival {
+            source: SocketAddrV4::new(source.ip(), source.port()),
+            ingress: PortId(ingress as u16),
+            to_group: to.is_multicast(),
+            ttl,
+            bytes: Bytes::copy_from_slice(&self.received[..len]),
+        }))
+    }
+
+    /// Whether a multicast came by the interface that leads to its source, and not from this host.
+    fn is_on_path(&mut self, now: Time, arrival: &Arrival) -> bool {
+        let is_own = |port: &Port| port.all_addresses.contains(&(*arrival.source.ip()).into());
+        if self.ports.iter().any(is_own) {
+            return false;
+        }
+        let own = self.paths.towards(now, *arrival.source.ip());
+        own.is_some_and(|own| self.ports[usize::from(arrival.ingress.0)].all_addresses.contains(&own))
+    }
+
+    /// Forwards a multicast out of these ports as if its sender had sent it there; returns how many took
+    /// it.
+    pub(super) fn forward(
+        &mut self,
+        source: SocketAddrV4,
+        ttl: u8,
+        bytes: &[u8],
+        ports: impl Iterator<Item = PortId>,
+    ) -> u64 {
+        let header = Header { source, destination: self.group, ttl };
+        ports.map(|port| u64::from(self.send_raw(port, header, bytes))).sum()
+    }
+
+    /// Sends what the machine has decided to send.
+    pub(super) fn send(&mut self, now: Time, dest: &Dest, bytes: &[u8]) {
+        let reach = |node: NodeId| match self.peers.reach(now, node) {
+            Some(SocketAddr::V4(address)) => Some(address),
+            _ => None,
+        };
+        let own = SocketAddrV4::new(self.address(), self.group.port());
+        let (source, ports, dest) = match dest {
+            Dest::Node(node) => match reach(*node) {
+                Some(address) => return self.send_to(address, bytes),
+                None => return self.stats.unroutable += 1,
+            },
+            Dest::Group { .. } => (Some(own), self.others(NO_PORT).collect(), dest),
+            Dest::Ports { ports, source, dest } => {
+                let source = if *source == SELF { Some(own) } else { reach(*source) };
+                (source, ports.iter().collect::<Vec<_>>(), &**dest)
+            }
+        };
+        let (destination, ttl) = match dest {
+            Dest::Group { scope, .. } => (Some(self.group), scope.0.min(TTL)),
+            Dest::Node(node) => (reach(*node), TTL),
+            Dest::Ports { .. } => (None, 0),
+        };
+        let (Some(source), Some(destination)) = (source, destination) else {
+            return self.stats.unroutable += 1;
+        };
+        for port in ports {
+            if self.send_raw(port, Header { source, destination, ttl }, bytes) {
+                self.stats.directed += 1;
+            }
+        }
+    }
+
+    /// Sends to one node from the address that others know.
+    fn send_to(&mut self, to: SocketAddrV4, bytes: &[u8]) {
+        let from = libc::in_pktinfo {
+            ipi_ifindex: 0,
+            ipi_spec_dst: libc::in_addr { s_addr: u32::from(self.address()).to_be() },
+            ipi_addr: libc::in_addr { s_addr: 0 },
+        };
+        let control = [ControlMessage::Ipv4PacketInfo(&from)];
+        let (flags, to) = (MsgFlags::MSG_DONTWAIT, SockaddrIn::from(to));
+        match sendmsg(self.socket.as_raw_fd(), &[IoSlice::new(bytes)], &control, flags, Some(&to)) {
+            Ok(_) => self.stats.sent += 1,
+            Err(Errno::EMSGSIZE) => self.stats.too_large += 1,
+            Err(_) => self.stats.errors += 1,
+        }
+    }
+
+    fn send_raw(&mut self, port: PortId, header: Header, bytes: &[u8]) -> bool {
+        let Some(port) = self.ports.get(usize::from(port.0)) else {
+            self.stats.unroutable += 1;
+            return false;
+        };
+        if !packet::write(header, bytes, &mut self.packet) {
+            self.stats.too_large += 1;
+            return false;
+        }
+        match port.raw.send_to(&self.packet, &SocketAddr::from(header.destination).into()) {
+            Ok(_) => return true,
+            Err(error) if error.raw_os_error() == Some(libc::EMSGSIZE) => self.stats.too_large += 1,
+            // A queue that is full loses a datagram, as a router does.
+            Err(_) => self.stats.errors += 1,
+        }
+        false
+    }
+}
+
+impl Port {
+    fn open(interface: Interface) -> Result<Port, OpenError> {
+        let std::net::IpAddr::V4(address) = interface.address else {
+            return Err(OpenError::NoAddress { name: interface.name, family: "IPv4" });
+        };
+        // Of this protocol number the socket takes headers as they are, and receives nothing (raw(7)).
+        let raw = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::from(libc::IPPROTO_RAW)))
+            .map_err(OpenError::doing("open a raw socket, for which a relay needs root or CAP_NET_RAW"))?;
+        let doing = || OpenError::doing(format!("send on {interface}"));
+        raw.bind_device(Some(interface.name.as_bytes())).map_err(doing())?;
+        raw.set_multicast_if_v4(&address).map_err(doing())?;
+        raw.set_multicast_loop_v4(false).map_err(doing())?;
+        raw.set_nonblocking(true).map_err(doing())?;
+        // What is forwarded in a burst waits here.
+        raw.set_send_buffer_size(SEND_BUFFER).map_err(doing())?;
+        let all_addresses = interface.addresses().map_err(OpenError::doing("list the network interfaces"))?;
+        Ok(Port { interface, address, all_addresses, raw })
+    }
+}
+
+fn open_socket(group: SocketAddrV4, ports: &[Port]) -> Result<Socket, OpenError> {
+    let doing = || OpenError::doing(format!("listen to {group}"));
+    let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP)).map_err(doing())?;
+    socket.set_reuse_address(true).map_err(doing())?;
+    socket.set_reuse_port(true).map_err(doing())?;
+    setsockopt(&socket, sockopt::Ipv4PacketInfo, &true).map_err(io::Error::from).map_err(doing())?;
+    setsockopt(&socket, sockopt::Ipv4RecvTtl, &true).map_err(io::Error::from).map_err(doing())?;
+    // Only what is joined below.
+    socket.set_multicast_all_v4(false).map_err(doing())?;
+    let any = SocketAddr::from((Ipv4Addr::UNSPECIFIED, group.port()));
+    socket.bind(&any.into()).map_err(|error| match error.kind() {
+        io::ErrorKind::AddrInUse => OpenError::PortTaken { address: any },
+        _ => doing()(error),
+    })?;
+    for port in ports {
+        let index = InterfaceIndexOrAddress::Index(port.interface.index);
+        let joined = socket.join_multicast_v4_n(group.ip(), &index);
+        joined.map_err(OpenError::doing(format!("join {group} on {}", port.interface)))?;
+    }
+    Ok(socket)
+}
+
+/// Ignored datagrams read in a row.
+const MOST_IGNORED: usize = 64;
+
+/// Hops of what the relay sends by itself.
+const TTL: u8 = 64;
+
+/// A port that no relay has.
+const NO_PORT: PortId = PortId(u16::MAX);
+
+/// Bytes of a datagram at most.
+const LARGEST: usize = 65_535;
+
+/// Bytes that may wait in an interface.
+const SEND_BUFFER: usize = 4 << 20;

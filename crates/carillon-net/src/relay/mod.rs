@@ -1,0 +1,177 @@
+//! A router of a protocol in user space: it forwards the multicasts of one group between interfaces as
+//! its machine says.
+//!
+//! Unicast that is for others is left to the system's own forwarding. What is forwarded keeps its source
+//! address and port, for which it is sent by raw sockets; IPv4 only. A datagram must fit each interface in
+//! one piece.
+
+mod endpoint;
+mod packet;
+mod paths;
+mod stats;
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use carillon_core::{
+    Dest, Event, Host, Machine, Observer, Received, Scope, Time, TraceEvent, Transmit, Verdict, drain,
+};
+use nix::poll::PollFlags;
+
+pub use endpoint::{RelayConfig, RelayEndpoint};
+pub use stats::RelayStats;
+
+use crate::DriveError;
+use crate::endpoint::{GROUP, SELF};
+use crate::outbox::Outbox;
+use crate::wait::{Deadline, wait};
+use endpoint::Arrival;
+
+/// One relay machine on one [`RelayEndpoint`], with its observer, which is told of events and of all
+/// datagrams that arrive.
+#[derive(Debug)]
+pub struct RelayDriver<O> {
+    endpoint: RelayEndpoint,
+    machine: Box<dyn Machine>,
+    observer: O,
+    start: Instant,
+    /// When the machine wants `handle_timeout`, as of the last drain.
+    timeout: Option<Time>,
+    /// Datagrams that wait for their time.
+    outbox: Outbox,
+    buf: Vec<u8>,
+}
+
+/// The driver as the drain sees it.
+struct Outlet<'a, O> {
+    endpoint: &'a mut RelayEndpoint,
+    outbox: &'a mut Outbox,
+    observer: &'a mut O,
+    now: Time,
+}
+
+impl<O: Observer> RelayDriver<O> {
+    /// Joins the three and starts the clock. A machine that is no [`Relay`](carillon_core::Relay) forwards
+    /// all.
+    pub fn new(endpoint: RelayEndpoint, machine: Box<dyn Machine>, observer: O) -> Self {
+        let (start, outbox) = (Instant::now(), Outbox::default());
+        RelayDriver { endpoint, machine, observer, start, timeout: None, outbox, buf: Vec::new() }
+    }
+
+    /// Waits until something is due, but no longer than `max_wait`, and does it: fires timers, and takes a
+    /// bounded number of datagrams.
+    pub fn step(&mut self, max_wait: Duration) -> Result<(), DriveError> {
+        let now = self.now();
+        let due = self.timeout.into_iter().chain(self.outbox.next_departure()).min();
+        let sleep = due.map_or(max_wait, |due| due.since(now).min(max_wait));
+        let deadline = Deadline { at: Instant::now() + sleep, precise: false };
+        wait([(self.endpoint.fd(), PollFlags::POLLIN)], deadline).map_err(DriveError::Wait)?;
+        let now = self.now();
+        while let Some((dest, bytes)) = self.outbox.due(now) {
+            self.endpoint.send(now, &dest, &bytes);
+        }
+        if self.machine.poll_timeout().is_some_and(|at| at <= now) {
+            self.machine.handle_timeout(now);
+        }
+        self.drain(now);
+        for _ in 0..TURN_DATAGRAMS {
+            let Some(arrival) = self.endpoint.receive(now)? else { break };
+            self.handle(now, arrival);
+        }
+        Ok(())
+    }
+
+    /// The time now.
+    pub fn now(&self) -> Time {
+        Time::ZERO + self.start.elapsed()
+    }
+
+    /// The endpoint.
+    pub fn endpoint(&self) -> &RelayEndpoint {
+        &self.endpoint
+    }
+
+    /// The observer.
+    pub fn observer(&self) -> &O {
+        &self.observer
+    }
+
+    fn handle(&mut self, now: Time, arrival: Arrival) {
+        let Some(source) = self.endpoint.peers.hear(now, arrival.source.into()) else {
+            self.endpoint.stats.refused_peers += 1;
+            return;
+        };
+        let scope = Scope(arrival.ttl);
+        let destination = match arrival.to_group {
+            true => Dest::Group { group: GROUP, scope },
+            false => Dest::Node(SELF),
+        };
+        self.observer.datagram(now, source, &destination, &arrival.bytes);
+        let (ingress, bytes) = (arrival.ingress, &arrival.bytes);
+        let received = Received { source, destination: &destination, ingress, scope, bytes };
+        if arrival.to_group {
+            let relay = self.machine.as_relay();
+            let verdict = relay.map_or(Verdict::Forward, |relay| relay.handle_transit(now, received));
+            self.forward(&arrival, verdict);
+        } else {
+            self.endpoint.stats.received += 1;
+            self.machine.handle_datagram(now, received);
+        }
+        self.drain(now);
+    }
+
+    /// Does as the machine has said with a multicast.
+    fn forward(&mut self, arrival: &Arrival, verdict: Verdict) {
+        let Some(ttl) = arrival.ttl.checked_sub(1).filter(|&ttl| ttl > 0) else {
+            self.endpoint.stats.expired += 1;
+            return;
+        };
+        let mut ports: Vec<_> = self.endpoint.others(arrival.ingress).collect();
+        let all = ports.len();
+        let (bytes, is_rewritten): (&Bytes, bool) = match &verdict {
+            Verdict::Forward => (&arrival.bytes, false),
+            Verdict::ForwardOn(some) => {
+                ports.retain(|&port| some.contains(port));
+                (&arrival.bytes, false)
+            }
+            Verdict::ForwardAs(other) => (other, true),
+            Verdict::Absorb => {
+                self.endpoint.stats.absorbed += 1;
+                return;
+            }
+        };
+        let is_narrowed = ports.len() < all;
+        let copies = self.endpoint.forward(arrival.source, ttl, bytes, ports.into_iter());
+        let stats = &mut self.endpoint.stats;
+        stats.forwarded += u64::from(copies > 0);
+        stats.rewritten += u64::from(copies > 0 && is_rewritten);
+        stats.narrowed += u64::from(copies > 0 && is_narrowed);
+        stats.copies += copies;
+    }
+
+    fn drain(&mut self, now: Time) {
+        let mut outlet = Outlet {
+            endpoint: &mut self.endpoint,
+            outbox: &mut self.outbox,
+            observer: &mut self.observer,
+            now,
+        };
+        self.timeout = drain(&mut *self.machine, now, &mut self.buf, &mut outlet);
+    }
+}
+
+impl<O: Observer> Host for Outlet<'_, O> {
+    fn transmit(&mut self, transmit: Transmit, bytes: &mut Vec<u8>) {
+        match transmit.departure {
+            Some(at) if at > self.now => self.outbox.hold(at, transmit.dest, std::mem::take(bytes)),
+            _ => self.endpoint.send(self.now, &transmit.dest, bytes),
+        }
+    }
+
+    fn event(&mut self, event: Event) {
+        self.observer.event(&TraceEvent { time: self.now, node: SELF, event });
+    }
+}
+
+/// Datagrams taken per turn.
+const TURN_DATAGRAMS: usize = 256;
