@@ -1,9 +1,13 @@
 //! What others on the network may try.
 
-use carillon_core::{ConfigError, DropReason, Duration, Event, Machine, NodeId, Seeds, Sender as _, Time};
-use carillon_proto::session::{
-    Gather, MemberOutcome, ReceiverFailure, ReceiverPhase, ReceiverSession, SenderPhase, SenderSession,
+use carillon_core::{
+    ConfigError, Dest, DropReason, Duration, Event, Machine, NodeId, PortId, Seeds, Sender as _, Time,
 };
+use carillon_proto::session::{
+    Gather, MemberOutcome, ReceiverFailure, ReceiverPhase, ReceiverSession, ReceiverSessionConfig,
+    SenderPhase, SenderSession, SenderSessionConfig,
+};
+use carillon_wire::lms;
 use carillon_wire::session::{Body, Invite, Name, Nonce, Packet, RefuseReason, Settings, State, Text};
 use proptest::prelude::*;
 
@@ -152,6 +156,50 @@ fn reports_of_strangers_and_reports_before_the_end_count_for_nothing() {
     assert_eq!(machine.members()[0].outcome, MemberOutcome::Verified);
     // Nobody has more than there was.
     assert_eq!(machine.members()[0].bytes, 0);
+}
+
+#[test]
+fn where_routers_help_strangers_may_ask_and_no_more() {
+    let lms = carillon_proto::find("lms").unwrap();
+    let config = SenderSessionConfig::new(ASSOCIATION, "source", GROUP, lms, 100);
+    let mut machine = SenderSession::new(config, Seeds::new(1)).unwrap();
+    give(&mut machine, ms(0), NodeId(1), &join(1, "a"));
+    machine.offer(ms(1), bytes::Bytes::from_static(b"message")).unwrap();
+    wake(&mut machine, ms(2));
+    let lms_packet = |packet: lms::Packet<'_>| {
+        let mut buf = Vec::new();
+        packet.emit(ASSOCIATION, &mut buf);
+        buf
+    };
+    let point = lms::TurningPoint { address: [10, 0, 0, 10].into(), interface: PortId(3) };
+    let request = lms_packet(lms::Packet::Req(lms::Request {
+        turning_point: Some(point),
+        direct: false,
+        past: 0,
+        hops_left: 9,
+        lo: 0,
+        hi: 0,
+        attempt: 0,
+    }));
+    let router = NodeId(9);
+    let answered = give(&mut machine, ms(3), router, &request);
+    let answered = [answered, wake(&mut machine, ms(4))].map(|outbox| outbox.sent).concat();
+    let (dest, _) = answered.iter().find(|(dest, _)| matches!(dest, Dest::Node(_))).expect("a DMCAST");
+    assert_eq!(*dest, Dest::Node(router), "10.0.0.10 is the router's address");
+
+    // A receiver takes nothing but requests from others than its sender.
+    let mut machine =
+        ReceiverSession::new(ReceiverSessionConfig::new("a", GROUP, carillon_proto::REGISTRY), Seeds::new(2));
+    give(&mut machine, ms(0), SENDER, &invite(State::Gathering, "lms", "", 100));
+    let data = lms_packet(lms::Packet::Data(lms::Data { sequence: 0, oldest: 0, payload: b"forged" }));
+    assert_eq!(give(&mut machine, ms(1), router, &data).drops(DropReason::NotAMember), 1);
+    let asked = give(&mut machine, ms(1), router, &request).events;
+    assert!(asked.iter().any(|event| matches!(event, Event::Received { packet: "req", .. })), "{asked:?}");
+    // Nor do routers keep a dead sender alive.
+    for at in (100..=5100).step_by(100) {
+        give(&mut machine, ms(at), router, &request);
+    }
+    assert_eq!(machine.phase(), ReceiverPhase::Failed(ReceiverFailure::SenderSilent));
 }
 
 #[test]
