@@ -10,7 +10,8 @@ pub(super) struct Scale {
 }
 
 impl Scale {
-    /// An axis that shows all values; a linear one starts at zero.
+    /// An axis that shows all values; a linear one starts at zero, or with a margin before it if
+    /// something stands there.
     pub fn new(values: impl Iterator<Item = f64>, log: bool, margin: f64) -> Self {
         let usable = values.filter(|value| !log || *value > 0.0);
         let (low, high) =
@@ -27,7 +28,8 @@ impl Scale {
         let ticks: Vec<f64> = (0..=count).map(|at| f64::from(at) * step).collect();
         let high = if margin > 0.0 { high } else { ticks[ticks.len() - 1] };
         let ticks = ticks.into_iter().filter(|tick| *tick <= high * (1.0 + 1e-9)).collect();
-        Scale { low: 0.0, high, log, ticks }
+        let low = if low == 0.0 { -margin * high } else { 0.0 };
+        Scale { low, high, log, ticks }
     }
 
     /// How far along the axis a value stands, 0 to 1.

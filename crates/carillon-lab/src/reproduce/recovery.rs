@@ -1,7 +1,7 @@
 //! Recovery from losses over topologies: mean, least and greatest value, as in the figures of chapter 5
 //! of Papadopoulos.
 
-use super::means::distinct;
+use super::means::{capitalised, distinct};
 use super::sheet::{Heading, Number, Sheet};
 use super::study::Findings;
 use super::{Key, Quantity, Simulation, StudyPlan};
@@ -66,11 +66,16 @@ impl Pooled {
 }
 
 impl RecoverySpec {
-    pub(super) fn findings(&self, id: &str, simulations: &[(&StudyPlan, &Simulation)]) -> Findings {
+    pub(super) fn findings(
+        &self,
+        id: &str,
+        title: &str,
+        simulations: &[(&StudyPlan, &Simulation)],
+    ) -> Findings {
         let mut findings = Findings::default();
         for quantity in self.quantities {
             findings.sheets.push(self.sheet(quantity, simulations));
-            findings.figures.push(self.figure(id, quantity, simulations));
+            findings.figures.push(self.figure(id, title, quantity, simulations));
         }
         findings
     }
@@ -154,7 +159,13 @@ impl RecoverySpec {
         }
     }
 
-    fn figure(&self, id: &str, quantity: &Quantity, simulations: &[(&StudyPlan, &Simulation)]) -> Figure {
+    fn figure(
+        &self,
+        id: &str,
+        title: &str,
+        quantity: &Quantity,
+        simulations: &[(&StudyPlan, &Simulation)],
+    ) -> Figure {
         let places = self.places(simulations);
         let curves = self.curves(quantity, simulations);
         let series = curves.into_iter().enumerate().map(|(at, (name, values))| {
@@ -186,10 +197,13 @@ impl RecoverySpec {
                 1 => id.to_owned(),
                 _ => format!("{id}-{}", quantity.column),
             },
-            title: quantity.label.to_owned(),
+            title: title.to_owned(),
             notes: Vec::new(),
-            x: Axis::new(self.label(), None),
-            y: Axis::new(quantity.label, None),
+            x: Axis::new(&capitalised(self.label()), None),
+            y: match quantity.label.split_once(", ") {
+                Some((label, unit)) => Axis::new(&capitalised(label), Some(unit)),
+                None => Axis::new(&capitalised(quantity.label), None),
+            },
             series: series.collect(),
         }
     }

@@ -97,7 +97,7 @@ impl StudySpec {
         let Findings { sheets, checks, mut figures, remarks } = match self.analysis {
             Analysis::Means(means) => means.findings(id, simulations),
             Analysis::AckWait(waits) => waits.findings(id, simulations),
-            Analysis::Recovery(recovery) => recovery.findings(id, simulations),
+            Analysis::Recovery(recovery) => recovery.findings(id, title, simulations),
             Analysis::Summary => routed::summary::findings(simulations),
             Analysis::Claims => routed::claims::findings(simulations),
             Analysis::Agents => routed::agents::findings(simulations),
