@@ -231,11 +231,11 @@ fn for_one_packet_a_repairer_is_asked_once() {
 fn what_goes_different_ways_goes_in_different_packets() {
     let mut desk = element(&[]);
     desk.hear_by(2, 5, nak(4), none());
-    desk.at(1).hear_by(1, 6, nak(3), list(&[0, 0, 0, 5]));
+    desk.hear_by(1, 6, nak(3), list(&[0, 0, 0, 5, 0, 0, 0, 6]));
     desk.sent();
-    // At 50 ms that of the source, at 51 ms the others.
-    desk.at(51);
-    assert_eq!(desk.sent(), ["nak 4 to n3", "nak 3 list [5] to n5"]);
+    // All are due again at once, in the order of their numbers.
+    desk.at(50);
+    assert_eq!(desk.sent(), ["nak 3 to n5", "nak 4 to n3", "nak 5 list [6] to n5"]);
 }
 
 #[test]
