@@ -163,6 +163,9 @@ fn an_element_asks_the_repairer_and_sends_its_repair_to_the_group() {
     desk.hear_by(1, 6, nak(3), none());
     assert_eq!(desk.sent(), ["ncf 3 to p1 as n0 to all", "nak 3 to n5"]);
     desk.hear_by(2, 5, ncf(3), none());
+    // The source has not heard of it otherwise.
+    desk.hear_by(2, 5, null(3), none());
+    assert_eq!(desk.sent(), ["n-nak 3 to n3"]);
     desk.hear_by(4, 7, nak(3), none());
     // Confirmed: it is not repeated, and others are eliminated.
     desk.at(400);
@@ -171,6 +174,7 @@ fn an_element_asks_the_repairer_and_sends_its_repair_to_the_group() {
     assert_eq!(desk.sent(), ["rdata 3 trail 0 len 4 to p1 p4 as n0 to all"]);
     // The state is gone.
     desk.hear_by(2, 5, rdata(3), none());
+    desk.at(600);
     assert_eq!(desk.sent(), NOTHING);
     assert_eq!(desk.pass(0, rdata(3), none()), "absorb");
     // Only the source's silence is left.
