@@ -1,5 +1,5 @@
 //! The designated local repairers that a network element knows of, and what it does with them: RFC
-//! 3208, sections 7 and 10.
+//! 3208, off-tree repairers.
 
 use std::collections::BTreeMap;
 
