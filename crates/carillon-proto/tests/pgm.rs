@@ -14,7 +14,7 @@ use carillon_lab::trace::{CaptureOptions, TraceFile};
 use carillon_proto::protocols::pgm::ENTRY;
 use carillon_sim::World;
 use carillon_sim::graph::{Graph, GraphConfig, Link, LossModel, SingleLoss, Topology};
-use carillon_testkit::{Contents, Group, Offers, Oracle, Tape};
+use carillon_testkit::{Contents, Group, Offers, Oracle, Tape, random_network};
 
 /// A link of so many microseconds.
 fn link(a: u32, b: u32, micros: u64) -> Link {
@@ -22,13 +22,24 @@ fn link(a: u32, b: u32, micros: u64) -> Link {
 }
 
 /// Runs the source at node 0, the others as the topology says, with one loss of message 5 on the first
-/// link, from node 0. A message is a packet of 1000 bytes on links of 1.5 Mbit/s, one in a tenth of a second.
+/// link, from node 0.
 fn run(topology: Topology, settings: &[(&str, &str)]) -> Tape {
+    run_with(topology, settings, (0, NodeId(0)), None)
+}
+
+/// The same with the loss on another link, from this node; and with a link that breaks after a third of
+/// a second. A message is a packet of 1000 bytes on links of 1.5 Mbit/s, one in a tenth of a second.
+fn run_with(
+    topology: Topology,
+    settings: &[(&str, &str)],
+    (link, from): (u32, NodeId),
+    breaks: Option<u32>,
+) -> Tape {
     let seeds = Seeds::new(1);
     let topology = Arc::new(topology);
     let config = GraphConfig { overhead: OVERHEAD, ..GraphConfig::default() };
     let mut graph = Graph::new(topology.clone(), config, &seeds);
-    graph.lose(0, NodeId(0), SingleLoss { source: NodeId(0), message: MessageId(5) });
+    graph.lose(link, from, SingleLoss { source: NodeId(0), message: MessageId(5) });
     let mut values = Config::defaults(ENTRY.parameters);
     for (key, value) in settings {
         values.set(ENTRY.parameters, key, value).expect("a setting");
@@ -79,6 +90,12 @@ fn run(topology: Topology, settings: &[(&str, &str)]) -> Tape {
         );
     }
     world.start();
+    if let Some(link) = breaks {
+        let at = Time::ZERO + Duration::from_millis(333);
+        world.run(at, |_| false);
+        world.pass_to(at);
+        world.network().set_up(link, false);
+    }
     world.run(Time::ZERO + Duration::from_secs(10), |_| false);
     world.into_observer()
 }
@@ -154,6 +171,122 @@ fn a_slow_branch_makes_the_source_repair_again_unless_it_waits_for_it() {
     assert_eq!((latency.len(), repairs), (2, 1));
 }
 
+/// Behind router 3 a repairer, 1 ms away, and a receiver, 20 ms away; the source is 10 ms away.
+fn behind_one_router() -> Topology {
+    let mut topology = Topology::new(4);
+    for link in [link(0, 3, 10_000), link(3, 1, 1_000), link(3, 2, 20_000)] {
+        topology.add_link(link);
+    }
+    topology.receivers = vec![NodeId(1), NodeId(2)];
+    topology
+}
+
+/// Of the receivers in their order the first is a repairer.
+const ONE_REPAIRER: (&str, &str) = ("dlr_every", "2");
+
+#[test]
+fn a_repairer_repairs_what_is_lost_beside_it_and_the_source_nothing() {
+    let settings = [AT_ONCE, &[ONE_REPAIRER]].concat();
+    let tape = run_with(behind_one_router(), &settings, (2, NodeId(3)), None);
+    let (latency, repairs) = recoveries(&tape);
+    let ms = Duration::from_millis;
+    // The repairer sends NCF and N-NAK before the repair.
+    let expected = ms(20)
+        + on_wire(64)
+        + ms(1)
+        + on_wire(64)
+        + 2 * on_wire(64)
+        + ms(1)
+        + on_wire(1000)
+        + ms(20)
+        + on_wire(1000);
+    assert_eq!((latency.len(), repairs), (1, 0));
+    assert!(
+        latency[&NodeId(2)].abs_diff(expected) < Duration::from_micros(1),
+        "{latency:?}, not {expected:?}"
+    );
+    let by = |event: &Event| matches!(event, Event::Forwarded { repair: true, message: MessageId(5), .. });
+    let by: Vec<NodeId> = tape.events.iter().filter(|it| by(&it.event)).map(|it| it.node).collect();
+    assert_eq!(by, [NodeId(1)]);
+    // Without it: the way to the source and back.
+    let (latency, repairs) = recoveries(&run_with(behind_one_router(), AT_ONCE, (2, NodeId(3)), None));
+    assert_eq!(repairs, 1);
+    let without = latency[&NodeId(2)];
+    assert!(without.abs_diff(way_to_the_source()) < Duration::from_micros(1), "{without:?}");
+    println!("with {expected:?}, without {without:?}");
+}
+
+/// From receiver 2 to the source, and back.
+fn way_to_the_source() -> Duration {
+    Duration::from_millis(60) + 3 * on_wire(64) + 2 * on_wire(1000)
+}
+
+#[test]
+fn a_repairer_that_is_gone_costs_one_interval() {
+    let settings = [AT_ONCE, &[ONE_REPAIRER, ("dlr_nak_rpt_ivl", "100 ms")]].concat();
+    let tape = run_with(behind_one_router(), &settings, (2, NodeId(3)), Some(1));
+    let (latency, repairs) = recoveries(&tape);
+    let expected = way_to_the_source() + Duration::from_millis(100);
+    assert_eq!((latency.len(), repairs), (1, 1));
+    assert!(
+        latency[&NodeId(2)].abs_diff(expected) < Duration::from_micros(1),
+        "{latency:?}, not {expected:?}"
+    );
+}
+
+/// The loss is on the link from the source: the repairer misses the packet too.
+#[test]
+fn what_a_repairer_misses_too_the_source_repairs() {
+    let settings = [AT_ONCE, &[ONE_REPAIRER]].concat();
+    let (latency, with) = recoveries(&run(behind_one_router(), &settings));
+    let (plain, without) = recoveries(&run(behind_one_router(), AT_ONCE));
+    assert_eq!(latency[&NodeId(1)], plain[&NodeId(1)]);
+    // The far one asks when the repairer has its repair already, so it has it from there.
+    assert_eq!((with, without), (1, 2));
+    assert!(latency[&NodeId(2)] < plain[&NodeId(2)], "{latency:?}, {plain:?}");
+}
+
+/// Where receivers are spread over the routers, repairers take work from the source.
+#[test]
+fn repairers_take_most_repairs_from_the_source() {
+    let mut shares = Vec::new();
+    for every in ["0", "4", "2", "1"] {
+        let (mut losses, mut by_source, mut by_others, mut waits) = (0, 0, 0, Duration::ZERO);
+        for seed in 0..10 {
+            let mut rng = Seeds::new(seed).stream("repairers");
+            let topology = random_network(12, 4, 0, Duration::from_millis(20), &mut rng);
+            let group =
+                Group::new(&ENTRY, seed).receivers(12).messages(50).interval(Duration::from_millis(50));
+            let group = group.set("rdata_delay", "0 ms").set("nak_bo_ivl", "10 ms").set("dlr_every", every);
+            let group = group.afterwards(Duration::from_secs(20));
+            let loss = LossModel::Bernoulli(Probability::new(0.02).expect("a probability"));
+            let config = GraphConfig { overhead: OVERHEAD, ..GraphConfig::default() };
+            let report = group.run_graph(Arc::new(topology), config, loss);
+            report.check_reliable().expect("all is repaired");
+            let mut found = BTreeMap::new();
+            for it in &report.events {
+                match it.event {
+                    Event::LossFound { message, .. } => drop(found.insert((it.node, message), it.time)),
+                    Event::LossRepaired { message, .. } => {
+                        let since = found.remove(&(it.node, message)).expect("a loss is found first");
+                        losses += 1;
+                        waits += it.time - since;
+                    }
+                    Event::RepairSent { .. } => by_source += 1,
+                    Event::Forwarded { repair: true, .. } => by_others += 1,
+                    _ => {}
+                }
+            }
+        }
+        println!(
+            "dlr_every {every}: {losses} recoveries, {by_source} repairs by the source, {by_others} by others, {:?} each",
+            waits / losses
+        );
+        shares.push(f64::from(by_source) / f64::from(losses));
+    }
+    assert!(shares[1..].iter().all(|share| 4.0 * share < shares[0]), "{shares:?}");
+}
+
 /// A dissector that was made by others finds no fault with any packet of a run with losses.
 #[test]
 fn tshark_reads_the_packets() {
@@ -169,7 +302,11 @@ fn tshark_reads_the_packets() {
         topology.add_link(link);
     }
     let group = Group::new(&ENTRY, 3).receivers(3).messages(60).interval(Duration::from_millis(10));
-    let group = group.set("txw_secs", "3 s").set("nak_elim_ivl", "100 ms").afterwards(Duration::from_secs(9));
+    let group = group
+        .set("txw_secs", "3 s")
+        .set("dlr_every", "1")
+        .set("nak_elim_ivl", "100 ms")
+        .afterwards(Duration::from_secs(9));
     let loss = LossModel::Bernoulli(Probability::new(0.1).expect("a probability"));
     let config = GraphConfig { overhead: OVERHEAD, ..GraphConfig::default() };
     let report = group.run_graph(Arc::new(topology), config, loss);
@@ -207,8 +344,8 @@ fn tshark_reads_the_packets() {
         *kinds.entry(kind).or_insert(0) += 1;
     }
     println!("{kinds:?}");
-    // SPM, ODATA, RDATA, NAK, NCF.
-    for kind in ["0x00", "0x04", "0x05", "0x08", "0x0a"] {
+    // SPM, POLL, POLR, ODATA, RDATA, NAK, N-NAK, NCF.
+    for kind in ["0x00", "0x01", "0x02", "0x04", "0x05", "0x08", "0x09", "0x0a"] {
         assert!(kinds.contains_key(kind), "{kind} in {kinds:?}");
     }
 }

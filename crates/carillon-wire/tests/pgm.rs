@@ -125,6 +125,14 @@ fn a_network_element_puts_its_own_path_into_an_spm() {
     assert_eq!(spm, Spm { sqn: 5, trail: 100, lead: 109, path: own });
     assert_eq!((parsed.options.fin, parsed.options.join), (true, Some(100)));
     assert_eq!(with_path(&buf, Ipv6Addr::LOCALHOST.into()), None);
+    // And into a POLL: everything else stays.
+    let poll =
+        Poll { sqn: 1, round: 2, subtype: 1, path: SOURCE, back_off_us: 3, random: 4, mask: 0xffff_ffff };
+    buf.clear();
+    packet(Body::Poll(poll), Options::default()).emit(&mut buf);
+    let again = with_path(&buf, own).expect("both are of one family");
+    assert_eq!(Packet::parse(&again).expect("a packet").body, Body::Poll(Poll { path: own, ..poll }));
+    assert_eq!(with_path(&buf, Ipv6Addr::LOCALHOST.into()), None);
     buf.clear();
     packet(Body::Spmr, Options::default()).emit(&mut buf);
     assert_eq!(with_path(&buf, own), None);

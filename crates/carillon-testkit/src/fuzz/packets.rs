@@ -120,7 +120,7 @@ pub fn rra(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
 
 /// Packets of PGM with fuzzed fields, near the start of the numbers or anywhere.
 pub fn pgm(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
-    use pgm::{Body, Data, Nak, NakList, Options, Packet, Spm, Tsi};
+    use pgm::{Body, Data, Nak, NakList, Options, Packet, Poll, Spm, Tsi};
     let (form, association) = (input.byte(), association(input, known).0);
     let number = |input: &mut Input<'_>| match form >> 5 {
         0 => input.u32(),
@@ -145,8 +145,17 @@ pub fn pgm(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
         9..=11 => Body::Nak(nak),
         12 | 13 => Body::Ncf(nak),
         14 => Body::Nnak(nak),
-        _ => Body::Spmr,
+        _ => match trail % 4 {
+            0 => Body::Spmr,
+            1 => {
+                let (subtype, path) = (1 - (trail >> 2 & 1) as u16, address(input.byte() % 12));
+                let (back_off_us, mask) = (input.u32(), trail >> 3 & 1);
+                Body::Poll(Poll { sqn: sqn % 8, round: 0, subtype, path, back_off_us, random: 0, mask })
+            }
+            _ => Body::Polr { sqn: sqn % 8, round: 0 },
+        },
     };
+    let redirect = matches!(body, Body::Polr { .. }).then(|| address((trail >> 2) as u8 % 12));
     let extra = input.byte();
     let options = Options {
         nak_list: NakList::from_bytes(if extra & 1 == 1 { list } else { &[] }).unwrap_or_default(),
@@ -154,6 +163,7 @@ pub fn pgm(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
         fin: extra & 4 != 0,
         reset: (extra & 56 == 56).then_some(extra),
         neighbour_unreachable: extra & 0xc0 == 0xc0,
+        redirect,
         ..Options::default()
     };
     Packet { tsi, destination_port: 7500, body, options }.emit(buf);

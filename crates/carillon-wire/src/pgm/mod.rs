@@ -130,6 +130,11 @@ pub struct Poll {
     pub mask: u32,
 }
 
+impl Poll {
+    /// The subtype that asks for designated local repairers.
+    pub const REPAIRERS: u16 = 1;
+}
+
 /// Original or repair data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Data<'a> {
@@ -381,15 +386,15 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// The same SPM with another path, as a network element sends it on; everything else stays, options
-/// too that this module does not know. `None` if it is no SPM or the families of the addresses differ.
-pub fn with_path(spm: &[u8], path: IpAddr) -> Option<Vec<u8>> {
-    let old = match Packet::parse(spm).ok()?.body {
-        Body::Spm(spm) => spm.path,
+/// The same SPM or POLL with another path, as a network element sends it on; everything else stays, options
+/// too that this module does not know. `None` if it is neither or the families of the addresses differ.
+pub fn with_path(packet: &[u8], path: IpAddr) -> Option<Vec<u8>> {
+    let (old, at) = match Packet::parse(packet).ok()?.body {
+        Body::Spm(spm) => (spm.path, COMMON_LEN + 16),
+        Body::Poll(poll) => (poll.path, COMMON_LEN + 12),
         _ => return None,
     };
-    let mut again = spm.to_vec();
-    let at = COMMON_LEN + 16;
+    let mut again = packet.to_vec();
     match (old, path) {
         (IpAddr::V4(_), IpAddr::V4(path)) => again[at..at + 4].copy_from_slice(&path.octets()),
         (IpAddr::V6(_), IpAddr::V6(path)) => again[at..at + 16].copy_from_slice(&path.octets()),
@@ -407,7 +412,9 @@ impl fmt::Display for Packet<'_> {
             Body::Spm(Spm { sqn, trail, lead, path }) => {
                 write!(f, " {sqn} trail {trail} lead {lead} path {path}")?;
             }
-            Body::Poll(poll) => write!(f, " {} round {} type {}", poll.sqn, poll.round, poll.subtype)?,
+            Body::Poll(Poll { sqn, round, subtype, path, .. }) => {
+                write!(f, " {sqn} round {round} type {subtype} path {path}")?;
+            }
             Body::Polr { sqn, round } => write!(f, " {sqn} round {round}")?,
             Body::Odata(data) | Body::Rdata(data) => {
                 write!(f, " {} trail {} len {}", data.sqn, data.trail, data.payload.len())?;

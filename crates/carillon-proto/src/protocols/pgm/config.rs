@@ -91,6 +91,23 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     count("ne_tsis", (1, 1 << 20), "1024", "sources a router helps, at most"),
     count("ne_repairs", (1, 1 << 24), "16384", "packets of one source it waits for, at most"),
     span("ne_tsi_expiry", "300 s", "a source without an SPM for so long is forgotten"),
+    // Designated local repairers.
+    count(
+        "dlr_every",
+        (0, u32::MAX as u64),
+        "0",
+        "each so-manyth receiver, the first on, is a designated local repairer; 0: there are none",
+    ),
+    count("dlr_sqns", (1, 1 << 20), "1024", "packets that a repairer holds for others, at most"),
+    span("dlr_poll_ivl", "1 s", "how often repairers are looked for, and answer"),
+    span("poll_bo_ivl", "50 ms", "a repairer answers after a random time up to this"),
+    span("dlr_expiry", "5 s", "a repairer that has not answered for so long is not asked any more"),
+    span(
+        "dlr_nak_rpt_ivl",
+        "100 ms",
+        "a repairer that has not confirmed a request for so long is dropped, and the source asked",
+    ),
+    count("ne_dlrs", (1, 1 << 16), "16", "repairers of one source a router knows, at most"),
 ];
 
 /// For files over a real network: a window that holds on to what was asked for, and short waits.

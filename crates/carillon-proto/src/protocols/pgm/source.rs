@@ -9,7 +9,9 @@ use carillon_core::{
     BuildContext, Config, ConfigError, Dest, DropReason, Event, Events, GroupId, Machine, MessageId,
     OfferError, Received, Sender, Time, Timers, Transmit, expand,
 };
-use carillon_wire::pgm::{Body, DATA_HEADER_LEN, Data, MAX_TSDU, Nak, NakList, Options, Packet, Spm, Tsi};
+use carillon_wire::pgm::{
+    Body, DATA_HEADER_LEN, Data, MAX_TSDU, Nak, NakList, Options, Packet, Poll, Spm, Tsi,
+};
 
 use super::config::interval;
 use super::identity::{MODULUS, address_of, destination_port, tsi, wire};
@@ -37,6 +39,11 @@ pub struct PgmSource {
     rdata_delay: Duration,
     rdata_holdoff: Duration,
     join: bool,
+    /// How often designated local repairers are looked for, if there are any.
+    poll_ivl: Option<Duration>,
+    poll_back_off_us: u32,
+    poll_sqn: u32,
+    poll_due: bool,
     spm_sqn: u32,
     spm_due: bool,
     last_spm: Option<Time>,
@@ -68,6 +75,8 @@ enum Timer {
     Advance,
     /// The next ambient SPM is due.
     Ambient,
+    /// Designated local repairers are to be looked for.
+    Poll,
     /// The next heartbeat SPM is due.
     Heartbeat,
     /// The group has been told long enough that the session is over.
@@ -105,6 +114,13 @@ impl PgmSource {
             rdata_delay: span("rdata_delay"),
             rdata_holdoff: span("rdata_holdoff"),
             join: settings.switch("join"),
+            poll_ivl: match settings.count("dlr_every") {
+                0 => None,
+                _ => Some(interval("dlr_poll_ivl")?),
+            },
+            poll_back_off_us: u32::try_from(span("poll_bo_ivl").as_micros()).unwrap_or(u32::MAX),
+            poll_sqn: 0,
+            poll_due: false,
             spm_sqn: 0,
             spm_due: false,
             last_spm: None,
@@ -124,6 +140,10 @@ impl PgmSource {
         if !std::mem::replace(&mut self.begun, true) {
             self.spm_due = true;
             self.timers.arm(Timer::Ambient, now + self.spm_ivl);
+            if let Some(interval) = self.poll_ivl {
+                self.poll_due = true;
+                self.timers.arm(Timer::Poll, now + interval);
+            }
         }
     }
 
@@ -162,6 +182,17 @@ impl PgmSource {
         if self.confirmations.len() < MOST_CONFIRMATIONS && self.confirmations.back() != Some(&confirmation) {
             self.confirmations.push_back(confirmation);
         }
+    }
+
+    /// A designated local repairer says that it repairs: the packets are not sent, but held as if they
+    /// were asked for.
+    fn on_null(&mut self, now: Time, nak: Nak, list: NakList<'_>) {
+        let expected = self.window.next();
+        for sqn in std::iter::once(nak.sqn).chain(list.iter()) {
+            self.window.asked(now, expand(sqn.into(), MODULUS, expected));
+        }
+        let message = MessageId(expand(nak.sqn.into(), MODULUS, expected));
+        self.events.push(Event::Received { packet: "n-nak", message });
     }
 
     /// An SPM goes out now, unless one has within the shortest heartbeat (section 5.2).
@@ -222,6 +253,25 @@ impl PgmSource {
         self.to_group()
     }
 
+    /// Asks designated local repairers to make themselves known to their parents: each network element
+    /// asks in its own name in turn.
+    fn emit_poll(&mut self, buf: &mut Vec<u8>) -> Transmit {
+        self.poll_due = false;
+        let poll = Poll {
+            sqn: self.poll_sqn,
+            round: 0,
+            subtype: Poll::REPAIRERS,
+            path: self.path,
+            back_off_us: self.poll_back_off_us,
+            random: 0,
+            mask: 0,
+        };
+        self.packet(Body::Poll(poll), Options::default()).emit(buf);
+        self.events.push(Event::ControlSent { packet: "poll", message: MessageId(self.poll_sqn.into()) });
+        self.poll_sqn = self.poll_sqn.wrapping_add(1);
+        self.to_group()
+    }
+
     fn emit_repair(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
         while let Some(number) = self.repairs.pop_first() {
             let trail = wire(self.window.trail());
@@ -263,6 +313,7 @@ impl Machine for PgmSource {
         }
         match packet.body {
             Body::Nak(nak) => self.on_nak(now, nak, packet.options.nak_list),
+            Body::Nnak(nak) => self.on_null(now, nak, packet.options.nak_list),
             Body::Spmr => {
                 let message = MessageId(self.window.next().saturating_sub(1));
                 self.events.push(Event::Received { packet: "spmr", message });
@@ -283,6 +334,12 @@ impl Machine for PgmSource {
                     self.spm_due = true;
                     self.timers.arm(Timer::Ambient, now + self.spm_ivl);
                 }
+                Timer::Poll => {
+                    self.poll_due = true;
+                    if let Some(interval) = self.poll_ivl {
+                        self.timers.arm(Timer::Poll, now + interval);
+                    }
+                }
                 Timer::Heartbeat => {
                     self.spm_due = true;
                     self.heartbeat = (self.heartbeat * 2).min(self.ihb_max).max(self.ihb_min);
@@ -291,6 +348,7 @@ impl Machine for PgmSource {
                 Timer::Over => {
                     self.timers.cancel(Timer::Ambient);
                     self.timers.cancel(Timer::Heartbeat);
+                    self.timers.cancel(Timer::Poll);
                 }
                 Timer::Pace => {}
                 Timer::Repair(number) => drop(self.repairs.insert(number)),
@@ -310,6 +368,9 @@ impl Machine for PgmSource {
         }
         if self.spm_due {
             return Some(self.emit_spm(now, buf));
+        }
+        if self.poll_due {
+            return Some(self.emit_poll(buf));
         }
         let blocked = self.pace.blocked_until(now);
         if (blocked.is_none() || !self.paces_repairs)

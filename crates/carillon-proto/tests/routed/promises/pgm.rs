@@ -32,5 +32,15 @@ fn settings(group: Group, rng: &mut Rng) -> Group {
     if rng.chance(0.3) {
         group = group.set("ne_nak_rdata_ivl", &ms(300, 2000, rng));
     }
+    if rng.chance(0.5) {
+        group = group
+            .set("dlr_every", ["1", "2", "3"][rng.below(3) as usize])
+            .set("dlr_sqns", ["4", "1000"][rng.below(2) as usize])
+            .set("dlr_poll_ivl", &ms(100, 1000, rng))
+            .set("poll_bo_ivl", &ms(0, 100, rng))
+            .set("dlr_expiry", &ms(200, 3000, rng))
+            .set("dlr_nak_rpt_ivl", &ms(20, 300, rng))
+            .set("ne_dlrs", ["1", "16"][rng.below(2) as usize]);
+    }
     group
 }

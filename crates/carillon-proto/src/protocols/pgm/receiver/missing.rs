@@ -121,6 +121,14 @@ impl Missing {
         Some(suppressed)
     }
 
+    /// This packet is to be asked for now if it is to be asked for at all.
+    pub(super) fn hurry(&mut self, number: u64) {
+        if self.naks.get(&number).is_some_and(|nak| nak.state == State::BackOff) {
+            self.timers.cancel(number);
+            self.due.insert(number);
+        }
+    }
+
     /// The next wait that is over, and what comes of it. Call until `None`.
     pub(super) fn expire(&mut self, now: Time) -> Option<Expired> {
         let number = self.timers.expire(now)?;

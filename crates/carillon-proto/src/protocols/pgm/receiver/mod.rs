@@ -1,6 +1,7 @@
 //! The receiver: RFC 3208, section 6.
 
 mod missing;
+mod repairer;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -11,11 +12,12 @@ use carillon_core::{
     Addresses, BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Event, Events, GroupId,
     Machine, MessageId, NodeId, Received, Receiver, Time, Transmit, expand,
 };
-use carillon_wire::pgm::{Body, Data, Nak, NakList, Options, Packet, Spm, Tsi};
+use carillon_wire::pgm::{Body, Data, Nak, NakList, Options, Packet, Poll, Spm, Tsi};
 
 use super::config::interval;
 use super::identity::{MODULUS, address_of, destination_port, is_newer, node_on_path, tsi, wire};
 use missing::{Expired, Missing, Waits};
+use repairer::{Repairer, Task};
 
 /// Delivers in order, and asks for what it misses.
 #[derive(Debug)]
@@ -43,6 +45,8 @@ pub struct PgmReceiver {
     early: BTreeMap<u64, Option<Bytes>>,
     missing: Missing,
     spm_request: SpmRequest,
+    /// What it does as a designated local repairer, if it is one.
+    repairer: Option<Box<Repairer>>,
     deliveries: VecDeque<Delivery>,
     events: Events,
 }
@@ -77,7 +81,11 @@ impl PgmReceiver {
             ncf_retries: settings.count("nak_ncf_retries") as u32,
             data_retries: settings.count("nak_data_retries") as u32,
         };
+        let every = settings.count("dlr_every");
+        let repairs = context.rank().is_some_and(|rank| every > 0 && (rank as u64).is_multiple_of(every));
+        let held = settings.count("dlr_sqns") as usize;
         Ok(PgmReceiver {
+            repairer: repairs.then(|| Box::new(Repairer::new(held, &context.seeds))),
             tsi: tsi(context.association),
             destination_port: destination_port(settings)?,
             node: context.node,
@@ -275,6 +283,9 @@ impl PgmReceiver {
             return self.go_on(now);
         }
         self.events.push(Event::Received { packet: if is_repair { "rdata" } else { "odata" }, message });
+        if let Some(repairer) = &mut self.repairer {
+            repairer.hold(number, payload.clone());
+        }
         self.early.insert(number, Some(payload));
         if self.missing.remove(number) && is_repair {
             self.events.push(Event::LossRepaired { source: self.source, message });
@@ -289,14 +300,50 @@ impl PgmReceiver {
             return;
         }
         for number in self.numbers(nak, list) {
-            // A packet that somebody asks for was sent (section 6.3).
-            if number >= self.tracked && number < self.next.saturating_add(self.rxw_sqns) {
-                self.known = self.known.max(Some(number + 1));
-                self.go_on(now);
-            }
+            self.on_wanted(now, number);
             if self.missing.on_confirmed(now, number) == Some(true) {
                 self.events.push(Event::RequestSuppressed { message: MessageId(number) });
             }
+        }
+    }
+
+    /// A packet that somebody asks for was sent (section 6.3).
+    fn on_wanted(&mut self, now: Time, number: u64) {
+        if number >= self.tracked && number < self.next.saturating_add(self.rxw_sqns) {
+            self.known = self.known.max(Some(number + 1));
+            self.go_on(now);
+        }
+    }
+
+    /// The parent asks its repairer for what others miss. What is not held is not answered; if it is
+    /// missed here too, then the parent is told so at once by a request.
+    fn on_redirected(&mut self, now: Time, from: NodeId, nak: Nak, list: NakList<'_>) {
+        let numbers = self.numbers(nak, list);
+        let is_parent = self.upstream.is_some_and(|upstream| upstream.node == from);
+        let Some(repairer) = self.repairer.as_mut().filter(|_| is_parent) else {
+            return self.events.dropped(DropReason::Foreign);
+        };
+        self.events.push(Event::Received { packet: "nak", message: MessageId(numbers[0]) });
+        let trail = self.trail;
+        let lacking: Vec<u64> = numbers.into_iter().filter(|&number| !repairer.ask(number, trail)).collect();
+        for number in lacking {
+            self.on_wanted(now, number);
+            self.missing.hurry(number);
+        }
+    }
+
+    /// Somebody looks for repairers: one answers if it is its parent. One right below the source has
+    /// nobody to help.
+    fn on_poll(&mut self, now: Time, poll: Poll) {
+        self.events.push(Event::Received { packet: "poll", message: MessageId(poll.sqn.into()) });
+        let path = self.addresses.node_at(poll.path);
+        let upstream = self.upstream.map(|upstream| upstream.node).filter(|&node| node != self.source);
+        if let Some(repairer) = &mut self.repairer
+            && poll.subtype == Poll::REPAIRERS
+            && upstream.is_some()
+            && upstream == path
+        {
+            repairer.on_poll(now, poll);
         }
     }
 
@@ -352,6 +399,40 @@ impl PgmReceiver {
         Some(Transmit::now(Dest::Node(upstream.node)))
     }
 
+    /// What a repairer owes its parent.
+    fn emit_task(&mut self, upstream: Upstream, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let task = self.repairer.as_mut()?.next_task()?;
+        let group = self.addresses.of_group(self.group);
+        let nak = |first: u64| Nak { sqn: wire(first), source: upstream.source, group };
+        let listing =
+            |list| Options { nak_list: NakList::from_bytes(list).unwrap_or_default(), ..Options::default() };
+        let (packet, message) = match &task {
+            Task::Confirm(first, list) => {
+                self.packet(Body::Ncf(nak(*first)), listing(list)).emit(buf);
+                ("ncf", *first)
+            }
+            Task::Null(first, list) => {
+                self.packet(Body::Nnak(nak(*first)), listing(list)).emit(buf);
+                ("n-nak", *first)
+            }
+            Task::Answer(sqn, round) => {
+                let redirect = Some(address_of(&self.addresses, self.node));
+                let body = Body::Polr { sqn: *sqn, round: *round };
+                self.packet(body, Options { redirect, ..Options::default() }).emit(buf);
+                ("polr", (*sqn).into())
+            }
+            Task::Repair(number, payload) => {
+                let data = Data { sqn: wire(*number), trail: wire(self.trail.min(*number)), payload };
+                self.packet(Body::Rdata(data), Options::default()).emit(buf);
+                let (source, message, bytes) = (self.source, MessageId(*number), buf.len() as u32);
+                self.events.push(Event::Forwarded { source, message, bytes, repair: true });
+                return Some(Transmit::now(Dest::Node(upstream.node)));
+            }
+        };
+        self.events.push(Event::ControlSent { packet, message: MessageId(message) });
+        Some(Transmit::now(Dest::Node(upstream.node)))
+    }
+
     fn emit_spm_request(&mut self, now: Time, buf: &mut Vec<u8>) -> Transmit {
         self.spm_request.due = false;
         self.spm_request.asked = Some(now);
@@ -374,6 +455,9 @@ impl Machine for PgmReceiver {
         let options = packet.options;
         let payload = || datagram.bytes.slice(datagram.bytes.len() - packet.payload().len()..);
         match packet.body {
+            Body::Nak(nak) if self.repairer.is_some() && matches!(datagram.destination, Dest::Node(_)) => {
+                self.on_redirected(now, datagram.source, nak, options.nak_list);
+            }
             Body::Nak(nak) => self.on_nak(now, nak, options.nak_list),
             // What goes downstream bears the name of the source, whoever sent it on.
             _ if datagram.source != self.source => self.events.dropped(DropReason::NotAMember),
@@ -381,7 +465,8 @@ impl Machine for PgmReceiver {
             Body::Odata(data) => self.on_data(now, data, payload(), false),
             Body::Rdata(data) => self.on_data(now, data, payload(), true),
             Body::Ncf(nak) => self.on_ncf(now, nak, options.nak_list),
-            Body::Poll(_) | Body::Polr { .. } | Body::Nnak(_) | Body::Spmr => {
+            Body::Poll(poll) => self.on_poll(now, poll),
+            Body::Polr { .. } | Body::Nnak(_) | Body::Spmr => {
                 self.events.dropped(DropReason::Foreign);
             }
         }
@@ -398,6 +483,9 @@ impl Machine for PgmReceiver {
         if gave_up {
             self.go_on(now);
         }
+        if let Some(repairer) = &mut self.repairer {
+            repairer.on_time(now);
+        }
         if self.spm_request.at.is_some_and(|at| at <= now) {
             self.spm_request.at = None;
             self.spm_request.due = true;
@@ -405,10 +493,16 @@ impl Machine for PgmReceiver {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        self.missing.next_timeout().into_iter().chain(self.spm_request.at).min()
+        let answer = self.repairer.as_ref().and_then(|repairer| repairer.next_timeout());
+        self.missing.next_timeout().into_iter().chain(self.spm_request.at).chain(answer).min()
     }
 
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        if let Some(upstream) = self.upstream
+            && let Some(transmit) = self.emit_task(upstream, buf)
+        {
+            return Some(transmit);
+        }
         match self.upstream {
             Some(upstream) if self.missing.is_due() => self.emit_nak(now, upstream, buf),
             None if self.spm_request.due => Some(self.emit_spm_request(now, buf)),

@@ -1,5 +1,6 @@
 //! The network element: RFC 3208, section 7. It stands at a router and sees what passes.
 
+mod repairers;
 mod state;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -14,7 +15,8 @@ use carillon_wire::pgm::{Body, Nak, NakList, Options, Packet, PacketType, Spm, T
 
 use super::config::interval;
 use super::identity::{address_of, destination_port, is_newer, node_on_path};
-use state::{Session, State};
+use repairers::{Passage, Repairers};
+use state::{Session, State, Way};
 
 /// Confirms requests, sends one of them on, and lets repairs pass where they were asked for.
 #[derive(Debug)]
@@ -31,11 +33,18 @@ pub struct PgmRelay {
     tsi_expiry: Duration,
     most_sessions: usize,
     most_repairs: usize,
+    dlr_nak_rpt_ivl: Duration,
+    dlr_expiry: Duration,
+    most_repairers: usize,
     sessions: BTreeMap<Tsi, Session>,
     /// Confirmations that are due, oldest first.
     confirmations: VecDeque<Confirmation>,
     /// Requests that are to go upstream now.
     due: BTreeSet<(Tsi, u32)>,
+    /// N-NAKs that are to go upstream now.
+    nulls_due: BTreeSet<(Tsi, u32)>,
+    /// Repairs that came from designated local repairers and go on now.
+    passages: VecDeque<Passage>,
     timers: Timers<Timer>,
     events: Events,
 }
@@ -56,6 +65,8 @@ enum Timer {
     Repeat(Tsi, u32),
     /// It has taken too long until the request was confirmed, or until the repair came.
     Expire(Tsi, u32),
+    /// An N-NAK for this packet may go on again.
+    Null(Tsi, u32),
     /// The source is silent.
     Silent(Tsi),
 }
@@ -76,9 +87,14 @@ impl PgmRelay {
             tsi_expiry: interval("ne_tsi_expiry")?,
             most_sessions: settings.count("ne_tsis") as usize,
             most_repairs: settings.count("ne_repairs") as usize,
+            dlr_nak_rpt_ivl: interval("dlr_nak_rpt_ivl")?,
+            dlr_expiry: interval("dlr_expiry")?,
+            most_repairers: settings.count("ne_dlrs") as usize,
             sessions: BTreeMap::new(),
             confirmations: VecDeque::new(),
             due: BTreeSet::new(),
+            nulls_due: BTreeSet::new(),
+            passages: VecDeque::new(),
             timers: Timers::new(),
             events: Events::default(),
         })
@@ -112,6 +128,9 @@ impl PgmRelay {
                     source_address: address_of(&self.addresses, datagram.source),
                     group_address: self.addresses.of_group(group),
                     repairs: BTreeMap::new(),
+                    poll_sqn: None,
+                    repairers: Repairers::default(),
+                    nulls: BTreeSet::new(),
                 };
                 self.sessions.insert(tsi, session);
             }
@@ -142,41 +161,62 @@ impl PgmRelay {
             self.events.dropped(DropReason::Redundant);
             return Verdict::Absorb;
         }
+        let mut accepted = Vec::new();
         for &sqn in numbers {
             if session.repairs.len() >= self.most_repairs && !session.repairs.contains_key(&sqn) {
                 continue;
             }
-            session.repairs.entry(sqn).or_default().state = State::Confirmed(now + self.nak_elim_ivl);
-            self.due.remove(&(tsi, sqn));
-            self.timers.cancel(Timer::Repeat(tsi, sqn));
-            self.timers.arm(Timer::Expire(tsi, sqn), now + self.nak_rdata_ivl);
+            session.repairs.entry(sqn).or_default();
+            accepted.push(sqn);
         }
+        accepted.into_iter().for_each(|sqn| self.confirm(now, tsi, sqn));
         Verdict::Absorb
     }
 
+    /// The request is confirmed: it is not repeated, and for a time no other goes on.
+    fn confirm(&mut self, now: Time, tsi: Tsi, sqn: u32) {
+        let session = self.sessions.get_mut(&tsi);
+        let Some(repair) = session.and_then(|session| session.repairs.get_mut(&sqn)) else { return };
+        repair.state = State::Confirmed(now + self.nak_elim_ivl);
+        self.due.remove(&(tsi, sqn));
+        self.timers.cancel(Timer::Repeat(tsi, sqn));
+        self.timers.arm(Timer::Expire(tsi, sqn), now + self.nak_rdata_ivl);
+    }
+
     /// Section 7.2: a request is confirmed where it came from, and sent on unless another was.
-    fn on_nak(&mut self, now: Time, tsi: Tsi, nak: Nak, list: NakList<'_>, ingress: PortId) {
+    fn on_nak(&mut self, now: Time, tsi: Tsi, nak: Nak, list: NakList<'_>, from: Received<'_>) {
+        let ingress = from.ingress;
         let Some(session) = self.sessions.get_mut(&tsi).filter(|session| session.upstream_port != ingress)
         else {
             return self.events.dropped(DropReason::Foreign);
         };
-        let numbers = || std::iter::once(nak.sqn).chain(list.iter());
-        let new = numbers().filter(|sqn| !session.repairs.contains_key(sqn)).count();
+        let wanted = || std::iter::once(nak.sqn).chain(list.iter());
+        let new = wanted().filter(|sqn| !session.repairs.contains_key(sqn)).count();
         if session.repairs.len() + new > self.most_repairs || self.confirmations.len() >= MOST_CONFIRMATIONS {
             return self.events.dropped(DropReason::BufferFull);
         }
         let mut goes_on = false;
-        for sqn in numbers() {
+        for sqn in wanted() {
             let is_known = session.repairs.contains_key(&sqn);
             let repair = session.repairs.entry(sqn).or_default();
             repair.ports.insert(ingress);
-            if is_known && repair.eliminates(now) {
+            // A repairer that asks for what it is asked for does not have it.
+            let lacks = repair.way == Way::Repairer(from.source);
+            if is_known && repair.eliminates(now) && !lacks {
                 continue;
             }
             goes_on = true;
             repair.state = State::Pending;
+            repair.way = match is_known {
+                true => Way::Upstream,
+                false => session.repairers.choose(now, &repair.ports),
+            };
+            let limit = match repair.way {
+                Way::Upstream => self.nak_rpt_ivl,
+                Way::Repairer(_) => self.dlr_nak_rpt_ivl,
+            };
             self.due.insert((tsi, sqn));
-            self.timers.arm(Timer::Expire(tsi, sqn), now + self.nak_rpt_ivl);
+            self.timers.arm(Timer::Expire(tsi, sqn), now + limit);
         }
         match goes_on {
             true => self.events.push(Event::Received { packet: "nak", message: MessageId(nak.sqn.into()) }),
@@ -214,22 +254,28 @@ impl PgmRelay {
         None
     }
 
-    /// All requests of one source that are due, as far as they fit one packet.
+    /// All requests of one source that are due and go the same way, as far as they fit one packet.
     fn emit_nak(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
         while let Some((tsi, sqn)) = self.due.pop_first() {
             let Some(session) = self.sessions.get(&tsi) else { continue };
+            let way = |sqn: u32| session.repairs.get(&sqn).map_or(Way::Upstream, |repair| repair.way);
             let mut list = Vec::new();
             let mut repeat = |sqn| self.timers.arm(Timer::Repeat(tsi, sqn), now + self.nak_rpt_rte);
             repeat(sqn);
             while list.len() < 4 * NakList::MAX
-                && let Some(&(_, more)) = self.due.first().filter(|(other, _)| *other == tsi)
+                && let Some(&(_, more)) =
+                    self.due.first().filter(|&&(other, more)| other == tsi && way(more) == way(sqn))
             {
                 self.due.pop_first();
                 repeat(more);
                 list.extend_from_slice(&more.to_be_bytes());
             }
             let nak = Nak { sqn, source: session.source_address, group: session.group_address };
-            let transmit = Transmit::now(Dest::Node(session.upstream));
+            let next = match way(sqn) {
+                Way::Upstream => session.upstream,
+                Way::Repairer(node) => node,
+            };
+            let transmit = Transmit::now(Dest::Node(next));
             let nak_list = NakList::from_bytes(&list).unwrap_or_default();
             self.packet(tsi, Body::Nak(nak), Options { nak_list, ..Options::default() }).emit(buf);
             self.events.push(Event::ControlSent { packet: "nak", message: MessageId(sqn.into()) });
@@ -245,10 +291,18 @@ impl Machine for PgmRelay {
             Ok(packet) => packet,
             Err(_) => return self.events.dropped(DropReason::Malformed),
         };
+        if packet.destination_port != self.destination_port {
+            return self.events.dropped(DropReason::Foreign);
+        }
+        let (tsi, options) = (packet.tsi, packet.options);
         match packet.body {
-            Body::Nak(nak) if packet.destination_port == self.destination_port => {
-                self.on_nak(now, packet.tsi, nak, packet.options.nak_list, datagram.ingress);
+            Body::Nak(nak) => self.on_nak(now, tsi, nak, options.nak_list, datagram),
+            Body::Nnak(nak) => self.on_null(now, tsi, &numbers(nak, options.nak_list), datagram.ingress),
+            Body::Polr { sqn, .. } => self.on_answer(now, tsi, sqn, options, datagram),
+            Body::Ncf(nak) => {
+                self.on_repairer_ncf(now, tsi, datagram.source, &numbers(nak, options.nak_list));
             }
+            Body::Rdata(data) => self.on_repairer_data(tsi, data.sqn, datagram),
             _ => self.events.dropped(DropReason::Foreign),
         }
     }
@@ -257,16 +311,23 @@ impl Machine for PgmRelay {
         while let Some(timer) = self.timers.expire(now) {
             match timer {
                 Timer::Repeat(tsi, sqn) => drop(self.due.insert((tsi, sqn))),
+                Timer::Expire(tsi, sqn) if self.fall_back(now, tsi, sqn) => {}
                 Timer::Expire(tsi, sqn) => {
                     if let Some(session) = self.sessions.get_mut(&tsi) {
                         session.repairs.remove(&sqn);
                     }
                     self.forget(tsi, sqn);
                 }
+                Timer::Null(tsi, sqn) => {
+                    if let Some(session) = self.sessions.get_mut(&tsi) {
+                        session.nulls.remove(&sqn);
+                    }
+                }
                 Timer::Silent(tsi) => {
-                    let session = self.sessions.remove(&tsi);
-                    for sqn in session.into_iter().flat_map(|session| session.repairs.into_keys()) {
-                        self.forget(tsi, sqn);
+                    let Some(session) = self.sessions.remove(&tsi) else { continue };
+                    session.repairs.into_keys().for_each(|sqn| self.forget(tsi, sqn));
+                    for sqn in session.nulls {
+                        self.timers.cancel(Timer::Null(tsi, sqn));
                     }
                 }
             }
@@ -278,7 +339,10 @@ impl Machine for PgmRelay {
     }
 
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
-        self.emit_confirmation(buf).or_else(|| self.emit_nak(now, buf))
+        self.emit_confirmation(buf)
+            .or_else(|| self.emit_nak(now, buf))
+            .or_else(|| self.emit_null(buf))
+            .or_else(|| self.emit_repair(buf))
     }
 
     fn poll_event(&mut self) -> Option<Event> {
@@ -293,8 +357,12 @@ impl Machine for PgmRelay {
 impl Relay for PgmRelay {
     fn handle_transit(&mut self, now: Time, datagram: Received<'_>) -> Verdict {
         // Original data, most of what passes, is nobody's business here (section 7.1).
-        let of_interest = [PacketType::Spm, PacketType::Rdata, PacketType::Ncf];
+        let of_interest = [PacketType::Spm, PacketType::Rdata, PacketType::Ncf, PacketType::Poll];
         if !PacketType::peek(datagram.bytes).is_some_and(|kind| of_interest.contains(&kind)) {
+            return Verdict::Forward;
+        }
+        // What a repairer sends to another element is not addressed to the group.
+        if !matches!(datagram.destination, Dest::Group { .. }) {
             return Verdict::Forward;
         }
         let Ok(packet) = Packet::parse(datagram.bytes) else { return Verdict::Forward };
@@ -305,14 +373,18 @@ impl Relay for PgmRelay {
             Body::Spm(spm) => self.on_spm(now, packet.tsi, spm, datagram),
             Body::Rdata(data) => self.on_repair(packet.tsi, data.sqn),
             Body::Ncf(nak) => {
-                let numbers: Vec<u32> =
-                    std::iter::once(nak.sqn).chain(packet.options.nak_list.iter()).collect();
-                self.on_ncf(now, packet.tsi, &numbers, datagram.ingress)
+                self.on_ncf(now, packet.tsi, &numbers(nak, packet.options.nak_list), datagram.ingress)
             }
+            Body::Poll(poll) => self.on_poll(packet.tsi, poll, datagram),
             _ => Verdict::Forward,
         }
     }
 }
 
-/// Confirmations that may wait for the port.
+/// All packets that a request or its confirmation names.
+fn numbers(nak: Nak, list: NakList<'_>) -> Vec<u32> {
+    std::iter::once(nak.sqn).chain(list.iter()).collect()
+}
+
+/// Confirmations, or repairs of others, that may wait for the port.
 const MOST_CONFIRMATIONS: usize = 4096;

@@ -1,9 +1,11 @@
 //! What a network element remembers: RFC 3208, section 7.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use carillon_core::{GroupId, NodeId, PortId, PortSet, Time};
+
+use super::repairers::Repairers;
 
 /// A source whose path leads through this element.
 #[derive(Debug)]
@@ -18,6 +20,12 @@ pub(super) struct Session {
     pub(super) group_address: IpAddr,
     /// Packets that were asked for, by number.
     pub(super) repairs: BTreeMap<u32, Repair>,
+    /// The newest POLL that has passed: what answers to children refer to.
+    pub(super) poll_sqn: Option<u32>,
+    /// The designated local repairers among the children.
+    pub(super) repairers: Repairers,
+    /// Packets of which an N-NAK has gone on.
+    pub(super) nulls: BTreeSet<u32>,
 }
 
 /// A packet that was asked for.
@@ -26,6 +34,17 @@ pub(super) struct Repair {
     /// Where the repair goes.
     pub(super) ports: PortSet,
     pub(super) state: State,
+    pub(super) way: Way,
+}
+
+/// Where a request goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Way {
+    /// Towards the source.
+    #[default]
+    Upstream,
+    /// To this designated local repairer: once for each packet, and then upstream.
+    Repairer(NodeId),
 }
 
 /// Whether the request is confirmed.

@@ -8,7 +8,7 @@ use carillon_core::{
     drain,
 };
 use carillon_testkit::Checked;
-use carillon_wire::pgm::{Body, Data, Nak, NakList, Options, Packet, Spm};
+use carillon_wire::pgm::{Body, Data, Nak, NakList, Options, Packet, Poll, Spm};
 
 use crate::protocols::pgm::{ENTRY, identity};
 
@@ -112,10 +112,19 @@ impl Desk {
 
     /// A packet of the source to the group passes a network element, in by a port: what becomes of it.
     pub(super) fn pass(&mut self, port: u16, body: Body<'_>, options: Options<'_>) -> String {
+        self.pass_to(&Dest::group(GroupId(0)), port, body, options)
+    }
+
+    /// The same for a packet to another node.
+    pub(super) fn pass_to_node(&mut self, port: u16, body: Body<'_>) -> String {
+        self.pass_to(&Dest::Node(NodeId(8)), port, body, none())
+    }
+
+    fn pass_to(&mut self, destination: &Dest, port: u16, body: Body<'_>, options: Options<'_>) -> String {
         let bytes = bytes(body, options);
         let received = Received {
             source: SOURCE,
-            destination: &Dest::group(GroupId(0)),
+            destination,
             ingress: PortId(port),
             scope: Scope::GLOBAL,
             bytes: &bytes,
@@ -198,7 +207,7 @@ pub(super) fn context(node: NodeId) -> BuildContext {
         association: ASSOCIATION,
         node,
         sender: SOURCE,
-        members: [].into(),
+        members: [NodeId(5)].into(),
         identities: Default::default(),
         addresses: Default::default(),
         group: GroupId(0),
@@ -247,6 +256,21 @@ pub(super) fn nak(sqn: u32) -> Body<'static> {
 
 pub(super) fn ncf(sqn: u32) -> Body<'static> {
     Body::Ncf(request(sqn))
+}
+
+pub(super) fn null(sqn: u32) -> Body<'static> {
+    Body::Nnak(request(sqn))
+}
+
+/// A POLL for designated local repairers by the parent at a node, answered within 50 ms.
+pub(super) fn poll(sqn: u32, round: u16, path: u32) -> Poll {
+    let (subtype, path) = (Poll::REPAIRERS, address(path));
+    Poll { sqn, round, subtype, path, back_off_us: 50_000, random: 0, mask: 0 }
+}
+
+/// What a designated local repairer says of itself.
+pub(super) fn redirect(node: u32) -> Options<'static> {
+    Options { redirect: Some(address(node)), ..none() }
 }
 
 pub(super) fn list(bytes: &[u8]) -> Options<'_> {

@@ -1,0 +1,202 @@
+//! The designated local repairers that a network element knows of, and what it does with them: RFC
+//! 3208, off-tree repairers.
+
+use std::collections::BTreeMap;
+
+use carillon_core::{
+    Bytes, Dest, DropReason, Event, MessageId, NodeId, PortId, PortSet, Received, Time, Transmit, Verdict,
+};
+use carillon_wire::pgm::{Body, Nak, NakList, Options, Poll, Tsi, with_path};
+
+use super::state::{State, Way};
+use super::{MOST_CONFIRMATIONS, PgmRelay, Timer};
+
+/// The repairers among the children, for one source. They are forgotten unless they answer each POLL.
+#[derive(Debug, Default)]
+pub(super) struct Repairers(BTreeMap<NodeId, Place>);
+
+/// Where a repairer is, and until when it is believed to be there.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    port: PortId,
+    until: Time,
+}
+
+impl Repairers {
+    /// A repairer is there; whether there is room for it.
+    fn insert(&mut self, now: Time, node: NodeId, port: PortId, until: Time, limit: usize) -> bool {
+        self.0.retain(|_, place| now < place.until);
+        let has_room = self.0.len() < limit || self.0.contains_key(&node);
+        if has_room {
+            self.0.insert(node, Place { port, until });
+        }
+        has_room
+    }
+
+    /// Whom to ask for a packet that was asked for by these ports. What is missed behind a port is
+    /// likely missed by a repairer there, and the request may be its own.
+    pub(super) fn choose(&self, now: Time, ports: &PortSet) -> Way {
+        let found = self.0.iter().find(|(_, place)| now < place.until && !ports.contains(place.port));
+        found.map_or(Way::Upstream, |(&node, _)| Way::Repairer(node))
+    }
+
+    /// The repairer does not answer.
+    pub(super) fn remove(&mut self, node: NodeId) {
+        self.0.remove(&node);
+    }
+}
+
+/// A repair on its way from a repairer to where it was asked for.
+#[derive(Debug)]
+pub(super) struct Passage {
+    tsi: Tsi,
+    sqn: u32,
+    bytes: Bytes,
+}
+
+impl PgmRelay {
+    /// The parent looks for its children: so does this element for its own.
+    pub(super) fn on_poll(&mut self, tsi: Tsi, poll: Poll, datagram: Received<'_>) -> Verdict {
+        let Some(session) = self.sessions.get_mut(&tsi) else { return Verdict::Forward };
+        if session.upstream_port != datagram.ingress {
+            self.events.dropped(DropReason::Redundant);
+            return Verdict::Absorb;
+        }
+        let Some(bytes) = with_path(datagram.bytes, self.address) else { return Verdict::Forward };
+        session.poll_sqn = Some(poll.sqn);
+        Verdict::ForwardAs(Bytes::from(bytes))
+    }
+
+    /// A child says that it repairs.
+    pub(super) fn on_answer(
+        &mut self,
+        now: Time,
+        tsi: Tsi,
+        sqn: u32,
+        options: Options<'_>,
+        from: Received<'_>,
+    ) {
+        let node = options.redirect.and_then(|address| self.addresses.node_at(address));
+        let session = self.sessions.get_mut(&tsi).filter(|session| {
+            session.poll_sqn == Some(sqn)
+                && session.upstream_port != from.ingress
+                // It speaks for itself only.
+                && node == Some(from.source)
+        });
+        let Some(session) = session else { return self.events.dropped(DropReason::Foreign) };
+        let until = now + self.dlr_expiry;
+        match session.repairers.insert(now, from.source, from.ingress, until, self.most_repairers) {
+            true => self.events.push(Event::Received { packet: "polr", message: MessageId(sqn.into()) }),
+            false => self.events.dropped(DropReason::BufferFull),
+        }
+    }
+
+    /// A repairer confirms what it was asked for.
+    pub(super) fn on_repairer_ncf(&mut self, now: Time, tsi: Tsi, from: NodeId, numbers: &[u32]) {
+        let mut is_new = false;
+        for &sqn in numbers {
+            let session = self.sessions.get_mut(&tsi);
+            let Some(repair) = session.and_then(|session| session.repairs.get_mut(&sqn)) else { continue };
+            if repair.way == Way::Repairer(from) && repair.state == State::Pending {
+                is_new = true;
+                self.confirm(now, tsi, sqn);
+            }
+        }
+        match is_new {
+            true => {
+                self.events.push(Event::Received { packet: "ncf", message: MessageId(numbers[0].into()) })
+            }
+            false => self.events.dropped(DropReason::Redundant),
+        }
+    }
+
+    /// A repairer repairs.
+    pub(super) fn on_repairer_data(&mut self, tsi: Tsi, sqn: u32, datagram: Received<'_>) {
+        let repair = self.sessions.get(&tsi).and_then(|session| session.repairs.get(&sqn));
+        if repair.is_none_or(|repair| repair.way != Way::Repairer(datagram.source)) {
+            return self.events.dropped(DropReason::Redundant);
+        }
+        if self.passages.len() >= MOST_CONFIRMATIONS {
+            return self.events.dropped(DropReason::BufferFull);
+        }
+        self.events.push(Event::Received { packet: "rdata", message: MessageId(sqn.into()) });
+        self.passages.push_back(Passage { tsi, sqn, bytes: datagram.bytes.clone() });
+    }
+
+    /// As if the source had sent it, out of the ports by which it was asked for.
+    pub(super) fn emit_repair(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
+        while let Some(Passage { tsi, sqn, bytes }) = self.passages.pop_front() {
+            let Some(session) = self.sessions.get_mut(&tsi) else { continue };
+            // The repair of another may have come first.
+            let Some(repair) = session.repairs.remove(&sqn) else { continue };
+            let dest = Dest::Ports {
+                ports: repair.ports,
+                source: session.source,
+                dest: Box::new(Dest::group(session.group)),
+            };
+            self.forget(tsi, sqn);
+            buf.extend_from_slice(&bytes);
+            return Some(Transmit::now(dest));
+        }
+        None
+    }
+
+    /// No answer from the repairer: it is taken to be gone, and the source is asked. Whether the packet
+    /// was asked for there.
+    pub(super) fn fall_back(&mut self, now: Time, tsi: Tsi, sqn: u32) -> bool {
+        let Some(session) = self.sessions.get_mut(&tsi) else { return false };
+        let Some(repair) = session.repairs.get_mut(&sqn) else { return false };
+        let (Way::Repairer(node), State::Pending) = (repair.way, repair.state) else { return false };
+        session.repairers.remove(node);
+        repair.way = Way::Upstream;
+        self.due.insert((tsi, sqn));
+        self.timers.arm(Timer::Expire(tsi, sqn), now + self.nak_rpt_ivl);
+        true
+    }
+
+    /// A repairer says that a packet was asked for and is repaired: that goes on to the source, once,
+    /// and stands in the way of no NAK.
+    pub(super) fn on_null(&mut self, now: Time, tsi: Tsi, numbers: &[u32], ingress: PortId) {
+        let Some(session) = self.sessions.get_mut(&tsi).filter(|session| session.upstream_port != ingress)
+        else {
+            return self.events.dropped(DropReason::Foreign);
+        };
+        let mut is_new = false;
+        for &sqn in numbers {
+            let asked = session.repairs.get(&sqn);
+            let asked = asked.is_some_and(|repair| repair.way == Way::Upstream && repair.eliminates(now));
+            if !asked && session.nulls.len() < self.most_repairs && session.nulls.insert(sqn) {
+                is_new = true;
+                self.nulls_due.insert((tsi, sqn));
+                self.timers.arm(Timer::Null(tsi, sqn), now + self.nak_elim_ivl);
+            }
+        }
+        match is_new {
+            true => {
+                self.events.push(Event::Received { packet: "n-nak", message: MessageId(numbers[0].into()) })
+            }
+            false => self.events.dropped(DropReason::Redundant),
+        }
+    }
+
+    /// All N-NAKs of one source, as far as they fit one packet.
+    pub(super) fn emit_null(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
+        while let Some((tsi, sqn)) = self.nulls_due.pop_first() {
+            let Some(session) = self.sessions.get(&tsi) else { continue };
+            let mut list = Vec::new();
+            while list.len() < 4 * NakList::MAX
+                && let Some(&(_, more)) = self.nulls_due.first().filter(|(other, _)| *other == tsi)
+            {
+                self.nulls_due.pop_first();
+                list.extend_from_slice(&more.to_be_bytes());
+            }
+            let nak = Nak { sqn, source: session.source_address, group: session.group_address };
+            let transmit = Transmit::now(Dest::Node(session.upstream));
+            let nak_list = NakList::from_bytes(&list).unwrap_or_default();
+            self.packet(tsi, Body::Nnak(nak), Options { nak_list, ..Options::default() }).emit(buf);
+            self.events.push(Event::ControlSent { packet: "n-nak", message: MessageId(sqn.into()) });
+            return Some(transmit);
+        }
+        None
+    }
+}
