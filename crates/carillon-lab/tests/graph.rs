@@ -188,3 +188,42 @@ fn many_sources_share_a_group_of_srm() {
     assert_eq!(samples(&result, "delivery_latency_s").len(), 5 * 40 * 20);
     assert!(samples(&result, "losses")[0] > 20.0);
 }
+
+/// What ns-2's agents measured: mean recovery latency in ms by configuration, topology, place of loss.
+fn measured(config: &str, topology: &str, place: &str) -> f64 {
+    const PATH: &str =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/published/papadopoulos-ns2.csv");
+    let mut reader = csv::Reader::from_path(PATH).unwrap();
+    let place = match place {
+        "each-receiver" => "receivers",
+        "each-link" => "links",
+        other => other,
+    };
+    let rows = reader.records().map(|record| record.unwrap());
+    let mut fits = rows.filter(|row| (&row[0], &row[1], &row[2]) == (config, topology, place));
+    fits.next().unwrap()[11].parse().unwrap()
+}
+
+#[test]
+fn where_nothing_is_random_recovery_takes_as_long_as_in_ns2() {
+    let lms = "name = \"lms\"";
+    let pgm = "name = \"pgm\"\nnak_bo_ivl = \"0 ms\"\nrdata_delay = \"0 ms\"\nne_nak_rpt_rte = \"1 s\"";
+    for (config, protocol, apart) in [("lms", lms, "2.5 s"), ("pgm0", pgm, "4 s")] {
+        for topology in ["btree-h3", "rand0-r20", "ts0-r20", "ts2-r5"] {
+            for place in ["source", "each-receiver", "each-link"] {
+                let result = run(&format!(
+                    "name = \"x\"\n[network]\nkind = \"graph\"\ntopology = \"{topology}\"\n[loss]\n\
+                     drop_one = \"{place}\"\napart = \"{apart}\"\n[protocol]\n{protocol}\n[workload]\n\
+                     message_bytes = 1000\nrate = \"10 packet/s\"\n"
+                ));
+                let latencies = samples(&result, "recovery_latency_s");
+                let mean = latencies.iter().sum::<f64>() / latencies.len() as f64 * 1e3;
+                let theirs = measured(config, topology, place);
+                assert!(
+                    (mean / theirs - 1.0).abs() < 0.01,
+                    "{config} {topology} {place}: {mean:.3} ms here, {theirs:.3} ms in ns-2"
+                );
+            }
+        }
+    }
+}
