@@ -135,16 +135,3 @@ fn a_published_mean_shows_to_which_of_several_curves_it_belongs() {
     assert_eq!(in_legend(|marks| matches!(marks, Marks::Points { .. })), 1);
     assert_eq!(in_legend(|marks| matches!(marks, Marks::Band { .. })), 1);
 }
-
-#[test]
-fn every_scenario_of_a_study_takes_its_settings() {
-    let mut seen = std::collections::BTreeSet::new();
-    for experiment in EXPERIMENTS {
-        let Shows::Study(study) = &experiment.shows else { continue };
-        for plan in study.plans.iter().filter(|plan| seen.insert(plan.id)) {
-            let file = ScenarioFile::parse(plan.id, plan.plan).and_then(|file| file.with_all(plan.settings));
-            let file = file.unwrap_or_else(|error| panic!("{}: {}: {error}", experiment.id, plan.id));
-            assert!(!file.points().is_empty(), "{}", plan.id);
-        }
-    }
-}

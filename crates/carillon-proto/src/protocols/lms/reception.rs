@@ -173,9 +173,12 @@ impl Reception {
     }
 
     fn keep(&mut self, number: u64, payload: Bytes) {
-        self.kept.push_back((number, payload));
+        // Room first: what grows past a power of two for a moment takes twice the memory for ever.
         self.waiting += 1;
-        self.trim();
+        while self.kept.len() >= self.keep.max(self.waiting) {
+            self.kept.pop_front();
+        }
+        self.kept.push_back((number, payload));
     }
 
     fn trim(&mut self) {
