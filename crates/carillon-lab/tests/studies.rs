@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 
-use carillon_lab::plan::Plan;
 use carillon_lab::plot::{Figure, Marks, svg};
 use carillon_lab::report::Page;
 use carillon_lab::reproduce::{
