@@ -52,11 +52,21 @@ pub struct Numbered;
 impl Numbered {
     const NODES: u32 = u32::from_be_bytes([10, 0, 0, 1]);
     const GROUPS: u32 = u32::from_be_bytes([239, 255, 0, 1]);
+
+    /// The address of a node.
+    pub fn node(node: NodeId) -> Ipv4Addr {
+        Self::NODES.wrapping_add(node.0).into()
+    }
+
+    /// The address of a group.
+    pub fn group(group: GroupId) -> Ipv4Addr {
+        Self::GROUPS.wrapping_add(group.0.into()).into()
+    }
 }
 
 impl AddressBook for Numbered {
     fn of_node(&self, node: NodeId) -> Option<IpAddr> {
-        Some(Ipv4Addr::from(Self::NODES.wrapping_add(node.0)).into())
+        Some(Self::node(node).into())
     }
 
     fn node_at(&self, address: IpAddr) -> Option<NodeId> {
@@ -67,7 +77,7 @@ impl AddressBook for Numbered {
     }
 
     fn of_group(&self, group: GroupId) -> IpAddr {
-        Ipv4Addr::from(Self::GROUPS.wrapping_add(group.0.into())).into()
+        Self::group(group).into()
     }
 }
 

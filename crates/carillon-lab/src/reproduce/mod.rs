@@ -39,7 +39,7 @@ pub use comparison::{Bound, ComparedCell, ComparedRow, Comparison, PublishedCell
 pub use figures::{Curve, EachBound, FigureSpec};
 pub use means::MeansSpec;
 pub use quotient::Quotient;
-pub use recovery::{Over, Pooled, RecoverySpec};
+pub use recovery::{Pooled, RecoverySpec};
 pub use registry::{EXPERIMENTS, find, matching};
 pub use sheet::{Heading, Number, Sheet};
 pub use simulation::{Bounds, SimulatedPoint, Simulation};

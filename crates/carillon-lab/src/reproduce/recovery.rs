@@ -4,28 +4,19 @@
 use super::means::{capitalised, distinct};
 use super::sheet::{Heading, Number, Sheet};
 use super::study::Findings;
-use super::{Key, Quantity, Simulation, StudyPlan};
+use super::{Key, Quantity, SimulatedPoint, Simulation, StudyPlan};
 use crate::plot::{Axis, Dash, Figure, HiLoMean, Marker, Marks, Series};
 use crate::statistics::Summary;
 
 /// What is shown of recovery, over what.
 #[derive(Clone, Copy, Debug)]
 pub struct RecoverySpec {
-    /// The swept key along the horizontal axis; without it each plan is one point, at these values.
-    pub over: Over,
+    /// The swept key along the horizontal axis.
+    pub over: Key,
     /// What is shown.
     pub quantities: &'static [Quantity],
     /// Whether the least and greatest values are shown too.
     pub extremes: bool,
-}
-
-/// What the horizontal axis is.
-#[derive(Clone, Copy, Debug)]
-pub enum Over {
-    /// A swept key.
-    Key(Key),
-    /// A number of each plan, such as its receivers; how it is headed, and the numbers.
-    Plans(&'static str, &'static [f64]),
 }
 
 /// What many runs say of a metric.
@@ -46,7 +37,7 @@ impl Pooled {
     pub(super) fn of(
         simulation: &Simulation,
         metric: &str,
-        wanted: impl Fn(&super::SimulatedPoint) -> bool,
+        wanted: impl Fn(&SimulatedPoint) -> bool,
     ) -> Pooled {
         let points = || simulation.points.iter().filter(|point| wanted(point));
         let summaries = || points().filter_map(|point| point.summary(metric)).filter(|summary| summary.n > 0);
@@ -82,46 +73,30 @@ impl RecoverySpec {
 
     /// The values along the horizontal axis.
     fn places(&self, simulations: &[(&StudyPlan, &Simulation)]) -> Vec<f64> {
-        match self.over {
-            Over::Plans(_, places) => places.to_vec(),
-            Over::Key(key) => {
-                let points = simulations.iter().flat_map(|(_, simulation)| &simulation.points);
-                distinct(points.filter_map(|point| point.number(key.scenario)))
-            }
-        }
+        let points = simulations.iter().flat_map(|(_, simulation)| &simulation.points);
+        distinct(points.filter_map(|point| point.number(self.over.scenario)))
     }
 
-    /// The curves: a name, and a value at each place.
+    /// The curves: the name of a plan, and a value at each place.
     fn curves(
         &self,
         quantity: &Quantity,
         simulations: &[(&StudyPlan, &Simulation)],
-    ) -> Vec<(String, Vec<Pooled>)> {
-        match self.over {
-            Over::Key(key) => simulations
-                .iter()
-                .map(|(plan, simulation)| {
-                    let at = |place: &f64| {
-                        Pooled::of(simulation, quantity.metric, |point| {
-                            point.number(key.scenario) == Some(*place)
-                        })
-                    };
-                    (plan.name.to_owned(), self.places(simulations).iter().map(at).collect())
-                })
-                .collect(),
-            Over::Plans(..) => {
-                let values = simulations
-                    .iter()
-                    .map(|(_, simulation)| Pooled::of(simulation, quantity.metric, |_| true))
-                    .collect();
-                vec![(String::new(), values)]
-            }
-        }
+    ) -> Vec<(&'static str, Vec<Pooled>)> {
+        let places = self.places(simulations);
+        let curve = |simulation: &Simulation| {
+            let at = |place: &f64| {
+                let is_there = |point: &SimulatedPoint| point.number(self.over.scenario) == Some(*place);
+                Pooled::of(simulation, quantity.metric, is_there)
+            };
+            places.iter().map(at).collect()
+        };
+        simulations.iter().map(|(plan, simulation)| (plan.name, curve(simulation))).collect()
     }
 
     fn sheet(&self, quantity: &Quantity, simulations: &[(&StudyPlan, &Simulation)]) -> Sheet {
         let curves = self.curves(quantity, simulations);
-        let mut columns = vec![Heading::exact(self.label())];
+        let mut columns = vec![Heading::exact(self.over.label)];
         for (name, _) in &curves {
             let headed = |what: &str| format!("{name} {what}").trim().to_owned();
             columns.push(Heading::rounded(headed("mean"), quantity.digits));
@@ -149,13 +124,6 @@ impl RecoverySpec {
             title: quantity.label.into(),
             rows: rows.collect(),
             columns,
-        }
-    }
-
-    fn label(&self) -> &'static str {
-        match self.over {
-            Over::Key(key) => key.label,
-            Over::Plans(label, _) => label,
         }
     }
 
@@ -189,8 +157,8 @@ impl RecoverySpec {
                     marker: Some(MARKERS[at % MARKERS.len()]),
                 },
             };
-            let name = if name.is_empty() { "mean, from least to greatest".to_owned() } else { name };
-            Series { name, colour: at as u8, marks }
+            let name = if name.is_empty() { "mean, from least to greatest" } else { name };
+            Series { name: name.to_owned(), colour: at as u8, marks }
         });
         Figure {
             id: match self.quantities.len() {
@@ -199,7 +167,7 @@ impl RecoverySpec {
             },
             title: title.to_owned(),
             notes: Vec::new(),
-            x: Axis::new(&capitalised(self.label()), None),
+            x: Axis::new(&capitalised(self.over.label), None),
             y: match quantity.label.split_once(", ") {
                 Some((label, unit)) => Axis::new(&capitalised(label), Some(unit)),
                 None => Axis::new(&capitalised(quantity.label), None),

@@ -95,34 +95,6 @@ pub(super) struct Loss {
     pub first: Option<u64>,
 }
 
-impl Loss {
-    /// A key that was given and that only a graph has.
-    pub fn graph_key(&self) -> Option<&'static str> {
-        let links = self.links.is_some().then_some("loss.links");
-        let drop_one = self.drop_one.is_some().then_some("loss.drop_one");
-        let model = matches!(self.model, Some(LossModelName::GilbertElliott)).then_some("loss.model");
-        links.or(drop_one).or(model).or(self.gilbert_elliott_key()).or(self.drop_key())
-    }
-
-    /// A key that was given and belongs to the model of Gilbert and Elliott.
-    pub fn gilbert_elliott_key(&self) -> Option<&'static str> {
-        let keys = [
-            (self.to_bad, "loss.to_bad"),
-            (self.to_good, "loss.to_good"),
-            (self.loss_good, "loss.loss_good"),
-            (self.loss_bad, "loss.loss_bad"),
-        ];
-        keys.into_iter().find_map(|(value, key)| value.is_some().then_some(key))
-    }
-
-    /// A key that was given and belongs to `drop_one`.
-    pub fn drop_key(&self) -> Option<&'static str> {
-        let apart = self.apart.is_some().then_some("loss.apart");
-        let times = self.times.is_some().then_some("loss.times");
-        apart.or(times).or(self.first.is_some().then_some("loss.first"))
-    }
-}
-
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum LossModelName {
@@ -226,33 +198,6 @@ impl Network {
         }
     }
 
-    /// Whether a key, written with its section, was given.
-    pub fn has(&self, key: &str) -> bool {
-        match key {
-            "network.bit_rate" => self.bit_rate.is_some(),
-            "network.interframe_gap" => self.interframe_gap.is_some(),
-            "network.propagation_delay" => self.propagation_delay.is_some(),
-            "network.timers" => self.timers.is_some(),
-            "network.backoff" => self.backoff.is_some(),
-            "network.topology" => self.topology.is_some(),
-            "network.link_rate" => self.link_rate.is_some(),
-            "network.queue" => self.queue.is_some(),
-            "network.overhead" => self.overhead.is_some(),
-            "network.height" => self.height.is_some(),
-            "network.fanout" => self.fanout.is_some(),
-            "network.link_delay" => self.link_delay.is_some(),
-            "network.routers" => self.routers.is_some(),
-            "network.plane" => self.plane.is_some(),
-            "network.edge_probability" => self.edge_probability.is_some(),
-            "network.alpha" => self.alpha.is_some(),
-            "network.beta" => self.beta.is_some(),
-            "network.host_delay" => self.host_delay.is_some(),
-            "network.topology_seed" => self.topology_seed.is_some(),
-            "network.placement_seed" => self.placement_seed.is_some(),
-            _ => false,
-        }
-    }
-
     /// The Ethernet these keys describe.
     pub fn lan(&self, loss: Probability) -> LanConfig {
         let bit_rate = self.rate();
@@ -297,6 +242,16 @@ pub(super) const GRAPH_KEYS: &[&str] = &[
     "network.topology_seed",
     "network.placement_seed",
 ];
+
+/// Keys of losses that only a graph has.
+pub(super) const GRAPH_LOSS_KEYS: &[&str] = &["loss.links", "loss.drop_one"];
+
+/// Keys of the model of Gilbert and Elliott.
+pub(super) const GILBERT_ELLIOTT_KEYS: &[&str] =
+    &["loss.to_bad", "loss.to_good", "loss.loss_good", "loss.loss_bad"];
+
+/// Keys that go with `drop_one`.
+pub(super) const DROP_KEYS: &[&str] = &["loss.apart", "loss.times", "loss.first"];
 
 /// The typed document of a table that has no text.
 pub(super) fn typed(origin: &str, table: &Table) -> Result<Document, ScenarioError> {

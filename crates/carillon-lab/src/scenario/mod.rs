@@ -196,7 +196,7 @@ impl ScenarioFile {
             sweep::set(&mut table, key, value.clone());
         }
         let document = document::typed(&format!("{}{point}", self.origin), &table)?;
-        self.scenario(document)
+        self.scenario(document, &table)
     }
 
     /// Where it was read from.

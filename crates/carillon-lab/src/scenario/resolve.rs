@@ -7,23 +7,26 @@ use carillon_core::{BitRate, Config, NetworkKind, Probability, ProtocolEntry, Ro
 use carillon_sim::graph::{GraphConfig, LossModel};
 use toml::{Table, Value};
 
-use super::document::{self, Document, DropOne, GRAPH_KEYS, LAN_KEYS, Links, Loss, LossModelName};
+use super::document::{
+    self, DROP_KEYS, Document, DropOne, GILBERT_ELLIOTT_KEYS, GRAPH_KEYS, GRAPH_LOSS_KEYS, LAN_KEYS, Links,
+    Loss, LossModelName,
+};
 use super::network::{DropPlaces, Drops, LinkKind, RoutedNetwork, ScenarioNetwork};
 use super::{Scenario, ScenarioError, ScenarioFile, Workload, sweep, topology};
 use crate::drops;
 
 impl ScenarioFile {
-    pub(super) fn scenario(&self, document: Document) -> Result<Scenario, ScenarioError> {
+    pub(super) fn scenario(&self, document: Document, table: &Table) -> Result<Scenario, ScenarioError> {
         let bad = |key: &str, what: String| self.bad(key, what);
         let loss = document.loss.clone().unwrap_or_default();
         let is_lan = document.network.kind == document::NetworkKind::Lan;
         let (kind, foreign) = if is_lan { ("graph", GRAPH_KEYS) } else { ("lan", LAN_KEYS) };
-        if let Some(key) = foreign.iter().find(|key| document.network.has(key)) {
+        if let Some(key) = given(table, foreign) {
             return Err(bad(key, format!("belongs to kind = \"{kind}\"")));
         }
         let (protocol, config) = self.protocol(&document.protocol, is_lan)?;
         let (network, receivers) = if is_lan {
-            let network = document.network.lan(self.lan_loss(&loss, document.loss.is_some())?);
+            let network = document.network.lan(self.lan_loss(&loss, table)?);
             let half_slot = network.bit_rate.time_for_bits(network.slot_bits) / 2;
             if network.propagation_delay > half_slot {
                 let what = format!("is more than half a slot ({} ns at this bit rate)", half_slot.as_nanos());
@@ -33,7 +36,7 @@ impl ScenarioFile {
                 document.group.receivers.ok_or_else(|| bad("group.receivers", "is missing".into()))?;
             (ScenarioNetwork::Lan(network), receivers)
         } else {
-            let network = self.graph(&document, &loss)?;
+            let network = self.graph(&document, &loss, table)?;
             let receivers = network.topology.receivers.len() as u32;
             (ScenarioNetwork::Graph(network), receivers)
         };
@@ -112,21 +115,23 @@ impl ScenarioFile {
         Ok(Workload { messages, message_bytes: keys.message_bytes, interval, start })
     }
 
-    fn lan_loss(&self, loss: &Loss, given: bool) -> Result<Probability, ScenarioError> {
-        if let Some(key) = loss.graph_key() {
+    fn lan_loss(&self, loss: &Loss, table: &Table) -> Result<Probability, ScenarioError> {
+        let model = matches!(loss.model, Some(LossModelName::GilbertElliott)).then_some("loss.model");
+        let keys = [GRAPH_LOSS_KEYS, GILBERT_ELLIOTT_KEYS, DROP_KEYS];
+        if let Some(key) = model.or_else(|| keys.into_iter().find_map(|keys| given(table, keys))) {
             return Err(self.bad(key, "belongs to kind = \"graph\"".into()));
         }
         match (loss.model, loss.p) {
             (Some(_), Some(p)) => Ok(p),
-            (None, None) if !given => Ok(Probability::ZERO),
+            (None, None) if !table.contains_key("loss") => Ok(Probability::ZERO),
             (None, _) => Err(self.bad("loss.model", "is missing, such as \"bernoulli\"".into())),
             (_, None) => Err(self.bad("loss.p", "is missing".into())),
         }
     }
 
-    fn graph(&self, document: &Document, loss: &Loss) -> Result<RoutedNetwork, ScenarioError> {
+    fn graph(&self, document: &Document, loss: &Loss, table: &Table) -> Result<RoutedNetwork, ScenarioError> {
         let keys = &document.network;
-        let (topology, domains) = topology::topology(keys, document.group.receivers, &self.dir)
+        let (topology, domains) = topology::topology(keys, document.group.receivers, &self.dir, table)
             .map_err(|(key, what)| self.bad(key, what))?;
         let defaults = GraphConfig::default();
         let config = GraphConfig {
@@ -148,13 +153,13 @@ impl ScenarioFile {
             topology: Arc::new(topology),
             domains,
             config,
-            loss: self.loss_model(loss)?,
+            loss: self.loss_model(loss, table)?,
             lossy,
-            drops: self.drops(loss)?,
+            drops: self.drops(loss, table)?,
         })
     }
 
-    fn loss_model(&self, loss: &Loss) -> Result<LossModel, ScenarioError> {
+    fn loss_model(&self, loss: &Loss, table: &Table) -> Result<LossModel, ScenarioError> {
         let of_other = |model: &str| format!("belongs to model = \"{model}\"");
         match loss.model {
             Some(LossModelName::GilbertElliott) => {
@@ -171,7 +176,7 @@ impl ScenarioFile {
                 })
             }
             model => {
-                if let Some(key) = loss.gilbert_elliott_key() {
+                if let Some(key) = given(table, GILBERT_ELLIOTT_KEYS) {
                     return Err(self.bad(key, of_other("gilbert-elliott")));
                 }
                 match (model, loss.p) {
@@ -186,9 +191,9 @@ impl ScenarioFile {
         }
     }
 
-    fn drops(&self, loss: &Loss) -> Result<Option<Drops>, ScenarioError> {
+    fn drops(&self, loss: &Loss, table: &Table) -> Result<Option<Drops>, ScenarioError> {
         let Some(places) = loss.drop_one else {
-            return match loss.drop_key() {
+            return match given(table, DROP_KEYS) {
                 Some(key) => Err(self.bad(key, "belongs to drop_one".into())),
                 None => Ok(None),
             };
@@ -243,6 +248,11 @@ impl ScenarioFile {
         }
         Ok((entry, config))
     }
+}
+
+/// The first of these keys that was given.
+fn given(table: &Table, keys: &[&'static str]) -> Option<&'static str> {
+    keys.iter().copied().find(|key| sweep::has(table, key))
 }
 
 /// The largest frame: a jumbo frame of 9000 bytes with header and check sequence.

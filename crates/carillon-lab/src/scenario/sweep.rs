@@ -152,6 +152,16 @@ pub(super) fn set(table: &mut Table, key: &str, value: Value) {
     }
 }
 
+/// Whether a dotted key is there.
+pub(super) fn has(table: &Table, key: &str) -> bool {
+    match key.split_once('.') {
+        Some((section, rest)) => {
+            table.get(section).and_then(Value::as_table).is_some_and(|inner| has(inner, rest))
+        }
+        None => table.contains_key(key),
+    }
+}
+
 /// A value as typed on a command line: TOML if it is that, else text.
 pub(super) fn value_of(text: &str) -> Value {
     let document = format!("value = {text}");

@@ -9,8 +9,10 @@ use carillon_sim::graph::generate::{
     self, Domain, EdgeModel, TransitStub, binary_tree, flat_random, level_tree,
 };
 use carillon_sim::graph::{RolesOrEdges, Topology, gt_itm};
+use toml::Table;
 
 use super::document::Network;
+use super::sweep;
 use crate::topologies;
 
 /// What is wrong: the key, and what about it.
@@ -38,11 +40,12 @@ const HOSTED: &[&str] = &["random", "waxman", "transit-stub"];
 pub(super) const GENERATORS: &[&str] = &["binary-tree", "tree", "random", "waxman", "transit-stub"];
 
 /// The topology of a network for so many receivers (or as many as it has), and its domains where they
-/// are known. `dir` is where the scenario file is.
+/// are known. `dir` is where the scenario file is, `table` the whole document.
 pub(super) fn topology(
     network: &Network,
     receivers: Option<u32>,
     dir: &Path,
+    table: &Table,
 ) -> Result<(Topology, Arc<[Domain]>), Problem> {
     let name = network.topology.as_deref().ok_or_else(|| {
         let what = format!(
@@ -53,7 +56,7 @@ pub(super) fn topology(
     })?;
     for &(key, generators) in KEYS {
         let hosted = name.ends_with(".alt") && generators == HOSTED;
-        if network.has(key) && !generators.contains(&name) && !hosted {
+        if sweep::has(table, key) && !generators.contains(&name) && !hosted {
             let what = format!("belongs to topology = \"{}\"", generators.join("\" or \""));
             return Err((key, what));
         }

@@ -12,7 +12,9 @@ use std::collections::BTreeMap;
 use std::io::{self, BufWriter, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use carillon_core::{Bytes, Dest, Duration, GroupId, NodeId, Observer, PortId, PortSet, Time, TraceEvent};
+use carillon_core::{
+    Bytes, Dest, Duration, GroupId, NodeId, Numbered, Observer, PortId, PortSet, Time, TraceEvent,
+};
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 use pcap_file::pcapng::blocks::interface_description::{
     InterfaceDescriptionBlock, InterfaceDescriptionOption,
@@ -240,20 +242,15 @@ impl Endpoints {
     }
 }
 
-/// The made-up address of a node. Only the low 24 bits of its number fit.
+/// The made-up address of a node: what packets that carry addresses call it ([`Numbered`]).
 fn node_address(node: NodeId, v6: bool) -> IpAddr {
-    let host = node.0.wrapping_add(1) & 0x00ff_ffff;
-    let v4 = 0x0a00_0000 | host;
-    if v6 { (NODES_V6 | u128::from(v4)).to_be_bytes().into() } else { Ipv4Addr::from(v4).into() }
+    let v4 = Numbered::node(node);
+    if v6 { (NODES_V6 | u128::from(u32::from(v4))).to_be_bytes().into() } else { v4.into() }
 }
 
 fn group_address(group: GroupId, v6: bool) -> IpAddr {
     let low = group.0.wrapping_add(1);
-    if v6 {
-        (GROUPS_V6 | u128::from(low)).to_be_bytes().into()
-    } else {
-        Ipv4Addr::from(0xefff_0000 | u32::from(low)).into()
-    }
+    if v6 { (GROUPS_V6 | u128::from(low)).to_be_bytes().into() } else { Numbered::group(group).into() }
 }
 
 fn node_hardware(node: NodeId) -> [u8; 6] {

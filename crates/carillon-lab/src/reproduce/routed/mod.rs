@@ -6,7 +6,7 @@ pub mod claims;
 mod plans;
 pub mod summary;
 
-use super::recovery::{Over, RecoverySpec};
+use super::recovery::RecoverySpec;
 use super::{Analysis, Experiment, Key, Quantity, Shows, StudyPlan, StudySpec};
 
 const fn figure(
@@ -30,10 +30,9 @@ const CONDITIONS: &[&str] =
     &["Links of 1.5 Mbit/s, 1000-byte packets, one original lost at a time, repairs never; \
      latency over that of a unicast request and its repair"];
 
-const TOPOLOGIES: Over =
-    Over::Key(Key { column: "topology", label: "topology", scenario: "network.topology_seed", scale: 1.0 });
-const HEIGHTS: Over =
-    Over::Key(Key { column: "height", label: "height", scenario: "network.height", scale: 1.0 });
+const TOPOLOGIES: Key =
+    Key { column: "topology", label: "topology", scenario: "network.topology_seed", scale: 1.0 };
+const HEIGHTS: Key = Key { column: "height", label: "height", scenario: "network.height", scale: 1.0 };
 
 const LATENCY: Quantity = Quantity {
     column: "latency",
@@ -76,14 +75,9 @@ const REPEATED: Quantity = Quantity {
     bound: None,
 };
 
-const LOSS: Over =
-    Over::Key(Key { column: "loss", label: "loss on each link", scenario: "loss.p", scale: 1.0 });
-const BAD: Over = Over::Key(Key {
-    column: "to_bad",
-    label: "probability to turn bad",
-    scenario: "loss.to_bad",
-    scale: 1.0,
-});
+const LOSS: Key = Key { column: "loss", label: "loss on each link", scenario: "loss.p", scale: 1.0 };
+const BAD: Key =
+    Key { column: "to_bad", label: "probability to turn bad", scenario: "loss.to_bad", scale: 1.0 };
 const DELIVERY: Quantity = Quantity {
     column: "delivery",
     label: "delivery latency, ms",
