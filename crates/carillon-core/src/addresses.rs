@@ -50,19 +50,21 @@ impl std::ops::Deref for Addresses {
 pub struct Numbered;
 
 impl Numbered {
-    const NODES: u32 = u32::from_be_bytes([10, 0, 0, 1]);
-    const GROUPS: u32 = u32::from_be_bytes([239, 255, 0, 1]);
-
-    /// The address of a node.
+    /// The address of a node. Only the low 24 bits of its number fit.
     pub fn node(node: NodeId) -> Ipv4Addr {
-        Self::NODES.wrapping_add(node.0).into()
+        (NODES | (node.0.wrapping_add(1) & !NODES_MASK)).into()
     }
 
     /// The address of a group.
     pub fn group(group: GroupId) -> Ipv4Addr {
-        Self::GROUPS.wrapping_add(group.0.into()).into()
+        (GROUPS | u32::from(group.0.wrapping_add(1))).into()
     }
 }
+
+/// 10.0.0.0/8 and 239.255.0.0/16.
+const NODES: u32 = 0x0a00_0000;
+const NODES_MASK: u32 = 0xff00_0000;
+const GROUPS: u32 = 0xefff_0000;
 
 impl AddressBook for Numbered {
     fn of_node(&self, node: NodeId) -> Option<IpAddr> {
@@ -71,7 +73,11 @@ impl AddressBook for Numbered {
 
     fn node_at(&self, address: IpAddr) -> Option<NodeId> {
         match address {
-            IpAddr::V4(address) => u32::from(address).checked_sub(Self::NODES).map(NodeId),
+            IpAddr::V4(address) => {
+                let address = u32::from(address);
+                let is_node = address & NODES_MASK == NODES;
+                (address & !NODES_MASK).checked_sub(1).filter(|_| is_node).map(NodeId)
+            }
             IpAddr::V6(_) => None,
         }
     }
@@ -94,6 +100,8 @@ mod tests {
         }
         assert_eq!(addresses.of_node(NodeId(255)), Some(Ipv4Addr::new(10, 0, 1, 0).into()));
         assert_eq!(addresses.of_group(GroupId(1)), IpAddr::from(Ipv4Addr::new(239, 255, 0, 2)));
-        assert_eq!(addresses.node_at(Ipv4Addr::new(9, 0, 0, 1).into()), None);
+        for stranger in [[9, 0, 0, 1], [11, 0, 0, 1], [10, 0, 0, 0]] {
+            assert_eq!(addresses.node_at(Ipv4Addr::from(stranger).into()), None);
+        }
     }
 }
