@@ -76,8 +76,9 @@ struct Behind {
 enum Pending {
     /// A packet comes to a node.
     Arrives(Hop),
-    /// The interface of a node has held a datagram until now.
-    Departs(NodeId, Transmit, Bytes),
+    /// The interface of a node has held a datagram until now. Boxed: it is rare and large, and the
+    /// queue moves its events about.
+    Departs(Box<(NodeId, Transmit, Bytes)>),
 }
 
 /// A packet on its way to a node.
@@ -359,7 +360,7 @@ impl Network for Graph {
         match transmit.departure.filter(|&at| at > now) {
             None => self.start(now, from, transmit, bytes, observer),
             // The interface holds it until then.
-            Some(at) => self.pending.push(at, Pending::Departs(from, transmit, bytes)),
+            Some(at) => self.pending.push(at, Pending::Departs(Box::new((from, transmit, bytes)))),
         }
     }
 
@@ -370,7 +371,8 @@ impl Network for Graph {
     fn advance(&mut self, now: Time, arrival: &mut Arrival, observer: &mut dyn Observer) -> bool {
         let hop = match self.pending.pop() {
             None => return false,
-            Some((_, Pending::Departs(from, transmit, bytes))) => {
+            Some((_, Pending::Departs(held))) => {
+                let (from, transmit, bytes) = *held;
                 self.start(now, from, transmit, bytes, observer);
                 return false;
             }

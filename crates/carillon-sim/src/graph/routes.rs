@@ -69,8 +69,11 @@ impl PathTree {
 pub enum Routes {
     /// In a tree there is one path: a table of the size of the tree answers for all pairs.
     Tree(TreeRoutes),
-    /// The paths to each node that was sent to.
-    Graph(BTreeMap<NodeId, PathTree>),
+    /// The port of each node towards each node that was sent to.
+    ///
+    /// A node with one link has no entry: the way to it is the way to its neighbour, and a step. Else
+    /// the table of a large group, whose receivers hang on routers, would grow with its square.
+    Graph(BTreeMap<NodeId, Vec<Option<PortId>>>),
 }
 
 impl Routes {
@@ -94,18 +97,34 @@ impl Routes {
             Routes::Tree(tree) => {
                 tree.port(node, to).filter(|&port| topology.link_at(node, port).is_some_and(is_up))
             }
-            Routes::Graph(trees) => {
-                trees.entry(to).or_insert_with(|| PathTree::new(topology, to, is_up)).port(node)
+            Routes::Graph(tables) => {
+                let (near, last) = match only_link(topology, to) {
+                    Some(link) => (topology.links()[link as usize].other(to), Some(link)),
+                    None => (to, None),
+                };
+                if node == to || last.is_some_and(|link| !is_up(link)) {
+                    return None;
+                }
+                if let Some(link) = last.filter(|_| node == near) {
+                    return topology.port_on(near, link);
+                }
+                tables.entry(near).or_insert_with(|| PathTree::new(topology, near, is_up).port)[node.index()]
             }
         }
     }
 
     /// A link went down or came up.
     pub fn forget(&mut self) {
-        if let Routes::Graph(trees) = self {
-            trees.clear();
+        if let Routes::Graph(tables) = self {
+            tables.clear();
         }
     }
+}
+
+/// The link of a node that has one only.
+fn only_link(topology: &Topology, node: NodeId) -> Option<u32> {
+    let mut ports = topology.ports(node);
+    ports.next().filter(|_| ports.len() == 0).map(|(_, link, _)| link)
 }
 
 /// Routes in a tree: down to the child below which the destination lies, or up.
@@ -290,6 +309,34 @@ mod tests {
                     assert_eq!(way(&topology, &mut table, from, to), way(&topology, &mut search, from, to));
                 }
             }
+        }
+    }
+
+    #[test]
+    fn nodes_with_one_link_are_reached_over_their_neighbour() {
+        let mut rng: Rng = Seeds::new(11).stream("leaves");
+        for round in 0..20 {
+            // A circle of routers with chords, and leaves on it; delays of 1 to 3 make ties.
+            let (routers, leaves) = (3 + rng.below(6) as u32, 1 + rng.below(8) as u32);
+            let mut links: Vec<_> = (0..routers).map(|n| (n, (n + 1) % routers, 1 + rng.below(3))).collect();
+            links.push((0, routers / 2 + 1, 1 + rng.below(3)));
+            links.extend(
+                (0..leaves).map(|n| (rng.below(routers.into()) as u32, routers + n, 1 + rng.below(3))),
+            );
+            let topology = graph((routers + leaves) as usize, &links);
+            let down = rng.below(links.len() as u64 + 1) as u32;
+            let is_up = |link: u32| link != down;
+            let mut routes = Routes::new(&topology);
+            assert!(matches!(routes, Routes::Graph(_)));
+            for to in (0..routers + leaves).map(NodeId) {
+                let paths = PathTree::new(&topology, to, is_up);
+                for from in (0..routers + leaves).map(NodeId) {
+                    let port = routes.port(&topology, is_up, from, to);
+                    assert_eq!(port, paths.port(from), "round {round}: {from} to {to}, link {down} down");
+                }
+            }
+            let Routes::Graph(tables) = routes else { unreachable!("seen above") };
+            assert!(tables.keys().all(|node| node.0 < routers), "no table of a leaf");
         }
     }
 
