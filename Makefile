@@ -60,7 +60,7 @@ bench: setup ## all benchmarks; they print ratios and assert nothing
 .PHONY: bench-ns2
 bench-ns2: setup ## time and memory beside ns-2.35 on the same network (installs Debian's ns2 when root)
 	$(CARGO) build --release --quiet --bin carillon
-	@scripts/bench-ns2.py target/release/carillon
+	@scripts/bench-ns2.py target/release/carillon --topologies rand0-r100,btree-h8
 
 .PHONY: fuzz
 fuzz: setup ## run each fuzz target for a minute (needs a nightly toolchain and cargo-fuzz)

@@ -7,6 +7,8 @@ recoveries (what shows that both did the same work) and the ratios.
     scripts/bench-ns2.py [target/release/carillon] [--topologies A,B] [--protocols A,B]
                          [--runs N] [--ns2-runs N]
 
+A topology is one of experiments/topologies, or btree-hH for a binary tree of any height H.
+
 Installs the Debian package ns2 when it is missing and this runs as root.
 """
 
@@ -24,7 +26,7 @@ import time
 from typing import NamedTuple
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-TOPOLOGIES = os.path.join(HERE, "..", "experiments", "topologies")
+TOPOLOGIES = os.path.abspath(os.path.join(HERE, "..", "experiments", "topologies"))
 
 # The message that is lost, and the messages of a second.
 LOST = 20
@@ -40,7 +42,7 @@ SETTINGS = {
 
 
 class Plan(NamedTuple):
-    """What both sides are given."""
+    """What both sides are given; of the topology the path of its files without their endings."""
 
     protocol: str
     topology: str
@@ -98,9 +100,21 @@ def measure(command: list[str]) -> tuple[Cost, str]:
     return Cost(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024), text
 
 
+def files_of(binary: str, topology: str, folder: str) -> str:
+    """The path of a topology's files without their endings; a binary tree is made if it is not shipped."""
+    shipped = os.path.join(TOPOLOGIES, topology)
+    height = re.fullmatch(r"btree-h(\d+)", topology)
+    if os.path.exists(f"{shipped}.roles") or not height:
+        return shipped
+    made = os.path.join(folder, topology)
+    command = [binary, "topology", "binary-tree", "--set", f"height={height[1]}", "--out", f"{made}.edges"]
+    subprocess.run(command, check=True, capture_output=True)
+    return made
+
+
 def plan_of(protocol: str, topology: str) -> Plan:
     """Loss after everyone knows the way to the source or, with SRM, the distances to all members."""
-    with open(os.path.join(TOPOLOGIES, f"{topology}.roles"), encoding="utf-8") as roles:
+    with open(f"{topology}.roles", encoding="utf-8") as roles:
         members = 1 + sum(line.startswith("receiver") for line in roles)
     # More often, the session messages of a large group would fill a link of 1.5 Mb/s.
     session = 1.0 if members <= 41 else 0.05 * members
@@ -111,7 +125,7 @@ def plan_of(protocol: str, topology: str) -> Plan:
 
 def ns2_command(plan: Plan) -> list[str]:
     script = os.path.join(HERE, "ns2", f"{plan.protocol}.tcl")
-    files = [os.path.join(TOPOLOGIES, f"{plan.topology}.{kind}") for kind in ("edges", "roles")]
+    files = [f"{plan.topology}.{kind}" for kind in ("edges", "roles")]
     numbers = [plan.start, plan.messages, plan.end, LOST]
     if plan.protocol == "srm":
         numbers.append(plan.session)
@@ -130,7 +144,7 @@ def carillon_command(binary: str, plan: Plan, folder: str) -> list[str]:
         f'name = "ns2-{plan.protocol}"',
         "[network]",
         'kind = "graph"',
-        f'topology = "{plan.topology}"',
+        f'topology = "{plan.topology}.edges"',
         "[loss]",
         'drop_one = "source"',
         f"first = {LOST}",
@@ -143,7 +157,7 @@ def carillon_command(binary: str, plan: Plan, folder: str) -> list[str]:
         f'rate = "{RATE} packet/s"',
         f'start = "{plan.start:g} s"',
     ]
-    file = os.path.join(folder, f"{plan.protocol}-{plan.topology}.toml")
+    file = os.path.join(folder, f"{plan.protocol}.toml")
     with open(file, "w", encoding="utf-8") as scenario:
         scenario.write("\n".join(lines) + "\n")
     return [binary, "run", file]
@@ -197,6 +211,27 @@ def install_ns2() -> None:
         subprocess.run(["apt-get", *command], env=environment, capture_output=True, check=False)
 
 
+def bench(args: argparse.Namespace, topology: str) -> bool:
+    """Prints the lines of a topology; whether both sides recovered the same."""
+    same = True
+    # How much of what follows is nodes, links and routes, before anything is simulated.
+    bare, _ = measure(ns2_command(plan_of("lms", topology)._replace(end=0.02)))
+    name = os.path.basename(topology)
+    print(f"\n{name:<16}{'simulated s':>12}{'wall s':>10}{'CPU s':>10}{'peak MB':>9}{'recovered':>11}")
+    print(f"  {'':<5}{'ns-2, set-up only':<21}{bare.wall:>10.3f}{bare.cpu:>10.3f}{bare.megabytes:>9.1f}")
+    for protocol in args.protocols.split(","):
+        plan = plan_of(protocol, topology)
+        ns2, ours = compare(args.binary, plan, args.runs, args.ns2_runs)
+        for name, (cost, recovered) in (("ns-2", ns2), ("Carillon", ours)):
+            numbers = f"{cost.wall:>10.3f}{cost.cpu:>10.3f}{cost.megabytes:>9.1f}"
+            print(f"  {protocol:<5}{name:<9}{plan.end:>12.1f}{numbers}{recovered:>11}")
+        ratios = [theirs / mine for theirs, mine in zip(ns2.cost, ours.cost)]
+        wall, cpu, memory = (f"{ratio:.3g}" if ratio < 1000 else f"{ratio:.0f}" for ratio in ratios)
+        print(f"  {'':<5}{'ratio':<21}{wall:>10}{cpu:>10}{memory:>9}", flush=True)
+        same = same and ns2.recovered == ours.recovered
+    return same
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("binary", nargs="?", default="target/release/carillon")
@@ -214,24 +249,10 @@ def main() -> None:
     become_reaper()
     print(f"ns-{version} and carillon run, one loss on the source's link, whole processes;")
     print(f"medians of {args.ns2_runs} runs of ns-2 and of {args.runs} of Carillon, by turns")
-    same = True
-    for topology in args.topologies.split(","):
-        # How much of what follows is nodes, links and routes, before anything is simulated.
-        bare, _ = measure(ns2_command(plan_of("lms", topology)._replace(end=0.02)))
-        print(f"\n{topology:<16}{'simulated s':>12}{'wall s':>10}{'CPU s':>10}{'peak MB':>9}{'recovered':>11}")
-        print(f"  {'':<5}{'ns-2, set-up only':<21}{bare.wall:>10.3f}{bare.cpu:>10.3f}{bare.megabytes:>9.1f}")
-        for protocol in args.protocols.split(","):
-            plan = plan_of(protocol, topology)
-            ns2, ours = compare(args.binary, plan, args.runs, args.ns2_runs)
-            for name, (cost, recovered) in (("ns-2", ns2), ("Carillon", ours)):
-                numbers = f"{cost.wall:>10.3f}{cost.cpu:>10.3f}{cost.megabytes:>9.1f}"
-                print(f"  {protocol:<5}{name:<9}{plan.end:>12.1f}{numbers}{recovered:>11}")
-            ratios = [theirs / mine for theirs, mine in zip(ns2.cost, ours.cost)]
-            wall, cpu, memory = (f"{ratio:.3g}" if ratio < 1000 else f"{ratio:.0f}" for ratio in ratios)
-            print(f"  {'':<5}{'ratio':<21}{wall:>10}{cpu:>10}{memory:>9}", flush=True)
-            same = same and ns2.recovered == ours.recovered
-    if not same:
-        sys.exit("bench-ns2: the recoveries differ, so these were not the same runs")
+    with tempfile.TemporaryDirectory() as folder:
+        topologies = [files_of(args.binary, topology, folder) for topology in args.topologies.split(",")]
+        if not all([bench(args, topology) for topology in topologies]):
+            sys.exit("bench-ns2: the recoveries differ, so these were not the same runs")
 
 
 if __name__ == "__main__":

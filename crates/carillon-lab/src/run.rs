@@ -145,6 +145,8 @@ impl Ending {
 /// Runs a whole plan on `jobs` threads; the results come in the order of the plan whatever their
 /// number. `progress` is told after each run.
 pub fn run_plan(plan: &Plan, jobs: usize, progress: &(dyn Fn() + Sync)) -> Result<Vec<RunResult>, RunError> {
+    // Not more threads than runs.
+    let jobs = jobs.min(plan.runs.len()).max(1);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(jobs).build().expect("threads can be started");
     pool.install(|| {
         plan.runs
