@@ -42,7 +42,7 @@ pub(super) fn parse(text: &str) -> Result<(Topology, Vec<Domain>), TopologyError
             "VERTICES" => section = Section::Vertices,
             "EDGES" => section = Section::Edges,
             _ => match section {
-                Section::Before => return Err(fail("expected `GRAPH (#nodes #edges ...):` first")),
+                Section::Before => return Err(fail(FIRST)),
                 Section::Graph => {
                     let nodes = first.parse().ok().filter(|nodes| (1..=MOST_NODES).contains(nodes));
                     let nodes = nodes.ok_or_else(|| fail("expected the number of nodes, 1 to 65536"))?;
@@ -67,13 +67,16 @@ pub(super) fn parse(text: &str) -> Result<(Topology, Vec<Domain>), TopologyError
         }
     }
     let Some(Edges { topology, .. }) = edges else {
-        return Err(TopologyError { line: 0, problem: "a line `GRAPH` is missing".into() });
+        return Err(TopologyError { line: 0, problem: FIRST.to_owned() });
     };
     if domains.len() != topology.nodes() {
         domains.clear();
     }
     Ok((topology, domains))
 }
+
+/// What a file begins with: nothing tells of which form one is that begins otherwise.
+const FIRST: &str = "expected `GRAPH (#nodes #edges ...):` or `* GraphBase graph (util_types ...)` first";
 
 #[cfg(test)]
 mod tests {
@@ -95,8 +98,8 @@ mod tests {
     #[test]
     fn errors_name_the_line() {
         let error = |text: &str| parse(text).expect_err("it is wrong").to_string();
-        assert_eq!(error("0 1 2"), "line 1: expected `GRAPH (#nodes #edges ...):` first");
-        assert_eq!(error(""), "a line `GRAPH` is missing");
+        assert_eq!(error("0 1 2"), format!("line 1: {FIRST}"));
+        assert_eq!(error(""), FIRST);
         assert_eq!(
             error(&TEXT.replace("1 2 2.5", "1 3 2.5")),
             "line 12: an edge joins two different nodes of the graph"
