@@ -153,9 +153,7 @@ impl File {
                 let ends = (from.min(to), from.max(to), arc.length);
                 let balance = one_way.entry(ends).or_default();
                 *balance = (balance.0 + if from < to { 1 } else { -1 }, arc.line);
-                if from < to {
-                    edges.join(from as u32, to as u32, arc.length as f64);
-                }
+                edges.join(from as u32, to as u32, arc.length as f64);
             }
         }
         if let Some((&(a, b, length), &(_, line))) = one_way.iter().find(|(_, balance)| balance.0 != 0) {
