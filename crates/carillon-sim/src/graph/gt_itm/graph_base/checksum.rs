@@ -8,7 +8,7 @@ impl Checksum {
     /// Adds a line, which is given without its end; blanks there do not count, the end itself does.
     pub(super) fn add_line(&mut self, line: &str) {
         for byte in line.trim_end_matches(' ').bytes().chain([b'\n']) {
-            self.0 = (2 * self.0 + code(byte)) % PRIME;
+            self.0 = (2 * self.0 + u64::from(CODES[usize::from(byte)])) % PRIME;
         }
     }
 
@@ -18,21 +18,23 @@ impl Checksum {
     }
 }
 
-/// The code of a character: its place among the characters that GraphBase files are made of.
-fn code(byte: u8) -> u64 {
-    let known = CHARACTERS.iter().position(|&character| character == byte);
-    known.map_or(UNEXPECTED, |at| at as u64)
-}
-
 /// The greatest prime number below 2^30.
 const PRIME: u64 = (1 << 30) - 83;
 
-/// The characters that have a code, in its order.
+/// The code of each character: its place among [`CHARACTERS`], or that of unexpected ones.
+const CODES: [u8; 256] = {
+    let mut codes = [127; 256];
+    let mut at = 0;
+    while at < CHARACTERS.len() {
+        codes[CHARACTERS[at] as usize] = at as u8;
+        at += 1;
+    }
+    codes
+};
+
+/// The characters that GraphBase files are made of.
 const CHARACTERS: &[u8; 96] =
     b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_^~&@,;.:?!%#$+-*/|\\<=>()[]{}`'\" \n";
-
-/// The code of every other character.
-const UNEXPECTED: u64 = 127;
 
 #[cfg(test)]
 mod tests {
