@@ -14,6 +14,7 @@ use carillon_proto::protocols::{
 use carillon_proto::session::{
     Gather, ReceiverSession, ReceiverSessionConfig, SenderSession, SenderSessionConfig,
 };
+use carillon_sim::graph::gt_itm;
 use carillon_testkit::fuzz::{Input, Known, Rules, Subject, bit_rate, drive, machine, settings};
 use carillon_testkit::fuzz::{one_line_or_good, packets, wire};
 
@@ -54,6 +55,7 @@ pub const TARGETS: &[(&str, Body)] = &[
     ("machine_session_receiver", machine_session_receiver),
     ("scenario", scenario),
     ("command_file", command_file),
+    ("gt_itm", gt_itm_file),
 ];
 
 fn machine_msaw_sender(bytes: &[u8]) {
@@ -192,6 +194,10 @@ fn command_file(bytes: &[u8]) {
         return;
     }
     one_line_or_good(bytes, |text| CommandFile::parse("fuzz.cmd", text).map(drop));
+}
+
+fn gt_itm_file(bytes: &[u8]) {
+    one_line_or_good(bytes, |text| gt_itm::parse(text).map(drop));
 }
 
 /// Whether a range may have thousands of points. Each is resolved like any other, which takes time

@@ -89,6 +89,44 @@ fn a_file_is_found_beside_the_scenario() {
 }
 
 #[test]
+fn a_file_of_gt_itm_is_known_by_its_content() {
+    let alt = "GRAPH (#nodes #edges id uu vv ww xx yy zz):\n3 4 ts 10\n\n\
+        VERTICES (index name u v w x y z):\n0 T:0.0 0 0\n1 S:0.0/0.0 1 1\n2 S:0.0/0.1 1 2\n\n\
+        EDGES (from-node to-node length a b):\n0 1 7 1\n1 2 3 1\n";
+    let graph_base = "* GraphBase graph (util_types ZZZIIZIZIZZZZZ,4V,6A)\n\"ts\",3,4,10\n* Vertices\n\
+        \"T:0.0\",A0,0,0\n\"S:0.0/0.0\",A2,1,1\n\"S:0.0/0.1\",A3,1,2\n\"\",0,0,0\n* Arcs\n\
+        V1,0,7,1\nV0,0,7,1\nV2,A1,3,1\nV1,0,3,1\n0,0,0,0\n0,0,0,0\n* Checksum 382086729\n";
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = folder.path().join("x.toml");
+    let parse = |name: &str, content: &str| {
+        std::fs::write(folder.path().join(name), content).unwrap();
+        let network = format!("topology = \"{name}\"\nhost_delay = \"2 ms\"\n[group]\nreceivers = 2");
+        let file = ScenarioFile::parse(scenario.to_str().unwrap(), &text(&network, "", "messages = 1"))?;
+        let plan = Plan::new(&file)?;
+        Ok::<_, Box<dyn std::error::Error>>(plan.runs[0].scenario.network.graph().unwrap().topology.clone())
+    };
+    let expected = parse("mine.alt", alt).unwrap();
+    assert_eq!(expected.edges().lines().take(2).collect::<Vec<_>>(), ["0 1 7", "1 2 3"]);
+    assert_eq!((expected.nodes(), expected.receivers.len()), (6, 2));
+    for (name, content) in
+        [("mine.gb", graph_base), ("mine.alt", graph_base), ("mine.edges", graph_base), ("mine.gb", alt)]
+    {
+        assert_eq!(parse(name, content).unwrap(), expected, "{name}");
+    }
+    for (content, problem) in [
+        (graph_base.replace("V1,0,7,1", "V1,0,8,1"), "mine.gb: line 15: the checksum of the lines before is"),
+        (graph_base.replace("4V", "5V"), "mine.gb: line 8: 4 vertices stand here"),
+        (
+            "0 1 7\n".to_owned(),
+            "mine.gb: line 1: expected `GRAPH (#nodes #edges ...):` or `* GraphBase graph",
+        ),
+    ] {
+        let error = parse("mine.gb", &content).unwrap_err().to_string();
+        assert!(error.contains(problem), "{error}");
+    }
+}
+
+#[test]
 fn wrong_keys_are_refused_by_name() {
     let tree = "topology = \"binary-tree\"";
     for (network, loss, workload, expected) in [

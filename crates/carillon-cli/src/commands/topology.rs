@@ -17,7 +17,9 @@ Examples:
   carillon topology random --receivers 20 --seed 7 --out net.edges
   carillon topology transit-stub --receivers 100 --out ts.edges
   carillon topology binary-tree --set height=5 --out tree.edges
-  carillon topology gt-itm.alt --receivers 50 --out from-gt-itm.edges
+  carillon topology ts100-0.gb --receivers 50 --out from-gt-itm.edges
+
+Of GT-ITM both its own files (.gb) and those that its sgb2alt makes of them (.alt) are read.
 
 Writes the edges (node node delay_ms [rate_mbps]) and, beside them, the roles (.roles).")]
 pub struct Args {

@@ -33,8 +33,11 @@ const KEYS: &[(&str, &[&str])] = &[
     ("network.placement_seed", HOSTED),
 ];
 
-/// Those whose hosts are placed at random; a file of GT-ITM is another.
+/// Those whose hosts are placed at random; a file without hosts, such as GT-ITM's, is another.
 const HOSTED: &[&str] = &["random", "waxman", "transit-stub"];
+
+/// How the names of files end.
+const ENDINGS: &[&str] = &[".edges", ".gb", ".alt"];
 
 /// The generators.
 pub(super) const GENERATORS: &[&str] = &["binary-tree", "tree", "random", "waxman", "transit-stub"];
@@ -54,8 +57,13 @@ pub(super) fn topology(
         );
         ("network.topology", what)
     })?;
+    let file = match GENERATORS.contains(&name) {
+        true => None,
+        false => Some(named(name, dir).map_err(|what| ("network.topology", what))?),
+    };
+    let without_hosts = file.as_ref().is_some_and(|(topology, _)| has_no_hosts(topology));
     for &(key, generators) in KEYS {
-        let hosted = name.ends_with(".alt") && generators == HOSTED;
+        let hosted = without_hosts && generators == HOSTED;
         if sweep::has(table, key) && !generators.contains(&name) && !hosted {
             let what = format!("belongs to topology = \"{}\"", generators.join("\" or \""));
             return Err((key, what));
@@ -108,13 +116,13 @@ pub(super) fn topology(
             domains = kinds.into();
             topology
         }
-        name => {
-            let (topology, kinds) = named(name, dir).map_err(|what| ("network.topology", what))?;
+        _ => {
+            let (topology, kinds) = file.unwrap_or_default();
             domains = kinds.into();
             topology
         }
     };
-    if topology.receivers.is_empty() && topology.sources.is_empty() {
+    if has_no_hosts(&topology) {
         let receivers = receivers.ok_or(("group.receivers", format!("is required for \"{name}\"")))?;
         if !(1..=1_000_000).contains(&receivers) {
             return Err(("group.receivers", format!("is {receivers}: give 1 to 1000000")));
@@ -147,6 +155,11 @@ pub(super) fn topology(
     Ok((topology, domains))
 }
 
+/// Whether there is only the network, and hosts are still to be placed on it.
+fn has_no_hosts(topology: &Topology) -> bool {
+    topology.receivers.is_empty() && topology.sources.is_empty()
+}
+
 /// A topology that is shipped, or of a file.
 fn named(name: &str, dir: &Path) -> Result<(Topology, Vec<Domain>), String> {
     if let Some((edges, roles)) = topologies::find(name) {
@@ -157,17 +170,19 @@ fn named(name: &str, dir: &Path) -> Result<(Topology, Vec<Domain>), String> {
     let read = |path: &Path| {
         std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
     };
-    if name.ends_with(".alt") {
-        return gt_itm::parse(&read(&path)?).map_err(|error| format!("{}: {error}", path.display()));
-    }
-    if !name.ends_with(".edges") {
+    if !ENDINGS.iter().any(|ending| name.ends_with(ending)) {
         return Err(format!(
-            "\"{name}\" is neither a file (.edges, or .alt of GT-ITM), nor shipped (`carillon topology --list`), nor one of {}",
+            "\"{name}\" is neither a file (.edges, or .gb or .alt of GT-ITM), nor shipped (`carillon topology --list`), nor one of {}",
             GENERATORS.join(", ")
         ));
     }
+    let text = read(&path)?;
+    // What is in a file says its form; the name only where the content does not.
+    if gt_itm::recognises(&text) || !name.ends_with(".edges") {
+        return gt_itm::parse(&text).map_err(|error| format!("{}: {error}", path.display()));
+    }
     let roles_path = path.with_extension("roles");
-    let topology = Topology::parse(&read(&path)?, &read(&roles_path)?).map_err(|error| match error {
+    let topology = Topology::parse(&text, &read(&roles_path)?).map_err(|error| match error {
         RolesOrEdges::Roles(error) => format!("{}: {error}", roles_path.display()),
         RolesOrEdges::Edges(error) => format!("{}: {error}", path.display()),
     })?;

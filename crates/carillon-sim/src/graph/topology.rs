@@ -17,7 +17,7 @@ pub struct Link {
 }
 
 /// A graph of nodes and links.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Topology {
     links: Vec<Link>,
     /// The ports of each node: the link behind each, in the order of the links.

@@ -1,4 +1,4 @@
-//! GT-ITM's own files, in the text form that its `sgb2alt` writes.
+//! The text form that GT-ITM's `sgb2alt` writes.
 //!
 //! ```text
 //! GRAPH (#nodes #edges id uu vv ww xx yy zz):
@@ -11,17 +11,8 @@
 //! EDGES (from-node to-node length a b):
 //! 0 1 7 0 0
 //! ```
-//!
-//! An edge stands once or in both directions; its length is read as milliseconds. In transit-stub
-//! graphs the names say which routers are transit (`T:`) and which belong to stubs (`S:`).
 
-use std::collections::BTreeSet;
-use std::time::Duration;
-
-use carillon_core::NodeId;
-
-use super::generate::Domain;
-use super::topology::{Link, Topology, TopologyError};
+use super::{Domain, Edges, LONGEST, MOST_NODES, Topology, TopologyError, domain};
 
 /// The part of the file a line belongs to.
 #[derive(Clone, Copy, PartialEq)]
@@ -32,12 +23,16 @@ enum Section {
     Edges,
 }
 
-/// Reads such a file: routers without hosts, and their domains if all of them are known.
-pub fn parse(text: &str) -> Result<(Topology, Vec<Domain>), TopologyError> {
+/// Whether the text begins as this form does.
+pub(super) fn recognises(text: &str) -> bool {
+    text.trim_start().starts_with("GRAPH (")
+}
+
+/// Reads such a file.
+pub(super) fn parse(text: &str) -> Result<(Topology, Vec<Domain>), TopologyError> {
     let mut section = Section::Before;
-    let mut topology: Option<Topology> = None;
+    let mut edges: Option<Edges> = None;
     let mut domains = Vec::new();
-    let mut seen = BTreeSet::new();
     for (line, text) in (1..).zip(text.lines()) {
         let fail = |problem: &str| TopologyError { line, problem: problem.to_owned() };
         let words: Vec<&str> = text.split_whitespace().collect();
@@ -47,46 +42,41 @@ pub fn parse(text: &str) -> Result<(Topology, Vec<Domain>), TopologyError> {
             "VERTICES" => section = Section::Vertices,
             "EDGES" => section = Section::Edges,
             _ => match section {
-                Section::Before => return Err(fail("expected `GRAPH (#nodes #edges ...):` first")),
+                Section::Before => return Err(fail(FIRST)),
                 Section::Graph => {
                     let nodes = first.parse().ok().filter(|nodes| (1..=MOST_NODES).contains(nodes));
                     let nodes = nodes.ok_or_else(|| fail("expected the number of nodes, 1 to 65536"))?;
-                    topology = Some(Topology::new(nodes));
+                    edges = Some(Edges::new(nodes));
                 }
-                Section::Vertices => match words.get(1).and_then(|name| name.chars().next()) {
-                    Some('T') => domains.push(Domain::Transit),
-                    Some('S') => domains.push(Domain::Stub),
-                    _ => {}
-                },
+                Section::Vertices => domains.extend(words.get(1).copied().and_then(domain)),
                 Section::Edges => {
-                    let topology = topology.as_mut().ok_or_else(|| fail("edges before the graph"))?;
+                    let edges = edges.as_mut().ok_or_else(|| fail("edges before the graph"))?;
                     let node = |at: usize| words.get(at).and_then(|word| word.parse::<u32>().ok());
                     let (Some(a), Some(b)) = (node(0), node(1)) else {
                         return Err(fail("expected `from-node to-node length`"));
                     };
                     let length: Option<f64> = words.get(2).and_then(|word| word.parse().ok());
-                    let length = length.filter(|length| (0.0..=1e9).contains(length));
+                    let length = length.filter(|length| (0.0..=LONGEST).contains(length));
                     let length = length.ok_or_else(|| fail("expected `from-node to-node length`"))?;
-                    if a == b || a.max(b) as usize >= topology.nodes() {
+                    if a == b || a.max(b) as usize >= edges.topology.nodes() {
                         return Err(fail("an edge joins two different nodes of the graph"));
                     }
-                    if seen.insert((a.min(b), a.max(b))) {
-                        let delay = Duration::from_nanos((length * 1e6).round() as u64);
-                        topology.add_link(Link { ends: [NodeId(a), NodeId(b)], delay, rate: None });
-                    }
+                    edges.join(a, b, length);
                 }
             },
         }
     }
-    let topology = topology.ok_or(TopologyError { line: 0, problem: "a line `GRAPH` is missing".into() })?;
+    let Some(Edges { topology, .. }) = edges else {
+        return Err(TopologyError { line: 0, problem: FIRST.to_owned() });
+    };
     if domains.len() != topology.nodes() {
         domains.clear();
     }
     Ok((topology, domains))
 }
 
-/// A node has no more ports than this, whatever its edges.
-const MOST_NODES: usize = 65_536;
+/// What a file begins with: nothing tells of which form one is that begins otherwise.
+const FIRST: &str = "expected `GRAPH (#nodes #edges ...):` or `* GraphBase graph (util_types ...)` first";
 
 #[cfg(test)]
 mod tests {
@@ -108,8 +98,8 @@ mod tests {
     #[test]
     fn errors_name_the_line() {
         let error = |text: &str| parse(text).expect_err("it is wrong").to_string();
-        assert_eq!(error("0 1 2"), "line 1: expected `GRAPH (#nodes #edges ...):` first");
-        assert_eq!(error(""), "a line `GRAPH` is missing");
+        assert_eq!(error("0 1 2"), format!("line 1: {FIRST}"));
+        assert_eq!(error(""), FIRST);
         assert_eq!(
             error(&TEXT.replace("1 2 2.5", "1 3 2.5")),
             "line 12: an edge joins two different nodes of the graph"
