@@ -52,26 +52,27 @@ pub struct SingleLoss {
     pub message: MessageId,
 }
 
-/// A link in one direction.
+/// A link in one direction. Small, since a large network has many: what few packets or links need is
+/// kept apart.
 #[derive(Debug)]
 pub(super) struct Wire {
-    pub(super) delay: Duration,
     rate: BitRate,
-    /// Packets that may wait; the one being sent is not counted.
-    limit: usize,
-    /// When the packets before the next one have left, ascending.
+    delay: Duration,
+    /// When the last packet has left.
+    free: Time,
+    /// When those before it have, ascending; only kept while one waits for another.
     leaving: VecDeque<Time>,
-    losses: Losses,
-    /// Packets to be lost.
-    pub(super) singles: Vec<SingleLoss>,
+    /// None on a link that loses nothing.
+    losses: Option<Box<Losses>>,
 }
 
-#[derive(Debug)]
+/// What a link loses.
+#[derive(Debug, Default)]
 struct Losses {
     model: LossModel,
     is_bad: bool,
-    /// Made when first needed: most links never lose anything.
-    rng: Option<Box<Rng>>,
+    rng: Option<Rng>,
+    singles: Vec<SingleLoss>,
 }
 
 /// What becomes of a packet that is put on a link.
@@ -86,48 +87,59 @@ pub(super) enum Fate {
 }
 
 impl Wire {
-    pub(super) fn new(delay: Duration, rate: BitRate, limit: usize) -> Self {
-        let losses = Losses { model: LossModel::None, is_bad: false, rng: None };
-        Wire { delay, rate, limit, leaving: VecDeque::new(), losses, singles: Vec::new() }
+    pub(super) fn new(delay: Duration, rate: BitRate) -> Self {
+        Wire { rate, delay, free: Time::ZERO, leaving: VecDeque::new(), losses: None }
     }
 
+    /// Loses packets by a model.
     pub(super) fn set_loss(&mut self, model: LossModel) {
-        self.losses.model = model;
+        self.losses.get_or_insert_default().model = model;
     }
 
-    /// Puts a packet of this size on the link. `seeds` are those of this link and direction.
+    /// Loses one packet.
+    pub(super) fn lose(&mut self, single: SingleLoss) {
+        self.losses.get_or_insert_default().singles.push(single);
+    }
+
+    /// Puts a packet of this size on the link, where `limit` packets may wait; the one being sent is
+    /// not counted. `seeds` are those of this link and direction.
     pub(super) fn put(
         &mut self,
         now: Time,
         bytes: u64,
+        limit: usize,
         original: Option<SingleLoss>,
         seeds: impl FnOnce() -> Seeds,
     ) -> Fate {
         while self.leaving.front().is_some_and(|&at| at <= now) {
             self.leaving.pop_front();
         }
-        // The first of those leaving is on the wire.
-        if self.leaving.len() > self.limit {
-            return Fate::Discarded;
+        if self.free > now {
+            // The one being sent is the first of those leaving, or the last packet itself.
+            if self.leaving.len() >= limit {
+                return Fate::Discarded;
+            }
+            self.leaving.push_back(self.free);
         }
-        let left = self.leaving.back().copied().unwrap_or(now) + self.rate.time_for_bytes(bytes);
-        self.leaving.push_back(left);
-        if let Some(original) = original
-            && let Some(at) = self.singles.iter().position(|single| *single == original)
-        {
-            self.singles.remove(at);
-            return Fate::Lost;
-        }
-        if self.losses.strikes(seeds) { Fate::Lost } else { Fate::Arrives(left + self.delay) }
+        self.free = self.free.max(now) + self.rate.time_for_bytes(bytes);
+        let is_lost = self.losses.as_mut().is_some_and(|losses| losses.strike(original, seeds));
+        if is_lost { Fate::Lost } else { Fate::Arrives(self.free + self.delay) }
     }
 }
 
 impl Losses {
-    fn strikes(&mut self, seeds: impl FnOnce() -> Seeds) -> bool {
+    /// Whether this packet is lost.
+    fn strike(&mut self, original: Option<SingleLoss>, seeds: impl FnOnce() -> Seeds) -> bool {
+        if let Some(original) = original
+            && let Some(at) = self.singles.iter().position(|single| *single == original)
+        {
+            self.singles.remove(at);
+            return true;
+        }
         if self.model == LossModel::None {
             return false;
         }
-        let rng = self.rng.get_or_insert_with(|| Box::new(seeds().stream("loss")));
+        let rng = self.rng.get_or_insert_with(|| seeds().stream("loss"));
         match self.model {
             LossModel::None => false,
             LossModel::Bernoulli(p) => rng.chance(p.value()),
@@ -150,13 +162,18 @@ mod tests {
     }
 
     fn put(wire: &mut Wire, at: u64) -> Fate {
-        wire.put(Time::from_nanos(at), 125, None, || Seeds::new(1))
+        wire.put(Time::from_nanos(at), 125, 2, None, || Seeds::new(1))
+    }
+
+    #[test]
+    fn a_link_is_small() {
+        assert!(size_of::<Wire>() <= 80, "{} bytes, and a large network has many", size_of::<Wire>());
     }
 
     #[test]
     fn packets_follow_each_other_and_a_full_queue_discards() {
         // 125 bytes at 1 Mbit/s take a millisecond.
-        let mut wire = Wire::new(Duration::from_millis(10), BitRate::mbps(1), 2);
+        let mut wire = Wire::new(Duration::from_millis(10), BitRate::mbps(1));
         let arrives = |millis: u64| Fate::Arrives(Time::from_nanos(millis * 1_000_000));
         assert_eq!(put(&mut wire, 0), arrives(11));
         assert_eq!(put(&mut wire, 0), arrives(12));
@@ -168,10 +185,10 @@ mod tests {
 
     #[test]
     fn a_single_loss_strikes_once_and_no_repair() {
-        let mut wire = Wire::new(Duration::ZERO, BitRate::mbps(1), 50);
+        let mut wire = Wire::new(Duration::ZERO, BitRate::mbps(1));
         let loss = SingleLoss { source: NodeId(0), message: MessageId(3) };
-        wire.singles.push(loss);
-        let mut fate = |original| wire.put(Time::ZERO, 1, original, || Seeds::new(1));
+        wire.lose(loss);
+        let mut fate = |original| wire.put(Time::ZERO, 1, 50, original, || Seeds::new(1));
         assert_ne!(fate(None), Fate::Lost, "a repair");
         assert_ne!(fate(Some(SingleLoss { message: MessageId(2), ..loss })), Fate::Lost);
         assert_eq!(fate(Some(loss)), Fate::Lost);
@@ -183,7 +200,7 @@ mod tests {
         let bursty =
             LossModel::GilbertElliott { to_bad: p(0.02), to_good: p(0.2), good: p(0.01), bad: p(0.5) };
         for model in [LossModel::None, LossModel::Bernoulli(p(0.05)), bursty] {
-            let mut wire = Wire::new(Duration::ZERO, BitRate::mbps(1000), usize::MAX);
+            let mut wire = Wire::new(Duration::ZERO, BitRate::mbps(1000));
             wire.set_loss(model);
             let lost = (0..200_000_u64).filter(|&at| put(&mut wire, at * 1_000_000) == Fate::Lost).count();
             let share = lost as f64 / 200_000.0;

@@ -105,7 +105,7 @@ impl Graph {
     /// A network with nobody in any group.
     pub fn new(topology: Arc<Topology>, config: GraphConfig, seeds: &Seeds) -> Self {
         let wires = topology.links().iter().flat_map(|link| {
-            let wire = || Wire::new(link.delay, link.rate.unwrap_or(config.rate), config.queue);
+            let wire = || Wire::new(link.delay, link.rate.unwrap_or(config.rate));
             [wire(), wire()]
         });
         let mut behind = Vec::with_capacity(2 * topology.links().len());
@@ -169,7 +169,7 @@ impl Graph {
     /// Loses one packet on a link, from this end to the other.
     pub fn lose(&mut self, link: u32, from: NodeId, loss: SingleLoss) {
         let wire = self.wire(link, from);
-        self.wires[wire].singles.push(loss);
+        self.wires[wire].lose(loss);
     }
 
     /// Takes a link down or up. Routes change at once; what is on the wire arrives.
@@ -218,7 +218,7 @@ impl Graph {
         let seeds =
             || self.seeds.part(if wire.is_multiple_of(2) { "there" } else { "back" }).node(NodeId(link));
         let wire = wire as usize;
-        let fate = self.wires[wire].put(now, bytes, packet.original, seeds);
+        let fate = self.wires[wire].put(now, bytes, self.config.queue, packet.original, seeds);
         let mut tell = |event| observer.event(&TraceEvent { time: now, node: from, event });
         match fate {
             Fate::Discarded => tell(Event::FrameDiscarded),
