@@ -20,7 +20,9 @@ pub(super) struct Reception {
     found: u64,
     /// One past the last message known to have been sent.
     announced: u64,
-    /// Messages beyond the expected one.
+    /// The expected message, from when it comes to [`Reception::advance`]; most come so.
+    next: Option<Bytes>,
+    /// Messages beyond the expected one; no memory while there are none.
     early: BTreeMap<u64, Bytes>,
     /// Messages in order, ascending: those for others, then those not fetched.
     kept: VecDeque<(u64, Bytes)>,
@@ -57,6 +59,7 @@ impl Reception {
             expected: 0,
             found: 0,
             announced: 0,
+            next: None,
             early: BTreeMap::new(),
             kept: VecDeque::new(),
             waiting: 0,
@@ -86,13 +89,26 @@ impl Reception {
         if number >= self.limit() {
             return Arrival::NoRoom;
         }
-        self.early.insert(number, payload);
+        if number == self.expected {
+            self.next = Some(payload);
+        } else {
+            self.early.insert(number, payload);
+        }
         Arrival::New
     }
 
     /// The next message that is in order now, if there is one.
     pub fn advance(&mut self) -> Option<u64> {
-        let payload = self.early.remove(&self.expected)?;
+        let payload = match self.next.take() {
+            Some(payload) => payload,
+            None => {
+                let payload = self.early.remove(&self.expected)?;
+                if self.early.is_empty() {
+                    self.early = BTreeMap::new();
+                }
+                payload
+            }
+        };
         let number = self.expected;
         self.expected += 1;
         self.keep(number, payload);

@@ -42,7 +42,7 @@ pub(super) enum Expired {
     GivenUp(u64),
 }
 
-/// The packets missed. Takes no memory while there are none.
+/// The packets missed. Takes next to no memory while there are none.
 #[derive(Debug)]
 pub(super) struct Missing {
     waits: Waits,
@@ -83,6 +83,11 @@ impl Missing {
         if missed {
             self.due.remove(&number);
             self.timers.cancel(number);
+        }
+        if missed && self.naks.is_empty() {
+            // Empty maps keep memory.
+            self.naks = BTreeMap::new();
+            self.due = BTreeSet::new();
         }
         missed
     }
