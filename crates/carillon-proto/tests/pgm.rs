@@ -294,13 +294,20 @@ fn a_router_that_repairs_spares_the_source_the_second_repair() {
     let (_, plain) = recoveries(&run(behind_one_router(), AT_ONCE));
     assert_eq!((by, plain), (vec![NodeId(0), NodeId(3)], 2));
     let expected = 2 * Duration::from_millis(20) + 2 * on_wire(64) + on_wire(1000);
-    assert!(
-        latency[&NodeId(2)].abs_diff(expected) < Duration::from_micros(1),
-        "{latency:?}, not {expected:?}"
-    );
+    let as_expected = |latency: &BTreeMap<NodeId, Duration>| {
+        let latency = latency[&NodeId(2)];
+        assert!(latency.abs_diff(expected) < Duration::from_micros(1), "{latency:?}, not {expected:?}");
+    };
+    as_expected(&latency);
+    // As if it had been lost behind the router; where that repairs, repairers off the tree are not asked.
+    for settings in [settings.clone(), [&settings[..], &[ONE_REPAIRER]].concat()] {
+        let (by, latency) = repairers(&run_with(behind_one_router(), &settings, (2, NodeId(3)), None));
+        assert_eq!(by, [NodeId(3)]);
+        as_expected(&latency);
+    }
 }
 
-/// What it costs to repair, over ten random networks.
+/// What it costs to repair.
 #[derive(Debug, Default)]
 struct Costs {
     recoveries: u32,
@@ -317,10 +324,12 @@ impl Costs {
     }
 }
 
-/// Ten random networks of 4 routers and 12 receivers, 2 % of all packets lost on each link.
-fn ten_networks(entry: &'static ProtocolEntry, settings: &[(&str, &str)]) -> Costs {
+/// Random networks of 4 routers and 12 receivers, 2 % of all packets lost on each link: ten, or as many as
+/// `CARILLON_RUNS` says.
+fn over_random_networks(entry: &'static ProtocolEntry, settings: &[(&str, &str)]) -> Costs {
     let mut costs = Costs::default();
-    for seed in 0..10 {
+    let runs = std::env::var("CARILLON_RUNS").ok().and_then(|text| text.parse().ok());
+    for seed in 0..runs.unwrap_or(10) {
         let mut rng = Seeds::new(seed).stream("repairers");
         let topology = random_network(12, 4, 0, Duration::from_millis(20), &mut rng);
         let group = Group::new(entry, seed).receivers(12).messages(50).interval(Duration::from_millis(50));
@@ -365,22 +374,25 @@ fn ten_networks(entry: &'static ProtocolEntry, settings: &[(&str, &str)]) -> Cos
 #[test]
 fn repairers_take_most_repairs_from_the_source() {
     let with = |settings: &[(&str, &str)]| {
-        ten_networks(&ENTRY, &[&[("rdata_delay", "0 ms"), ("nak_bo_ivl", "10 ms")], settings].concat())
+        over_random_networks(
+            &ENTRY,
+            &[&[("rdata_delay", "0 ms"), ("nak_bo_ivl", "10 ms")], settings].concat(),
+        )
     };
     let none = with(&[]);
     let share = |costs: &Costs| costs.per_recovery(costs.by_source);
     for off_tree in ["4", "2", "1"] {
-        assert!(4.0 * share(&with(&[("dlr_every", off_tree)])) < share(&none));
+        assert!(3.0 * share(&with(&[("dlr_every", off_tree)])) < share(&none));
     }
     for settings in [&[("ne_dlr_sqns", "64")][..], &[("ne_dlr_sqns", "64"), ("dlr_every", "2")]] {
         let on_tree = with(settings);
         assert!(8.0 * share(&on_tree) < share(&none), "{on_tree:?}");
         let latency = |costs: &Costs| costs.waits / costs.recoveries;
-        assert!(2 * latency(&on_tree) < latency(&none), "{on_tree:?}, {none:?}");
+        assert!(3 * latency(&on_tree) < 2 * latency(&none), "{on_tree:?}, {none:?}");
     }
     // A few packets are enough where requests come soon.
     assert!(4.0 * share(&with(&[("ne_dlr_sqns", "4")])) < share(&none));
-    ten_networks(&lms::ENTRY, &[]);
+    over_random_networks(&lms::ENTRY, &[]);
 }
 
 /// A dissector that was made by others finds no fault with any packet of a run with losses.

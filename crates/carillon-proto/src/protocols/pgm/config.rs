@@ -130,6 +130,7 @@ pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("nak_bo_ivl", "5 ms"),
     ("nak_rpt_ivl", "50 ms"),
     ("nak_rdata_ivl", "100 ms"),
+    ("nak_elim_ivl", "50 ms"),
     ("nak_ncf_retries", "200"),
     ("nak_data_retries", "200"),
     ("spmr_bo_ivl", "20 ms"),
