@@ -136,3 +136,26 @@ impl Kept {
         is_due
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_source_does_not_hold_any_more_takes_no_room() {
+        let mut store = Store::new(10, Duration::ZERO);
+        store.advance(u32::MAX - 2);
+        for sqn in [u32::MAX - 1, u32::MAX, 0, 1] {
+            store.keep(sqn, &Bytes::from_static(b"packet"));
+        }
+        assert_eq!(store.packets.len(), 4);
+        store.advance(0);
+        assert_eq!(store.packets.len(), 2);
+        // It does not go back.
+        store.advance(u32::MAX);
+        store.keep(u32::MAX, &Bytes::from_static(b"packet"));
+        assert_eq!(store.packets.len(), 2);
+        store.advance(100);
+        assert!(store.packets.is_empty());
+    }
+}
