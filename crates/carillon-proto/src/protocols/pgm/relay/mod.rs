@@ -325,26 +325,6 @@ impl PgmRelay {
     }
 }
 
-impl PgmRelay {
-    /// What is kept here, as if the source repaired it, out of the ports by which it was asked for.
-    fn emit_repair(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
-        while let Some(((tsi, sqn), ports)) = self.repairs_due.pop_first() {
-            let Some(session) = self.sessions.get(&tsi) else { continue };
-            if !session.store.emit(sqn, buf) {
-                continue;
-            }
-            let (source, message, bytes) = (session.source, MessageId(sqn.into()), buf.len() as u32);
-            self.events.push(Event::Forwarded { source, message, bytes, repair: true });
-            return Some(Transmit::now(Dest::Ports {
-                ports,
-                source,
-                dest: Box::new(Dest::group(session.group)),
-            }));
-        }
-        None
-    }
-}
-
 impl Machine for PgmRelay {
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
         let packet = match Packet::parse(datagram.bytes) {

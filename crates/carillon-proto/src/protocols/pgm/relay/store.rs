@@ -4,10 +4,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use carillon_core::{Bytes, PortId, PortSet, Time};
+use carillon_core::{Bytes, Dest, Event, MessageId, PortId, PortSet, Time, Transmit};
 use carillon_wire::pgm::emit_repair;
 
 use super::super::identity::wire;
+use super::PgmRelay;
 
 /// The newest packets of one source that have passed. They are gone after a restart: then requests go
 /// upstream.
@@ -134,6 +135,26 @@ impl Kept {
             self.repaired.push((port, now));
         }
         is_due
+    }
+}
+
+impl PgmRelay {
+    /// What is kept here, as if the source repaired it, out of the ports by which it was asked for.
+    pub(super) fn emit_repair(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
+        while let Some(((tsi, sqn), ports)) = self.repairs_due.pop_first() {
+            let Some(session) = self.sessions.get(&tsi) else { continue };
+            if !session.store.emit(sqn, buf) {
+                continue;
+            }
+            let (source, message, bytes) = (session.source, MessageId(sqn.into()), buf.len() as u32);
+            self.events.push(Event::Forwarded { source, message, bytes, repair: true });
+            return Some(Transmit::now(Dest::Ports {
+                ports,
+                source,
+                dest: Box::new(Dest::group(session.group)),
+            }));
+        }
+        None
     }
 }
 
