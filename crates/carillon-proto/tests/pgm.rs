@@ -392,6 +392,9 @@ fn repairers_take_most_repairs_from_the_source() {
     }
     // A few packets are enough where requests come soon.
     assert!(4.0 * share(&with(&[("ne_dlr_sqns", "4")])) < share(&none));
+    // Much of the mean is what a lost repair costs, until it is asked for again.
+    let soon = with(&[("ne_dlr_sqns", "64"), ("nak_rdata_ivl", "200 ms"), ("nak_elim_ivl", "100 ms")]);
+    assert!(soon.waits / soon.recoveries < Duration::from_millis(60), "{soon:?}");
     over_random_networks(&lms::ENTRY, &[]);
 }
 
