@@ -67,8 +67,8 @@ impl Network {
         Some(network)
     }
 
-    /// Starts the relays, which are ready when this returns.
-    fn relays(&self, protocol: &str) -> Vec<Running> {
+    /// Starts the relays with settings, which are ready when this returns.
+    fn relays(&self, protocol: &str, settings: &str) -> Vec<Running> {
         let receivers = (1..=RECEIVERS).map(|host| format!("port{host}"));
         let ports: Vec<Vec<String>> = match self.routers {
             1 => vec![std::iter::once("port0".to_owned()).chain(receivers).collect()],
@@ -79,7 +79,7 @@ impl Network {
         };
         let start = |(router, ports): (usize, Vec<String>)| {
             let ports: Vec<String> = ports.iter().map(|port| format!("--interface {port}")).collect();
-            let line = format!("relay --protocol {protocol} --json {}", ports.join(" "));
+            let line = format!("relay --protocol {protocol} --json {settings} {}", ports.join(" "));
             let mut relay = self.start(&self.router(router), &line);
             let line = relay.first_line();
             assert!(line.contains("\"relaying\""), "{line}: {:?}", relay.end());
@@ -180,13 +180,18 @@ fn split(line: &str) -> Vec<&str> {
 /// Sends a file to three receivers, each behind an interface of its own of the last router; returns what the
 /// relays have counted.
 fn deliver(network: &Network, protocol: &str, to_sender: &str) -> Vec<Value> {
+    deliver_with(network, protocol, to_sender, "")
+}
+
+/// The same with settings of the relays.
+fn deliver_with(network: &Network, protocol: &str, to_sender: &str, to_relays: &str) -> Vec<Value> {
     let bytes: Vec<u8> = {
         let mut bytes = vec![0; 1_500_000];
         blake3::Hasher::new().update(protocol.as_bytes()).finalize_xof().fill(&mut bytes);
         bytes
     };
     std::fs::write(network.path("image"), &bytes).expect("a file");
-    let relays = network.relays(protocol);
+    let relays = network.relays(protocol, to_relays);
     let receivers: Vec<Running> = (1..=RECEIVERS)
         .map(|host| {
             let line = format!(
@@ -247,6 +252,26 @@ fn pgm_gathers_requests_and_constrains_repairs() {
     assert!(count(counts, "/narrowed") > 20, "repairs go only where they were asked for: {counts}");
 }
 
+/// The receivers drop what has passed the router, so it repairs nearly all of that.
+#[test]
+fn pgm_routers_repair_what_has_passed_them() {
+    let Some(network) = Network::build(1) else { return };
+    let [counts] = &deliver_with(&network, "pgm", "", "--set ne_dlr_sqns=4096")[..] else {
+        panic!("one relay")
+    };
+    assert!(count(counts, "/packets/sent/repair") > 20, "it repairs: {counts}");
+    assert!(count(counts, "/packets/sent/n-nak") > 20, "and tells the source so: {counts}");
+    assert_eq!(count(counts, "/packets/sent/nak"), 0, "which need not repair: {counts}");
+    drop(network);
+    let Some(network) = Network::build(2) else { return };
+    let [first, last] = &deliver_with(&network, "pgm", "", "--set ne_dlr_sqns=4096")[..] else {
+        panic!("two relays")
+    };
+    assert!(count(last, "/packets/sent/repair") > 20, "{last}");
+    assert_eq!(count(first, "/packets/sent/repair"), 0, "nothing is lost above the last: {first}");
+    assert!(count(first, "/packets/received/n-nak") > 20, "what it says goes on to the source: {first}");
+}
+
 #[test]
 fn two_routers_in_a_row_know_each_other() {
     let Some(network) = Network::build(2) else { return };
@@ -276,7 +301,7 @@ fn what_comes_the_wrong_way_or_has_come_far_enough_is_not_forwarded() {
     assert!(Command::new("ip").args(["netns", "exec", &router, "sh", "-c", blind]).status().is_ok());
     std::fs::write(network.path("image"), b"image").expect("a file");
     let counts = |from: &str, ttl: u8| {
-        let mut relays = network.relays("pgm");
+        let mut relays = network.relays("pgm", "");
         let line = format!("send --interface {from} --ttl {ttl} --protocol pgm --join-timeout 1 image");
         let (code, _, err) = network.start(&host, &line).end();
         assert_eq!(code, Some(1), "nobody has joined: {err}");

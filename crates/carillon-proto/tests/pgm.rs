@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use carillon_core::{
     AssociationId, BitRate, BuildContext, Config, DropReason, Event, GroupId, MessageId, NodeId, Observer,
-    Probability, Role, Seeds, Time,
+    Probability, ProtocolEntry, Role, Seeds, Time,
 };
 use carillon_lab::trace::{CaptureOptions, TraceFile};
-use carillon_proto::protocols::pgm::ENTRY;
+use carillon_proto::protocols::{lms, pgm::ENTRY};
 use carillon_sim::World;
 use carillon_sim::graph::{Graph, GraphConfig, Link, LossModel, SingleLoss, Topology};
 use carillon_testkit::{Contents, Group, Offers, Oracle, Tape, random_network};
@@ -246,50 +246,174 @@ fn what_a_repairer_misses_too_the_source_repairs() {
     assert!(latency[&NodeId(2)] < plain[&NodeId(2)], "{latency:?}, {plain:?}");
 }
 
-/// Where receivers are spread over the routers, repairers take work from the source.
+/// Routers that repair what has passed.
+const ON_TREE: (&str, &str) = ("ne_dlr_sqns", "64");
+
+/// Who sent repairs, and the recoveries.
+fn repairers(tape: &Tape) -> (Vec<NodeId>, BTreeMap<NodeId, Duration>) {
+    let is_repair =
+        |event: &Event| matches!(event, Event::RepairSent { .. } | Event::Forwarded { repair: true, .. });
+    (tape.events.iter().filter(|it| is_repair(&it.event)).map(|it| it.node).collect(), recoveries(tape).0)
+}
+
+/// Three routers in a row between the source and the receiver: wherever the loss is, the node above it
+/// repairs, and the latency is the way to it and back.
 #[test]
-fn repairers_take_most_repairs_from_the_source() {
-    let mut shares = Vec::new();
-    for every in ["0", "4", "2", "1"] {
-        let (mut losses, mut by_source, mut by_others, mut waits) = (0, 0, 0, Duration::ZERO);
-        for seed in 0..10 {
-            let mut rng = Seeds::new(seed).stream("repairers");
-            let topology = random_network(12, 4, 0, Duration::from_millis(20), &mut rng);
-            let group =
-                Group::new(&ENTRY, seed).receivers(12).messages(50).interval(Duration::from_millis(50));
-            let group = group.set("rdata_delay", "0 ms").set("nak_bo_ivl", "10 ms").set("dlr_every", every);
-            let group = group.afterwards(Duration::from_secs(20));
-            let loss = LossModel::Bernoulli(Probability::new(0.02).expect("a probability"));
-            let config = GraphConfig { overhead: OVERHEAD, ..GraphConfig::default() };
-            let report = group.run_graph(Arc::new(topology), config, loss);
-            report.check_reliable().expect("all is repaired");
-            let mut found = BTreeMap::new();
-            for it in &report.events {
-                match it.event {
-                    Event::LossFound { message, .. } => drop(found.insert((it.node, message), it.time)),
-                    Event::LossRepaired { message, .. } => {
-                        let since = found.remove(&(it.node, message)).expect("a loss is found first");
-                        losses += 1;
-                        waits += it.time - since;
-                    }
-                    Event::RepairSent { .. } => by_source += 1,
-                    Event::Forwarded { repair: true, .. } => by_others += 1,
-                    _ => {}
+fn the_router_above_the_loss_repairs_and_the_latency_is_the_way_to_it_and_back() {
+    let delays = [5_000, 7_000, 11_000, 13_000];
+    for lost_by in 0..4_u32 {
+        let mut topology = Topology::new(5);
+        for (node, &micros) in (0..4).zip(&delays) {
+            topology.add_link(link(node, node + 1, micros));
+        }
+        topology.receivers = vec![NodeId(4)];
+        let run = |settings: &[(&str, &str)]| {
+            let tape = run_with(topology.clone(), settings, (lost_by, NodeId(lost_by)), None);
+            repairers(&tape)
+        };
+        // The node that repairs sends an NCF before the repair.
+        let from = |node: u32| {
+            let way: u64 = delays[node as usize..].iter().sum();
+            2 * Duration::from_micros(way) + (4 - node) * (on_wire(64) + on_wire(1000)) + on_wire(64)
+        };
+        for (settings, node) in [(AT_ONCE, 0), (&[AT_ONCE, &[ON_TREE]].concat(), lost_by)] {
+            let (by, latency) = run(settings);
+            let (expected, latency) = (from(node), latency[&NodeId(4)]);
+            println!("lost by {lost_by}, repaired by {by:?} in {latency:?}");
+            assert_eq!(by, [NodeId(node)]);
+            assert!(latency.abs_diff(expected) < Duration::from_micros(1), "{latency:?}, not {expected:?}");
+        }
+    }
+}
+
+/// What has passed for the near branch is there for the slow one: the source repairs once.
+#[test]
+fn a_router_that_repairs_spares_the_source_the_second_repair() {
+    let settings = [AT_ONCE, &[ON_TREE]].concat();
+    let (by, latency) = repairers(&run(behind_one_router(), &settings));
+    let (_, plain) = recoveries(&run(behind_one_router(), AT_ONCE));
+    assert_eq!((by, plain), (vec![NodeId(0), NodeId(3)], 2));
+    let expected = 2 * Duration::from_millis(20) + 2 * on_wire(64) + on_wire(1000);
+    let as_expected = |latency: &BTreeMap<NodeId, Duration>| {
+        let latency = latency[&NodeId(2)];
+        assert!(latency.abs_diff(expected) < Duration::from_micros(1), "{latency:?}, not {expected:?}");
+    };
+    as_expected(&latency);
+    // As if it had been lost behind the router; where that repairs, repairers off the tree are not asked.
+    for settings in [settings.clone(), [&settings[..], &[ONE_REPAIRER]].concat()] {
+        let (by, latency) = repairers(&run_with(behind_one_router(), &settings, (2, NodeId(3)), None));
+        assert_eq!(by, [NodeId(3)]);
+        as_expected(&latency);
+    }
+}
+
+/// What it costs to repair.
+#[derive(Debug, Default)]
+struct Costs {
+    recoveries: u32,
+    by_source: u32,
+    by_others: u32,
+    waits: Duration,
+    control: u32,
+    duplicates: u32,
+}
+
+impl Costs {
+    fn per_recovery(&self, count: u32) -> f64 {
+        f64::from(count) / f64::from(self.recoveries)
+    }
+}
+
+/// Random networks of 4 routers and 12 receivers, 2 % of all packets lost on each link: ten, or as many as
+/// `CARILLON_RUNS` says.
+fn over_random_networks(entry: &'static ProtocolEntry, settings: &[(&str, &str)]) -> Costs {
+    let mut costs = Costs::default();
+    let runs = std::env::var("CARILLON_RUNS").ok().and_then(|text| text.parse().ok());
+    for seed in 0..runs.unwrap_or(10) {
+        let mut rng = Seeds::new(seed).stream("repairers");
+        let topology = random_network(12, 4, 0, Duration::from_millis(20), &mut rng);
+        let group = Group::new(entry, seed).receivers(12).messages(50).interval(Duration::from_millis(50));
+        let group = settings.iter().fold(group, |group, (key, value)| group.set(key, value));
+        let group = group.afterwards(Duration::from_secs(20));
+        let loss = LossModel::Bernoulli(Probability::new(0.02).expect("a probability"));
+        let config = GraphConfig { overhead: OVERHEAD, ..GraphConfig::default() };
+        let report = group.run_graph(Arc::new(topology), config, loss);
+        report.check_reliable().expect("all is repaired");
+        let mut found = BTreeMap::new();
+        for it in &report.events {
+            match it.event {
+                Event::LossFound { message, .. } => drop(found.insert((it.node, message), it.time)),
+                Event::LossRepaired { message, .. } => {
+                    let since = found.remove(&(it.node, message)).expect("a loss is found first");
+                    costs.recoveries += 1;
+                    costs.waits += it.time - since;
                 }
+                Event::RepairSent { .. } => costs.by_source += 1,
+                Event::Forwarded { repair: true, .. } => costs.by_others += 1,
+                Event::ControlSent { packet: "nak" | "ncf" | "n-nak", .. } => costs.control += 1,
+                Event::Dropped { reason: DropReason::Duplicate } => costs.duplicates += 1,
+                _ => {}
             }
         }
-        println!(
-            "dlr_every {every}: {losses} recoveries, {by_source} repairs by the source, {by_others} by others, {:?} each",
-            waits / losses
-        );
-        shares.push(f64::from(by_source) / f64::from(losses));
     }
-    assert!(shares[1..].iter().all(|share| 4.0 * share < shares[0]), "{shares:?}");
+    println!(
+        "{} {settings:?}: {} recoveries, {:.2} repairs each by the source, {:.2} by others, {:.1} ms, {:.1} requests, confirmations and N-NAKs, {} duplicates",
+        entry.name,
+        costs.recoveries,
+        costs.per_recovery(costs.by_source),
+        costs.per_recovery(costs.by_others),
+        costs.waits.as_secs_f64() * 1e3 / f64::from(costs.recoveries),
+        costs.per_recovery(costs.control),
+        costs.duplicates
+    );
+    costs
+}
+
+/// Where receivers are spread over the routers, repairers take work from the source: some of them off the
+/// tree, or the routers themselves.
+#[test]
+fn repairers_take_most_repairs_from_the_source() {
+    let with = |settings: &[(&str, &str)]| {
+        over_random_networks(
+            &ENTRY,
+            &[&[("rdata_delay", "0 ms"), ("nak_bo_ivl", "10 ms")], settings].concat(),
+        )
+    };
+    let none = with(&[]);
+    let share = |costs: &Costs| costs.per_recovery(costs.by_source);
+    for off_tree in ["4", "2", "1"] {
+        assert!(3.0 * share(&with(&[("dlr_every", off_tree)])) < share(&none));
+    }
+    for settings in [&[("ne_dlr_sqns", "64")][..], &[("ne_dlr_sqns", "64"), ("dlr_every", "2")]] {
+        let on_tree = with(settings);
+        assert!(8.0 * share(&on_tree) < share(&none), "{on_tree:?}");
+        let latency = |costs: &Costs| costs.waits / costs.recoveries;
+        assert!(3 * latency(&on_tree) < 2 * latency(&none), "{on_tree:?}, {none:?}");
+    }
+    // A few packets are enough where requests come soon.
+    assert!(4.0 * share(&with(&[("ne_dlr_sqns", "4")])) < share(&none));
+    // Much of the mean is what a lost repair costs, until it is asked for again.
+    let soon = with(&[("ne_dlr_sqns", "64"), ("nak_rdata_ivl", "200 ms"), ("nak_elim_ivl", "100 ms")]);
+    assert!(soon.waits / soon.recoveries < Duration::from_millis(60), "{soon:?}");
+    over_random_networks(&lms::ENTRY, &[]);
 }
 
 /// A dissector that was made by others finds no fault with any packet of a run with losses.
 #[test]
 fn tshark_reads_the_packets() {
+    tshark_reads(&[("dlr_every", "1")], &["0x01", "0x02"]);
+}
+
+/// Of routers that repair too; they have repairers off the tree below them, or have not.
+#[test]
+fn tshark_reads_what_routers_that_repair_send() {
+    let settings = [("ne_dlr_sqns", "16")];
+    tshark_reads(&settings, &[]);
+    tshark_reads(&[&settings[..], &[("dlr_every", "1")]].concat(), &["0x01", "0x02"]);
+}
+
+/// A run has no packet that tshark finds a fault with, and has packets of all types and of these.
+fn tshark_reads(settings: &[(&str, &str)], types: &[&str]) {
     match Command::new("tshark").arg("--version").output() {
         Ok(output) if output.status.success() => {}
         other => {
@@ -302,16 +426,14 @@ fn tshark_reads_the_packets() {
         topology.add_link(link);
     }
     let group = Group::new(&ENTRY, 3).receivers(3).messages(60).interval(Duration::from_millis(10));
-    let group = group
-        .set("txw_secs", "3 s")
-        .set("dlr_every", "1")
-        .set("nak_elim_ivl", "100 ms")
-        .afterwards(Duration::from_secs(9));
+    let group = settings.iter().fold(group, |group, (key, value)| group.set(key, value));
+    let group = group.set("txw_secs", "3 s").set("nak_elim_ivl", "100 ms").afterwards(Duration::from_secs(9));
     let loss = LossModel::Bernoulli(Probability::new(0.1).expect("a probability"));
     let config = GraphConfig { overhead: OVERHEAD, ..GraphConfig::default() };
     let report = group.run_graph(Arc::new(topology), config, loss);
 
-    let path = std::env::temp_dir().join(format!("carillon-pgm-{}.pcapng", std::process::id()));
+    let name = format!("carillon-pgm-{}-{}.pcapng", std::process::id(), settings.len() + types.len());
+    let path = std::env::temp_dir().join(name);
     let mut trace = TraceFile::create(&path, CaptureOptions::default()).expect("a capture");
     for datagram in &report.datagrams {
         trace.datagram(datagram.time, datagram.from, &datagram.to, &datagram.bytes);
@@ -344,8 +466,8 @@ fn tshark_reads_the_packets() {
         *kinds.entry(kind).or_insert(0) += 1;
     }
     println!("{kinds:?}");
-    // SPM, POLL, POLR, ODATA, RDATA, NAK, N-NAK, NCF.
-    for kind in ["0x00", "0x01", "0x02", "0x04", "0x05", "0x08", "0x09", "0x0a"] {
+    // SPM, ODATA, RDATA, NAK, N-NAK, NCF; POLL and POLR where repairers are looked for.
+    for kind in ["0x00", "0x04", "0x05", "0x08", "0x09", "0x0a"].iter().chain(types) {
         assert!(kinds.contains_key(kind), "{kind} in {kinds:?}");
     }
 }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use carillon_wire::ParseError;
 use carillon_wire::pgm::{
     BackOffInterval, BackOffRange, Body, Data, Fragment, Nak, NakList, Options, Packet, PacketType,
-    ParityParameters, Poll, Spm, Tsi, with_path,
+    ParityParameters, Poll, Spm, Tsi, emit_repair, with_path,
 };
 use proptest::prelude::*;
 
@@ -136,6 +136,39 @@ fn a_network_element_puts_its_own_path_into_an_spm() {
     buf.clear();
     packet(Body::Spmr, Options::default()).emit(&mut buf);
     assert_eq!(with_path(&buf, own), None);
+}
+
+#[test]
+fn a_repair_is_the_original_with_another_type_and_trailing_edge() {
+    let original = |trail| Body::Odata(Data { sqn: 105, trail, payload: b"hello" });
+    let mut buf = Vec::new();
+    packet(original(7), Options::default()).emit(&mut buf);
+    let mut repair = b"before".to_vec();
+    assert!(emit_repair(&buf, 100, &mut repair));
+    // The worked RDATA 105.
+    assert_eq!(hex(&repair[6..]), "4e201d4c050094a40ee609199e4b0005000000690000006468656c6c6f");
+    // A repair of a repair, and options.
+    let mut again = Vec::new();
+    assert!(emit_repair(&repair[6..], 101, &mut again));
+    let options = Options {
+        fragment: Some(Fragment { first: 105, offset: 0, length: 2000 }),
+        fin: true,
+        ..Options::default()
+    };
+    buf.clear();
+    packet(original(7), options).emit(&mut buf);
+    again.clear();
+    assert!(emit_repair(&buf, 100, &mut again));
+    let body = Body::Rdata(Data { sqn: 105, trail: 100, payload: b"hello" });
+    assert_eq!(Packet::parse(&again), Ok(packet(body, options)));
+    // Of anything else there is none.
+    for bytes in [b"", &buf[..20]] {
+        assert!(!emit_repair(bytes, 100, &mut again));
+    }
+    buf.clear();
+    packet(spm(1), Options::default()).emit(&mut buf);
+    assert!(!emit_repair(&buf, 100, &mut again));
+    assert_eq!(again.len(), packet(body, options).wire_len());
 }
 
 #[test]

@@ -148,6 +148,7 @@ impl Observer for Counts {
         let (kind, name) = match &event.event {
             Event::ControlSent { packet, .. } => ("sent", (*packet).to_owned()),
             Event::Received { packet, .. } => ("received", (*packet).to_owned()),
+            Event::Forwarded { repair: true, .. } => ("sent", "repair".to_owned()),
             Event::Dropped { reason } => {
                 let name = serde_json::to_value(reason).ok();
                 let name = name.as_ref().and_then(Value::as_str).unwrap_or("other");

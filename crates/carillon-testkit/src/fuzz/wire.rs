@@ -119,6 +119,8 @@ pub fn pgm(bytes: &[u8]) {
     for bytes in [bytes, &unsummed] {
         let _ = pgm::PacketType::peek(bytes);
         let _ = pgm::with_path(bytes, std::net::Ipv4Addr::LOCALHOST.into());
+        let mut repair = Vec::new();
+        assert_eq!(pgm::emit_repair(bytes, 1, &mut repair), pgm::Packet::parse(&repair).is_ok());
         let Ok(packet) = pgm::Packet::parse(bytes).map_err(shown) else { continue };
         let mut again = Vec::new();
         packet.emit(&mut again);

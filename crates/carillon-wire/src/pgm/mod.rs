@@ -191,7 +191,7 @@ pub const MAX_TSDU: usize = 65_000;
 impl PacketType {
     /// The type of what looks like a PGM packet: only the fixed header is looked at.
     pub fn peek(bytes: &[u8]) -> Option<PacketType> {
-        if bytes.len() < COMMON_LEN { None } else { PacketType::of(bytes[4]) }
+        if bytes.len() < COMMON_LEN { None } else { PacketType::of(bytes[TYPE_AT]) }
     }
 
     fn of(byte: u8) -> Option<PacketType> {
@@ -405,6 +405,23 @@ pub fn with_path(packet: &[u8], path: IpAddr) -> Option<Vec<u8>> {
     Some(again)
 }
 
+/// Appends the repair of a data packet: RDATA with this trailing edge. Everything else is as it went out
+/// first (section 5.3), options too that this module does not know. Appends nothing and returns false if it
+/// is no data packet.
+pub fn emit_repair(packet: &[u8], trail: u32, buf: &mut Vec<u8>) -> bool {
+    let Ok(Body::Odata(_) | Body::Rdata(_)) = Packet::parse(packet).map(|packet| packet.body) else {
+        return false;
+    };
+    let start = buf.len();
+    buf.extend_from_slice(packet);
+    let again = &mut buf[start..];
+    again[TYPE_AT] = PacketType::Rdata as u8;
+    again[COMMON_LEN + 4..DATA_HEADER_LEN].copy_from_slice(&trail.to_be_bytes());
+    let sum = checksum(again);
+    again[CHECKSUM_AT..CHECKSUM_AT + 2].copy_from_slice(&sum.to_be_bytes());
+    true
+}
+
 impl fmt::Display for Packet<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "pgm {}", self.packet_type().name())?;
@@ -437,4 +454,5 @@ mod flag {
     pub const PARITY_OR_VARIABLE: u8 = 0xc0;
 }
 
+const TYPE_AT: usize = 4;
 const CHECKSUM_AT: usize = 6;

@@ -108,6 +108,12 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         "a repairer that has not confirmed a request for so long is dropped, and the source asked",
     ),
     count("ne_dlrs", (1, 1 << 16), "16", "repairers of one source a router knows, at most"),
+    count(
+        "ne_dlr_sqns",
+        (0, 1 << 16),
+        "0",
+        "packets of each source that a router keeps, at most, and repairs itself; 0: routers repair nothing",
+    ),
 ];
 
 /// For files over a real network: a window that holds on to what was asked for, and short waits.
@@ -124,6 +130,7 @@ pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("nak_bo_ivl", "5 ms"),
     ("nak_rpt_ivl", "50 ms"),
     ("nak_rdata_ivl", "100 ms"),
+    ("nak_elim_ivl", "50 ms"),
     ("nak_ncf_retries", "200"),
     ("nak_data_retries", "200"),
     ("spmr_bo_ivl", "20 ms"),

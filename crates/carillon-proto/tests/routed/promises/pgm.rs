@@ -33,6 +33,10 @@ fn settings(group: Group, rng: &mut Rng) -> Group {
         group = group.set("ne_nak_rdata_ivl", &ms(300, 2000, rng));
     }
     if rng.chance(0.5) {
+        // The window of a source has all 30 messages, or routers keep less.
+        group = group.set("ne_dlr_sqns", ["1", "4", "16", "1000"][rng.below(4) as usize]);
+    }
+    if rng.chance(0.5) {
         group = group
             .set("dlr_every", ["1", "2", "3"][rng.below(3) as usize])
             .set("dlr_sqns", ["4", "1000"][rng.below(2) as usize])

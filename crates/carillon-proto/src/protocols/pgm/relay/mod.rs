@@ -2,6 +2,7 @@
 
 mod repairers;
 mod state;
+mod store;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 use carillon_core::{
     Addresses, BuildContext, Bytes, Config, ConfigError, Dest, DropReason, Event, Events, Machine, MessageId,
-    NodeId, PortId, Received, Relay, Time, Timers, Transmit, Verdict,
+    NodeId, PortId, PortSet, Received, Relay, Time, Timers, Transmit, Verdict,
 };
 use carillon_wire::pgm::{Body, Nak, NakList, Options, Packet, PacketType, Spm, Tsi, with_path};
 
@@ -17,6 +18,7 @@ use super::config::interval;
 use super::identity::{address_of, destination_port, is_newer, node_on_path};
 use repairers::{Passage, Repairers};
 use state::{Session, State, Way};
+use store::{Asked, Store};
 
 /// Confirms requests, sends one of them on, and lets repairs pass where they were asked for.
 #[derive(Debug)]
@@ -36,6 +38,8 @@ pub struct PgmRelay {
     dlr_nak_rpt_ivl: Duration,
     dlr_expiry: Duration,
     most_repairers: usize,
+    /// Packets of each source that it keeps to repair them.
+    most_kept: usize,
     sessions: BTreeMap<Tsi, Session>,
     /// Confirmations that are due, oldest first.
     confirmations: VecDeque<Confirmation>,
@@ -45,6 +49,8 @@ pub struct PgmRelay {
     nulls_due: BTreeSet<(Tsi, u32)>,
     /// Repairs that came from designated local repairers and go on now.
     passages: VecDeque<Passage>,
+    /// Repairs of its own that are to go now, and where.
+    repairs_due: BTreeMap<(Tsi, u32), PortSet>,
     timers: Timers<Timer>,
     events: Events,
 }
@@ -90,11 +96,13 @@ impl PgmRelay {
             dlr_nak_rpt_ivl: interval("dlr_nak_rpt_ivl")?,
             dlr_expiry: interval("dlr_expiry")?,
             most_repairers: settings.count("ne_dlrs") as usize,
+            most_kept: settings.count("ne_dlr_sqns") as usize,
             sessions: BTreeMap::new(),
             confirmations: VecDeque::new(),
             due: BTreeSet::new(),
             nulls_due: BTreeSet::new(),
             passages: VecDeque::new(),
+            repairs_due: BTreeMap::new(),
             timers: Timers::new(),
             events: Events::default(),
         })
@@ -131,26 +139,43 @@ impl PgmRelay {
                     poll_sqn: None,
                     repairers: Repairers::default(),
                     nulls: BTreeSet::new(),
+                    store: Store::new(self.most_kept, self.nak_elim_ivl),
                 };
                 self.sessions.insert(tsi, session);
             }
+        }
+        if (spm.trail, spm.lead) != Spm::NO_WINDOW
+            && let Some(session) = self.sessions.get_mut(&tsi)
+        {
+            session.store.advance(spm.trail);
         }
         self.timers.arm(Timer::Silent(tsi), now + self.tsi_expiry);
         Verdict::ForwardAs(Bytes::from(bytes))
     }
 
     /// Section 7.4: a repair goes where it was asked for, and the state is deleted.
-    fn on_repair(&mut self, tsi: Tsi, sqn: u32) -> Verdict {
+    fn on_repair(&mut self, now: Time, tsi: Tsi, sqn: u32, datagram: Received<'_>) -> Verdict {
         let Some(session) = self.sessions.get_mut(&tsi) else {
             // No SPM has passed: this is a router like any other.
             return Verdict::Forward;
         };
+        if session.is_downstream(datagram) {
+            session.store.keep(sqn, datagram.bytes);
+        }
         match session.repairs.remove(&sqn) {
             None => Verdict::Absorb,
             Some(repair) => {
+                session.store.on_passed(now, sqn, &repair.ports);
                 self.forget(tsi, sqn);
                 Verdict::ForwardOn(repair.ports)
             }
+        }
+    }
+
+    /// Section 7.1: original data passes; an element that repairs keeps it.
+    fn on_original(&mut self, tsi: Tsi, sqn: u32, datagram: Received<'_>) {
+        if let Some(session) = self.sessions.get_mut(&tsi).filter(|session| session.is_downstream(datagram)) {
+            session.store.keep(sqn, datagram.bytes);
         }
     }
 
@@ -183,7 +208,8 @@ impl PgmRelay {
         self.timers.arm(Timer::Expire(tsi, sqn), now + self.nak_rdata_ivl);
     }
 
-    /// Section 7.2: a request is confirmed where it came from, and sent on unless another was.
+    /// Section 7.2: a request is confirmed where it came from, and sent on unless another was. What is kept
+    /// here is repaired instead.
     fn on_nak(&mut self, now: Time, tsi: Tsi, nak: Nak, list: NakList<'_>, from: Received<'_>) {
         let ingress = from.ingress;
         let Some(session) = self.sessions.get_mut(&tsi).filter(|session| session.upstream_port != ingress)
@@ -191,12 +217,23 @@ impl PgmRelay {
             return self.events.dropped(DropReason::Foreign);
         };
         let wanted = || std::iter::once(nak.sqn).chain(list.iter());
-        let new = wanted().filter(|sqn| !session.repairs.contains_key(sqn)).count();
+        let is_new = |sqn: &u32| !session.repairs.contains_key(sqn) && !session.store.has(*sqn);
+        let new = wanted().filter(is_new).count();
         if session.repairs.len() + new > self.most_repairs || self.confirmations.len() >= MOST_CONFIRMATIONS {
             return self.events.dropped(DropReason::BufferFull);
         }
         let mut goes_on = false;
+        let mut repaired = Vec::new();
         for sqn in wanted() {
+            match session.store.ask(now, sqn, ingress) {
+                Asked::Absent => {}
+                Asked::Again => continue,
+                Asked::Held => {
+                    repaired.push(sqn);
+                    self.repairs_due.entry((tsi, sqn)).or_default().insert(ingress);
+                    continue;
+                }
+            }
             let is_known = session.repairs.contains_key(&sqn);
             let repair = session.repairs.entry(sqn).or_default();
             repair.ports.insert(ingress);
@@ -207,7 +244,8 @@ impl PgmRelay {
             }
             goes_on = true;
             repair.state = State::Pending;
-            repair.way = match is_known {
+            // A repairer below has had nothing that has not passed here.
+            repair.way = match is_known || session.store.is_missed(sqn) {
                 true => Way::Upstream,
                 false => session.repairers.choose(now, &repair.ports),
             };
@@ -218,7 +256,9 @@ impl PgmRelay {
             self.due.insert((tsi, sqn));
             self.timers.arm(Timer::Expire(tsi, sqn), now + limit);
         }
-        match goes_on {
+        let repairs = !repaired.is_empty();
+        self.announce(now, tsi, &repaired);
+        match goes_on || repairs {
             true => self.events.push(Event::Received { packet: "nak", message: MessageId(nak.sqn.into()) }),
             false => self.events.dropped(DropReason::Redundant),
         }
@@ -342,6 +382,7 @@ impl Machine for PgmRelay {
         self.emit_confirmation(buf)
             .or_else(|| self.emit_nak(now, buf))
             .or_else(|| self.emit_null(buf))
+            .or_else(|| self.emit_passage(now, buf))
             .or_else(|| self.emit_repair(buf))
     }
 
@@ -356,9 +397,13 @@ impl Machine for PgmRelay {
 
 impl Relay for PgmRelay {
     fn handle_transit(&mut self, now: Time, datagram: Received<'_>) -> Verdict {
-        // Original data, most of what passes, is nobody's business here (section 7.1).
-        let of_interest = [PacketType::Spm, PacketType::Rdata, PacketType::Ncf, PacketType::Poll];
-        if !PacketType::peek(datagram.bytes).is_some_and(|kind| of_interest.contains(&kind)) {
+        let is_of_interest = |kind| match kind {
+            PacketType::Spm | PacketType::Rdata | PacketType::Ncf | PacketType::Poll => true,
+            // Most of what passes, and nobody's business but that of who repairs (section 7.1).
+            PacketType::Odata => self.most_kept > 0,
+            _ => false,
+        };
+        if !PacketType::peek(datagram.bytes).is_some_and(is_of_interest) {
             return Verdict::Forward;
         }
         // What a repairer sends to another element is not addressed to the group.
@@ -371,7 +416,11 @@ impl Relay for PgmRelay {
         }
         match packet.body {
             Body::Spm(spm) => self.on_spm(now, packet.tsi, spm, datagram),
-            Body::Rdata(data) => self.on_repair(packet.tsi, data.sqn),
+            Body::Odata(data) => {
+                self.on_original(packet.tsi, data.sqn, datagram);
+                Verdict::Forward
+            }
+            Body::Rdata(data) => self.on_repair(now, packet.tsi, data.sqn, datagram),
             Body::Ncf(nak) => {
                 self.on_ncf(now, packet.tsi, &numbers(nak, packet.options.nak_list), datagram.ingress)
             }

@@ -124,11 +124,13 @@ impl PgmRelay {
     }
 
     /// As if the source had sent it, out of the ports by which it was asked for.
-    pub(super) fn emit_repair(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
+    pub(super) fn emit_passage(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
         while let Some(Passage { tsi, sqn, bytes }) = self.passages.pop_front() {
             let Some(session) = self.sessions.get_mut(&tsi) else { continue };
             // The repair of another may have come first.
             let Some(repair) = session.repairs.remove(&sqn) else { continue };
+            session.store.keep(sqn, &bytes);
+            session.store.on_passed(now, sqn, &repair.ports);
             let dest = Dest::Ports {
                 ports: repair.ports,
                 source: session.source,
@@ -157,10 +159,21 @@ impl PgmRelay {
     /// A repairer says that a packet was asked for and is repaired: that goes on to the source, once,
     /// and stands in the way of no NAK.
     pub(super) fn on_null(&mut self, now: Time, tsi: Tsi, numbers: &[u32], ingress: PortId) {
-        let Some(session) = self.sessions.get_mut(&tsi).filter(|session| session.upstream_port != ingress)
-        else {
+        if self.sessions.get(&tsi).is_none_or(|session| session.upstream_port == ingress) {
             return self.events.dropped(DropReason::Foreign);
-        };
+        }
+        match self.announce(now, tsi, numbers) {
+            true => {
+                self.events.push(Event::Received { packet: "n-nak", message: MessageId(numbers[0].into()) })
+            }
+            false => self.events.dropped(DropReason::Redundant),
+        }
+    }
+
+    /// The source is to be told of packets that are repaired here or below, unless it has been or was asked
+    /// for them. Whether there are such.
+    pub(super) fn announce(&mut self, now: Time, tsi: Tsi, numbers: &[u32]) -> bool {
+        let Some(session) = self.sessions.get_mut(&tsi) else { return false };
         let mut is_new = false;
         for &sqn in numbers {
             let asked = session.repairs.get(&sqn);
@@ -171,12 +184,7 @@ impl PgmRelay {
                 self.timers.arm(Timer::Null(tsi, sqn), now + self.nak_elim_ivl);
             }
         }
-        match is_new {
-            true => {
-                self.events.push(Event::Received { packet: "n-nak", message: MessageId(numbers[0].into()) })
-            }
-            false => self.events.dropped(DropReason::Redundant),
-        }
+        is_new
     }
 
     /// All N-NAKs of one source, as far as they fit one packet.

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use carillon_core::{GroupId, NodeId, PortId, PortSet, Time};
+use carillon_core::{GroupId, NodeId, PortId, PortSet, Received, Time};
 
 use super::repairers::Repairers;
+use super::store::Store;
 
 /// A source whose path leads through this element.
 #[derive(Debug)]
@@ -26,6 +27,15 @@ pub(super) struct Session {
     pub(super) repairers: Repairers,
     /// Packets of which an N-NAK has gone on.
     pub(super) nulls: BTreeSet<u32>,
+    /// What this element repairs itself.
+    pub(super) store: Store,
+}
+
+impl Session {
+    /// Whether something of the source comes from where it should, by the port of its SPMs.
+    pub(super) fn is_downstream(&self, datagram: Received<'_>) -> bool {
+        datagram.ingress == self.upstream_port && datagram.source == self.source
+    }
 }
 
 /// A packet that was asked for.

@@ -2,6 +2,7 @@
 
 mod desk;
 mod dlr;
+mod on_tree;
 mod receiver;
 mod relay;
 mod source;
