@@ -18,8 +18,16 @@ use carillon_lab::scenario::ScenarioFile;
 const SIZES: [(u32, &str); 4] =
     [(100, "4 x 5 x 5"), (1_000, "10 x 10 x 10"), (10_000, "10 x 20 x 50"), (100_000, "10 x 100 x 100")];
 
+/// The argument before a protocol, a number of receivers and the children on each level.
+const ONE: &str = "--one";
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    if let [flag, protocol, receivers, fanout] = &arguments[..]
+        && flag == ONE
+    {
+        return measure(protocol, receivers.parse().expect("a number"), fanout);
+    }
     let quick = arguments.iter().any(|argument| argument == "--quick");
     let named: Vec<&str> =
         arguments.iter().map(String::as_str).filter(|argument| !argument.starts_with("--")).collect();
@@ -33,7 +41,7 @@ fn main() {
     for (colour, protocol) in protocols.iter().enumerate() {
         let mut points = Vec::new();
         for &(receivers, fanout) in sizes {
-            let (seconds, hops) = run(protocol, receivers, fanout);
+            let (hops, seconds) = in_a_process(protocol, receivers, fanout);
             points.push((f64::from(receivers), seconds / hops * 1e9));
         }
         let marks = Marks::Line { points, dash: Dash::Solid, marker: Some(Marker::Disc) };
@@ -54,8 +62,24 @@ fn main() {
     }
 }
 
-/// Runs a group; returns the seconds it took and the packets that links carried.
-fn run(protocol: &str, receivers: u32, fanout: &str) -> (f64, f64) {
+/// Runs a group in a process of its own: the allocator keeps what a run before it gave back, and then
+/// nothing could be said about memory. Prints its line; returns the packets that links carried and the
+/// seconds it took.
+fn in_a_process(protocol: &str, receivers: u32, fanout: &str) -> (f64, f64) {
+    let program = std::env::current_exe().expect("this program");
+    let output = std::process::Command::new(program)
+        .args([ONE, protocol, &receivers.to_string(), fanout])
+        .stderr(std::process::Stdio::inherit())
+        .output()
+        .expect("it can be started");
+    let line = String::from_utf8_lossy(&output.stdout);
+    print!("{line}");
+    let number = |at: usize| line.split_whitespace().nth(at).and_then(|word| word.parse().ok());
+    number(2).zip(number(3)).expect("it ran to its end")
+}
+
+/// Runs a group and prints its line.
+fn measure(protocol: &str, receivers: u32, fanout: &str) {
     let text = format!(
         "name = \"scale\"\n[network]\nkind = \"graph\"\ntopology = \"tree\"\nfanout = \"{fanout}\"\n\
          link_rate = \"100 Mbit/s\"\nqueue = 10000\n[loss]\nmodel = \"bernoulli\"\np = 0.01\n\
@@ -83,7 +107,6 @@ fn run(protocol: &str, receivers: u32, fanout: &str) -> (f64, f64) {
         hops as f64 / seconds,
         if delivered + given_up == wanted { "" } else { "  NOT ALL DELIVERED" }
     );
-    (seconds, hops as f64)
 }
 
 /// Counts, and keeps nothing.
