@@ -353,9 +353,15 @@ pub(super) const EXPERIMENTS: &[Experiment] = &[
             beyond_plan!("sustained", "lms", &[]),
             beyond_plan!("sustained", "srm", &[("protocol.name", "srm")]),
             beyond_plan!("sustained", "pgm", &[("protocol.name", "pgm")]),
+            beyond_plan!(
+                "sustained",
+                "pgm-on-tree",
+                &[("protocol.name", "pgm"), ("protocol.ne_dlr_sqns", "64")]
+            ),
         ],
         &[
-            "Random topologies, 20 receivers, 600 packets at 10 a second, independent loss on every link and direction",
+            "Random topologies, 20 receivers, 600 packets at 10 a second, independent loss on every link and direction; \
+           in pgm-on-tree each network element is a repairer too",
         ],
     ),
     beyond(
