@@ -183,12 +183,17 @@ impl Suite {
         if control as f64 > allowed {
             return Err(format!("{control} packets without a message in {end:.1} s: {allowed:.0} allowed"));
         }
-        // Each repair has a request; a message has at most a few at each receiver.
+        // Each repair has a request, of a member or of a router that repeats one which nobody confirms; a
+        // message has at most a few at each receiver.
         let repairs = report.count(|_, event| {
             matches!(event, Event::RepairSent { .. } | Event::Forwarded { repair: true, .. })
         });
-        let requests = report.count(|_, event| matches!(event, Event::Requested { .. }));
         let nodes = report.receivers.len() + 1;
+        let requests = report.count(|node, event| match event {
+            Event::Requested { .. } => true,
+            Event::ControlSent { packet: "nak", .. } => node.index() >= nodes,
+            _ => false,
+        });
         if repairs > requests * nodes {
             return Err(format!("{repairs} repairs for {requests} requests among {nodes} members"));
         }
