@@ -84,10 +84,12 @@ proptest! {
         let gather = match gather {
             0 => Gather::Count(receivers),
             1 => Gather::Names(all.clone()),
-            // Long enough that everyone has joined even so.
-            _ => Gather::Wait(Duration::from_secs(4)),
+            // Long enough that everyone has joined even so: a JOIN a second, after the first ones.
+            _ => Gather::Wait(Duration::from_secs(25)),
         };
         let mut config = sender_config(gather);
+        // Five of those in a row are lost too often to go unnoticed here.
+        config.member_timeout = Duration::from_secs(60);
         config.config.set(protocol::REPEAT.parameters, "limit", "1000").unwrap();
         let mut world = World::new(sender_with(config), messages);
         for name in &all {
