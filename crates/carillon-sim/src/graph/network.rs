@@ -81,6 +81,9 @@ enum Pending {
     Departs(Box<(NodeId, Transmit, Bytes)>),
 }
 
+// There is one for each packet on each link.
+const _: () = assert!(size_of::<Pending>() <= 24);
+
 /// A packet on its way to a node.
 #[derive(Clone, Debug)]
 struct Hop {
