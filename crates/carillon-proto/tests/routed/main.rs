@@ -23,6 +23,8 @@ struct Promises {
     /// Packets without a message that nodes may originate in a second, for each node of the network,
     /// whatever is lost: heartbeats and session messages, and requests for what is missing.
     control_per_node_and_second: f64,
+    /// The request that routers repeat in their own name until it is confirmed, if they do.
+    repeated_by_routers: Option<&'static str>,
 }
 
 /// The tests of each protocol: its module in [`promises`] has a constant `PROMISES`.
@@ -191,7 +193,9 @@ impl Suite {
         let nodes = report.receivers.len() + 1;
         let requests = report.count(|node, event| match event {
             Event::Requested { .. } => true,
-            Event::ControlSent { packet: "nak", .. } => node.index() >= nodes,
+            Event::ControlSent { packet, .. } => {
+                node.index() >= nodes && self.promises.repeated_by_routers == Some(*packet)
+            }
             _ => false,
         });
         if repairs > requests * nodes {

@@ -21,4 +21,5 @@ pub const PROMISES: Promises = Promises {
     // A REFRESH of each receiver for a SETUP, and for its losses a few requests, each sent on by a few
     // routers.
     control_per_node_and_second: 3.0,
+    repeated_by_routers: None,
 };

@@ -9,7 +9,8 @@ use crate::Promises;
 
 /// Where a way of nine links loses a fifth on each, one repair in eight comes, and each request for it is
 /// sent on and confirmed at each of them.
-pub const PROMISES: Promises = Promises { settings, control_per_node_and_second: 20.0 };
+pub const PROMISES: Promises =
+    Promises { settings, control_per_node_and_second: 20.0, repeated_by_routers: Some("nak") };
 
 fn settings(group: Group, rng: &mut Rng) -> Group {
     let ms = |from: u64, span: u64, rng: &mut Rng| format!("{} ms", from + rng.below(span));

@@ -6,7 +6,8 @@ use carillon_testkit::Group;
 
 use crate::Promises;
 
-pub const PROMISES: Promises = Promises { settings, control_per_node_and_second: 20.0 };
+pub const PROMISES: Promises =
+    Promises { settings, control_per_node_and_second: 20.0, repeated_by_routers: None };
 
 fn settings(group: Group, rng: &mut Rng) -> Group {
     let mut group = group
