@@ -204,6 +204,15 @@ fn nothing_is_delivered_or_asked_for_before_an_spm_and_one_is_asked_for_6_5() {
 }
 
 #[test]
+fn the_very_first_packet_waits_for_an_spm_too_6_5() {
+    let mut desk = receiver(&[]);
+    desk.hear(0, odata(0), none());
+    assert_eq!(desk.fates(), [""; 0]);
+    desk.hear(0, spm(0, 9, 0, 0), none());
+    assert_eq!(desk.fates(), ["delivered 0"]);
+}
+
+#[test]
 fn opt_join_lets_it_begin_with_the_oldest_packet_held_9_3() {
     let join = Options { join: Some(0), ..none() };
     let mut desk = receiver(&[]);
