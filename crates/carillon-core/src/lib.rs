@@ -27,8 +27,8 @@ pub use ids::{AssociationId, GroupId, MessageId, NodeId, PortId, PortSet};
 pub use machine::{Application, Delivery, Machine, OfferError, Receiver, Relay, Sender};
 pub use observer::{NoObserver, Observer};
 pub use registry::{
-    Build, BuildContext, Config, ConfigError, Identities, Kind, NetworkKind, Order, Parameter, ProtocolEntry,
-    Role, Setting,
+    Build, BuildContext, Config, ConfigError, HostValue, Identities, Kind, NetworkKind, Order, Parameter,
+    ProtocolEntry, Role, Setting,
 };
 pub use rng::{Rng, Seeds};
 pub use sequence::{SeqSet, expand};

@@ -38,10 +38,27 @@ pub struct ProtocolEntry {
     pub parameters: &'static [Parameter],
     /// Settings that differ from the defaults when it carries `send` and `recv`, as `key = value`.
     pub delivery_settings: &'static [(&'static str, &'static str)],
+    /// Parameters that follow what the host of a delivery knows, and what they follow.
+    pub host_settings: &'static [(&'static str, HostValue)],
     /// Its unicast equivalent, the measure of relative throughput.
     pub unicast_equivalent: Option<&'static str>,
     /// Builds the machine of one role at one node.
     pub build: Build,
+}
+
+/// What a parameter follows when the protocol carries `send` and `recv`: something that only the host
+/// knows. A user who sets the parameter is obeyed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HostValue {
+    /// As many messages as fit the receivers' buffers, for a [`Kind::Count`]; within these bounds.
+    Window {
+        /// As many as this however small the buffers.
+        min: u64,
+        /// No more than this however large.
+        max: u64,
+    },
+    /// The time after which a silent member is given up, for a [`Kind::Span`].
+    MemberTimeout,
 }
 
 /// Builds the machine of one role at one node.
@@ -138,6 +155,9 @@ pub struct BuildContext {
     pub link_overhead: u32,
     /// The payload the application will put into each message, at most.
     pub max_payload: u32,
+    /// Bytes of messages that this machine may hold because others sent them: what it keeps out of order,
+    /// for the application, and for others. What does not fit is as good as lost.
+    pub memory: usize,
     /// Whether this node was a member before, and has lost all it knew.
     pub rejoining: bool,
 }

@@ -55,6 +55,7 @@ fn world(receivers: u32, messages: u64) -> World<Ideal, NoObserver> {
         bit_rate: BitRate::mbps(1000),
         link_overhead: 28,
         max_payload: 1000,
+        memory: usize::MAX,
         rejoining: false,
     };
     let build = |role, context| (entry.build)(role, &context, &config).expect("a valid configuration");

@@ -303,6 +303,7 @@ fn context(scenario: &Scenario, seeds: &Seeds, payload: u32, numbering: &Numberi
         bit_rate: scenario.network.bit_rate(),
         link_overhead: scenario.network.overhead(),
         max_payload: payload,
+        memory: usize::MAX,
         rejoining: false,
     }
 }

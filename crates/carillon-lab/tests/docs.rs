@@ -61,7 +61,12 @@ fn the_page_of_erramilli_and_singh_has_their_parameters_with_their_defaults() {
     let entry = carillon_proto::find("erramilli-singh").unwrap();
     for parameter in entry.parameters {
         let delivery = entry.delivery_settings.iter().find(|(name, _)| *name == parameter.name);
-        let files = delivery.map_or("=".to_owned(), |(_, value)| format!("`{value}`"));
+        let follows = entry.host_settings.iter().any(|(name, _)| *name == parameter.name);
+        let files = match delivery {
+            _ if follows => "member timeout".to_owned(),
+            Some((_, value)) => format!("`{value}`"),
+            None => "=".to_owned(),
+        };
         let start = format!("| `{}` | `{}` | ", parameter.name, parameter.default);
         let row = ERRAMILLI_SINGH_PAGE.lines().find(|line| line.starts_with(&start));
         let row = row.unwrap_or_else(|| panic!("docs/protocols/erramilli-singh.md has no row {start}"));

@@ -64,6 +64,7 @@ fn machine(scenario: &Scenario, role: Role, node: NodeId, sender: NodeId, seed: 
         bit_rate: BitRate::mbps(10),
         link_overhead: 18,
         max_payload: PAYLOAD as u32,
+        memory: usize::MAX,
         rejoining: false,
     };
     (scenario.protocol.build)(role, &context, &config).unwrap()

@@ -76,6 +76,7 @@ fn world<O: Observer>(
             bit_rate: BitRate::mbps(10),
             link_overhead: 0,
             max_payload: PAYLOAD as u32,
+            memory: usize::MAX,
             rejoining: false,
         };
         let build = |role| (entry.build)(role, &context, &config).expect("the settings are valid");

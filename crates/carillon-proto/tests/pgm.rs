@@ -74,6 +74,7 @@ fn run_with(
             bit_rate: BitRate::mbps(10),
             link_overhead: OVERHEAD,
             max_payload: payload,
+            memory: usize::MAX,
             rejoining: false,
         };
         let machine = (ENTRY.build)(role, &context, &values).expect("a machine");

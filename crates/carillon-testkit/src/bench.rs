@@ -82,6 +82,7 @@ impl Bench {
             bit_rate: BitRate::mbps(10),
             link_overhead: 18,
             max_payload: 1500 - header_len as u32,
+            memory: usize::MAX,
             rejoining: false,
         };
         let machine = (entry.build)(role, &context, &config).unwrap_or_else(|error| panic!("{error}"));

@@ -339,6 +339,7 @@ impl Group {
             bit_rate: BitRate::mbps(10),
             link_overhead: self.link_overhead,
             max_payload: self.max_payload as u32,
+            memory: usize::MAX,
             rejoining: restarted,
         };
         let machine = (self.entry.build)(role, &context, &self.settings)

@@ -23,6 +23,7 @@ pub fn peer_context(nodes: &[NodeId], rank: usize, rejoining: bool) -> BuildCont
         bit_rate: BitRate::mbps(10),
         link_overhead: 18,
         max_payload: 100,
+        memory: usize::MAX,
         rejoining,
     }
 }

@@ -110,6 +110,7 @@ fn build(
         bit_rate: BitRate::mbps(1000),
         link_overhead: 0,
         max_payload: 0,
+        memory: usize::MAX,
         rejoining: false,
     };
     Ok((protocol.build)(Role::Relay, &context, &config)?)

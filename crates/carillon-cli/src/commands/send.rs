@@ -144,13 +144,10 @@ fn configure(
     let association = AssociationId(random()? as u32);
     let mut config =
         SenderSessionConfig::new(association, args.network.name(), GROUP, protocol, datagram as u32);
-    let window = protocol.parameters.iter().find(|parameter| parameter.name == "window");
-    if window.is_some() {
-        // What is under way must fit the receivers' socket buffers, of which this one is a sample.
-        let room = endpoint.receive_buffer().min(WINDOW_BYTES) / datagram;
-        let window = room.clamp(MIN_WINDOW, MAX_WINDOW);
-        config.config.set(protocol.parameters, "window", &window.to_string())?;
-    }
+    config.member_timeout = args.timeout;
+    // What is under way must fit the receivers' socket buffers, of which this one is a sample.
+    let room = endpoint.receive_buffer().min(WINDOW_BYTES) / datagram;
+    config.set_host_values(room as u64)?;
     for setting in &args.settings {
         let Some((key, value)) = setting.split_once('=') else {
             bail!("--set {setting}: expected KEY=VALUE, such as window=64");
@@ -166,7 +163,6 @@ fn configure(
         (None, None) => Gather::Settle(args.wait),
     };
     config.gather_limit = Some(args.join_timeout);
-    config.member_timeout = args.timeout;
     config.addresses = endpoint.addresses(LOCAL_NODE);
     config.bit_rate = args.rate.unwrap_or(config.bit_rate);
     // The first one is only asked what the protocol adds to a payload.
@@ -391,10 +387,6 @@ fn phase_name(phase: SenderPhase) -> &'static str {
 const LOOPBACK_DATAGRAM: usize = 32 << 10;
 /// Bytes under way, at most.
 const WINDOW_BYTES: usize = 2 << 20;
-/// The window whatever the buffers.
-const MIN_WINDOW: usize = 4;
-/// Larger windows only make the repairs of block acknowledgment dearer.
-const MAX_WINDOW: usize = 512;
 /// No turn waits longer, so that signals are soon noticed.
 const LONGEST_STEP: Duration = Duration::from_millis(100);
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);

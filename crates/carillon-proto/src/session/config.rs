@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use carillon_core::{
-    Addresses, AssociationId, BitRate, Config, ConfigError, Duration, GroupId, ProtocolEntry, Role,
+    Addresses, AssociationId, BitRate, Config, ConfigError, Duration, GroupId, HostValue, ProtocolEntry, Role,
 };
 use carillon_wire::session::{MAX_PEERS, Name, Settings};
 
@@ -88,6 +88,19 @@ impl SenderSessionConfig {
             addresses: Addresses::default(),
             max_members: DEFAULT_MAX_MEMBERS,
         }
+    }
+
+    /// Sets what the protocol wants to know of its host: the member timeout as it stands, and that
+    /// `window` messages fit the receivers' buffers. What a user says goes on top of that.
+    pub fn set_host_values(&mut self, window: u64) -> Result<(), ConfigError> {
+        for &(key, value) in self.protocol.host_settings {
+            let text = match value {
+                HostValue::Window { min, max } => window.clamp(min, max).to_string(),
+                HostValue::MemberTimeout => format!("{} us", self.member_timeout.as_micros()),
+            };
+            self.config.set(self.protocol.parameters, key, &text)?;
+        }
+        Ok(())
     }
 
     /// Whether the members are peers, of whom several may offer messages.

@@ -22,6 +22,7 @@ pub static REPEAT: ProtocolEntry = ProtocolEntry {
     networks: &[NetworkKind::Lan],
     parameters: PARAMETERS,
     delivery_settings: &[],
+    host_settings: &[],
     unicast_equivalent: None,
     build,
 };

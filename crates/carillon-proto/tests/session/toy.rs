@@ -23,6 +23,7 @@ pub static TOY: ProtocolEntry = ProtocolEntry {
     networks: &[NetworkKind::Lan],
     parameters: &[],
     delivery_settings: &[],
+    host_settings: &[],
     unicast_equivalent: None,
     build,
 };

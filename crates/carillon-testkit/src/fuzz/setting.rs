@@ -35,6 +35,7 @@ pub fn machine(entry: &'static ProtocolEntry, role: Role, own: Source, input: &m
         bit_rate: rate,
         link_overhead: input.pick(&[0, 18, 46, u32::MAX]),
         max_payload: input.pick(&[1, 100, 1472, u32::MAX]),
+        memory: usize::MAX,
         rejoining: role == Role::Peer && input.byte() & 1 == 1,
     };
     let mut machine = match (entry.build)(role, &context, &config) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use carillon_core::{BuildContext, Config, ConfigError, Kind, Parameter};
+use carillon_core::{BuildContext, Config, ConfigError, HostValue, Kind, Parameter};
 
 pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter {
@@ -89,6 +89,9 @@ pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("confirm_timeout", "2 ms"),
     ("idle_timeout", "50 ms"),
 ];
+
+/// As many messages as fit the receivers' buffers.
+pub(super) const HOST_SETTINGS: &[(&str, HostValue)] = &[("window", HostValue::Window { min: 1, max: 64 })];
 
 /// The settings, read.
 #[derive(Clone, Copy, Debug)]

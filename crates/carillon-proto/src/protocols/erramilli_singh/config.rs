@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use carillon_core::{BuildContext, Config, ConfigError, Kind, Parameter};
+use carillon_core::{BuildContext, Config, ConfigError, HostValue, Kind, Parameter};
 
 use super::numbers::Numbers;
 
@@ -119,9 +119,12 @@ pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("nak_timer", "5 ms"),
     ("buffer", "1024"),
     ("send_interval", "20 us"),
-    ("failure_intervals", "20"),
+    ("failure_intervals", "1"),
     ("finish_intervals", "10"),
 ];
+
+/// A member is given up when the session would, and no sooner.
+pub(super) const HOST_SETTINGS: &[(&str, HostValue)] = &[("failure_margin", HostValue::MemberTimeout)];
 
 /// The parameters as the machine uses them.
 #[derive(Clone, Debug)]

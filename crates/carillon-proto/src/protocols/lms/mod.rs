@@ -39,6 +39,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
+    host_settings: &[],
     unicast_equivalent: None,
     build: |role, context, settings| {
         Ok(match role {

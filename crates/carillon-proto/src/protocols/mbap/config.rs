@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use carillon_core::{AssociationId, BuildContext, Config, ConfigError, GroupId, Kind, Parameter};
+use carillon_core::{AssociationId, BuildContext, Config, ConfigError, GroupId, HostValue, Kind, Parameter};
 use carillon_wire::mbap::{HEADER_LEN, TIMED_HEADER_LEN};
 
 use crate::blocks::Retransmission;
@@ -128,3 +128,6 @@ pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("past_limit", "expel"),
     ("ack_bytes", "0"),
 ];
+
+/// As many messages as fit the receivers' buffers.
+pub(super) const HOST_SETTINGS: &[(&str, HostValue)] = &[("window", HostValue::Window { min: 4, max: 512 })];

@@ -218,6 +218,7 @@ mod tests {
             bit_rate: BitRate::mbps(1000),
             link_overhead: 0,
             max_payload: 100,
+            memory: usize::MAX,
             rejoining: false,
         };
         let parameters = super::super::ENTRY.parameters;

@@ -32,6 +32,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
+    host_settings: &[],
     unicast_equivalent: Some("saw"),
     build: |role, context, settings| build(role, context, settings, false),
 };

@@ -1,6 +1,6 @@
 //! Parameters.
 
-use carillon_core::{Kind, Parameter};
+use carillon_core::{HostValue, Kind, Parameter};
 
 use crate::blocks::retransmission::parameters::{ACK_BYTES, ACK_WAIT, PAST_LIMIT, TIMEOUT_MAX, TIMEOUT_MIN};
 
@@ -53,3 +53,6 @@ pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("past_limit", "expel"),
     ("ack_bytes", "0"),
 ];
+
+/// As many messages as fit the receivers' buffers.
+pub(super) const HOST_SETTINGS: &[(&str, HostValue)] = &[("window", HostValue::Window { min: 4, max: 512 })];

@@ -35,6 +35,7 @@ fn parts(receivers: u32, settings: &[(&str, &str)]) -> (RraSender, Vec<RraReceiv
         bit_rate: BitRate::mbps(10),
         link_overhead: 18,
         max_payload: 100,
+        memory: usize::MAX,
         rejoining: false,
     };
     let sender = RraSender::new(&context(SENDER), &config).unwrap();

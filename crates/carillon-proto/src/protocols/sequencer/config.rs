@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use carillon_core::{BuildContext, Config, Kind, Parameter};
+use carillon_core::{BuildContext, Config, HostValue, Kind, Parameter};
 
 /// The settings of one member.
 #[derive(Clone, Debug)]
@@ -124,3 +124,6 @@ pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("vote_interval", "20 ms"),
     ("tries", "30"),
 ];
+
+/// As many messages as fit the receivers' buffers.
+pub(super) const HOST_SETTINGS: &[(&str, HostValue)] = &[("window", HostValue::Window { min: 1, max: 64 })];

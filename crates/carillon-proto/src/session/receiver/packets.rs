@@ -136,6 +136,7 @@ impl ReceiverSession {
             bit_rate: self.config.bit_rate,
             link_overhead: self.config.link_overhead,
             max_payload: invite.max_payload,
+            memory: usize::MAX,
             rejoining: false,
         };
         if entry.roles.contains(&Role::Peer) {

@@ -258,6 +258,7 @@ impl SenderSession {
             bit_rate: self.config.bit_rate,
             link_overhead: self.config.link_overhead,
             max_payload: self.config.max_payload,
+            memory: usize::MAX,
             rejoining: false,
         };
         let mut machine = (self.config.protocol.build)(role, &context, &self.config.config)?;

@@ -55,6 +55,7 @@ pub(super) fn context(node: u32) -> BuildContext {
         bit_rate: BitRate::mbps(10),
         link_overhead: 28,
         max_payload: 100,
+        memory: usize::MAX,
         rejoining: false,
     }
 }

@@ -198,6 +198,7 @@ fn it_goes_with_retransmission_to_the_group_and_a_constant_wait_only() {
             bit_rate: carillon_core::BitRate::mbps(10),
             link_overhead: 0,
             max_payload: 100,
+            memory: usize::MAX,
             rejoining: false,
         };
         (entry.build)(Role::Sender, &context, &config).map(|_| ()).map_err(|error| error.to_string())

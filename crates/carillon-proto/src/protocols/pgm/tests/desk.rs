@@ -215,6 +215,7 @@ pub(super) fn context(node: NodeId) -> BuildContext {
         bit_rate: BitRate::mbps(10),
         link_overhead: 28,
         max_payload: 1000,
+        memory: usize::MAX,
         rejoining: false,
     }
 }

@@ -75,6 +75,7 @@ pub(super) fn world(
             bit_rate: BitRate::mbps(10),
             link_overhead: 0,
             max_payload: bytes,
+            memory: usize::MAX,
             rejoining: false,
         };
         let machine = (ENTRY.build)(carillon_core::Role::Peer, &context, &config).expect("a member");
