@@ -1,5 +1,6 @@
 //! `carillon relay` between network namespaces: a sender, a router, and receivers on networks of their own.
-//! Namespaces need root and ip(8); without them each test says that it is skipped.
+//! Namespaces need root and ip(8); without them each test says that it is skipped
+//! (`carillon_testkit::skip`).
 
 use std::io::Read as _;
 use std::path::PathBuf;
@@ -7,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use carillon_testkit::skip;
 use serde_json::Value;
 
 const CARILLON: &str = env!("CARGO_BIN_EXE_carillon");
@@ -31,7 +33,7 @@ impl Network {
         let network = Network { prefix, routers, directory };
         for router in (0..routers).map(|router| network.router(router)) {
             if !ip(&["netns", "add", &router]) {
-                println!("SKIPPED: network namespaces cannot be made here");
+                skip("network namespaces cannot be made here");
                 return None;
             }
             let forwarding = "echo 1 > /proc/sys/net/ipv4/ip_forward";
@@ -321,7 +323,7 @@ fn what_comes_the_wrong_way_or_has_come_far_enough_is_not_forwarded() {
 fn without_the_right_to_send_for_others_it_says_so() {
     let probe = Command::new("setpriv").args(["--version"]).output();
     if probe.is_err() || !nix::unistd::geteuid().is_root() {
-        println!("SKIPPED: setpriv(1) and root are needed");
+        skip("setpriv(1) and root are needed");
         return;
     }
     let mut command = Command::new("setpriv");

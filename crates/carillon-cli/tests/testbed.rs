@@ -1,7 +1,10 @@
 //! `carillon run --backend testbed`: the machines of a scenario over UDP between network namespaces.
-//! Namespaces need root and ip(8); without them each test says that it is skipped.
+//! Namespaces need root and ip(8); without them each test says that it is skipped
+//! (`carillon_testkit::skip`).
 
 use std::process::{Command, Output};
+
+use carillon_testkit::skip;
 
 fn carillon(args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_carillon"));
@@ -27,7 +30,7 @@ fn can_make_namespaces() -> bool {
     let made = ip("add").is_ok_and(|output| output.status.success());
     let _ = ip("del");
     if !made {
-        println!("SKIPPED: network namespaces cannot be made here");
+        skip("network namespaces cannot be made here");
     }
     made
 }

@@ -17,6 +17,7 @@ mod peer_bench;
 mod replay;
 mod report;
 mod routed;
+mod skip;
 mod star;
 
 pub use bench::{ASSOCIATION, Bench, bits};
@@ -27,4 +28,5 @@ pub use peer_bench::{PeerBench, peer_context};
 pub use replay::{Place, for_each_seed};
 pub use report::{Datagram, Report, Tape};
 pub use routed::random_network;
+pub use skip::{REQUIRE_NETWORK, skip};
 pub use star::{Link, Star};

@@ -11,6 +11,7 @@ use carillon_core::{
     Application, Bytes, Dest, Event, Events, Machine, NodeId, Observer, Received, Time, TraceEvent, Transmit,
 };
 use carillon_net::{Driver, Endpoint, EndpointConfig, GROUP};
+use carillon_testkit::skip;
 
 /// One datagram as a machine or an observer saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -182,14 +183,14 @@ pub fn multicast_works(test: &str) -> bool {
         Err("a multicast sent on loopback does not arrive".to_owned())
     });
     if let Err(reason) = &works {
-        println!("SKIPPED {test}: {reason}");
+        skip(format_args!("{test}: {reason}"));
     }
     works.is_ok()
 }
 
 /// Runs the named test again in a network namespace of its own, set up by these shell commands.
 /// Returns true there; outside it returns false when the inner run has passed, fails when it has
-/// failed, and prints why if there can be no such namespace.
+/// failed, and says that it is skipped if there can be no such namespace.
 pub fn in_namespace(test: &str, setup: &str) -> bool {
     if std::env::var_os(INNER).is_some() {
         return true;
@@ -198,7 +199,7 @@ pub fn in_namespace(test: &str, setup: &str) -> bool {
     let this = std::env::current_exe().expect("the path of this test");
     let run =
         Command::new("unshare").args(["-r", "-n", "sh", "-c", &script]).arg(this).env(INNER, "1").output();
-    let skip = |reason: &str| println!("SKIPPED {test}: no network namespace: {reason}");
+    let skip = |reason: &str| skip(format_args!("no network namespace: {reason}"));
     match run {
         Err(error) => skip(&format!("unshare: {error}")),
         Ok(output) => {

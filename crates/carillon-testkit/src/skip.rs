@@ -1,0 +1,19 @@
+//! What a test does when the machine it runs on has not got what it needs.
+
+use std::fmt::Display;
+use std::io::Write as _;
+
+/// Where this environment variable is set (and is not `0`), a test that cannot have its network fails.
+pub const REQUIRE_NETWORK: &str = "CARILLON_REQUIRE_NETWORK";
+
+/// Says that the calling test is skipped, and why; where [`REQUIRE_NETWORK`] is set the test fails instead. The
+/// caller returns then.
+#[track_caller]
+pub fn skip(reason: impl Display) {
+    let thread = std::thread::current();
+    let test = thread.name().unwrap_or("a test");
+    let required = std::env::var_os(REQUIRE_NETWORK).is_some_and(|value| !value.is_empty() && value != "0");
+    assert!(!required, "{test} is to run here ({REQUIRE_NETWORK} is set), and cannot: {reason}");
+    // Past the test runner, which keeps to itself what a test prints that does not fail.
+    let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {reason}");
+}
