@@ -5,6 +5,8 @@ set -euo pipefail
 
 # command -> Debian package
 needed=(cc:build-essential ip:iproute2 unshare:util-linux python3:python3 tcpdump:tcpdump)
+# As root, tests, demo and benchmarks run on networks of their own.
+[[ $(id -u) != 0 ]] || needed+=(nft:nftables tc:iproute2 ethtool:ethtool setpriv:util-linux)
 missing=()
 for pair in "${needed[@]}"; do
   command -v "${pair%%:*}" >/dev/null || missing+=("${pair##*:}")

@@ -4,6 +4,8 @@ use std::fs;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
+use carillon_testkit::skip;
+
 use crate::support::{CARILLON, Job, Place, files, is_root, need_multicast, unshare};
 
 #[test]
@@ -34,10 +36,10 @@ fn no_multicast_route() {
     let place = Place::new();
     let script = "ip link set lo up; exec \"$1\" recv --interface lo --group '[ff02::1:2]:7003' --out \"$2\"";
     let Some(mut command) = unshare("-n", script) else {
-        return eprintln!("skipped: network namespaces need root and unshare(1)");
+        return skip("network namespaces need root and unshare(1)");
     };
     command.arg(CARILLON).arg(place.path("a"));
-    let ended = Job::from((command, place.path("route.log"))).run();
+    let ended = Job::new(command, place.path("route.log")).run();
     ended.expect(2).one_line(&["no multicast route", "ff02::1:2", "lo"]);
 }
 
@@ -66,7 +68,7 @@ fn a_file_without_permission() {
         let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups", "--", CARILLON];
         let probe = std::process::Command::new("setpriv").args(nobody).arg("protocols").output();
         if !probe.is_ok_and(|output| output.status.success()) {
-            return eprintln!("skipped: cannot run the command as nobody with setpriv(1)");
+            return skip("cannot run the command as nobody with setpriv(1)");
         }
         place.wrapped("setpriv", &nobody, "send", "s")
     } else {
@@ -133,11 +135,11 @@ fn a_full_disk() {
         code=0; \"$@\" || code=$?
         ls -A \"$out\"; exit $code";
     let Some(mut command) = unshare("-m", script) else {
-        return eprintln!("skipped: a small file system needs root and unshare(1)");
+        return skip("a small file system needs root and unshare(1)");
     };
     command.arg(&out).args([CARILLON, "recv", "--interface", "lo", "--name", "a", "--group"]);
     command.arg(place.group.to_string()).arg("--out").arg(&out);
-    let receiver = Job::from((command, place.path("full.log"))).start();
+    let receiver = Job::new(command, place.path("full.log")).start();
     let other = place.recv("b").start();
     let sender = place.send("s").arg(&file).args("--receivers 2").run().expect(1);
     let ended = receiver.end().expect(2).one_line(&["cannot write", "a/f", "No space left"]);
@@ -153,10 +155,10 @@ fn a_directory_that_cannot_be_written_to() {
     fs::create_dir(&out).unwrap();
     let script = "mount -t tmpfs -o ro none \"$1\"; exec \"$2\" recv --interface lo --out \"$1\"";
     let Some(mut command) = unshare("-m", script) else {
-        return eprintln!("skipped: a read-only file system needs root and unshare(1)");
+        return skip("a read-only file system needs root and unshare(1)");
     };
     command.arg(&out).arg(CARILLON);
-    let ended = Job::from((command, place.path("ro.log"))).run();
+    let ended = Job::new(command, place.path("ro.log")).run();
     ended.expect(2).one_line(&["cannot write", "read-only"]);
     fs::write(place.path("file"), "").unwrap();
     place.recv("file").run().expect(2).one_line(&["cannot write", "file"]);

@@ -3,6 +3,9 @@
 mod errors;
 mod faults;
 mod flood;
+#[path = "../netns/mod.rs"]
+mod netns;
 mod peers;
+mod real;
 mod support;
 mod transfers;

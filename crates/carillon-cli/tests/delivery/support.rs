@@ -1,15 +1,16 @@
-//! Processes of the command, and what they leave behind.
+//! Places on loopback where tests of the command happen, and what they look at there.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::Write as _;
+use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, Socket, Type};
+
+pub use crate::netns::process::{Ended, Job, Running};
 
 /// The command under test.
 pub const CARILLON: &str = env!("CARGO_BIN_EXE_carillon");
@@ -18,8 +19,7 @@ pub const CARILLON: &str = env!("CARGO_BIN_EXE_carillon");
 macro_rules! need_multicast {
     () => {
         if let Err(reason) = crate::support::multicast_on_loopback() {
-            eprintln!("skipped: no multicast on loopback: {reason}");
-            return;
+            return carillon_testkit::skip(format_args!("no multicast on loopback: {reason}"));
         }
     };
 }
@@ -74,168 +74,14 @@ impl Place {
     pub fn wrapped(&self, program: &str, before: &[&str], command: &str, name: &str) -> Job {
         let mut process = Command::new(program);
         process.args(before).arg(command).args(["--interface", "lo", "--group"]).arg(self.group.to_string());
-        Job { process, log: self.path(&format!("{command}-{name}.log")), input: None }
+        Job::new(process, self.path(&format!("{command}-{name}.log")))
     }
 
     /// The command without any flag.
     pub fn bare(&self, command: &str, name: &str) -> Job {
         let mut process = Command::new(CARILLON);
         process.arg(command);
-        Job { process, log: self.path(&format!("{command}-{name}.log")), input: None }
-    }
-}
-
-/// A process to be started.
-pub struct Job {
-    process: Command,
-    log: PathBuf,
-    input: Option<PathBuf>,
-}
-
-impl Job {
-    pub fn arg(mut self, arg: impl AsRef<std::ffi::OsStr>) -> Job {
-        self.process.arg(arg);
-        self
-    }
-
-    pub fn args(mut self, line: &str) -> Job {
-        self.process.args(line.split_whitespace());
-        self
-    }
-
-    /// Runs it there.
-    pub fn directory(mut self, path: &Path) -> Job {
-        self.process.current_dir(path);
-        self
-    }
-
-    pub fn input(mut self, path: &Path) -> Job {
-        self.input = Some(path.to_owned());
-        self
-    }
-
-    pub fn start(mut self) -> Running {
-        let (out, err) = (self.log.with_extension("out"), self.log.with_extension("err"));
-        let input = match &self.input {
-            Some(path) => File::open(path).expect("the input").into(),
-            None => Stdio::null(),
-        };
-        let create = |path| File::create(path).expect("a log file");
-        let process = self.process.stdin(input).stdout(create(&out)).stderr(create(&err)).spawn();
-        Running { process: process.expect("the command starts"), out, err }
-    }
-
-    /// Starts it with a standard input that stays open until it is closed.
-    pub fn start_fed(mut self) -> Running {
-        let (out, err) = (self.log.with_extension("out"), self.log.with_extension("err"));
-        let create = |path| File::create(path).expect("a log file");
-        let process = self.process.stdin(Stdio::piped()).stdout(create(&out)).stderr(create(&err)).spawn();
-        Running { process: process.expect("the command starts"), out, err }
-    }
-
-    pub fn run(self) -> Ended {
-        self.start().end()
-    }
-}
-
-/// A process under way; killed when dropped.
-pub struct Running {
-    process: Child,
-    out: PathBuf,
-    err: PathBuf,
-}
-
-/// What a process has left behind.
-#[derive(Debug)]
-pub struct Ended {
-    pub code: Option<i32>,
-    pub out: String,
-    pub err: String,
-}
-
-impl Running {
-    /// Waits for the end, which is to come within a minute.
-    pub fn end(self) -> Ended {
-        self.end_within(Duration::from_secs(60))
-    }
-
-    /// Waits for the end, which is to come within this time.
-    pub fn end_within(mut self, limit: Duration) -> Ended {
-        let start = Instant::now();
-        let code = loop {
-            if let Some(status) = self.process.try_wait().expect("the process can be waited for") {
-                break status.code();
-            }
-            if start.elapsed() > limit {
-                let _ = self.process.kill();
-                panic!("no end within {limit:?}: {}\n{}", read(&self.out), read(&self.err));
-            }
-            std::thread::sleep(POLL);
-        };
-        Ended { code, out: read(&self.out), err: read(&self.err) }
-    }
-
-    /// Waits for the end with this exit code; its output is not text.
-    #[track_caller]
-    pub fn end_bytes(mut self, code: i32) {
-        let status = self.process.wait().expect("the process can be waited for");
-        assert_eq!(status.code(), Some(code), "{}", read(&self.err));
-    }
-
-    /// Writes to the standard input of one that was started fed.
-    pub fn feed(&mut self, text: &str) {
-        let input = self.process.stdin.as_mut().expect("an open standard input");
-        input.write_all(text.as_bytes()).expect("the process reads");
-    }
-
-    /// Ends the standard input.
-    pub fn close(&mut self) {
-        self.process.stdin = None;
-    }
-
-    pub fn kill(&mut self) {
-        self.process.kill().expect("the process can be killed");
-    }
-
-    pub fn signal(&self, name: &str) {
-        let sent = Command::new("kill").arg(format!("-{name}")).arg(self.process.id().to_string()).status();
-        assert!(sent.expect("kill runs").success());
-    }
-
-    pub fn out(&self) -> String {
-        read(&self.out)
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
-}
-
-impl Ended {
-    /// The exit code is this; otherwise everything is shown.
-    #[track_caller]
-    pub fn expect(self, code: i32) -> Ended {
-        assert_eq!(self.code, Some(code), "\n{}\n{}", self.out, self.err);
-        self
-    }
-
-    /// One line on stderr, with all of these words.
-    #[track_caller]
-    pub fn one_line(self, words: &[&str]) -> Ended {
-        assert_eq!(self.err.trim_end().lines().count(), 1, "{}", self.err);
-        for word in words {
-            assert!(self.err.contains(word), "{word:?} is not in: {}", self.err);
-        }
-        self
-    }
-
-    /// The JSON lines of its output with this event.
-    pub fn events(&self, event: &str) -> Vec<serde_json::Value> {
-        let lines = self.out.lines().map(|line| serde_json::from_str(line).expect("a line of JSON"));
-        lines.filter(|value: &serde_json::Value| value["event"] == event).collect()
+        Job::new(process, self.path(&format!("{command}-{name}.log")))
     }
 }
 
@@ -321,16 +167,6 @@ pub fn unshare(kinds: &str, script: &str) -> Option<Command> {
     let mut command = Command::new("unshare");
     command.args([kinds, "sh", "-ec", script, "sh"]);
     Some(command)
-}
-
-impl From<(Command, PathBuf)> for Job {
-    fn from((process, log): (Command, PathBuf)) -> Job {
-        Job { process, log, input: None }
-    }
-}
-
-fn read(path: &Path) -> String {
-    fs::read_to_string(path).unwrap_or_default()
 }
 
 const POLL: Duration = Duration::from_millis(10);

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
+use carillon_testkit::skip;
+
 use crate::support::{CARILLON, Job, Place, files, need_multicast, unshare, wait_until};
 
 /// A directory with a file in a directory and an empty file, beside a plain file: sent together
@@ -129,10 +131,10 @@ fn ipv6_groups_work_on_loopback() {
         wait";
     for group in ["[ff02::1:2]:7001", "[ff01::7]:7002"] {
         let Some(mut command) = unshare("-n", script) else {
-            return eprintln!("skipped: network namespaces need root and unshare(1)");
+            return skip("network namespaces need root and unshare(1)");
         };
         command.args([CARILLON, group]).arg(place.path(""));
-        let ended = Job::from((command, place.path("v6.log"))).run().expect(0);
+        let ended = Job::new(command, place.path("v6.log")).run().expect(0);
         assert!(ended.out.contains("2 of 2 verified"), "{}", ended.out);
         for name in ["a", "b"] {
             assert_eq!(fs::read(place.path(name).join("f")).unwrap(), fs::read(&file).unwrap());

@@ -1,0 +1,125 @@
+//! On networks with frames of 1500 bytes; and that those networks do what they are told.
+
+use std::fs;
+use std::net::{Ipv4Addr, UdpSocket};
+use std::time::{Duration, Instant};
+
+use crate::netns::{Host, Net};
+
+/// Sends numbered datagrams of 1400 bytes to a group from one host; those that the others have heard.
+fn heard(from: &Host<'_>, at: &[Host<'_>], count: usize) -> Vec<usize> {
+    let group = (Ipv4Addr::new(239, 7, 7, 7), 7000);
+    let hear = |host: &Host<'_>| {
+        let socket = host.inside(|| {
+            let socket = UdpSocket::bind(group).expect("a port");
+            socket.join_multicast_v4(&group.0, &host.address()).expect("the group");
+            socket
+        });
+        socket.set_read_timeout(Some(Duration::from_millis(300))).expect("a limit");
+        socket
+    };
+    let sockets: Vec<UdpSocket> = at.iter().map(hear).collect();
+    let sender = from.inside(|| UdpSocket::bind((from.address(), 0)).expect("a port"));
+    for _ in 0..count {
+        // A firewall may forbid it.
+        let _ = sender.send_to(&[7; 1400], group);
+        std::thread::sleep(Duration::from_micros(20));
+    }
+    let count = |socket: &UdpSocket| std::iter::from_fn(|| socket.recv(&mut [0; 2000]).ok()).count();
+    sockets.iter().map(count).collect()
+}
+
+#[test]
+fn a_network_of_tests_loses_delays_and_filters_what_it_is_told_to() {
+    let Some(net) = Net::delayed(3, Duration::from_millis(20)) else { return };
+    let (sender, receivers) = (net.sender(), net.receivers().collect::<Vec<_>>());
+    // Not more than what fits the sockets' buffers, as the sockets are read afterwards.
+    assert_eq!(heard(&sender, &receivers, 60), [60, 60, 60]);
+    receivers[0].lose_in(0.5);
+    receivers[1].firewall_in("udp dport 7000");
+    let counts = heard(&sender, &receivers, 60);
+    assert!((10..=50).contains(&counts[0]), "{counts:?}");
+    assert_eq!(counts[1..], [0, 60]);
+    sender.lose_out(1.0);
+    assert_eq!(heard(&sender, &receivers, 5), [0, 0, 0]);
+    sender.lose_out(0.0);
+    receivers[0].lose_in(0.0);
+    receivers[1].no_firewall();
+    assert_eq!(heard(&sender, &receivers, 20), [20, 20, 20]);
+
+    // The way of the sender is 20 ms long, each way; that between others is not.
+    let round_trip = |from: &Host<'_>, to: &Host<'_>| {
+        let [near, far] =
+            [from, to].map(|host| host.inside(|| UdpSocket::bind((host.address(), 0)).unwrap()));
+        near.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        let address = near.local_addr().unwrap();
+        let start = Instant::now();
+        far.send_to(b"?", address).unwrap();
+        let (_, back) = near.recv_from(&mut [0; 8]).unwrap();
+        near.send_to(b"!", back).unwrap();
+        far.recv(&mut [0; 8]).unwrap();
+        start.elapsed()
+    };
+    assert!(round_trip(&sender, &receivers[0]) >= Duration::from_millis(40));
+    round_trip(&net.extra(), &receivers[0]);
+
+    // A frame of 1500 bytes is the longest, and one packet is one frame.
+    let before = sender.counters();
+    heard(&sender, &receivers[..1], 10);
+    let after = sender.counters();
+    let (bytes, frames) = (after.bytes_out - before.bytes_out, after.frames_out - before.frames_out);
+    assert!((10..20).contains(&frames) && bytes < 12 * 1500, "{frames} frames, {bytes} bytes");
+}
+
+#[test]
+fn a_rate_holds_at_the_port_that_has_it() {
+    let Some(net) = Net::new(2) else { return };
+    let [slow, fast] = [net.receiver(1), net.receiver(2)];
+    slow.rate_in(1.0);
+    // Of 80 frames of 1442 bytes 32 KiB go at once and the others within half a second; all fit the queue.
+    let start = Instant::now();
+    assert_eq!(heard(&net.sender(), &[fast, slow], 80), [80, 80]);
+    assert!(start.elapsed() > Duration::from_millis(300 + 400), "{:?}", start.elapsed());
+}
+
+#[test]
+fn processes_in_it_can_be_frozen_and_killed_and_nothing_is_left() {
+    let Some(net) = Net::new(1) else { return };
+    let namespace = net.receiver(1).namespace();
+    let mut process = net.receiver(1).program("sleep").args("60").start();
+    process.signal("STOP");
+    process.signal("CONT");
+    process.kill();
+    assert_eq!(process.end().code, None);
+    let _left = net.receiver(1).program("sleep").args("60").start();
+    assert!(fs::exists(format!("/run/netns/{namespace}")).unwrap());
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
+        let _net = net;
+        // As a test that fails, without its noise.
+        std::panic::resume_unwind(Box::new(()));
+    }));
+    assert!(caught.is_err());
+    assert!(!fs::exists(format!("/run/netns/{namespace}")).unwrap());
+}
+
+#[test]
+fn a_file_arrives_through_frames_of_1500_bytes_on_both_families() {
+    let Some(net) = Net::new(2) else { return };
+    let file = net.file("f", 2_000_000);
+    for (number, group) in ["239.255.67.65:7654", "[ff15::77]:7654", "[ff02::77]:7654"].iter().enumerate() {
+        let interface = if group.contains("ff02") { "--interface eth0" } else { "" };
+        let start = |host: Host<'_>| {
+            let name = host.name().to_owned();
+            host.carillon(&format!("recv {interface} --group {group} --name {name} --out {name}-{number}"))
+                .start()
+        };
+        let receivers: Vec<_> = net.receivers().map(start).collect();
+        let send = format!("send f {interface} --group {group} --receivers 2");
+        net.sender().carillon(&send).run().expect(0);
+        for (receiver, name) in receivers.into_iter().zip(["r1", "r2"]) {
+            receiver.end().expect(0);
+            let copy = fs::read(net.path(&format!("{name}-{number}/f"))).unwrap();
+            assert!(copy == fs::read(&file).unwrap(), "{name}, {group}: another file");
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Real networks for tests: hosts in network namespaces on one switch, frames of at most 1500 bytes, and whatever
+//! a test does to the ports. Everything is removed when the [`Net`] is dropped, also after a panic.
+//!
+//! ```text
+//! #[path = "netns/mod.rs"]
+//! mod netns;
+//!
+//! let Some(net) = Net::new(4) else { return };            // says aloud that it skips
+//! net.receivers().for_each(|host| host.lose_in(0.05));
+//! let receiver = net.receiver(1).carillon("recv --name r1 --out r1").start();
+//! net.sender().carillon("send file --receivers 1").run().expect(0);
+//! ```
+#![allow(dead_code, reason = "each test binary uses a part")]
+
+mod host;
+pub mod process;
+mod system;
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+pub use host::Host;
+use system::{emulator, in_namespace, ip, make_possible, shell};
+
+/// The command under test.
+pub const CARILLON: &str = env!("CARGO_BIN_EXE_carillon");
+
+/// A switch, a sender, receivers and one host more; each in a namespace of its own, with `lo` and `eth0`.
+///
+/// The sender is 10.77.0.1, the extra host 10.77.0.2, receiver N (from 1) 10.77.0.(10+N), each also
+/// fd77:: with the same last number; `eth0` has a route to all multicast groups of both families. The switch floods.
+pub struct Net {
+    prefix: String,
+    receivers: usize,
+    directory: tempfile::TempDir,
+    emulator: Option<Child>,
+    next_log: AtomicU32,
+}
+
+impl Net {
+    /// A network without loss and delay; `None`, said aloud, where it cannot be made.
+    #[track_caller]
+    pub fn new(receivers: usize) -> Option<Net> {
+        Net::delayed(receivers, Duration::ZERO)
+    }
+
+    /// The same; whatever passes the sender's port is this much later there, in both directions.
+    #[track_caller]
+    pub fn delayed(receivers: usize, each_way: Duration) -> Option<Net> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        assert!((1..=240).contains(&receivers), "receivers have numbers of one byte");
+        if let Err(reason) = make_possible() {
+            carillon_testkit::skip(reason);
+            return None;
+        }
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let mut net = Net {
+            prefix: format!("{}{}-{number}-", system::PREFIX, std::process::id()),
+            receivers,
+            directory: tempfile::tempdir().expect("a temporary directory"),
+            emulator: None,
+            next_log: AtomicU32::new(0),
+        };
+        net.build(!each_way.is_zero());
+        if !each_way.is_zero() {
+            net.emulator = Some(emulator(&net.switch(), each_way));
+        }
+        Some(net)
+    }
+
+    fn build(&self, delayed: bool) {
+        let switch = self.switch();
+        let all: Vec<Host<'_>> = self.hosts().collect();
+        let mut names = format!("netns add {switch}\n");
+        all.iter().for_each(|host| names += &format!("netns add {}\n", host.namespace()));
+        ip(None, &names);
+        let mut wires = "link add bridge type bridge mcast_snooping 0\nlink set bridge up\n".to_owned();
+        for host in &all {
+            let port = host.name();
+            wires +=
+                &format!("link add {port} mtu 1500 type veth peer name eth0 netns {}\n", host.namespace());
+            if !(delayed && port == "s") {
+                wires += &format!("link set {port} master bridge\n");
+            }
+            wires += &format!("link set {port} up\n");
+        }
+        if delayed {
+            wires += "link add s-near type veth peer name s-far\nlink set s-far master bridge\n";
+            wires += "link set s-near up\nlink set s-far up\n";
+        }
+        ip(Some(&switch), &wires);
+        // Otherwise the kernel hands frames of 64 KiB from port to port.
+        let plain = "ethtool -K $port tx off rx off sg off tso off gso off gro off >/dev/null 2>&1 || true";
+        shell(&switch, &format!("for port in $(ls /sys/class/net | grep -v bridge); do {plain}; done"));
+        for host in &all {
+            let number = host.number();
+            shell(
+                &host.namespace(),
+                &format!(
+                    "port=eth0; {plain}
+                     ip link set lo up
+                     ip addr add 10.77.0.{number}/24 brd + dev eth0
+                     six=/proc/sys/net/ipv6/conf/eth0
+                     if [ -e $six ]; then
+                         echo 0 >$six/accept_dad; echo 0 >$six/router_solicitations
+                         ip addr add fd77::{number:x}/64 dev eth0 nodad
+                     fi
+                     ip link set eth0 up
+                     ip route add 224.0.0.0/4 dev eth0"
+                ),
+            );
+        }
+    }
+
+    pub fn sender(&self) -> Host<'_> {
+        Host::new(self, "s".to_owned(), 1)
+    }
+
+    /// The host for an attacker, a second sender, …
+    pub fn extra(&self) -> Host<'_> {
+        Host::new(self, "x".to_owned(), 2)
+    }
+
+    /// From 1.
+    pub fn receiver(&self, number: usize) -> Host<'_> {
+        assert!((1..=self.receivers).contains(&number), "there are {} receivers", self.receivers);
+        Host::new(self, format!("r{number}"), 10 + number as u8)
+    }
+
+    pub fn receivers(&self) -> impl Iterator<Item = Host<'_>> {
+        (1..=self.receivers).map(|number| self.receiver(number))
+    }
+
+    pub fn hosts(&self) -> impl Iterator<Item = Host<'_>> {
+        [self.sender(), self.extra()].into_iter().chain(self.receivers())
+    }
+
+    /// Where the commands of its hosts run; what they write is theirs in common.
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory().join(name)
+    }
+
+    /// Writes a file of this many bytes that repeat nowhere.
+    pub fn file(&self, name: &str, len: usize) -> PathBuf {
+        let path = self.path(name);
+        let mut bytes = vec![0; len];
+        blake3::Hasher::new().update(name.as_bytes()).finalize_xof().fill(&mut bytes);
+        std::fs::write(&path, bytes).expect("a file");
+        path
+    }
+
+    /// The namespace of the switch, whose ports are called like the hosts: `s`, `x`, `r1`, …
+    pub fn switch(&self) -> String {
+        format!("{}switch", self.prefix)
+    }
+
+    fn namespace(&self, host: &str) -> String {
+        format!("{}{host}", self.prefix)
+    }
+
+    /// Where the output of the next process goes.
+    fn log(&self, host: &str) -> PathBuf {
+        let number = self.next_log.fetch_add(1, Ordering::Relaxed);
+        self.path(&format!("log-{number}-{host}.log"))
+    }
+}
+
+impl Drop for Net {
+    fn drop(&mut self) {
+        if let Some(mut emulator) = self.emulator.take() {
+            let _ = emulator.kill();
+            let _ = emulator.wait();
+        }
+        let mut names: Vec<String> = self.hosts().map(|host| host.namespace()).collect();
+        names.push(self.switch());
+        system::remove(&names);
+    }
+}
+
+/// Runs a program in a namespace.
+fn command(namespace: &str, program: &str) -> Command {
+    in_namespace(namespace, program)
+}
