@@ -12,6 +12,8 @@ mod peers;
 mod protocol;
 #[path = "session/toy.rs"]
 mod toy;
+#[path = "session/unserved.rs"]
+mod unserved;
 
 use std::collections::BTreeSet;
 

@@ -105,6 +105,11 @@
 //! +---------------------------------------------------------------+
 //! |                            edition                            |
 //! +---------------------------------------------------------------+
+//!
+//! DECLINE (12), receiver to sender
+//! +---------------+---------------+-------------------------------+
+//! |   name len    |   text len    |  name, text                   |
+//! +---------------+---------------+-------------------------------+
 //! ```
 
 use std::fmt;
@@ -205,6 +210,13 @@ pub enum Body<'a> {
         /// Which roster.
         edition: u32,
     },
+    /// The receiver was invited but does not take part.
+    Decline {
+        /// The receiver's name.
+        name: Name<'a>,
+        /// Why.
+        text: Text<'a>,
+    },
 }
 
 /// What an INVITE says.
@@ -295,6 +307,12 @@ impl<'a> Packet<'a> {
             packet_type::ROSTER => Body::Roster(RosterPage::parse(&mut reader)?),
             packet_type::PRESENT => Body::Present { identity: reader.nonce()? },
             packet_type::READY => Body::Ready { nonce: reader.nonce()?, edition: reader.u32()? },
+            packet_type::DECLINE => {
+                let (name_len, text_len) = (reader.u8()?, reader.u8()?);
+                let name = Name::parse("name", reader.bytes(name_len.into())?)?;
+                let text = Text::parse("text", reader.bytes(text_len.into())?)?;
+                Body::Decline { name, text }
+            }
             other => return Err(ParseError::Type(other)),
         };
         match reader.rest.len() {
@@ -345,6 +363,12 @@ impl<'a> Packet<'a> {
                 put_nonce(buf, *nonce);
                 buf.extend_from_slice(&edition.to_be_bytes());
             }
+            Body::Decline { name, text } => {
+                // Both are shorter than 256 bytes by construction.
+                buf.extend_from_slice(&[name.len() as u8, text.len() as u8]);
+                buf.extend_from_slice(name.as_bytes());
+                buf.extend_from_slice(text.as_bytes());
+            }
         }
     }
 
@@ -363,6 +387,7 @@ impl<'a> Packet<'a> {
                 Body::Roster(page) => page.wire_len(),
                 Body::Present { .. } => 8,
                 Body::Ready { .. } => 8 + 4,
+                Body::Decline { name, text } => 1 + 1 + name.len() + text.len(),
             }
     }
 }
@@ -381,6 +406,7 @@ impl Body<'_> {
             Body::Roster(_) => packet_type::ROSTER,
             Body::Present { .. } => packet_type::PRESENT,
             Body::Ready { .. } => packet_type::READY,
+            Body::Decline { .. } => packet_type::DECLINE,
         }
     }
 }
@@ -532,6 +558,10 @@ impl fmt::Display for Packet<'_> {
             Body::Roster(page) => page.fmt(f),
             Body::Present { identity } => write!(f, "present {identity}"),
             Body::Ready { nonce, edition } => write!(f, "ready {nonce} edition {edition}"),
+            Body::Decline { name, text } => {
+                write!(f, "decline \"{name}\"")?;
+                parenthesis(f, text)
+            }
         }
     }
 }
@@ -630,4 +660,5 @@ mod packet_type {
     pub const ROSTER: u8 = 0x09;
     pub const PRESENT: u8 = 0x0A;
     pub const READY: u8 = 0x0B;
+    pub const DECLINE: u8 = 0x0C;
 }

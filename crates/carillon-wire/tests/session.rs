@@ -114,6 +114,11 @@ fn golden_bytes() {
         "ca01000b 01020304  1122334455667788 00000003",
         "session a16909060 ready 1122334455667788 edition 3",
     );
+    golden(
+        Body::Decline { name: Name::new("b").unwrap(), text: Text::new("came after the start").unwrap() },
+        "ca01000c 01020304  01 14 62 63616d6520616674657220746865207374617274",
+        "session a16909060 decline \"b\" (came after the start)",
+    );
 }
 
 #[test]

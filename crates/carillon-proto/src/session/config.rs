@@ -194,6 +194,8 @@ pub struct ReceiverSessionConfig {
     pub silence: Duration,
     /// Bytes it can hold for the application; no message may be larger.
     pub receive_buffer: u32,
+    /// The largest datagram that its interface lets in; an invitation to larger messages is declined.
+    pub max_datagram: u32,
     /// The rate of the interface.
     pub bit_rate: BitRate,
     /// Bytes the network adds to a datagram.
@@ -221,6 +223,7 @@ impl ReceiverSessionConfig {
             protocols,
             silence: DEFAULT_SILENCE,
             receive_buffer: DEFAULT_RECEIVE_BUFFER,
+            max_datagram: u32::MAX,
             bit_rate: BitRate::mbps(1000),
             link_overhead: 0,
             addresses: Addresses::default(),

@@ -18,6 +18,7 @@ mod config;
 mod receiver;
 mod roster;
 mod sender;
+mod unserved;
 
 use carillon_core::NodeId;
 
@@ -28,7 +29,8 @@ pub use config::{
 };
 pub use receiver::{PeerMember, ReceiverFailure, ReceiverPhase, ReceiverSession};
 pub use roster::{Member, MemberOutcome};
-pub use sender::{SenderPhase, SenderSession};
+pub use sender::{Rival, SenderPhase, SenderSession};
+pub use unserved::{Unserved, UnservedReason};
 
 /// What a machine inside a session is told its own node is: a session knows only the nodes that
 /// it hears.

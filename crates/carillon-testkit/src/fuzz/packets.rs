@@ -388,7 +388,7 @@ fn agreement<'a>(form: u8, input: &mut Input<'_>, state: &'a mut Vec<u8>) -> ref
 
 /// Packets of the session with fuzzed fields.
 pub fn session(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
-    let kind = input.below(12);
+    let kind = input.below(13);
     let mut list = Vec::new();
     let association = association(input, known);
     let nonce = match input.byte() {
@@ -453,6 +453,7 @@ pub fn session(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
             None => return,
         },
         10 => Body::Present { identity: nonce },
+        11 => Body::Decline { name: name(input), text: text(input) },
         _ => Body::Ready { nonce, edition: u32::from(input.byte() & 3) },
     };
     Packet { association, body }.emit(buf);

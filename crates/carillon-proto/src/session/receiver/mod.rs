@@ -50,6 +50,7 @@ pub struct ReceiverSession {
     progress_due: bool,
     report_due: bool,
     leave_due: Option<String>,
+    decline_due: Option<Decline>,
     bytes: u64,
     verdict: Option<Result<(), String>>,
     acknowledged: bool,
@@ -99,6 +100,16 @@ struct Invited {
     has_relays: bool,
 }
 
+/// A word to a sender whose invitation is not accepted.
+#[derive(Debug)]
+struct Decline {
+    association: AssociationId,
+    sender: NodeId,
+    text: String,
+    /// How many of them are still to go out.
+    left: usize,
+}
+
 /// The receiver's timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
@@ -140,6 +151,7 @@ impl ReceiverSession {
             progress_due: false,
             report_due: false,
             leave_due: None,
+            decline_due: None,
             bytes: 0,
             verdict: None,
             acknowledged: false,

@@ -3,10 +3,14 @@
 use carillon_core::{
     AssociationId, BuildContext, Config, Dest, DropReason, Identities, NodeId, Role, Time, Transmit,
 };
+use carillon_wire::Envelope;
 use carillon_wire::session::{Body, Invite, Name, Packet, RefuseReason, State, Text};
 
 use super::peers::{Peers, one_sender};
-use super::{Invited, JOIN_WAIT_MAX, JOIN_WAIT_MIN, ReceiverFailure, ReceiverPhase, ReceiverSession, Timer};
+use super::{
+    Decline, Invited, JOIN_WAIT_MAX, JOIN_WAIT_MIN, ReceiverFailure, ReceiverPhase, ReceiverSession, Timer,
+};
+use crate::session::unserved::LATE;
 use crate::session::{LOCAL_NODE, ReceiverSessionConfig};
 
 impl ReceiverSession {
@@ -18,7 +22,9 @@ impl ReceiverSession {
         };
         let Some(invited) = &self.invited else {
             return match packet.body {
-                Body::Invite(invite) => self.on_invitation(now, source, packet.association, &invite),
+                Body::Invite(invite) => {
+                    self.on_invitation(now, source, packet.association, &invite, bytes.len());
+                }
                 _ => self.events.dropped(DropReason::Foreign),
             };
         };
@@ -66,24 +72,35 @@ impl ReceiverSession {
             | Body::Report { .. }
             | Body::Leave { .. }
             | Body::Present { .. }
-            | Body::Ready { .. } => self.events.dropped(DropReason::NotAMember),
+            | Body::Ready { .. }
+            | Body::Decline { .. } => self.events.dropped(DropReason::NotAMember),
         }
     }
 
     /// An invitation while it belongs to no session.
-    fn on_invitation(&mut self, now: Time, source: NodeId, association: AssociationId, invite: &Invite<'_>) {
+    fn on_invitation(
+        &mut self,
+        now: Time,
+        source: NodeId,
+        association: AssociationId,
+        invite: &Invite<'_>,
+        len: usize,
+    ) {
         if self.phase != ReceiverPhase::Seeking || self.ignored.contains(&association) {
             return self.events.dropped(DropReason::Foreign);
         }
         match invite.state {
             State::Gathering => {}
-            State::Running | State::Assembling if !self.config.keep_seeking => {
-                return self.fail(ReceiverFailure::Refused(RefuseReason::AlreadyStarted, String::new()));
-            }
-            // Over, or as good as over: the next one may be for this receiver.
-            State::Assembling | State::Running | State::Closing | State::Finished | State::Aborted => {
+            State::Running | State::Assembling | State::Closing => {
+                self.decline(association, source, LATE, len);
+                self.ignore(association);
+                if invite.state != State::Closing && !self.config.keep_seeking {
+                    self.fail(ReceiverFailure::Refused(RefuseReason::AlreadyStarted, String::new()));
+                }
+                // As good as over: the next one may be for this receiver.
                 return self.events.dropped(DropReason::Foreign);
             }
+            State::Finished | State::Aborted => return self.events.dropped(DropReason::Foreign),
         }
         let name = invite.sender.to_string();
         self.invited = Some(Invited {
@@ -97,6 +114,7 @@ impl ReceiverSession {
             has_relays: false,
         });
         if let Err(reason) = self.accept(source, association, invite) {
+            self.decline(association, source, &reason, len);
             return self.fail(ReceiverFailure::BadInvitation(reason));
         }
         self.set_phase(ReceiverPhase::Joining);
@@ -104,6 +122,15 @@ impl ReceiverSession {
         let delay = self.spread();
         self.timers.arm(Timer::Join, now + delay);
         self.timers.arm(Timer::Silence, now + self.config.silence);
+    }
+
+    /// Tells a sender that its invitation, of so many bytes, is not accepted. Nobody confirms that, so
+    /// it is said more than once, but in no more than three times the bytes of the invitation.
+    fn decline(&mut self, association: AssociationId, sender: NodeId, text: &str, len: usize) {
+        let text = Text::clean(text);
+        let one = Envelope::LEN + 2 + self.config.name.len() + text.len();
+        let left = (len * DECLINES / one).min(DECLINES);
+        self.decline_due = (left > 0).then_some(Decline { association, sender, text, left });
     }
 
     /// Builds the protocol's receiver; of peers only tries to, as long as they are not known.
@@ -116,6 +143,12 @@ impl ReceiverSession {
         let Some(entry) = self.config.protocols.iter().find(|entry| entry.name == &*invite.protocol) else {
             return Err(format!("this receiver does not know the protocol \"{}\"", invite.protocol));
         };
+        if invite.max_payload > self.config.max_datagram {
+            let (payload, max) = (invite.max_payload, self.config.max_datagram);
+            return Err(format!(
+                "its interface lets in datagrams of {max} bytes, not {payload}: send with --datagram {max}"
+            ));
+        }
         if invite.max_payload > self.config.receive_buffer {
             let (max, buffer) = (invite.max_payload, self.config.receive_buffer);
             return Err(format!("messages of {max} bytes do not fit the receive buffer of {buffer} bytes"));
@@ -248,6 +281,16 @@ impl ReceiverSession {
 
     /// The next packet of its own, if one is due.
     pub(super) fn due_packet(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
+        if let Some(decline) = &mut self.decline_due
+            && let (Some(name), Some(text)) = (Name::new(&self.config.name), Text::new(&decline.text))
+        {
+            decline.left -= 1;
+            let dest = Dest::Node(decline.sender);
+            let body = Body::Decline { name, text };
+            Packet { association: decline.association, body }.emit(buf);
+            self.decline_due.take_if(|decline| decline.left == 0);
+            return Some(Transmit::now(dest));
+        }
         let invited = self.invited.as_ref()?;
         let nonce = self.nonce;
         let body = if self.join_due {
@@ -289,3 +332,6 @@ impl ReceiverSession {
         Some(Transmit::now(Dest::Node(invited.sender)))
     }
 }
+
+/// How often a sender is told that its invitation is not accepted.
+const DECLINES: usize = 3;

@@ -14,12 +14,15 @@ use carillon_wire::session::{Nonce, RefuseReason, State, Text};
 use super::LOCAL_NODE;
 use super::config::{Gather, SenderSessionConfig};
 use super::roster::{Member, MemberOutcome, Roster};
+use super::unserved::{Unserved, UnservedList, UnservedReason};
 
 mod packets;
 mod peers;
+mod rivals;
 
 use crate::blocks::reformation::NO_QUORUM;
 use peers::Assembly;
+pub use rivals::Rival;
 
 /// Gathers receivers, sends through the protocol's own machine, and collects reports.
 ///
@@ -37,6 +40,8 @@ pub struct SenderSession {
     header_bytes: usize,
     phase: SenderPhase,
     roster: Roster,
+    unserved: UnservedList,
+    rivals: Vec<Rival>,
     /// The protocol's machine, from the end of gathering to the beginning of the farewell.
     inner: Option<Box<dyn Machine>>,
     /// The members' agreement on who they are, if they are peers: from the end of gathering on.
@@ -105,6 +110,8 @@ enum Reply {
     Welcome,
     ReportAck,
     Refuse(Nonce, RefuseReason),
+    /// To another sender: this one is there.
+    Invite,
 }
 
 /// The last invitations, which tell that the session is over.
@@ -128,6 +135,8 @@ impl SenderSession {
             header_bytes: 0,
             phase: SenderPhase::Gathering,
             roster: Roster::default(),
+            unserved: UnservedList::default(),
+            rivals: Vec::new(),
             inner: None,
             assembly: None,
             identity,
@@ -183,6 +192,21 @@ impl SenderSession {
             }
             Gather::Count(_) | Gather::Wait(_) | Gather::Settle(_) => Vec::new(),
         }
+    }
+
+    /// Who spoke up and is not served: each node once, in order of appearance, at most 64.
+    pub fn unserved(&self) -> &[Unserved] {
+        self.unserved.list()
+    }
+
+    /// How many more there were than have a place in the list.
+    pub fn more_unserved(&self) -> u64 {
+        self.unserved.more()
+    }
+
+    /// Other senders that were heard on the group.
+    pub fn rivals(&self) -> &[Rival] {
+        &self.rivals
     }
 
     /// Why the session was aborted, if it was.
@@ -460,7 +484,7 @@ impl SenderSession {
             Timer::MemberSilent(node) => {
                 let Some(index) = self.roster.index_of(node) else { return };
                 if self.phase == SenderPhase::Gathering {
-                    self.forget(index);
+                    self.forget(now, index, UnservedReason::Silent(self.config.member_timeout));
                 } else {
                     self.give_up(now, index, format!("silent for {:?}", self.config.member_timeout));
                 }

@@ -7,7 +7,8 @@ use carillon_wire::session::{Body, Invite, Name, Nonce, Packet, RefuseReason, Se
 
 use super::{Reply, SenderPhase, SenderSession, Timer};
 use crate::session::config::Gather;
-use crate::session::roster::{Joining, MemberOutcome};
+use crate::session::roster::{Joining, Member, MemberOutcome};
+use crate::session::unserved::{Unserved, UnservedReason};
 
 impl SenderSession {
     /// The member `source` with this nonce; otherwise the packet is counted as dropped.
@@ -64,6 +65,9 @@ impl SenderSession {
             Err(_) => return self.events.dropped(DropReason::Malformed),
         };
         if packet.association != self.config.association {
+            if let Body::Invite(invite) = &packet.body {
+                self.on_rival(now, source, packet.association, invite, bytes.len());
+            }
             return self.events.dropped(DropReason::Foreign);
         }
         match packet.body {
@@ -81,6 +85,7 @@ impl SenderSession {
             Body::Leave { nonce, text } => self.on_leave(now, source, nonce, &text),
             Body::Ready { nonce, edition } => self.on_ready(now, source, nonce, edition),
             Body::Present { identity } => self.on_present(now, source, identity),
+            Body::Decline { name, text } => self.on_decline(now, source, &name, &text),
             Body::Invite(_)
             | Body::Welcome { .. }
             | Body::Refuse { .. }
@@ -106,7 +111,7 @@ impl SenderSession {
             }
             if self.phase == SenderPhase::Gathering {
                 // The receiver was started anew.
-                self.forget(index);
+                self.forget(now, index, UnservedReason::Left(String::new()));
             }
         }
         let unexpected = |names: &BTreeSet<String>| !names.contains(name);
@@ -122,8 +127,12 @@ impl SenderSession {
             None
         };
         match refusal {
-            Some(reason) => self.refuse(source, nonce, reason),
+            Some(reason) => {
+                self.leave_out(now, source, name, UnservedReason::Refused(reason));
+                self.refuse(source, nonce, reason);
+            }
             None => {
+                self.unserved.remove(source, name);
                 self.roster.add(now, source, nonce, joining);
                 self.timers.arm(Timer::MemberSilent(source), now + self.config.member_timeout);
                 self.replies.insert(source, Reply::Welcome);
@@ -201,12 +210,30 @@ impl SenderSession {
     fn on_leave(&mut self, now: Time, source: NodeId, nonce: Nonce, text: &str) {
         let Some(index) = self.member(source, nonce) else { return };
         if self.phase == SenderPhase::Gathering {
-            self.forget(index);
+            self.forget(now, index, UnservedReason::Left(text.to_owned()));
         } else if self.roster.members()[index].outcome == MemberOutcome::Active {
             self.timers.cancel(Timer::MemberSilent(source));
             let reason = if text.is_empty() { "left".to_owned() } else { format!("left: {text}") };
             self.roster.set_outcome(index, MemberOutcome::Failed(reason));
             self.release(now, source);
+        }
+    }
+
+    /// A receiver was invited and cannot take part, or came too late.
+    fn on_decline(&mut self, now: Time, source: NodeId, name: &str, text: &str) {
+        if self.is_over() || self.roster.index_of(source).is_some() {
+            return self.events.dropped(DropReason::OutOfWindow);
+        }
+        self.leave_out(now, source, name, UnservedReason::Declined(text.to_owned()));
+    }
+
+    /// Remembers one that is not served, unless it is: by this node or under this name.
+    fn leave_out(&mut self, at: Time, node: NodeId, name: &str, reason: UnservedReason) {
+        let served = |member: &Member| {
+            member.node == node || (member.name == name && member.outcome == MemberOutcome::Verified)
+        };
+        if !self.roster.members().iter().any(served) {
+            self.unserved.add(Unserved { name: name.to_owned(), node, at, reason });
         }
     }
 
@@ -221,11 +248,12 @@ impl SenderSession {
     }
 
     /// Strikes a member off the list before the session runs.
-    pub(super) fn forget(&mut self, index: usize) {
-        let node = self.roster.members()[index].node;
+    pub(super) fn forget(&mut self, now: Time, index: usize, reason: UnservedReason) {
+        let Member { node, name, .. } = self.roster.members()[index].clone();
         self.timers.cancel(Timer::MemberSilent(node));
         self.replies.remove(&node);
         self.roster.remove(index);
+        self.leave_out(now, node, &name, reason);
         self.events.push(Event::MemberLost { member: node });
     }
 
@@ -291,6 +319,7 @@ impl SenderSession {
                     let member = self.roster.members()[index].number;
                     Body::Welcome { nonce: self.roster.record(index).nonce, member }
                 }
+                (Reply::Invite, _) => self.short_invite(),
                 (Reply::ReportAck, Some(index)) => Body::ReportAck { nonce: self.roster.record(index).nonce },
                 // Overtaken by events.
                 (Reply::Welcome | Reply::ReportAck, _) => continue,

@@ -1,0 +1,114 @@
+//! Those whom a session does not serve: who came late, was refused, or was not heard again.
+
+use std::fmt;
+
+use carillon_core::{Duration, NodeId, Time};
+use carillon_wire::session::RefuseReason;
+
+/// A receiver that spoke up and is no member when the session starts, or came later.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unserved {
+    /// Its name, by its own word.
+    pub name: String,
+    /// Its node.
+    pub node: NodeId,
+    /// When this was found.
+    pub at: Time,
+    /// Why it is not served.
+    pub reason: UnservedReason,
+}
+
+/// Why a receiver is not served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UnservedReason {
+    /// The sender did not let it in.
+    Refused(RefuseReason),
+    /// It was invited and does not take part, and why.
+    Declined(String),
+    /// It joined and left before the start, and why.
+    Left(String),
+    /// It joined, and was not heard for this long before the start.
+    Silent(Duration),
+}
+
+impl fmt::Display for UnservedReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            UnservedReason::Refused(reason) => f.write_str(match reason {
+                RefuseReason::AlreadyStarted => LATE,
+                RefuseReason::NameTaken => "refused: another receiver has joined under its name",
+                RefuseReason::NotExpected => "refused: nobody of its name is expected",
+                RefuseReason::Full => "refused: the session takes no more receivers",
+                RefuseReason::Expelled => "refused: it was given up before",
+            }),
+            UnservedReason::Declined(text) => f.write_str(text),
+            UnservedReason::Left(text) if text.is_empty() => f.write_str("left before the start"),
+            UnservedReason::Left(text) => write!(f, "left before the start: {text}"),
+            UnservedReason::Silent(time) => {
+                write!(f, "joined, then was silent for {time:?} before the start")
+            }
+        }
+    }
+}
+
+/// So many of them, each node once; of the rest only their number.
+#[derive(Debug, Default)]
+pub(super) struct UnservedList {
+    list: Vec<Unserved>,
+    more: u64,
+}
+
+impl UnservedList {
+    pub fn add(&mut self, new: Unserved) {
+        let known = self.list.iter().position(|old| old.node == new.node);
+        // One that is started again and again takes one place.
+        let same = |old: &Unserved| old.name == new.name && old.reason == new.reason;
+        let known = known.or_else(|| self.list.iter().position(same).filter(|_| self.list.len() >= MOST));
+        match known {
+            Some(index) => self.list[index] = new,
+            None if self.list.len() < MOST => self.list.push(new),
+            None => self.more = self.more.saturating_add(1),
+        }
+    }
+
+    /// It is served after all, perhaps from another node.
+    pub fn remove(&mut self, node: NodeId, name: &str) {
+        self.list.retain(|one| one.node != node && one.name != name);
+    }
+
+    pub fn list(&self) -> &[Unserved] {
+        &self.list
+    }
+
+    pub fn more(&self) -> u64 {
+        self.more
+    }
+}
+
+/// What a receiver says, and what is said of one, that was not there at the start.
+pub(super) const LATE: &str = "came after the start";
+/// Places in the list: strangers can fill it.
+const MOST: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(node: u32, name: &str) -> Unserved {
+        let reason = UnservedReason::Refused(RefuseReason::AlreadyStarted);
+        Unserved { name: name.to_owned(), node: NodeId(node), at: Time::ZERO, reason }
+    }
+
+    #[test]
+    fn each_node_has_one_place_and_those_beyond_the_places_are_counted() {
+        let mut list = UnservedList::default();
+        for node in 0..200 {
+            list.add(one(node % 100, &format!("r{}", node % 100)));
+        }
+        assert_eq!((list.list().len(), list.more()), (MOST, 72));
+        list.add(one(500, "r3"));
+        assert_eq!((list.list().len(), list.more()), (MOST, 72));
+        list.remove(NodeId(9), "r4");
+        assert_eq!(list.list().len(), MOST - 2);
+    }
+}
