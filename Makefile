@@ -5,7 +5,7 @@ CARGO := cargo
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-24s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup: ## check for what the build needs; install missing system packages when root
@@ -56,6 +56,16 @@ bench: setup ## all benchmarks; they print ratios and assert nothing
 	$(CARGO) bench --quiet -p carillon-net --bench loopback
 	$(CARGO) build --release --quiet --bin carillon
 	@scripts/bench-goodput.py target/release/carillon
+
+.PHONY: bench-delivery
+bench-delivery: setup ## send and recv on networks with loss, delay and bottlenecks, beside UFTP (root; RUNS=20: the whole table)
+	$(CARGO) build --release --quiet --bin carillon
+	@scripts/bench-delivery.py --binary target/release/carillon --runs $(or $(RUNS),1)
+
+.PHONY: bench-delivery-protocols
+bench-delivery-protocols: setup ## the same for every protocol, with a small file in a few cells
+	$(CARGO) build --release --quiet --bin carillon
+	@scripts/bench-delivery.py --binary target/release/carillon --runs $(or $(RUNS),1) --protocol all
 
 .PHONY: bench-ns2
 bench-ns2: setup ## time and memory beside ns-2.35 on the same network (installs Debian's ns2 when root)

@@ -106,7 +106,11 @@ fn batch(namespace: Option<&str>, lines: &str) -> Result<(), String> {
         command.args(["-n", namespace]);
     }
     let output = fed(command.args(["-batch", "-"]), lines).map_err(|error| format!("ip: {error}"))?;
-    output.status.success().then_some(()).ok_or_else(|| format!("ip: {}", text(&output.stderr).trim().replace('\n', "; ")))
+    output
+        .status
+        .success()
+        .then_some(())
+        .ok_or_else(|| format!("ip: {}", text(&output.stderr).trim().replace('\n', "; ")))
 }
 
 fn fed(command: &mut Command, input: &str) -> std::io::Result<Output> {

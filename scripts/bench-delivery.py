@@ -1,0 +1,366 @@
+#!/usr/bin/env python3
+"""One file to some receivers over real frames of 1500 bytes, with loss, delay and bottlenecks that nobody is
+told of: `carillon send` and `recv` as a user would start them, and UFTP beside them. Every copy is compared byte for
+byte. Prints goodput to the last receiver, bytes on the sender's wire for each byte of the file, and how many runs
+were complete and verified; asserts nothing.
+
+    scripts/bench-delivery.py                        a few minutes
+    scripts/bench-delivery.py --runs 20              the whole table
+    scripts/bench-delivery.py --cells 'r4-*'         cells that match; any cell can be named, such as r7-l3-d5
+    scripts/bench-delivery.py --protocol all         every protocol, in a few cells, with a small file
+
+A cell is called r<receivers>-l<loss in %>-d<delay each way in ms>, and may end with -port<Mbit/s> (so much goes
+through each receiver's port) or -slow<Mbit/s> (only through the first receiver's). Loss is independent at each
+receiver's port, of what arrives there; with --both-ways also of what leaves it. Time runs from the start of the
+sender's process until the last receiver has the file, so it contains the start of a session.
+
+Needs root and network namespaces. Installs the Debian package uftp when it is missing and there are registries.
+"""
+
+import argparse
+import filecmp
+import fnmatch
+import json
+import os
+import platform
+import re
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from typing import NamedTuple
+
+import networks
+from networks import Network
+
+ROOT = os.path.abspath(os.path.join(networks.HERE, ".."))
+CELLS = [f"r{n}-l{loss}-d{delay}" for delay in (0, 10) for loss in (0, 1, 5, 20) for n in (1, 4, 16)]
+CELLS += ["r4-l0-d0-port100", "r5-l0-d0-slow50"]
+# Where all protocols are looked at, unless told otherwise.
+FEW_CELLS = ["r1-l0-d0", "r4-l0-d0", "r4-l1-d0", "r4-l5-d0", "r4-l20-d0", "r1-l5-d0", "r4-l5-d10"]
+# UFTP: datagrams that fill a frame, buffers of 4 MiB, and a rate (kbit/s) that no cell reaches.
+UFTP_BLOCK, UFTP_BUFFER, UFTP_RATE = "1400", "4194304", "400000"
+
+# Seconds that receivers have for their end after a sender that did not succeed.
+LEFT_BEHIND = 12
+
+
+class Cell(NamedTuple):
+    name: str
+    receivers: int
+    loss: float
+    delay: float
+    port: float
+    slow: float
+
+    @staticmethod
+    def parse(name: str) -> "Cell":
+        number = r"(\d+(?:\.\d+)?)"
+        form = rf"r(\d+)-l{number}-d{number}(?:-port{number})?(?:-slow{number})?"
+        found = re.fullmatch(form, name)
+        if not found:
+            sys.exit(f"bench-delivery: {name!r} is no cell; they are called like r4-l5-d10 or r5-l0-d0-slow50")
+        receivers, *rest = found.groups()
+        return Cell(name, int(receivers), *(float(value or 0) for value in rest))
+
+
+class Run(NamedTuple):
+    """One delivery; `seconds` until the last receiver had it, `reason` if something was not right."""
+
+    seconds: float
+    wire: float
+    complete: bool
+    codes: list[int | None]
+    reason: str
+
+
+class Started:
+    """A process in a host, its output in a file, its end noted when it comes."""
+
+    def __init__(
+        self, net: Network, host: str, command: list[str], log: str, env: dict[str, str] | None = None
+    ) -> None:
+        self.log = log
+        with open(log, "w") as out:
+            self.begin = time.monotonic()
+            self.process = subprocess.Popen(
+                [*net.inside(host), *command],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **(env or {})},
+            )
+        self.end = 0.0
+        self.waiter = threading.Thread(target=self._wait, daemon=True)
+        self.waiter.start()
+
+    def _wait(self) -> None:
+        self.process.wait()
+        self.end = time.monotonic()
+
+    def ended_by(self, deadline: float) -> bool:
+        self.waiter.join(max(0.0, deadline - time.monotonic()))
+        return not self.waiter.is_alive()
+
+    def stop(self) -> None:
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if self.waiter.is_alive():
+                self.process.send_signal(number)
+                self.waiter.join(3)
+
+    def lines(self) -> list[str]:
+        with open(self.log, errors="replace") as text:
+            return [line.strip() for line in text if line.strip()]
+
+
+class Bench:
+    def __init__(self, args: argparse.Namespace, folder: str) -> None:
+        self.args = args
+        self.folder = folder
+        self.files: dict[int, str] = {}
+
+    def size(self, cell: Cell) -> int:
+        """Of the file: enough for the start of the session not to count for much."""
+        fast = not (cell.loss or cell.delay or cell.port or cell.slow)
+        return self.args.bytes or (64_000_000 if fast else 16_000_000)
+
+    def file(self, size: int) -> str:
+        if size not in self.files:
+            self.files[size] = os.path.join(self.folder, f"file{size}")
+            with open(self.files[size], "wb") as out:
+                for start in range(0, size, 1 << 20):
+                    out.write(os.urandom(min(1 << 20, size - start)))
+        return self.files[size]
+
+    def fresh(self, net: Network) -> dict[str, str]:
+        """An empty directory for each receiver."""
+        places = {name: os.path.join(self.folder, name) for name in net.receivers}
+        for place in places.values():
+            shutil.rmtree(place, ignore_errors=True)
+            os.mkdir(place)
+        return places
+
+    def carillon(self, net: Network, file: str, protocol: str | None) -> Run:
+        args, places = self.args, self.fresh(net)
+        binary = os.path.abspath(args.binary)
+        log = lambda host: os.path.join(self.folder, f"{host}.log")
+        receivers = [
+            Started(net, name, [binary, "recv", "--name", name, "--out", place], log(name))
+            for name, place in places.items()
+        ]
+        time.sleep(0.4)
+        command = [binary, "send", file, "--receivers", str(len(receivers))]
+        command += ["--protocol", protocol] if protocol else []
+        for setting in args.set:
+            command += ["--set", setting]
+        before = net.bytes_sent("s")
+        sender = Started(net, "s", command, log("s"))
+        deadline = sender.begin + args.limit
+        in_time = sender.ended_by(deadline)
+        if not in_time or sender.process.returncode:
+            # Receivers that the sender has left behind say so when they have not heard it for a while; those
+            # that it has never found wait for ever.
+            deadline = max(sender.begin, min(deadline, time.monotonic() + LEFT_BEHIND))
+        late = [one for one in [sender, *receivers] if not one.ended_by(deadline)]
+        wire = net.bytes_sent("s") - before
+        for one in [sender, *receivers]:
+            one.stop()
+        codes = [one.process.returncode if one.end <= deadline + 0.01 else None for one in [sender, *receivers]]
+        same = [self.same(file, place) for place in places.values()]
+        reasons = []
+        if late:
+            who = "sender" if late[0] is sender else f"{len(late)} receivers"
+            reasons.append(f"{who}: no end in {deadline - sender.begin:.0f} s")
+        if not all(same):
+            reasons.append(f"{same.count(False)} of {len(same)} have no copy")
+        if any(code == 0 and not copy for code, copy in zip(codes[1:], same)):
+            reasons.append("A RECEIVER WITHOUT A TRUE COPY SAYS 0")
+        complete = not reasons and not any(codes)
+        if not complete:
+            lines = sender.lines()
+            words = [line for line in lines if line.startswith(("carillon:", "error:"))][:1]
+            words += [line for line in lines if re.search(r"  (lost|failed)\b", line)][:1]
+            reasons += words or lines[-1:]
+        seconds = max(one.end for one in receivers) - sender.begin
+        return Run(seconds, wire / os.path.getsize(file), complete, codes, "; ".join(reasons))
+
+    def uftp(self, net: Network, file: str) -> Run:
+        places = self.fresh(net)
+        identity = lambda host: f"0x{0x0A4D0000 + int(net.address(host).split('.')[-1]):08X}"
+        hook = os.path.join(self.folder, "uftp-done.sh")
+        with open(hook, "w") as out:
+            out.write('#!/bin/sh\n: >"$BENCH_STAMP"\n')
+        os.chmod(hook, 0o755)
+        stamp = lambda name: os.path.join(self.folder, f"{name}.stamp")
+        receivers = []
+        for name, place in places.items():
+            if os.path.exists(stamp(name)):
+                os.unlink(stamp(name))
+            command = ["uftpd", "-d", "-I", "eth0", "-B", UFTP_BUFFER, "-U", identity(name), "-D", place, "-s", hook]
+            command += ["-c", "1048576"]
+            log = os.path.join(self.folder, f"{name}.log")
+            receivers.append(Started(net, name, command, log, {"BENCH_STAMP": stamp(name)}))
+        time.sleep(0.5)
+        command = ["uftp", "-I", "eth0", "-B", UFTP_BUFFER, "-b", UFTP_BLOCK, "-U", identity("s"), "-R", UFTP_RATE]
+        command += ["-H", ",".join(identity(name) for name in places), file]
+        before, wall = net.bytes_sent("s"), time.time()
+        sender = Started(net, "s", command, os.path.join(self.folder, "s.log"))
+        in_time = sender.ended_by(sender.begin + self.args.limit)
+        wire = net.bytes_sent("s") - before
+        sender.stop()
+        time.sleep(0.1)
+        for one in receivers:
+            one.stop()
+        same = [self.same(file, place) for place in places.values()]
+        ends = [os.stat(stamp(name)).st_mtime for name in places if os.path.exists(stamp(name))]
+        complete = in_time and all(same) and len(ends) == len(places) and sender.process.returncode == 0
+        reason = f"{same.count(False)} of {len(same)} have no copy" + ("" if in_time else ", no end in time")
+        seconds = max(ends) - wall if ends else self.args.limit
+        reason = "" if complete else reason
+        return Run(seconds, wire / os.path.getsize(file), complete, [sender.process.returncode], reason)
+
+    def same(self, file: str, place: str) -> bool:
+        copy = os.path.join(place, os.path.basename(file))
+        return os.path.exists(copy) and filecmp.cmp(file, copy, shallow=False)
+
+    def cell(self, cell: Cell, subjects: list[str]) -> dict[str, list[Run]]:
+        """Runs of each subject in turn, so that what else happens on the machine meets all of them."""
+        args = self.args
+        file = self.file(self.size(cell))
+        found: dict[str, list[Run]] = {subject: [] for subject in subjects}
+        with Network(cell.receivers, cell.delay) as net:
+            for name in net.receivers:
+                net.lose(name, cell.loss / 100)
+                net.lose(name, cell.loss / 100 if args.both_ways else 0, "egress")
+                if cell.port:
+                    net.rate_in(name, cell.port)
+            if cell.slow:
+                net.rate_in("r1", cell.slow)
+            for number in range(args.runs):
+                for subject in subjects:
+                    protocol = subject.partition(" ")[2] or None
+                    run = self.uftp(net, file) if subject == "uftp" else self.carillon(net, file, protocol)
+                    found[subject].append(run)
+                    record = {"cell": cell.name, "subject": subject, "run": number, "bytes": os.path.getsize(file)}
+                    self.record({**record, **run._asdict()})
+        return found
+
+    def record(self, values: dict[str, object]) -> None:
+        if self.args.json:
+            with open(self.args.json, "a") as out:
+                out.write(json.dumps(values) + "\n")
+
+    def show(self, cell: Cell, found: dict[str, list[Run]], size: int) -> None:
+        def speeds(runs: list[Run]) -> list[float]:
+            return sorted(size / 1e6 / run.seconds for run in runs if run.complete)
+
+        peer = speeds(found.get("uftp", []))
+        for subject, runs in found.items():
+            good = speeds(runs)
+            wire = statistics.median(run.wire for run in runs)
+            figures = f"{'-':>8} {'-':>8}"
+            if good:
+                figures = f"{statistics.median(good):>8.1f} {good[0]:>8.1f}"
+            ratio = f"{'':>6}"
+            if good and peer and subject != "uftp":
+                ratio = f"{statistics.median(good) / statistics.median(peer):>6.2f}"
+            complete = f"{len(good):>4}/{len(runs):<3}"
+            print(f"{cell.name:<18} {subject:<22} {figures} {wire:>6.2f} {complete} {ratio}  {codes_of(runs)}", flush=True)
+            for reason in sorted({run.reason for run in runs if not run.complete}):
+                print(f"{'':<18}   {reason}", flush=True)
+
+
+def codes_of(runs: list[Run]) -> str:
+    """Exit codes of sender and receivers, of runs where they are not all 0; `?` did not end in time."""
+    text = {
+        " ".join("?" if code is None else str(code) for code in [run.codes[0], *sorted(run.codes[1:], key=str)])
+        for run in runs
+        if any(code != 0 for code in run.codes)
+    }
+    shown = sorted({shorter(codes) for codes in text})
+    return "exit " + ", ".join(shown) if shown else "exit 0"
+
+
+def shorter(codes: str) -> str:
+    """`1 0 0 0 1` as `1; 3x0 1x1`."""
+    sender, *others = codes.split()
+    counted = [f"{others.count(code)}x{code}" for code in sorted(set(others))]
+    return "; ".join([sender, " ".join(counted)]) if counted else sender
+
+
+def have_uftp() -> str | None:
+    """Why UFTP cannot be beside it; None if it can."""
+    if not (shutil.which("uftp") and shutil.which("uftpd")) and shutil.which("apt-get"):
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        subprocess.run(["apt-get", "update", "-qq"], **quiet)  # type: ignore[call-overload]
+        subprocess.run(["apt-get", "install", "-y", "-qq", "uftp"], env=env, **quiet)  # type: ignore[call-overload]
+    there = shutil.which("uftp") and shutil.which("uftpd")
+    return None if there else "the package uftp is not installed and cannot be"
+
+
+def protocols(binary: str, wanted: str) -> list[str | None]:
+    """The names asked for; None stands for the default."""
+    if not wanted:
+        return [None]
+    if wanted != "all":
+        return list(wanted.split(","))
+    listed = subprocess.run([binary, "protocols", "--json"], check=True, capture_output=True, text=True).stdout
+    return [entry["name"] for entry in json.loads(listed) if "udp" in entry["networks"]]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--binary", default=os.path.join(ROOT, "target", "release", "carillon"))
+    parser.add_argument("--runs", type=int, default=1, help="runs of each in each cell")
+    size = "of the file [64e6 on a clean network, otherwise 16e6; 2e6 with --protocol all]"
+    parser.add_argument("--bytes", type=lambda text: int(float(text)), help=size)
+    parser.add_argument("--cells", default="", help="names or patterns, with commas between them")
+    parser.add_argument("--protocol", default="", help="names with commas between them, or all")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting for the sender")
+    parser.add_argument("--peers", default="uftp", help="uftp, or none")
+    parser.add_argument("--both-ways", action="store_true", help="lose what receivers send, too")
+    parser.add_argument("--limit", type=float, default=0, help="seconds for one delivery [60; 30 with --protocol all]")
+    parser.add_argument("--json", metavar="FILE", help="append a line for each run")
+    args = parser.parse_args()
+    args.few = args.protocol == "all"
+    args.limit = args.limit or (30 if args.few else 60)
+    if args.few:
+        args.bytes, args.peers = args.bytes or 2_000_000, "none"
+    reason = networks.why_not()
+    if reason:
+        sys.exit(f"bench-delivery: SKIPPED: {reason}")
+    if not os.path.exists(args.binary):
+        sys.exit(f"bench-delivery: there is no {args.binary}: run make bench-delivery, or name one with --binary")
+    chosen = FEW_CELLS if args.few else CELLS
+    if args.cells:
+        patterns = args.cells.split(",")
+        chosen = [name for name in CELLS if any(fnmatch.fnmatch(name, pattern) for pattern in patterns)]
+        chosen += [name for name in patterns if name not in chosen and not any(c in name for c in "*?[")]
+    cells = [Cell.parse(name) for name in chosen]
+    subjects = ["carillon" + (f" {name}" if name else "") for name in protocols(args.binary, args.protocol)]
+    if args.peers == "uftp":
+        missing = have_uftp()
+        if missing:
+            print(f"UFTP is not beside it: {missing}")
+        else:
+            subjects.append("uftp")
+    # A stop from outside is an exception, so that networks are removed.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    load = os.getloadavg()[0]
+    machine = f"{os.cpu_count()} processors, Linux {platform.release()}, load {load:.1f} before"
+    print(f"{machine}; frames of 1500 bytes; runs of each: {args.runs}")
+    print(f"{'cell':<18} {'':<22} {'MB/s':>8} {'least':>8} {'wire':>6} {'complete':>8} {'/UFTP':>6}  sender; receivers")
+    memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
+    with tempfile.TemporaryDirectory(dir=memory, prefix="carillon-bench-") as folder:
+        bench = Bench(args, folder)
+        for cell in cells:
+            bench.show(cell, bench.cell(cell, subjects), bench.size(cell))
+
+
+if __name__ == "__main__":
+    main()
