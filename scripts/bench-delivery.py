@@ -17,6 +17,8 @@ sender's process until the last receiver has the file, so it contains the start 
 Needs root and network namespaces. Installs the Debian package uftp when it is missing and there are registries.
 """
 
+from __future__ import annotations
+
 import argparse
 import filecmp
 import fnmatch

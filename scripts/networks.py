@@ -5,6 +5,8 @@ tc(8), nft(8), ethtool(8), and a C compiler where there is delay.
 The sender is 10.77.0.1, receiver N (from 1) is 10.77.0.(10+N); each has `eth0` and a route to all multicast groups.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import shutil

@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""The first half of the demonstration: a real file to four receivers through 5 % loss, in frames of 1500 bytes. As
+root each end is a machine of its own (a network namespace) and every port loses; elsewhere all are on loopback, with
+datagrams as long as such frames carry, and each receiver drops what it is to lose.
+
+    scripts/demo-delivery.py CARILLON FILE
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+
+import networks
+
+RECEIVERS = ["alice", "bob", "carol", "dave"]
+LOSS = 0.05
+
+
+def say(text: str) -> None:
+    print(f"\n\033[1m{text}\033[0m" if sys.stdout.isatty() else f"\n{text}", flush=True)
+
+
+def digest(path: str) -> str:
+    state = hashlib.sha256()
+    with open(path, "rb") as data:
+        while piece := data.read(1 << 20):
+            state.update(piece)
+    return state.hexdigest()
+
+
+def main() -> None:
+    carillon, file = (os.path.abspath(path) for path in sys.argv[1:3])
+    what = f"{os.path.basename(file)}, {os.path.getsize(file) / 1e6:.0f} MB"
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    reason = networks.why_not()
+    with contextlib.ExitStack() as stack:
+        work = stack.enter_context(tempfile.TemporaryDirectory(prefix="carillon-demo-"))
+        net = None if reason else stack.enter_context(networks.Network(len(RECEIVERS)))
+        if net:
+            for host in net.hosts:
+                net.lose(host, LOSS)
+            say(f"1. {what}, to four machines in frames of 1500 bytes; every port loses 5 % of what arrives there")
+        else:
+            say(f"1. {what}, to four receivers on loopback in datagrams of 1472 bytes; each drops 5 % of them")
+            print(f"   (with frames and ports of a real network only as root: {reason})", flush=True)
+        running = []
+        for number, name in enumerate(RECEIVERS, 1):
+            os.mkdir(os.path.join(work, name))
+            command = [carillon, "recv", "--name", name, "--out", os.path.join(work, name)]
+            before = net.inside(f"r{number}") if net else []
+            command += [] if net else ["--interface", "lo", "--drop", str(LOSS), "--seed", str(number)]
+            with open(os.path.join(work, f"{name}.log"), "w") as log:
+                one = subprocess.Popen([*before, *command], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            running.append(one)
+            stack.callback(one.wait)
+            stack.callback(one.kill)
+        command = [carillon, "send", file, "--expect", ",".join(RECEIVERS), "--protocol", "rra"]
+        command += [] if net else ["--interface", "lo", "--datagram", "1472"]
+        sent = net.bytes_sent("s") if net else 0
+        sender = subprocess.run([*(net.inside("s") if net else []), *command])
+        if net:
+            ratio = (net.bytes_sent("s") - sent) / os.path.getsize(file)
+            print(f"{ratio:.2f} bytes have left the sender's port for each byte of the file.")
+        if sender.returncode or any([one.wait() for one in running]):
+            sys.exit("a receiver has not got the file")
+        say("The digests of the original and of the four copies:")
+        copies = [os.path.join(work, name, os.path.basename(file)) for name in RECEIVERS]
+        digests = [digest(path) for path in [file, *copies]]
+        for path, value in zip([os.path.basename(file), *(os.path.relpath(copy, work) for copy in copies)], digests):
+            print(f"{value}  {path}")
+        if len(set(digests)) != 1:
+            sys.exit("the copies differ")
+
+
+if __name__ == "__main__":
+    main()
