@@ -69,6 +69,18 @@ pub trait Sender: Machine {
     /// nothing to do. Drain afterwards.
     fn expel(&mut self, _now: Time, _member: NodeId) {}
 
+    /// Whether the oldest message that has gone out is held because this member, perhaps among others,
+    /// has not acknowledged it. A protocol without a member list waits for nobody.
+    fn awaits(&self, _member: NodeId) -> bool {
+        false
+    }
+
+    /// How many messages this member has acknowledged, if the protocol can tell before they are
+    /// completed: a sign that it gets on. `None` if completions say it all.
+    fn acknowledged(&self, _member: NodeId) -> Option<u64> {
+        None
+    }
+
     /// Whether everything offered has been completed (acknowledged or given up) after `finish`. A
     /// sender that is [not told](crate::ProtocolEntry::confirmed) what has arrived is finished once
     /// everything has gone out; it still answers requests.

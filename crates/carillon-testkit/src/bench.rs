@@ -122,6 +122,19 @@ impl Bench {
         self.machine.as_sender().expect("the machine is a sender").is_finished()
     }
 
+    /// A member is gone.
+    pub fn expel(&mut self, member: u32) -> &mut Self {
+        self.machine.as_sender().expect("the machine is a sender").expel(self.now, NodeId(member));
+        self.drain(false);
+        self
+    }
+
+    /// Which of these members the sender waits for.
+    pub fn awaited(&mut self, members: impl IntoIterator<Item = u32>) -> Vec<u32> {
+        let sender = self.machine.as_sender().expect("the machine is a sender");
+        members.into_iter().filter(|&member| sender.awaits(NodeId(member))).collect()
+    }
+
     /// A datagram comes in from a node.
     pub fn hear(&mut self, from: u32, bytes: &[u8]) -> &mut Self {
         let bytes = Bytes::copy_from_slice(bytes);

@@ -103,6 +103,11 @@ impl AckWindow {
         self.vector.iter().enumerate().filter(missing).map(|(index, _)| index).collect()
     }
 
+    /// Whether this receiver has not acknowledged the first message, which has gone out.
+    pub fn awaits(&self, index: usize) -> bool {
+        self.first().is_some_and(|slot| slot.sent.is_some()) && self.vector[index] <= self.start
+    }
+
     /// The receivers that have not acknowledged the whole window, and how many messages each misses.
     pub fn missing(&self) -> impl Iterator<Item = (usize, u32)> {
         let messages = |next: u64| self.end().saturating_sub(next.max(self.start)) as u32;

@@ -14,6 +14,9 @@ pub enum PastLimit {
     Skip,
     /// Gives up the receivers that have not acknowledged it and goes on with the others.
     Expel,
+    /// Sends it again for as long as it takes: who is given up, and when, is decided by others, who call
+    /// [`Sender::expel`](carillon_core::Sender::expel).
+    Wait,
 }
 
 /// When a sender retransmits, and how often.
@@ -71,6 +74,7 @@ impl Retransmission {
             limit: settings.count("retransmission_limit") as u32,
             past_limit: match settings.choice("past_limit") {
                 "expel" => PastLimit::Expel,
+                "wait" => PastLimit::Wait,
                 _ => PastLimit::Skip,
             },
             bounds,
@@ -78,6 +82,11 @@ impl Retransmission {
             answers: (answers, ack),
             receivers: context.members.len() as u32,
         })
+    }
+
+    /// Whether something that was sent again `count` times is not to be sent again.
+    pub fn is_exceeded(&self, count: u32) -> bool {
+        self.past_limit != PastLimit::Wait && count > self.limit
     }
 
     /// The same for another number of receivers, on which the formula depends.
@@ -137,8 +146,8 @@ pub mod parameters {
     /// What happens past the retransmission limit.
     pub const PAST_LIMIT: Parameter = Parameter {
         name: "past_limit",
-        kind: Kind::Choice(&["skip", "expel"]),
+        kind: Kind::Choice(&["skip", "expel", "wait"]),
         default: "skip",
-        doc: "past the limit: skip what was not acknowledged (the thesis), or expel the receivers that miss it (Carillon's, for delivery)",
+        doc: "past the limit: skip what was not acknowledged (the thesis), expel the receivers that miss it, or wait: send it again until told that they are gone (both Carillon's; delivery waits)",
     };
 }

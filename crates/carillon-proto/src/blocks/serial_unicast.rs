@@ -172,6 +172,21 @@ impl<S: Sender> Sender for SerialUnicast<S> {
         }
     }
 
+    fn awaits(&self, member: NodeId) -> bool {
+        // The others have nothing outstanding.
+        self.legs.get(self.active).is_some_and(|leg| leg.awaits(member))
+    }
+
+    fn acknowledged(&self, member: NodeId) -> Option<u64> {
+        let index = self.members.index_of(member)?;
+        let of_block = match index.cmp(&self.active) {
+            std::cmp::Ordering::Less => self.block.len(),
+            std::cmp::Ordering::Equal => self.done,
+            std::cmp::Ordering::Greater => 0,
+        };
+        Some(self.completed + of_block as u64)
+    }
+
     fn is_finished(&self) -> bool {
         self.finished && self.block.is_empty()
     }

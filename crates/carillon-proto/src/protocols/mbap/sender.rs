@@ -123,7 +123,8 @@ impl MbapSender {
         let Some(slot) = self.window.get_mut(wanted) else { return };
         let just_resent = slot.resent.is_some_and(|at| now < at + self.config.retransmission.all_answers());
         // Past the limit the packet timer decides what becomes of it.
-        if slot.sent.is_none() || just_resent || slot.retransmissions > self.config.retransmission.limit {
+        if slot.sent.is_none() || just_resent || self.config.retransmission.is_exceeded(slot.retransmissions)
+        {
             return;
         }
         let messages = self.window.go_back_to(wanted);
@@ -185,7 +186,7 @@ impl MbapSender {
                 }
                 self.advance(now);
             }
-            PastLimit::Expel => {}
+            PastLimit::Expel | PastLimit::Wait => {}
         }
         self.note_missing();
         for slot in self.window.slots_mut() {
@@ -196,8 +197,8 @@ impl MbapSender {
     /// With negative acknowledgments: nobody misses anything, or requests were lost. The last message
     /// asks all, unless it has done so too often without any news.
     fn poll(&mut self, now: Time) {
-        self.polls += 1;
-        if self.polls > self.config.retransmission.limit {
+        self.polls = self.polls.saturating_add(1);
+        if self.config.retransmission.is_exceeded(self.polls) {
             self.polls = 0;
             match self.config.retransmission.past_limit {
                 PastLimit::Skip => {
@@ -212,6 +213,7 @@ impl MbapSender {
                     }
                     self.advance(now);
                 }
+                PastLimit::Wait => {}
             }
         }
         self.note_missing();
@@ -275,7 +277,7 @@ impl Machine for MbapSender {
         let (message, bytes) = (MessageId(number), buf.len() as u32);
         let first = slot.sent.is_none();
         let event = if !first {
-            slot.retransmissions += 1;
+            slot.retransmissions = slot.retransmissions.saturating_add(1);
             slot.resent = Some(now);
             Event::RepairSent { message, bytes }
         } else {
@@ -321,6 +323,10 @@ impl Sender for MbapSender {
             self.window.expel(index);
             self.advance(now);
         }
+    }
+
+    fn awaits(&self, member: NodeId) -> bool {
+        self.members.index_of(member).is_some_and(|index| self.window.awaits(index))
     }
 
     fn is_finished(&self) -> bool {

@@ -497,6 +497,26 @@ fn without_news_the_last_message_polls_up_to_the_limit() {
 }
 
 #[test]
+fn with_wait_the_window_is_repeated_until_the_one_that_misses_it_is_expelled() {
+    for feedback in ["ack", "nak"] {
+        let limit = ("retransmission_limit", "0");
+        let mut sender = sender(2, &[("feedback", feedback), limit, ("past_limit", "wait")]);
+        offer(&mut sender, 2);
+        assert_eq!(sender.awaited(1..=2), [1, 2]);
+        sender.hear(1, &ack(1));
+        assert_eq!(sender.awaited(1..=2), [2]);
+        sender.sent();
+        sender.at(100_000 * 1000);
+        assert!(sender.sent().len() >= 1000, "{feedback}: asked again at each timeout");
+        assert_eq!(completed(&mut sender), []);
+        sender.expel(2);
+        assert_eq!(completed(&mut sender), [(0, Outcome::Acknowledged), (1, Outcome::Acknowledged)]);
+        assert_eq!(sender.awaited(1..=2), [0; 0]);
+        assert_eq!(sender.timer(), None);
+    }
+}
+
+#[test]
 fn a_request_is_nothing_to_a_sender_without_them() {
     let mut sender = sender(2, &[]);
     offer(&mut sender, 3);

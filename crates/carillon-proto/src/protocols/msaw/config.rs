@@ -113,9 +113,8 @@ pub(super) const PARAMETERS: &[Parameter] = &[
 pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("timeout_method", "adaptive"),
     ("timeout", "50 ms"),
-    // With the limit: a receiver is given up after some 6 seconds of silence.
+    // One that comes back is asked this much later.
     ("timeout_max", "250 ms"),
-    ("retransmission_limit", "30"),
-    ("past_limit", "expel"),
+    ("past_limit", "wait"),
     ("ack_bytes", "0"),
 ];

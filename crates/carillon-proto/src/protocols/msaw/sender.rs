@@ -133,8 +133,8 @@ impl MsawSender {
             wait.on_round_end();
         }
         self.events.push(Event::TimerFired { timer: "retransmission" });
-        if current.counts[slot] <= self.config.retransmission.limit {
-            current.counts[slot] += 1;
+        if !self.config.retransmission.is_exceeded(current.counts[slot]) {
+            current.counts[slot] = current.counts[slot].saturating_add(1);
             let missing = match timer {
                 Timer::Message => 0..self.members.len(),
                 Timer::Receiver(_) => slot..slot + 1,
@@ -297,7 +297,15 @@ impl Sender for MsawSender {
         self.expelled.insert(index);
         self.settled.insert(index);
         self.timers.cancel(Timer::Receiver(index as u32));
+        if let Some(Current { due: Due::Some(list), .. }) = &mut self.current {
+            list.retain(|&due| due != index);
+        }
         self.complete_if_settled(now);
+    }
+
+    fn awaits(&self, member: NodeId) -> bool {
+        let sent = self.current.as_ref().is_some_and(|current| current.first_sent.is_some());
+        sent && self.members.index_of(member).is_some_and(|index| !self.settled.contains(index))
     }
 
     fn is_finished(&self) -> bool {

@@ -248,6 +248,42 @@ fn the_unicast_equivalent_goes_on_without_a_first_receiver_that_was_expelled() {
 }
 
 #[test]
+fn with_wait_a_message_is_repeated_until_those_that_miss_it_are_expelled() {
+    for retransmission in ["multicast", "unicast"] {
+        let limit = ("retransmission_limit", "0");
+        let mut sender = sender(3, &[("retransmission", retransmission), limit, ("past_limit", "wait")]);
+        sender.offer("a").unwrap();
+        assert_eq!(sender.awaited(1..=3), [1, 2, 3]);
+        sender.hear(1, &ack(0));
+        assert_eq!(sender.awaited(1..=3), [2, 3]);
+        sender.at(10_000 * 1000);
+        assert!(sender.sent().len() >= 1000, "{retransmission}: asked again at each timeout");
+        sender.expel(2);
+        sender.at(10_000 * 1010);
+        assert!(sender.sent().iter().all(|line| !line.ends_with("n2")), "nothing more for one that is gone");
+        assert_eq!((sender.awaited(1..=3), completed(&mut sender)), (vec![3], vec![]));
+        sender.expel(3);
+        assert_eq!(completed(&mut sender), [(0, Outcome::Acknowledged)]);
+        assert_eq!((sender.awaited(1..=3), sender.timer()), (vec![], None));
+    }
+}
+
+#[test]
+fn the_unicast_equivalent_waits_for_the_one_whose_turn_it_is() {
+    let settings = [CONSTANT, &[("retransmission_limit", "0"), ("past_limit", "wait")]].concat();
+    let mut sender = Bench::new(&UNICAST_ENTRY, Role::Sender, 2, &settings, HEADER_LEN, 1);
+    sender.offer("a").unwrap();
+    assert_eq!(sender.awaited(1..=2), [1]);
+    sender.at(10_000 * 1000);
+    assert_eq!(sender.awaited(1..=2), [1]);
+    sender.expel(1);
+    assert_eq!(sender.awaited(1..=2), [2]);
+    sender.hear(2, &ack(0));
+    assert_eq!(completed(&mut sender), [(0, Outcome::Acknowledged)]);
+    assert_eq!(sender.awaited(1..=2), [0; 0]);
+}
+
+#[test]
 fn a_receiver_acknowledges_a_duplicate_and_does_not_deliver_it_twice() // 2.5
 {
     let mut receiver = receiver(&[]);

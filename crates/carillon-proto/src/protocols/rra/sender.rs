@@ -154,8 +154,8 @@ impl RraSender {
         self.events.push(Event::TimerFired { timer: "answer" });
         self.timeout.on_expiry();
         let Some(asked) = &mut self.asked else { return };
-        if asked.count <= self.retransmission.limit {
-            asked.count += 1;
+        if !self.retransmission.is_exceeded(asked.count) {
+            asked.count = asked.count.saturating_add(1);
             asked.due = true;
             return;
         }
@@ -177,6 +177,8 @@ impl RraSender {
                     self.window.acknowledge(index, self.sent - 1);
                 }
             }
+            // Then there is no limit.
+            PastLimit::Wait => {}
         }
         self.advance();
     }

@@ -126,7 +126,7 @@ impl NakSender {
         let asked_before = self.resent.get(index).is_some_and(|&resent| round < resent);
         let Some(slot) = self.window.get_mut(wanted) else { return };
         // Past the limit the poll decides what becomes of it.
-        if asked_before || slot.retransmissions > self.config.retransmission.limit {
+        if asked_before || self.config.retransmission.is_exceeded(slot.retransmissions) {
             return;
         }
         let messages = self.window.go_back_to(wanted);
@@ -185,8 +185,8 @@ impl NakSender {
             Timer::Poll => {
                 self.events.push(Event::TimerFired { timer: "poll" });
                 self.timeout.on_expiry();
-                self.repeats += 1;
-                if self.repeats > self.config.retransmission.limit {
+                self.repeats = self.repeats.saturating_add(1);
+                if self.config.retransmission.is_exceeded(self.repeats) {
                     self.give_up(now);
                 }
                 self.poll_all();
@@ -212,6 +212,7 @@ impl NakSender {
                 }
                 self.advance(now);
             }
+            PastLimit::Wait => {}
         }
     }
 }
@@ -251,7 +252,7 @@ impl Machine for NakSender {
             let (message, bytes) = (MessageId(number), buf.len() as u32);
             let first = slot.sent.is_none();
             self.events.push(if !first {
-                slot.retransmissions += 1;
+                slot.retransmissions = slot.retransmissions.saturating_add(1);
                 Event::RepairSent { message, bytes }
             } else {
                 slot.sent = Some((now, 1));
@@ -332,6 +333,10 @@ impl Sender for NakSender {
             self.window.expel(index);
             self.advance(now);
         }
+    }
+
+    fn awaits(&self, member: NodeId) -> bool {
+        self.members.index_of(member).is_some_and(|index| self.window.awaits(index))
     }
 
     fn is_finished(&self) -> bool {

@@ -156,6 +156,22 @@ fn an_unanswered_poll_is_repeated_up_to_the_limit() {
 }
 
 #[test]
+fn with_wait_the_poll_is_repeated_until_the_one_that_does_not_answer_is_expelled() {
+    let mut sender = sender(&[("past_limit", "wait"), ("poll_interval", "1")]);
+    sender.offer("x").unwrap();
+    assert_eq!(sender.awaited(1..=2), [1, 2]);
+    sender.hear(1, &up_to(0));
+    assert_eq!(sender.awaited(1..=2), [2]);
+    sender.sent();
+    sender.at(100_000 * 100);
+    assert!(sender.sent().len() >= 100);
+    assert_eq!(completed(&mut sender), []);
+    sender.expel(2);
+    assert_eq!(completed(&mut sender), [(0, Outcome::Acknowledged)]);
+    assert_eq!(sender.awaited(1..=2), [0; 0]);
+}
+
+#[test]
 fn a_receiver_is_silent_unless_it_misses_something_or_is_polled() {
     let mut receiver = receiver();
     receiver.hear(0, &numbered(0)).hear(0, &bytes(Packet::Announce { sequence: 0, first: 0, round: 0 }));
