@@ -368,7 +368,8 @@ fn an_expelled_member_is_told_and_its_packets_go_no_further() {
     });
     world.run_until(ms(20_000), |world| matches!(world.phase(1), ReceiverPhase::Failed(_)));
     assert_eq!(world.phase(1), ReceiverPhase::Failed(ReceiverFailure::Expelled));
-    assert!((ms(1500)..ms(1600)).contains(&world.now), "{}", world.now);
+    // Given up after 50 repetitions; the next sign that it lives is answered.
+    assert!((ms(1200)..ms(1600)).contains(&world.now), "{}", world.now);
     world.run(ms(30_000));
     assert_eq!(outcomes(&world).iter().filter(|(_, o)| **o == MemberOutcome::Verified).count(), 1);
     assert_eq!(world.peers[0].got, 400);

@@ -220,8 +220,7 @@ impl ReceiverSession {
         }
         match invite.state {
             State::Assembling => self.begin_presence(now),
-            // Peers wait for each other all the time, so each shows that it lives.
-            State::Running if self.peers.is_none() => {}
+            // Each shows that it lives: it may be waited for.
             State::Running | State::Closing if busy => {
                 if self.timers.armed(Timer::Progress).is_none() {
                     let delay = self.spread();

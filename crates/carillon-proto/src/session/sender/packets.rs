@@ -24,14 +24,13 @@ impl SenderSession {
     pub(super) fn heard(&mut self, now: Time, index: usize) {
         let member = &self.roster.members()[index];
         let waiting = match self.phase {
-            SenderPhase::Gathering | SenderPhase::Closing => !self.is_over(),
-            // Peers wait for each other all the time.
-            SenderPhase::Running => self.config.has_peers(),
+            SenderPhase::Gathering | SenderPhase::Running | SenderPhase::Closing => !self.is_over(),
             SenderPhase::Assembling | SenderPhase::Finished | SenderPhase::Aborted => false,
         };
         let awaited = match member.outcome {
             MemberOutcome::Active => true,
-            MemberOutcome::Verified => self.config.has_peers() && !self.roster.record(index).expelled,
+            // It is needed to the end: the protocol may wait for it.
+            MemberOutcome::Verified => !self.roster.record(index).expelled && self.inner.is_some(),
             MemberOutcome::Failed(_) | MemberOutcome::Lost(_) => false,
         };
         if waiting && awaited {
@@ -263,11 +262,9 @@ impl SenderSession {
         self.timers.cancel(Timer::MemberSilent(node));
         self.roster.lose(index, reason);
         self.events.push(Event::MemberLost { member: node });
-        if self.config.has_peers() {
-            // Even one that has reported: the others may still wait for it.
-            self.roster.record_mut(index).expelled = true;
-            self.release(now, node);
-        }
+        // Even one that has reported: the others may still wait for it.
+        self.roster.record_mut(index).expelled = true;
+        self.release(now, node);
     }
 
     pub(super) fn emit_invite(&mut self, now: Time, buf: &mut Vec<u8>) -> Transmit {
