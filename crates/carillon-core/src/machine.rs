@@ -88,6 +88,13 @@ pub trait Sender: Machine {
 
     /// Bytes a data packet of this protocol adds to its payload, envelope included.
     fn header_bytes(&self) -> usize;
+
+    /// Bytes that whichever packet of this protocol adds most to a payload adds to it: a repair may say
+    /// more than the packet with which a message first came. By this a host chooses payloads that fit
+    /// its datagrams.
+    fn most_header_bytes(&self) -> usize {
+        self.header_bytes()
+    }
 }
 
 /// A machine that delivers messages to an application. A peer is a sender too; whether it delivers

@@ -50,7 +50,7 @@ impl RetransmissionTimeout {
             Some((mean, deviation)) => ((mean * 7 + sample) / 8, (deviation * 3 + mean.abs_diff(sample)) / 4),
         };
         self.smoothed = Some((mean, deviation));
-        self.current = (mean + deviation * 4).clamp(self.min, self.max);
+        self.current = self.of(mean, deviation);
     }
 
     /// The timeout expired: RFC 6298, rule 5.5.
@@ -64,13 +64,19 @@ impl RetransmissionTimeout {
     /// doubling ends.
     pub fn on_recovery(&mut self) {
         if let Some((mean, deviation)) = self.smoothed {
-            self.current = (mean + deviation * 4).clamp(self.min, self.max);
+            self.current = self.of(mean, deviation);
         }
     }
 
     /// The timeout to use now.
     pub fn current(&self) -> Duration {
         self.current
+    }
+
+    /// RFC 6298 (2.3), with a quarter of the round trip in the place of the clock's granularity: on a path
+    /// that never varies the timeout stays clear of the round trip all the same.
+    fn of(&self, mean: Duration, deviation: Duration) -> Duration {
+        (mean + (deviation * 4).max(mean / 4)).clamp(self.min, self.max)
     }
 }
 
@@ -103,5 +109,9 @@ mod tests {
         assert_eq!(timeout.current(), 1000 * MS);
         timeout.on_recovery();
         assert_eq!(timeout.current(), 25 * MS);
+        for _ in 0..100 {
+            timeout.on_sample(10 * MS);
+        }
+        assert!(timeout.current() >= 12 * MS, "nothing is sent again while the answer is on its way");
     }
 }

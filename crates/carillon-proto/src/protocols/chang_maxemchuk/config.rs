@@ -81,9 +81,11 @@ pub(super) const PARAMETERS: &[Parameter] = &[
 
 /// For files over a real network: several messages of a source at a time.
 pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
+    // A token that moves after each message would take a way across the network for each.
+    ("transfer_every", "16"),
     ("window", "32"),
     ("retries", "30"),
-    ("message_timeout", "100 ms"),
+    ("message_timeout", "250 ms"),
     ("transfer_timeout", "30 ms"),
     ("request_timeout", "20 ms"),
     ("confirm_timeout", "2 ms"),

@@ -9,7 +9,7 @@ use carillon_core::{
     AssociationId, BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Event, Events, GroupId,
     Machine, MessageId, NodeId, OfferError, Received, Receiver, Sender, Time, Timers, Transmit,
 };
-use carillon_wire::chang_maxemchuk::{self as wire, Body, Id, MSG_HEADER_LEN, Packet};
+use carillon_wire::chang_maxemchuk::{self as wire, ACK_LEN, Body, Id, MSG_HEADER_LEN, Packet};
 
 use super::answers::Answers;
 use super::config::Settings;
@@ -395,6 +395,11 @@ impl Sender for Peer {
 
     fn header_bytes(&self) -> usize {
         MSG_HEADER_LEN
+    }
+
+    /// A repair carries the acknowledgment with the message.
+    fn most_header_bytes(&self) -> usize {
+        ACK_LEN
     }
 }
 

@@ -116,7 +116,9 @@ pub(super) const PARAMETERS: &[Parameter] = &[
 
 /// For files over a real network: times that suit it, and no message ever skipped.
 pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
-    ("window", "32"),
+    ("window", "16"),
+    // Acknowledgments that are asked for do not come from all at once, again and again.
+    ("feedback", "nak"),
     ("ack_timeout", "2 ms"),
     ("ack_timer", "until-full-window"),
     ("timeout_method", "adaptive"),
@@ -128,5 +130,5 @@ pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("ack_bytes", "0"),
 ];
 
-/// As many messages as fit the receivers' buffers.
-pub(super) const HOST_SETTINGS: &[(&str, HostValue)] = &[("window", HostValue::Window { min: 4, max: 512 })];
+/// As many messages as fit the receivers' buffers, but few: one that is lost costs the rest of the window.
+pub(super) const HOST_SETTINGS: &[(&str, HostValue)] = &[("window", HostValue::Window { min: 4, max: 16 })];

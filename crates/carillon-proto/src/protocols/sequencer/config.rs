@@ -119,7 +119,7 @@ pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("window", "32"),
     ("history", "1024"),
     ("request_timeout", "50 ms"),
-    ("retrans_interval", "10 ms"),
+    ("retrans_interval", "25 ms"),
     ("sync_interval", "50 ms"),
     ("vote_interval", "20 ms"),
     ("tries", "30"),

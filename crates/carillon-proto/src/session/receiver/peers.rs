@@ -174,7 +174,7 @@ impl Peers {
         };
         let mut machine =
             (self.protocol.build)(Role::Peer, &context, &self.config).map_err(|error| error.to_string())?;
-        let header_bytes = machine.as_sender().map(|sender| sender.header_bytes());
+        let header_bytes = machine.as_sender().map(|sender| sender.most_header_bytes());
         match (header_bytes, machine.as_receiver().is_some()) {
             (Some(header_bytes), true) => Ok((machine, header_bytes)),
             _ => Err(format!("the protocol \"{}\" has no peer that sends and receives", self.protocol.name)),

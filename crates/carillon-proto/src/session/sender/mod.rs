@@ -286,7 +286,7 @@ impl SenderSession {
             rejoining: false,
         };
         let mut machine = (self.config.protocol.build)(role, &context, &self.config.config)?;
-        match machine.as_sender().map(|sender| sender.header_bytes()) {
+        match machine.as_sender().map(|sender| sender.most_header_bytes()) {
             Some(header_bytes) => Ok((machine, header_bytes)),
             None => Err(ConfigError::Conflict(format!("{} has no sender", self.config.protocol.name))),
         }

@@ -1,0 +1,396 @@
+//! A switch with sessions at its ports: datagrams of Ethernet's size, loss at every port in both
+//! directions, a delay, and the interface's rate.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::net::IpAddr;
+
+use bytes::Bytes;
+use carillon_core::{
+    AddressBook, Addresses, AssociationId, Dest, Duration, Event, GroupId, Host, Machine, NodeId, Numbered,
+    OfferError, PortId, ProtocolEntry, Received, Receiver as _, Rng, Scope, Seeds, Sender as _, Time,
+    Transmit, drain,
+};
+use carillon_proto::REGISTRY;
+use carillon_proto::session::{
+    Gather, LOCAL_NODE, MemberOutcome, ReceiverPhase, ReceiverSession, ReceiverSessionConfig, SenderPhase,
+    SenderSession, SenderSessionConfig,
+};
+
+/// What is delivered, and through what.
+#[derive(Clone, Debug)]
+pub struct Cell {
+    pub protocol: &'static ProtocolEntry,
+    /// The chance to lose a datagram at each of the two ports it passes.
+    pub loss: f64,
+    pub receivers: usize,
+    /// Each way.
+    pub delay: Duration,
+    pub bytes: usize,
+    pub seed: u64,
+    /// Settings on top of those for delivery.
+    pub settings: Vec<(String, String)>,
+}
+
+/// How it ended.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Members that have reported everything verified.
+    pub verified: usize,
+    /// From the first message to the end of the session.
+    pub time: Duration,
+    /// Bytes that the sender handed to its interface, headers included.
+    pub sent: u64,
+    /// The same for all others together.
+    pub returned: u64,
+    /// Messages repaired.
+    pub repairs: u64,
+    /// The most that one receiver said it lacked, and other words on a failure.
+    pub words: Vec<String>,
+    /// Whether the session came to an end.
+    pub over: bool,
+    pub messages: u64,
+}
+
+/// The largest datagram of a frame of 1500 bytes, and what is around it on the wire.
+const DATAGRAM: u32 = 1472;
+const AROUND: u64 = 28 + 18;
+/// A gigabit in a second.
+const NANOS_PER_BYTE: u64 = 8;
+/// What `carillon send` lets be under way: two megabytes.
+const ROOM: u64 = (2 << 20) / DATAGRAM as u64;
+const GROUP: GroupId = GroupId(0);
+const SENDER: NodeId = NodeId(0);
+
+/// As the book of the UDP driver: this node has an address too.
+#[derive(Debug)]
+struct Book(NodeId);
+
+impl AddressBook for Book {
+    fn of_node(&self, node: NodeId) -> Option<IpAddr> {
+        Numbered.of_node(if node == LOCAL_NODE { self.0 } else { node })
+    }
+
+    fn node_at(&self, address: IpAddr) -> Option<NodeId> {
+        Numbered.node_at(address).filter(|&node| node != self.0)
+    }
+
+    fn of_group(&self, group: GroupId) -> IpAddr {
+        Numbered.of_group(group)
+    }
+}
+
+/// What a node's port does with what comes out of its machine.
+struct Port<'a> {
+    now: Time,
+    free: &'a mut Time,
+    out: Vec<(Time, Dest, Bytes)>,
+    repairs: &'a mut u64,
+    lost: &'a mut Vec<String>,
+}
+
+impl Host for Port<'_> {
+    fn is_ready(&mut self) -> bool {
+        *self.free <= self.now
+    }
+
+    fn transmit(&mut self, transmit: Transmit, bytes: &mut Vec<u8>) {
+        assert!(bytes.len() <= DATAGRAM as usize, "a datagram of {} bytes fits no frame", bytes.len());
+        let at = transmit.departure.map_or(self.now, |at| at.max(self.now));
+        let nanos = (bytes.len() as u64 + AROUND) * NANOS_PER_BYTE;
+        *self.free = self.now + Duration::from_nanos(nanos);
+        self.out.push((at, transmit.dest, Bytes::from(std::mem::take(bytes))));
+    }
+
+    fn event(&mut self, event: Event) {
+        match event {
+            Event::RepairSent { .. } | Event::Forwarded { repair: true, .. } => *self.repairs += 1,
+            Event::MemberLost { .. } | Event::LossFinal { .. } | Event::Note(_) if self.lost.len() < 20 => {
+                self.lost.push(format!("{} {event:?}", self.now));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A node.
+struct Node {
+    machine: Machinery,
+    free: Time,
+    loss: Rng,
+    /// What it got, for a receiver.
+    got: u64,
+    reported: bool,
+    /// When it is next to be looked at.
+    wake: Time,
+}
+
+enum Machinery {
+    Sender(Box<SenderSession>),
+    Receiver(Box<ReceiverSession>),
+}
+
+impl Machinery {
+    fn machine(&mut self) -> &mut dyn Machine {
+        match self {
+            Machinery::Sender(session) => &mut **session,
+            Machinery::Receiver(session) => &mut **session,
+        }
+    }
+}
+
+/// What happens next: a datagram arrives, or a node wakes.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    Arrive { to: usize, from: NodeId, group: bool, bytes: Bytes },
+    Wake(usize),
+}
+
+pub struct World {
+    cell: Cell,
+    now: Time,
+    nodes: Vec<Node>,
+    queue: BinaryHeap<Reverse<(Time, u64, Step)>>,
+    serial: u64,
+    messages: u64,
+    offered: u64,
+    payload: usize,
+    begun: Option<Time>,
+    sent: u64,
+    returned: u64,
+    repairs: u64,
+    words: Vec<String>,
+}
+
+impl World {
+    /// A session of this cell, as `carillon send` and `recv` set one up.
+    pub fn new(cell: &Cell) -> World {
+        let seeds = Seeds::new(cell.seed);
+        let mut config = SenderSessionConfig::new(AssociationId(7), "source", GROUP, cell.protocol, DATAGRAM);
+        config.set_host_values(ROOM).expect("the host's values are good");
+        for (key, value) in &cell.settings {
+            config.config.set(cell.protocol.parameters, key, value).expect("a setting");
+        }
+        config.gather = Gather::Count(cell.receivers);
+        config.addresses = Addresses::new(Book(SENDER));
+        let try_out = SenderSession::new(config.clone(), seeds.node(SENDER)).expect("a session");
+        config.max_payload = DATAGRAM - try_out.header_bytes() as u32;
+        let payload = config.max_payload as usize;
+        let sender = SenderSession::new(config, seeds.node(SENDER)).expect("a session");
+        let mut nodes = vec![Machinery::Sender(Box::new(sender))];
+        for index in 1..=cell.receivers as u32 {
+            let node = NodeId(index);
+            let mut config = ReceiverSessionConfig::new(format!("r{index}"), GROUP, REGISTRY);
+            config.addresses = Addresses::new(Book(node));
+            nodes.push(Machinery::Receiver(Box::new(ReceiverSession::new(config, seeds.node(node)))));
+        }
+        let node = |(index, machine)| Node {
+            machine,
+            free: Time::ZERO,
+            loss: seeds.node(NodeId(index as u32)).stream("delivery.loss"),
+            got: 0,
+            reported: false,
+            wake: Time::from_nanos(u64::MAX),
+        };
+        World {
+            cell: cell.clone(),
+            now: Time::ZERO,
+            nodes: nodes.into_iter().enumerate().map(node).collect(),
+            queue: BinaryHeap::new(),
+            serial: 0,
+            messages: cell.bytes.div_ceil(payload) as u64,
+            offered: 0,
+            payload,
+            begun: None,
+            sent: 0,
+            returned: 0,
+            repairs: 0,
+            words: Vec::new(),
+        }
+    }
+
+    /// Runs until the session is over, or this time.
+    pub fn run(mut self, limit: Duration) -> Outcome {
+        for node in 0..self.nodes.len() {
+            self.serve(node);
+        }
+        while !self.is_over()
+            && let Some(Reverse((at, _, step))) = self.queue.pop()
+        {
+            self.now = at;
+            if self.now > Time::ZERO + limit {
+                break;
+            }
+            match step {
+                Step::Wake(node) => {
+                    if self.nodes[node].wake > at {
+                        continue;
+                    }
+                    self.nodes[node].wake = Time::from_nanos(u64::MAX);
+                    self.nodes[node].machine.machine().handle_timeout(at);
+                    self.serve(node);
+                }
+                Step::Arrive { to, from, group, bytes } => {
+                    let destination = if group { Dest::group(GROUP) } else { Dest::Node(LOCAL_NODE) };
+                    let datagram = Received {
+                        source: from,
+                        destination: &destination,
+                        ingress: PortId(0),
+                        scope: Scope::GLOBAL,
+                        bytes: &bytes,
+                    };
+                    self.nodes[to].machine.machine().handle_datagram(at, datagram);
+                    self.serve(to);
+                }
+            }
+        }
+        self.outcome()
+    }
+
+    fn outcome(mut self) -> Outcome {
+        let over = self.is_over();
+        let Machinery::Sender(session) = &self.nodes[0].machine else { panic!("the first is the sender") };
+        let verified =
+            session.members().iter().filter(|member| member.outcome == MemberOutcome::Verified).count();
+        for member in session.members() {
+            if member.outcome != MemberOutcome::Verified {
+                self.words.push(format!("{}: {:?}", member.name, member.outcome));
+            }
+        }
+        if let Some(failure) = session.failure() {
+            self.words.push(format!("session: {failure}"));
+        }
+        if verified < self.cell.receivers {
+            for node in &self.nodes[1..] {
+                let Machinery::Receiver(session) = &node.machine else { continue };
+                self.words.push(format!("got {} of {}, {:?}", node.got, self.messages, session.phase()));
+            }
+        }
+        Outcome {
+            verified,
+            time: self.now.since(self.begun.unwrap_or(self.now)),
+            sent: self.sent,
+            returned: self.returned,
+            repairs: self.repairs,
+            words: self.words,
+            over,
+            messages: self.messages,
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.nodes.iter().all(|node| match &node.machine {
+            Machinery::Sender(session) => {
+                matches!(session.phase(), SenderPhase::Finished | SenderPhase::Aborted)
+            }
+            Machinery::Receiver(session) => {
+                matches!(session.phase(), ReceiverPhase::Finished | ReceiverPhase::Failed(_))
+            }
+        })
+    }
+
+    /// Drains a machine and polls its application until nothing moves.
+    fn serve(&mut self, node: usize) {
+        loop {
+            let (now, place) = (self.now, &mut self.nodes[node]);
+            let mut port = Port {
+                now,
+                free: &mut place.free,
+                out: Vec::new(),
+                repairs: &mut self.repairs,
+                lost: &mut self.words,
+            };
+            let timeout = drain(place.machine.machine(), now, &mut Vec::new(), &mut port);
+            let out = port.out;
+            // A busy port may have kept something back.
+            let busy = Some(place.free).filter(|&free| free > now);
+            let wake = timeout.into_iter().chain(busy).min();
+            if let Some(at) = wake.map(|at| at.max(now))
+                && at < place.wake
+            {
+                place.wake = at;
+                self.push(at, Step::Wake(node));
+            }
+            for (at, dest, bytes) in out {
+                self.launch(node, at, &dest, bytes);
+            }
+            if !self.poll_application(node) {
+                return;
+            }
+        }
+    }
+
+    fn poll_application(&mut self, node: usize) -> bool {
+        let (now, messages, payload) = (self.now, self.messages, self.payload);
+        let place = &mut self.nodes[node];
+        match &mut place.machine {
+            Machinery::Sender(session) => {
+                while session.as_receiver().and_then(|receiver| receiver.poll_delivery()).is_some() {}
+                if self.offered == messages {
+                    return false;
+                }
+                match session.offer(now, content(self.offered, payload)) {
+                    Ok(_) => {
+                        self.begun.get_or_insert(now);
+                        self.offered += 1;
+                        if self.offered == messages {
+                            session.finish(now);
+                        }
+                        true
+                    }
+                    Err(OfferError::Full | OfferError::Finished) => false,
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            Machinery::Receiver(session) => {
+                let Some(delivery) = session.poll_delivery() else { return false };
+                if delivery.payload != content(place.got, payload) {
+                    // As an application that verifies: a gap is a failure.
+                    session.report(now, place.got, Err(format!("message {} is not next", place.got)));
+                    return true;
+                }
+                place.got += 1;
+                session.progress(place.got * payload as u64);
+                if place.got == messages && !place.reported {
+                    place.reported = true;
+                    session.report(now, messages * payload as u64, Ok(()));
+                }
+                true
+            }
+        }
+    }
+
+    /// A datagram leaves: it may be lost at the port it leaves by, and at each that it comes to.
+    fn launch(&mut self, from: usize, at: Time, dest: &Dest, bytes: Bytes) {
+        let wire = bytes.len() as u64 + AROUND;
+        *(if from == 0 { &mut self.sent } else { &mut self.returned }) += wire;
+        if self.nodes[from].loss.chance(self.cell.loss) {
+            return;
+        }
+        let arrives = at + Duration::from_nanos(wire * NANOS_PER_BYTE) + self.cell.delay;
+        let (targets, group) = match dest {
+            Dest::Node(node) => (vec![node.index()], false),
+            Dest::Group { .. } => ((0..self.nodes.len()).filter(|&to| to != from).collect(), true),
+            Dest::Ports { .. } => panic!("nobody here is a relay"),
+        };
+        for to in targets {
+            assert!(to < self.nodes.len(), "a datagram to node {to}, which there is not");
+            if !self.nodes[to].loss.chance(self.cell.loss) {
+                let source = NodeId(from as u32);
+                self.push(arrives, Step::Arrive { to, from: source, group, bytes: bytes.clone() });
+            }
+        }
+    }
+
+    fn push(&mut self, at: Time, step: Step) {
+        self.queue.push(Reverse((at, self.serial, step)));
+        self.serial += 1;
+    }
+}
+
+/// A full message that says which one it is.
+fn content(number: u64, len: usize) -> Bytes {
+    let mut bytes = vec![number as u8; len];
+    bytes[..8].copy_from_slice(&number.to_be_bytes());
+    bytes.into()
+}
