@@ -27,8 +27,9 @@ check: setup ## format, lints and documentation, warnings as errors
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
 
 .PHONY: nightly
-nightly: setup ## the long tier: 10 000 seeded conformance runs for each protocol
+nightly: setup ## the long tier: 10 000 seeded conformance runs for each protocol, 50 files of each through every loss and delay
 	CARILLON_RUNS=10000 $(CARGO) test --release -p carillon-proto --test conformance --test peers --test routed -- --nocapture
+	CARILLON_RUNS=50 $(CARGO) test --release -p carillon-proto --test delivery
 
 .PHONY: reproduce
 reproduce: setup ## every shipped table, figure and study, results below out/

@@ -46,6 +46,7 @@ pub struct Outcome {
     /// Messages repaired.
     pub repairs: u64,
     /// The most that one receiver said it lacked, and other words on a failure.
+    #[allow(dead_code, reason = "printed with the rest")]
     pub words: Vec<String>,
     /// Whether the session came to an end.
     pub over: bool,

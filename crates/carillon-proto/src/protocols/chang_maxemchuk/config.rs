@@ -82,7 +82,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
 /// For files over a real network: several messages of a source at a time.
 pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     // A token that moves after each message would take a way across the network for each.
-    ("transfer_every", "16"),
+    ("transfer_every", "8"),
     ("window", "32"),
     ("retries", "30"),
     ("message_timeout", "250 ms"),

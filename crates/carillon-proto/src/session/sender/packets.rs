@@ -215,6 +215,11 @@ impl SenderSession {
             let reason = if text.is_empty() { "left".to_owned() } else { format!("left: {text}") };
             self.roster.set_outcome(index, MemberOutcome::Failed(reason));
             self.release(now, source);
+        } else if self.config.has_peers() && !self.roster.record(index).expelled {
+            // It has what it wanted, and the others may still wait for it.
+            self.timers.cancel(Timer::MemberSilent(source));
+            self.roster.record_mut(index).expelled = true;
+            self.release(now, source);
         }
     }
 
