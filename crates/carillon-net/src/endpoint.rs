@@ -13,7 +13,7 @@ use crate::inbox::Inbox;
 use crate::injector::Injector;
 use crate::outbox::Outbox;
 use crate::pacer::Pacer;
-use crate::{Interface, OpenError, Stats};
+use crate::{Choice, Interface, OpenError, Stats};
 
 /// What an [`Endpoint`] is to be.
 #[derive(Clone, Debug)]
@@ -65,6 +65,7 @@ pub struct Endpoint {
     pub(crate) group: SocketAddr,
     pub(crate) ttl: u8,
     interface: Interface,
+    choice: Choice,
     max_datagram: usize,
     receive_buffer: usize,
     pub(crate) unicast: Port,
@@ -104,7 +105,7 @@ impl Endpoint {
         if group.port() == 0 {
             return Err(OpenError::NoPort { group });
         }
-        let interface = Interface::choose(group, config.interface.as_deref())?;
+        let (interface, choice) = Interface::choose(group, config.interface.as_deref())?;
         let group = interface.zoned(group);
         let unicast = open_unicast(group, ttl, &interface)?;
         let max_datagram = max_datagram(group, &interface)?;
@@ -117,6 +118,7 @@ impl Endpoint {
             group,
             ttl,
             interface,
+            choice,
             max_datagram,
             receive_buffer,
             unicast,
@@ -130,6 +132,19 @@ impl Endpoint {
             hops: ttl,
             segmentation: true,
         })
+    }
+
+    /// Joins the group and hears what is sent to it from now on, if it does not already.
+    pub fn listen(&mut self) -> Result<(), OpenError> {
+        if self.multicast.is_none() {
+            self.multicast = Some(open_multicast(self.group, &self.interface)?);
+        }
+        Ok(())
+    }
+
+    /// Leaves the group: from now on only what is sent to this endpoint alone is heard.
+    pub fn stop_listening(&mut self) {
+        self.multicast = None;
     }
 
     /// Gives a peer its number before it is heard, and keeps it: it is not replaced by others while
@@ -174,6 +189,11 @@ impl Endpoint {
     /// The interface in use.
     pub fn interface(&self) -> &Interface {
         &self.interface
+    }
+
+    /// How the interface was chosen.
+    pub fn choice(&self) -> &Choice {
+        &self.choice
     }
 
     /// The address this endpoint sends from and can be sent to.

@@ -31,6 +31,14 @@ pub enum OpenError {
         /// The names that exist.
         available: String,
     },
+    /// The group is link-local, so that each network has one of its own, and no interface was named.
+    #[error("group {group} is another one on each network: say which with --interface (here: {available})")]
+    NeedsInterface {
+        /// The group.
+        group: SocketAddr,
+        /// The interfaces that could be named.
+        available: String,
+    },
     /// The interface exists but is not up.
     #[error("interface {name} is down: bring it up (`ip link set {name} up`) or choose another")]
     InterfaceDown {

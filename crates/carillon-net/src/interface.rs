@@ -30,11 +30,27 @@ impl fmt::Display for Interface {
 }
 
 impl Interface {
+    /// The interfaces with which an endpoint of this group could reach other hosts, in order of name.
+    pub fn candidates(group: SocketAddr) -> io::Result<Vec<Interface>> {
+        let usable = list()?.into_values().filter_map(|one| one.usable(group, None).ok());
+        Ok(usable.filter(|interface| !interface.loopback).collect())
+    }
+
     /// The interface with this name or address; without one, the interface that the system would
     /// use for the group, and loopback if there is none that does multicast.
-    pub(crate) fn choose(group: SocketAddr, wanted: Option<&str>) -> Result<Interface, OpenError> {
+    pub(crate) fn choose(group: SocketAddr, wanted: Option<&str>) -> Result<(Interface, Choice), OpenError> {
         let all = list().map_err(OpenError::doing("list the network interfaces"))?;
-        let Some(wanted) = wanted else { return automatic(group, &all) };
+        match wanted {
+            Some(wanted) => Ok((Interface::named(group, wanted, &all)?, Choice::Named)),
+            None => automatic(group, &all),
+        }
+    }
+
+    fn named(
+        group: SocketAddr,
+        wanted: &str,
+        all: &BTreeMap<String, Listed>,
+    ) -> Result<Interface, OpenError> {
         if let Some(found) = all.get(wanted) {
             return found.usable(group, None);
         }
@@ -92,6 +108,19 @@ impl Interface {
     }
 }
 
+/// How an endpoint came by its interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// It was named, by itself or as the zone of the group.
+    Named,
+    /// The system's route to the group leads there.
+    Routed,
+    /// It is loopback, which reaches this host only, for want of a route to the group.
+    NoRoute,
+    /// It is loopback, because the route leads there or to this interface, which does not do multicast.
+    BadRoute(String),
+}
+
 /// What the system says of one interface.
 #[derive(Debug)]
 struct Listed {
@@ -133,12 +162,12 @@ impl Listed {
     }
 }
 
-fn automatic(group: SocketAddr, all: &BTreeMap<String, Listed>) -> Result<Interface, OpenError> {
+fn automatic(group: SocketAddr, all: &BTreeMap<String, Listed>) -> Result<(Interface, Choice), OpenError> {
     if let SocketAddr::V6(v6) = group
         && v6.scope_id() != 0
     {
         return match all.values().find(|one| one.index == v6.scope_id()) {
-            Some(one) => one.usable(group, None),
+            Some(one) => Ok((one.usable(group, None)?, Choice::Named)),
             None => {
                 let names: Vec<&str> = all.keys().map(String::as_str).collect();
                 let wanted = format!("%{}", v6.scope_id());
@@ -146,16 +175,24 @@ fn automatic(group: SocketAddr, all: &BTreeMap<String, Listed>) -> Result<Interf
             }
         };
     }
+    if let SocketAddr::V6(v6) = group
+        && is_link_scope(*v6.ip())
+    {
+        let usable = all.values().filter(|one| one.usable(group, None).is_ok());
+        let names: Vec<&str> = usable.map(|one| one.name.as_str()).collect();
+        return Err(OpenError::NeedsInterface { group, available: names.join(", ") });
+    }
     let routed = route(group).and_then(|address| {
         all.values().find(|one| one.addresses.contains(&address)).map(|one| (one, address))
     });
     if let Some((one, address)) = routed
         && one.flags.contains(InterfaceFlags::IFF_UP | InterfaceFlags::IFF_MULTICAST)
     {
-        return one.usable(group, Some(address));
+        return Ok((one.usable(group, Some(address))?, Choice::Routed));
     }
+    let why = routed.map_or(Choice::NoRoute, |(one, _)| Choice::BadRoute(one.name.clone()));
     match all.values().find(|one| one.flags.contains(InterfaceFlags::IFF_LOOPBACK)) {
-        Some(loopback) => loopback.usable(group, None),
+        Some(loopback) => Ok((loopback.usable(group, None)?, why)),
         None => Err(OpenError::NoRoute {
             group,
             name: "of any kind".to_owned(),

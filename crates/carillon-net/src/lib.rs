@@ -45,7 +45,7 @@ mod wait;
 pub use driver::Driver;
 pub use endpoint::{Endpoint, EndpointConfig, GROUP, SELF};
 pub use error::{DriveError, OpenError};
-pub use interface::Interface;
+pub use interface::{Choice, Interface};
 #[cfg(target_os = "linux")]
 pub use relay::{RelayConfig, RelayDriver, RelayEndpoint, RelayStats};
 pub use stats::Stats;

@@ -81,7 +81,7 @@ impl RelayEndpoint {
         }
         let mut ports: Vec<Port> = Vec::new();
         for name in &config.interfaces {
-            let interface = Interface::choose(group.into(), Some(name))?;
+            let (interface, _) = Interface::choose(group.into(), Some(name))?;
             if ports.iter().all(|port| port.interface.index != interface.index) {
                 ports.push(Port::open(interface)?);
             }
