@@ -20,7 +20,7 @@ pub struct Member {
     pub joined: Time,
     /// When its report came.
     pub finished: Option<Time>,
-    /// Messages sent again that it had not acknowledged; 0 if the protocol does not say.
+    /// Repairs that went out while it lacked something; 0 if the protocol does not say who does.
     pub repairs: u64,
     /// Bytes it has dealt with, by its own word.
     pub bytes: u64,
@@ -73,6 +73,8 @@ pub(super) struct Roster {
     active: usize,
     verified: usize,
     joined_ever: u32,
+    /// Members that lack messages, and how many as of the last word of the protocol.
+    lacking: BTreeMap<NodeId, u32>,
 }
 
 impl Roster {
@@ -125,6 +127,22 @@ impl Roster {
             MemberOutcome::Failed(_) => self.records[index].expelled = true,
             MemberOutcome::Verified | MemberOutcome::Lost(_) => {}
         }
+    }
+
+    /// The protocol is about to repair so many messages for this member.
+    pub fn lacks(&mut self, index: usize, messages: u32) {
+        self.lacking.insert(self.members[index].node, messages);
+    }
+
+    /// A repair went out: it counts for everyone who still lacks something.
+    pub fn repaired(&mut self) {
+        for (node, left) in &mut self.lacking {
+            *left = left.saturating_sub(1);
+            if let Some(&index) = self.by_node.get(node) {
+                self.members[index].repairs += 1;
+            }
+        }
+        self.lacking.retain(|_, left| *left > 0);
     }
 
     pub fn member_mut(&mut self, index: usize) -> &mut Member {

@@ -77,7 +77,7 @@ fn a_receiver_whose_interface_is_too_small_says_so() {
     small.max_datagram = 99;
     world.join(ReceiverSession::new(small, Seeds::new(5)));
     world.run(ms(500));
-    let why = "small its interface lets in datagrams of 99 bytes, not 100: send with --datagram 99";
+    let why = "small the receiver's interface takes datagrams of 99 bytes, not 100: send with --datagram 99";
     assert_eq!(unserved(&world), [why]);
     assert_eq!(world.sender.phase(), SenderPhase::Gathering);
 }

@@ -202,6 +202,16 @@ impl ReceiverSession {
         self.invited.as_ref().map(|invited| invited.name.as_str())
     }
 
+    /// The node of the sender that invited it.
+    pub fn sender_node(&self) -> Option<NodeId> {
+        self.invited.as_ref().map(|invited| invited.sender)
+    }
+
+    /// Whether the sender has said that messages are under way.
+    pub fn has_started(&self) -> bool {
+        self.invited.as_ref().is_some_and(|invited| matches!(invited.state, State::Running | State::Closing))
+    }
+
     /// The number the sender gave it, once it is a member.
     pub fn member_number(&self) -> Option<u32> {
         self.invited.as_ref()?.member

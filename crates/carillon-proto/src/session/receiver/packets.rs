@@ -146,7 +146,7 @@ impl ReceiverSession {
         if invite.max_payload > self.config.max_datagram {
             let (payload, max) = (invite.max_payload, self.config.max_datagram);
             return Err(format!(
-                "its interface lets in datagrams of {max} bytes, not {payload}: send with --datagram {max}"
+                "the receiver's interface takes datagrams of {max} bytes, not {payload}: send with --datagram {max}"
             ));
         }
         if invite.max_payload > self.config.receive_buffer {

@@ -448,9 +448,10 @@ impl SenderSession {
                 }
                 Event::RepairNeeded { member, messages } => {
                     if let Some(index) = index(member) {
-                        self.roster.member_mut(index).repairs += u64::from(messages);
+                        self.roster.lacks(index, messages);
                     }
                 }
+                Event::RepairSent { .. } => self.roster.repaired(),
                 Event::Note(ref note) => self.too_few |= self.config.has_peers() && note.name == NO_QUORUM,
                 _ => {}
             }
