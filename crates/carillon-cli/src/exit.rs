@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
+use crate::delivery::shown;
+
 /// The job ran and failed, and has already said how: a receiver lost, a comparison outside its
 /// bounds.
 #[derive(Debug)]
@@ -28,6 +30,9 @@ pub fn code(result: anyhow::Result<()>) -> ExitCode {
     if error.chain().any(|cause| broken_pipe(&cause)) {
         return ExitCode::SUCCESS;
     }
-    eprintln!("carillon: {error:#}");
+    // What a scenario file has wrong takes several lines.
+    let text = format!("{error:#}");
+    let lines: Vec<_> = text.lines().map(shown).collect();
+    eprintln!("carillon: {}", lines.join("\n"));
     ExitCode::from(2)
 }

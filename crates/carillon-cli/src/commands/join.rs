@@ -11,7 +11,9 @@ use carillon_proto::session::{
 use serde_json::json;
 
 use super::send::Args;
-use crate::delivery::{Contribution, Human, Manifest, Outgoing, Stop, Watch, keep_peers, print_json, step};
+use crate::delivery::{
+    Contribution, Human, Manifest, Outgoing, Stop, Watch, keep_peers, print_json, say, step,
+};
 use crate::exit::JobFailed;
 
 /// Joins, sends, and says how it ended.
@@ -24,6 +26,7 @@ pub fn run(args: &Args, manifest: Manifest, stop: &Stop) -> anyhow::Result<()> {
         let mut config = ReceiverSessionConfig::new(&name, GROUP, REGISTRY);
         config.silence = args.timeout;
         config.receive_buffer = u32::try_from(endpoint.receive_buffer()).unwrap_or(u32::MAX);
+        config.max_datagram = u32::try_from(endpoint.max_datagram()).unwrap_or(u32::MAX);
         config.offers = true;
         config.bit_rate = args.rate.unwrap_or(config.bit_rate);
         config.addresses = endpoint.addresses(LOCAL_NODE);
@@ -62,6 +65,10 @@ impl Part<'_> {
         loop {
             step(&mut self.driver, LONGEST_STEP)?;
             let (phase, now) = (self.driver.machine().phase(), self.driver.now());
+            if matches!(phase, ReceiverPhase::Failed(_)) && !leaving {
+                // The organiser may still have to be told.
+                step(&mut self.driver, Duration::ZERO)?;
+            }
             if leaving || matches!(phase, ReceiverPhase::Finished | ReceiverPhase::Failed(_)) {
                 return Ok(phase);
             }
@@ -108,7 +115,7 @@ impl Part<'_> {
             }))?;
         } else {
             for (name, reason) in lost {
-                eprintln!("carillon: {name} is gone: {reason}");
+                say(format_args!("{name} is gone: {reason}"));
             }
             if failure.is_none() {
                 println!("sent {} in {:.2} s", Human(bytes), contribution.seconds());
@@ -118,7 +125,7 @@ impl Part<'_> {
             (Some(error), _) => Err(error),
             (None, None) => Ok(()),
             (None, Some(failure)) => {
-                eprintln!("carillon: {failure}");
+                say(failure);
                 Err(JobFailed.into())
             }
         }

@@ -10,6 +10,7 @@ mod relay;
 mod reproduce;
 mod run;
 mod send;
+mod tidings;
 mod topology;
 
 use clap::{Parser, Subcommand};

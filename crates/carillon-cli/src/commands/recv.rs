@@ -13,8 +13,8 @@ use indicatif::ProgressBar;
 use serde_json::json;
 
 use crate::delivery::{
-    Human, Incoming, Live, NetworkArgs, Problem, Rate, Sink, Stop, Target, Ticker, Watch, bar, bar_style,
-    is_text_terminal, keep_peers, print_json, seconds, step,
+    Human, Incoming, Live, NetworkArgs, Patience, Problem, Rate, Sink, Stop, Target, Ticker, Watch, bar,
+    bar_style, is_text_terminal, keep_peers, print_json, say, seconds, shown, step,
 };
 use crate::exit::JobFailed;
 
@@ -66,15 +66,19 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let mut watch = Watch::new(args.network.trace.as_deref(), &endpoint)?;
     let mut name = args.network.name();
     let mut worst = Ok(());
+    let mut patience = Patience::new(&endpoint);
+    let (mut transfers, mut failed) = (0u64, 0u64);
     loop {
         let mut config = ReceiverSessionConfig::new(&name, GROUP, REGISTRY);
         config.silence = args.timeout;
         config.receive_buffer = u32::try_from(endpoint.receive_buffer()).unwrap_or(u32::MAX);
+        config.max_datagram = u32::try_from(endpoint.max_datagram()).unwrap_or(u32::MAX);
         config.keep_seeking = args.keep_going;
         config.addresses = endpoint.addresses(LOCAL_NODE);
         let session = ReceiverSession::new(config, seeds.clone());
         let driver = Driver::new(endpoint, Box::new(session), Incoming::new(sink), watch);
-        let mut transfer = Transfer { driver, args: &args, bar: None, announced: false, kept: false };
+        let mut transfer =
+            Transfer { driver, args: &args, bar: None, announced: false, kept: false, patience };
         let end = transfer.run(&stop)?;
         let taken = end == ReceiverPhase::Failed(refused(RefuseReason::NameTaken));
         let again = taken && args.network.name.is_none() && !args.keep_going;
@@ -83,11 +87,19 @@ pub fn run(args: Args) -> anyhow::Result<()> {
             name = format!("{}-{}", args.network.name(), std::process::id());
         } else {
             let result = transfer.finish(&end, &stop);
+            if transfer.driver.machine().association().is_some() {
+                transfers += 1;
+                failed += u64::from(result.is_err());
+            }
             worst = worse(worst, result);
         }
         let incoming;
+        patience = transfer.patience;
         (endpoint, _, incoming, watch) = transfer.driver.into_parts();
         if !again && (!args.keep_going || stop.asked()) {
+            if args.keep_going {
+                said_all(args.network.json, transfers, failed)?;
+            }
             let traced = watch.finish();
             return worst.and(traced);
         }
@@ -109,6 +121,8 @@ struct Transfer<'a> {
     announced: bool,
     /// Whether the endpoint was told to keep the addresses of the other members.
     kept: bool,
+    /// What to say when nothing happens.
+    patience: Patience,
 }
 
 impl Transfer<'_> {
@@ -125,6 +139,10 @@ impl Transfer<'_> {
         let end = loop {
             step(&mut self.driver, LONGEST_STEP)?;
             let phase = self.driver.machine().phase();
+            if matches!(phase, ReceiverPhase::Failed(_)) && !leaving {
+                // The sender may still have to be told.
+                step(&mut self.driver, Duration::ZERO)?;
+            }
             if leaving || matches!(phase, ReceiverPhase::Finished | ReceiverPhase::Failed(_)) {
                 break phase;
             }
@@ -142,6 +160,12 @@ impl Transfer<'_> {
                 self.print_news()?;
                 if phase == ReceiverPhase::Running && ticker.ready(now) {
                     self.print_progress()?;
+                }
+            }
+            if let Some(line) = self.patience.look(&mut self.driver) {
+                match &self.bar {
+                    Some(bar) => bar.suspend(|| say(line)),
+                    None => say(line),
                 }
             }
             if screen.ready(now) {
@@ -173,7 +197,7 @@ impl Transfer<'_> {
             bar.set_length(total);
             bar.set_style(bar_style(Some(total)));
         }
-        bar.set_message(message);
+        bar.set_message(shown(&message).into_owned());
         bar.set_position(incoming.bytes());
     }
 
@@ -203,6 +227,20 @@ impl Transfer<'_> {
         print_json(&json!({ "event": "progress", "bytes": incoming.bytes(), "total": incoming.total() }))
     }
 
+    /// What there is of a transfer that has failed.
+    fn rest(&self, files: u32, bytes: u64) -> String {
+        let incoming = self.driver.application();
+        match incoming.intakes().next() {
+            None => String::new(),
+            Some(_) if self.args.stream => String::new(),
+            Some(_) => {
+                let plural = if files == 1 { "" } else { "s" };
+                let of = incoming.total().map_or_else(String::new, |total| format!(" of {}", Human(total)));
+                format!("; {files} file{plural} complete, {}{of} received", Human(bytes))
+            }
+        }
+    }
+
     /// Says how it ended.
     fn finish(&mut self, end: &ReceiverPhase, stop: &Stop) -> anyhow::Result<()> {
         let untouched = self.driver.machine().association().is_none();
@@ -213,6 +251,9 @@ impl Transfer<'_> {
                 if untouched && self.args.keep_going && stop.asked() =>
             {
                 return Ok(());
+            }
+            (None, ReceiverPhase::Failed(ReceiverFailure::Left(_))) if untouched => {
+                Err(Problem::Transfer("interrupted before a sender was heard".to_owned()))
             }
             (None, ReceiverPhase::Failed(failure)) => Err(Problem::Transfer(explain(failure))),
             (None, _) => Err(Problem::Transfer("the transfer is incomplete".to_owned())),
@@ -262,7 +303,7 @@ impl Transfer<'_> {
         }
         if !self.args.network.json {
             for (name, reason) in lost {
-                eprintln!("carillon: {name} is gone: {reason}");
+                say(format_args!("{name} is gone: {reason}"));
             }
         }
         if let Some(live) = live {
@@ -282,16 +323,26 @@ impl Transfer<'_> {
                 Ok(())
             }
             Err(Problem::Transfer(reason)) => {
-                eprintln!("carillon: {reason}");
+                say(format_args!("{reason}{}", self.rest(files, bytes)));
                 Err(JobFailed.into())
             }
             Err(Problem::Local(error)) if self.args.keep_going => {
-                eprintln!("carillon: {error:#}");
+                say(format_args!("{error:#}"));
                 Err(anyhow!("not every transfer could be written: see above"))
             }
             Err(Problem::Local(error)) => Err(error),
         }
     }
+}
+
+/// The end of a receiver that took one transfer after the other.
+fn said_all(json: bool, transfers: u64, failed: u64) -> anyhow::Result<()> {
+    if json {
+        return print_json(&json!({ "event": "end", "transfers": transfers, "failed": failed }));
+    }
+    let plural = if transfers == 1 { "" } else { "s" };
+    say(format_args!("interrupted after {transfers} transfer{plural}, {failed} of them failed"));
+    Ok(())
 }
 
 /// A failure and what to do about it.
@@ -302,7 +353,12 @@ fn explain(failure: &ReceiverFailure) -> String {
         }
         ReceiverFailure::Refused(RefuseReason::NameTaken, _) => ": choose another --name",
         ReceiverFailure::Refused(RefuseReason::NotExpected, _) => ": choose a --name that it does expect",
-        ReceiverFailure::SenderSilent => ": nothing was kept that is not complete",
+        ReceiverFailure::SenderSilent => ": is it still running, and the network between?",
+        ReceiverFailure::Refused(RefuseReason::Full, _) => ": use another --group for some of the receivers",
+        ReceiverFailure::Refused(RefuseReason::Expelled, _) | ReceiverFailure::Expelled => {
+            ": too slow, or not heard; see the sender's report and its --timeout"
+        }
+        ReceiverFailure::Left(reason) => return reason.clone(),
         _ => "",
     };
     format!("{failure}{advice}")

@@ -13,7 +13,7 @@ use carillon_net::{GROUP, RelayConfig, RelayDriver, RelayEndpoint, RelayStats, S
 use carillon_proto::{REGISTRY, find};
 use serde_json::{Value, json};
 
-use crate::delivery::{DEFAULT_GROUP, Stop, print_json, print_table, random};
+use crate::delivery::{DEFAULT_GROUP, Stop, print_json, print_table, random, say};
 
 /// Stand at a router and help a protocol: turn requests to those who can answer, send repairs only where
 /// they were asked for.
@@ -60,7 +60,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     let machine = build(protocol, &args.settings, &endpoint)?;
     if is_forwarding_off() {
-        eprintln!("carillon: the system does not forward unicast: sysctl net.ipv4.ip_forward=1");
+        say("the system does not forward unicast: sysctl net.ipv4.ip_forward=1");
     }
     announce(args.json, protocol, group, &endpoint)?;
     let mut driver = RelayDriver::new(endpoint, machine, Counts::default());
@@ -136,7 +136,7 @@ fn announce(
             "interfaces": names,
         }));
     }
-    eprintln!("carillon: relay of {} for {group} between {}", protocol.name, names.join(", "));
+    say(format_args!("relay of {} for {group} between {}", protocol.name, names.join(", ")));
     Ok(())
 }
 

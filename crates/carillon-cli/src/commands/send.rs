@@ -13,10 +13,11 @@ use carillon_proto::session::{
 use carillon_proto::{REGISTRY, find};
 use serde_json::json;
 
-use crate::commands::join;
+use crate::commands::{join, tidings::Tidings};
 use crate::delivery::{
-    Human, Manifest, NetworkArgs, Outgoing, Rate, SenderBars, Stop, Ticker, Watch, is_text_terminal,
-    outcome_name, outcome_reason, outcome_text, print_json, print_table, random, seconds, step,
+    Human, Manifest, NOBODY_EXPECTED, NetworkArgs, Outgoing, Rate, SenderBars, Stop, Ticker, Watch, host,
+    is_text_terminal, outcome_name, outcome_reason, outcome_text, print_json, print_table, random, say,
+    seconds, step,
 };
 use crate::exit::JobFailed;
 
@@ -107,7 +108,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     };
     let manifest = Manifest::list(&args.paths, args.rename.as_deref())?;
     for line in manifest.skipped() {
-        eprintln!("carillon: {line}");
+        say(line);
     }
     let stop = Stop::on_signals()?;
     if args.join {
@@ -115,7 +116,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     }
     // Peers hear each other.
     let listen = protocol.roles.contains(&Role::Peer);
-    let (endpoint, seeds) = args.network.open(listen, args.ttl, args.rate)?;
+    let (mut endpoint, seeds) = args.network.open(listen, args.ttl, args.rate)?;
+    // To hear of other senders, as long as there is nothing else to hear; it can do without.
+    let eavesdrops = !listen && endpoint.listen().is_ok();
     let config = configure(&args, protocol, &endpoint, &seeds)?;
     let window = config.config.iter().find(|(key, _)| *key == "window");
     let window_bytes = match window {
@@ -129,7 +132,19 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let session = SenderSession::new(config, seeds)?;
     let watch = Watch::new(args.network.trace.as_deref(), &endpoint)?;
     let driver = Driver::new(endpoint, Box::new(session), outgoing, watch);
-    Job { driver, args, joined: BTreeMap::new(), bars: None, window_bytes }.run(&stop)
+    let tidings = Tidings::new(driver.endpoint(), args.network.json);
+    Job {
+        driver,
+        args,
+        joined: BTreeMap::new(),
+        gone: BTreeMap::new(),
+        bars: None,
+        window_bytes,
+        tidings,
+        interrupted: false,
+        eavesdrops,
+    }
+    .run(&stop)
 }
 
 /// What the session is told.
@@ -177,9 +192,17 @@ struct Job {
     args: Args,
     /// The members told of so far.
     joined: BTreeMap<NodeId, String>,
+    /// When members were found to be given up or to have left.
+    gone: BTreeMap<NodeId, Time>,
     bars: Option<SenderBars>,
     /// Bytes that may be under way, if the protocol has a window.
     window_bytes: Option<u64>,
+    /// What is said besides the report.
+    tidings: Tidings,
+    /// A signal has asked for the end.
+    interrupted: bool,
+    /// Hears the group although its protocol need not.
+    eavesdrops: bool,
 }
 
 impl Job {
@@ -190,24 +213,34 @@ impl Job {
         let mut ticker = Ticker::new(PROGRESS_INTERVAL);
         let mut screen = Ticker::new(SCREEN_INTERVAL);
         let mut error = None;
-        let mut interrupted = false;
         let mut running = false;
         while !self.driver.machine().is_finished() {
-            step(&mut self.driver, LONGEST_STEP)?;
+            if let Err(broken) = step(&mut self.driver, LONGEST_STEP) {
+                error.get_or_insert(broken);
+                break;
+            }
+            if stop.insisted() {
+                break;
+            }
             let now = self.driver.now();
             if error.is_none() && self.driver.application().has_failed() {
                 error = self.driver.application_mut().take_error();
                 let reason = error.as_ref().map_or_else(String::new, |error| format!("{error:#}"));
                 self.driver.machine_mut().abort(now, &reason);
             }
-            if stop.asked() && !interrupted {
-                interrupted = true;
+            if stop.asked() && !self.interrupted {
+                self.interrupted = true;
                 self.driver.machine_mut().abort(now, "the sender was interrupted");
             }
             if !running && self.driver.machine().phase() > SenderPhase::Gathering {
                 running = true;
+                if self.eavesdrops {
+                    self.driver.endpoint_mut().stop_listening();
+                }
                 self.warn_of_small_buffers();
             }
+            self.note_gone(now);
+            self.tidings.tell(self.driver.machine(), self.driver.endpoint(), self.bars.as_ref())?;
             if self.args.network.json {
                 self.print_joined()?;
                 if ticker.ready(now) {
@@ -221,13 +254,20 @@ impl Job {
         if let Some(bars) = self.bars.take() {
             bars.clear();
         }
-        let result = match error {
-            Some(error) => Err(error),
-            None => self.report(),
-        };
+        // Also of what a local error or a signal has cut short.
+        let reported = self.report(error.is_some());
+        let result = error.map_or(reported, Err);
         let (_, _, _, watch) = self.driver.into_parts();
         let traced = watch.finish();
         result.and(traced)
+    }
+
+    /// A member that does not report has an end all the same.
+    fn note_gone(&mut self, now: Time) {
+        let over = |member: &&Member| member.finished.is_none() && member.outcome != MemberOutcome::Active;
+        for member in self.driver.machine().members().iter().filter(over) {
+            self.gone.entry(member.node).or_insert(now);
+        }
     }
 
     /// A receiver whose socket buffer is smaller than the window will lose datagrams.
@@ -235,13 +275,14 @@ impl Job {
         let Some(window) = self.window_bytes else { return };
         for member in self.driver.machine().members() {
             if u64::from(member.receive_buffer) < window {
-                eprintln!(
-                    "carillon: receiver {} can hold {} of the {} that may be under way: \
-                     expect losses, or --set a smaller window",
-                    member.name,
+                let line = format!(
+                    "{} can hold {} of the {} that may be under way: expect losses; enlarge its \
+                     net.core.rmem_max, or --set a smaller window",
+                    host(&member.name, self.driver.endpoint().peer(member.node)),
                     Human(member.receive_buffer.into()),
                     Human(window)
                 );
+                self.tidings.say(&line, self.bars.as_ref());
             }
         }
     }
@@ -303,17 +344,29 @@ impl Job {
         started.map_or(0.0, |started| at.since(started).as_secs_f64())
     }
 
+    /// Whom the sender was told to wait for: names, a number, or nobody.
+    fn expected(&self) -> serde_json::Value {
+        match (&self.args.expect, self.args.receivers) {
+            (Some(names), _) => json!(names),
+            (None, count) => json!(count),
+        }
+    }
+
     /// Says how it ended.
-    fn report(&self) -> anyhow::Result<()> {
+    fn report(&self, broken: bool) -> anyhow::Result<()> {
         let (session, outgoing) = (self.driver.machine(), self.driver.application());
         let members = session.members();
         let verified = members.iter().filter(|member| member.outcome == MemberOutcome::Verified).count();
-        let last = members.iter().filter_map(|member| member.finished).max();
+        let end = |member: &Member| member.finished.or(self.gone.get(&member.node).copied());
+        // The whole lasts as long as its longest row, and what was got is measured by those who got it.
+        let last = members.iter().filter_map(end).max();
         let seconds = self.seconds(last.unwrap_or_else(|| self.driver.now()));
+        let got = members.iter().filter(|member| member.outcome == MemberOutcome::Verified);
+        let got = self.seconds(got.filter_map(|member| member.finished).max().unwrap_or_default());
         let bytes = outgoing.bytes();
-        let goodput = if seconds > 0.0 && verified > 0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
+        let goodput = if got > 0.0 && verified > 0 { bytes as f64 * 8.0 / got } else { 0.0 };
         let repairs = self.driver.observer().repairs();
-        let took = |member: &Member| member.finished.map(|at| self.seconds(at));
+        let took = |member: &Member| end(member).map(|at| self.seconds(at));
         if self.args.network.json {
             let receivers: Vec<_> = members
                 .iter()
@@ -341,9 +394,13 @@ impl Job {
                 "datagrams_sent": stats.datagrams_sent,
                 "bytes_sent": stats.bytes_sent,
                 "receivers": receivers,
+                "expected": self.expected(),
+                "unserved": Tidings::unserved_json(session, self.driver.endpoint()),
+                "more_unserved": session.more_unserved(),
+                "rivals": Tidings::rivals_json(session, self.driver.endpoint()),
                 "failure": session.failure(),
             }))?;
-        } else if !members.is_empty() {
+        } else if !members.is_empty() || !session.unserved().is_empty() {
             let head = ["receiver", "bytes", "repairs", "time", "outcome"];
             let mut rows = vec![head.map(str::to_owned).to_vec()];
             // A protocol that does not say whom a repair was for has it in the total only.
@@ -357,13 +414,26 @@ impl Job {
                     outcome_text(&member.outcome),
                 ]
             }));
-            let outcome = format!("{verified} of {} verified, {}", members.len(), Rate(goodput));
+            rows.extend(Tidings::unserved_rows(session, self.driver.endpoint()));
+            let unserved = session.unserved().len() as u64 + session.more_unserved();
+            let others = if unserved > 0 { format!(", {unserved} not served") } else { String::new() };
+            let outcome = format!("{verified} of {} verified{others}, {}", members.len(), Rate(goodput));
             let time = format!("{seconds:.2} s");
             rows.push(vec!["all".to_owned(), bytes.to_string(), repairs.to_string(), time, outcome]);
             print_table(&rows)?;
+            if self.expected().is_null() && !members.is_empty() {
+                println!("{NOBODY_EXPECTED}");
+            }
         }
-        if let Some(failure) = session.failure() {
-            eprintln!("carillon: not delivered: {failure}");
+        match session.failure() {
+            Some(failure) if !broken => {
+                let advice = match members.is_empty() && session.unserved().is_empty() && !self.interrupted {
+                    true => format!("; {}", self.tidings.nobody(self.args.ttl)),
+                    false => String::new(),
+                };
+                say(format_args!("not delivered: {failure}{advice}"));
+            }
+            _ => {}
         }
         match verified == members.len() && session.failure().is_none() && verified > 0 {
             true => Ok(()),

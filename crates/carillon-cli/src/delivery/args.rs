@@ -8,14 +8,16 @@ use anyhow::Context as _;
 use carillon_core::{BitRate, Duration, Probability, Seeds};
 use carillon_net::{Endpoint, EndpointConfig};
 
+use super::words::{Whereabouts, say};
+
 /// Where the group is, and what befalls its datagrams.
 #[derive(Debug, clap::Args)]
 pub struct NetworkArgs {
     /// The multicast group and its UDP port, such as `239.1.2.3:4567` or `[ff02::1:2]:4567`.
     #[arg(long, value_name = "ADDR:PORT", default_value = DEFAULT_GROUP)]
     pub group: SocketAddr,
-    /// The network interface, by name or address [default: the one multicast goes out by, or
-    /// loopback if there is none].
+    /// The network interface, by name or address [default: the one that the route to the group leads to;
+    /// without one loopback, which is said].
     #[arg(long, value_name = "NAME|ADDR")]
     pub interface: Option<String>,
     /// The name by which the others know this end [default: the host's name].
@@ -38,16 +40,8 @@ pub struct NetworkArgs {
 impl NetworkArgs {
     /// Opens the sockets.
     pub fn open(&self, listen: bool, ttl: u8, rate: Option<BitRate>) -> anyhow::Result<(Endpoint, Seeds)> {
-        let seed = match self.seed {
-            Some(seed) => seed,
-            None => {
-                let seed = random()?;
-                if self.drop > Probability::ZERO {
-                    eprintln!("carillon: drops drawn with --seed {seed}");
-                }
-                seed
-            }
-        };
+        let drawn = if self.seed.is_none() { Some(random()?) } else { None };
+        let seed = self.seed.or(drawn).unwrap_or_default();
         let seeds = Seeds::new(seed);
         let config = EndpointConfig {
             interface: self.interface.clone(),
@@ -58,7 +52,14 @@ impl NetworkArgs {
             rate,
             ..EndpointConfig::new(self.group)
         };
-        Ok((Endpoint::open(config)?, seeds))
+        let endpoint = Endpoint::open(config)?;
+        if let Some(line) = Whereabouts::of(&endpoint).loopback() {
+            say(line);
+        }
+        if let Some(seed) = drawn.filter(|_| self.drop > Probability::ZERO) {
+            say(format_args!("drops drawn with --seed {seed}"));
+        }
+        Ok((endpoint, seeds))
     }
 
     /// The name given, or the host's.

@@ -12,9 +12,12 @@ mod live;
 mod manifest;
 mod outgoing;
 mod output;
+mod overheard;
+mod patience;
 mod stop;
 mod target;
 mod watch;
+mod words;
 
 pub use args::{DEFAULT_GROUP, NetworkArgs, is_text_terminal, random, seconds};
 pub use contribution::Contribution;
@@ -27,6 +30,8 @@ pub use output::{
     Human, Rate, SenderBars, Ticker, bar, bar_style, outcome_name, outcome_reason, outcome_text, print_json,
     print_table,
 };
+pub use patience::Patience;
 pub use stop::Stop;
 pub use target::Target;
 pub use watch::{Watch, keep_peers, step};
+pub use words::{NOBODY_EXPECTED, Whereabouts, advice, host, say, shown};

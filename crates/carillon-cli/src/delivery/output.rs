@@ -7,6 +7,8 @@ use carillon_core::{Duration, Time};
 use carillon_proto::session::{Member, MemberOutcome};
 use indicatif::{HumanBytes, MultiProgress, ProgressBar, ProgressStyle};
 
+use super::words::{say, shown, shown_json};
+
 /// A number of bytes for people.
 pub struct Human(pub u64);
 
@@ -32,19 +34,21 @@ impl fmt::Display for Rate {
 /// One JSON value, one line.
 pub fn print_json(value: &serde_json::Value) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
-    writeln!(out, "{value}")?;
+    writeln!(out, "{}", shown_json(&value.to_string()))?;
     Ok(out.flush()?)
 }
 
 /// Rows in aligned columns; the numbers, all but the first and last column, to the right.
 pub fn print_table(rows: &[Vec<String>]) -> anyhow::Result<()> {
+    let seemly = |row: &Vec<String>| row.iter().map(|cell| shown(cell).into_owned()).collect();
+    let rows: Vec<Vec<String>> = rows.iter().map(seemly).collect();
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
     };
     let widths: Vec<usize> = (0..columns).map(width).collect();
     let mut out = io::stdout().lock();
-    for row in rows {
+    for row in &rows {
         let mut line = String::new();
         for (column, cell) in row.iter().enumerate() {
             let width = widths[column];
@@ -117,24 +121,30 @@ impl SenderBars {
 
     /// Shows this state of things.
     pub fn show(&mut self, message: &str, bytes: u64, members: &[Member]) {
-        self.total.set_message(message.to_owned());
+        self.total.set_message(shown(message).into_owned());
         self.total.set_position(bytes);
         let plain = || ProgressStyle::with_template("{msg}").expect("the template is valid");
-        let shown = members.len().min(SHOWN);
-        while self.lines.len() < shown {
+        let count = members.len().min(SHOWN);
+        while self.lines.len() < count {
             self.lines.push(self.all.add(ProgressBar::no_length().with_style(plain())));
         }
-        for line in self.lines.drain(shown..) {
+        for line in self.lines.drain(count..) {
             self.all.remove(&line);
         }
         for (line, member) in self.lines.iter().zip(members) {
-            line.set_message(format!("  {}  {}", member.name, outcome_text(&member.outcome)));
+            let text = format!("  {}  {}", member.name, outcome_text(&member.outcome));
+            line.set_message(shown(&text).into_owned());
         }
         if members.len() > SHOWN {
             let all = &self.all;
             let more = self.more.get_or_insert_with(|| all.add(ProgressBar::no_length().with_style(plain())));
             more.set_message(format!("  and {} more", members.len() - SHOWN));
         }
+    }
+
+    /// Says a line above the bars.
+    pub fn say(&self, line: &str) {
+        self.all.suspend(|| say(line));
     }
 
     /// Takes everything off the screen.

@@ -1,30 +1,56 @@
-//! The wish to stop: SIGINT and SIGTERM.
+//! The wish to stop: SIGINT, SIGTERM and SIGHUP.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::Context as _;
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 
-/// Set by the first signal; the second one ends the process at once.
+/// Counts signals. The first asks for an orderly end; the second for one without waiting for anybody, report
+/// included; the third ends the process at once.
 #[derive(Clone, Debug)]
-pub struct Stop(Arc<AtomicBool>);
+pub struct Stop(Arc<AtomicUsize>);
 
 impl Stop {
-    /// From now on signals set it.
+    /// From now on signals are counted.
     pub fn on_signals() -> anyhow::Result<Stop> {
-        let asked = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM] {
-            // In this order: the first signal finds the flag not set yet.
-            flag::register_conditional_shutdown(signal, 1, asked.clone()).context("cannot handle signals")?;
-            flag::register(signal, asked.clone()).context("cannot handle signals")?;
+        let count = Arc::new(AtomicUsize::new(0));
+        let mut wanted = vec![SIGINT, SIGTERM];
+        // Under nohup it stays ignored.
+        if !is_ignored(SIGHUP) {
+            wanted.push(SIGHUP);
         }
-        Ok(Stop(asked))
+        let mut signals = Signals::new(wanted).context("cannot handle signals")?;
+        let counted = count.clone();
+        std::thread::spawn(move || {
+            for _ in signals.forever() {
+                if counted.fetch_add(1, Ordering::Relaxed) + 1 >= ENOUGH {
+                    std::process::exit(1);
+                }
+            }
+        });
+        Ok(Stop(count))
     }
 
     /// Whether to stop.
     pub fn asked(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether to stop without waiting for anybody.
+    pub fn insisted(&self) -> bool {
+        self.0.load(Ordering::Relaxed) > 1
     }
 }
+
+/// Whether whoever started this process had it ignore a signal.
+fn is_ignored(signal: i32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    mask >> (signal - 1) & 1 == 1
+}
+
+/// Signals that end the process whatever it does.
+const ENOUGH: usize = 3;

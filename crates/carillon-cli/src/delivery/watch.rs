@@ -10,10 +10,14 @@ use carillon_lab::trace::{CaptureOptions, TraceFile};
 use carillon_net::{Driver, Endpoint, GROUP, SELF};
 use carillon_proto::session::ReceiverSession;
 
+use super::overheard::{Kind, Overheard};
+
 /// Counts repairs, and passes everything on to the trace if there is one.
 #[derive(Debug, Default)]
 pub struct Watch {
     repairs: u64,
+    /// What is heard, as long as somebody wants to know.
+    overheard: Option<Box<Overheard>>,
     trace: Option<Box<Trace>>,
 }
 
@@ -47,7 +51,7 @@ impl Watch {
             datagrams: Vec::new(),
             named: BTreeMap::from([(SELF, endpoint.local_addr())]),
         };
-        Ok(Watch { repairs: 0, trace: Some(Box::new(trace)) })
+        Ok(Watch { trace: Some(Box::new(trace)), ..Watch::default() })
     }
 
     /// A new driver starts, and its clock with it.
@@ -62,12 +66,38 @@ impl Watch {
         self.repairs
     }
 
+    /// From now on listens for what is no business of this end, or no longer.
+    pub fn listen(&mut self, on: bool) {
+        self.overheard = on.then(Box::default);
+    }
+
+    /// Who was heard that is no Carillon sender of this version, in words.
+    pub fn strangers(&self, endpoint: &Endpoint) -> Vec<String> {
+        let mut hosts = BTreeMap::new();
+        for (node, kind, count) in self.overheard.iter().flat_map(|overheard| overheard.strangers()) {
+            let host = endpoint.peer(node).map_or_else(|| "somebody".to_owned(), |at| at.ip().to_string());
+            *hosts.entry((host, kind)).or_insert(0) += count;
+        }
+        let words = hosts.into_iter().map(|((from, kind), count): (_, u64)| {
+            let what = match kind {
+                Kind::Version(version) => {
+                    format!("of version {version} of its packets, which this Carillon is not")
+                }
+                Kind::Foreign => "of another program".to_owned(),
+            };
+            let plural = if count == 1 { "" } else { "s" };
+            format!("{count} datagram{plural} {what} came from {from}")
+        });
+        words.collect()
+    }
+
     /// Completes the trace.
     pub fn finish(self) -> anyhow::Result<()> {
         Ok(self.trace.map_or(Ok(()), |trace| trace.file.finish())?)
     }
 
-    fn strangers(&self) -> Vec<NodeId> {
+    /// The nodes of this turn's datagrams whose addresses the trace does not know.
+    fn unnamed(&self) -> Vec<NodeId> {
         let Some(trace) = &self.trace else { return Vec::new() };
         let nodes = trace.datagrams.iter().flat_map(|(_, from, to, _)| {
             let to = if let Dest::Node(node) = to { Some(*node) } else { None };
@@ -84,7 +114,7 @@ where
     A: Application<M>,
 {
     driver.step(max_wait)?;
-    let strangers = driver.observer().strangers();
+    let strangers = driver.observer().unnamed();
     let found: Vec<_> = strangers
         .into_iter()
         .filter_map(|node| driver.endpoint().peer(node).map(|address| (node, address)))
@@ -125,6 +155,9 @@ impl Observer for Watch {
     }
 
     fn datagram(&mut self, time: Time, from: NodeId, to: &Dest, bytes: &Bytes) {
+        if let Some(overheard) = self.overheard.as_mut().filter(|_| from != SELF) {
+            overheard.note(from, bytes);
+        }
         if let Some(trace) = &mut self.trace {
             trace.datagrams.push((time + trace.ahead, from, to.clone(), bytes.clone()));
         }

@@ -1,0 +1,216 @@
+//! What is said to people: one line each on stderr, which names the machine, file or flag, what it means and
+//! what to do next. The lines for wrong set-ups stand in `docs/wrong-set-ups.md` word for word.
+
+use std::borrow::Cow;
+use std::fmt::{self, Write as _};
+use std::net::SocketAddr;
+
+use carillon_net::{Choice, Endpoint, Interface};
+use carillon_proto::session::{RefuseReason, UnservedReason};
+
+/// Says one line on stderr.
+pub fn say(line: impl fmt::Display) {
+    eprintln!("carillon: {}", shown(&line.to_string()));
+}
+
+/// Text that may come from others with everything escaped that would steer a terminal or hide what is
+/// there: control characters, line and paragraph separators, marks that turn the direction or have no width.
+pub fn shown(text: &str) -> Cow<'_, str> {
+    if !text.chars().any(is_unseemly) {
+        return Cow::Borrowed(text);
+    }
+    let mut escaped = String::new();
+    for c in text.chars() {
+        match is_unseemly(c) {
+            // Writing to a string does not fail.
+            true => _ = write!(escaped, "{}", c.escape_unicode()),
+            false => escaped.push(c),
+        }
+    }
+    Cow::Owned(escaped)
+}
+
+/// Likewise within a line of JSON, whose own syntax has none of these but in texts.
+pub fn shown_json(json: &str) -> Cow<'_, str> {
+    if !json.chars().any(is_unseemly) {
+        return Cow::Borrowed(json);
+    }
+    let mut escaped = String::new();
+    for c in json.chars() {
+        match is_unseemly(c) {
+            true => {
+                let mut units = [0; 2];
+                for unit in c.encode_utf16(&mut units) {
+                    _ = write!(escaped, "\\u{unit:04x}");
+                }
+            }
+            false => escaped.push(c),
+        }
+    }
+    Cow::Owned(escaped)
+}
+
+fn is_unseemly(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}')
+        || matches!(c, '\u{61c}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
+}
+
+/// Where an endpoint is, for lines that have to name it.
+#[derive(Clone, Debug)]
+pub struct Whereabouts {
+    group: SocketAddr,
+    interface: Interface,
+    choice: Choice,
+    own: SocketAddr,
+    /// The other interfaces that could be chosen.
+    others: Vec<String>,
+}
+
+impl Whereabouts {
+    /// Of this endpoint.
+    pub fn of(endpoint: &Endpoint) -> Whereabouts {
+        let interface = endpoint.interface().clone();
+        // Without the list the advice is shorter.
+        let candidates = Interface::candidates(endpoint.group()).unwrap_or_default();
+        let others = candidates.iter().filter(|one| one.index != interface.index);
+        Whereabouts {
+            group: endpoint.group(),
+            choice: endpoint.choice().clone(),
+            own: endpoint.local_addr(),
+            others: others.map(|one| one.name.clone()).collect(),
+            interface,
+        }
+    }
+
+    /// The group and the interface.
+    pub fn group(&self) -> String {
+        format!("group {} on {}", self.group, self.interface)
+    }
+
+    /// Why loopback was taken without being named, if it was.
+    pub fn loopback(&self) -> Option<String> {
+        let ip = self.group.ip();
+        let why = match &self.choice {
+            Choice::Named | Choice::Routed => return None,
+            Choice::NoRoute => format!("there is no route to {ip}"),
+            Choice::BadRoute(name) => format!("the route to {ip} leads to {name}, which does no multicast"),
+        };
+        let todo = match self.others.first() {
+            Some(first) => {
+                let all = self.others.join(" or ");
+                format!("choose {all} with --interface, or add a route (`ip route add {ip} dev {first}`)")
+            }
+            None => "no other interface is up, does multicast and has an address".to_owned(),
+        };
+        Some(format!("{why}: using {}, which reaches this host only; {todo}", self.interface))
+    }
+
+    /// What a sender that heard nobody should look at.
+    pub fn nobody(&self, ttl: u8) -> String {
+        format!(
+            "nobody answered in {}: is `carillon recv` running with this --group, on this network{}? do firewalls \
+             pass UDP, to port {} there and to port {} here? do switches that snoop IGMP have a querier? are there \
+             routers between (--ttl is {ttl})?",
+            self.group(),
+            self.instead(),
+            self.group.port(),
+            self.own.port(),
+        )
+    }
+
+    /// What a receiver that was not invited is waiting for, and what it has heard instead.
+    pub fn uninvited(&self, heard: &[String]) -> String {
+        let group = self.group();
+        match heard {
+            [] => format!(
+                "no sender is heard in {group}, still waiting: is `carillon send` running with this --group, on \
+                 this network{}? does the firewall here pass UDP to port {}? are there routers between (its --ttl)?",
+                self.instead(),
+                self.group.port(),
+            ),
+            heard => format!(
+                "no sender is heard in {group}, still waiting, but {}: choose another --group at both ends",
+                heard.join(", and ")
+            ),
+        }
+    }
+
+    /// A sender invites and does not answer: nothing from here reaches it, or nothing of it by unicast
+    /// reaches this end.
+    pub fn unanswered(&self, name: &str, sender: Option<SocketAddr>) -> String {
+        let at = sender.map_or_else(|| "its host".to_owned(), |address| address.to_string());
+        format!(
+            "{name} ({at}) invites, but does not answer: do firewalls pass UDP from {} to {at}, and back?",
+            self.own
+        )
+    }
+
+    /// A sender has started and nothing large of it arrives.
+    pub fn no_data(&self, name: &str, bytes: u32) -> String {
+        format!(
+            "{name} has started, but its data does not come: if the network between does not carry datagrams of \
+             {bytes} bytes, it should send with --datagram 1472"
+        )
+    }
+
+    /// Another sender was heard.
+    pub fn rival(&self, name: &str, address: Option<SocketAddr>) -> String {
+        format!(
+            "another sender, {}, uses {}: each receiver joins the one it hears first; give one of the two, and its \
+             receivers, another --group",
+            host(name, address),
+            self.group(),
+        )
+    }
+
+    fn instead(&self) -> String {
+        match self.others.is_empty() {
+            true => String::new(),
+            false => format!(" (--interface could be {})", self.others.join(", ")),
+        }
+    }
+}
+
+/// A machine by name and address.
+pub fn host(name: &str, address: Option<SocketAddr>) -> String {
+    match address {
+        Some(address) => format!("{} ({address})", shown(name)),
+        None => shown(name).into_owned(),
+    }
+}
+
+/// What to do about a receiver that is not served.
+pub fn advice(reason: &UnservedReason) -> &'static str {
+    match reason {
+        UnservedReason::Refused(RefuseReason::NotExpected) => ": add it to --expect",
+        UnservedReason::Refused(RefuseReason::NameTaken) => ": give it a --name of its own",
+        UnservedReason::Refused(RefuseReason::AlreadyStarted) => LATE,
+        UnservedReason::Declined(text) if text.starts_with("came after") => LATE,
+        UnservedReason::Refused(_) | UnservedReason::Declined(_) => "",
+        UnservedReason::Left(_) | UnservedReason::Silent(_) => ": see what it says itself",
+    }
+}
+
+/// What a report that covers whoever came in time says about that.
+pub const NOBODY_EXPECTED: &str = "nobody was expected: this covers only those who joined in time; say whom to \
+     wait for with --receivers N or --expect NAMES";
+
+const LATE: &str = ": send again for it; to wait for it next time, say --receivers or --expect";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_steers_a_terminal_is_escaped() {
+        assert_eq!(shown("a\u{1b}[2Jb\nc\u{9b}\u{7f}"), "a\\u{1b}[2Jb\\u{a}c\\u{9b}\\u{7f}");
+        assert_eq!(shown("evil\u{202e}gpj.exe\u{200b}"), "evil\\u{202e}gpj.exe\\u{200b}");
+        assert_eq!(shown("zoë 漢字 ✓"), "zoë 漢字 ✓");
+        let json = serde_json::json!({ "name": "a\u{9b}\u{202e}\u{7f}\u{e0001}\n" }).to_string();
+        let escaped = shown_json(&json);
+        assert_eq!(escaped, r#"{"name":"a\u009b\u202e\u007f\udb40\udc01\n"}"#);
+        let back: serde_json::Value = serde_json::from_str(&escaped).expect("it is JSON still");
+        assert_eq!(back["name"], "a\u{9b}\u{202e}\u{7f}\u{e0001}\n");
+    }
+}
