@@ -5,7 +5,7 @@ mod common;
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
 
-use carillon_net::{Endpoint, EndpointConfig, OpenError};
+use carillon_net::{Choice, Endpoint, EndpointConfig, Interface, OpenError};
 use common::{group, in_namespace, listening, multicast_works, sending};
 
 fn error(config: EndpointConfig) -> OpenError {
@@ -142,7 +142,50 @@ fn without_a_route_the_interface_is_loopback() {
         let endpoint = Endpoint::open(EndpointConfig::new("239.1.2.3:5000".parse().expect("an address")))
             .unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(endpoint.interface().to_string(), "lo (127.0.0.1)");
+        assert_eq!(endpoint.choice(), &Choice::NoRoute);
+        assert_eq!(Interface::candidates(endpoint.group()).expect("a list"), []);
     }
+}
+
+#[test]
+fn a_route_to_an_interface_without_multicast_is_told() {
+    let setup = "ip link set lo up && ip link add b0 type bridge && ip link set b0 multicast off up && \
+                 ip addr add 10.7.7.1/24 dev b0 && ip route add 224.0.0.0/4 dev b0";
+    if in_namespace("a_route_to_an_interface_without_multicast_is_told", setup) {
+        let endpoint = Endpoint::open(EndpointConfig::new("239.1.2.3:5000".parse().expect("an address")))
+            .unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(endpoint.choice(), &Choice::BadRoute("b0".to_owned()));
+    }
+}
+
+#[test]
+fn a_link_local_group_needs_an_interface() {
+    let setup = "ip link set lo up && ip link add v0 type veth peer name v1 && \
+                 sysctl -q -w net.ipv6.conf.v0.accept_dad=0 && ip link set v1 up && ip link set v0 up && sleep 0.2";
+    if in_namespace("a_link_local_group_needs_an_interface", setup) {
+        match error(EndpointConfig::new("[ff02::1234]:5000".parse().expect("an address"))) {
+            OpenError::NeedsInterface { available, .. } => {
+                assert!(available.split(", ").any(|name| name == "v0"), "{available}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn an_endpoint_can_listen_for_a_while() {
+    if !multicast_works("an_endpoint_can_listen_for_a_while") {
+        return;
+    }
+    let group = group();
+    let mut endpoint = Endpoint::open(sending(group)).unwrap_or_else(|error| panic!("{error}"));
+    for _ in 0..2 {
+        endpoint.listen().unwrap_or_else(|error| panic!("{error}"));
+    }
+    // What does not share the port finds it taken as long as it listens.
+    assert!(UdpSocket::bind(group).is_err());
+    endpoint.stop_listening();
+    UdpSocket::bind(group).expect("the port is free again");
 }
 
 #[test]
@@ -157,6 +200,7 @@ fn with_a_route_the_interface_is_where_it_leads() {
         };
         let endpoint = open("239.1.2.3:5000");
         assert_eq!(endpoint.interface().to_string(), "v0 (10.7.7.1)");
+        assert_eq!(endpoint.choice(), &Choice::Routed);
         assert_eq!(endpoint.local_addr().ip(), endpoint.interface().address);
         assert_eq!(endpoint.max_datagram(), 1400 - 28);
         let v6 = Endpoint::open(on("v0", "[ff02::1234]:5000")).unwrap_or_else(|error| panic!("{error}"));
