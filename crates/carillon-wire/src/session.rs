@@ -15,9 +15,10 @@
 //! +---------------+---------------+---------------+---------------+
 //! |                          max payload                          |
 //! +-------------------------------+-------------------------------+
-//! |         settings len          |  protocol name, sender name,
-//! +-------------------------------+
-//!    settings ("key=value" lines parted by line feeds), reason     |
+//! |         settings len          |     progress interval, ms     |
+//! +-------------------------------+-------------------------------+
+//! |  protocol name, sender name, settings ("key=value" lines
+//!    parted by line feeds), reason                                |
 //! +---------------------------------------------------------------+
 //!
 //! JOIN (2), receiver to sender
@@ -226,6 +227,8 @@ pub struct Invite<'a> {
     pub state: State,
     /// The largest payload of one message; never zero.
     pub max_payload: u32,
+    /// Milliseconds that a member lets pass between two PROGRESS.
+    pub progress_interval: u16,
     /// The protocol that carries the messages.
     pub protocol: Name<'a>,
     /// The sender's name.
@@ -419,12 +422,14 @@ impl<'a> Invite<'a> {
         let reason_len = reader.u8()?;
         let max_payload = reader.u32()?;
         let settings_len = reader.u16()?;
+        let progress_interval = reader.u16()?;
         if max_payload == 0 {
             return Err(ParseError::Field { field: "max_payload", value: 0 });
         }
         Ok(Invite {
             state,
             max_payload,
+            progress_interval,
             protocol: Name::parse("protocol", reader.bytes(protocol_len.into())?)?,
             sender: Name::parse("sender", reader.bytes(sender_len.into())?)?,
             settings: Settings::parse("settings", reader.bytes(settings_len.into())?)?,
@@ -440,13 +445,14 @@ impl<'a> Invite<'a> {
         buf.push(self.reason.len() as u8);
         buf.extend_from_slice(&self.max_payload.to_be_bytes());
         buf.extend_from_slice(&(self.settings.len() as u16).to_be_bytes());
+        buf.extend_from_slice(&self.progress_interval.to_be_bytes());
         for text in [&*self.protocol, &*self.sender, &*self.settings, &*self.reason] {
             buf.extend_from_slice(text.as_bytes());
         }
     }
 
     fn wire_len(&self) -> usize {
-        4 + 4 + 2 + self.protocol.len() + self.sender.len() + self.settings.len() + self.reason.len()
+        4 + 4 + 2 + 2 + self.protocol.len() + self.sender.len() + self.settings.len() + self.reason.len()
     }
 }
 
@@ -528,8 +534,10 @@ impl fmt::Display for Packet<'_> {
         write!(f, "session {} ", self.association)?;
         match &self.body {
             Body::Invite(invite) => {
-                let Invite { state, max_payload, protocol, sender, settings, reason } = invite;
+                let Invite { state, max_payload, progress_interval, protocol, sender, settings, reason } =
+                    invite;
                 write!(f, "invite {state} from \"{sender}\" protocol {protocol} max payload {max_payload}")?;
+                write!(f, " progress {progress_interval} ms")?;
                 for (key, value) in settings.pairs() {
                     write!(f, " {key}={value}")?;
                 }

@@ -42,13 +42,14 @@ fn golden_bytes() {
         Body::Invite(Invite {
             state: State::Running,
             max_payload: 1400,
+            progress_interval: 500,
             protocol: Name::new("mbap").unwrap(),
             sender: Name::new("src").unwrap(),
             settings: Settings::new("k=1\nw=2").unwrap(),
             reason: Text::default(),
         }),
-        "ca010001 01020304  01 04 03 00 00000578 0007 6d626170 737263 6b3d310a773d32",
-        "session a16909060 invite running from \"src\" protocol mbap max payload 1400 k=1 w=2",
+        "ca010001 01020304  01 04 03 00 00000578 0007 01f4 6d626170 737263 6b3d310a773d32",
+        "session a16909060 invite running from \"src\" protocol mbap max payload 1400 progress 500 ms k=1 w=2",
     );
     golden(
         Body::Join {
@@ -169,6 +170,7 @@ fn fields_with_impossible_values_are_named() {
     let invite = emitted(Body::Invite(Invite {
         state: State::Gathering,
         max_payload: 1,
+        progress_interval: 0,
         protocol: Name::new("p").unwrap(),
         sender: Name::new("s").unwrap(),
         settings: Settings::new("k=v").unwrap(),
@@ -181,11 +183,11 @@ fn fields_with_impossible_values_are_named() {
     };
     assert_eq!(field(&with(8, 9)), ("state", 9));
     assert_eq!(field(&with(15, 0)), ("max_payload", 0));
-    assert_eq!(field(&with(18, 0x07)), ("protocol", 7));
-    assert_eq!(field(&with(18, 0xFF)), ("protocol", 0xFF));
-    assert_eq!(field(&with(19, b'\n')), ("sender", 10));
-    assert_eq!(field(&with(21, b'-')), ("settings", 3));
-    assert_eq!(field(&with(20, b'=')).0, "settings", "an empty key");
+    assert_eq!(field(&with(20, 0x07)), ("protocol", 7));
+    assert_eq!(field(&with(20, 0xFF)), ("protocol", 0xFF));
+    assert_eq!(field(&with(21, b'\n')), ("sender", 10));
+    assert_eq!(field(&with(23, b'-')), ("settings", 3));
+    assert_eq!(field(&with(22, b'=')).0, "settings", "an empty key");
     assert_eq!(Packet::parse(&with(3, 99)), Err(ParseError::Type(99)));
     assert_eq!(Packet::parse(&with(2, 1)), Err(ParseError::Protocol(1)));
     let mut refuse =
@@ -284,6 +286,7 @@ prop_compose! {
             0 => Body::Invite(Invite {
                 state: states[state],
                 max_payload: number.max(1),
+                progress_interval: number as u16,
                 protocol: Name::new(&other).unwrap(),
                 sender: name,
                 settings: Settings::new(&settings).unwrap(),

@@ -11,6 +11,11 @@ use carillon_wire::session::{MAX_PEERS, Name, Settings};
 pub const DEFAULT_HEARTBEAT: Duration = Duration::from_millis(200);
 /// See [`SenderSessionConfig::member_timeout`].
 pub const DEFAULT_MEMBER_TIMEOUT: Duration = Duration::from_secs(5);
+/// See [`SenderSessionConfig::min_rate`].
+pub const DEFAULT_MIN_RATE: BitRate = match BitRate::new(16_000) {
+    Some(rate) => rate,
+    None => panic!("it is above zero"),
+};
 /// See [`SenderSessionConfig::max_members`].
 pub const DEFAULT_MAX_MEMBERS: usize = 4096;
 /// See [`ReceiverSessionConfig::silence`].
@@ -37,8 +42,11 @@ pub struct SenderSessionConfig {
     pub gather_limit: Option<Duration>,
     /// Time between two invitations: while gathering, and as a sign of life afterwards.
     pub heartbeat: Duration,
-    /// A member that is silent this long while the sender waits for it is lost.
+    /// A member that is silent this long is lost, and so is one that is awaited and acknowledges nothing.
     pub member_timeout: Duration,
+    /// A member that the sender waits for most of the time, and that lets less than this through, is
+    /// lost.
+    pub min_rate: Option<BitRate>,
     /// The largest payload of one message.
     pub max_payload: u32,
     /// The rate of the interface.
@@ -82,6 +90,7 @@ impl SenderSessionConfig {
             gather_limit: None,
             heartbeat: DEFAULT_HEARTBEAT,
             member_timeout: DEFAULT_MEMBER_TIMEOUT,
+            min_rate: Some(DEFAULT_MIN_RATE),
             max_payload,
             bit_rate: BitRate::mbps(1000),
             link_overhead: 0,
@@ -116,6 +125,13 @@ impl SenderSessionConfig {
     /// How long nothing may come of a member, or of all, while something is awaited.
     pub(super) fn standstill(&self) -> Duration {
         self.member_timeout.saturating_mul(STANDSTILL_TIMEOUTS)
+    }
+
+    /// Time between two signs of life of a member: at least eight of them in the member timeout, so that
+    /// some may be lost; fewer with many members than with few.
+    pub(super) fn progress_interval(&self, members: usize) -> Duration {
+        let (few, many) = (self.member_timeout / 10, self.member_timeout / 8);
+        (PROGRESS_SPACING * u32::try_from(members).unwrap_or(u32::MAX)).clamp(few, many)
     }
 
     /// The sender takes no more members than this. Peers are bounded by their roster, in which the
@@ -235,4 +251,6 @@ impl ReceiverSessionConfig {
 
 /// A member that makes no progress while closing is given this many member timeouts.
 const STANDSTILL_TIMEOUTS: u32 = 12;
+/// Time between two PROGRESS of any members, as far as the member timeout lets them wait.
+const PROGRESS_SPACING: Duration = Duration::from_millis(1);
 const NAME_RULE: &str = "1 to 64 bytes of text without control characters";

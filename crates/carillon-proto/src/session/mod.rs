@@ -24,8 +24,8 @@ use carillon_core::NodeId;
 
 pub use carillon_wire::session::RefuseReason;
 pub use config::{
-    DEFAULT_HEARTBEAT, DEFAULT_MAX_MEMBERS, DEFAULT_MEMBER_TIMEOUT, DEFAULT_RECEIVE_BUFFER, DEFAULT_SILENCE,
-    Gather, ReceiverSessionConfig, SenderSessionConfig,
+    DEFAULT_HEARTBEAT, DEFAULT_MAX_MEMBERS, DEFAULT_MEMBER_TIMEOUT, DEFAULT_MIN_RATE, DEFAULT_RECEIVE_BUFFER,
+    DEFAULT_SILENCE, Gather, ReceiverSessionConfig, SenderSessionConfig,
 };
 pub use receiver::{PeerMember, ReceiverFailure, ReceiverPhase, ReceiverSession};
 pub use roster::{Member, MemberOutcome};

@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use carillon_core::{NodeId, Time};
+use carillon_core::{Duration, NodeId, Time};
 use carillon_wire::session::Nonce;
+
+use super::sender::Hold;
 
 /// A receiver that has joined, as far as the sender knows.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +24,8 @@ pub struct Member {
     pub finished: Option<Time>,
     /// Repairs that went out while it lacked something; 0 if the protocol does not say who does.
     pub repairs: u64,
+    /// How long the sender was held up by it.
+    pub waited: Duration,
     /// Bytes it has dealt with, by its own word.
     pub bytes: u64,
     /// Bytes it can hold for its application, by its own word.
@@ -53,6 +57,12 @@ pub(super) struct Record {
     pub refused: Option<Time>,
     /// Bytes it had dealt with when it was last found to get on, and when that was.
     pub mark: (u64, Time),
+    /// The same when its pace was last judged, from closing on.
+    pub pace: Option<(u64, Time)>,
+    /// When it was last heard, by the time that the session was running.
+    pub heard: Time,
+    /// How it holds the sender up.
+    pub hold: Hold,
 }
 
 /// What a member says of itself when it joins.
@@ -90,11 +100,20 @@ impl Roster {
             joined: now,
             finished: None,
             repairs: 0,
+            waited: Duration::ZERO,
             bytes: 0,
             receive_buffer,
             outcome: MemberOutcome::Active,
         });
-        self.records.push(Record { nonce, expelled: false, refused: None, mark: (0, now) });
+        self.records.push(Record {
+            nonce,
+            expelled: false,
+            refused: None,
+            mark: (0, now),
+            pace: None,
+            heard: now,
+            hold: Hold::default(),
+        });
         self.joined_ever = self.joined_ever.saturating_add(1);
         self.active += 1;
     }

@@ -23,6 +23,7 @@ fn invite(state: State, protocol: &str, settings: &str, max_payload: u32) -> Vec
     bytes(Body::Invite(Invite {
         state,
         max_payload,
+        progress_interval: 500,
         protocol: Name::new(protocol).unwrap(),
         sender: Name::new("source").unwrap(),
         settings: Settings::new(settings).unwrap(),

@@ -245,7 +245,7 @@ fn one_that_nobody_hears_is_left_out_and_not_those_who_miss_it() {
         from == NodeId(2) && !Packet::parse(bytes).is_ok_and(join)
     });
     world.run_until(ms(30_000), over);
-    assert_eq!(*outcome(&world, "alice"), MemberOutcome::Lost("silent for 5s".to_owned()));
+    assert_eq!(*outcome(&world, "alice"), MemberOutcome::Lost("silent for 5 s".to_owned()));
     for (peer, name) in [(0, "two"), (2, "bob")] {
         assert_eq!(*outcome(&world, name), MemberOutcome::Verified);
         assert_eq!(world.peers[peer].order, world.sender_order);
@@ -299,6 +299,7 @@ fn invite(state: State) -> Vec<u8> {
     emit(Body::Invite(Invite {
         state,
         max_payload: 100,
+        progress_interval: 500,
         protocol: Name::new("toy").unwrap(),
         sender: Name::new("source").unwrap(),
         settings: Settings::default(),

@@ -103,6 +103,7 @@ fn foreign_invite(state: State) -> Vec<u8> {
     let body = Body::Invite(Invite {
         state,
         max_payload: 100,
+        progress_interval: 500,
         protocol: Name::new("repeat").unwrap(),
         sender: Name::new("rival").unwrap(),
         settings: Settings::default(),

@@ -407,6 +407,7 @@ pub fn session(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
                 State::Aborted,
             ]),
             max_payload: input.pick(&[100, 1, 1472, 1 << 24, u32::MAX]),
+            progress_interval: input.pick(&[500, 0, 1, u16::MAX]),
             protocol: match input.byte() {
                 0..=200 => Name::new(known.protocol).unwrap_or_else(fallback),
                 _ => name(input),

@@ -48,6 +48,8 @@ pub struct ReceiverSession {
     present_due: bool,
     ready_due: bool,
     progress_due: bool,
+    /// When it last said that it lives.
+    progress_sent: Option<Time>,
     report_due: bool,
     leave_due: Option<String>,
     decline_due: Option<Decline>,
@@ -149,6 +151,7 @@ impl ReceiverSession {
             present_due: false,
             ready_due: false,
             progress_due: false,
+            progress_sent: None,
             report_due: false,
             leave_due: None,
             decline_due: None,
@@ -301,7 +304,26 @@ impl ReceiverSession {
 
     /// A moment within the spread, later than now.
     fn spread(&mut self) -> Duration {
-        Duration::from_nanos(1 + self.delays.below(SPREAD.as_nanos() as u64))
+        self.within(SPREAD)
+    }
+
+    /// A moment within this time, later than now.
+    fn within(&mut self, time: Duration) -> Duration {
+        Duration::from_nanos(1 + self.delays.below(time.as_nanos() as u64))
+    }
+
+    /// The sender asks for a sign of life, which it gets at its interval; the first of them at random
+    /// within one, so that those of many members never come together.
+    fn show_life(&mut self, now: Time, millis: u16) {
+        if self.timers.armed(Timer::Progress).is_some() {
+            return;
+        }
+        let interval = Duration::from_millis(millis.into()).clamp(PROGRESS_MIN, PROGRESS_MAX);
+        let at = match self.progress_sent {
+            Some(sent) => now.max(sent + interval) + self.spread(),
+            None => now + self.within(interval),
+        };
+        self.timers.arm(Timer::Progress, at);
     }
 
     fn with_inner<T>(&mut self, call: impl FnOnce(&mut dyn Machine) -> T) -> Option<T> {
@@ -340,7 +362,10 @@ impl ReceiverSession {
                 self.ready_due = true;
                 self.timers.arm(Timer::Ready, now + READY_INTERVAL);
             }
-            Timer::Progress => self.progress_due = true,
+            Timer::Progress => {
+                self.progress_due = true;
+                self.progress_sent = Some(now);
+            }
             Timer::Report => {
                 self.report_due = true;
                 self.timers.arm(Timer::Report, now + REPORT_INTERVAL);
@@ -460,6 +485,9 @@ impl Receiver for ReceiverSession {
 
 /// Answers to the group are spread over this time, so that they do not all come at once.
 const SPREAD: Duration = Duration::from_millis(20);
+/// Bounds of the interval of PROGRESS, whatever the sender says.
+const PROGRESS_MIN: Duration = Duration::from_millis(100);
+const PROGRESS_MAX: Duration = Duration::from_secs(10);
 /// The wait between the first two JOINs; it doubles up to the greatest.
 const JOIN_WAIT_MIN: Duration = Duration::from_millis(100);
 const JOIN_WAIT_MAX: Duration = Duration::from_secs(1);

@@ -222,10 +222,7 @@ impl ReceiverSession {
             State::Assembling => self.begin_presence(now),
             // Each shows that it lives: it may be waited for.
             State::Running | State::Closing if busy => {
-                if self.timers.armed(Timer::Progress).is_none() {
-                    let delay = self.spread();
-                    self.timers.arm(Timer::Progress, now + delay);
-                }
+                self.show_life(now, invite.progress_interval);
             }
             // The sender asks no more; what the application reported stands.
             State::Finished | State::Aborted if reporting => self.end(ReceiverPhase::Finished),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use bytes::Bytes;
 use carillon_core::{
     BuildContext, ConfigError, Delivery, DropReason, Duration, Event, Events, Identities, Machine, MessageId,
-    NodeId, OfferError, Received, Receiver, Role, Seeds, Sender, Time, Timers, Transmit,
+    NodeId, OfferError, Received, Receiver, Role, Seeds, Sender, Span, Time, Timers, Transmit,
 };
 use carillon_wire::Envelope;
 use carillon_wire::envelope::protocol;
@@ -16,11 +16,14 @@ use super::config::{Gather, SenderSessionConfig};
 use super::roster::{Member, MemberOutcome, Roster};
 use super::unserved::{Unserved, UnservedList, UnservedReason};
 
+mod hold;
 mod packets;
 mod peers;
 mod rivals;
 
 use crate::blocks::reformation::NO_QUORUM;
+pub(super) use hold::Hold;
+use hold::Pulse;
 use peers::Assembly;
 pub use rivals::Rival;
 
@@ -60,6 +63,8 @@ pub struct SenderSession {
     /// `finish` was called.
     finishing: bool,
     offered_bytes: u64,
+    /// What the sender itself does, as far as members are judged by it.
+    pulse: Pulse,
     /// Something came of the messages since the standstill timer was armed.
     got_on: bool,
     /// The protocol says that there are too few members to go on.
@@ -101,7 +106,9 @@ enum Timer {
     /// Among peers nothing may have got through for too long, although this one has finished or there
     /// are too few.
     Standstill,
-    /// This member has been silent too long: while gathering or closing.
+    /// The members are to be looked at: who is waited for.
+    Watch,
+    /// This member may have been silent for too long.
     MemberSilent(NodeId),
 }
 
@@ -149,6 +156,7 @@ impl SenderSession {
             wait_over: false,
             finishing: false,
             offered_bytes: 0,
+            pulse: Pulse::default(),
             got_on: false,
             too_few: false,
             left_over: VecDeque::new(),
@@ -356,6 +364,7 @@ impl SenderSession {
         for index in 0..self.roster.members().len() {
             self.heard(now, index);
         }
+        self.begin_watch(now);
         if self.finishing {
             self.finish_inner(now);
         }
@@ -395,10 +404,7 @@ impl SenderSession {
             let member = &self.roster.members()[index];
             let (node, bytes) = (member.node, member.bytes);
             match member.outcome {
-                MemberOutcome::Active => {
-                    self.roster.record_mut(index).mark = (bytes, now);
-                    self.timers.arm(Timer::MemberSilent(node), now + self.config.member_timeout);
-                }
+                MemberOutcome::Active => self.roster.record_mut(index).mark = (bytes, now),
                 // It reported early and was kept waiting, so that it went on acknowledging.
                 MemberOutcome::Verified if !self.config.has_peers() => {
                     self.replies.insert(node, Reply::ReportAck);
@@ -433,6 +439,7 @@ impl SenderSession {
         let result = call(inner);
         while let Some(event) = inner.poll_event() {
             let index = |member| self.roster.index_of(member);
+            self.pulse.note(&event);
             match event {
                 Event::MemberLost { member } => {
                     if let Some(index) = index(member) {
@@ -482,12 +489,20 @@ impl SenderSession {
             }
             Timer::Assemble => self.on_assemble_timeout(now),
             Timer::Standstill => self.on_standstill_timeout(now),
+            Timer::Watch => self.watch(now),
             Timer::MemberSilent(node) => {
                 let Some(index) = self.roster.index_of(node) else { return };
-                if self.phase == SenderPhase::Gathering {
+                let until = self.roster.record(index).heard + self.config.member_timeout;
+                let rest = until.since(self.awake(now));
+                if !rest.is_zero() {
+                    self.timers.arm(timer, now + rest);
+                } else if !self.is_needed(index) {
+                    // It has said what became of it.
+                } else if self.phase == SenderPhase::Gathering {
                     self.forget(now, index, UnservedReason::Silent(self.config.member_timeout));
                 } else {
-                    self.give_up(now, index, format!("silent for {:?}", self.config.member_timeout));
+                    let timeout = Span::Time(self.config.member_timeout);
+                    self.give_up(now, index, format!("silent for {timeout}"));
                 }
             }
         }
@@ -496,6 +511,7 @@ impl SenderSession {
 
 impl Machine for SenderSession {
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
+        self.note_time(now);
         self.begin(now);
         if Envelope::parse_for(protocol::SESSION, datagram.bytes).is_ok() {
             self.on_session_packet(now, datagram.source, datagram.bytes);
@@ -518,6 +534,7 @@ impl Machine for SenderSession {
     }
 
     fn handle_timeout(&mut self, now: Time) {
+        self.note_time(now);
         self.begin(now);
         while let Some(timer) = self.timers.expire(now) {
             self.on_timer(now, timer);
@@ -544,7 +561,9 @@ impl Machine for SenderSession {
             if let Some(transmit) = self.emit_roster(buf) {
                 return Some(transmit);
             }
+            self.pulse.asked(now);
             if let Some(transmit) = self.with_inner(|inner| inner.poll_transmit(now, buf)).flatten() {
+                self.pulse.handed(now);
                 return Some(transmit);
             }
             self.advance(now);
@@ -595,6 +614,7 @@ impl Sender for SenderSession {
             Some(sender) => sender.offer(now, payload),
             None => Err(OfferError::Finished),
         });
+        self.pulse.blocked = !matches!(offered, Some(Ok(_)));
         match offered {
             Some(Ok(message)) => {
                 self.offered_bytes = self.offered_bytes.saturating_add(len as u64);

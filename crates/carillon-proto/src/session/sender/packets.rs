@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use carillon_core::{Dest, DropReason, Event, NodeId, Time, Transmit};
+use carillon_core::{Dest, DropReason, Event, NodeId, Span, Time, Transmit};
 use carillon_wire::session::{Body, Invite, Name, Nonce, Packet, RefuseReason, Settings, State, Text};
 
 use super::{Reply, SenderPhase, SenderSession, Timer};
@@ -22,19 +22,15 @@ impl SenderSession {
 
     /// A member gave a sign of life.
     pub(super) fn heard(&mut self, now: Time, index: usize) {
-        let member = &self.roster.members()[index];
+        self.roster.record_mut(index).heard = self.awake(now);
         let waiting = match self.phase {
             SenderPhase::Gathering | SenderPhase::Running | SenderPhase::Closing => !self.is_over(),
             SenderPhase::Assembling | SenderPhase::Finished | SenderPhase::Aborted => false,
         };
-        let awaited = match member.outcome {
-            MemberOutcome::Active => true,
-            // It is needed to the end: the protocol may wait for it.
-            MemberOutcome::Verified => !self.roster.record(index).expelled && self.inner.is_some(),
-            MemberOutcome::Failed(_) | MemberOutcome::Lost(_) => false,
-        };
-        if waiting && awaited {
-            self.timers.arm(Timer::MemberSilent(member.node), now + self.config.member_timeout);
+        // The timer looks at when the member was heard, so it need not be armed again for each packet.
+        let timer = Timer::MemberSilent(self.roster.members()[index].node);
+        if waiting && self.is_needed(index) && self.timers.armed(timer).is_none() {
+            self.timers.arm(timer, now + self.config.member_timeout);
         }
     }
 
@@ -133,7 +129,7 @@ impl SenderSession {
             None => {
                 self.unserved.remove(source, name);
                 self.roster.add(now, source, nonce, joining);
-                self.timers.arm(Timer::MemberSilent(source), now + self.config.member_timeout);
+                self.heard(now, self.roster.members().len() - 1);
                 self.replies.insert(source, Reply::Welcome);
                 self.events.push(Event::MemberJoined { member: source });
                 if let Gather::Settle(time) = self.config.gather
@@ -167,7 +163,7 @@ impl SenderSession {
             record.mark = (bytes, now);
             self.got_on = true;
         } else if closing && now.since(record.mark.1) >= limit {
-            self.give_up(now, index, format!("made no progress for {limit:?}"));
+            self.give_up(now, index, format!("made too little progress for {}", Span::Time(limit)));
         }
     }
 
@@ -272,6 +268,12 @@ impl SenderSession {
         self.release(now, node);
     }
 
+    /// The interval of PROGRESS in milliseconds, as invitations tell it.
+    pub(super) fn progress_interval(&self) -> u16 {
+        let interval = self.config.progress_interval(self.roster.members().len());
+        u16::try_from(interval.as_millis()).unwrap_or(u16::MAX)
+    }
+
     pub(super) fn emit_invite(&mut self, now: Time, buf: &mut Vec<u8>) -> Transmit {
         self.invite_due = false;
         let state = match (self.farewell, self.phase) {
@@ -290,6 +292,7 @@ impl SenderSession {
         let invite = Invite {
             state,
             max_payload: self.config.max_payload,
+            progress_interval: self.progress_interval(),
             protocol: name(self.config.protocol.name),
             sender: name(&self.config.name),
             settings,

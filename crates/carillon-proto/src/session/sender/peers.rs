@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use carillon_core::{Dest, DropReason, NodeId, Time, Transmit};
+use carillon_core::{Dest, DropReason, NodeId, Span, Time, Transmit};
 use carillon_wire::session::{Body, Name, Nonce, Packet, Peer, PeerList, RefuseReason, RosterPage};
 
 use super::{SenderPhase, SenderSession, Timer};
@@ -64,7 +64,7 @@ impl SenderSession {
         // One that nobody hears keeps all the others from being ready: it is not their fault.
         let absent = assembly.ranks.iter().any(|node| !assembly.present.contains(node));
         let (there, reason) = match absent {
-            true => (&assembly.present, format!("silent for {limit:?}")),
+            true => (&assembly.present, format!("silent for {}", Span::Time(limit))),
             false => (&assembly.ready, format!("did not hear all the others within {limit:?}")),
         };
         let missing = assembly.ranks.iter().filter(|node| !there.contains(node));

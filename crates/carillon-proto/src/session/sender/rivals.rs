@@ -62,6 +62,7 @@ impl SenderSession {
         Body::Invite(Invite {
             state: State::Gathering,
             max_payload: self.config.max_payload,
+            progress_interval: self.progress_interval(),
             protocol: name(self.config.protocol.name),
             sender: name(&self.config.name),
             settings: Settings::default(),

@@ -1,0 +1,348 @@
+//! Who holds the sender up: for how long, and whether for too long.
+//!
+//! The sender looks at its members at every tick, of which there are [`TICKS`] in a member timeout.
+//! Time counts against a member while the protocol waits for it, nothing new goes out, and it has
+//! acknowledged nothing since the tick before. What the sender itself is the cause of does not count:
+//! its rate, and the time in which it was not running.
+
+use std::collections::VecDeque;
+
+use carillon_core::{BitRate, Duration, Event, NodeId, Span, Time};
+
+use super::{SenderPhase, SenderSession, Timer};
+use crate::session::roster::MemberOutcome;
+
+/// What the sender keeps of a member's holding it up.
+#[derive(Clone, Debug, Default)]
+pub(in crate::session) struct Hold {
+    /// It was awaited at the last tick.
+    awaited: bool,
+    /// Messages it had acknowledged by then.
+    acknowledged: u64,
+    /// For so long, and so many ticks, it has been awaited and has acknowledged nothing.
+    stalled: (Duration, u32),
+    /// The last ticks, the newest lowest: whether it was awaited in them.
+    awaited_in: u128,
+    /// The same: whether it kept others waiting that had what it has not.
+    held_in: u128,
+    /// All the time that it held the sender up.
+    waited: Duration,
+}
+
+/// What happened between two looks at the members.
+#[derive(Clone, Copy, Debug)]
+struct Tick {
+    /// Its length, without what the sender itself is the cause of.
+    counted: Duration,
+    /// Nothing new went out.
+    quiet: bool,
+    /// There is more to send, or this is the last of it.
+    wanting: bool,
+    /// A member is not waited for.
+    free: bool,
+}
+
+impl Hold {
+    /// Takes in what a tick shows of the member.
+    fn note(&mut self, tick: Tick, awaited: bool, acknowledged: u64) {
+        let got_on = self.acknowledged != acknowledged;
+        let all_along = awaited && self.awaited;
+        (self.awaited, self.acknowledged) = (awaited, acknowledged);
+        self.awaited_in = self.awaited_in << 1 | u128::from(all_along && tick.wanting);
+        self.held_in <<= 1;
+        if !all_along || got_on {
+            self.stalled = (Duration::ZERO, 0);
+        } else if tick.quiet {
+            self.stalled.0 += tick.counted;
+            self.stalled.1 = self.stalled.1.saturating_add(1);
+            // A round trip or a repair is no stall.
+            let (waited, ticks) = match self.stalled.1.cmp(&GRACE) {
+                std::cmp::Ordering::Less => return,
+                std::cmp::Ordering::Equal => (self.stalled.0, GRACE),
+                std::cmp::Ordering::Greater => (tick.counted, 1),
+            };
+            self.waited += waited;
+            if tick.free && !tick.counted.is_zero() {
+                self.held_in |= (1 << ticks) - 1;
+            }
+        }
+    }
+
+    /// How long it has held the sender up.
+    pub fn waited(&self) -> Duration {
+        self.waited
+    }
+
+    fn held(&self) -> u32 {
+        (self.held_in & WINDOW_MASK).count_ones()
+    }
+
+    fn awaited_for(&self) -> u32 {
+        (self.awaited_in & WINDOW_MASK).count_ones()
+    }
+}
+
+/// What the sender keeps of its own doings for the sake of fairness.
+#[derive(Debug, Default)]
+pub(super) struct Pulse {
+    /// When the session was last called, and for how long it was not, in all.
+    called: Option<Time>,
+    asleep: Duration,
+    /// When the members were last looked at, as the session counts time.
+    ticked: Option<Time>,
+    /// When the protocol last gave a datagram out that the network has not asked for more after.
+    handed: Option<Time>,
+    /// Since the last tick: time that the rate took, of sending what is outstanding once.
+    own: Duration,
+    /// Messages sent, and completed.
+    sent: u64,
+    sent_before: u64,
+    completed: u64,
+    /// Messages sent again since one was completed.
+    repeated: u64,
+    /// Messages completed by each of the last ticks.
+    history: VecDeque<u64>,
+    /// The last offer was not taken.
+    pub blocked: bool,
+}
+
+impl Pulse {
+    /// Counts what the protocol does.
+    pub fn note(&mut self, event: &Event) {
+        match event {
+            Event::Sent { .. } => self.sent += 1,
+            Event::RepairSent { .. } => self.repeated = self.repeated.saturating_add(1),
+            Event::Completed { .. } => (self.completed, self.repeated) = (self.completed + 1, 0),
+            _ => {}
+        }
+    }
+
+    /// The network asks for a datagram: it was busy with the last one until now.
+    pub fn asked(&mut self, now: Time) {
+        let busy = self.handed.take().map_or(Duration::ZERO, |handed| now.since(handed));
+        // Repeating for ever is not the rate's doing.
+        if self.repeated <= self.sent.saturating_sub(self.completed) {
+            self.own += busy;
+        }
+    }
+
+    /// The protocol gave one out.
+    pub fn handed(&mut self, now: Time) {
+        self.handed = Some(now);
+    }
+}
+
+impl SenderSession {
+    /// Called first of all: a sender that was not running has heard nobody, and it is nobody's fault.
+    pub(super) fn note_time(&mut self, now: Time) {
+        let gap = self.pulse.called.replace(now).map_or(Duration::ZERO, |called| now.since(called));
+        // At each heartbeat at least it is called.
+        if gap > 2 * self.config.heartbeat {
+            self.pulse.asleep += gap - self.config.heartbeat;
+        }
+    }
+
+    /// The time without that in which the session was not running.
+    pub(super) fn awake(&self, now: Time) -> Time {
+        Time::from_nanos(now.as_nanos().saturating_sub(self.pulse.asleep.as_nanos() as u64))
+    }
+
+    fn tick(&self) -> Duration {
+        (self.config.member_timeout / TICKS).max(Duration::from_nanos(1))
+    }
+
+    /// From now on the members are looked at.
+    pub(super) fn begin_watch(&mut self, now: Time) {
+        self.pulse.ticked = Some(self.awake(now));
+        self.timers.arm(Timer::Watch, now + self.tick());
+    }
+
+    /// Looks at the members: who is waited for, and who for too long.
+    pub(super) fn watch(&mut self, now: Time) {
+        self.timers.arm(Timer::Watch, now + self.tick());
+        let awake = self.awake(now);
+        let elapsed = self.pulse.ticked.replace(awake).map_or(Duration::ZERO, |then| awake.since(then));
+        if self.phase == SenderPhase::Closing {
+            return self.watch_reports(now, elapsed);
+        }
+        let own = std::mem::take(&mut self.pulse.own);
+        let quiet = self.pulse.sent == std::mem::replace(&mut self.pulse.sent_before, self.pulse.sent);
+        if self.pulse.history.len() == WINDOW as usize {
+            self.pulse.history.pop_front();
+        }
+        self.pulse.history.push_back(self.pulse.completed);
+        let members: Vec<(usize, NodeId)> = (0..self.roster.members().len())
+            .filter(|&index| self.is_needed(index))
+            .map(|index| (index, self.roster.members()[index].node))
+            .collect();
+        let completed = self.pulse.completed;
+        let Some(sender) = self.inner.as_mut().and_then(|inner| inner.as_sender()) else { return };
+        let seen: Vec<(usize, bool, u64)> = members
+            .into_iter()
+            .map(|(index, node)| (index, sender.awaits(node), sender.acknowledged(node).unwrap_or(completed)))
+            .collect();
+        let tick = Tick {
+            counted: elapsed.saturating_sub(own),
+            quiet,
+            wanting: self.pulse.blocked || self.finishing,
+            free: seen.iter().any(|&(_, awaited, _)| !awaited),
+        };
+        for &(index, awaited, acknowledged) in &seen {
+            self.roster.record_mut(index).hold.note(tick, awaited, acknowledged);
+            self.roster.member_mut(index).waited = self.roster.record(index).hold.waited();
+        }
+        for (index, ..) in seen {
+            if let Some(reason) = self.too_slow(index) {
+                self.give_up(now, index, reason);
+            }
+        }
+    }
+
+    /// Why a member that is heard is given up all the same.
+    fn too_slow(&self, index: usize) -> Option<String> {
+        let hold = &self.roster.record(index).hold;
+        let (timeout, window) = (self.config.member_timeout, self.tick() * WINDOW);
+        if hold.stalled.0 >= timeout {
+            return Some(format!("acknowledged nothing for {}", Span::Time(timeout)));
+        }
+        let held = hold.held();
+        if held >= MOST_HELD {
+            let held = (self.tick() * held).as_secs_f64();
+            return Some(format!("kept the others waiting for {held:.1} s of {}", Span::Time(window)));
+        }
+        let oldest = self.pulse.history.front().filter(|_| self.pulse.history.len() == WINDOW as usize)?;
+        if hold.awaited_for() < MOST_AWAITED {
+            return None;
+        }
+        // Small messages count as full ones: what a slow path bounds is their number too.
+        let bytes = (self.pulse.completed - oldest).saturating_mul(self.config.max_payload.into());
+        self.below_least(bytes, window)
+    }
+
+    /// Says so if so many bytes in this time are less than the least progress.
+    fn below_least(&self, bytes: u64, time: Duration) -> Option<String> {
+        let time_text = Span::Time(time);
+        if bytes == 0 {
+            return Some(format!("made no progress for {time_text}"));
+        }
+        let rate = BitRate::new((bytes as f64 * 8.0 / time.as_secs_f64()) as u64);
+        // A sender that is slow itself asks no more than that.
+        let least = BitRate::new(self.config.min_rate?.bps().min(self.config.bit_rate.bps() / SLOWER))?;
+        let made = rate.map_or_else(|| "less than 1 bit/s".to_owned(), rounded);
+        (rate < Some(least)).then(|| format!("made {made} of at least {} for {time_text}", rounded(least)))
+    }
+
+    /// Waits for reports: a member has to get on by its own word.
+    fn watch_reports(&mut self, now: Time, elapsed: Duration) {
+        let (awake, window) = (self.awake(now), self.tick() * WINDOW);
+        // However slow, who does this part in this time will be done before long.
+        let enough = (self.offered_bytes / STEPS).max(1);
+        for index in self.roster.active().collect::<Vec<_>>() {
+            let bytes = self.roster.members()[index].bytes;
+            self.roster.member_mut(index).waited += elapsed;
+            let record = self.roster.record_mut(index);
+            let (before, since) = *record.pace.get_or_insert((bytes, awake));
+            if awake.since(since) < window {
+                continue;
+            }
+            record.pace = Some((bytes, awake));
+            let slow = self.below_least(bytes - before, window).filter(|_| bytes - before < enough);
+            if let Some(reason) = slow {
+                self.give_up(now, index, reason);
+            }
+        }
+    }
+
+    /// Whether the session goes on only with this member or without it.
+    pub(super) fn is_needed(&self, index: usize) -> bool {
+        match self.roster.members()[index].outcome {
+            MemberOutcome::Active => true,
+            // The protocol may still wait for it.
+            MemberOutcome::Verified => {
+                let kept = self.config.has_peers() || self.phase == SenderPhase::Running;
+                kept && !self.roster.record(index).expelled
+            }
+            MemberOutcome::Failed(_) | MemberOutcome::Lost(_) => false,
+        }
+    }
+}
+
+/// A rate in its largest unit, in whole numbers.
+fn rounded(rate: BitRate) -> String {
+    let bps = rate.bps();
+    let unit = [1_000_000_000, 1_000_000, 1_000].into_iter().find(|&unit| bps >= 10 * unit).unwrap_or(1);
+    BitRate::new(bps / unit * unit).unwrap_or(rate).to_string()
+}
+
+/// Looks at the members in a member timeout.
+const TICKS: u32 = 20;
+/// A stall counts when it is this many ticks long.
+const GRACE: u32 = 2;
+/// Ticks over which a member's pace is judged: four member timeouts.
+const WINDOW: u32 = 4 * TICKS;
+const WINDOW_MASK: u128 = (1 << WINDOW) - 1;
+/// A member that kept the others waiting in so many of them is given up: half.
+const MOST_HELD: u32 = WINDOW / 2;
+/// A member is too slow only if it was awaited in so many of them: three quarters.
+const MOST_AWAITED: u32 = WINDOW / 4 * 3;
+/// The least progress is at most this part of the sender's own rate.
+const SLOWER: u64 = 8;
+/// Of all that was sent, what is progress at any rate.
+const STEPS: u64 = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TICK: Tick = Tick { counted: Duration::from_millis(250), quiet: true, wanting: true, free: true };
+
+    #[test]
+    fn a_stall_counts_from_its_beginning_once_it_is_longer_than_a_repair_takes() {
+        let mut hold = Hold::default();
+        // The first look at which it is awaited; then a tick of stall, and progress.
+        for acknowledged in [5, 5, 6] {
+            hold.note(TICK, true, acknowledged);
+        }
+        assert_eq!((hold.waited(), hold.held()), (Duration::ZERO, 0));
+        hold.note(TICK, true, 6);
+        hold.note(TICK, true, 6);
+        assert_eq!((hold.waited(), hold.held()), (Duration::from_millis(500), 2));
+        hold.note(TICK, true, 6);
+        assert_eq!((hold.waited(), hold.held(), hold.stalled.1), (Duration::from_millis(750), 3, 3));
+        hold.note(TICK, false, 6);
+        assert_eq!(hold.stalled, (Duration::ZERO, 0));
+        assert_eq!(hold.awaited_for(), 5);
+    }
+
+    #[test]
+    fn nothing_counts_while_new_messages_go_out_or_the_rate_is_the_cause() {
+        let mut hold = Hold::default();
+        for _ in 0..100 {
+            hold.note(Tick { quiet: false, ..TICK }, true, 0);
+        }
+        assert_eq!((hold.waited(), hold.held(), hold.stalled.0), (Duration::ZERO, 0, Duration::ZERO));
+        for _ in 0..100 {
+            hold.note(Tick { counted: Duration::ZERO, ..TICK }, true, 0);
+        }
+        assert_eq!((hold.waited(), hold.held(), hold.stalled.0), (Duration::ZERO, 0, Duration::ZERO));
+    }
+
+    #[test]
+    fn one_that_all_wait_for_alike_keeps_nobody_waiting() {
+        let mut hold = Hold::default();
+        for _ in 0..10 {
+            hold.note(Tick { free: false, ..TICK }, true, 0);
+        }
+        assert_eq!(hold.held(), 0);
+        assert!(hold.waited() > Duration::ZERO);
+    }
+
+    #[test]
+    fn rates_are_told_in_whole_numbers() {
+        let texts: Vec<String> = [999, 12_345, 16_000, 1_234_567, 99_000_000]
+            .into_iter()
+            .map(|bps| rounded(BitRate::new(bps).expect("above zero")))
+            .collect();
+        assert_eq!(texts, ["999 bit/s", "12 kbit/s", "16 kbit/s", "1234 kbit/s", "99 Mbit/s"]);
+    }
+}
