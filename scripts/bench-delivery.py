@@ -229,7 +229,7 @@ class Bench:
         copy = os.path.join(place, os.path.basename(file))
         return os.path.exists(copy) and filecmp.cmp(file, copy, shallow=False)
 
-    def cell(self, cell: Cell, subjects: list[str]) -> dict[str, list[Run]]:
+    def cell(self, cell: Cell, subjects: list[str]) -> None:
         """Runs of each subject in turn, so that what else happens on the machine meets all of them."""
         args = self.args
         file = self.file(self.size(cell))
@@ -249,31 +249,30 @@ class Bench:
                     found[subject].append(run)
                     record = {"cell": cell.name, "subject": subject, "run": number, "bytes": os.path.getsize(file)}
                     self.record({**record, **run._asdict()})
-        return found
+                    if number + 1 == args.runs:
+                        self.show(cell, subject, found)
 
     def record(self, values: dict[str, object]) -> None:
         if self.args.json:
             with open(self.args.json, "a") as out:
                 out.write(json.dumps(values) + "\n")
 
-    def show(self, cell: Cell, found: dict[str, list[Run]], size: int) -> None:
+    def show(self, cell: Cell, subject: str, found: dict[str, list[Run]]) -> None:
         def speeds(runs: list[Run]) -> list[float]:
-            return sorted(size / 1e6 / run.seconds for run in runs if run.complete)
+            return sorted(self.size(cell) / 1e6 / run.seconds for run in runs if run.complete)
 
-        peer = speeds(found.get("uftp", []))
-        for subject, runs in found.items():
-            good = speeds(runs)
-            wire = statistics.median(run.wire for run in runs)
-            figures = f"{'-':>8} {'-':>8}"
-            if good:
-                figures = f"{statistics.median(good):>8.1f} {good[0]:>8.1f}"
-            ratio = f"{'':>6}"
-            if good and peer and subject != "uftp":
-                ratio = f"{statistics.median(good) / statistics.median(peer):>6.2f}"
-            complete = f"{len(good):>4}/{len(runs):<3}"
-            print(f"{cell.name:<18} {subject:<22} {figures} {wire:>6.2f} {complete} {ratio}  {codes_of(runs)}", flush=True)
-            for reason in sorted({run.reason for run in runs if not run.complete}):
-                print(f"{'':<18}   {reason}", flush=True)
+        runs = found[subject]
+        good, peer = speeds(runs), speeds(found.get("uftp", []))
+        wire = statistics.median(run.wire for run in runs)
+        figures, ratio = f"{'-':>8} {'-':>8}", ""
+        if good:
+            figures = f"{statistics.median(good):>8.1f} {good[0]:>8.1f}"
+        if good and peer and subject != "uftp":
+            ratio = f"{statistics.median(good) / statistics.median(peer):.2f}"
+        complete = f"{len(good):>4}/{len(runs):<3} {ratio:>6}  {codes_of(runs)}"
+        print(f"{cell.name:<18} {subject:<24} {figures} {wire:>6.2f} {complete}", flush=True)
+        for reason in sorted({run.reason for run in runs if not run.complete}):
+            print(f"{'':<18}   {reason}", flush=True)
 
 
 def codes_of(runs: list[Run]) -> str:
@@ -350,18 +349,19 @@ def main() -> None:
         if missing:
             print(f"UFTP is not beside it: {missing}")
         else:
-            subjects.append("uftp")
+            # First, so that it can be compared with.
+            subjects.insert(0, "uftp")
     # A stop from outside is an exception, so that networks are removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     load = os.getloadavg()[0]
     machine = f"{os.cpu_count()} processors, Linux {platform.release()}, load {load:.1f} before"
     print(f"{machine}; frames of 1500 bytes; runs of each: {args.runs}")
-    print(f"{'cell':<18} {'':<22} {'MB/s':>8} {'least':>8} {'wire':>6} {'complete':>8} {'/UFTP':>6}  sender; receivers")
+    print(f"{'cell':<18} {'':<24} {'MB/s':>8} {'least':>8} {'wire':>6} {'complete':>8} {'/UFTP':>6}  sender; receivers")
     memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
     with tempfile.TemporaryDirectory(dir=memory, prefix="carillon-bench-") as folder:
         bench = Bench(args, folder)
         for cell in cells:
-            bench.show(cell, bench.cell(cell, subjects), bench.size(cell))
+            bench.cell(cell, subjects)
 
 
 if __name__ == "__main__":
