@@ -318,20 +318,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", default=os.path.join(ROOT, "target", "release", "carillon"))
     parser.add_argument("--runs", type=int, default=1, help="runs of each in each cell")
-    size = "of the file [64e6 on a clean network, otherwise 16e6; 2e6 with --protocol all]"
+    size = "of the file [64e6 on a clean network, otherwise 16e6; 1e6 with --protocol all]"
     parser.add_argument("--bytes", type=lambda text: int(float(text)), help=size)
     parser.add_argument("--cells", default="", help="names or patterns, with commas between them")
     parser.add_argument("--protocol", default="", help="names with commas between them, or all")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting for the sender")
     parser.add_argument("--peers", default="uftp", help="uftp, or none")
     parser.add_argument("--both-ways", action="store_true", help="lose what receivers send, too")
-    parser.add_argument("--limit", type=float, default=0, help="seconds for one delivery [60; 30 with --protocol all]")
+    parser.add_argument("--limit", type=float, default=60, help="seconds for one delivery [60]")
     parser.add_argument("--json", metavar="FILE", help="append a line for each run")
     args = parser.parse_args()
     args.few = args.protocol == "all"
-    args.limit = args.limit or (30 if args.few else 60)
     if args.few:
-        args.bytes, args.peers = args.bytes or 2_000_000, "none"
+        args.bytes, args.peers = args.bytes or 1_000_000, "none"
     reason = networks.why_not()
     if reason:
         sys.exit(f"bench-delivery: SKIPPED: {reason}")

@@ -113,13 +113,12 @@ fn over_udp(scenario: &Scenario) -> Option<Outcome> {
         };
         Endpoint::open(config)
     };
-    let skip = |reason: &str| println!("SKIPPED parity of {}: {reason}", scenario.protocol.name);
     let endpoints: Result<Vec<Endpoint>, _> =
         (0..=scenario.receivers).map(|number| open(number > 0, number.into())).collect();
     let mut endpoints = match endpoints {
         Ok(endpoints) => endpoints.into_iter(),
         Err(error) => {
-            skip(&error.to_string());
+            carillon_testkit::skip(format_args!("{}: {error}", scenario.protocol.name));
             return None;
         }
     };
@@ -164,7 +163,7 @@ fn over_udp(scenario: &Scenario) -> Option<Outcome> {
     let (tapes, heard): (Vec<Tape>, Vec<u64>) =
         hosts.into_iter().map(|host| host.join().expect("no host panics")).unzip();
     if !finished && heard.iter().all(|&heard| heard == 0) {
-        skip("a multicast sent on loopback does not arrive");
+        carillon_testkit::skip("a multicast sent on loopback does not arrive");
         return None;
     }
     assert!(finished, "{} was not done in half a minute", scenario.protocol.name);

@@ -274,8 +274,7 @@ fn tcpdump_reads_the_capture() {
     match Command::new("tcpdump").arg("--version").output() {
         Ok(output) if output.status.success() => {}
         other => {
-            println!("skipped: this test needs tcpdump ({other:?})");
-            return;
+            return carillon_testkit::skip(format_args!("tcpdump(8) is needed ({other:?})"));
         }
     }
     let folder = tempfile::tempdir().unwrap();
