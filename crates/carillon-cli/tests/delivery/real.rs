@@ -123,3 +123,36 @@ fn a_file_arrives_through_frames_of_1500_bytes_on_both_families() {
         }
     }
 }
+
+/// Every protocol, through losses in both directions and over a long way.
+#[test]
+fn every_protocol_delivers_through_loss_and_delay() {
+    let cells = [(4, 0.05, Duration::ZERO), (2, 0.2, Duration::from_millis(10))];
+    for (receivers, loss, delay) in cells {
+        let Some(net) = Net::delayed(receivers, delay) else { return };
+        for host in net.hosts() {
+            host.lose_in(loss);
+        }
+        let bytes = fs::read(net.file("f", 60_000)).unwrap();
+        for entry in carillon_proto::REGISTRY {
+            let protocol = entry.name;
+            let start = |host: Host<'_>| {
+                let name = host.name().to_owned();
+                host.carillon(&format!("recv --name {name} --out {protocol}-{name}")).start()
+            };
+            let begin = Instant::now();
+            let running: Vec<_> = net.receivers().map(start).collect();
+            let send = format!("send f --protocol {protocol} --receivers {receivers}");
+            let sender = net.sender().carillon(&send).run();
+            let what = format!("{protocol} to {receivers} at {loss}: {}{}", sender.out, sender.err);
+            assert_eq!(sender.code, Some(0), "{what}");
+            for (receiver, host) in running.into_iter().zip(net.receivers()) {
+                let ended = receiver.end();
+                assert_eq!(ended.code, Some(0), "{what}\n{}: {}{}", host.name(), ended.out, ended.err);
+                let copy = net.path(&format!("{protocol}-{}/f", host.name()));
+                assert!(fs::read(copy).unwrap() == bytes, "{what}: another file");
+            }
+            println!("{protocol} to {receivers} at {loss}: {:.1} s", begin.elapsed().as_secs_f64());
+        }
+    }
+}
