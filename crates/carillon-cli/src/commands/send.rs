@@ -125,6 +125,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         Some((_, Setting::Count(window))) => Some(window * u64::from(config.max_payload)),
         _ => None,
     };
+    let datagram = endpoint.max_datagram().min(args.datagram.map_or(usize::MAX, |bytes| bytes as usize));
     let outgoing = match args.stream {
         true => Outgoing::stream(manifest, config.max_payload as usize)?,
         false => Outgoing::new(manifest, config.max_payload as usize)?,
@@ -140,6 +141,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         gone: BTreeMap::new(),
         bars: None,
         window_bytes,
+        datagram,
         tidings,
         interrupted: false,
         eavesdrops,
@@ -197,6 +199,8 @@ struct Job {
     bars: Option<SenderBars>,
     /// Bytes that may be under way, if the protocol has a window.
     window_bytes: Option<u64>,
+    /// Bytes of the longest datagram.
+    datagram: usize,
     /// What is said besides the report.
     tidings: Tidings,
     /// A signal has asked for the end.
@@ -425,6 +429,7 @@ impl Job {
                 println!("{NOBODY_EXPECTED}");
             }
         }
+        self.tidings.took_nothing(session, self.driver.endpoint(), self.datagram);
         match session.failure() {
             Some(failure) if !broken => {
                 let advice = match members.is_empty() && session.unserved().is_empty() && !self.interrupted {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use carillon_core::NodeId;
 use carillon_net::Endpoint;
-use carillon_proto::session::SenderSession;
+use carillon_proto::session::{Member, MemberOutcome, SenderSession};
 use serde_json::{Value, json};
 
 use crate::delivery::{SenderBars, Whereabouts, advice, host, print_json, say};
@@ -70,6 +70,17 @@ impl Tidings {
         self.place.nobody(ttl)
     }
 
+    /// What may be the matter with members that were there and took nothing of long datagrams.
+    pub fn took_nothing(&self, session: &SenderSession, endpoint: &Endpoint, datagram: usize) {
+        let lost = |member: &&Member| member.bytes == 0 && matches!(member.outcome, MemberOutcome::Lost(_));
+        if datagram > USUAL_DATAGRAM && !endpoint.interface().loopback {
+            for member in session.members().iter().filter(lost).take(MOST_TOLD) {
+                let address = endpoint.peer(member.node);
+                say(self.place.took_nothing(&member.name, address, datagram));
+            }
+        }
+    }
+
     /// Those who are not served, for the report.
     pub fn unserved_json(session: &SenderSession, endpoint: &Endpoint) -> Value {
         let one = session.unserved().iter().map(|one| {
@@ -102,5 +113,7 @@ impl Tidings {
     }
 }
 
+/// What frames of 1500 bytes carry.
+const USUAL_DATAGRAM: usize = 1472;
 /// Lines about receivers that are not served; the report has the rest.
 const MOST_TOLD: usize = 64;

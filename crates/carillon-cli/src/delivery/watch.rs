@@ -10,7 +10,7 @@ use carillon_lab::trace::{CaptureOptions, TraceFile};
 use carillon_net::{Driver, Endpoint, GROUP, SELF};
 use carillon_proto::session::ReceiverSession;
 
-use super::overheard::{Kind, Overheard};
+use super::overheard::{Kind, Overheard, VERSION};
 
 /// Counts repairs, and passes everything on to the trace if there is one.
 #[derive(Debug, Default)]
@@ -79,14 +79,14 @@ impl Watch {
             *hosts.entry((host, kind)).or_insert(0) += count;
         }
         let words = hosts.into_iter().map(|((from, kind), count): (_, u64)| {
-            let what = match kind {
-                Kind::Version(version) => {
-                    format!("of version {version} of its packets, which this Carillon is not")
-                }
-                Kind::Foreign => "of another program".to_owned(),
-            };
             let plural = if count == 1 { "" } else { "s" };
-            format!("{count} datagram{plural} {what} came from {from}")
+            let what = match kind {
+                Kind::Version(version) => format!(
+                    "of another Carillon (packets of version {version}, here {VERSION}): use one release everywhere"
+                ),
+                Kind::Foreign => "of another program: choose another --group at both ends".to_owned(),
+            };
+            format!("{count} datagram{plural} from {from} came, {what}")
         });
         words.collect()
     }

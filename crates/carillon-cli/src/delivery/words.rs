@@ -99,7 +99,10 @@ impl Whereabouts {
         let todo = match self.others.first() {
             Some(first) => {
                 let all = self.others.join(" or ");
-                format!("choose {all} with --interface, or add a route (`ip route add {ip} dev {first}`)")
+                let six = if ip.is_ipv6() { "-6 " } else { "" };
+                format!(
+                    "choose {all} with --interface, or add a route (`ip {six}route add {ip} dev {first}`)"
+                )
             }
             None => "no other interface is up, does multicast and has an address".to_owned(),
         };
@@ -108,6 +111,9 @@ impl Whereabouts {
 
     /// What a sender that heard nobody should look at.
     pub fn nobody(&self, ttl: u8) -> String {
+        if ttl == 0 {
+            return "with --ttl 0 nothing leaves this host".to_owned();
+        }
         format!(
             "nobody answered in {}: is `carillon recv` running with this --group, on this network{}? do firewalls \
              pass UDP, to port {} there and to port {} here? do switches that snoop IGMP have a querier? are there \
@@ -129,10 +135,7 @@ impl Whereabouts {
                 self.instead(),
                 self.group.port(),
             ),
-            heard => format!(
-                "no sender is heard in {group}, still waiting, but {}: choose another --group at both ends",
-                heard.join(", and ")
-            ),
+            heard => format!("no sender is heard in {group}, still waiting, but {}", heard.join("; ")),
         }
     }
 
@@ -151,6 +154,15 @@ impl Whereabouts {
         format!(
             "{name} has started, but its data does not come: if the network between does not carry datagrams of \
              {bytes} bytes, it should send with --datagram 1472"
+        )
+    }
+
+    /// A receiver has taken nothing at all although it joined.
+    pub fn took_nothing(&self, name: &str, address: Option<SocketAddr>, bytes: usize) -> String {
+        format!(
+            "{} took nothing: if the network between does not carry datagrams of {bytes} bytes, send with \
+             --datagram 1472",
+            host(name, address)
         )
     }
 

@@ -120,6 +120,17 @@ impl<'a> Host<'a> {
         ip(Some(&self.namespace()), &format!("link set eth0 mtu {bytes}\n"));
     }
 
+    /// The longest packet at the switch's end of its wire alone.
+    #[track_caller]
+    pub fn switch_port_mtu(&self, bytes: u32) {
+        ip(Some(&self.net.switch()), &format!("link set {} mtu {bytes}\n", self.name));
+    }
+
+    /// Where its commands run.
+    pub fn directory(&self) -> &std::path::Path {
+        self.net.directory()
+    }
+
     /// Takes away its multicast route of IPv4.
     #[track_caller]
     pub fn no_multicast_route(&self) {

@@ -131,6 +131,10 @@ impl Running {
     pub fn out(&self) -> String {
         read(&self.out)
     }
+
+    pub fn err(&self) -> String {
+        read(&self.err)
+    }
 }
 
 impl Drop for Running {

@@ -1,0 +1,323 @@
+//! `docs/wrong-set-ups.md` and the program say the same: each set-up of the page is made in namespaces, and each
+//! line that an end prints there stands in the page, and each line of the page is printed.
+
+#[path = "netns/mod.rs"]
+mod netns;
+
+use std::collections::BTreeMap;
+use std::net::UdpSocket;
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::{Duration, Instant};
+
+use netns::process::{Ended, Job, Running};
+use netns::{CARILLON, Host, Net};
+
+/// What each end has printed, by its name in the page.
+type Ends = Vec<(&'static str, Ended)>;
+
+macro_rules! set_ups {
+    ($($(#[$doc:meta])* $name:ident($receivers:literal, $net:ident) $body:block)*) => {
+        const NAMES: &[&str] = &[$(stringify!($name)),*];
+        $(
+            $(#[$doc])*
+            #[test]
+            fn $name() {
+                let Some($net) = Net::new($receivers) else { return };
+                $net.file("f", 300_000);
+                let ends: Ends = $body;
+                compare(stringify!($name), &ends);
+            }
+        )*
+    };
+}
+
+set_ups! {
+    nobody_expected(1, net) {
+        let r1 = recv(&net.receiver(1), "").start();
+        let sender = send(&net, "--wait 0.2").run();
+        vec![("sender", sender), ("r1", r1.end())]
+    }
+    no_route(1, net) {
+        net.sender().no_multicast_route();
+        net.receiver(1).no_multicast_route();
+        let r1 = recv(&net.receiver(1), "").start();
+        let sender = send(&net, "--join-timeout 0.5").run();
+        vec![("sender", sender), ("r1", interrupt(r1, "no sender is heard"))]
+    }
+    wrong_interface(1, net) {
+        let host = net.receiver(1);
+        host.shell("ip link add eth1 type veth peer name eth2; ip link set eth2 up; ip addr add 10.88.0.1/24 dev eth1; ip link set eth1 up");
+        let r1 = recv(&host, "--interface eth1").start();
+        let sender = send(&net, "--join-timeout 0.5").run();
+        vec![("sender", sender), ("r1", interrupt(r1, "no sender is heard"))]
+    }
+    wrong_group(1, net) {
+        let r1 = recv(&net.receiver(1), "--group 239.255.67.66:7654").start();
+        let sender = send(&net, "--join-timeout 0.5").run();
+        vec![("sender", sender), ("r1", interrupt(r1, "no sender is heard"))]
+    }
+    other_program(1, net) {
+        let r1 = recv(&net.receiver(1), "").start();
+        let host = net.extra();
+        let socket = host.inside(|| UdpSocket::bind((host.address(), 0)).expect("a port"));
+        let ended = interrupt_meanwhile(r1, "no sender is heard", || {
+            socket.send_to(b"something else", "239.255.67.65:7654").expect("sent");
+        });
+        vec![("r1", ended)]
+    }
+    other_version(1, net) {
+        let r1 = recv(&net.receiver(1), "").start();
+        let host = net.extra();
+        let socket = host.inside(|| UdpSocket::bind((host.address(), 0)).expect("a port"));
+        let ended = interrupt_meanwhile(r1, "no sender is heard", || {
+            socket.send_to(&[0xCA, 9, 0, 1, 0, 0, 0, 0], "239.255.67.65:7654").expect("sent");
+        });
+        vec![("r1", ended)]
+    }
+    jumbo_sender(1, net) {
+        net.sender().mtu(9000);
+        let r1 = recv(&net.receiver(1), "").start();
+        let sender = send(&net, "--join-timeout 0.5").run();
+        vec![("sender", sender), ("r1", r1.end())]
+    }
+    jumbo_receiver(1, net) {
+        net.receiver(1).mtu(9000);
+        let r1 = recv(&net.receiver(1), "").start();
+        let sender = send(&net, "--receivers 1").run();
+        vec![("sender", sender), ("r1", r1.end())]
+    }
+    small_mtu_between(1, net) {
+        net.sender().mtu(9000);
+        net.receiver(1).mtu(9000);
+        // The port of the switch keeps the shorter frames.
+        net.receiver(1).switch_port_mtu(1500);
+        let r1 = recv(&net.receiver(1), "").start();
+        let sender = send(&net, "--receivers 1 --timeout 5").start();
+        let (sender, r1) = (sender.end_within(LONG), r1.end_within(LONG));
+        vec![("sender", sender), ("r1", r1)]
+    }
+    sender_behind_firewall(1, net) {
+        net.sender().firewall_in("udp dport != 7654");
+        let r1 = recv(&net.receiver(1), "").start();
+        let sender = send(&net, "--join-timeout 4.5").run();
+        vec![("sender", sender), ("r1", interrupt(r1, "does not answer"))]
+    }
+    receiver_behind_firewall(1, net) {
+        net.receiver(1).firewall_in("udp dport 7654");
+        let r1 = recv(&net.receiver(1), "").start();
+        let sender = send(&net, "--join-timeout 0.5").run();
+        vec![("sender", sender), ("r1", interrupt(r1, "no sender is heard"))]
+    }
+    ipv6_link_local(1, net) {
+        let group = "--group [ff02::77]:7654";
+        vec![("sender", send(&net, group).run()), ("r1", recv(&net.receiver(1), group).run())]
+    }
+    small_buffer(1, net) {
+        // A system's limit cannot be lowered for one namespace; what is under way can be raised.
+        let r1 = recv(&net.receiver(1), "").start();
+        let sender = send(&net, "--receivers 1 --protocol mbap --set window=4096").run();
+        vec![("sender", sender), ("r1", r1.end())]
+    }
+    two_senders(1, net) {
+        let extra = net.extra().carillon("send f --name s2 --join-timeout 3").start();
+        let sender = send(&net, "--join-timeout 3").run();
+        vec![("sender", sender), ("s2", extra.end())]
+    }
+    second_sender_later(1, net) {
+        let r1 = recv(&net.receiver(1), "").start();
+        let sender = send(&net, "--receivers 1 --rate 1Mbit/s").start();
+        wait_until("it has begun", || net.path("r1").read_dir().is_ok_and(|mut files| files.next().is_some()));
+        let extra = net.extra().carillon("send f --name s2 --join-timeout 0.7").run();
+        vec![("sender", sender.end()), ("s2", extra), ("r1", r1.end())]
+    }
+    not_root(1, net) {
+        let r1 = as_nobody(&net.receiver(1), "recv --name r1 --out r1").start();
+        let sender = as_nobody(&net.sender(), "send f --receivers 1").run();
+        vec![("sender", sender), ("r1", r1.end())]
+    }
+    late_receiver(2, net) {
+        let r1 = recv(&net.receiver(1), "").start();
+        let sender = send(&net, "--receivers 1 --rate 1Mbit/s").start();
+        wait_until("it has begun", || net.path("r1").read_dir().is_ok_and(|mut files| files.next().is_some()));
+        let r2 = recv(&net.receiver(2), "").run();
+        vec![("sender", sender.end()), ("r1", r1.end()), ("r2", r2)]
+    }
+    not_expected(2, net) {
+        let r2 = recv(&net.receiver(2), "").start();
+        let sender = send(&net, "--expect r1").start();
+        let r2 = r2.end();
+        let r1 = recv(&net.receiver(1), "").run();
+        vec![("sender", sender.end()), ("r1", r1), ("r2", r2)]
+    }
+    name_twice(2, net) {
+        let r1 = recv(&net.receiver(1), "").start();
+        let sender = send(&net, "--receivers 2 --join-timeout 3").start();
+        wait_until("r1 has joined", || net.path("r1").is_dir());
+        std::thread::sleep(Duration::from_millis(500));
+        let twin = net.receiver(2).carillon("recv --name r1 --out twin").run();
+        vec![("sender", sender.end()), ("r1", r1.end()), ("r2", twin)]
+    }
+    gone_before_the_start(2, net) {
+        let r1 = recv(&net.receiver(1), "").start();
+        let mut r2 = recv(&net.receiver(2), "").start();
+        // The third never comes.
+        let sender = send(&net, "--receivers 3 --timeout 2 --join-timeout 5").start();
+        std::thread::sleep(Duration::from_secs(1));
+        r2.kill();
+        r1.signal("INT");
+        vec![("sender", sender.end()), ("r1", r1.end())]
+    }
+    full_disk(1, net) {
+        let script = "mkdir -p r1; mount -t tmpfs -o size=100k none r1; exec \"$1\" recv --name r1 --out r1";
+        let r1 = in_mounts(&net.receiver(1), script).start();
+        let sender = send(&net, "--receivers 1").run();
+        vec![("sender", sender), ("r1", r1.end())]
+    }
+    read_only(1, net) {
+        let script = "mkdir -p r1; mount -t tmpfs -o ro none r1; exec \"$1\" recv --name r1 --out r1";
+        vec![("r1", in_mounts(&net.receiver(1), script).run())]
+    }
+    port_taken(1, net) {
+        let host = net.receiver(1);
+        let _taken = host.inside(|| UdpSocket::bind("0.0.0.0:7654").expect("a free port"));
+        vec![("r1", recv(&host, "").run())]
+    }
+    hops_too_few(1, net) {
+        let r1 = recv(&net.receiver(1), "").start();
+        let sender = send(&net, "--ttl 0 --join-timeout 0.5").run();
+        vec![("sender", sender), ("r1", interrupt(r1, "no sender is heard"))]
+    }
+}
+
+#[test]
+fn the_page_has_these_set_ups_and_no_others() {
+    let page = page();
+    let mut names = NAMES.to_vec();
+    names.sort_unstable();
+    assert_eq!(page.keys().map(String::as_str).collect::<Vec<_>>(), names);
+}
+
+#[test]
+fn a_pattern_matches_what_it_leaves_open_and_nothing_else() {
+    assert!(matches("a … c…", "a b b c d"));
+    assert!(matches("plain", "plain"));
+    for line in ["plain and more", "more plain", "plai"] {
+        assert!(!matches("plain", line), "{line}");
+    }
+    assert!(!matches("a … c", "a b b c d"));
+    assert!(!matches("… b … a", "b a b"));
+}
+
+/// The lines of each set-up of the page, with the end that prints each.
+fn page() -> BTreeMap<String, Vec<(String, String)>> {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/wrong-set-ups.md");
+    let text = std::fs::read_to_string(path).expect("the page");
+    let mut found = BTreeMap::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        let Some(name) = line.strip_prefix("```text ") else { continue };
+        let block = lines.by_ref().take_while(|line| !line.starts_with("```"));
+        let block = block.map(|line| {
+            let (end, said) = line.split_once("> ").expect("END> WHAT IT PRINTS");
+            (end.to_owned(), said.to_owned())
+        });
+        assert!(found.insert(name.to_owned(), block.collect()).is_none(), "{name} stands there twice");
+    }
+    found
+}
+
+/// Whether a line is what the page says, where `…` stands for anything.
+fn matches(pattern: &str, line: &str) -> bool {
+    let mut parts = pattern.split('…');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = line.strip_prefix(first) else { return false };
+    let Some(last) = parts.next_back() else { return rest.is_empty() };
+    for part in parts {
+        let Some(at) = rest.find(part) else { return false };
+        rest = &rest[at + part.len()..];
+    }
+    rest.ends_with(last)
+}
+
+#[track_caller]
+fn compare(name: &str, ends: &Ends) {
+    let page = page();
+    let said = |ended: &Ended| {
+        let code = ended.code.map_or_else(|| "killed".to_owned(), |code| format!("exit code {code}"));
+        let err = ended.err.lines().map(str::to_owned).collect::<Vec<_>>();
+        let out = ended.out.lines().map(str::to_owned).collect::<Vec<_>>();
+        (code, err, out)
+    };
+    let mut all = String::new();
+    for (end, ended) in ends {
+        let (code, err, out) = said(ended);
+        out.iter().chain(&err).chain([&code]).for_each(|line| all += &format!("{end}> {line}\n"));
+    }
+    let Some(lines) = page.get(name) else { panic!("the page has no {name}:\n{all}") };
+    for (end, pattern) in lines {
+        let Some((_, ended)) = ends.iter().find(|(name, _)| name == end) else {
+            panic!("{name}: who is {end}?")
+        };
+        let (code, err, out) = said(ended);
+        let found = err.iter().chain(&out).chain([&code]).any(|line| matches(pattern, line));
+        assert!(found, "{name}: nobody says\n{end}> {pattern}\nbut\n{all}");
+    }
+    for (end, ended) in ends {
+        let (code, err, _) = said(ended);
+        for line in err.iter().chain([&code]) {
+            let found = lines.iter().any(|(of, pattern)| of == end && matches(pattern, line));
+            assert!(found, "{name}: not in the page\n{end}> {line}\nof\n{all}");
+        }
+    }
+}
+
+fn send(net: &Net, flags: &str) -> Job {
+    net.sender().carillon("send f --name s").args(flags)
+}
+
+fn recv(host: &Host<'_>, flags: &str) -> Job {
+    let name = host.name();
+    host.carillon(&format!("recv --name {name} --out {name}")).args(flags)
+}
+
+/// Without any privilege, in the directory of everybody.
+fn as_nobody(host: &Host<'_>, line: &str) -> Job {
+    let directory = host.directory();
+    std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o777)).expect("it is ours");
+    let nobody = "setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all --bounding-set=-all";
+    let script = format!("exec {nobody} -- \"$1\" {line}");
+    host.program("sh").arg("-ec").arg(script).arg("sh").arg(CARILLON)
+}
+
+/// With mounts of its own.
+fn in_mounts(host: &Host<'_>, script: &str) -> Job {
+    host.program("unshare").args("-m sh -ec").arg(script).arg("sh").arg(CARILLON)
+}
+
+/// Interrupts a process when it has said this.
+#[track_caller]
+fn interrupt(running: Running, when: &str) -> Ended {
+    interrupt_meanwhile(running, when, || {})
+}
+
+#[track_caller]
+fn interrupt_meanwhile(running: Running, when: &str, mut act: impl FnMut()) -> Ended {
+    wait_until(when, || {
+        act();
+        running.err().contains(when)
+    });
+    running.signal("INT");
+    running.end()
+}
+
+#[track_caller]
+fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < Duration::from_secs(60), "{what}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// More than a sender waits for one that gets nowhere.
+const LONG: Duration = Duration::from_secs(150);
