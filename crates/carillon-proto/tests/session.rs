@@ -46,7 +46,7 @@ fn a_session_without_loss_is_this_exchange() {
     world.run(ms(3000));
     let invite = |state: &str| {
         format!(
-            "invite {state} from \"source\" protocol repeat max payload 100 progress 500 ms limit=50 wait=20 ms"
+            "invite {state} from \"source\" protocol repeat max payload 100 progress 250 ms limit=50 wait=20 ms"
         )
     };
     // The nonce and the random delay before JOIN are the receiver's own.

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use carillon_core::{AssociationId, BitRate, NodeId, ProtocolEntry, Role, Seeds, Sender as _, Setting, Time};
+use carillon_core::{
+    AssociationId, BitRate, NodeId, ProtocolEntry, Role, Seeds, Sender as _, Setting, Time, UnitError,
+};
 use carillon_net::{Driver, Endpoint, GROUP};
 use carillon_proto::session::{
     Gather, LOCAL_NODE, Member, MemberOutcome, SenderPhase, SenderSession, SenderSessionConfig,
@@ -70,10 +72,14 @@ pub struct Args {
     /// Give up when the receivers have not joined within this time.
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
     pub(super) join_timeout: Duration,
-    /// Give a receiver up that the sender waits for and has not heard for this long; with --join,
-    /// the one who organises.
+    /// Give a receiver up that was not heard for this long, or is waited for and acknowledges nothing;
+    /// with --join, the one who organises.
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     pub(super) timeout: Duration,
+    /// Give a receiver up that the sender waits for most of the time and that lets less than this through
+    /// over four timeouts; 0 for none.
+    #[arg(long, value_name = "BITRATE", default_value = "16 kbit/s", value_parser = least_rate)]
+    min_rate: Least,
     /// Send at most this fast, headers included, such as '100 Mbit/s'.
     #[arg(long, value_name = "BITRATE")]
     pub(super) rate: Option<BitRate>,
@@ -87,6 +93,17 @@ pub struct Args {
     /// The name the one file, or the standard input, has at the receivers.
     #[arg(long = "as", value_name = "NAME")]
     pub(super) rename: Option<String>,
+}
+
+/// The least progress of a receiver, if there is to be one.
+#[derive(Clone, Copy, Debug)]
+struct Least(Option<BitRate>);
+
+fn least_rate(text: &str) -> Result<Least, String> {
+    match text.trim() {
+        "0" => Ok(Least(None)),
+        text => text.parse().map(|rate| Least(Some(rate))).map_err(|error: UnitError| error.to_string()),
+    }
 }
 
 type SendDriver = Driver<SenderSession, Outgoing, Watch>;
@@ -162,6 +179,8 @@ fn configure(
     let mut config =
         SenderSessionConfig::new(association, args.network.name(), GROUP, protocol, datagram as u32);
     config.member_timeout = args.timeout;
+    config.heartbeat = config.heartbeat.min((args.timeout / 10).max(SHORTEST_HEARTBEAT));
+    config.min_rate = args.min_rate.0;
     // What is under way must fit the receivers' socket buffers, of which this one is a sample.
     let room = endpoint.receive_buffer().min(WINDOW_BYTES) / datagram;
     config.set_host_values(room as u64)?;
@@ -381,6 +400,7 @@ impl Job {
                         "bytes": member.bytes,
                         "repairs": member.repairs,
                         "seconds": took(member),
+                        "waited_s": member.waited.as_secs_f64(),
                         "outcome": outcome_name(&member.outcome),
                         "reason": outcome_reason(&member.outcome),
                     })
@@ -405,7 +425,7 @@ impl Job {
                 "failure": session.failure(),
             }))?;
         } else if !members.is_empty() || !session.unserved().is_empty() {
-            let head = ["receiver", "bytes", "repairs", "time", "outcome"];
+            let head = ["receiver", "bytes", "repairs", "time", "waited", "outcome"];
             let mut rows = vec![head.map(str::to_owned).to_vec()];
             // A protocol that does not say whom a repair was for has it in the total only.
             let counted = members.iter().any(|member| member.repairs > 0);
@@ -415,6 +435,7 @@ impl Job {
                     member.bytes.to_string(),
                     if counted || repairs == 0 { member.repairs.to_string() } else { "-".to_owned() },
                     took(member).map_or_else(|| "-".to_owned(), |seconds| format!("{seconds:.2} s")),
+                    format!("{:.2} s", member.waited.as_secs_f64()),
                     outcome_text(&member.outcome),
                 ]
             }));
@@ -423,7 +444,9 @@ impl Job {
             let others = if unserved > 0 { format!(", {unserved} not served") } else { String::new() };
             let outcome = format!("{verified} of {} verified{others}, {}", members.len(), Rate(goodput));
             let time = format!("{seconds:.2} s");
-            rows.push(vec!["all".to_owned(), bytes.to_string(), repairs.to_string(), time, outcome]);
+            let waited: Duration = members.iter().map(|member| member.waited).max().unwrap_or_default();
+            let waited = format!("{:.2} s", waited.as_secs_f64());
+            rows.push(vec!["all".to_owned(), bytes.to_string(), repairs.to_string(), time, waited, outcome]);
             print_table(&rows)?;
             if self.expected().is_null() && !members.is_empty() {
                 println!("{NOBODY_EXPECTED}");
@@ -464,5 +487,7 @@ const LOOPBACK_DATAGRAM: usize = 32 << 10;
 const WINDOW_BYTES: usize = 2 << 20;
 /// No turn waits longer, so that signals are soon noticed.
 const LONGEST_STEP: Duration = Duration::from_millis(100);
+/// However short the timeout, heartbeats are no more frequent.
+const SHORTEST_HEARTBEAT: Duration = Duration::from_millis(20);
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 const SCREEN_INTERVAL: Duration = Duration::from_millis(100);

@@ -99,8 +99,9 @@ impl Tidings {
     /// Those who are not served, as rows of the table.
     pub fn unserved_rows(session: &SenderSession, endpoint: &Endpoint) -> Vec<Vec<String>> {
         let none = || "-".to_owned();
-        let row =
-            |name: String, why: String| vec![name, none(), none(), none(), format!("not served: {why}")];
+        let row = |name: String, why: String| {
+            vec![name, none(), none(), none(), none(), format!("not served: {why}")]
+        };
         let mut rows: Vec<_> = session
             .unserved()
             .iter()

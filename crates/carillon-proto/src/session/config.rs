@@ -130,7 +130,7 @@ impl SenderSessionConfig {
     /// Time between two signs of life of a member: at least eight of them in the member timeout, so that
     /// some may be lost; fewer with many members than with few.
     pub(super) fn progress_interval(&self, members: usize) -> Duration {
-        let (few, many) = (self.member_timeout / 10, self.member_timeout / 8);
+        let (few, many) = (self.member_timeout / 20, self.member_timeout / 8);
         (PROGRESS_SPACING * u32::try_from(members).unwrap_or(u32::MAX)).clamp(few, many)
     }
 

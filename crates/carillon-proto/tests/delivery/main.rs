@@ -7,6 +7,7 @@
 //! is. With `--nocapture` it prints what each cell costs.
 
 mod network;
+mod silence;
 
 use std::env::var;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,7 +15,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use carillon_core::{Duration, ProtocolEntry};
 use carillon_proto::REGISTRY;
 
-use network::{Cell, Outcome, World};
+use network::{Cell, Fault, Outcome, World};
 
 const LOSSES: [f64; 4] = [0.0, 0.01, 0.05, 0.2];
 const RECEIVERS: [usize; 3] = [1, 4, 16];
@@ -106,7 +107,18 @@ fn every_protocol_completes_a_file_through_loss_and_delay() {
     for protocol in REGISTRY.iter().filter(|entry| wanted.as_ref().is_none_or(|name| name == entry.name)) {
         for ((loss, receivers, delay), seed) in cells().flat_map(|cell| seeds.clone().map(move |s| (cell, s)))
         {
-            let cell = Cell { protocol, loss, receivers, delay, bytes, seed, settings: settings.clone() };
+            let settings = settings.clone();
+            let cell = Cell {
+                protocol,
+                loss,
+                receivers,
+                delay,
+                bytes,
+                seed,
+                settings,
+                rate: None,
+                fault: Fault::None,
+            };
             if only.as_ref().is_some_and(|only| *only != name(&cell)) {
                 continue;
             }

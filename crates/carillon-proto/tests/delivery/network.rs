@@ -7,9 +7,9 @@ use std::net::IpAddr;
 
 use bytes::Bytes;
 use carillon_core::{
-    AddressBook, Addresses, AssociationId, Dest, Duration, Event, GroupId, Host, Machine, NodeId, Numbered,
-    OfferError, PortId, ProtocolEntry, Received, Receiver as _, Rng, Scope, Seeds, Sender as _, Time,
-    Transmit, drain,
+    AddressBook, Addresses, AssociationId, BitRate, Dest, Duration, Event, GroupId, Host, Machine, NodeId,
+    Numbered, OfferError, PortId, ProtocolEntry, Received, Receiver as _, Rng, Scope, Seeds, Sender as _,
+    Time, Transmit, drain,
 };
 use carillon_proto::REGISTRY;
 use carillon_proto::session::{
@@ -30,6 +30,23 @@ pub struct Cell {
     pub seed: u64,
     /// Settings on top of those for delivery.
     pub settings: Vec<(String, String)>,
+    /// The sender's own rate, in bits per second; otherwise the interface's.
+    pub rate: Option<u64>,
+    /// What befalls the last receiver.
+    pub fault: Fault,
+}
+
+/// What befalls the last receiver, from a quarter of the messages on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fault {
+    #[default]
+    None,
+    /// It is gone.
+    Kill,
+    /// It stands still for so long, once.
+    Freeze(Duration),
+    /// It stands still for so long, again and again.
+    Trickle(Duration),
 }
 
 /// How it ended.
@@ -51,11 +68,21 @@ pub struct Outcome {
     /// Whether the session came to an end.
     pub over: bool,
     pub messages: u64,
+    /// When the fault came, and from then on the time until the last member was given up.
+    pub given_up: Option<Duration>,
+    /// The end, from the fault on.
+    pub ended: Option<Duration>,
+    /// What became of the last receiver, and how long it was waited for.
+    pub last: Option<(MemberOutcome, Duration)>,
 }
 
 /// The largest datagram of a frame of 1500 bytes, and what is around it on the wire.
 const DATAGRAM: u32 = 1472;
 const AROUND: u64 = 28 + 18;
+/// Datagrams that a node standing still can hold.
+const MOST_HELD: usize = 4096;
+/// How long one that trickles is awake.
+const AWAKE: Duration = Duration::from_millis(5);
 /// A gigabit in a second.
 const NANOS_PER_BYTE: u64 = 8;
 /// What `carillon send` lets be under way: two megabytes.
@@ -84,6 +111,8 @@ impl AddressBook for Book {
 /// What a node's port does with what comes out of its machine.
 struct Port<'a> {
     now: Time,
+    nanos_per_byte: u64,
+    gone: &'a mut Option<Time>,
     free: &'a mut Time,
     out: Vec<(Time, Dest, Bytes)>,
     repairs: &'a mut u64,
@@ -98,12 +127,15 @@ impl Host for Port<'_> {
     fn transmit(&mut self, transmit: Transmit, bytes: &mut Vec<u8>) {
         assert!(bytes.len() <= DATAGRAM as usize, "a datagram of {} bytes fits no frame", bytes.len());
         let at = transmit.departure.map_or(self.now, |at| at.max(self.now));
-        let nanos = (bytes.len() as u64 + AROUND) * NANOS_PER_BYTE;
+        let nanos = (bytes.len() as u64 + AROUND) * self.nanos_per_byte;
         *self.free = self.now + Duration::from_nanos(nanos);
         self.out.push((at, transmit.dest, Bytes::from(std::mem::take(bytes))));
     }
 
     fn event(&mut self, event: Event) {
+        if let Event::MemberLost { .. } = event {
+            *self.gone = Some(self.now);
+        }
         match event {
             Event::RepairSent { .. } | Event::Forwarded { repair: true, .. } => *self.repairs += 1,
             Event::MemberLost { .. } | Event::LossFinal { .. } | Event::Note(_) if self.lost.len() < 20 => {
@@ -161,6 +193,13 @@ pub struct World {
     returned: u64,
     repairs: u64,
     words: Vec<String>,
+    /// When the fault came.
+    hurt: Option<Time>,
+    /// Until when the last receiver stands still, and what arrives there meanwhile.
+    frozen: Option<Time>,
+    /// When a member was last given up.
+    gone: Option<Time>,
+    held: usize,
 }
 
 impl World {
@@ -173,6 +212,7 @@ impl World {
             config.config.set(cell.protocol.parameters, key, value).expect("a setting");
         }
         config.gather = Gather::Count(cell.receivers);
+        config.bit_rate = cell.rate.and_then(BitRate::new).unwrap_or(config.bit_rate);
         config.addresses = Addresses::new(Book(SENDER));
         let try_out = SenderSession::new(config.clone(), seeds.node(SENDER)).expect("a session");
         config.max_payload = DATAGRAM - try_out.header_bytes() as u32;
@@ -207,7 +247,42 @@ impl World {
             returned: 0,
             repairs: 0,
             words: Vec::new(),
+            hurt: None,
+            frozen: None,
+            gone: None,
+            held: 0,
         }
+    }
+
+    /// Whether this node is gone, or stands still, which is then to be tried again later.
+    fn is_down(&mut self, node: usize, step: &Step) -> bool {
+        let Some(hurt) = self.hurt.filter(|_| node == self.cell.receivers) else { return false };
+        let until = match self.cell.fault {
+            Fault::None => return false,
+            Fault::Kill => return true,
+            Fault::Freeze(span) => hurt + span,
+            Fault::Trickle(span) => {
+                // It wakes for a moment now and then.
+                let at = self.now.since(hurt).as_nanos() % (span + AWAKE).as_nanos();
+                self.now + span.saturating_sub(Duration::from_nanos(at as u64))
+            }
+        };
+        if self.now >= until {
+            return false;
+        }
+        // As by a socket's buffer.
+        if matches!(step, Step::Wake(_)) || self.frozen != Some(until) || self.held < MOST_HELD {
+            self.held = if self.frozen == Some(until) { self.held + 1 } else { 0 };
+            self.frozen = Some(until);
+            let again = match step {
+                Step::Wake(node) => Step::Wake(*node),
+                Step::Arrive { to, from, group, bytes } => {
+                    Step::Arrive { to: *to, from: *from, group: *group, bytes: bytes.clone() }
+                }
+            };
+            self.push(until, again);
+        }
+        true
     }
 
     /// Runs until the session is over, or this time.
@@ -221,6 +296,10 @@ impl World {
             self.now = at;
             if self.now > Time::ZERO + limit {
                 break;
+            }
+            let (Step::Wake(node) | Step::Arrive { to: node, .. }) = step;
+            if self.is_down(node, &step) {
+                continue;
             }
             match step {
                 Step::Wake(node) => {
@@ -251,6 +330,10 @@ impl World {
     fn outcome(mut self) -> Outcome {
         let over = self.is_over();
         let Machinery::Sender(session) = &self.nodes[0].machine else { panic!("the first is the sender") };
+        let last = session.members().iter().find(|member| member.node.index() == self.cell.receivers);
+        let last = last.map(|member| (member.outcome.clone(), member.waited));
+        let since = |at: Option<Time>| Some(at?.since(self.hurt?));
+        let (given_up, ended) = (since(self.gone), since(Some(self.now)));
         let verified =
             session.members().iter().filter(|member| member.outcome == MemberOutcome::Verified).count();
         for member in session.members() {
@@ -276,11 +359,16 @@ impl World {
             words: self.words,
             over,
             messages: self.messages,
+            given_up,
+            ended,
+            last,
         }
     }
 
     fn is_over(&self) -> bool {
-        self.nodes.iter().all(|node| match &node.machine {
+        let killed = self.hurt.is_some() && self.cell.fault == Fault::Kill;
+        let there = self.nodes.iter().take(self.nodes.len() - usize::from(killed));
+        there.into_iter().all(|node| match &node.machine {
             Machinery::Sender(session) => {
                 matches!(session.phase(), SenderPhase::Finished | SenderPhase::Aborted)
             }
@@ -294,8 +382,14 @@ impl World {
     fn serve(&mut self, node: usize) {
         loop {
             let (now, place) = (self.now, &mut self.nodes[node]);
+            let nanos_per_byte = match self.cell.rate {
+                Some(rate) if node == 0 => 8_000_000_000 / rate,
+                _ => NANOS_PER_BYTE,
+            };
             let mut port = Port {
                 now,
+                nanos_per_byte,
+                gone: &mut self.gone,
                 free: &mut place.free,
                 out: Vec::new(),
                 repairs: &mut self.repairs,
@@ -334,6 +428,9 @@ impl World {
                     Ok(_) => {
                         self.begun.get_or_insert(now);
                         self.offered += 1;
+                        if self.offered == messages.div_ceil(4) {
+                            self.hurt = Some(now);
+                        }
                         if self.offered == messages {
                             session.finish(now);
                         }

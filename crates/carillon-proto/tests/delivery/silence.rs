@@ -1,0 +1,122 @@
+//! Every protocol of the registry with a receiver that dies, stands still for a while, or answers only
+//! now and then, at several rates of the sender: who is silent is given up in time, and the others
+//! have everything.
+
+use carillon_core::{Duration, ProtocolEntry, Role};
+use carillon_proto::REGISTRY;
+use carillon_proto::session::{DEFAULT_MEMBER_TIMEOUT, MemberOutcome};
+
+use super::network::{Cell, Fault, Outcome, World};
+
+const MBIT: u64 = 1_000_000;
+const RATES: [Option<u64>; 4] = [Some(5 * MBIT), Some(20 * MBIT), Some(100 * MBIT), None];
+const RECEIVERS: usize = 4;
+/// A timeout is kept within this.
+const LATE: Duration = Duration::from_secs(1);
+
+fn cell(protocol: &'static ProtocolEntry, rate: Option<u64>, fault: Fault, bytes: usize) -> Cell {
+    let delay = Duration::from_micros(100);
+    Cell {
+        protocol,
+        loss: 0.0,
+        receivers: RECEIVERS,
+        delay,
+        bytes,
+        seed: 1,
+        settings: Vec::new(),
+        rate,
+        fault,
+    }
+}
+
+/// Whether the sender waits for its members while it sends.
+fn waits(entry: &ProtocolEntry) -> bool {
+    entry.confirmed && !entry.roles.contains(&Role::Peer)
+}
+
+/// Runs it for every protocol, and says of all that went wrong what it was.
+fn for_all(
+    rates: &[Option<u64>],
+    fault: Fault,
+    bytes: usize,
+    check: impl Fn(&Cell, &Outcome) -> Result<(), String>,
+) {
+    let mut complaints = Vec::new();
+    for &protocol in REGISTRY {
+        for &rate in rates {
+            let cell = cell(protocol, rate, fault, bytes);
+            let outcome = World::new(&cell).run(Duration::from_secs(300));
+            println!(
+                "{:16} {:9} {fault:?}: given up after {:?}, over after {:?}, {:?}",
+                protocol.name,
+                rate.map_or_else(|| "unlimited".to_owned(), |rate| format!("{} Mbit/s", rate / MBIT)),
+                outcome.given_up,
+                outcome.ended,
+                outcome.last
+            );
+            if let Err(complaint) = check(&cell, &outcome) {
+                complaints.push(format!("{} at {rate:?}: {complaint}: {outcome:#?}", protocol.name));
+            }
+        }
+    }
+    assert!(complaints.is_empty(), "{}", complaints.join("\n\n"));
+}
+
+fn others_verified(outcome: &Outcome) -> Result<(), String> {
+    match outcome.over && outcome.verified >= RECEIVERS - 1 {
+        true => Ok(()),
+        false => Err("the others have not got everything".to_owned()),
+    }
+}
+
+#[test]
+fn a_killed_receiver_is_given_up_after_the_timeout_at_any_rate_by_every_protocol() {
+    for_all(&RATES, Fault::Kill, 300_000, |cell, outcome| {
+        others_verified(outcome)?;
+        let (last, waited) = outcome.last.clone().ok_or("the last receiver is no member")?;
+        if last != MemberOutcome::Lost("silent for 5 s".to_owned()) {
+            return Err("it is not lost for its silence".to_owned());
+        }
+        let after = outcome.given_up.ok_or("it was not given up")?;
+        // It may have last been heard some time before.
+        let earliest = DEFAULT_MEMBER_TIMEOUT - LATE;
+        if after < earliest || after > DEFAULT_MEMBER_TIMEOUT + LATE {
+            return Err(format!("it was given up after {after:?}"));
+        }
+        if waits(cell.protocol) && (waited < earliest || waited > DEFAULT_MEMBER_TIMEOUT + LATE) {
+            return Err(format!("it was waited for {waited:?}"));
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_receiver_that_stands_still_for_three_seconds_is_not_lost() {
+    let still = Duration::from_secs(3);
+    for_all(&RATES, Fault::Freeze(still), 300_000, |cell, outcome| {
+        let (last, waited) = outcome.last.clone().ok_or("the last receiver is no member")?;
+        if !outcome.over || outcome.verified < RECEIVERS || last != MemberOutcome::Verified {
+            return Err("not all are verified".to_owned());
+        }
+        if waited > still + LATE || (waits(cell.protocol) && waited < still - LATE) {
+            return Err(format!("it was waited for {waited:?}"));
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn a_receiver_that_answers_now_and_then_does_not_hold_the_others_for_ever() {
+    let still = Duration::from_millis(4600);
+    for_all(&[Some(100 * MBIT), None], Fault::Trickle(still), 8_000_000, |cell, outcome| {
+        others_verified(outcome)?;
+        if !waits(cell.protocol) {
+            return Ok(());
+        }
+        let after = outcome.given_up.ok_or("it was not given up")?;
+        if after > DEFAULT_MEMBER_TIMEOUT * 4 + LATE {
+            return Err(format!("it was given up after {after:?}"));
+        }
+        Ok(())
+    });
+}
