@@ -84,7 +84,8 @@ pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     // A token that moves after each message would take a way across the network for each.
     ("transfer_every", "8"),
     ("window", "32"),
-    ("retries", "30"),
+    // The session gives members up, by time.
+    ("retries", "10000"),
     ("message_timeout", "250 ms"),
     ("transfer_timeout", "30 ms"),
     ("request_timeout", "20 ms"),

@@ -122,7 +122,8 @@ pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("retrans_interval", "25 ms"),
     ("sync_interval", "50 ms"),
     ("vote_interval", "20 ms"),
-    ("tries", "30"),
+    // The session gives members up, by time.
+    ("tries", "1000"),
 ];
 
 /// As many messages as fit the receivers' buffers.
