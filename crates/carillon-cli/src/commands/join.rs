@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::send::Args;
 use crate::delivery::{
-    Contribution, Human, Manifest, Outgoing, Stop, Watch, keep_peers, print_json, say, step,
+    Contribution, Human, Manifest, Outgoing, Stop, Watch, Whereabouts, keep_peers, print_json, say, step,
 };
 use crate::exit::JobFailed;
 
@@ -74,8 +74,11 @@ impl Part<'_> {
             }
             let late = phase == ReceiverPhase::Seeking && now.since(Time::ZERO) >= self.args.join_timeout;
             if late || stop.asked() {
-                let reason = if late { NOBODY } else { "interrupted" };
-                self.driver.machine_mut().leave(now, reason);
+                let reason = match late {
+                    true => Whereabouts::of(self.driver.endpoint()).no_organiser(),
+                    false => "interrupted".to_owned(),
+                };
+                self.driver.machine_mut().leave(now, &reason);
                 leaving = true;
             }
             if !kept && !self.driver.machine().peers().is_empty() {
@@ -166,8 +169,5 @@ fn explain(failure: &ReceiverFailure) -> String {
     sentence.to_owned()
 }
 
-/// Why it leaves if there is no session.
-const NOBODY: &str = "nobody has invited to a session: start `carillon send` without --join \
-     somewhere, with the same --group";
 /// No turn waits longer, so that signals are soon noticed.
 const LONGEST_STEP: Duration = Duration::from_millis(100);

@@ -30,6 +30,8 @@ use crate::exit::JobFailed;
   carillon recv --name b --overwrite          known to the sender as b
   carillon recv --stdout | tar x              what the sender reads from `tar c`
   carillon recv --stream                      live: the lines of all senders, in one order
+  carillon recv --interface eth1 --group 239.1.2.3:4567
+  carillon recv --interface eth0 --group '[ff02::1:2]:4567'   groups of the link need an interface
   carillon recv --drop 0.02 --seed 7          as if the network lost every fiftieth datagram")]
 pub struct Args {
     #[command(flatten)]

@@ -26,7 +26,8 @@ use crate::exit::JobFailed;
 /// Send files, directories or the standard input to every receiver of a group.
 ///
 /// Waits for receivers, sends, and then says of every single one whether it has all of it,
-/// verified, or why not. Exits with 0 if all have, with 1 if one has not.
+/// verified, or why not. Exits with 0 if all have, with 1 if one has not, with 2 if the trouble is here.
+/// Who is not served, and what else is wrong, is said on stderr in a line that says what to do.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   carillon send image.iso                     to all who join within 2 s of the first
@@ -35,6 +36,9 @@ use crate::exit::JobFailed;
   tar c /srv | carillon send - --as srv.tar   a stream
   carillon send --protocol msaw --set timeout=20ms notes.txt
   tail -f log | carillon send - --stream      live, line by line
+  carillon send --interface eth1 --ttl 4 f    by this interface, across three routers
+  carillon send --datagram 1472 image.iso     through networks of 1500 bytes, from one of 9000
+  carillon send --json f | jq 'select(.event == \"report\") | .receivers, .unserved'
 
 Many senders, with a protocol of peers:
   carillon send --protocol NAME --receivers 4 a.txt   one organises: it waits for the others

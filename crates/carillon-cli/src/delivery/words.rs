@@ -139,6 +139,14 @@ impl Whereabouts {
         }
     }
 
+    /// What a further sender that found no session should look at.
+    pub fn no_organiser(&self) -> String {
+        format!(
+            "nobody has invited to a session in {}: start `carillon send` without --join somewhere, with this --group",
+            self.group()
+        )
+    }
+
     /// A sender invites and does not answer: nothing from here reaches it, or nothing of it by unicast
     /// reaches this end.
     pub fn unanswered(&self, name: &str, sender: Option<SocketAddr>) -> String {

@@ -72,7 +72,7 @@ fn a_late_receiver_is_refused_unless_it_keeps_going() {
 #[test]
 fn an_interrupted_sender_ends_its_receivers_at_once() {
     need_multicast!();
-    for signal in ["INT", "TERM"] {
+    for signal in ["INT", "TERM", "HUP"] {
         let place = Place::new();
         let file = place.file("f", LEN);
         let receivers = ["a", "b"].map(|name| place.recv(name).args("--timeout 50").start());
@@ -88,6 +88,69 @@ fn an_interrupted_sender_ends_its_receivers_at_once() {
         }
         assert_eq!((files(&place.path("a")).len(), files(&place.path("b")).len()), (0, 0));
     }
+}
+
+#[test]
+fn a_signal_does_not_take_the_report_away() {
+    need_multicast!();
+    for signals in [["INT", "INT"], ["HUP", "TERM"]] {
+        let place = Place::new();
+        let file = place.file("f", LEN);
+        let receiver = place.recv("a").args("--timeout 50 --json").start();
+        let idle = place.recv("idle").args("--json").start();
+        let elsewhere = Place::new();
+        let going = elsewhere.recv("going").args("--keep-going --json").start();
+        let sender = place.send("s").arg(file).args("--expect a --json").args(SLOW).start();
+        wait_for_part(&place.path("a"));
+        for signal in signals {
+            receiver.signal(signal);
+            sender.signal(signal);
+        }
+        let [receiver, sender] =
+            [receiver, sender].map(|end| end.end_within(Duration::from_secs(10)).expect(1));
+        let report = &receiver.events("report")[0];
+        assert_eq!(report["outcome"], "failed");
+        assert!(report["reason"].as_str().is_some_and(|why| why.contains("interrupted")), "{report}");
+        let report = &sender.events("report")[0];
+        assert_eq!(report["receivers"][0]["name"], "a");
+        // The one that is not expected is turned away, so the first sender has named it.
+        assert_eq!(idle.end_within(Duration::from_secs(10)).expect(1).events("report").len(), 1);
+        going.signal(signals[0]);
+        let end = going.end_within(Duration::from_secs(10)).events("end");
+        assert_eq!((&end[0]["transfers"], &end[0]["failed"]), (&0.into(), &0.into()));
+    }
+}
+
+#[test]
+fn a_receiver_that_is_interrupted_while_it_waits_says_so() {
+    let place = Place::new();
+    let waiting = place.recv("a").args("--json").start();
+    wait_until("it runs", || place.path("a").is_dir());
+    // Its handler stands soon after.
+    std::thread::sleep(Duration::from_millis(300));
+    waiting.signal("INT");
+    let ended = waiting.end().expect(1).one_line(&["interrupted before a sender was heard"]);
+    assert_eq!(ended.events("report")[0]["outcome"], "failed");
+}
+
+#[test]
+fn names_of_others_do_not_steer_the_terminal() {
+    need_multicast!();
+    let place = Place::new();
+    let file = place.file("evil\u{202e}gpj", 1000);
+    fs::create_dir_all(place.path("a")).unwrap();
+    fs::write(place.path("a/evil\u{202e}gpj"), "").unwrap();
+    let receiver = place.bare("recv", "a").arg("--out").arg(place.path("a")).args("--interface lo --group");
+    let receiver = receiver.arg(place.group.to_string()).arg("--name").arg("r\u{202e}x").start();
+    let json = place.recv("b").args("--json").start();
+    let sender = place.send("s").arg(&file).args("--receivers 2").run().expect(1);
+    let ended = receiver.end().expect(2).one_line(&["evil\\u{202e}gpj"]);
+    let json = json.end().expect(0);
+    assert_eq!(json.events("file")[0]["path"], "evil\u{202e}gpj");
+    for text in [&ended.err, &sender.out, &sender.err, &json.out] {
+        assert!(!text.contains('\u{202e}'), "{text:?}");
+    }
+    assert!(sender.out.contains("r\\u{202e}x"), "{}", sender.out);
 }
 
 #[test]
