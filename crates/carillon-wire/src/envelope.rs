@@ -4,14 +4,15 @@
 //!  0                   1                   2                   3
 //!  0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1 2 3 4 5 6 7 8 9 0 1
 //! +---------------+---------------+---------------+---------------+
-//! |  magic 0xCA   |   version 1   |   protocol    |  packet type  |
+//! |  magic 0xCA   |    version    |   protocol    |  packet type  |
 //! +---------------+---------------+---------------+---------------+
 //! |                        association id                         |
 //! +---------------------------------------------------------------+
 //! ```
 //!
 //! The association id is drawn at random by the sender of a session, so that two sessions on one
-//! group and port do not mix. The packet type is the protocol's own.
+//! group and port do not mix. The packet type is the protocol's own. The version is that of the
+//! protocol's format: 2 for the session, 1 for all others.
 
 use carillon_core::AssociationId;
 
@@ -59,7 +60,7 @@ impl Envelope {
         let Some((head, rest)) = bytes.split_first_chunk::<{ Envelope::LEN }>() else {
             return Err(ParseError::Truncated { have: bytes.len(), need: Self::LEN });
         };
-        if head[0] != MAGIC || head[1] != VERSION {
+        if head[0] != MAGIC || head[1] != version(head[2]) {
             return Err(ParseError::Magic(u16::from_be_bytes([head[0], head[1]])));
         }
         let association = AssociationId(u32::from_be_bytes([head[4], head[5], head[6], head[7]]));
@@ -77,13 +78,17 @@ impl Envelope {
 
     /// Appends the envelope.
     pub fn emit(&self, buf: &mut Vec<u8>) {
-        buf.extend_from_slice(&[MAGIC, VERSION, self.protocol, self.packet_type]);
+        buf.extend_from_slice(&[MAGIC, version(self.protocol), self.protocol, self.packet_type]);
         buf.extend_from_slice(&self.association.0.to_be_bytes());
     }
 }
 
-const MAGIC: u8 = 0xCA;
-const VERSION: u8 = 1;
+/// The version of a protocol's packets.
+const fn version(protocol: u8) -> u8 {
+    if protocol == self::protocol::SESSION { 2 } else { 1 }
+}
+
+pub(crate) const MAGIC: u8 = 0xCA;
 
 #[cfg(test)]
 mod tests {
@@ -97,6 +102,16 @@ mod tests {
         envelope.emit(&mut buf);
         assert_eq!(buf, [0xCA, 1, 2, 1, 1, 2, 3, 4]);
         assert_eq!(Envelope::parse(&buf), Ok((envelope, &[][..])));
+    }
+
+    #[test]
+    fn the_session_of_an_earlier_version_is_another() {
+        let mut buf = Vec::new();
+        Envelope { protocol: protocol::SESSION, packet_type: 1, association: AssociationId(1) }
+            .emit(&mut buf);
+        assert_eq!(buf[..3], [0xCA, 2, 0]);
+        assert_eq!(Envelope::parse(&[0xCA, 1, 0, 1, 0, 0, 0, 1]), Err(ParseError::Magic(0xCA01)));
+        assert_eq!(Envelope::parse(&[0xCA, 2, 2, 1, 0, 0, 0, 1]), Err(ParseError::Magic(0xCA02)));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The session: the opening and closing exchange shared by protocols that need a member list.
 //!
 //! Every packet stands behind the [common envelope](crate::envelope) with the protocol number
-//! `SESSION`; the figures show what follows it. Texts are UTF-8 without control characters. A
+//! `SESSION`; the figures show what follows it. Texts are UTF-8 without hidden characters. A
 //! datagram ends with the last field of its packet: bytes after it are refused, so that what parses
 //! is emitted again byte for byte.
 //!
@@ -16,9 +16,10 @@
 //! |                          max payload                          |
 //! +-------------------------------+-------------------------------+
 //! |         settings len          |     progress interval, ms     |
-//! +-------------------------------+-------------------------------+
-//! |  protocol name, sender name, settings ("key=value" lines
-//!    parted by line feeds), reason                                |
+//! +---------------+---------------+-------------------------------+
+//! |    relays     |  protocol name, sender name, settings
+//! +---------------+
+//!    ("key=value" lines parted by line feeds), reason             |
 //! +---------------------------------------------------------------+
 //!
 //! JOIN (2), receiver to sender
@@ -111,6 +112,20 @@
 //! +---------------+---------------+-------------------------------+
 //! |   name len    |   text len    |  name, text                   |
 //! +---------------+---------------+-------------------------------+
+//!
+//! ASK (13), receiver to sender
+//! +---------------------------------------------------------------+
+//! |                            nonce                              |
+//! |                                                               |
+//! +---------------------------------------------------------------+
+//!
+//! ANSWER (14), sender to receiver
+//! +---------------------------------------------------------------+
+//! |                            nonce                              |
+//! |                                                               |
+//! +---------------+---------------+-------------------------------+
+//! |     state     |   text len    |  text ...
+//! +---------------+---------------+-------------------------------+
 //! ```
 
 use std::fmt;
@@ -120,11 +135,13 @@ use carillon_core::AssociationId;
 use crate::ParseError;
 use crate::envelope::{Envelope, protocol};
 
+mod earlier;
 mod peers;
 mod text;
 
+pub use earlier::{emit_notice, is_earlier};
 pub use peers::{MAX_PEERS, Peer, PeerList, RosterPage};
-pub use text::{Name, Settings, Text};
+pub use text::{Name, Settings, Text, is_hidden};
 
 /// A packet of the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -201,8 +218,8 @@ pub enum Body<'a> {
     Roster(RosterPage<'a>),
     /// A member makes itself heard, so that the others learn where it is.
     Present {
-        /// What names it in the roster: its nonce.
-        identity: Nonce,
+        /// What names it in the roster.
+        identity: Identity,
     },
     /// The member knows all of the roster, and has heard all of them.
     Ready {
@@ -218,6 +235,20 @@ pub enum Body<'a> {
         /// Why.
         text: Text<'a>,
     },
+    /// The receiver heard in the group that the session is over: is it?
+    Ask {
+        /// The receiver's nonce.
+        nonce: Nonce,
+    },
+    /// How far the session is.
+    Answer {
+        /// The receiver's nonce.
+        nonce: Nonce,
+        /// The sender's state.
+        state: State,
+        /// Why the session was aborted; empty in other states, and to those who are no members.
+        text: Text<'a>,
+    },
 }
 
 /// What an INVITE says.
@@ -229,6 +260,8 @@ pub struct Invite<'a> {
     pub max_payload: u32,
     /// Milliseconds that a member lets pass between two PROGRESS.
     pub progress_interval: u16,
+    /// Routers of the protocol may help, which are no members and speak to them.
+    pub relays: bool,
     /// The protocol that carries the messages.
     pub protocol: Name<'a>,
     /// The sender's name.
@@ -239,9 +272,19 @@ pub struct Invite<'a> {
     pub reason: Text<'a>,
 }
 
-/// Names one attempt of one receiver to join.
+/// Names one attempt of one receiver to join. A secret of the two: it goes by unicast only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Nonce(pub u64);
+
+/// Names a member where all the group hears it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Identity(pub u64);
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
 
 impl fmt::Display for Nonce {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -279,6 +322,8 @@ pub enum RefuseReason {
     Full,
     /// It was a member, and the sender gave it up.
     Expelled,
+    /// Its nonce will not do: it may try another.
+    Nonce,
 }
 
 impl<'a> Packet<'a> {
@@ -308,13 +353,19 @@ impl<'a> Packet<'a> {
             packet_type::REPORT_ACK => Body::ReportAck { nonce: reader.nonce()? },
             packet_type::LEAVE => Body::Leave { nonce: reader.nonce()?, text: reader.text()? },
             packet_type::ROSTER => Body::Roster(RosterPage::parse(&mut reader)?),
-            packet_type::PRESENT => Body::Present { identity: reader.nonce()? },
+            packet_type::PRESENT => Body::Present { identity: reader.identity()? },
             packet_type::READY => Body::Ready { nonce: reader.nonce()?, edition: reader.u32()? },
             packet_type::DECLINE => {
                 let (name_len, text_len) = (reader.u8()?, reader.u8()?);
                 let name = Name::parse("name", reader.bytes(name_len.into())?)?;
                 let text = Text::parse("text", reader.bytes(text_len.into())?)?;
                 Body::Decline { name, text }
+            }
+            packet_type::ASK => Body::Ask { nonce: reader.nonce()? },
+            packet_type::ANSWER => {
+                let nonce = reader.nonce()?;
+                let state = State::from_code(reader.u8()?)?;
+                Body::Answer { nonce, state, text: reader.text()? }
             }
             other => return Err(ParseError::Type(other)),
         };
@@ -361,7 +412,7 @@ impl<'a> Packet<'a> {
                 put_text(buf, text);
             }
             Body::Roster(page) => page.emit(buf),
-            Body::Present { identity } => put_nonce(buf, *identity),
+            Body::Present { identity } => buf.extend_from_slice(&identity.0.to_be_bytes()),
             Body::Ready { nonce, edition } => {
                 put_nonce(buf, *nonce);
                 buf.extend_from_slice(&edition.to_be_bytes());
@@ -371,6 +422,12 @@ impl<'a> Packet<'a> {
                 buf.extend_from_slice(&[name.len() as u8, text.len() as u8]);
                 buf.extend_from_slice(name.as_bytes());
                 buf.extend_from_slice(text.as_bytes());
+            }
+            Body::Ask { nonce } => put_nonce(buf, *nonce),
+            Body::Answer { nonce, state, text } => {
+                put_nonce(buf, *nonce);
+                buf.push(state.code());
+                put_text(buf, text);
             }
         }
     }
@@ -391,6 +448,8 @@ impl<'a> Packet<'a> {
                 Body::Present { .. } => 8,
                 Body::Ready { .. } => 8 + 4,
                 Body::Decline { name, text } => 1 + 1 + name.len() + text.len(),
+                Body::Ask { .. } => 8,
+                Body::Answer { text, .. } => 8 + 1 + 1 + text.len(),
             }
     }
 }
@@ -410,6 +469,8 @@ impl Body<'_> {
             Body::Present { .. } => packet_type::PRESENT,
             Body::Ready { .. } => packet_type::READY,
             Body::Decline { .. } => packet_type::DECLINE,
+            Body::Ask { .. } => packet_type::ASK,
+            Body::Answer { .. } => packet_type::ANSWER,
         }
     }
 }
@@ -423,6 +484,7 @@ impl<'a> Invite<'a> {
         let max_payload = reader.u32()?;
         let settings_len = reader.u16()?;
         let progress_interval = reader.u16()?;
+        let relays = reader.flag("relays")?;
         if max_payload == 0 {
             return Err(ParseError::Field { field: "max_payload", value: 0 });
         }
@@ -430,6 +492,7 @@ impl<'a> Invite<'a> {
             state,
             max_payload,
             progress_interval,
+            relays,
             protocol: Name::parse("protocol", reader.bytes(protocol_len.into())?)?,
             sender: Name::parse("sender", reader.bytes(sender_len.into())?)?,
             settings: Settings::parse("settings", reader.bytes(settings_len.into())?)?,
@@ -446,13 +509,14 @@ impl<'a> Invite<'a> {
         buf.extend_from_slice(&self.max_payload.to_be_bytes());
         buf.extend_from_slice(&(self.settings.len() as u16).to_be_bytes());
         buf.extend_from_slice(&self.progress_interval.to_be_bytes());
+        buf.push(u8::from(self.relays));
         for text in [&*self.protocol, &*self.sender, &*self.settings, &*self.reason] {
             buf.extend_from_slice(text.as_bytes());
         }
     }
 
     fn wire_len(&self) -> usize {
-        4 + 4 + 2 + 2 + self.protocol.len() + self.sender.len() + self.settings.len() + self.reason.len()
+        4 + 4 + 2 + 2 + 1 + self.protocol.len() + self.sender.len() + self.settings.len() + self.reason.len()
     }
 }
 
@@ -502,6 +566,7 @@ impl RefuseReason {
             RefuseReason::NotExpected => 3,
             RefuseReason::Full => 4,
             RefuseReason::Expelled => 5,
+            RefuseReason::Nonce => 6,
         }
     }
 
@@ -512,6 +577,7 @@ impl RefuseReason {
             3 => RefuseReason::NotExpected,
             4 => RefuseReason::Full,
             5 => RefuseReason::Expelled,
+            6 => RefuseReason::Nonce,
             other => return Err(ParseError::Field { field: "reason", value: other.into() }),
         })
     }
@@ -525,6 +591,7 @@ impl fmt::Display for RefuseReason {
             RefuseReason::NotExpected => "not expected",
             RefuseReason::Full => "full",
             RefuseReason::Expelled => "expelled",
+            RefuseReason::Nonce => "another nonce",
         })
     }
 }
@@ -534,10 +601,11 @@ impl fmt::Display for Packet<'_> {
         write!(f, "session {} ", self.association)?;
         match &self.body {
             Body::Invite(invite) => {
-                let Invite { state, max_payload, progress_interval, protocol, sender, settings, reason } =
-                    invite;
+                let Invite { state, max_payload, progress_interval, relays, .. } = invite;
+                let Invite { protocol, sender, settings, reason, .. } = invite;
                 write!(f, "invite {state} from \"{sender}\" protocol {protocol} max payload {max_payload}")?;
                 write!(f, " progress {progress_interval} ms")?;
+                f.write_str(if *relays { " relays" } else { "" })?;
                 for (key, value) in settings.pairs() {
                     write!(f, " {key}={value}")?;
                 }
@@ -568,6 +636,11 @@ impl fmt::Display for Packet<'_> {
             Body::Ready { nonce, edition } => write!(f, "ready {nonce} edition {edition}"),
             Body::Decline { name, text } => {
                 write!(f, "decline \"{name}\"")?;
+                parenthesis(f, text)
+            }
+            Body::Ask { nonce } => write!(f, "ask {nonce}"),
+            Body::Answer { nonce, state, text } => {
+                write!(f, "answer {nonce} {state}")?;
                 parenthesis(f, text)
             }
         }
@@ -633,6 +706,10 @@ impl<'a> Reader<'a> {
         self.u64().map(Nonce)
     }
 
+    fn identity(&mut self) -> Result<Identity, ParseError> {
+        self.u64().map(Identity)
+    }
+
     fn flag(&mut self, field: &'static str) -> Result<bool, ParseError> {
         match self.u8()? {
             0 => Ok(false),
@@ -669,4 +746,6 @@ mod packet_type {
     pub const PRESENT: u8 = 0x0A;
     pub const READY: u8 = 0x0B;
     pub const DECLINE: u8 = 0x0C;
+    pub const ASK: u8 = 0x0D;
+    pub const ANSWER: u8 = 0x0E;
 }

@@ -3,8 +3,8 @@
 use carillon_core::AssociationId;
 use carillon_wire::ParseError;
 use carillon_wire::session::{
-    Body, Invite, MAX_PEERS, Name, Nonce, Packet, Peer, PeerList, RefuseReason, RosterPage, Settings, State,
-    Text,
+    Body, Identity, Invite, MAX_PEERS, Name, Nonce, Packet, Peer, PeerList, RefuseReason, RosterPage,
+    Settings, State, Text, emit_notice, is_earlier,
 };
 use proptest::prelude::*;
 
@@ -43,12 +43,13 @@ fn golden_bytes() {
             state: State::Running,
             max_payload: 1400,
             progress_interval: 500,
+            relays: false,
             protocol: Name::new("mbap").unwrap(),
             sender: Name::new("src").unwrap(),
             settings: Settings::new("k=1\nw=2").unwrap(),
             reason: Text::default(),
         }),
-        "ca010001 01020304  01 04 03 00 00000578 0007 01f4 6d626170 737263 6b3d310a773d32",
+        "ca020001 01020304  01 04 03 00 00000578 0007 01f4 00 6d626170 737263 6b3d310a773d32",
         "session a16909060 invite running from \"src\" protocol mbap max payload 1400 progress 500 ms k=1 w=2",
     );
     golden(
@@ -58,42 +59,42 @@ fn golden_bytes() {
             offers: false,
             name: Name::new("zoë").unwrap(),
         },
-        "ca010002 01020304  1122334455667788 00010000 00 04 7a6fc3ab",
+        "ca020002 01020304  1122334455667788 00010000 00 04 7a6fc3ab",
         "session a16909060 join 1122334455667788 \"zoë\" receive buffer 65536",
     );
     golden(
         Body::Welcome { nonce: NONCE, member: 5 },
-        "ca010003 01020304  1122334455667788 00000005",
+        "ca020003 01020304  1122334455667788 00000005",
         "session a16909060 welcome 1122334455667788 member 5",
     );
     golden(
         Body::Refuse { nonce: NONCE, reason: RefuseReason::NameTaken, text: Text::new("no").unwrap() },
-        "ca010004 01020304  1122334455667788 02 02 6e6f",
+        "ca020004 01020304  1122334455667788 02 02 6e6f",
         "session a16909060 refuse 1122334455667788 name taken (no)",
     );
     golden(
         Body::Progress { nonce: NONCE, bytes: 9 },
-        "ca010005 01020304  1122334455667788 0000000000000009",
+        "ca020005 01020304  1122334455667788 0000000000000009",
         "session a16909060 progress 1122334455667788 bytes 9",
     );
     golden(
         Body::Report { nonce: NONCE, bytes: 9, verified: false, text: Text::new("disk full").unwrap() },
-        "ca010006 01020304  1122334455667788 0000000000000009 00 09 6469736b2066756c6c",
+        "ca020006 01020304  1122334455667788 0000000000000009 00 09 6469736b2066756c6c",
         "session a16909060 report 1122334455667788 failed bytes 9 (disk full)",
     );
     golden(
         Body::ReportAck { nonce: NONCE },
-        "ca010007 01020304  1122334455667788",
+        "ca020007 01020304  1122334455667788",
         "session a16909060 report ack 1122334455667788",
     );
     golden(
         Body::Leave { nonce: NONCE, text: Text::default() },
-        "ca010008 01020304  1122334455667788 00",
+        "ca020008 01020304  1122334455667788 00",
         "session a16909060 leave 1122334455667788",
     );
     let mut list = Vec::new();
     let peer = |identity, offers, gone, name| Peer {
-        identity: Nonce(identity),
+        identity: Identity(identity),
         offers,
         gone,
         name: Name::new(name).unwrap(),
@@ -101,31 +102,41 @@ fn golden_bytes() {
     assert_eq!(PeerList::encode([peer(1, true, false, "a"), peer(2, false, true, "é")], &mut list), 2);
     golden(
         Body::Roster(RosterPage { edition: 3, total: 9, first: 7, peers: PeerList::new(&list).unwrap() }),
-        "ca010009 01020304  00000003 0009 0007 0002 0000000000000001 01 01 61 0000000000000002 02 02 c3a9",
+        "ca020009 01020304  00000003 0009 0007 0002 0000000000000001 01 01 61 0000000000000002 02 02 c3a9",
         "session a16909060 roster edition 3 from 7 of 9: \
          0000000000000001 \"a\" offers 0000000000000002 \"é\" gone",
     );
     golden(
-        Body::Present { identity: NONCE },
-        "ca01000a 01020304  1122334455667788",
+        Body::Present { identity: Identity(NONCE.0) },
+        "ca02000a 01020304  1122334455667788",
         "session a16909060 present 1122334455667788",
     );
     golden(
         Body::Ready { nonce: NONCE, edition: 3 },
-        "ca01000b 01020304  1122334455667788 00000003",
+        "ca02000b 01020304  1122334455667788 00000003",
         "session a16909060 ready 1122334455667788 edition 3",
     );
     golden(
         Body::Decline { name: Name::new("b").unwrap(), text: Text::new("came after the start").unwrap() },
-        "ca01000c 01020304  01 14 62 63616d6520616674657220746865207374617274",
+        "ca02000c 01020304  01 14 62 63616d6520616674657220746865207374617274",
         "session a16909060 decline \"b\" (came after the start)",
+    );
+    golden(
+        Body::Ask { nonce: NONCE },
+        "ca02000d 01020304  1122334455667788",
+        "session a16909060 ask 1122334455667788",
+    );
+    golden(
+        Body::Answer { nonce: NONCE, state: State::Aborted, text: Text::new("no").unwrap() },
+        "ca02000e 01020304  1122334455667788 04 02 6e6f",
+        "session a16909060 answer 1122334455667788 aborted (no)",
     );
 }
 
 #[test]
 fn a_roster_that_cannot_be_is_refused() {
     let mut list = Vec::new();
-    let peer = Peer { identity: NONCE, offers: true, gone: false, name: Name::new("x").unwrap() };
+    let peer = Peer { identity: Identity(NONCE.0), offers: true, gone: false, name: Name::new("x").unwrap() };
     PeerList::encode([peer], &mut list);
     let page = RosterPage { edition: 1, total: 1, first: 0, peers: PeerList::new(&list).unwrap() };
     let good = emitted(Body::Roster(page));
@@ -151,7 +162,8 @@ fn a_roster_that_cannot_be_is_refused() {
 #[test]
 fn a_page_takes_as_many_members_as_fit_a_datagram() {
     let name = "n".repeat(64);
-    let peer = Peer { identity: NONCE, offers: true, gone: false, name: Name::new(&name).unwrap() };
+    let peer =
+        Peer { identity: Identity(NONCE.0), offers: true, gone: false, name: Name::new(&name).unwrap() };
     let mut list = Vec::new();
     assert_eq!(PeerList::encode(std::iter::repeat_n(peer, 100), &mut list), 15);
     let peers = PeerList::new(&list).unwrap();
@@ -171,6 +183,7 @@ fn fields_with_impossible_values_are_named() {
         state: State::Gathering,
         max_payload: 1,
         progress_interval: 0,
+        relays: true,
         protocol: Name::new("p").unwrap(),
         sender: Name::new("s").unwrap(),
         settings: Settings::new("k=v").unwrap(),
@@ -183,13 +196,14 @@ fn fields_with_impossible_values_are_named() {
     };
     assert_eq!(field(&with(8, 9)), ("state", 9));
     assert_eq!(field(&with(15, 0)), ("max_payload", 0));
-    assert_eq!(field(&with(20, 0x07)), ("protocol", 7));
-    assert_eq!(field(&with(20, 0xFF)), ("protocol", 0xFF));
-    assert_eq!(field(&with(21, b'\n')), ("sender", 10));
-    assert_eq!(field(&with(23, b'-')), ("settings", 3));
-    assert_eq!(field(&with(22, b'=')).0, "settings", "an empty key");
+    assert_eq!(field(&with(21, 0x07)), ("protocol", 7));
+    assert_eq!(field(&with(21, 0xFF)), ("protocol", 0xFF));
+    assert_eq!(field(&with(22, b'\n')), ("sender", 10));
+    assert_eq!(field(&with(24, b'-')), ("settings", 3));
+    assert_eq!(field(&with(23, b'=')).0, "settings", "an empty key");
     assert_eq!(Packet::parse(&with(3, 99)), Err(ParseError::Type(99)));
-    assert_eq!(Packet::parse(&with(2, 1)), Err(ParseError::Protocol(1)));
+    assert_eq!(field(&with(20, 2)), ("relays", 2));
+    assert_eq!(Packet::parse(&with(1, 1)), Err(ParseError::Magic(0xCA01)), "the first version");
     let mut refuse =
         emitted(Body::Refuse { nonce: NONCE, reason: RefuseReason::Full, text: Text::default() });
     refuse[16] = 0;
@@ -208,6 +222,49 @@ fn fields_with_impossible_values_are_named() {
     assert_eq!(field(&join), ("name", 65));
     // A length that points beyond the datagram.
     assert_eq!(Packet::parse(&join[..30]), Err(ParseError::Truncated { have: 30, need: 87 }));
+}
+
+/// Bytes that end a line, move the cursor, or turn the text around would let a name from the network
+/// write what it likes on a terminal.
+#[test]
+fn no_text_has_hidden_characters() {
+    for c in [
+        '\n',
+        '\u{1b}',
+        '\u{7f}',
+        '\u{9b}',
+        '\u{200f}',
+        '\u{202e}',
+        '\u{2066}',
+        '\u{2028}',
+        '\u{feff}',
+        '\u{e0041}',
+    ] {
+        let text = format!("a{c}b");
+        assert_eq!(Name::new(&text), None, "{c:?}");
+        assert_eq!(Text::new(&text), None, "{c:?}");
+        assert_eq!(Settings::new(&format!("k=v{c}")), None, "{c:?}");
+        assert_eq!(Name::clean(&text, "x"), "a b", "{c:?}");
+        assert_eq!(Text::clean(&text), "a b", "{c:?}");
+    }
+    assert!(Name::new("नमस्ते\u{200d} zoë").is_some(), "joiners stay");
+}
+
+/// An earlier release takes no packet of this version; it is told in its own words.
+#[test]
+fn the_notice_to_earlier_releases_is_an_invitation_of_theirs() {
+    let mut bytes = Vec::new();
+    emit_notice(ASSOCIATION, Name::new("src").unwrap(), &mut bytes);
+    assert_eq!(
+        hex(&bytes),
+        "ca010001 01020304  00 1e 03 00 00000001 0000".replace(' ', "")
+            + &hex(b"of a newer release of carillon")
+            + &hex(b"src")
+    );
+    assert!(Packet::parse(&bytes).is_err());
+    assert!(!is_earlier(&bytes));
+    bytes[18] = b'x';
+    assert!(is_earlier(&bytes), "another one's");
 }
 
 #[test]
@@ -238,14 +295,14 @@ fn settings() -> impl Strategy<Value = String> {
 prop_compose! {
     /// A packet of any type, as bytes.
     fn any_packet()(
-        kind in 0usize..11,
+        kind in 0usize..14,
         association: u32,
         nonce: u64,
         count: u64,
         number: u32,
         flag: bool,
         state in 0usize..6,
-        reason in 0usize..5,
+        reason in 0usize..6,
         name in name(),
         other in name(),
         text in text(),
@@ -266,10 +323,11 @@ prop_compose! {
             RefuseReason::NotExpected,
             RefuseReason::Full,
             RefuseReason::Expelled,
+            RefuseReason::Nonce,
         ];
         let (name, text) = (Name::new(&name).unwrap(), Text::new(&text).unwrap());
         let mut list = Vec::new();
-        let peer = Peer { identity: nonce, offers: flag, gone: number & 1 == 1, name };
+        let peer = Peer { identity: Identity(nonce.0), offers: flag, gone: number & 1 == 1, name };
         let peers = 1 + PeerList::encode(std::iter::repeat_n(peer, count as usize % 20), &mut list);
         if list.is_empty() {
             PeerList::encode([peer], &mut list);
@@ -281,12 +339,16 @@ prop_compose! {
                 first: reason as u16,
                 peers: PeerList::new(&list).unwrap(),
             }),
-            9 => Body::Present { identity: nonce },
+            9 => Body::Present { identity: Identity(nonce.0) },
             10 => Body::Ready { nonce, edition: number },
+            11 => Body::Ask { nonce },
+            12 => Body::Answer { nonce, state: states[state], text },
+            13 => Body::Decline { name, text },
             0 => Body::Invite(Invite {
                 state: states[state],
                 max_payload: number.max(1),
                 progress_interval: number as u16,
+                relays: flag,
                 protocol: Name::new(&other).unwrap(),
                 sender: name,
                 settings: Settings::new(&settings).unwrap(),
@@ -338,9 +400,9 @@ proptest! {
 
     #[test]
     fn no_bytes_make_the_parser_panic(
-        packet_type in 0u8..13, rest in proptest::collection::vec(any::<u8>(), 0..200)
+        packet_type in 0u8..16, rest in proptest::collection::vec(any::<u8>(), 0..200)
     ) {
         canonical(&rest);
-        canonical(&[&[0xCA, 1, 0, packet_type, 0, 0, 0, 7], &rest[..]].concat());
+        canonical(&[&[0xCA, 2, 0, packet_type, 0, 0, 0, 7], &rest[..]].concat());
     }
 }

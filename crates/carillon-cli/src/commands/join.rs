@@ -154,6 +154,7 @@ fn explain(failure: &ReceiverFailure) -> String {
             "the organiser expects nobody of this name: add it to its --expect"
         }
         ReceiverFailure::Refused(RefuseReason::Full, _) => "the session takes no more members",
+        ReceiverFailure::Refused(RefuseReason::Nonce, _) => "the organiser takes it for another",
         ReceiverFailure::Refused(RefuseReason::Expelled, _) | ReceiverFailure::Expelled => {
             "the organiser has given this sender up"
         }

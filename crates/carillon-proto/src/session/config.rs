@@ -1,6 +1,7 @@
 //! What sessions are told.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use carillon_core::{
     Addresses, AssociationId, BitRate, Config, ConfigError, Duration, GroupId, HostValue, ProtocolEntry, Role,
@@ -22,6 +23,9 @@ pub const DEFAULT_MAX_MEMBERS: usize = 4096;
 pub const DEFAULT_SILENCE: Duration = Duration::from_secs(5);
 /// See [`ReceiverSessionConfig::receive_buffer`].
 pub const DEFAULT_RECEIVE_BUFFER: u32 = 16 << 20;
+
+/// See [`ReceiverSessionConfig::memory`].
+pub const DEFAULT_MEMORY: usize = 64 << 20;
 
 /// What a [`SenderSession`](super::SenderSession) is told.
 #[derive(Clone, Debug)]
@@ -58,6 +62,12 @@ pub struct SenderSessionConfig {
     pub addresses: Addresses,
     /// The sender takes no more members than this.
     pub max_members: usize,
+    /// Let routers of the protocol help, which are no members. Whoever says that it is one is let in.
+    pub relays: bool,
+    /// The host a receiver of this name has to be at. Names that are not in it may be anywhere.
+    pub hosts: BTreeMap<String, IpAddr>,
+    /// Bytes of messages that the protocol's machine may hold because others sent them.
+    pub memory: usize,
 }
 
 impl SenderSessionConfig {
@@ -96,6 +106,9 @@ impl SenderSessionConfig {
             link_overhead: 0,
             addresses: Addresses::default(),
             max_members: DEFAULT_MAX_MEMBERS,
+            relays: false,
+            hosts: BTreeMap::new(),
+            memory: DEFAULT_MEMORY,
         }
     }
 
@@ -118,8 +131,8 @@ impl SenderSessionConfig {
     }
 
     /// Whether routers may help, which are no members and speak to them.
-    pub(super) fn has_relays(&self) -> bool {
-        self.protocol.roles.contains(&Role::Relay)
+    pub(super) fn lets_relays_in(&self) -> bool {
+        self.relays && self.protocol.roles.contains(&Role::Relay)
     }
 
     /// How long nothing may come of a member, or of all, while something is awaited.
@@ -212,6 +225,8 @@ pub struct ReceiverSessionConfig {
     pub receive_buffer: u32,
     /// The largest datagram that its interface lets in; an invitation to larger messages is declined.
     pub max_datagram: u32,
+    /// Bytes of messages that the protocol's machine may hold because others sent them.
+    pub memory: usize,
     /// The rate of the interface.
     pub bit_rate: BitRate,
     /// Bytes the network adds to a datagram.
@@ -240,6 +255,7 @@ impl ReceiverSessionConfig {
             silence: DEFAULT_SILENCE,
             receive_buffer: DEFAULT_RECEIVE_BUFFER,
             max_datagram: u32::MAX,
+            memory: DEFAULT_MEMORY,
             bit_rate: BitRate::mbps(1000),
             link_overhead: 0,
             addresses: Addresses::default(),

@@ -14,9 +14,11 @@
 //! The session trusts the source of a datagram as its host names it, and nothing in its bytes. It
 //! does not authenticate: who can forge source addresses on the network can disturb it.
 
+mod bounds;
 mod config;
 mod receiver;
 mod roster;
+mod secret;
 mod sender;
 mod unserved;
 

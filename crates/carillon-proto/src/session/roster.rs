@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use carillon_core::{Duration, NodeId, Time};
-use carillon_wire::session::Nonce;
+use carillon_core::{AssociationId, Duration, NodeId, Time};
+use carillon_wire::session::{Identity, Nonce};
 
+use super::secret;
 use super::sender::Hold;
 
 /// A receiver that has joined, as far as the sender knows.
@@ -51,6 +52,10 @@ pub enum MemberOutcome {
 #[derive(Clone, Debug)]
 pub(super) struct Record {
     pub nonce: Nonce,
+    /// What names it in the group.
+    pub identity: Identity,
+    /// What marks its packets to the sender.
+    pub token: AssociationId,
     /// Given up: its packets are refused.
     pub expelled: bool,
     /// When it was last told so.
@@ -107,6 +112,8 @@ impl Roster {
         });
         self.records.push(Record {
             nonce,
+            identity: secret::identity(nonce),
+            token: secret::token(nonce),
             expelled: false,
             refused: None,
             mark: (0, now),
@@ -206,8 +213,13 @@ impl Roster {
         self.verified
     }
 
-    /// The nodes in ascending order, each with the number that names it on the wire: its nonce.
+    /// The nodes in ascending order, each with the number that names it on the wire.
     pub fn identities(&self) -> impl Iterator<Item = (NodeId, u64)> + '_ {
-        self.by_node.iter().map(|(&node, &index)| (node, self.records[index].nonce.0))
+        self.by_node.iter().map(|(&node, &index)| (node, self.records[index].identity.0))
+    }
+
+    /// Whether a member's identity could be taken for this one: packets may carry its low half only.
+    pub fn has_identity(&self, identity: Identity) -> bool {
+        self.records.iter().any(|record| record.identity.0 as u32 == identity.0 as u32)
     }
 }

@@ -40,6 +40,7 @@ impl fmt::Display for UnservedReason {
                 RefuseReason::NotExpected => "refused: nobody of its name is expected",
                 RefuseReason::Full => "refused: the session takes no more receivers",
                 RefuseReason::Expelled => "refused: it was given up before",
+                RefuseReason::Nonce => "refused: it is to try again",
             }),
             UnservedReason::Declined(text) => f.write_str(text),
             UnservedReason::Left(text) if text.is_empty() => f.write_str("left before the start"),

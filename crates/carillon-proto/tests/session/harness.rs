@@ -12,7 +12,7 @@ use carillon_proto::session::{
     Gather, LOCAL_NODE, PeerMember, ReceiverPhase, ReceiverSession, ReceiverSessionConfig, SenderSession,
     SenderSessionConfig,
 };
-use carillon_wire::session::Packet;
+use carillon_wire::session::{Body, Packet};
 
 use super::protocol::REPEAT;
 use super::toy::TOY;
@@ -84,11 +84,36 @@ impl Outbox {
     }
 }
 
+/// Where a datagram would go to: what the session says to all to the group, everything else to one.
+pub fn natural(bytes: &[u8]) -> Dest {
+    match Packet::parse(bytes).map(|packet| packet.body) {
+        Ok(Body::Invite(_) | Body::Roster(_) | Body::Present { .. }) => Dest::group(GROUP),
+        _ => Dest::Node(LOCAL_NODE),
+    }
+}
+
+/// A member's packet to the sender as it goes out: marked by what only the two know.
+pub fn sealed(nonce: u64, mut packet: Vec<u8>) -> Vec<u8> {
+    let token = Seeds::new(nonce).stream("session.token").bits() as u32;
+    packet[4..8].copy_from_slice(&token.to_be_bytes());
+    packet
+}
+
 /// Hands a machine a datagram, after the timers due before it, and drains it.
 pub fn give(machine: &mut dyn Machine, now: Time, source: NodeId, bytes: &[u8]) -> Outbox {
+    give_to(machine, now, source, natural(bytes), bytes)
+}
+
+/// The same for a datagram that goes elsewhere than it should.
+pub fn give_to(
+    machine: &mut dyn Machine,
+    now: Time,
+    source: NodeId,
+    destination: Dest,
+    bytes: &[u8],
+) -> Outbox {
     machine.handle_timeout(now);
     let bytes = Bytes::copy_from_slice(bytes);
-    let destination = Dest::group(GROUP);
     let datagram = Received {
         source,
         destination: &destination,
@@ -372,8 +397,8 @@ impl World {
 
     /// A datagram from anyone arrives now.
     pub fn inject(&mut self, from: NodeId, to: NodeId, bytes: &[u8]) {
-        let bytes = Bytes::copy_from_slice(bytes);
-        self.flying.insert((self.now, self.serial), (from, to, Dest::group(GROUP), bytes));
+        let (destination, bytes) = (natural(bytes), Bytes::copy_from_slice(bytes));
+        self.flying.insert((self.now, self.serial), (from, to, destination, bytes));
         self.serial += 1;
     }
 

@@ -25,8 +25,10 @@ fn late_receivers_are_named_whether_they_go_on_seeking_or_not() {
     world.join(receiver("late"));
     world.join(patient("patient"));
     world.run(ms(2000));
-    assert_eq!(unserved(&world), ["late came after the start", "patient came after the start"]);
-    assert_eq!((world.sender.unserved()[0].node, world.sender.more_unserved()), (NodeId(2), 0));
+    let mut late = unserved(&world);
+    late.sort();
+    assert_eq!(late, ["late came after the start", "patient came after the start"]);
+    assert_eq!(world.sender.more_unserved(), 0);
     // It says so three times, and not at each heartbeat.
     assert_eq!(world.log.iter().filter(|line| line.contains("decline \"patient\"")).count(), 3);
 }
@@ -104,6 +106,7 @@ fn foreign_invite(state: State) -> Vec<u8> {
         state,
         max_payload: 100,
         progress_interval: 500,
+        relays: false,
         protocol: Name::new("repeat").unwrap(),
         sender: Name::new("rival").unwrap(),
         settings: Settings::default(),

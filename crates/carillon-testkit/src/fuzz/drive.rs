@@ -4,9 +4,10 @@ use std::collections::{BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use carillon_core::{
-    Dest, Duration, Event, GroupId, Host, Machine, NodeId, OfferError, PortId, Received, Scope, Time,
+    Dest, Duration, Event, GroupId, Host, Machine, NodeId, OfferError, PortId, Received, Scope, Seeds, Time,
     Transmit, Verdict,
 };
+use carillon_wire::session;
 
 use super::Input;
 use super::packets::{Known, Source};
@@ -217,7 +218,20 @@ impl Run<'_> {
             14 => NodeId(u32::MAX),
             _ => NodeId(1000),
         };
-        let destination = if form & 16 == 0 { Dest::group(GroupId(0)) } else { Dest::Node(NodeId(1)) };
+        // What a session says to one goes to one, as a rule.
+        let to_one = session::Packet::parse(&bytes).is_ok_and(|packet| {
+            use session::Body::{Invite, Present, Roster};
+            !matches!(packet.body, Invite(_) | Roster(_) | Present { .. })
+        });
+        let to_group = (form & 16 == 0) != to_one;
+        let destination = if to_group { Dest::group(GroupId(0)) } else { Dest::Node(NodeId(1)) };
+        let mut bytes = bytes;
+        if form & 128 != 0 && !self.rules.plain && bytes.len() >= 8 {
+            // As a member marks what it says to the sender.
+            let nonce = if form & 64 == 0 { self.known.nonce.0 } else { u64::from(form & 3) };
+            let token = Seeds::new(nonce).stream("session.token").bits() as u32;
+            bytes[4..8].copy_from_slice(&token.to_be_bytes());
+        }
         let bytes = Bytes::from(bytes);
         let passes = form & 32 == 0;
         let datagram = Received {

@@ -3,7 +3,8 @@
 use carillon_core::{AssociationId, NodeId, PortId};
 use carillon_wire::envelope::Envelope;
 use carillon_wire::session::{
-    Body, Invite, Name, Nonce, Packet, Peer, PeerList, RefuseReason, RosterPage, Settings, State, Text,
+    Body, Identity, Invite, Name, Nonce, Packet, Peer, PeerList, RefuseReason, RosterPage, Settings, State,
+    Text,
 };
 use carillon_wire::{
     chang_maxemchuk, erramilli_singh, lms, mbap, msaw, pgm, reformation, rra, sequencer, srm,
@@ -388,7 +389,7 @@ fn agreement<'a>(form: u8, input: &mut Input<'_>, state: &'a mut Vec<u8>) -> ref
 
 /// Packets of the session with fuzzed fields.
 pub fn session(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
-    let kind = input.below(13);
+    let kind = input.below(15);
     let mut list = Vec::new();
     let association = association(input, known);
     let nonce = match input.byte() {
@@ -408,6 +409,7 @@ pub fn session(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
             ]),
             max_payload: input.pick(&[100, 1, 1472, 1 << 24, u32::MAX]),
             progress_interval: input.pick(&[500, 0, 1, u16::MAX]),
+            relays: input.byte() & 3 == 3,
             protocol: match input.byte() {
                 0..=200 => Name::new(known.protocol).unwrap_or_else(fallback),
                 _ => name(input),
@@ -442,6 +444,7 @@ pub fn session(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
                 RefuseReason::NotExpected,
                 RefuseReason::Full,
                 RefuseReason::Expelled,
+                RefuseReason::Nonce,
             ]),
             text: text(input),
         },
@@ -453,7 +456,13 @@ pub fn session(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
             Some(page) => Body::Roster(page),
             None => return,
         },
-        10 => Body::Present { identity: nonce },
+        10 => Body::Present { identity: Identity(nonce.0) },
+        12 => Body::Ask { nonce },
+        13 => Body::Answer {
+            nonce,
+            state: input.pick(&[State::Running, State::Closing, State::Finished, State::Aborted]),
+            text: text(input),
+        },
         11 => Body::Decline { name: name(input), text: text(input) },
         _ => Body::Ready { nonce, edition: u32::from(input.byte() & 3) },
     };
@@ -465,8 +474,8 @@ fn roster<'b>(input: &mut Input<'_>, nonce: Nonce, list: &'b mut Vec<u8>) -> Opt
     let form = input.byte();
     let total = u16::from(form >> 6) + 1;
     let first = u16::from(form >> 4 & 3) % total;
-    let identities = [Nonce(1), nonce, Nonce(2), Nonce(3)].into_iter().cycle().skip(first.into());
-    let peer = |identity: Nonce| Peer {
+    let identities = [1, nonce.0, 2, 3].into_iter().map(Identity).cycle().skip(first.into());
+    let peer = |identity: Identity| Peer {
         identity,
         offers: form & 1 == 1,
         gone: form & 14 == 2,

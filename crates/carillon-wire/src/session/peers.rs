@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Name, Nonce, Reader, put_name};
+use super::{Identity, Name, Reader, put_name};
 use crate::ParseError;
 
 /// Members a session of peers can have, the one that gathers included.
@@ -24,8 +24,8 @@ pub struct RosterPage<'a> {
 /// A member in the roster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer<'a> {
-    /// What names it on the wire: its nonce.
-    pub identity: Nonce,
+    /// What names it on the wire.
+    pub identity: Identity,
     /// Whether it offers messages.
     pub offers: bool,
     /// Whether it was there and is no more.
@@ -122,7 +122,7 @@ impl<'a> PeerList<'a> {
 
 impl<'a> Peer<'a> {
     fn parse(reader: &mut Reader<'a>) -> Result<Self, ParseError> {
-        let (identity, flags) = (reader.nonce()?, reader.u8()?);
+        let (identity, flags) = (reader.identity()?, reader.u8()?);
         if flags & !(OFFERS | GONE) != 0 {
             return Err(ParseError::Field { field: "flags", value: flags.into() });
         }

@@ -34,19 +34,19 @@ macro_rules! bounded_text {
 }
 
 bounded_text! {
-    /// A name: 1 to 64 bytes without control characters.
+    /// A name: 1 to 64 bytes without [hidden](is_hidden) characters.
     Name
 }
 
 bounded_text! {
-    /// A line for people: at most 128 bytes without control characters.
+    /// A line for people: at most 128 bytes without [hidden](is_hidden) characters.
     #[derive(Default)]
     Text
 }
 
 bounded_text! {
     /// Settings of a protocol: at most 900 bytes of `key=value` lines parted by line feeds, without
-    /// other control characters; keys are not empty.
+    /// other [hidden](is_hidden) characters; keys are not empty.
     #[derive(Default)]
     Settings
 }
@@ -55,7 +55,7 @@ impl<'a> Name<'a> {
     /// The longest name, in bytes.
     pub const MAX_LEN: usize = 64;
 
-    /// `None` if the text is empty, too long, or has control characters.
+    /// `None` if the text is empty, too long, or has hidden characters.
     pub fn new(text: &'a str) -> Option<Self> {
         Self::parse("name", text.as_bytes()).ok()
     }
@@ -78,7 +78,7 @@ impl<'a> Text<'a> {
     /// The longest text, in bytes.
     pub const MAX_LEN: usize = 128;
 
-    /// `None` if the text is too long or has control characters.
+    /// `None` if the text is too long or has hidden characters.
     pub fn new(text: &'a str) -> Option<Self> {
         Self::parse("text", text.as_bytes()).ok()
     }
@@ -103,7 +103,7 @@ impl<'a> Settings<'a> {
     }
 
     /// The text of these pairs, which [`Settings::new`] takes if it is not too long and no part
-    /// has control characters.
+    /// has hidden characters.
     pub fn encode<K: fmt::Display, V: fmt::Display>(pairs: impl IntoIterator<Item = (K, V)>) -> String {
         let lines: Vec<String> = pairs.into_iter().map(|(key, value)| format!("{key}={value}")).collect();
         lines.join("\n")
@@ -125,7 +125,18 @@ impl<'a> Settings<'a> {
     }
 }
 
-/// The bytes as text without control characters but the allowed ones. A refused value is told by
+/// Whether a character changes how a terminal shows the text around it, or cannot be seen: control
+/// characters (C0, DEL, C1), line and paragraph separators, marks and overrides of direction, invisible
+/// ones. Joiners are none of them: names in some scripts need them.
+pub fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}'
+            | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e007f}')
+}
+
+/// The bytes as text without hidden characters but the allowed ones. A refused value is told by
 /// its length, or by the first byte that is not good text.
 fn checked<'a>(
     field: &'static str,
@@ -139,7 +150,7 @@ fn checked<'a>(
     }
     let text = std::str::from_utf8(bytes)
         .map_err(|error| refused(bytes.get(error.valid_up_to()).copied().unwrap_or_default().into()))?;
-    match text.chars().find(|c| c.is_control() && !allowed(*c)) {
+    match text.chars().find(|c| is_hidden(*c) && !allowed(*c)) {
         Some(c) => Err(refused(u32::from(c).into())),
         None => Ok(text),
     }
@@ -148,7 +159,7 @@ fn checked<'a>(
 fn clean(text: &str, max: usize) -> String {
     let mut clean = String::new();
     for c in text.chars() {
-        let c = if c.is_control() { ' ' } else { c };
+        let c = if is_hidden(c) { ' ' } else { c };
         if clean.len() + c.len_utf8() > max {
             break;
         }

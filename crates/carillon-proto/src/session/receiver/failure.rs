@@ -37,6 +37,7 @@ impl fmt::Display for ReceiverFailure {
                     RefuseReason::NotExpected => "the sender expects no receiver of this name",
                     RefuseReason::Full => "the session takes no more receivers",
                     RefuseReason::Expelled => "the sender has given this receiver up",
+                    RefuseReason::Nonce => "the sender takes it for another",
                 };
                 with(f, sentence, text)
             }

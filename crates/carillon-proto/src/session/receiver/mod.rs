@@ -3,22 +3,27 @@
 use std::collections::VecDeque;
 
 use carillon_core::{
-    AssociationId, Bytes, Delivery, DropReason, Duration, Event, Events, Machine, MessageId, NodeId,
-    OfferError, Received, Receiver, Rng, Seeds, Sender, Time, Timers, Transmit,
+    AssociationId, Bytes, Delivery, Dest, DropReason, Duration, Event, Events, Machine, MessageId, NodeId,
+    OfferError, PortId, Received, Receiver, Rng, Scope, Seeds, Sender, Time, Timers, Transmit,
 };
 use carillon_wire::Envelope;
 use carillon_wire::envelope::protocol;
 use carillon_wire::session::{Name, Nonce, State, Text};
 
 use super::config::ReceiverSessionConfig;
+use super::{LOCAL_NODE, secret};
 
+mod doubt;
 mod failure;
+mod guard;
 mod packets;
 mod peers;
 
 pub use failure::ReceiverFailure;
 pub use peers::PeerMember;
 
+use doubt::Doubt;
+use guard::{Budget, Early};
 use peers::Peers;
 
 /// Answers an invitation, receives through the protocol's own machine, and reports.
@@ -33,14 +38,24 @@ pub struct ReceiverSession {
     config: ReceiverSessionConfig,
     seeds: Seeds,
     delays: Rng,
+    nonces: Rng,
+    /// Of the present attempt to join.
     nonce: Nonce,
+    token: AssociationId,
     phase: ReceiverPhase,
     invited: Option<Invited>,
+    /// Fed, asked and emptied only once this receiver has been welcomed.
     inner: Option<Box<dyn Machine>>,
+    early: Early,
+    budget: Budget,
+    doubt: Option<Doubt>,
+    /// How often the sender was asked for a sign of life that nobody else can give.
+    unconfirmed: u32,
     /// Of a protocol of peers: who they are.
     peers: Option<Box<Peers>>,
     timers: Timers<Timer>,
     join_due: bool,
+    ask_due: bool,
     /// The wait after the next JOIN.
     join_wait: Duration,
     /// The wait after the next PRESENT.
@@ -61,8 +76,10 @@ pub struct ReceiverSession {
     finishing: bool,
     /// Everything offered is through.
     offers_done: bool,
-    /// Sessions not to be joined, oldest first.
-    ignored: VecDeque<AssociationId>,
+    /// Sessions not to be joined, who invites to them, and until when; oldest first.
+    ignored: VecDeque<(AssociationId, NodeId, Time)>,
+    /// Who did not answer this receiver's wish to join.
+    unanswered: Option<String>,
     events: Events,
 }
 
@@ -95,11 +112,19 @@ struct Invited {
     state: State,
     /// Its member number, once it is a member.
     member: Option<u32>,
+    /// When this receiver began to join.
+    since: Time,
+    /// When the sender was last heard gathering.
+    gathering: Time,
+    /// Bytes that may go out in answer to its invitations before it has welcomed this receiver.
+    credit: usize,
+    /// Why this receiver cannot take part; it fails by it once the sender has shown that it is there.
+    problem: Option<String>,
     /// The largest payload of a message, and what the protocol adds to one if this member sends.
     max_payload: u32,
     header_bytes: usize,
     /// Routers may help, which are no members and speak to it.
-    has_relays: bool,
+    relays: bool,
 }
 
 /// A word to a sender whose invitation is not accepted.
@@ -125,8 +150,12 @@ enum Timer {
     Progress,
     /// The next REPORT is due.
     Report,
+    /// The sender is to be asked what only it can say.
+    Ask,
     /// The sender has been silent too long.
     Silence,
+    /// Nothing has come for a while that only the sender can say.
+    Confirm,
 }
 
 impl ReceiverSession {
@@ -138,14 +167,21 @@ impl ReceiverSession {
         ReceiverSession {
             config: ReceiverSessionConfig { name, silence: config.silence.max(MIN_SILENCE), ..config },
             delays: named.stream("session.delay"),
-            nonce: Nonce(named.stream("session.nonce").bits()),
+            nonces: named.stream("session.nonce"),
+            nonce: Nonce(0),
+            token: AssociationId(0),
             seeds,
             phase: ReceiverPhase::Seeking,
             invited: None,
             inner: None,
+            early: Early::default(),
+            budget: Budget::default(),
+            doubt: None,
+            unconfirmed: 0,
             peers: None,
             timers: Timers::new(),
             join_due: false,
+            ask_due: false,
             join_wait: JOIN_WAIT_MIN,
             present_wait: PRESENT_WAIT_MIN,
             present_due: false,
@@ -162,6 +198,7 @@ impl ReceiverSession {
             finishing: false,
             offers_done: false,
             ignored: VecDeque::new(),
+            unanswered: None,
             events: Events::default(),
         }
     }
@@ -241,6 +278,17 @@ impl ReceiverSession {
         self.acknowledged
     }
 
+    /// The name of a sender that invited this receiver and did not answer when it asked to join; each
+    /// one is told once.
+    pub fn take_unanswered(&mut self) -> Option<String> {
+        self.unanswered.take()
+    }
+
+    /// Whether the sender has let it in, with its own nonce.
+    fn is_welcomed(&self) -> bool {
+        self.invited.as_ref().is_some_and(|invited| invited.member.is_some())
+    }
+
     /// Whether it takes part and has not reported.
     fn is_busy(&self) -> bool {
         matches!(self.phase, ReceiverPhase::Joining | ReceiverPhase::Assembling | ReceiverPhase::Running)
@@ -266,6 +314,8 @@ impl ReceiverSession {
     fn end(&mut self, phase: ReceiverPhase) {
         self.timers.clear();
         (self.join_due, self.progress_due, self.report_due) = (false, false, false);
+        (self.doubt, self.ask_due) = (None, false);
+        self.early = Early::default();
         (self.present_due, self.ready_due) = (false, false);
         if phase != ReceiverPhase::Finished {
             self.inner = None;
@@ -280,7 +330,7 @@ impl ReceiverSession {
         let untouched = matches!(self.phase, ReceiverPhase::Seeking | ReceiverPhase::Joining);
         if self.config.keep_seeking && untouched && !self.delivered {
             if let Some(invited) = self.invited.take() {
-                self.ignore(invited.association);
+                self.ignore(invited.association, invited.sender, FOREVER);
             }
             self.end(ReceiverPhase::Seeking);
         } else {
@@ -288,17 +338,40 @@ impl ReceiverSession {
         }
     }
 
-    fn ignore(&mut self, association: AssociationId) {
+    /// Nobody answers here: others may.
+    fn set_aside(&mut self, now: Time) {
+        if let Some(invited) = self.invited.take() {
+            self.ignore(invited.association, invited.sender, now + AWHILE);
+            self.unanswered = Some(invited.name);
+        }
+        self.end(ReceiverPhase::Seeking);
+    }
+
+    fn ignore(&mut self, association: AssociationId, sender: NodeId, until: Time) {
+        self.ignored.retain(|&(other, by, _)| (other, by) != (association, sender));
         if self.ignored.len() >= MAX_IGNORED {
             self.ignored.pop_front();
         }
-        self.ignored.push_back(association);
+        self.ignored.push_back((association, sender, until));
+    }
+
+    fn is_ignored(&self, now: Time, association: AssociationId, sender: NodeId) -> bool {
+        self.ignored.iter().any(|&(other, by, until)| (other, by) == (association, sender) && now < until)
     }
 
     /// The sender gave a sign of life.
     fn heard(&mut self, now: Time) {
         if self.timers.armed(Timer::Silence).is_some() {
             self.timers.arm(Timer::Silence, now + self.config.silence);
+        }
+    }
+
+    /// The sender gave a sign of life that nobody else can give.
+    fn confirmed(&mut self, now: Time) {
+        self.heard(now);
+        self.unconfirmed = 0;
+        if self.timers.armed(Timer::Silence).is_some() {
+            self.timers.arm(Timer::Confirm, now + self.config.silence);
         }
     }
 
@@ -326,6 +399,21 @@ impl ReceiverSession {
         self.timers.arm(Timer::Progress, at);
     }
 
+    /// Hands the machine a datagram.
+    fn feed(&mut self, now: Time, datagram: Received<'_>) -> bool {
+        self.budget.earn(datagram.bytes.len());
+        self.with_inner(|inner| inner.handle_datagram(now, datagram)).is_some()
+    }
+
+    /// Hands the machine what came before it was set to work.
+    fn feed_early(&mut self, now: Time) {
+        for (source, unicast, bytes) in self.early.take() {
+            let destination = if unicast { Dest::Node(LOCAL_NODE) } else { Dest::group(self.config.group) };
+            let (ingress, scope) = (PortId(0), Scope::GLOBAL);
+            self.feed(now, Received { source, destination: &destination, ingress, scope, bytes: &bytes });
+        }
+    }
+
     fn with_inner<T>(&mut self, call: impl FnOnce(&mut dyn Machine) -> T) -> Option<T> {
         let inner = self.inner.as_deref_mut()?;
         let result = call(inner);
@@ -346,6 +434,15 @@ impl ReceiverSession {
 
     fn on_timer(&mut self, now: Time, timer: Timer) {
         match timer {
+            Timer::Join if self.is_welcomed() => {
+                // That it gathers no more anybody could have said.
+                let Some(Invited { state, gathering, .. }) = self.invited else { return };
+                if now.since(gathering) < GATHERING_LASTS {
+                    self.join_due = state == State::Gathering;
+                    let wait = if self.join_due { JOIN_WAIT_MAX } else { GATHERING_AGAIN };
+                    self.timers.arm(Timer::Join, now + wait);
+                }
+            }
             Timer::Join => {
                 self.join_due = true;
                 let wait = self.join_wait + self.spread();
@@ -366,13 +463,22 @@ impl ReceiverSession {
                 self.progress_due = true;
                 self.progress_sent = Some(now);
             }
+            Timer::Ask => self.on_ask_timer(now),
+            Timer::Confirm if self.unconfirmed < UNCONFIRMED_LIMIT => {
+                self.unconfirmed += 1;
+                self.ask_due = true;
+                self.timers.arm(Timer::Confirm, now + self.config.silence / 4);
+            }
             Timer::Report => {
                 self.report_due = true;
                 self.timers.arm(Timer::Report, now + REPORT_INTERVAL);
             }
             // What was received and verified is no worse for a sender that does not say so.
-            Timer::Silence if self.verdict == Some(Ok(())) => self.end(ReceiverPhase::Finished),
-            Timer::Silence => self.fail(ReceiverFailure::SenderSilent),
+            Timer::Silence | Timer::Confirm if self.verdict == Some(Ok(())) => {
+                self.end(ReceiverPhase::Finished);
+            }
+            Timer::Silence if !self.is_welcomed() && self.is_busy() => self.set_aside(now),
+            Timer::Silence | Timer::Confirm => self.fail(ReceiverFailure::SenderSilent),
         }
     }
 }
@@ -381,31 +487,43 @@ impl Machine for ReceiverSession {
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
         let envelope = Envelope::parse(datagram.bytes).map(|(envelope, _)| envelope);
         if envelope.is_ok_and(|envelope| envelope.protocol == protocol::SESSION) {
-            return self.on_session_packet(now, datagram.source, datagram.bytes);
+            return self.on_session_packet(now, datagram);
         }
         let Some(invited) = &self.invited else {
             return self.events.dropped(DropReason::Foreign);
         };
         let from_sender = datagram.source == invited.sender;
         let of_session = envelope.map_or(true, |envelope| envelope.association == invited.association);
+        let (welcomed, relays) = (invited.member.is_some(), invited.relays);
+        if !of_session {
+            return self.events.dropped(DropReason::Foreign);
+        }
         if !from_sender && !self.peers.as_ref().is_some_and(|peers| peers.has(datagram.source)) {
             // A router may turn requests to this receiver; the protocol looks at who may say what.
-            let heard = (invited.has_relays && of_session)
-                .then(|| self.with_inner(|inner| inner.handle_datagram(now, datagram)));
+            let heard =
+                (welcomed && relays).then(|| self.with_inner(|inner| inner.handle_datagram(now, datagram)));
             if heard.flatten().is_none() {
                 self.events.dropped(DropReason::NotAMember);
             }
             return;
         }
         // A packet without the envelope is told apart by the protocol's own header.
-        if from_sender && of_session {
+        if from_sender {
+            self.contradict();
+        }
+        if from_sender && welcomed {
             self.heard(now);
         }
-        if of_session {
+        let assembling = self.phase == ReceiverPhase::Assembling;
+        if assembling {
             // A peer that sends has been told that all are ready.
-            self.start(now);
+            self.doubt(now, State::Running, "");
         }
-        if self.with_inner(|inner| inner.handle_datagram(now, datagram)).is_none() {
+        if !welcomed || assembling {
+            if !self.early.keep(&datagram) {
+                self.events.dropped(DropReason::BufferFull);
+            }
+        } else if !self.feed(now, datagram) {
             self.events.dropped(DropReason::Foreign);
         }
     }
@@ -414,16 +532,37 @@ impl Machine for ReceiverSession {
         while let Some(timer) = self.timers.expire(now) {
             self.on_timer(now, timer);
         }
-        self.with_inner(|inner| inner.handle_timeout(now));
+        if self.is_welcomed() {
+            self.with_inner(|inner| inner.handle_timeout(now));
+        }
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        let inner = self.inner.as_ref().and_then(|inner| inner.poll_timeout());
+        let inner = self.inner.as_ref().filter(|_| self.is_welcomed());
+        let inner = inner.and_then(|inner| inner.poll_timeout());
         self.timers.next().into_iter().chain(inner).min()
     }
 
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
-        self.due_packet(buf).or_else(|| self.with_inner(|inner| inner.poll_transmit(now, buf)).flatten())
+        if let Some(transmit) = self.due_packet(buf) {
+            return Some(transmit);
+        }
+        let invited = self.invited.as_ref().filter(|invited| invited.member.is_some())?;
+        let (association, sender, relays) = (invited.association, invited.sender, invited.relays);
+        loop {
+            let transmit = self.with_inner(|inner| inner.poll_transmit(now, buf)).flatten()?;
+            if !self.budget.spend(buf.len()) {
+                // As good as lost on its way.
+                self.events.dropped(DropReason::BufferFull);
+                buf.clear();
+                continue;
+            }
+            // Routers read the packets that pass them.
+            if transmit.dest == Dest::Node(sender) && !relays {
+                secret::seal(association, self.token, buf);
+            }
+            return Some(transmit);
+        }
     }
 
     fn poll_event(&mut self) -> Option<Event> {
@@ -498,6 +637,17 @@ const PRESENT_WAIT_MAX: Duration = Duration::from_millis(400);
 const READY_INTERVAL: Duration = Duration::from_millis(200);
 /// The wait between two REPORTs.
 const REPORT_INTERVAL: Duration = Duration::from_millis(200);
+/// A sender that welcomed this receiver is taken to gather as long after it was last heard to.
+const GATHERING_LASTS: Duration = Duration::from_millis(1500);
+/// When to look whether one that was heard to gather no more is heard to gather after all.
+const GATHERING_AGAIN: Duration = Duration::from_millis(250);
+/// A sender that does not answer for this long may be left for another.
+const PATIENCE: Duration = Duration::from_millis(600);
+/// One that never answered is not asked again for this long.
+const AWHILE: Duration = Duration::from_secs(10);
+const FOREVER: Time = Time::MAX;
+/// Asked so often, a quarter of the silence time apart, a sender that is only heard is gone.
+const UNCONFIRMED_LIMIT: u32 = 8;
 /// Sessions remembered as not to be joined.
 const MAX_IGNORED: usize = 16;
 /// No sender is given up sooner, whatever is configured.

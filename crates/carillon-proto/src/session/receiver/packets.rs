@@ -1,36 +1,41 @@
 //! The packets of a receiving session: what comes in, and what goes out.
 
 use carillon_core::{
-    AssociationId, BuildContext, Config, Dest, DropReason, Identities, NodeId, Role, Time, Transmit,
+    AssociationId, BuildContext, Config, Dest, DropReason, Identities, NodeId, Received, Role, Time, Transmit,
 };
 use carillon_wire::Envelope;
-use carillon_wire::session::{Body, Invite, Name, Packet, RefuseReason, State, Text};
+use carillon_wire::session::{Body, Invite, Name, Nonce, Packet, RefuseReason, State, Text};
 
 use super::peers::{Peers, one_sender};
 use super::{
-    Decline, Invited, JOIN_WAIT_MAX, JOIN_WAIT_MIN, ReceiverFailure, ReceiverPhase, ReceiverSession, Timer,
+    Decline, FOREVER, Invited, JOIN_WAIT_MAX, JOIN_WAIT_MIN, PATIENCE, ReceiverFailure, ReceiverPhase,
+    ReceiverSession, Timer,
 };
 use crate::session::unserved::LATE;
-use crate::session::{LOCAL_NODE, ReceiverSessionConfig};
+use crate::session::{LOCAL_NODE, ReceiverSessionConfig, bounds, secret};
 
 impl ReceiverSession {
     /// A packet of a session, this one or another.
-    pub(super) fn on_session_packet(&mut self, now: Time, source: NodeId, bytes: &[u8]) {
-        let packet = match Packet::parse(bytes) {
+    pub(super) fn on_session_packet(&mut self, now: Time, datagram: Received<'_>) {
+        let (source, len) = (datagram.source, datagram.bytes.len());
+        let packet = match Packet::parse(datagram.bytes) {
             Ok(packet) => packet,
             Err(_) => return self.events.dropped(DropReason::Malformed),
         };
-        let Some(invited) = &self.invited else {
-            return match packet.body {
-                Body::Invite(invite) => {
-                    self.on_invitation(now, source, packet.association, &invite, bytes.len());
-                }
-                _ => self.events.dropped(DropReason::Foreign),
-            };
-        };
-        if packet.association != invited.association {
-            return self.events.dropped(DropReason::Foreign);
+        // What is for all comes by the group, and what is for one to it alone.
+        let to_all = matches!(packet.body, Body::Invite(_) | Body::Roster(_) | Body::Present { .. });
+        if to_all != matches!(datagram.destination, Dest::Group { .. }) {
+            return self.events.dropped(DropReason::NotAMember);
         }
+        let ours = |invited: &Invited| invited.association == packet.association;
+        if let Body::Invite(invite) = packet.body
+            && !self.invited.as_ref().is_some_and(|invited| ours(invited) && invited.sender == source)
+        {
+            return self.on_invitation(now, source, packet.association, &invite, len);
+        }
+        let Some(invited) = self.invited.as_mut().filter(|invited| ours(invited)) else {
+            return self.events.dropped(DropReason::Foreign);
+        };
         if let (Body::Present { identity }, Some(_)) = (packet.body, &self.peers) {
             return self.on_present(now, source, identity);
         }
@@ -39,20 +44,23 @@ impl ReceiverSession {
         }
         match packet.body {
             Body::Invite(invite) => {
-                self.heard(now);
+                invited.credit = (invited.credit + len).min(MAX_CREDIT);
                 self.on_heartbeat(now, &invite);
             }
-            Body::Welcome { nonce, .. } | Body::Refuse { nonce, .. } | Body::ReportAck { nonce }
+            Body::Welcome { nonce, .. }
+            | Body::Refuse { nonce, .. }
+            | Body::ReportAck { nonce }
+            | Body::Answer { nonce, .. }
                 if nonce != self.nonce =>
             {
                 self.events.dropped(DropReason::NotAMember);
             }
             Body::Welcome { member, .. } => {
-                self.heard(now);
                 self.on_welcome(now, member);
+                self.confirmed(now);
             }
             Body::Refuse { reason, text, .. } => {
-                self.heard(now);
+                self.confirmed(now);
                 self.on_refuse(reason, &text);
             }
             Body::ReportAck { .. } if self.verdict.is_some() && !self.acknowledged => {
@@ -63,8 +71,14 @@ impl ReceiverSession {
                 }
             }
             Body::ReportAck { .. } => self.events.dropped(DropReason::Duplicate),
+            Body::Answer { state, text, .. } => {
+                if self.is_welcomed() {
+                    self.confirmed(now);
+                }
+                self.on_answer(now, state, &text);
+            }
             Body::Roster(page) => {
-                self.heard(now);
+                self.contradict();
                 self.on_roster(now, &page);
             }
             Body::Join { .. }
@@ -73,11 +87,12 @@ impl ReceiverSession {
             | Body::Leave { .. }
             | Body::Present { .. }
             | Body::Ready { .. }
+            | Body::Ask { .. }
             | Body::Decline { .. } => self.events.dropped(DropReason::NotAMember),
         }
     }
 
-    /// An invitation while it belongs to no session.
+    /// An invitation to a session it does not belong to.
     fn on_invitation(
         &mut self,
         now: Time,
@@ -86,22 +101,33 @@ impl ReceiverSession {
         invite: &Invite<'_>,
         len: usize,
     ) {
-        if self.phase != ReceiverPhase::Seeking || self.ignored.contains(&association) {
+        let (free, waits) = match &self.invited {
+            None => (self.phase == ReceiverPhase::Seeking, false),
+            // One that does not answer may not be there at all: the next gets its turn.
+            Some(invited) => {
+                let waits = self.phase == ReceiverPhase::Joining && invited.member.is_none();
+                (waits && now.since(invited.since) >= PATIENCE, true)
+            }
+        };
+        if !free || self.is_ignored(now, association, source) {
             return self.events.dropped(DropReason::Foreign);
         }
         match invite.state {
             State::Gathering => {}
+            // Too late, if it is true: the sender says so when it is asked to let this receiver in.
+            State::Running | State::Assembling if !self.config.keep_seeking && !waits => {}
             State::Running | State::Assembling | State::Closing => {
                 self.decline(association, source, LATE, len);
-                self.ignore(association);
-                if invite.state != State::Closing && !self.config.keep_seeking {
-                    self.fail(ReceiverFailure::Refused(RefuseReason::AlreadyStarted, String::new()));
-                }
-                // As good as over: the next one may be for this receiver.
+                self.ignore(association, source, FOREVER);
+                // The next one may be for this receiver.
                 return self.events.dropped(DropReason::Foreign);
             }
             State::Finished | State::Aborted => return self.events.dropped(DropReason::Foreign),
         }
+        if waits {
+            self.set_aside(now);
+        }
+        self.draw_nonce();
         let name = invite.sender.to_string();
         self.invited = Some(Invited {
             association,
@@ -109,13 +135,22 @@ impl ReceiverSession {
             name,
             state: invite.state,
             member: None,
+            since: now,
+            gathering: now,
+            credit: len,
+            problem: None,
             max_payload: invite.max_payload,
             header_bytes: 0,
-            has_relays: false,
+            relays: false,
         });
         if let Err(reason) = self.accept(source, association, invite) {
-            self.decline(association, source, &reason, len);
-            return self.fail(ReceiverFailure::BadInvitation(reason));
+            if self.config.keep_seeking {
+                self.decline(association, source, &reason, len);
+                return self.fail(ReceiverFailure::BadInvitation(reason));
+            }
+            if let Some(invited) = &mut self.invited {
+                invited.problem = Some(reason);
+            }
         }
         self.set_phase(ReceiverPhase::Joining);
         self.join_wait = JOIN_WAIT_MIN;
@@ -124,9 +159,14 @@ impl ReceiverSession {
         self.timers.arm(Timer::Silence, now + self.config.silence);
     }
 
+    fn draw_nonce(&mut self) {
+        self.nonce = Nonce(self.nonces.bits());
+        self.token = secret::token(self.nonce);
+    }
+
     /// Tells a sender that its invitation, of so many bytes, is not accepted. Nobody confirms that, so
     /// it is said more than once, but in no more than three times the bytes of the invitation.
-    fn decline(&mut self, association: AssociationId, sender: NodeId, text: &str, len: usize) {
+    pub(super) fn decline(&mut self, association: AssociationId, sender: NodeId, text: &str, len: usize) {
         let text = Text::clean(text);
         let one = Envelope::LEN + 2 + self.config.name.len() + text.len();
         let left = (len * DECLINES / one).min(DECLINES);
@@ -157,19 +197,20 @@ impl ReceiverSession {
         for (key, value) in invite.settings.pairs() {
             config.set(entry.parameters, key, value).map_err(|error| error.to_string())?;
         }
+        bounds::cut(entry, &mut config, self.config.bit_rate);
         let context = BuildContext {
             association,
             node: LOCAL_NODE,
             sender,
             members: [].into(),
-            identities: Identities::agreed(self.nonce.0, [].into()),
+            identities: Identities::agreed(secret::identity(self.nonce).0, [].into()),
             addresses: self.config.addresses.clone(),
             group: self.config.group,
             seeds: self.seeds.clone(),
             bit_rate: self.config.bit_rate,
             link_overhead: self.config.link_overhead,
             max_payload: invite.max_payload,
-            memory: usize::MAX,
+            memory: self.config.memory,
             rejoining: false,
         };
         if entry.roles.contains(&Role::Peer) {
@@ -182,7 +223,7 @@ impl ReceiverSession {
             return Ok(());
         }
         if let Some(invited) = &mut self.invited {
-            invited.has_relays = entry.roles.contains(&Role::Relay);
+            invited.relays = invite.relays && entry.roles.contains(&Role::Relay);
         }
         if self.config.offers {
             return Err(one_sender(entry.name, self.config.protocols));
@@ -198,56 +239,57 @@ impl ReceiverSession {
 
     /// An invitation of the session it belongs to.
     fn on_heartbeat(&mut self, now: Time, invite: &Invite<'_>) {
-        let Some(invited) = &mut self.invited else { return };
-        // An older heartbeat overtaken by a newer one tells nothing.
-        if invite.state < invited.state {
+        if matches!(invite.state, State::Finished | State::Aborted) {
+            if self.is_busy() || self.phase == ReceiverPhase::Reporting {
+                self.doubt(now, invite.state, &invite.reason);
+            }
             return;
         }
+        self.contradict();
+        let (busy, member) = (self.is_busy(), self.is_welcomed());
+        if member {
+            self.heard(now);
+        }
+        let Some(invited) = &mut self.invited else { return };
         invited.state = invite.state;
-        let member = invited.member.is_some();
-        if member && invite.state > State::Gathering {
-            self.timers.cancel(Timer::Join);
-            self.join_due = false;
-        }
-        let busy = self.is_busy();
-        let reporting = self.phase == ReceiverPhase::Reporting;
-        if member && matches!(invite.state, State::Running | State::Closing) {
-            self.start(now);
-            if self.phase == ReceiverPhase::Assembling {
-                // All who take part are ready.
-                return self.fail(ReceiverFailure::Expelled);
-            }
-        }
         match invite.state {
+            State::Gathering if member => {
+                // A sign of life now and then, so that the sender does not start without it.
+                invited.gathering = now;
+                if busy && self.timers.armed(Timer::Join).is_none() {
+                    self.timers.arm(Timer::Join, now + JOIN_WAIT_MAX);
+                }
+            }
+            State::Gathering => {}
+            // It waits for a member that has not been told that it is one.
+            _ if self.phase == ReceiverPhase::Joining => {
+                let at = now + self.spread();
+                if self.timers.armed(Timer::Join).is_some_and(|next| next > at) {
+                    self.timers.arm(Timer::Join, at);
+                    self.join_wait = JOIN_WAIT_MIN;
+                }
+            }
             State::Assembling => self.begin_presence(now),
+            State::Running | State::Closing if self.phase == ReceiverPhase::Assembling => {
+                self.doubt(now, invite.state, "");
+            }
             // Each shows that it lives: it may be waited for.
             State::Running | State::Closing if busy => {
                 self.show_life(now, invite.progress_interval);
             }
-            // The sender asks no more; what the application reported stands.
-            State::Finished | State::Aborted if reporting => self.end(ReceiverPhase::Finished),
-            State::Finished if busy && member => self.fail(ReceiverFailure::Expelled),
-            State::Finished if busy => {
-                self.fail(ReceiverFailure::Refused(RefuseReason::AlreadyStarted, String::new()));
-            }
-            State::Aborted if busy => self.fail(ReceiverFailure::Aborted(invite.reason.to_string())),
-            State::Gathering | State::Running | State::Closing | State::Finished | State::Aborted => {}
+            State::Running | State::Closing | State::Finished | State::Aborted => {}
         }
     }
 
     pub(super) fn on_welcome(&mut self, now: Time, number: u32) {
         let Some(invited) = &mut self.invited else { return };
-        if self.timers.armed(Timer::Join).is_none() {
+        if invited.member.is_some() || invited.problem.is_some() {
             return self.events.dropped(DropReason::Duplicate);
         }
         invited.member = Some(number);
-        if invited.state == State::Gathering {
-            // A sign of life now and then, so that the sender does not start without it.
-            self.timers.arm(Timer::Join, now + JOIN_WAIT_MAX);
-        } else {
-            self.timers.cancel(Timer::Join);
-        }
         self.join_due = false;
+        self.timers.arm(Timer::Join, now + JOIN_WAIT_MAX);
+        self.timers.arm(Timer::Confirm, now + self.config.silence);
         if self.phase == ReceiverPhase::Joining {
             match self.peers {
                 Some(_) => {
@@ -255,12 +297,20 @@ impl ReceiverSession {
                     self.begin_presence(now);
                     self.get_ready(now);
                 }
-                None => self.set_phase(ReceiverPhase::Running),
+                None => {
+                    self.set_phase(ReceiverPhase::Running);
+                    self.feed_early(now);
+                }
             }
         }
     }
 
     fn on_refuse(&mut self, reason: RefuseReason, text: &str) {
+        if reason == RefuseReason::Nonce && self.phase == ReceiverPhase::Joining && !self.is_welcomed() {
+            // By chance it would be taken for another member: once more.
+            self.invited = None;
+            return self.end(ReceiverPhase::Seeking);
+        }
         let member = self.invited.as_ref().is_some_and(|invited| invited.member.is_some());
         match self.phase {
             ReceiverPhase::Joining | ReceiverPhase::Assembling | ReceiverPhase::Running => {}
@@ -287,22 +337,35 @@ impl ReceiverSession {
             self.decline_due.take_if(|decline| decline.left == 0);
             return Some(Transmit::now(dest));
         }
-        let invited = self.invited.as_ref()?;
+        let invited = self.invited.as_mut()?;
         let nonce = self.nonce;
         let body = if self.join_due {
             self.join_due = false;
             let name = Name::new(&self.config.name).expect("the name was cleaned when the session was made");
             let ReceiverSessionConfig { receive_buffer, offers, .. } = self.config;
-            Body::Join { nonce, receive_buffer, offers, name }
+            let body = match invited.problem {
+                Some(_) => Body::Ask { nonce },
+                None => Body::Join { nonce, receive_buffer, offers, name },
+            };
+            let len = Packet { association: invited.association, body }.wire_len();
+            if invited.member.is_none() {
+                // Whoever names another's address gets it no more than it has sent itself.
+                let Some(left) = invited.credit.checked_sub(len) else { return None };
+                invited.credit = left;
+            }
+            body
+        } else if self.ask_due {
+            self.ask_due = false;
+            Body::Ask { nonce }
         } else if self.present_due {
             self.present_due = false;
-            let body = Body::Present { identity: nonce };
+            let body = Body::Present { identity: secret::identity(nonce) };
             Packet { association: invited.association, body }.emit(buf);
             return Some(Transmit::now(Dest::group(self.config.group)));
         } else if self.ready_due {
             self.ready_due = false;
             Body::Ready { nonce, edition: self.peers.as_ref().map_or(0, |peers| peers.edition()) }
-        } else if self.report_due {
+        } else if self.report_due && invited.member.is_some() {
             self.report_due = false;
             let failure = self.verdict.as_ref().and_then(|verdict| verdict.as_ref().err());
             // The text was cleaned when the application reported.
@@ -315,7 +378,7 @@ impl ReceiverSession {
             }
             Body::Progress { nonce, bytes: self.bytes }
         } else if let Some(reason) = &self.leave_due {
-            let text = Text::new(reason).unwrap_or_default();
+            let text = Text::new(reason).filter(|_| invited.member.is_some()).unwrap_or_default();
             let body = Body::Leave { nonce, text };
             Packet { association: invited.association, body }.emit(buf);
             let dest = Dest::Node(invited.sender);
@@ -331,3 +394,5 @@ impl ReceiverSession {
 
 /// How often a sender is told that its invitation is not accepted.
 const DECLINES: usize = 3;
+/// The most that may go out at once in answer to invitations.
+const MAX_CREDIT: usize = 2048;

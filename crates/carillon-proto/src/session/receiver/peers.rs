@@ -10,10 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use carillon_core::{
     BuildContext, Config, DropReason, Event, Identities, Machine, NodeId, ProtocolEntry, Role, Time,
 };
-use carillon_wire::session::{MAX_PEERS, Nonce, RosterPage, State};
+use carillon_wire::session::{Identity, MAX_PEERS, RosterPage, State};
 
 use super::{PRESENT_WAIT_MIN, ReceiverFailure, ReceiverPhase, ReceiverSession, Timer};
-use crate::session::LOCAL_NODE;
+use crate::session::{LOCAL_NODE, secret};
 
 /// One of those who take part in a session of peers, as a member knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,7 +137,8 @@ impl Peers {
         let own = self.context.identities.own(LOCAL_NODE);
         let entries = || self.roster.iter().flatten();
         if entries().all(|entry| entry.identity != own) {
-            return Err(ReceiverFailure::Expelled);
+            // Perhaps it is left out; then the organiser says so when it is asked.
+            return Ok(false);
         }
         let node = |(rank, entry): (usize, &Entry)| match rank {
             0 => Some(self.context.sender),
@@ -184,7 +185,7 @@ impl Peers {
 
 impl ReceiverSession {
     /// A member that makes itself heard.
-    pub(super) fn on_present(&mut self, now: Time, source: NodeId, identity: Nonce) {
+    pub(super) fn on_present(&mut self, now: Time, source: NodeId, identity: Identity) {
         let Some(peers) = &mut self.peers else { return };
         let known = peers.heard.contains_key(&identity.0);
         // Once the whole roster is there, it says who may be heard.
@@ -246,10 +247,11 @@ impl ReceiverSession {
     /// A page that names this member welcomes it: its WELCOMEs may all have been lost. Its place
     /// stands for the number it was given.
     fn on_roster_place(&mut self, now: Time, page: &RosterPage<'_>) {
-        let place = page.peers.iter().position(|peer| peer.identity == self.nonce);
+        let own = secret::identity(self.nonce);
+        let place = page.peers.iter().position(|peer| peer.identity == own);
         if let (ReceiverPhase::Joining, Some(place), Some(invited)) = (&self.phase, place, &mut self.invited)
         {
-            invited.state = invited.state.max(State::Assembling);
+            invited.state = State::Assembling;
             let rank = u32::from(page.first) + place as u32;
             self.on_welcome(now, rank.saturating_sub(1));
         }
@@ -292,6 +294,7 @@ impl ReceiverSession {
         }
         (self.join_due, self.present_due, self.ready_due) = (false, false, false);
         self.set_phase(ReceiverPhase::Running);
+        self.feed_early(now);
         if self.finishing || !self.config.offers {
             self.with_inner(|inner| {
                 if let Some(sender) = inner.as_sender() {

@@ -4,17 +4,17 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, ConfigError, Delivery, DropReason, Duration, Event, Events, Identities, Machine, MessageId,
-    NodeId, OfferError, Received, Receiver, Role, Seeds, Sender, Span, Time, Timers, Transmit,
+    BuildContext, ConfigError, Delivery, Dest, DropReason, Duration, Event, Events, Identities, Machine,
+    MessageId, NodeId, OfferError, Received, Receiver, Role, Seeds, Sender, Span, Time, Timers, Transmit,
 };
 use carillon_wire::Envelope;
 use carillon_wire::envelope::protocol;
-use carillon_wire::session::{Nonce, RefuseReason, State, Text};
+use carillon_wire::session::{Identity, Nonce, RefuseReason, State, Text};
 
-use super::LOCAL_NODE;
 use super::config::{Gather, SenderSessionConfig};
 use super::roster::{Member, MemberOutcome, Roster};
 use super::unserved::{Unserved, UnservedList, UnservedReason};
+use super::{LOCAL_NODE, secret};
 
 mod hold;
 mod packets;
@@ -50,13 +50,15 @@ pub struct SenderSession {
     /// The members' agreement on who they are, if they are peers: from the end of gathering on.
     assembly: Option<Assembly>,
     /// What names this node among peers.
-    identity: Nonce,
+    identity: Identity,
     timers: Timers<Timer>,
     invite_due: bool,
     /// The roster is to be told again.
     roster_due: bool,
     /// At most one answer for each node.
     replies: BTreeMap<NodeId, Reply>,
+    /// Answers to strangers since this time.
+    strangers: (Time, u32),
     farewell: Option<Farewell>,
     begun: bool,
     wait_over: bool,
@@ -119,6 +121,8 @@ enum Reply {
     Refuse(Nonce, RefuseReason),
     /// To another sender: this one is there.
     Invite,
+    /// How far the session is.
+    Answer(Nonce),
 }
 
 /// The last invitations, which tell that the session is over.
@@ -134,7 +138,7 @@ impl SenderSession {
     /// own are tried by building its sender for one member.
     pub fn new(config: SenderSessionConfig, seeds: Seeds) -> Result<Self, ConfigError> {
         let settings = config.check()?;
-        let identity = Nonce(seeds.part("session").stream("session.nonce").bits());
+        let identity = Identity(seeds.part("session").stream("session.identity").bits());
         let mut session = SenderSession {
             config,
             settings,
@@ -151,6 +155,7 @@ impl SenderSession {
             invite_due: false,
             roster_due: false,
             replies: BTreeMap::new(),
+            strangers: (Time::ZERO, 0),
             farewell: None,
             begun: false,
             wait_over: false,
@@ -227,6 +232,20 @@ impl SenderSession {
         self.config.association
     }
 
+    /// What a member sent through the protocol, as it was before it was marked as its own.
+    fn opened(&self, index: usize, datagram: &Received<'_>) -> Option<Bytes> {
+        let unicast = matches!(datagram.destination, Dest::Node(_));
+        if self.config.lets_relays_in() {
+            // Routers read the packets that pass them, so that they are not marked.
+            return Some(datagram.bytes.clone());
+        }
+        match unicast {
+            true => secret::unseal(self.config.association, self.roster.record(index).token, datagram.bytes),
+            // Only peers have anything to say to the group.
+            false => self.config.has_peers().then(|| datagram.bytes.clone()),
+        }
+    }
+
     fn is_over(&self) -> bool {
         self.farewell.is_some() || matches!(self.phase, SenderPhase::Finished | SenderPhase::Aborted)
     }
@@ -290,7 +309,7 @@ impl SenderSession {
             bit_rate: self.config.bit_rate,
             link_overhead: self.config.link_overhead,
             max_payload: self.config.max_payload,
-            memory: usize::MAX,
+            memory: self.config.memory,
             rejoining: false,
         };
         let mut machine = (self.config.protocol.build)(role, &context, &self.config.config)?;
@@ -514,17 +533,20 @@ impl Machine for SenderSession {
         self.note_time(now);
         self.begin(now);
         if Envelope::parse_for(protocol::SESSION, datagram.bytes).is_ok() {
-            self.on_session_packet(now, datagram.source, datagram.bytes);
+            self.on_session_packet(now, datagram);
         } else if let Some(index) = self.roster.index_of(datagram.source) {
             if self.roster.record(index).expelled {
                 self.refuse_expelled(now, index);
-            } else if self.inner.is_some() {
-                self.heard(now, index);
-                self.with_inner(|inner| inner.handle_datagram(now, datagram));
-            } else {
+            } else if self.inner.is_none() {
                 self.events.dropped(DropReason::OutOfWindow);
+            } else if let Some(bytes) = self.opened(index, &datagram) {
+                self.heard(now, index);
+                self.with_inner(|inner| inner.handle_datagram(now, Received { bytes: &bytes, ..datagram }));
+            } else {
+                // Somebody else, in its name.
+                self.events.dropped(DropReason::NotAMember);
             }
-        } else if self.config.has_relays() && self.inner.is_some() {
+        } else if self.config.lets_relays_in() && self.inner.is_some() {
             // What a router asks for it asks for members; the protocol looks at who may say what.
             self.with_inner(|inner| inner.handle_datagram(now, datagram));
         } else {

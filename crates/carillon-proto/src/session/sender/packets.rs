@@ -1,13 +1,15 @@
 //! The packets of a sending session: what comes in, and what goes out.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
-use carillon_core::{Dest, DropReason, Event, NodeId, Span, Time, Transmit};
+use carillon_core::{Dest, DropReason, Duration, Event, NodeId, Received, Span, Time, Transmit};
 use carillon_wire::session::{Body, Invite, Name, Nonce, Packet, RefuseReason, Settings, State, Text};
 
 use super::{Reply, SenderPhase, SenderSession, Timer};
 use crate::session::config::Gather;
 use crate::session::roster::{Joining, Member, MemberOutcome};
+use crate::session::secret;
 use crate::session::unserved::{Unserved, UnservedReason};
 
 impl SenderSession {
@@ -34,9 +36,27 @@ impl SenderSession {
         }
     }
 
-    pub(super) fn refuse(&mut self, node: NodeId, nonce: Nonce, reason: RefuseReason) {
-        if self.replies.len() < self.config.max_members + MAX_STRANGERS || self.replies.contains_key(&node) {
-            self.replies.insert(node, Reply::Refuse(nonce, reason));
+    pub(super) fn refuse(&mut self, now: Time, node: NodeId, nonce: Nonce, reason: RefuseReason) {
+        self.answer(now, node, Reply::Refuse(nonce, reason));
+    }
+
+    /// Answers anybody: members always, strangers not more often than [`STRANGERS_RATE`] in a second.
+    fn answer(&mut self, now: Time, node: NodeId, reply: Reply) {
+        let member = self.roster.index_of(node).is_some();
+        if !member {
+            if now.since(self.strangers.0) >= Duration::from_secs(1) {
+                self.strangers = (now, 0);
+            }
+            if self.strangers.1 >= STRANGERS_RATE {
+                return self.events.dropped(DropReason::BufferFull);
+            }
+        }
+        if member
+            || self.replies.len() < self.config.max_members + MAX_STRANGERS
+            || self.replies.contains_key(&node)
+        {
+            self.strangers.1 += u32::from(!member);
+            self.replies.insert(node, reply);
         } else {
             self.events.dropped(DropReason::BufferFull);
         }
@@ -50,20 +70,26 @@ impl SenderSession {
         if record.refused.is_none_or(|told| now.since(told) >= heartbeat) {
             record.refused = Some(now);
             let nonce = record.nonce;
-            self.refuse(node, nonce, RefuseReason::Expelled);
+            self.refuse(now, node, nonce, RefuseReason::Expelled);
         }
     }
 
-    pub(super) fn on_session_packet(&mut self, now: Time, source: NodeId, bytes: &[u8]) {
-        let packet = match Packet::parse(bytes) {
+    pub(super) fn on_session_packet(&mut self, now: Time, datagram: Received<'_>) {
+        let source = datagram.source;
+        let packet = match Packet::parse(datagram.bytes) {
             Ok(packet) => packet,
             Err(_) => return self.events.dropped(DropReason::Malformed),
         };
         if packet.association != self.config.association {
             if let Body::Invite(invite) = &packet.body {
-                self.on_rival(now, source, packet.association, invite, bytes.len());
+                self.on_rival(now, source, packet.association, invite, datagram.bytes.len());
             }
             return self.events.dropped(DropReason::Foreign);
+        }
+        // Nonces are for the sender alone: one that all have heard is no secret.
+        let to_all = matches!(packet.body, Body::Present { .. });
+        if to_all != matches!(datagram.destination, Dest::Group { .. }) {
+            return self.events.dropped(DropReason::NotAMember);
         }
         match packet.body {
             Body::Join { nonce, receive_buffer, offers, name } => {
@@ -81,7 +107,9 @@ impl SenderSession {
             Body::Ready { nonce, edition } => self.on_ready(now, source, nonce, edition),
             Body::Present { identity } => self.on_present(now, source, identity),
             Body::Decline { name, text } => self.on_decline(now, source, &name, &text),
-            Body::Invite(_)
+            Body::Ask { nonce } => self.answer(now, source, Reply::Answer(nonce)),
+            Body::Answer { .. }
+            | Body::Invite(_)
             | Body::Welcome { .. }
             | Body::Refuse { .. }
             | Body::ReportAck { .. }
@@ -92,8 +120,7 @@ impl SenderSession {
     fn on_join(&mut self, now: Time, source: NodeId, nonce: Nonce, joining: Joining<'_>) {
         let name = joining.name;
         if self.phase == SenderPhase::Aborted || self.farewell.is_some_and(|f| f.state == State::Aborted) {
-            // The invitation to come says it all.
-            return self.events.dropped(DropReason::NotAMember);
+            return self.answer(now, source, Reply::Answer(nonce));
         }
         if let Some(index) = self.roster.index_of(source) {
             if self.roster.record(index).nonce == nonce {
@@ -105,26 +132,37 @@ impl SenderSession {
                 return;
             }
             if self.phase == SenderPhase::Gathering {
-                // The receiver was started anew.
+                // The receiver was started anew, or somebody says so: then it is still there.
+                if now.since(self.roster.record(index).heard) < STILL_THERE {
+                    return self.events.dropped(DropReason::NotAMember);
+                }
                 self.forget(now, index, UnservedReason::Left(String::new()));
             }
         }
         let unexpected = |names: &BTreeSet<String>| !names.contains(name);
+        let address = |node| self.config.addresses.of_node(node);
+        let elsewhere = |host: &IpAddr| address(source) != Some(*host);
         let refusal = if self.phase != SenderPhase::Gathering {
             Some(RefuseReason::AlreadyStarted)
-        } else if matches!(&self.config.gather, Gather::Names(names) if unexpected(names)) {
+        } else if matches!(&self.config.gather, Gather::Names(names) if unexpected(names))
+            || self.config.hosts.get(name).is_some_and(elsewhere)
+        {
             Some(RefuseReason::NotExpected)
         } else if self.roster.has_name(name) || (self.config.has_peers() && name == self.config.name) {
             Some(RefuseReason::NameTaken)
         } else if self.roster.members().len() >= self.config.most_members() {
             Some(RefuseReason::Full)
+        } else if self.roster.has_identity(secret::identity(nonce)) {
+            Some(RefuseReason::Nonce)
         } else {
             None
         };
         match refusal {
             Some(reason) => {
-                self.leave_out(now, source, name, UnservedReason::Refused(reason));
-                self.refuse(source, nonce, reason);
+                if reason != RefuseReason::Nonce {
+                    self.leave_out(now, source, name, UnservedReason::Refused(reason));
+                }
+                self.refuse(now, source, nonce, reason);
             }
             None => {
                 self.unserved.remove(source, name);
@@ -177,7 +215,13 @@ impl SenderSession {
             return self.events.dropped(DropReason::OutOfWindow);
         }
         // A lost member that speaks up after all knows better than the sender what it has.
-        if matches!(self.roster.members()[index].outcome, MemberOutcome::Active | MemberOutcome::Lost(_)) {
+        // And one that has reported may find out better: what it said last is true.
+        let believed = match self.roster.members()[index].outcome {
+            MemberOutcome::Active | MemberOutcome::Lost(_) => true,
+            MemberOutcome::Verified => !verified,
+            MemberOutcome::Failed(_) => verified && self.failure.is_none(),
+        };
+        if believed {
             self.timers.cancel(Timer::MemberSilent(source));
             self.roster.set_outcome(index, outcome);
             // Among peers the sender does not know how much there is.
@@ -274,9 +318,9 @@ impl SenderSession {
         u16::try_from(interval.as_millis()).unwrap_or(u16::MAX)
     }
 
-    pub(super) fn emit_invite(&mut self, now: Time, buf: &mut Vec<u8>) -> Transmit {
-        self.invite_due = false;
-        let state = match (self.farewell, self.phase) {
+    /// The state as it is told.
+    fn state(&self) -> State {
+        match (self.farewell, self.phase) {
             (Some(farewell), _) => farewell.state,
             (None, SenderPhase::Gathering) => State::Gathering,
             (None, SenderPhase::Assembling) => State::Assembling,
@@ -284,7 +328,12 @@ impl SenderSession {
             (None, SenderPhase::Closing) => State::Closing,
             (None, SenderPhase::Finished) => State::Finished,
             (None, SenderPhase::Aborted) => State::Aborted,
-        };
+        }
+    }
+
+    pub(super) fn emit_invite(&mut self, now: Time, buf: &mut Vec<u8>) -> Transmit {
+        self.invite_due = false;
+        let state = self.state();
         let name = |name| Name::new(name).expect("names were checked when the session was made");
         let settings =
             Settings::new(&self.settings).expect("settings were checked when the session was made");
@@ -293,6 +342,7 @@ impl SenderSession {
             state,
             max_payload: self.config.max_payload,
             progress_interval: self.progress_interval(),
+            relays: self.config.lets_relays_in(),
             protocol: name(self.config.protocol.name),
             sender: name(&self.config.name),
             settings,
@@ -320,6 +370,11 @@ impl SenderSession {
             let member = self.roster.index_of(node);
             let body = match (reply, member) {
                 (Reply::Refuse(nonce, reason), _) => Body::Refuse { nonce, reason, text: Text::default() },
+                (Reply::Answer(nonce), member) => {
+                    let known = member.is_some_and(|index| self.roster.record(index).nonce == nonce);
+                    let reason = self.failure.as_deref().filter(|_| known).and_then(Text::new);
+                    Body::Answer { nonce, state: self.state(), text: reason.unwrap_or_default() }
+                }
                 (Reply::Welcome, Some(index)) if !self.roster.record(index).expelled => {
                     let member = self.roster.members()[index].number;
                     Body::Welcome { nonce: self.roster.record(index).nonce, member }
@@ -336,6 +391,10 @@ impl SenderSession {
     }
 }
 
+/// Answers to others than members in a second.
+const STRANGERS_RATE: u32 = 500;
+/// A member that was heard in this time, while gathering, has not been started anew.
+const STILL_THERE: Duration = Duration::from_millis(2500);
 /// Answers kept for others than members.
 const MAX_STRANGERS: usize = 64;
 /// What counts as progress: one part in so many of all bytes offered.

@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 
 use carillon_core::{Dest, DropReason, NodeId, Span, Time, Transmit};
-use carillon_wire::session::{Body, Name, Nonce, Packet, Peer, PeerList, RefuseReason, RosterPage};
+use carillon_wire::session::{Body, Identity, Name, Nonce, Packet, Peer, PeerList, RefuseReason, RosterPage};
 
 use super::{SenderPhase, SenderSession, Timer};
 use crate::session::roster::MemberOutcome;
@@ -78,7 +78,7 @@ impl SenderSession {
         let Some(index) = self.roster.index_of(source).filter(|&i| self.roster.record(i).nonce == nonce)
         else {
             // A member of nothing that waits for a start: better it knows.
-            self.refuse(source, nonce, RefuseReason::AlreadyStarted);
+            self.refuse(now, source, nonce, RefuseReason::AlreadyStarted);
             return self.events.dropped(DropReason::NotAMember);
         };
         if self.roster.record(index).expelled {
@@ -93,9 +93,9 @@ impl SenderSession {
     }
 
     /// A member makes itself heard by the others; to this one it is a sign of life.
-    pub(super) fn on_present(&mut self, now: Time, source: NodeId, identity: Nonce) {
+    pub(super) fn on_present(&mut self, now: Time, source: NodeId, identity: Identity) {
         match self.roster.index_of(source) {
-            Some(index) if self.config.has_peers() && self.roster.record(index).nonce == identity => {
+            Some(index) if self.config.has_peers() && self.roster.record(index).identity == identity => {
                 self.is_present(now, index);
             }
             _ => self.events.dropped(DropReason::NotAMember),
@@ -113,10 +113,11 @@ impl SenderSession {
     /// The members in order of rank but for this one, each with what names it on the wire.
     pub(super) fn ranked<'a>(&'a self, assembly: &'a Assembly) -> impl Iterator<Item = (NodeId, u64)> + 'a {
         let index = |&node: &NodeId| self.roster.index_of(node);
-        assembly.ranks.iter().filter_map(index).map(|index| {
-            let nonce = self.roster.record(index).nonce;
-            (self.roster.members()[index].node, nonce.0)
-        })
+        assembly
+            .ranks
+            .iter()
+            .filter_map(index)
+            .map(|index| (self.roster.members()[index].node, self.roster.record(index).identity.0))
     }
 
     /// At each heartbeat: the roster again as long as someone may not know it, now and then if
@@ -167,7 +168,7 @@ impl SenderSession {
             let (member, record) = (&self.roster.members()[index], self.roster.record(index));
             let out = matches!(member.outcome, MemberOutcome::Failed(_) | MemberOutcome::Lost(_));
             Some(Peer {
-                identity: record.nonce,
+                identity: record.identity,
                 offers: member.offers,
                 gone: out || record.expelled,
                 name: Name::new(&member.name)?,

@@ -63,6 +63,7 @@ impl SenderSession {
             state: State::Gathering,
             max_payload: self.config.max_payload,
             progress_interval: self.progress_interval(),
+            relays: false,
             protocol: name(self.config.protocol.name),
             sender: name(&self.config.name),
             settings: Settings::default(),

@@ -1,0 +1,65 @@
+//! What a receiver does for others, measured by what it has had from them.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use carillon_core::{Dest, NodeId, Received};
+
+/// Bytes that went out through the protocol against bytes that came in from those it may come from.
+#[derive(Debug, Default)]
+pub(super) struct Budget {
+    received: u64,
+    sent: u64,
+}
+
+impl Budget {
+    /// So many bytes came from the sender, or another member.
+    pub fn earn(&mut self, bytes: usize) {
+        self.received = self.received.saturating_add(bytes as u64);
+    }
+
+    /// Whether so many bytes may go out; if so, they count as sent.
+    pub fn spend(&mut self, bytes: usize) -> bool {
+        let sent = self.sent.saturating_add(bytes as u64);
+        let may = sent <= self.received.saturating_mul(RATIO).saturating_add(ALLOWANCE);
+        if may {
+            self.sent = sent;
+        }
+        may
+    }
+}
+
+/// What came before the machine was set to work: kept for it, up to a bound.
+#[derive(Debug, Default)]
+pub(super) struct Early {
+    datagrams: VecDeque<(NodeId, bool, Bytes)>,
+    bytes: usize,
+}
+
+impl Early {
+    /// Keeps a datagram, in memory of its own; returns whether there was room.
+    pub fn keep(&mut self, datagram: &Received<'_>) -> bool {
+        let len = datagram.bytes.len();
+        let room = self.bytes + len <= EARLY_BYTES && self.datagrams.len() < EARLY_DATAGRAMS;
+        if room {
+            self.bytes += len;
+            let unicast = matches!(datagram.destination, Dest::Node(_));
+            let bytes = Bytes::copy_from_slice(datagram.bytes);
+            self.datagrams.push_back((datagram.source, unicast, bytes));
+        }
+        room
+    }
+
+    /// What was kept, in order: source, whether it came by unicast, and the bytes.
+    pub fn take(&mut self) -> VecDeque<(NodeId, bool, Bytes)> {
+        std::mem::take(self).datagrams
+    }
+}
+
+/// Bytes that a member may send through the protocol for each that it has received, and before it has
+/// received any.
+const RATIO: u64 = 3;
+const ALLOWANCE: u64 = 64 << 10;
+/// What is kept of what comes before the welcome.
+const EARLY_BYTES: usize = 1 << 20;
+const EARLY_DATAGRAMS: usize = 1024;
