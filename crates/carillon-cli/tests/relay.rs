@@ -203,7 +203,7 @@ fn deliver_with(network: &Network, protocol: &str, to_sender: &str, to_relays: &
         })
         .collect();
     let line = format!(
-        "send --interface lan --ttl 8 --json --protocol {protocol} --receivers {RECEIVERS} {to_sender} image"
+        "send --interface lan --ttl 8 --relays --json --protocol {protocol} --receivers {RECEIVERS} {to_sender} image"
     );
     let (code, out, err) = network.start(&network.host(0), &line).end();
     let ends: Vec<_> = receivers.into_iter().map(Running::end).collect();

@@ -12,7 +12,8 @@ use serde_json::json;
 
 use super::send::Args;
 use crate::delivery::{
-    Contribution, Human, Manifest, Outgoing, Stop, Watch, Whereabouts, keep_peers, print_json, say, step,
+    Contribution, Human, Manifest, Outgoing, Stop, Watch, Whereabouts, keep_peers, print_json, random, say,
+    step,
 };
 use crate::exit::JobFailed;
 
@@ -29,6 +30,7 @@ pub fn run(args: &Args, manifest: Manifest, stop: &Stop) -> anyhow::Result<()> {
         config.max_datagram = u32::try_from(endpoint.max_datagram()).unwrap_or(u32::MAX);
         config.offers = true;
         config.bit_rate = args.rate.unwrap_or(config.bit_rate);
+        config.secret = Some(random()?);
         config.addresses = endpoint.addresses(LOCAL_NODE);
         let session = ReceiverSession::new(config, seeds.clone());
         let driver = Driver::new(endpoint, Box::new(session), contribution, watch);

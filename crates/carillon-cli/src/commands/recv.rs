@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::delivery::{
     Human, Incoming, Live, NetworkArgs, Patience, Problem, Rate, Sink, Stop, Target, Ticker, Watch, bar,
-    bar_style, is_text_terminal, keep_peers, print_json, say, seconds, shown, step,
+    bar_style, is_text_terminal, keep_peers, print_json, random, say, seconds, shown, step,
 };
 use crate::exit::JobFailed;
 
@@ -76,11 +76,19 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         config.receive_buffer = u32::try_from(endpoint.receive_buffer()).unwrap_or(u32::MAX);
         config.max_datagram = u32::try_from(endpoint.max_datagram()).unwrap_or(u32::MAX);
         config.keep_seeking = args.keep_going;
+        config.secret = Some(random()?);
         config.addresses = endpoint.addresses(LOCAL_NODE);
         let session = ReceiverSession::new(config, seeds.clone());
         let driver = Driver::new(endpoint, Box::new(session), Incoming::new(sink), watch);
-        let mut transfer =
-            Transfer { driver, args: &args, bar: None, announced: false, kept: false, patience };
+        let mut transfer = Transfer {
+            driver,
+            args: &args,
+            bar: None,
+            announced: false,
+            kept: false,
+            unanswered: 0,
+            patience,
+        };
         let end = transfer.run(&stop)?;
         let taken = end == ReceiverPhase::Failed(refused(RefuseReason::NameTaken));
         let again = taken && args.network.name.is_none() && !args.keep_going;
@@ -121,6 +129,8 @@ struct Transfer<'a> {
     bar: Option<ProgressBar>,
     /// Whether the sender was named.
     announced: bool,
+    /// Lines printed about senders that do not answer.
+    unanswered: u64,
     /// Whether the endpoint was told to keep the addresses of the other members.
     kept: bool,
     /// What to say when nothing happens.
@@ -147,6 +157,14 @@ impl Transfer<'_> {
             }
             if leaving || matches!(phase, ReceiverPhase::Finished | ReceiverPhase::Failed(_)) {
                 break phase;
+            }
+            if let Some((sender, count)) = self.driver.machine().unanswered()
+                && count > self.unanswered
+                && count <= UNANSWERED_LINES
+            {
+                self.unanswered = count;
+                let what = "invited this receiver and did not answer when it asked to join";
+                say(&format!("{sender} {what}; waiting for others too"));
             }
             let now = self.driver.now();
             if !self.kept && !self.driver.machine().peers().is_empty() {
@@ -383,6 +401,8 @@ fn worse(one: anyhow::Result<()>, other: anyhow::Result<()>) -> anyhow::Result<(
     }
 }
 
+/// Anybody can invite without end.
+const UNANSWERED_LINES: u64 = 8;
 /// No turn waits longer, so that signals are soon noticed.
 const LONGEST_STEP: Duration = Duration::from_millis(100);
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);

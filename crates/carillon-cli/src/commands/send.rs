@@ -1,6 +1,7 @@
 //! `carillon send`: files to many receivers.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -67,9 +68,13 @@ pub struct Args {
     /// Start when this many receivers have joined; further senders count too.
     #[arg(long, value_name = "N", conflicts_with_all = ["expect", "wait"])]
     receivers: Option<usize>,
-    /// Start when the receivers of these names have joined; let in no others.
+    /// Start when the receivers of these names have joined; let in no others. NAME=ADDRESS lets the
+    /// receiver of this name in from this address only.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', conflicts_with = "wait")]
     expect: Option<Vec<String>>,
+    /// Let routers of the protocol help (`carillon relay`): whoever says that it is one is heard.
+    #[arg(long, conflicts_with = "join")]
+    relays: bool,
     /// Start this long after the first receiver has joined.
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
     wait: Duration,
@@ -198,10 +203,20 @@ fn configure(
     config.gather = match (&args.receivers, &args.expect) {
         (Some(count), _) => Gather::Count(*count),
         (None, Some(names)) => {
-            Gather::Names(names.iter().map(|name| name.trim().to_owned()).collect::<BTreeSet<_>>())
+            let mut expected = BTreeSet::new();
+            for name in names {
+                let (name, host) = expected_receiver(name)?;
+                config.hosts.extend(host.map(|host| (name.clone(), host)));
+                expected.insert(name);
+            }
+            Gather::Names(expected)
         }
         (None, None) => Gather::Settle(args.wait),
     };
+    config.relays = args.relays;
+    if args.relays && !protocol.roles.contains(&Role::Relay) {
+        bail!("--relays: the protocol \"{}\" has no routers that help", protocol.name);
+    }
     config.gather_limit = Some(args.join_timeout);
     config.addresses = endpoint.addresses(LOCAL_NODE);
     config.bit_rate = args.rate.unwrap_or(config.bit_rate);
@@ -209,6 +224,17 @@ fn configure(
     let header = SenderSession::new(config.clone(), seeds.clone())?.header_bytes();
     config.max_payload = datagram.saturating_sub(header) as u32;
     Ok(config)
+}
+
+/// A name that is expected, and the address it is expected from, if that is said.
+fn expected_receiver(text: &str) -> anyhow::Result<(String, Option<IpAddr>)> {
+    match text.split_once('=') {
+        None => Ok((text.trim().to_owned(), None)),
+        Some((name, host)) => {
+            let host = host.trim().parse().with_context(|| format!("--expect {text}: an IP address"))?;
+            Ok((name.trim().to_owned(), Some(host)))
+        }
+    }
 }
 
 /// A delivery under way.

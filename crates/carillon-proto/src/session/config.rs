@@ -227,6 +227,9 @@ pub struct ReceiverSessionConfig {
     pub max_datagram: u32,
     /// Bytes of messages that the protocol's machine may hold because others sent them.
     pub memory: usize,
+    /// What its nonces are drawn from, where that is to be known to nobody: the streams of a run that
+    /// can be repeated are no secret.
+    pub secret: Option<u64>,
     /// The rate of the interface.
     pub bit_rate: BitRate,
     /// Bytes the network adds to a datagram.
@@ -256,6 +259,7 @@ impl ReceiverSessionConfig {
             receive_buffer: DEFAULT_RECEIVE_BUFFER,
             max_datagram: u32::MAX,
             memory: DEFAULT_MEMORY,
+            secret: None,
             bit_rate: BitRate::mbps(1000),
             link_overhead: 0,
             addresses: Addresses::default(),

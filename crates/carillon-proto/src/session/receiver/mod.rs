@@ -78,8 +78,8 @@ pub struct ReceiverSession {
     offers_done: bool,
     /// Sessions not to be joined, who invites to them, and until when; oldest first.
     ignored: VecDeque<(AssociationId, NodeId, Time)>,
-    /// Who did not answer this receiver's wish to join.
-    unanswered: Option<String>,
+    /// Who did not answer this receiver's wish to join, and how many did not.
+    unanswered: Option<(String, u64)>,
     events: Events,
 }
 
@@ -164,10 +164,11 @@ impl ReceiverSession {
         let name = Name::clean(&config.name, "receiver");
         // Two receivers that were given the same seed by mistake still differ in name.
         let named = seeds.part("session").part(&name);
+        let secret = config.secret.map_or(named.clone(), |secret| Seeds::new(secret).part(&name));
         ReceiverSession {
             config: ReceiverSessionConfig { name, silence: config.silence.max(MIN_SILENCE), ..config },
             delays: named.stream("session.delay"),
-            nonces: named.stream("session.nonce"),
+            nonces: secret.stream("session.nonce"),
             nonce: Nonce(0),
             token: AssociationId(0),
             seeds,
@@ -278,10 +279,10 @@ impl ReceiverSession {
         self.acknowledged
     }
 
-    /// The name of a sender that invited this receiver and did not answer when it asked to join; each
-    /// one is told once.
-    pub fn take_unanswered(&mut self) -> Option<String> {
-        self.unanswered.take()
+    /// The name of the last sender that invited this receiver and did not answer when it asked to join,
+    /// and how many there were.
+    pub fn unanswered(&self) -> Option<(&str, u64)> {
+        self.unanswered.as_ref().map(|(name, count)| (name.as_str(), *count))
     }
 
     /// Whether the sender has let it in, with its own nonce.
@@ -342,7 +343,8 @@ impl ReceiverSession {
     fn set_aside(&mut self, now: Time) {
         if let Some(invited) = self.invited.take() {
             self.ignore(invited.association, invited.sender, now + AWHILE);
-            self.unanswered = Some(invited.name);
+            let count = self.unanswered.as_ref().map_or(0, |(_, count)| *count);
+            self.unanswered = Some((invited.name, count + 1));
         }
         self.end(ReceiverPhase::Seeking);
     }

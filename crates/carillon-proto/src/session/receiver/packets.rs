@@ -350,8 +350,7 @@ impl ReceiverSession {
             let len = Packet { association: invited.association, body }.wire_len();
             if invited.member.is_none() {
                 // Whoever names another's address gets it no more than it has sent itself.
-                let Some(left) = invited.credit.checked_sub(len) else { return None };
-                invited.credit = left;
+                invited.credit = invited.credit.checked_sub(len)?;
             }
             body
         } else if self.ask_due {
