@@ -57,6 +57,8 @@ pub enum HostValue {
         /// No more than this however large.
         max: u64,
     },
+    /// As many messages as make this many bytes, for a [`Kind::Count`]: what a sender keeps until all have it.
+    Bytes(u64),
     /// The time after which a silent member is given up, for a [`Kind::Span`].
     MemberTimeout,
 }

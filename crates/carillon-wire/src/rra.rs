@@ -4,17 +4,21 @@
 //! that should acknowledge it; the layout is Carillon's.
 //!
 //! ```text
-//! +-----------------------------+---------------+---------------+------------------+---------
-//! | envelope, 1 DATA, 3 POLL    | sequence (32) | first (32)    | acker (64)       | payload
-//! +-----------------------------+---------------+---------------+------------------+---------
-//! | envelope, 2 ACK             | expected (32) | received beyond it (64)          | padding
-//! +-----------------------------+---------------+----------------------------------+---------
+//! +-----------------------------+---------------+------------+------------+---------------+---------
+//! | envelope, 1 DATA, 3 POLL    | sequence (32) | first (32) | acker (32) | question (32) | payload
+//! +-----------------------------+---------------+------------+------------+---------------+---------
+//! | envelope, 2 ACK             | expected (32) | question (32) | arrived (32) | room (16) | words (16) |
+//! |                             | map of what is there beyond `expected` (64 x words) | padding
+//! +-----------------------------+---------------+------------+------------+---------------+---------
 //! ```
 //!
 //! Sequence numbers count modulo 2^32. `first` is the oldest message the sender still holds: what
-//! lies before it will not come any more. `acker` names the receiver that acknowledges. A POLL is a
-//! DATA without a message: its `sequence` is the last one sent. In an ACK, bit i of the map (from
-//! the lowest) says that the message `expected` + 1 + i is there.
+//! lies before it will not come any more. A packet with a `question` other than 0 asks: `acker` names
+//! the receiver that acknowledges, and its ACK names the question. A POLL is a DATA without a message:
+//! its `sequence` is the last one sent. In an ACK, bit i of the map (words in order, each from its
+//! lowest bit) says that the message `expected` + 1 + i is there; `arrived` counts the DATA that have
+//! reached the receiver, and `room` is how many messages from `expected` on it can take, 65535 for
+//! that many or more.
 
 use std::fmt;
 
@@ -32,8 +36,8 @@ pub enum Packet<'a> {
         sequence: u32,
         /// Oldest message still held, modulo 2^32.
         first: u32,
-        /// Who acknowledges.
-        acker: u64,
+        /// Whom it asks, if anyone.
+        asks: Option<Asks>,
         /// The message.
         payload: &'a [u8],
     },
@@ -43,44 +47,94 @@ pub enum Packet<'a> {
         sequence: u32,
         /// Oldest message still held, modulo 2^32.
         first: u32,
-        /// Who acknowledges.
-        acker: u64,
+        /// Whom it asks.
+        asks: Asks,
     },
     /// What a receiver has.
     Ack {
         /// First message it lacks, modulo 2^32.
         expected: u32,
-        /// Which of the 64 messages after that it has.
-        received: u64,
+        /// The question that it answers.
+        question: u32,
+        /// DATA that have reached the receiver, modulo 2^32.
+        arrived: u32,
+        /// Messages from `expected` on that it can take.
+        room: u16,
+        /// Which messages beyond `expected` it has.
+        received: Map<'a>,
     },
+}
+
+/// A question to one receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asks {
+    /// Who acknowledges.
+    pub acker: u32,
+    /// The number of the question: not 0.
+    pub question: u32,
+}
+
+/// Which messages beyond the first missing one are there: words of 64 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Map<'a>(&'a [u8]);
+
+impl<'a> Map<'a> {
+    /// A map of these bytes: words of eight, big-endian, as [`Map::push`] makes them. What is left over at
+    /// the end, or beyond [`MAX_WORDS`], is ignored.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        let words = (bytes.len() / 8).min(MAX_WORDS);
+        Map(&bytes[..words * 8])
+    }
+
+    /// Appends a word to the bytes of a map.
+    pub fn push(word: u64, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(&word.to_be_bytes());
+    }
+
+    /// The words, from the one nearest to the first missing message on.
+    pub fn words(self) -> impl Iterator<Item = u64> + 'a {
+        self.0.chunks_exact(8).map(|word| word.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)))
+    }
+
+    /// How many messages it tells of.
+    pub fn span(self) -> u64 {
+        self.0.len() as u64 * 8
+    }
 }
 
 /// Bytes of a data packet before its payload.
 pub const HEADER_LEN: usize = Envelope::LEN + 16;
-/// Bytes of an acknowledgment without padding.
-pub const ACK_LEN: usize = Envelope::LEN + 12;
+/// Bytes of an acknowledgment without map and padding.
+pub const ACK_LEN: usize = Envelope::LEN + 16;
+/// The most words a map has: 8192 messages, 1 KiB.
+pub const MAX_WORDS: usize = 128;
 
 impl<'a> Packet<'a> {
     /// Parses a datagram.
     pub fn parse(bytes: &'a [u8]) -> Result<(AssociationId, Packet<'a>), ParseError> {
         let (envelope, rest) = Envelope::parse_for(protocol::RRA, bytes)?;
         let truncated = |need| ParseError::Truncated { have: bytes.len(), need };
+        let ([a, b, c, d], rest) = numbers(rest).ok_or(truncated(HEADER_LEN))?;
         let packet = match envelope.packet_type {
             packet_type::ACK => {
-                let (expected, rest) = number::<4>(rest).ok_or(truncated(ACK_LEN))?;
-                let (received, _) = number::<8>(rest).ok_or(truncated(ACK_LEN))?;
-                Packet::Ack { expected: expected as u32, received }
-            }
-            kind @ (packet_type::DATA | packet_type::POLL) => {
-                let (sequence, rest) = number::<4>(rest).ok_or(truncated(HEADER_LEN))?;
-                let (first, rest) = number::<4>(rest).ok_or(truncated(HEADER_LEN))?;
-                let (acker, payload) = number::<8>(rest).ok_or(truncated(HEADER_LEN))?;
-                let (sequence, first) = (sequence as u32, first as u32);
-                match kind {
-                    packet_type::DATA => Packet::Data { sequence, first, acker, payload },
-                    _ => Packet::Poll { sequence, first, acker },
+                let (room, words) = ((d >> 16) as u16, (d & 0xFFFF) as usize);
+                if words > MAX_WORDS {
+                    return Err(ParseError::Field { field: "words", value: words as u64 });
                 }
+                let map = rest.get(..words * 8).ok_or(truncated(ACK_LEN + words * 8))?;
+                Packet::Ack { expected: a, question: b, arrived: c, room, received: Map(map) }
             }
+            packet_type::DATA => {
+                let asks = (d != NO_QUESTION).then_some(Asks { acker: c, question: d });
+                if asks.is_none() && c != 0 {
+                    return Err(ParseError::Field { field: "acker", value: c.into() });
+                }
+                Packet::Data { sequence: a, first: b, asks, payload: rest }
+            }
+            packet_type::POLL if d == NO_QUESTION => {
+                return Err(ParseError::Field { field: "question", value: d.into() });
+            }
+            packet_type::POLL => Packet::Poll { sequence: a, first: b, asks: Asks { acker: c, question: d } },
             other => return Err(ParseError::Type(other)),
         };
         Ok((envelope.association, packet))
@@ -95,14 +149,18 @@ impl<'a> Packet<'a> {
         };
         Envelope { protocol: protocol::RRA, packet_type, association }.emit(buf);
         match *self {
-            Packet::Data { sequence, first, acker, payload } => {
-                head(sequence, first, acker, buf);
+            Packet::Data { sequence, first, asks, payload } => {
+                let Asks { acker, question } = asks.unwrap_or(Asks { acker: 0, question: NO_QUESTION });
+                head([sequence, first, acker, question], buf);
                 buf.extend_from_slice(payload);
             }
-            Packet::Poll { sequence, first, acker } => head(sequence, first, acker, buf),
-            Packet::Ack { expected, received } => {
-                buf.extend_from_slice(&expected.to_be_bytes());
-                buf.extend_from_slice(&received.to_be_bytes());
+            Packet::Poll { sequence, first, asks } => {
+                head([sequence, first, asks.acker, asks.question], buf);
+            }
+            Packet::Ack { expected, question, arrived, room, received: Map(map) } => {
+                let words = (map.len() / 8) as u32;
+                head([expected, question, arrived, u32::from(room) << 16 | words], buf);
+                buf.extend_from_slice(map);
             }
         }
     }
@@ -112,33 +170,50 @@ impl<'a> Packet<'a> {
         match self {
             Packet::Data { payload, .. } => HEADER_LEN + payload.len(),
             Packet::Poll { .. } => HEADER_LEN,
-            Packet::Ack { .. } => ACK_LEN,
+            Packet::Ack { received: Map(map), .. } => ACK_LEN + map.len(),
         }
     }
 }
 
-fn head(sequence: u32, first: u32, acker: u64, buf: &mut Vec<u8>) {
-    buf.extend_from_slice(&sequence.to_be_bytes());
-    buf.extend_from_slice(&first.to_be_bytes());
-    buf.extend_from_slice(&acker.to_be_bytes());
+fn head(numbers: [u32; 4], buf: &mut Vec<u8>) {
+    for number in numbers {
+        buf.extend_from_slice(&number.to_be_bytes());
+    }
 }
 
-/// Takes a big-endian number of N bytes off the front.
-fn number<const N: usize>(bytes: &[u8]) -> Option<(u64, &[u8])> {
-    let (head, rest) = bytes.split_first_chunk::<N>()?;
-    Some((head.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)), rest))
+/// Takes four big-endian numbers off the front.
+fn numbers(bytes: &[u8]) -> Option<([u32; 4], &[u8])> {
+    let (head, rest) = bytes.split_first_chunk::<16>()?;
+    let number = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+    Some(([number(0), number(4), number(8), number(12)], rest))
+}
+
+impl fmt::Display for Asks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "acker {:#x} question {}", self.acker, self.question)
+    }
 }
 
 impl fmt::Display for Packet<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Packet::Data { sequence, first, acker, payload } => {
-                write!(f, "rra data seq {sequence} first {first} acker {acker:#x} len {}", payload.len())
+            Packet::Data { sequence, first, asks, payload } => {
+                write!(f, "rra data seq {sequence} first {first}")?;
+                if let Some(asks) = asks {
+                    write!(f, " {asks}")?;
+                }
+                write!(f, " len {}", payload.len())
             }
-            Packet::Poll { sequence, first, acker } => {
-                write!(f, "rra poll seq {sequence} first {first} acker {acker:#x}")
+            Packet::Poll { sequence, first, asks } => {
+                write!(f, "rra poll seq {sequence} first {first} {asks}")
             }
-            Packet::Ack { expected, received } => write!(f, "rra ack expected {expected} map {received:#x}"),
+            Packet::Ack { expected, question, arrived, room, received } => {
+                write!(
+                    f,
+                    "rra ack expected {expected} question {question} arrived {arrived} room {room} map"
+                )?;
+                received.words().try_for_each(|word| write!(f, " {word:#x}"))
+            }
         }
     }
 }
@@ -148,3 +223,6 @@ mod packet_type {
     pub const ACK: u8 = 2;
     pub const POLL: u8 = 3;
 }
+
+/// In the place of a question's number: nobody is asked.
+const NO_QUESTION: u32 = 0;

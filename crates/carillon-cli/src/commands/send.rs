@@ -60,7 +60,7 @@ pub struct Args {
     #[arg(long, conflicts_with = "rename")]
     pub(super) stream: bool,
     /// The protocol, see `carillon protocols`.
-    #[arg(long, value_name = "NAME", default_value = "mbap")]
+    #[arg(long, value_name = "NAME", default_value = "rra")]
     protocol: String,
     /// Set a parameter of the protocol, see `carillon protocols NAME`.
     #[arg(long = "set", value_name = "KEY=VALUE")]

@@ -18,6 +18,8 @@ pub struct Slot {
     pub resent: Option<Time>,
     /// How often it was sent again.
     pub retransmissions: u32,
+    /// The packet that carried it last, where the sender numbers its packets.
+    pub serial: u64,
     /// Whether it was given up for some receiver.
     pub failed: bool,
     /// How many receivers have acknowledged it.
@@ -57,6 +59,7 @@ impl AckWindow {
             due: true,
             resent: None,
             retransmissions: 0,
+            serial: 0,
             failed: false,
             acknowledged: 0,
         };

@@ -118,6 +118,7 @@ impl SenderSessionConfig {
         for &(key, value) in self.protocol.host_settings {
             let text = match value {
                 HostValue::Window { min, max } => window.clamp(min, max).to_string(),
+                HostValue::Bytes(bytes) => (bytes / u64::from(self.max_payload).max(1)).max(1).to_string(),
                 HostValue::MemberTimeout => format!("{} us", self.member_timeout.as_micros()),
             };
             self.config.set(self.protocol.parameters, key, &text)?;

@@ -110,11 +110,19 @@ pub fn rra(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
         _ => u32::from(input.byte() % 24),
     };
     let (sequence, first) = (number(input), number(input));
-    let acker = input.pick(&[1, 2, 3, u64::MAX]);
+    let asks = rra::Asks { acker: input.pick(&[1, 2, 3]), question: u32::from(input.byte() % 24) + 1 };
+    let short = usize::from(form >> 5);
     let packet = match form & 3 {
-        0 | 1 => rra::Packet::Data { sequence, first, acker, payload: input.bytes(usize::from(form >> 5)) },
-        2 => rra::Packet::Poll { sequence, first, acker },
-        _ => rra::Packet::Ack { expected: sequence, received: first.into() },
+        0 => rra::Packet::Data { sequence, first, asks: None, payload: input.bytes(short) },
+        1 => rra::Packet::Data { sequence, first, asks: Some(asks), payload: input.bytes(short) },
+        2 => rra::Packet::Poll { sequence, first, asks },
+        _ => rra::Packet::Ack {
+            expected: sequence,
+            question: asks.question,
+            arrived: first,
+            room: asks.acker as u16 * 8,
+            received: rra::Map::new(input.bytes(8 * (short & 3))),
+        },
     };
     packet.emit(association, buf);
 }

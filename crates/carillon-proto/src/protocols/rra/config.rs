@@ -15,7 +15,25 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         name: "burst",
         kind: Kind::Count { min: 1, max: 65_536 },
         default: "1",
-        doc: "messages sent for each acknowledgment: only the last of a burst names a receiver that answers",
+        doc: "messages sent for each acknowledgment: only the last of a burst names a receiver that answers; with flow_control = \"path\" at most so many, fewer where little may be under way",
+    },
+    Parameter {
+        name: "questions",
+        kind: Kind::Count { min: 1, max: 65_536 },
+        default: "1",
+        doc: "receivers that may be asked and have not answered yet: 1 waits for each acknowledgment, so that none contends with anything (the thesis); with more, sending goes on meanwhile (Carillon's)",
+    },
+    Parameter {
+        name: "flow_control",
+        kind: Kind::Choice(&["window", "path"]),
+        default: "window",
+        doc: "window: as much may be under way as the window holds; path: as much as the slowest path was seen to carry, and a few milliseconds more (Carillon's)",
+    },
+    Parameter {
+        name: "flight",
+        kind: Kind::Count { min: 1, max: 65_536 },
+        default: "65536",
+        doc: "with flow_control = \"path\", packets that may be under way however much the paths carry",
     },
     ACK_WAIT,
     Parameter {
@@ -44,15 +62,17 @@ pub(super) const PARAMETERS: &[Parameter] = &[
 
 /// For files over a real network.
 pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
-    ("window", "64"),
-    ("burst", "16"),
+    ("burst", "32"),
+    ("questions", "4096"),
+    ("flow_control", "path"),
     ("timeout_method", "adaptive"),
     ("timeout", "50 ms"),
+    ("timeout_min", "10 ms"),
     ("timeout_max", "250 ms"),
-    ("retransmission_limit", "30"),
-    ("past_limit", "expel"),
+    ("past_limit", "wait"),
     ("ack_bytes", "0"),
 ];
 
-/// As many messages as fit the receivers' buffers.
-pub(super) const HOST_SETTINGS: &[(&str, HostValue)] = &[("window", HostValue::Window { min: 4, max: 512 })];
+/// Messages are kept until all have them, and no more are under way than fit the receivers' buffers.
+pub(super) const HOST_SETTINGS: &[(&str, HostValue)] =
+    &[("window", HostValue::Bytes(8 << 20)), ("flight", HostValue::Window { min: 4, max: 65_536 })];

@@ -5,8 +5,12 @@
 //! never contend. What the paragraph leaves open (window, missing acknowledgments, losses) is
 //! decided in `docs/protocols/rra.md`.
 
+mod audience;
 mod config;
+mod path;
+mod questions;
 mod receiver;
+mod reception;
 mod sender;
 #[cfg(test)]
 mod tests;

@@ -1,14 +1,15 @@
 //! The receiving side: keeps what comes, and acknowledges when it is named.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use bytes::Bytes;
 use carillon_core::{
     AssociationId, BuildContext, Config, Delivery, Dest, DropReason, Event, Events, Machine, MessageId,
     NodeId, Received, Receiver, Time, Transmit, expand,
 };
-use carillon_wire::rra::{HEADER_LEN, Packet};
+use carillon_wire::rra::{HEADER_LEN, MAX_WORDS, Map, Packet};
 
+use super::reception::Reception;
 use crate::blocks::AckWait;
 
 /// Delivers in order; acknowledges when the sender names it.
@@ -16,15 +17,22 @@ use crate::blocks::AckWait;
 pub struct RraReceiver {
     association: AssociationId,
     sender: NodeId,
-    identity: u64,
+    /// What the sender calls it.
+    identity: u32,
     window: u64,
-    /// The first message it lacks.
-    expected: u64,
-    /// Messages beyond that, at most a window of them.
-    early: BTreeMap<u64, Bytes>,
-    ack_due: bool,
+    /// Messages that its memory holds.
+    capacity: u64,
+    /// Words that the map of an acknowledgment may have.
+    most_words: usize,
+    reception: Reception,
+    /// DATA that have come.
+    arrived: u32,
+    /// The newest question that is to be answered: its answer says all that those before would.
+    asked: Option<u32>,
     ack_wait: AckWait,
     ack_len: usize,
+    /// The map of the last acknowledgment, kept for its room.
+    map: Vec<u8>,
     deliveries: VecDeque<Delivery>,
     events: Events,
 }
@@ -35,13 +43,17 @@ impl RraReceiver {
         RraReceiver {
             association: context.association,
             sender: context.sender,
-            identity: context.identities.own(context.node),
+            identity: context.identities.own(context.node) as u32,
             window: settings.count("window"),
-            expected: 0,
-            early: BTreeMap::new(),
-            ack_due: false,
+            capacity: (context.memory / (context.max_payload as usize).max(1)).max(1) as u64,
+            // One question at a time is the thesis's, whose acknowledgments are small.
+            most_words: if settings.count("questions") == 1 { 1 } else { MAX_WORDS },
+            reception: Reception::default(),
+            arrived: 0,
+            asked: None,
             ack_wait: AckWait::new(settings.span("ack_wait"), context.bit_rate, &context.seeds),
             ack_len: (settings.size("ack_bytes").0 as usize).saturating_sub(context.link_overhead as usize),
+            map: Vec::new(),
             deliveries: VecDeque::new(),
             events: Events::default(),
         }
@@ -50,41 +62,44 @@ impl RraReceiver {
     /// The sender holds nothing before `first` any more: what is there is delivered, the rest is
     /// lost. One event for all, however far the numbers jump.
     fn give_up_before(&mut self, first: u64) {
-        self.events.push(Event::LossFound { source: Some(self.sender), message: MessageId(self.expected) });
-        let rest = self.early.split_off(&first);
-        for (number, payload) in std::mem::replace(&mut self.early, rest) {
+        let lost = MessageId(self.reception.expected());
+        self.events.push(Event::LossFound { source: Some(self.sender), message: lost });
+        for (number, payload) in self.reception.skip_to(first) {
             self.deliver(MessageId(number), payload);
         }
-        self.expected = first;
         self.deliver_in_order();
     }
 
     fn deliver_in_order(&mut self) {
-        while let Some(payload) = self.early.remove(&self.expected) {
-            self.deliver(MessageId(self.expected), payload);
-            self.expected += 1;
+        while let Some((number, payload)) = self.reception.pop() {
+            self.deliver(MessageId(number), payload);
         }
     }
 
     fn on_data(&mut self, number: u64, payload: Bytes) {
-        let message = MessageId(number);
-        if number < self.expected || self.early.contains_key(&number) {
+        self.arrived = self.arrived.wrapping_add(1);
+        let expected = self.reception.expected();
+        if self.reception.has(number) {
             return self.events.dropped(DropReason::Duplicate);
         }
-        if number >= self.expected + self.window {
+        if number >= expected + self.window {
             return self.events.dropped(DropReason::OutOfWindow);
         }
-        if (self.deliveries.len() + self.early.len()) as u64 >= self.window {
+        if number - expected >= self.room() {
             // The application does not keep up: as good as lost, the sender will repeat it.
             return self.events.dropped(DropReason::BufferFull);
         }
-        self.events.push(Event::Received { packet: "data", message });
-        if number > self.expected && self.early.is_empty() {
-            self.events
-                .push(Event::LossFound { source: Some(self.sender), message: MessageId(self.expected) });
+        self.events.push(Event::Received { packet: "data", message: MessageId(number) });
+        if number > expected && self.reception.is_empty() {
+            self.events.push(Event::LossFound { source: Some(self.sender), message: MessageId(expected) });
         }
-        self.early.insert(number, payload);
+        self.reception.insert(number, payload);
         self.deliver_in_order();
+    }
+
+    /// Messages from the expected one on that it can take.
+    fn room(&self) -> u64 {
+        self.window.min(self.capacity).saturating_sub(self.deliveries.len() as u64)
     }
 
     fn deliver(&mut self, message: MessageId, payload: Bytes) {
@@ -95,23 +110,24 @@ impl RraReceiver {
 
 impl Machine for RraReceiver {
     fn handle_datagram(&mut self, _now: Time, datagram: Received<'_>) {
-        let (sequence, first, acker, data) = match Packet::parse(datagram.bytes) {
+        let (sequence, first, asks, data) = match Packet::parse(datagram.bytes) {
             Err(_) => return self.events.dropped(DropReason::Malformed),
             Ok((association, _)) if association != self.association => {
                 return self.events.dropped(DropReason::Foreign);
             }
             Ok(_) if datagram.source != self.sender => return self.events.dropped(DropReason::NotAMember),
             Ok((_, Packet::Ack { .. })) => return self.events.dropped(DropReason::Foreign),
-            Ok((_, Packet::Data { sequence, first, acker, .. })) => (sequence, first, acker, true),
-            Ok((_, Packet::Poll { sequence, first, acker })) => (sequence, first, acker, false),
+            Ok((_, Packet::Data { sequence, first, asks, .. })) => (sequence, first, asks, true),
+            Ok((_, Packet::Poll { sequence, first, asks })) => (sequence, first, Some(asks), false),
         };
-        let number = expand(sequence.into(), MODULUS, self.expected);
-        let first = expand(first.into(), MODULUS, self.expected);
+        let expected = self.reception.expected();
+        let number = expand(sequence.into(), MODULUS, expected);
+        let first = expand(first.into(), MODULUS, expected);
         // What the sender holds spans at most a window before its newest message.
         if first > number || number - first >= self.window {
             return self.events.dropped(DropReason::Malformed);
         }
-        if first > self.expected {
+        if first > expected {
             self.give_up_before(first);
         }
         if data {
@@ -119,7 +135,9 @@ impl Machine for RraReceiver {
         } else {
             self.events.push(Event::Received { packet: "poll", message: MessageId(number) });
         }
-        self.ack_due |= acker == self.identity;
+        if let Some(asks) = asks.filter(|asks| asks.acker == self.identity) {
+            self.asked = Some(asks.question);
+        }
     }
 
     fn handle_timeout(&mut self, _now: Time) {}
@@ -129,17 +147,22 @@ impl Machine for RraReceiver {
     }
 
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
-        if !std::mem::take(&mut self.ack_due) {
-            return None;
+        let question = self.asked.take()?;
+        self.map.clear();
+        self.reception.map(self.most_words, |word| Map::push(word, &mut self.map));
+        let expected = self.reception.expected();
+        Packet::Ack {
+            expected: (expected % MODULUS) as u32,
+            question,
+            arrived: self.arrived,
+            room: u16::try_from(self.room()).unwrap_or(u16::MAX),
+            received: Map::new(&self.map),
         }
-        let beyond = self.expected + 1;
-        let received = self.early.range(beyond..beyond + 64).fold(0, |map, (&n, _)| map | 1 << (n - beyond));
-        let expected = (self.expected % MODULUS) as u32;
-        Packet::Ack { expected, received }.emit(self.association, buf);
+        .emit(self.association, buf);
         if buf.len() < self.ack_len {
             buf.resize(self.ack_len, 0);
         }
-        let message = MessageId(self.expected.saturating_sub(1));
+        let message = MessageId(expected.saturating_sub(1));
         self.events.push(Event::ControlSent { packet: "ack", message });
         Some(Transmit { departure: self.ack_wait.draw(now), ..Transmit::now(Dest::Node(self.sender)) })
     }

@@ -1,62 +1,66 @@
-//! The sending side: names a receiver, waits for its acknowledgment, goes on to the next.
+//! The sending side: names receivers by turns, and goes by what they say.
+
+use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use carillon_core::{
     AssociationId, BuildContext, Config, ConfigError, Dest, DropReason, Event, Events, GroupId, Identities,
     Machine, MessageId, NodeId, OfferError, Outcome, Received, Sender, Time, Timers, Transmit, expand,
 };
-use carillon_wire::rra::{HEADER_LEN, Packet};
+use carillon_wire::rra::{Asks, HEADER_LEN, Map, Packet};
 
+use super::audience::Audience;
+use super::questions::{Question, Questions};
 use super::receiver::MODULUS;
-use crate::blocks::{AckWindow, Members, PastLimit, Retransmission, RetransmissionTimeout};
+use crate::blocks::{AckWindow, Members, PastLimit, Retransmission};
 
 /// Sends messages, each burst of them naming the receiver whose turn it is.
+///
+/// With one question at a time, as in the thesis, nothing is sent until the receiver that was asked has
+/// answered. With several, packets have serial numbers, a question remembers the last of them, and its answer
+/// tells what became of everything up to there: what has been sent again since is not asked for twice.
 #[derive(Debug)]
 pub struct RraSender {
     association: AssociationId,
     group: GroupId,
     window_size: usize,
-    burst: u32,
+    burst: u64,
+    /// Questions that may be open.
+    most_questions: usize,
+    /// What may be under way follows the paths, and how much it may be at most.
+    by_path: bool,
+    flight: u64,
     retransmission: Retransmission,
     members: Members,
     /// What names each member on the wire.
     identities: Identities,
     window: AckWindow,
+    audience: Audience,
+    questions: Questions,
+    /// Messages that some receiver lacks.
+    repairs: BTreeSet<u64>,
     /// One past the last message sent.
     sent: u64,
-    /// Messages and repairs sent since a receiver was last asked. Fewer than a burst, so that the
-    /// timeout allows for all that is sent before the answer.
-    in_burst: u32,
-    /// The receiver whose turn is next.
-    turn: usize,
-    /// The receiver that was asked.
-    asked: Option<Asked>,
+    /// Packets of messages sent.
+    serial: u64,
+    /// Of these, sent since a receiver was last asked.
+    in_burst: u64,
     /// The receiver that last reported losses: repairs ask it.
     reporter: Option<usize>,
+    /// All that have something to acknowledge and were not asked are to be.
+    ask_all: bool,
     timers: Timers<Timer>,
-    timeout: RetransmissionTimeout,
     finished: bool,
     events: Events,
-}
-
-/// A receiver that has been asked for its acknowledgment.
-#[derive(Debug)]
-struct Asked {
-    index: usize,
-    /// The message that asked it; it may be gone when it is asked again.
-    message: u64,
-    since: Time,
-    /// How often it was asked again.
-    count: u32,
-    /// It is to be asked (again).
-    due: bool,
 }
 
 /// The sender's timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
-    /// The receiver that was asked has had time to answer: ask again, or give up.
-    Answer,
+    /// The receiver that was asked this has had time to answer: ask again, or give up.
+    Answer(u64),
+    /// Nothing more was sent for a while: those who were not asked about the last of it are.
+    Quiet,
 }
 
 impl RraSender {
@@ -67,67 +71,105 @@ impl RraSender {
         let retransmission =
             Retransmission::new(context, settings, HEADER_LEN, burst, Default::default())?.for_receivers(1);
         let members = Members::new(context.members.clone());
+        let most_questions = settings.count("questions") as usize;
+        let by_path = settings.choice("flow_control") == "path";
+        if by_path && most_questions == 1 {
+            let why = "`flow_control = \"path\"` goes with several questions: give `questions` above 1";
+            return Err(ConfigError::Conflict(why.into()));
+        }
         Ok(RraSender {
             association: context.association,
             group: context.group,
             window_size: settings.count("window") as usize,
-            burst: burst as u32,
-            timeout: RetransmissionTimeout::new(&retransmission),
-            retransmission,
+            burst,
+            most_questions,
+            by_path,
+            flight: settings.count("flight"),
             window: AckWindow::new(members.len()),
+            audience: Audience::new(members.len(), &retransmission, by_path),
+            retransmission,
             members,
             identities: context.identities.clone(),
+            questions: Questions::default(),
+            repairs: BTreeSet::new(),
             sent: 0,
+            serial: 0,
             in_burst: 0,
-            turn: 0,
-            asked: None,
             reporter: None,
+            ask_all: false,
             timers: Timers::new(),
             finished: false,
             events: Events::default(),
         })
     }
 
-    fn on_ack(&mut self, now: Time, source: NodeId, expected: u32, received: u64) {
+    fn one_at_a_time(&self) -> bool {
+        self.most_questions == 1
+    }
+
+    fn on_ack(&mut self, now: Time, source: NodeId, ack: Ack<'_>) {
         let Some(index) = self.members.index_of(source).filter(|&index| !self.window.is_expelled(index))
         else {
             return self.events.dropped(DropReason::NotAMember);
         };
-        let expected = expand(expected.into(), MODULUS, self.sent);
-        // Behind what it has acknowledged before is an old packet, unless it was asked: then messages
-        // were given up for it that it still lacks.
-        let asked = self.asked.as_ref().is_some_and(|asked| asked.index == index);
-        if expected > self.sent || (expected < self.window.acknowledged_below(index) && !asked) {
+        let number = self.questions.expand(ack.question);
+        let Some((number, (question, open))) =
+            number.and_then(|number| Some((number, self.questions.answer(number, index)?)))
+        else {
+            // It was not asked this, or has answered it.
             return self.events.dropped(DropReason::OutOfWindow);
-        }
+        };
+        self.timers.cancel(Timer::Answer(number));
+        // It may have heard more since it was asked; not more than there is.
+        let expected = expand(ack.expected.into(), MODULUS, question.end).min(self.sent);
         self.events.push(Event::Received { packet: "ack", message: MessageId(expected.saturating_sub(1)) });
+        // What it was asked before and has not answered will not be answered any more.
+        let earlier = self.questions.withdraw(index, number);
+        for &earlier in &earlier {
+            self.timers.cancel(Timer::Answer(earlier));
+        }
+        let limit = expected.saturating_add(ack.room.into());
+        let closed = earlier.len() as u32 + u32::from(open);
+        self.audience.on_answer(now, &question, closed, ack.arrived, limit);
         if expected > self.window.start() {
             self.window.acknowledge(index, expected - 1);
         }
-        if let Some(asked) = self.asked.take_if(|asked| asked.index == index) {
-            self.timers.cancel(Timer::Answer);
-            match asked.count {
-                0 => self.timeout.on_sample(now.since(asked.since)),
-                _ => self.timeout.on_recovery(),
-            }
-        }
-        self.mark_missing(index, expected, received);
+        self.mark_missing(index, &question, expected, ack.received);
         self.advance();
     }
 
-    /// What a receiver lacks of the messages sent is due again.
-    fn mark_missing(&mut self, index: usize, expected: u64, received: u64) {
+    /// What a receiver lacks of what had been sent when it was asked is to be sent again, unless that has been done
+    /// since.
+    fn mark_missing(&mut self, index: usize, question: &Question, expected: u64, received: Map<'_>) {
         let mut missing = 0;
-        for number in expected.max(self.window.start())..self.sent {
-            let offset = number - expected;
-            // Beyond the map nothing is known: its turn will come again.
-            if offset > 64 {
-                break;
-            }
-            let there = offset > 0 && received & (1 << (offset - 1)) != 0;
-            if let Some(slot) = self.window.get_mut(number).filter(|_| !there) {
-                slot.due = true;
+        let whole = received.span() < MAX_SPAN && !self.one_at_a_time();
+        let mut lacks = |number: u64, window: &mut AckWindow| {
+            let Some(slot) = window.get_mut(number) else { return };
+            if slot.serial <= question.serial && slot.sent.is_some() && self.repairs.insert(number) {
                 missing += 1;
+            }
+        };
+        let end = question.end;
+        if (self.window.start()..end).contains(&expected) {
+            lacks(expected, &mut self.window);
+        }
+        let mut number = expected + 1;
+        for word in received.words() {
+            let mut gaps = !word;
+            while gaps != 0 {
+                let gap = number + u64::from(gaps.trailing_zeros());
+                gaps &= gaps - 1;
+                if gap >= end {
+                    break;
+                }
+                lacks(gap, &mut self.window);
+            }
+            number += 64;
+        }
+        // Beyond the map nothing is there, unless it was cut off: then the turn of the rest will come again.
+        if whole {
+            for number in number.max(self.window.start())..end {
+                lacks(number, &mut self.window);
             }
         }
         if missing > 0 {
@@ -138,35 +180,43 @@ impl RraSender {
     }
 
     fn advance(&mut self) {
+        let before = self.window.start();
         while let Some((number, slot)) = self.window.pop_acknowledged() {
             let outcome = if slot.failed { Outcome::Failed } else { Outcome::Acknowledged };
             let window = slot.sent.map_or(0, |(_, window)| window);
             self.events.push(Event::Completed { message: MessageId(number), outcome, window });
             self.sent = self.sent.max(number + 1);
         }
+        if self.window.start() > before && !self.repairs.is_empty() {
+            self.repairs = self.repairs.split_off(&self.window.start());
+        }
         if self.window.is_empty() {
-            self.asked = None;
+            self.questions.clear();
+            self.audience.nothing_asked();
+            self.ask_all = false;
             self.timers.clear();
         }
     }
 
-    fn on_no_answer(&mut self) {
+    fn on_no_answer(&mut self, number: u64) {
+        let Some(question) = self.questions.expire(number) else { return };
         self.events.push(Event::TimerFired { timer: "answer" });
-        self.timeout.on_expiry();
-        let Some(asked) = &mut self.asked else { return };
-        if !self.retransmission.is_exceeded(asked.count) {
-            asked.count = asked.count.saturating_add(1);
-            asked.due = true;
+        let index = question.index;
+        if !self.audience.on_no_answer(&question) {
+            // It was asked something else since, which it may still answer.
             return;
         }
-        let index = asked.index;
-        self.asked = None;
+        if !self.retransmission.is_exceeded(self.audience.member(index).repeats) {
+            return;
+        }
         match self.retransmission.past_limit {
+            PastLimit::Wait => {}
             PastLimit::Expel => {
-                self.window.expel(index);
+                self.expel_member(index);
                 self.events.push(Event::MemberLost { member: self.members.node(index) });
             }
             PastLimit::Skip => {
+                self.audience.skip(index);
                 let from = self.window.acknowledged_below(index).max(self.window.start());
                 for number in from..self.sent {
                     if let Some(slot) = self.window.get_mut(number) {
@@ -177,46 +227,85 @@ impl RraSender {
                     self.window.acknowledge(index, self.sent - 1);
                 }
             }
-            // Then there is no limit.
-            PastLimit::Wait => {}
         }
         self.advance();
     }
 
-    /// Counts a packet; whether it is the last of its burst.
-    fn ends_burst(&mut self, last: bool) -> bool {
-        self.in_burst += 1;
-        last || self.in_burst >= self.burst
+    fn expel_member(&mut self, index: usize) {
+        for number in self.questions.withdraw(index, u64::MAX) {
+            self.timers.cancel(Timer::Answer(number));
+        }
+        self.window.expel(index);
+        self.audience.remove(index);
     }
 
-    /// The next receiver by turns that `wanted` holds for.
-    fn next_turn(&mut self, wanted: impl Fn(&AckWindow, usize) -> bool) -> Option<usize> {
-        let group = self.members.len();
-        let index = (0..group)
-            .map(|step| (self.turn + step) % group)
-            .find(|&index| !self.window.is_expelled(index) && wanted(&self.window, index))?;
-        self.turn = (index + 1) % group;
-        Some(index)
+    /// Counts a packet of a message; whether it is the last of its burst.
+    fn ends_burst(&mut self, last: bool) -> bool {
+        self.in_burst += 1;
+        last || self.in_burst >= self.burst()
+    }
+
+    /// Packets for each question: by path few enough that each receiver is asked some times in a window.
+    fn burst(&self) -> u64 {
+        if !self.by_path {
+            return self.burst;
+        }
+        let asked = 4 * self.audience.len().max(1) as u64;
+        (self.flight() / asked).clamp(1, self.burst)
+    }
+
+    /// Whether as much is under way as may be.
+    fn is_full(&self, now: Time) -> bool {
+        if self.questions.len() >= self.most_questions {
+            return true;
+        }
+        if !self.by_path {
+            return false;
+        }
+        let awaited = |question: &&Question| !self.audience.is_silent(question.index, now);
+        let oldest = self.questions.open().find(awaited);
+        oldest.is_some_and(|oldest| self.serial - oldest.serial >= self.flight())
+    }
+
+    /// Packets that may be under way.
+    fn flight(&self) -> u64 {
+        self.audience.window().min(self.flight)
     }
 
     /// Asks a receiver with the packet that is about to go out.
-    fn ask(&mut self, now: Time, index: usize, message: u64) -> u64 {
-        let count = self.asked.as_ref().map_or(0, |asked| asked.count);
-        self.asked = Some(Asked { index, message, since: now, count, due: false });
-        self.timers.arm(Timer::Answer, now + self.timeout.current());
+    fn ask(&mut self, now: Time, index: usize, message: u64) -> Asks {
+        let member = self.audience.member_mut(index);
+        let question = Question {
+            index,
+            message,
+            serial: self.serial,
+            end: self.sent,
+            at: now,
+            mark: member.path.mark(),
+        };
+        let deadline = now + member.timeout.current();
+        self.audience.on_ask(now, index);
+        let number = self.questions.ask(question);
+        self.timers.arm(Timer::Answer(number), deadline);
         self.in_burst = 0;
-        self.identities.member(index, self.members.node(index))
+        Asks {
+            acker: self.identities.member(index, self.members.node(index)) as u32,
+            question: number as u32,
+        }
     }
 
     /// Emits message `number`, which asks `index` if anyone.
     fn send(&mut self, now: Time, number: u64, asks: Option<usize>, buf: &mut Vec<u8>) -> Transmit {
-        let acker = asks.map_or(NOBODY, |index| self.ask(now, index, number));
+        self.serial += 1;
+        self.sent = self.sent.max(number + 1);
+        let asks = asks.map(|index| self.ask(now, index, number));
         let first = (self.window.start() % MODULUS) as u32;
         let window = self.window.len() as u32;
         let slot = self.window.get_mut(number).expect("the message is in the window");
         slot.due = false;
+        slot.serial = self.serial;
         let sequence = (number % MODULUS) as u32;
-        Packet::Data { sequence, first, acker, payload: &slot.payload }.emit(self.association, buf);
+        Packet::Data { sequence, first, asks, payload: &slot.payload }.emit(self.association, buf);
         let (message, bytes) = (MessageId(number), buf.len() as u32);
         let first = slot.sent.is_none();
         self.events.push(match slot.sent {
@@ -226,7 +315,6 @@ impl RraSender {
             }
             None => {
                 slot.sent = Some((now, window));
-                self.sent = number + 1;
                 Event::Sent { message, bytes }
             }
         });
@@ -235,12 +323,88 @@ impl RraSender {
 
     fn poll(&mut self, now: Time, index: usize, buf: &mut Vec<u8>) -> Transmit {
         let last = self.sent.saturating_sub(1);
-        let acker = self.ask(now, index, last);
+        let asks = self.ask(now, index, last);
         let first = (self.window.start().min(last) % MODULUS) as u32;
-        Packet::Poll { sequence: (last % MODULUS) as u32, first, acker }.emit(self.association, buf);
+        Packet::Poll { sequence: (last % MODULUS) as u32, first, asks }.emit(self.association, buf);
         self.events.push(Event::ControlSent { packet: "poll", message: MessageId(last) });
-        Transmit::now(Dest::group(self.group))
+        // The thesis knows multicast only; the others need not hear a question that is not theirs.
+        Transmit::now(match self.one_at_a_time() {
+            true => Dest::group(self.group),
+            false => Dest::Node(self.members.node(index)),
+        })
     }
+
+    /// Asks a receiver again that has not answered: with the same message, or without one if that is complete by
+    /// now, or if there is more to ask about than one message.
+    fn ask_again(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let (index, message) = self.audience.next_again()?;
+        let there = self.window.get_mut(message).is_some();
+        Some(match there && self.one_at_a_time() {
+            true => self.send(now, message, Some(index), buf),
+            false => self.poll(now, index, buf),
+        })
+    }
+
+    /// The next repair, or message, that may go out, and whom it asks.
+    fn next_message(&mut self) -> Option<(u64, Option<usize>)> {
+        if let Some(number) = self.repairs.pop_first() {
+            let more = !self.repairs.is_empty() || (self.by_path && self.has_new());
+            // The last of a burst asks the receiver that reported the loss.
+            let asks = self.ends_burst(!more).then(|| {
+                let reporter = self.reporter.filter(|&index| !self.window.is_expelled(index));
+                reporter.or_else(|| self.audience.next_turn(|_, _| true))
+            });
+            return Some((number, asks.flatten()));
+        }
+        if !self.has_new() {
+            return None;
+        }
+        let number = self.sent.max(self.window.start());
+        // With several questions under way more may be offered at once: the quiet timer asks.
+        let last = self.one_at_a_time() && number + 1 == self.window.end();
+        let asks = self.ends_burst(last).then(|| self.audience.next_turn(|_, _| true));
+        Some((number, asks.flatten()))
+    }
+
+    /// Whether there is a message that was not sent and all have room for, as far as they are asked in time.
+    fn has_new(&self) -> bool {
+        let limit = if self.one_at_a_time() { u64::MAX } else { self.audience.limit() };
+        self.sent < self.window.end().min(limit)
+    }
+
+    /// Nothing to send: asks those who have not acknowledged everything.
+    fn next_poll(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let (sent, window) = (self.sent, &self.window);
+        let lacks = |index: usize| window.acknowledged_below(index) < sent;
+        if self.one_at_a_time() {
+            let index = self.audience.next_turn(|index, _| lacks(index))?;
+            return Some(self.poll(now, index, buf));
+        }
+        // One that has no room tells so, and that it has again, only when it is asked.
+        let blocked = sent < window.end();
+        match self.audience.next_unasked(|index, member| lacks(index) || (blocked && member.limit <= sent)) {
+            Some(index) if self.ask_all => Some(self.poll(now, index, buf)),
+            Some(_) => {
+                if self.timers.armed(Timer::Quiet).is_none() {
+                    self.timers.arm(Timer::Quiet, now + if blocked { BLOCKED } else { QUIET });
+                }
+                None
+            }
+            None => {
+                self.ask_all = false;
+                None
+            }
+        }
+    }
+}
+
+/// An acknowledgment off the wire.
+struct Ack<'a> {
+    expected: u32,
+    question: u32,
+    arrived: u32,
+    room: u16,
+    received: Map<'a>,
 }
 
 impl Machine for RraSender {
@@ -250,8 +414,8 @@ impl Machine for RraSender {
             Ok((association, _)) if association != self.association => {
                 self.events.dropped(DropReason::Foreign)
             }
-            Ok((_, Packet::Ack { expected, received })) => {
-                self.on_ack(now, datagram.source, expected, received);
+            Ok((_, Packet::Ack { expected, question, arrived, room, received })) => {
+                self.on_ack(now, datagram.source, Ack { expected, question, arrived, room, received });
             }
             Ok(_) => self.events.dropped(DropReason::Foreign),
         }
@@ -260,7 +424,8 @@ impl Machine for RraSender {
     fn handle_timeout(&mut self, now: Time) {
         while let Some(timer) = self.timers.expire(now) {
             match timer {
-                Timer::Answer => self.on_no_answer(),
+                Timer::Answer(number) => self.on_no_answer(number),
+                Timer::Quiet => self.ask_all = true,
             }
         }
     }
@@ -270,44 +435,16 @@ impl Machine for RraSender {
     }
 
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
-        if let Some(asked) = &self.asked {
-            if !asked.due {
-                return None;
-            }
-            // Asked again with the same message, or without one if it is complete by now.
-            let (index, message) = (asked.index, asked.message);
-            return Some(match self.window.get_mut(message) {
-                Some(_) => self.send(now, message, Some(index), buf),
-                None => self.poll(now, index, buf),
-            });
+        if let Some(transmit) = self.ask_again(now, buf) {
+            return Some(transmit);
         }
-        if self.window.is_empty() {
+        if self.window.is_empty() || self.is_full(now) {
             return None;
         }
-        let due = self.window.first_due().map(|(number, _)| number);
-        match due {
-            // Repairs go first. The last of a burst asks the receiver that reported the loss.
-            Some(number) if number < self.sent => {
-                let mut rest = number + 1..self.sent;
-                let more = rest.any(|n| self.window.get_mut(n).is_some_and(|slot| slot.due));
-                let asks = self.ends_burst(!more).then(|| {
-                    let reporter = self.reporter.filter(|&index| !self.window.is_expelled(index));
-                    reporter.or_else(|| self.next_turn(|_, _| true))
-                });
-                Some(self.send(now, number, asks.flatten(), buf))
-            }
-            Some(number) => {
-                let last = number + 1 == self.window.end();
-                let asks = self.ends_burst(last).then(|| self.next_turn(|_, _| true));
-                Some(self.send(now, number, asks.flatten(), buf))
-            }
-            // Nothing to send: ask those who have not acknowledged everything.
-            None => {
-                let sent = self.sent;
-                let index = self.next_turn(|window, index| window.acknowledged_below(index) < sent)?;
-                Some(self.poll(now, index, buf))
-            }
+        if let Some((number, asks)) = self.next_message() {
+            return Some(self.send(now, number, asks, buf));
         }
+        self.next_poll(now, buf)
     }
 
     fn poll_event(&mut self) -> Option<Event> {
@@ -340,12 +477,20 @@ impl Sender for RraSender {
     fn expel(&mut self, _now: Time, member: NodeId) {
         let index = self.members.index_of(member).filter(|&index| !self.window.is_expelled(index));
         if let Some(index) = index {
-            self.window.expel(index);
-            if self.asked.take_if(|asked| asked.index == index).is_some() {
-                self.timers.cancel(Timer::Answer);
-            }
+            self.expel_member(index);
             self.advance();
         }
+    }
+
+    fn awaits(&self, member: NodeId) -> bool {
+        let start = self.window.start();
+        let lacks = |index: usize| self.window.acknowledged_below(index) <= start;
+        start < self.sent && self.members.index_of(member).is_some_and(lacks)
+    }
+
+    fn acknowledged(&self, member: NodeId) -> Option<u64> {
+        let index = self.members.index_of(member).filter(|&index| !self.window.is_expelled(index))?;
+        Some(self.window.acknowledged_below(index))
     }
 
     fn is_finished(&self) -> bool {
@@ -357,5 +502,9 @@ impl Sender for RraSender {
     }
 }
 
-/// Names no receiver: a message in the middle of a burst.
-const NOBODY: u64 = u64::MAX;
+/// What an acknowledgment can tell of beyond its first missing message.
+const MAX_SPAN: u64 = carillon_wire::rra::MAX_WORDS as u64 * 64;
+/// How long after the last packet those are asked who were not.
+const QUIET: std::time::Duration = std::time::Duration::from_millis(1);
+/// The same while a receiver has no room, of which it tells only when asked.
+const BLOCKED: std::time::Duration = std::time::Duration::from_millis(10);

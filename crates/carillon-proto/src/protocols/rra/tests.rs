@@ -5,12 +5,13 @@ use carillon_core::{
     AssociationId, BitRate, BuildContext, Config, Dest, Event, GroupId, Machine, NodeId, PortId, Received,
     Receiver, Scope, Seeds, Sender, Time,
 };
-use carillon_wire::rra::Packet;
+use carillon_wire::rra::{Asks, Packet};
 
 use super::{ENTRY, RraReceiver, RraSender};
 
 const SENDER: NodeId = NodeId(0);
 const ASSOCIATION: AssociationId = AssociationId(7);
+const ASKS: Option<Asks> = Some(Asks { acker: 1, question: 5 });
 
 fn at(micros: u64) -> Time {
     Time::from_nanos(micros * 1000)
@@ -104,12 +105,12 @@ fn a_message_is_complete_when_all_have_acknowledged_past_it() {
     sender.offer(at(0), Bytes::from_static(b"x")).unwrap();
     sender.finish(at(0));
     let data = sent(&mut sender, at(0));
-    assert_eq!(shown(&data), ["rra data seq 0 first 0 acker 0x1 len 1"]);
+    assert_eq!(shown(&data), ["rra data seq 0 first 0 acker 0x1 question 1 len 1"]);
     answer(&mut sender, &mut receivers, 0, &data[0], at(1));
     answer(&mut sender, &mut receivers, 1, &data[0], at(1));
     assert!(!sender.is_finished(), "the second receiver has not been asked");
     let poll = sent(&mut sender, at(1));
-    assert_eq!(shown(&poll), ["rra poll seq 0 first 0 acker 0x2"]);
+    assert_eq!(shown(&poll), ["rra poll seq 0 first 0 acker 0x2 question 2"]);
     answer(&mut sender, &mut receivers, 1, &poll[0], at(2));
     assert!(sender.is_finished());
     assert_eq!(sender.poll_timeout(), None);
@@ -125,15 +126,15 @@ fn what_an_acknowledgment_lacks_is_sent_again_before_anything_new() {
     assert_eq!(
         shown(&burst),
         [
-            "rra data seq 0 first 0 acker 0xffffffffffffffff len 1",
-            "rra data seq 1 first 0 acker 0xffffffffffffffff len 1",
-            "rra data seq 2 first 0 acker 0x1 len 1"
+            "rra data seq 0 first 0 len 1",
+            "rra data seq 1 first 0 len 1",
+            "rra data seq 2 first 0 acker 0x1 question 1 len 1"
         ]
     );
     // The first receiver misses message 1.
     assert_eq!(answer(&mut sender, &mut receivers, 0, &burst[0], at(1)), 0);
     assert_eq!(answer(&mut sender, &mut receivers, 0, &burst[2], at(1)), 1);
-    assert_eq!(shown(&sent(&mut sender, at(2))), ["rra data seq 1 first 0 acker 0x1 len 1"]);
+    assert_eq!(shown(&sent(&mut sender, at(2))), ["rra data seq 1 first 0 acker 0x1 question 2 len 1"]);
     assert_eq!(receivers[0].poll_delivery().map(|d| d.message.0), Some(0));
     assert_eq!(receivers[0].poll_delivery(), None, "messages are delivered in order");
     answer(&mut sender, &mut receivers, 0, &burst[1], at(3));
@@ -163,8 +164,8 @@ fn a_receiver_that_does_not_answer_is_asked_again_and_then_expelled() {
     // Once, and again while the count had not exceeded 1.
     assert_eq!(asked, 3);
     let poll = sent(&mut sender, now);
-    assert_eq!(shown(&poll), ["rra poll seq 0 first 0 acker 0x2"]);
-    let message = [Packet::Data { sequence: 0, first: 0, acker: 9, payload: b"x" }].map(|packet| {
+    assert_eq!(shown(&poll), ["rra poll seq 0 first 0 acker 0x2 question 4"]);
+    let message = [Packet::Data { sequence: 0, first: 0, asks: None, payload: b"x" }].map(|packet| {
         let mut buf = Vec::new();
         packet.emit(ASSOCIATION, &mut buf);
         Bytes::from(buf)
@@ -178,9 +179,12 @@ fn a_receiver_that_does_not_answer_is_asked_again_and_then_expelled() {
 fn a_receiver_skips_what_the_sender_no_longer_holds() {
     let (_, mut receivers) = parts(1, &[]);
     let mut buf = Vec::new();
-    Packet::Data { sequence: 5, first: 4, acker: 1, payload: b"x" }.emit(ASSOCIATION, &mut buf);
+    Packet::Data { sequence: 5, first: 4, asks: ASKS, payload: b"x" }.emit(ASSOCIATION, &mut buf);
     give(&mut receivers[0], at(0), SENDER, &Bytes::from(buf));
-    assert_eq!(shown(&sent(&mut receivers[0], at(0))), ["rra ack expected 4 map 0x1"]);
+    assert_eq!(
+        shown(&sent(&mut receivers[0], at(0))),
+        ["rra ack expected 4 question 5 arrived 1 room 256 map 0x1"]
+    );
 }
 
 #[test]
@@ -188,7 +192,7 @@ fn a_first_that_lies_beyond_the_window_is_no_packet_of_this_session() {
     let (_, mut receivers) = parts(1, &[("window", "8")]);
     for (sequence, first) in [(3, 4), (20, 12)] {
         let mut buf = Vec::new();
-        Packet::Data { sequence, first, acker: 1, payload: b"x" }.emit(ASSOCIATION, &mut buf);
+        Packet::Data { sequence, first, asks: ASKS, payload: b"x" }.emit(ASSOCIATION, &mut buf);
         give(&mut receivers[0], at(0), SENDER, &Bytes::from(buf));
         assert!(sent(&mut receivers[0], at(0)).is_empty());
     }

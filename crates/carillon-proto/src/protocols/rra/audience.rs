@@ -1,0 +1,219 @@
+//! What the sender knows of each receiver, and whose turn it is.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use carillon_core::Time;
+
+use super::path::Path;
+use super::questions::Question;
+use crate::blocks::{Retransmission, RetransmissionTimeout};
+
+/// A receiver.
+#[derive(Clone, Debug)]
+pub(super) struct Member {
+    /// Questions to it that are open.
+    open: u32,
+    /// How often in a row it has not answered.
+    pub repeats: u32,
+    /// How long it is given for an answer.
+    pub timeout: RetransmissionTimeout,
+    /// What its path carries.
+    pub path: Path,
+    /// One past the last message that it has room for.
+    pub limit: u64,
+    /// Since when it has been asked without an answer.
+    waiting: Option<Time>,
+    /// No longer in the group.
+    removed: bool,
+    /// The message with which it is asked again.
+    message: u64,
+}
+
+/// The receivers.
+#[derive(Debug)]
+pub(super) struct Audience {
+    members: Vec<Member>,
+    /// Those to be asked again.
+    again: BTreeSet<usize>,
+    /// The receiver whose turn is next.
+    turn: usize,
+    /// The slowest one, which is asked each second time, and whether it is its time.
+    slowest: usize,
+    slowest_next: bool,
+    /// Whether the paths decide how much is under way.
+    by_path: bool,
+    live: usize,
+    /// The least of the members' windows and limits.
+    window: u64,
+    limit: u64,
+}
+
+impl Audience {
+    pub fn new(members: usize, retransmission: &Retransmission, by_path: bool) -> Self {
+        let member = Member {
+            open: 0,
+            repeats: 0,
+            timeout: RetransmissionTimeout::new(retransmission),
+            path: Path::new(),
+            limit: u64::MAX,
+            waiting: None,
+            removed: false,
+            message: 0,
+        };
+        let window = member.path.window();
+        Audience {
+            members: vec![member; members],
+            again: BTreeSet::new(),
+            turn: 0,
+            slowest: 0,
+            slowest_next: false,
+            by_path,
+            live: members,
+            window,
+            limit: u64::MAX,
+        }
+    }
+
+    /// How many are in the group.
+    pub fn len(&self) -> usize {
+        self.live
+    }
+
+    pub fn member(&self, index: usize) -> &Member {
+        &self.members[index]
+    }
+
+    pub fn member_mut(&mut self, index: usize) -> &mut Member {
+        &mut self.members[index]
+    }
+
+    /// Packets that may be under way to all.
+    pub fn window(&self) -> u64 {
+        self.window
+    }
+
+    /// One past the last message that all have room for.
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Whether it has left questions without an answer so long that the others need not wait any more.
+    pub fn is_silent(&self, index: usize, now: Time) -> bool {
+        let member = &self.members[index];
+        member.repeats > 0 && member.waiting.is_some_and(|since| now.since(since) >= PATIENCE)
+    }
+
+    pub fn on_ask(&mut self, now: Time, index: usize) {
+        self.again.remove(&index);
+        let member = &mut self.members[index];
+        member.open += 1;
+        member.waiting.get_or_insert(now);
+    }
+
+    /// An answer came, after which so many questions fewer are open.
+    pub fn on_answer(&mut self, now: Time, question: &Question, closed: u32, arrived: u32, limit: u64) {
+        self.again.remove(&question.index);
+        let member = &mut self.members[question.index];
+        member.open -= closed;
+        member.repeats = 0;
+        member.waiting = if member.open > 0 { Some(now) } else { None };
+        // A question has its own number, so Karn's rule has nothing to forbid.
+        member.timeout.on_sample(now.since(question.at));
+        member.path.on_answer(now, question.at, question.mark, arrived);
+        member.limit = limit;
+        self.weigh();
+    }
+
+    /// No answer in time; whether it is to be asked again, since nothing else is open.
+    pub fn on_no_answer(&mut self, question: &Question) -> bool {
+        let member = &mut self.members[question.index];
+        member.open -= 1;
+        if member.open > 0 {
+            return false;
+        }
+        member.timeout.on_expiry();
+        member.path.on_silence();
+        member.repeats += 1;
+        member.message = question.message;
+        self.again.insert(question.index);
+        self.weigh();
+        true
+    }
+
+    /// What it has not answered does not matter any more.
+    pub fn skip(&mut self, index: usize) {
+        self.again.remove(&index);
+        self.members[index].repeats = 0;
+        self.members[index].waiting = None;
+    }
+
+    pub fn remove(&mut self, index: usize) {
+        self.again.remove(&index);
+        self.members[index].removed = true;
+        self.members[index].open = 0;
+        self.live -= 1;
+        self.weigh();
+    }
+
+    /// No question is open, and none is to be repeated.
+    pub fn nothing_asked(&mut self) {
+        self.again.clear();
+        for member in &mut self.members {
+            (member.open, member.repeats, member.waiting) = (0, 0, None);
+        }
+    }
+
+    /// The receiver that is to be asked again, and the message with which it was asked.
+    pub fn next_again(&mut self) -> Option<(usize, u64)> {
+        let index = *self.again.first()?;
+        Some((index, self.members[index].message))
+    }
+
+    /// The next receiver by turns that `wanted` holds for. One that leaves questions unanswered is asked
+    /// again by itself, and the slowest each second time: what it carries decides for all.
+    pub fn next_turn(&mut self, wanted: impl Fn(usize, &Member) -> bool) -> Option<usize> {
+        let group = self.members.len();
+        self.slowest_next = !self.slowest_next;
+        let usable = |index: usize| {
+            let member = &self.members[index];
+            !member.removed && member.repeats == 0 && wanted(index, member)
+        };
+        if self.by_path && self.slowest_next && self.differ() && usable(self.slowest) {
+            return Some(self.slowest);
+        }
+        let index = (0..group).map(|step| (self.turn + step) % group).find(|&index| usable(index))?;
+        self.turn = (index + 1) % group;
+        Some(index)
+    }
+
+    /// A receiver that `wanted` holds for and that has no open question.
+    pub fn next_unasked(&mut self, wanted: impl Fn(usize, &Member) -> bool) -> Option<usize> {
+        let group = self.members.len();
+        let index = (0..group).map(|step| (self.turn + step) % group).find(|&index| {
+            let member = &self.members[index];
+            !member.removed && member.open == 0 && member.repeats == 0 && wanted(index, member)
+        })?;
+        self.turn = (index + 1) % group;
+        Some(index)
+    }
+
+    /// Whether one is much slower than the others may be.
+    fn differ(&self) -> bool {
+        let slow = self.members[self.slowest].path.window();
+        let others = self.members.iter().enumerate().filter(|&(i, m)| i != self.slowest && !m.removed);
+        others.map(|(_, member)| member.path.window()).min().is_some_and(|least| slow < least / 2)
+    }
+
+    /// Finds the least window and limit.
+    fn weigh(&mut self) {
+        let live = || self.members.iter().enumerate().filter(|(_, member)| !member.removed);
+        self.slowest = live().min_by_key(|(_, member)| member.path.window()).map_or(0, |(index, _)| index);
+        self.window = self.members.get(self.slowest).map_or(u64::MAX, |member| member.path.window());
+        self.limit = live().map(|(_, member)| member.limit).min().unwrap_or(u64::MAX);
+    }
+}
+
+/// A receiver that has not answered for so long does not hold up the others, as long as the window
+/// has room.
+const PATIENCE: Duration = Duration::from_millis(500);

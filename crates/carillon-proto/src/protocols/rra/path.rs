@@ -1,0 +1,216 @@
+//! What the path to one receiver carries, and how much may therefore be under way.
+//!
+//! Loss says nothing of a bottleneck where loss is random, and delay little where processes share a
+//! machine. So the window follows what arrives: the greatest rate at which packets were seen to
+//! reach the receiver, times the least round trip, and a bounded queue on top (Cardwell et al.,
+//! *BBR: Congestion-Based Congestion Control*, 2016, from which the two filters are; the bounded queue and
+//! the absence of pacing are Carillon's).
+
+use std::time::Duration;
+
+use carillon_core::Time;
+
+/// The sender's model of the path to one receiver.
+#[derive(Clone, Debug)]
+pub(super) struct Path {
+    /// What the receiver last said had reached it, and when.
+    last: Mark,
+    /// Packets a second that arrived, at most.
+    rate: Windowed,
+    /// Round trip in seconds, at least, as its negative.
+    least: Windowed,
+    /// Rounds in which the rate has not grown any more, while the path is being filled.
+    flat: u32,
+    /// The rate that the next round is compared with, and when that round begins.
+    full: (f64, Time),
+    /// Packets that may be under way to it.
+    window: f64,
+}
+
+/// How many packets had reached a receiver at some time, as far as the sender knew.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mark {
+    arrived: u64,
+    at: Option<Time>,
+}
+
+impl Path {
+    /// A path of which nothing is known.
+    pub fn new() -> Self {
+        Path {
+            last: Mark { arrived: 0, at: None },
+            rate: Windowed::default(),
+            least: Windowed::default(),
+            flat: 0,
+            full: (0.0, Time::ZERO),
+            window: FIRST_WINDOW,
+        }
+    }
+
+    /// What is known now, to be kept with a question that is asked now.
+    pub fn mark(&self) -> Mark {
+        self.last
+    }
+
+    /// Packets that may be under way.
+    pub fn window(&self) -> u64 {
+        self.window as u64
+    }
+
+    /// The receiver answers a question asked at `asked`, when `then` was known, and says that `arrived`
+    /// packets have reached it (modulo 2^32).
+    pub fn on_answer(&mut self, now: Time, asked: Time, then: Mark, arrived: u32) {
+        let step = arrived.wrapping_sub(self.last.arrived as u32);
+        // An older answer overtaken by a newer one counts backwards.
+        if step > u32::MAX / 2 {
+            return;
+        }
+        self.last = Mark { arrived: self.last.arrived + u64::from(step), at: Some(now) };
+        let round_trip = now.since(asked).as_secs_f64();
+        self.least.note(now, -round_trip, LEAST_MEMORY);
+        // Over a round trip at least, so that answers that come in a heap do not look like a fast path.
+        let begin = then.at.unwrap_or(asked);
+        let span = now.since(begin.min(asked)).as_secs_f64();
+        if span > 0.0 {
+            let rate = (self.last.arrived - then.arrived) as f64 / span;
+            let memory = now.since(asked).saturating_mul(RATE_ROUNDS).max(RATE_MEMORY);
+            self.rate.note(now, rate, memory);
+        }
+        let (rate, least) = (self.rate.greatest(), -self.least.greatest());
+        self.note_round(now, asked, rate);
+        let gain = if self.flat < FLAT_ROUNDS { FILLING_GAIN } else { GAIN };
+        self.window = (rate * (gain * least + QUEUE.as_secs_f64())).max(LEAST_WINDOW);
+    }
+
+    /// Nothing came of what was sent: it may be too much.
+    pub fn on_silence(&mut self) {
+        self.window = (self.window / 2.0).max(LEAST_WINDOW);
+        self.rate.scale(0.5);
+    }
+
+    /// The path is full once its rate has not grown by a quarter in three rounds.
+    fn note_round(&mut self, now: Time, asked: Time, rate: f64) {
+        if self.flat >= FLAT_ROUNDS || asked < self.full.1 {
+            return;
+        }
+        if rate >= self.full.0 * 1.25 {
+            self.full.0 = rate;
+            self.flat = 0;
+        } else {
+            self.flat += 1;
+        }
+        self.full.1 = now;
+    }
+}
+
+/// The greatest of the values of the last one to two spans of time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Windowed {
+    before: Option<f64>,
+    current: Option<f64>,
+    since: Time,
+}
+
+impl Windowed {
+    fn note(&mut self, now: Time, value: f64, memory: Duration) {
+        if self.current.is_none() || now.since(self.since) >= memory {
+            self.before = self.current.take();
+            self.since = now;
+        }
+        self.current = Some(self.current.map_or(value, |greatest| greatest.max(value)));
+    }
+
+    fn greatest(&self) -> f64 {
+        self.before.into_iter().chain(self.current).fold(f64::NEG_INFINITY, f64::max)
+    }
+
+    fn scale(&mut self, factor: f64) {
+        self.before = self.before.map(|value| value * factor);
+        self.current = self.current.map(|value| value * factor);
+    }
+}
+
+/// Packets under way before anything is known.
+const FIRST_WINDOW: f64 = 32.0;
+/// Fewer would not carry a question and a repair.
+const LEAST_WINDOW: f64 = 4.0;
+/// While the path is being filled the window may double with each round.
+const FILLING_GAIN: f64 = 2.0;
+/// Above one, so that a path that can carry more is found out.
+const GAIN: f64 = 1.25;
+/// Rounds without growth after which the path counts as full.
+const FLAT_ROUNDS: u32 = 3;
+/// What may stand in queues and receive buffers: enough that processes that share a processor do not
+/// wait for each other, and less than the queue of a port that is the bottleneck.
+const QUEUE: Duration = Duration::from_millis(8);
+/// How long a rate is remembered, at least, and in round trips.
+const RATE_MEMORY: Duration = Duration::from_millis(500);
+const RATE_ROUNDS: u32 = 8;
+/// How long a round trip is remembered.
+const LEAST_MEMORY: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(micros: u64) -> Time {
+        Time::from_nanos(micros * 1000)
+    }
+
+    /// A bottleneck that carries a packet each `spacing` microseconds, `delay` away: packets of a
+    /// window, answered one by one; returns the window after so many answers.
+    fn behind_a_bottleneck(spacing: u64, delay: u64, answers: u64) -> u64 {
+        let mut path = Path::new();
+        let mut free = 0;
+        let mut arrived = 0;
+        let mut under_way = std::collections::VecDeque::new();
+        let mut now = 0;
+        for _ in 0..answers {
+            while (under_way.len() as u64) < path.window() {
+                free = free.max(now) + spacing;
+                under_way.push_back((now, path.mark(), free + 2 * delay));
+            }
+            let (asked, mark, answer) = under_way.pop_front().expect("something is under way");
+            now = answer;
+            arrived += 1;
+            path.on_answer(at(now), at(asked), mark, arrived);
+        }
+        path.window()
+    }
+
+    #[test]
+    fn the_window_is_what_the_path_carries_and_a_bounded_queue() {
+        // 100 Mbit/s of 1500 bytes: a packet each 120 us.
+        let queue = QUEUE.as_micros() as u64 / 120;
+        let near = behind_a_bottleneck(120, 100, 20_000);
+        assert!((queue..queue + 20).contains(&near), "{near}");
+        // With 20 ms there and back 167 packets are on the way, and a quarter more looks for growth.
+        let far = behind_a_bottleneck(120, 10_000, 20_000);
+        assert!((167 + queue..220 + 2 * queue).contains(&far), "{far}");
+        // 1 Mbit/s.
+        let slow = behind_a_bottleneck(12_000, 100, 1000);
+        assert!(slow <= 8, "{slow}");
+    }
+
+    #[test]
+    fn silence_halves_it_and_answers_bring_it_back() {
+        let mut path = Path::new();
+        for _ in 0..10 {
+            path.on_silence();
+        }
+        assert_eq!(path.window(), LEAST_WINDOW as u64);
+        let mark = path.mark();
+        path.on_answer(at(1000), at(900), mark, 32);
+        assert!(path.window() > 32);
+    }
+
+    #[test]
+    fn an_older_answer_that_comes_late_changes_nothing() {
+        let mut path = Path::new();
+        let mark = path.mark();
+        path.on_answer(at(1000), at(900), mark, 32);
+        let window = path.window();
+        path.on_answer(at(1001), at(800), mark, 16);
+        assert_eq!((path.window(), path.mark().arrived), (window, 32));
+    }
+}
