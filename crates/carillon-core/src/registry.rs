@@ -57,6 +57,14 @@ pub enum HostValue {
         /// No more than this however large.
         max: u64,
     },
+    /// The same for a protocol that finds out by itself how much the path carries, and fills the receivers'
+    /// buffers only where it carries more.
+    Flight {
+        /// As many as this however small the buffers.
+        min: u64,
+        /// No more than this however large.
+        max: u64,
+    },
     /// As many messages as make this many bytes, for a [`Kind::Count`]: what a sender keeps until all have it.
     Bytes(u64),
     /// The time after which a silent member is given up, for a [`Kind::Span`].

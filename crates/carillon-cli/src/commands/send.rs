@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use carillon_core::{
-    AssociationId, BitRate, NodeId, ProtocolEntry, Role, Seeds, Sender as _, Setting, Time, UnitError,
+    AssociationId, BitRate, HostValue, NodeId, ProtocolEntry, Role, Seeds, Sender as _, Setting, Time, UnitError,
 };
 use carillon_net::{Driver, Endpoint, GROUP};
 use carillon_proto::session::{
@@ -146,8 +146,12 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     // To hear of other senders, as long as there is nothing else to hear; it can do without.
     let eavesdrops = !listen && endpoint.listen().is_ok();
     let config = configure(&args, protocol, &endpoint, &seeds)?;
-    let window = config.config.iter().find(|(key, _)| *key == "window");
-    let window_bytes = match window {
+    // A window that the protocol fills whatever the path carries.
+    let is_window = |key: &str| {
+        let mut settings = protocol.host_settings.iter();
+        settings.any(|(name, value)| *name == key && matches!(value, HostValue::Window { .. }))
+    };
+    let window_bytes = match config.config.iter().find(|(key, _)| is_window(key)) {
         Some((_, Setting::Count(window))) => Some(window * u64::from(config.max_payload)),
         _ => None,
     };

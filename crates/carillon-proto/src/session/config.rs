@@ -117,7 +117,9 @@ impl SenderSessionConfig {
     pub fn set_host_values(&mut self, window: u64) -> Result<(), ConfigError> {
         for &(key, value) in self.protocol.host_settings {
             let text = match value {
-                HostValue::Window { min, max } => window.clamp(min, max).to_string(),
+                HostValue::Window { min, max } | HostValue::Flight { min, max } => {
+                    window.clamp(min, max).to_string()
+                }
                 HostValue::Bytes(bytes) => (bytes / u64::from(self.max_payload).max(1)).max(1).to_string(),
                 HostValue::MemberTimeout => format!("{} us", self.member_timeout.as_micros()),
             };

@@ -123,8 +123,10 @@ impl RraSender {
         // It may have heard more since it was asked; not more than there is.
         let expected = expand(ack.expected.into(), MODULUS, question.end).min(self.sent);
         self.events.push(Event::Received { packet: "ack", message: MessageId(expected.saturating_sub(1)) });
-        // What it was asked before and has not answered will not be answered any more.
-        let earlier = self.questions.withdraw(index, number);
+        // What it was asked before and has not answered will not be answered any more. Of one question at a time
+        // all are the same one, asked again, and a late answer is one too.
+        let before = if self.one_at_a_time() { u64::MAX } else { number };
+        let earlier = self.questions.withdraw(index, before);
         for &earlier in &earlier {
             self.timers.cancel(Timer::Answer(earlier));
         }
@@ -206,7 +208,7 @@ impl RraSender {
             // It was asked something else since, which it may still answer.
             return;
         }
-        if !self.retransmission.is_exceeded(self.audience.member(index).repeats) {
+        if !self.retransmission.is_exceeded(self.audience.member(index).repeats - 1) {
             return;
         }
         match self.retransmission.past_limit {

@@ -197,3 +197,162 @@ fn a_first_that_lies_beyond_the_window_is_no_packet_of_this_session() {
         assert!(sent(&mut receivers[0], at(0)).is_empty());
     }
 }
+
+/// What `carillon send` uses, but for the window.
+fn several(receivers: u32, more: &[(&str, &str)]) -> (RraSender, Vec<RraReceiver>) {
+    let mut settings = vec![
+        ("questions", "64"),
+        ("flow_control", "path"),
+        ("burst", "4"),
+        ("past_limit", "wait"),
+        ("timeout_method", "adaptive"),
+        ("timeout", "50 ms"),
+    ];
+    settings.extend_from_slice(more);
+    parts(receivers, &settings)
+}
+
+fn questions(datagrams: &[Bytes]) -> Vec<(usize, Asks)> {
+    let asks = |bytes: &Bytes| match Packet::parse(bytes).unwrap().1 {
+        Packet::Data { asks, .. } => asks,
+        Packet::Poll { asks, .. } => Some(asks),
+        Packet::Ack { .. } => None,
+    };
+    datagrams.iter().enumerate().filter_map(|(at, bytes)| Some((at, asks(bytes)?))).collect()
+}
+
+#[test]
+fn with_several_questions_sending_goes_on_up_to_the_first_window() {
+    let (mut sender, _) = several(2, &[]);
+    for _ in 0..100 {
+        sender.offer(at(0), Bytes::from_static(b"x")).unwrap();
+    }
+    let out = sent(&mut sender, at(0));
+    // A question is asked with each fourth packet; 32 may be under way behind the oldest of them.
+    assert_eq!(out.len(), 4 + 32);
+    let ackers: Vec<u32> = questions(&out).iter().map(|(_, asks)| asks.acker).collect();
+    assert_eq!(ackers, [1, 2, 1, 2, 1, 2, 1, 2, 1]);
+}
+
+#[test]
+fn an_answer_speaks_of_what_was_sent_before_its_question_and_a_repair_is_sent_once() {
+    let (mut sender, mut receivers) = several(1, &[("burst", "2")]);
+    for _ in 0..6 {
+        sender.offer(at(0), Bytes::from_static(b"x")).unwrap();
+    }
+    let out = sent(&mut sender, at(0));
+    assert_eq!(questions(&out).len(), 3);
+    // Message 1 is lost with its question; the next one tells, and so does the one after it.
+    let mut acks = Vec::new();
+    for bytes in [&out[0], &out[2], &out[3], &out[4], &out[5]] {
+        give(&mut receivers[0], at(1), SENDER, bytes);
+        acks.extend(sent(&mut receivers[0], at(1)));
+    }
+    assert_eq!(acks.len(), 2);
+    give(&mut sender, at(2), NodeId(1), &acks[0]);
+    let repair = sent(&mut sender, at(2));
+    assert_eq!(shown(&repair), ["rra data seq 1 first 1 acker 0x1 question 4 len 1"]);
+    // The later answer was given before the repair: it asks for nothing more.
+    give(&mut sender, at(3), NodeId(1), &acks[1]);
+    assert!(sent(&mut sender, at(3)).is_empty());
+    give(&mut receivers[0], at(4), SENDER, &repair[0]);
+    let ack = sent(&mut receivers[0], at(4));
+    give(&mut sender, at(5), NodeId(1), &ack[0]);
+    sender.finish(at(5));
+    assert!(sender.is_finished());
+}
+
+#[test]
+fn who_was_not_asked_about_the_last_message_is_asked_when_it_has_been_quiet() {
+    let (mut sender, mut receivers) = several(3, &[]);
+    sender.offer(at(0), Bytes::from_static(b"x")).unwrap();
+    let out = sent(&mut sender, at(0));
+    assert_eq!(shown(&out), ["rra data seq 0 first 0 len 1"]);
+    let quiet = sender.poll_timeout().unwrap();
+    assert_eq!(quiet, at(1000));
+    sender.handle_timeout(quiet);
+    let polls = sent(&mut sender, quiet);
+    let asked = questions(&polls);
+    assert_eq!(asked.len(), 3);
+    for (at, asks) in asked {
+        let index = asks.acker as usize - 1;
+        give(&mut receivers[index], quiet, SENDER, &out[0]);
+        assert_eq!(answer(&mut sender, &mut receivers, index, &polls[at], quiet), 1);
+    }
+    sender.finish(quiet);
+    assert!(sender.is_finished());
+    assert_eq!(sender.poll_timeout(), None);
+}
+
+#[test]
+fn a_receiver_whose_application_takes_nothing_stops_the_sender_until_it_has_room() {
+    let (mut sender, mut receivers) = several(1, &[("window", "8"), ("burst", "1")]);
+    let mut now = at(0);
+    let mut offered = 0;
+    let mut step = |now: Time, sender: &mut RraSender, receivers: &mut [RraReceiver]| {
+        while sender.offer(now, Bytes::from_static(b"x")).is_ok() {
+            offered += 1;
+        }
+        sender.handle_timeout(now);
+        for bytes in sent(sender, now) {
+            answer(sender, receivers, 0, &bytes, now);
+        }
+        offered
+    };
+    for _ in 0..20 {
+        now = Time::from_nanos(now.as_nanos() + 5_000_000);
+        step(now, &mut sender, &mut receivers);
+    }
+    // Eight are with the receiver, eight more wait at the sender; polls ask whether there is room.
+    assert_eq!(step(now, &mut sender, &mut receivers), 16);
+    for _ in 0..8 {
+        assert!(receivers[0].poll_delivery().is_some());
+    }
+    for _ in 0..5 {
+        now = Time::from_nanos(now.as_nanos() + 5_000_000);
+        step(now, &mut sender, &mut receivers);
+    }
+    assert_eq!(step(now, &mut sender, &mut receivers), 24);
+}
+
+#[test]
+fn one_that_is_silent_is_asked_again_for_ever_and_does_not_stop_the_window() {
+    let (mut sender, mut receivers) = several(2, &[("window", "200")]);
+    let mut now = at(0);
+    let mut sent_ever = 0;
+    for _ in 0..3000 {
+        while sender.offer(now, Bytes::from_static(b"x")).is_ok() {}
+        for bytes in sent(&mut sender, now) {
+            sent_ever += 1;
+            answer(&mut sender, &mut receivers, 0, &bytes, now);
+        }
+        now = sender.poll_timeout().unwrap_or(now).max(Time::from_nanos(now.as_nanos() + 1_000_000));
+        sender.handle_timeout(now);
+    }
+    let got = std::iter::from_fn(|| receivers[0].poll_delivery()).count();
+    assert_eq!(got, 200, "the window was sent to the one that lives");
+    // 200 messages, and no storm of questions in these seconds: one each 250 ms at most.
+    let seconds = now.as_nanos() / 1_000_000_000;
+    assert!(sent_ever < 220 + 5 * seconds, "{sent_ever} in {seconds} s");
+    assert!(sender.awaits(NodeId(2)) && !sender.awaits(NodeId(1)));
+    sender.expel(now, NodeId(2));
+    assert!(!sender.awaits(NodeId(2)));
+    assert!(sender.offer(now, Bytes::from_static(b"x")).is_ok());
+}
+
+#[test]
+fn an_answer_nobody_asked_for_changes_nothing() {
+    let (mut sender, mut receivers) = several(2, &[("burst", "1")]);
+    sender.offer(at(0), Bytes::from_static(b"x")).unwrap();
+    let out = sent(&mut sender, at(0));
+    give(&mut receivers[0], at(0), SENDER, &out[0]);
+    let ack = sent(&mut receivers[0], at(0)).remove(0);
+    // The other one claims it.
+    give(&mut sender, at(1), NodeId(2), &ack);
+    assert!(sender.awaits(NodeId(2)));
+    give(&mut sender, at(1), NodeId(1), &ack);
+    assert!(!sender.awaits(NodeId(1)));
+    // Twice is once.
+    give(&mut sender, at(1), NodeId(1), &ack);
+    assert!(sender.awaits(NodeId(2)));
+}
