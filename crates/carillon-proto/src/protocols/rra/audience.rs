@@ -132,9 +132,12 @@ impl Audience {
         if member.open > 0 {
             return false;
         }
-        member.timeout.on_expiry();
-        member.path.on_silence();
         member.repeats += 1;
+        // A question and its answer are lost now and then without meaning anything.
+        if !self.by_path || member.repeats > LOST_NOW_AND_THEN {
+            member.timeout.on_expiry();
+            member.path.on_silence();
+        }
         member.message = question.message;
         self.again.insert(question.index);
         self.weigh();
@@ -217,3 +220,5 @@ impl Audience {
 /// A receiver that has not answered for so long does not hold up the others, as long as the window
 /// has room.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// Questions in a row that random loss may take.
+const LOST_NOW_AND_THEN: u32 = 4;

@@ -67,7 +67,7 @@ pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("flow_control", "path"),
     ("timeout_method", "adaptive"),
     ("timeout", "50 ms"),
-    ("timeout_min", "10 ms"),
+    ("timeout_min", "2 ms"),
     ("timeout_max", "250 ms"),
     ("past_limit", "wait"),
     ("ack_bytes", "0"),
