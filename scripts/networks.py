@@ -12,6 +12,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -137,8 +138,11 @@ class Network:
 
     def close(self) -> None:
         if self.relay:
-            self.relay.kill()
-            self.relay.wait()
+            self.relay.terminate()
+            report, _ = self.relay.communicate()
+            for line in report.splitlines():
+                if not line.endswith("lost 0"):
+                    print(f"NOTE: the link emulator lost frames of itself: {line}", file=sys.stderr, flush=True)
             self.relay = None
         remove([self.namespace(host) for host in ["switch", *self.hosts]])
 
