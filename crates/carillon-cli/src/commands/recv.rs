@@ -164,7 +164,7 @@ impl Transfer<'_> {
             {
                 self.unanswered = count;
                 let what = "invited this receiver and did not answer when it asked to join";
-                say(&format!("{sender} {what}; waiting for others too"));
+                say(format!("{sender} {what}; waiting for others too"));
             }
             let now = self.driver.now();
             if !self.kept && !self.driver.machine().peers().is_empty() {
