@@ -60,7 +60,7 @@ def main() -> None:
             running.append(one)
             stack.callback(one.wait)
             stack.callback(one.kill)
-        command = [carillon, "send", file, "--expect", ",".join(RECEIVERS), "--protocol", "rra"]
+        command = [carillon, "send", file, "--expect", ",".join(RECEIVERS)]
         command += [] if net else ["--interface", "lo", "--datagram", "1472"]
         sent = net.bytes_sent("s") if net else 0
         sender = subprocess.run([*(net.inside("s") if net else []), *command])
