@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
-use crate::delivery::shown;
+use crate::delivery::{say_text, shown};
 
 /// The job ran and failed, and has already said how: a receiver lost, a comparison outside its
 /// bounds.
@@ -33,6 +33,6 @@ pub fn code(result: anyhow::Result<()>) -> ExitCode {
     // What a scenario file has wrong takes several lines.
     let text = format!("{error:#}");
     let lines: Vec<_> = text.lines().map(shown).collect();
-    eprintln!("carillon: {}", lines.join("\n"));
+    say_text(&lines.join("\n"));
     ExitCode::from(2)
 }

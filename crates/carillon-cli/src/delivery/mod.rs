@@ -34,4 +34,4 @@ pub use patience::Patience;
 pub use stop::Stop;
 pub use target::Target;
 pub use watch::{Watch, keep_peers, step};
-pub use words::{NOBODY_EXPECTED, Whereabouts, advice, host, say, shown};
+pub use words::{NOBODY_EXPECTED, Whereabouts, advice, host, say, say_text, shown};

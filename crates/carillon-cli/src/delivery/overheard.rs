@@ -49,8 +49,6 @@ impl Overheard {
 
 /// The first byte of the common envelope.
 const MAGIC: u8 = 0xCA;
-/// Its second: the version of packets that is understood here.
-pub const VERSION: u8 = 1;
 /// Sources remembered: strangers choose how many there are.
 const MOST: usize = 4;
 

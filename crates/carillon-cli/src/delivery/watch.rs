@@ -10,7 +10,7 @@ use carillon_lab::trace::{CaptureOptions, TraceFile};
 use carillon_net::{Driver, Endpoint, GROUP, SELF};
 use carillon_proto::session::ReceiverSession;
 
-use super::overheard::{Kind, Overheard, VERSION};
+use super::overheard::{Kind, Overheard};
 
 /// Counts repairs, and passes everything on to the trace if there is one.
 #[derive(Debug, Default)]
@@ -82,7 +82,7 @@ impl Watch {
             let plural = if count == 1 { "" } else { "s" };
             let what = match kind {
                 Kind::Version(version) => format!(
-                    "of another Carillon (packets of version {version}, here {VERSION}): use one release everywhere"
+                    "of another release of Carillon (packets of version {version}): use one release everywhere"
                 ),
                 Kind::Foreign => "of another program: choose another --group at both ends".to_owned(),
             };

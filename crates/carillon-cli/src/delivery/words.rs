@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
+use std::io::{self, Write as _};
 use std::net::SocketAddr;
 
 use carillon_net::{Choice, Endpoint, Interface};
@@ -10,7 +11,13 @@ use carillon_proto::session::{RefuseReason, UnservedReason};
 
 /// Says one line on stderr.
 pub fn say(line: impl fmt::Display) {
-    eprintln!("carillon: {}", shown(&line.to_string()));
+    say_text(&shown(&line.to_string()));
+}
+
+/// Says what is fit to be shown, in one piece: others may write to the same terminal.
+pub fn say_text(text: &str) {
+    // A standard error that is closed is nobody's loss.
+    let _ = io::stderr().lock().write_all(format!("carillon: {text}\n").as_bytes());
 }
 
 /// Text that may come from others with everything escaped that would steer a terminal or hide what is
