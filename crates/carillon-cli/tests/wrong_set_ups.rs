@@ -108,6 +108,13 @@ set_ups! {
         let sender = send(&net, "--join-timeout 0.5").run();
         vec![("sender", sender), ("r1", interrupt(r1, "no sender is heard"))]
     }
+    answers_behind_firewall(1, net) {
+        net.receiver(1).firewall_in("udp dport != 7654");
+        let r1 = recv(&net.receiver(1), "").start();
+        let sender = send(&net, "--receivers 1 --timeout 2").start();
+        let r1 = interrupt(r1, "does not answer");
+        vec![("sender", sender.end_within(LONG)), ("r1", r1)]
+    }
     ipv6_link_local(1, net) {
         let group = "--group [ff02::77]:7654";
         vec![("sender", send(&net, group).run()), ("r1", recv(&net.receiver(1), group).run())]

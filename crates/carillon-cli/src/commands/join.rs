@@ -76,11 +76,8 @@ impl Part<'_> {
             }
             let late = phase == ReceiverPhase::Seeking && now.since(Time::ZERO) >= self.args.join_timeout;
             if late || stop.asked() {
-                let reason = match late {
-                    true => Whereabouts::of(self.driver.endpoint()).no_organiser(),
-                    false => "interrupted".to_owned(),
-                };
-                self.driver.machine_mut().leave(now, &reason);
+                let reason = if late { NOBODY } else { "interrupted" };
+                self.driver.machine_mut().leave(now, reason);
                 leaving = true;
             }
             if !kept && !self.driver.machine().peers().is_empty() {
@@ -97,6 +94,9 @@ impl Part<'_> {
         let failure = match (end, &error) {
             (_, Some(error)) => Some(format!("{error:#}")),
             (ReceiverPhase::Finished, None) => None,
+            (ReceiverPhase::Failed(ReceiverFailure::Left(why)), None) if why == NOBODY => {
+                Some(Whereabouts::of(self.driver.endpoint()).no_organiser())
+            }
             (ReceiverPhase::Failed(failure), None) => Some(explain(failure)),
             (_, None) => Some("the session is not over".to_owned()),
         };
@@ -172,5 +172,7 @@ fn explain(failure: &ReceiverFailure) -> String {
     sentence.to_owned()
 }
 
+/// Why it leaves if there is no session.
+const NOBODY: &str = "no session";
 /// No turn waits longer, so that signals are soon noticed.
 const LONGEST_STEP: Duration = Duration::from_millis(100);

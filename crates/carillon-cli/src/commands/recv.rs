@@ -80,15 +80,8 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         config.addresses = endpoint.addresses(LOCAL_NODE);
         let session = ReceiverSession::new(config, seeds.clone());
         let driver = Driver::new(endpoint, Box::new(session), Incoming::new(sink), watch);
-        let mut transfer = Transfer {
-            driver,
-            args: &args,
-            bar: None,
-            announced: false,
-            kept: false,
-            unanswered: 0,
-            patience,
-        };
+        let mut transfer =
+            Transfer { driver, args: &args, bar: None, announced: false, kept: false, patience };
         let end = transfer.run(&stop)?;
         let taken = end == ReceiverPhase::Failed(refused(RefuseReason::NameTaken));
         let again = taken && args.network.name.is_none() && !args.keep_going;
@@ -129,8 +122,6 @@ struct Transfer<'a> {
     bar: Option<ProgressBar>,
     /// Whether the sender was named.
     announced: bool,
-    /// Lines printed about senders that do not answer.
-    unanswered: u64,
     /// Whether the endpoint was told to keep the addresses of the other members.
     kept: bool,
     /// What to say when nothing happens.
@@ -157,14 +148,6 @@ impl Transfer<'_> {
             }
             if leaving || matches!(phase, ReceiverPhase::Finished | ReceiverPhase::Failed(_)) {
                 break phase;
-            }
-            if let Some((sender, count)) = self.driver.machine().unanswered()
-                && count > self.unanswered
-                && count <= UNANSWERED_LINES
-            {
-                self.unanswered = count;
-                let what = "invited this receiver and did not answer when it asked to join";
-                say(format!("{sender} {what}; waiting for others too"));
             }
             let now = self.driver.now();
             if !self.kept && !self.driver.machine().peers().is_empty() {
@@ -263,7 +246,7 @@ impl Transfer<'_> {
 
     /// Says how it ended.
     fn finish(&mut self, end: &ReceiverPhase, stop: &Stop) -> anyhow::Result<()> {
-        let untouched = self.driver.machine().association().is_none();
+        let untouched = self.driver.machine().member_number().is_none();
         let result = match (self.driver.application_mut().take_result(), end) {
             (Some(result), _) => result,
             // To be interrupted while it waits is the usual end of one that keeps going.
@@ -273,7 +256,7 @@ impl Transfer<'_> {
                 return Ok(());
             }
             (None, ReceiverPhase::Failed(ReceiverFailure::Left(_))) if untouched => {
-                Err(Problem::Transfer("interrupted before a sender was heard".to_owned()))
+                Err(Problem::Transfer("interrupted while it waited for a sender".to_owned()))
             }
             (None, ReceiverPhase::Failed(failure)) => Err(Problem::Transfer(explain(failure))),
             (None, _) => Err(Problem::Transfer("the transfer is incomplete".to_owned())),
@@ -401,8 +384,6 @@ fn worse(one: anyhow::Result<()>, other: anyhow::Result<()>) -> anyhow::Result<(
     }
 }
 
-/// Anybody can invite without end.
-const UNANSWERED_LINES: u64 = 8;
 /// No turn waits longer, so that signals are soon noticed.
 const LONGEST_STEP: Duration = Duration::from_millis(100);
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);

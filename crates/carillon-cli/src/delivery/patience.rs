@@ -1,5 +1,7 @@
 //! What a receiver says when nothing happens: once each, after a few seconds.
 
+use std::net::SocketAddr;
+
 use carillon_core::{Duration, Time};
 use carillon_net::{Driver, Endpoint};
 use carillon_proto::session::{ReceiverPhase, ReceiverSession};
@@ -13,6 +15,11 @@ pub struct Patience {
     /// What it is waiting for, and since when.
     waiting: Option<(Wait, Time)>,
     told: Vec<Wait>,
+    /// Senders that do not answer: those told of, and how many the session has counted.
+    silent: Vec<String>,
+    /// The sender that invites, and its address.
+    inviting: Option<(String, SocketAddr)>,
+    counted: u64,
     listening: bool,
 }
 
@@ -30,12 +37,36 @@ enum Wait {
 impl Patience {
     /// Of a receiver at this endpoint.
     pub fn new(endpoint: &Endpoint) -> Patience {
-        Patience { place: Whereabouts::of(endpoint), waiting: None, told: Vec::new(), listening: false }
+        Patience {
+            place: Whereabouts::of(endpoint),
+            waiting: None,
+            told: Vec::new(),
+            silent: Vec::new(),
+            inviting: None,
+            counted: 0,
+            listening: false,
+        }
     }
 
     /// Looks what is happening; returns what is to be said.
     pub fn look(&mut self, driver: &mut Driver<ReceiverSession, Incoming, Watch>) -> Option<String> {
         let now = driver.now();
+        let unanswered = driver.machine().unanswered();
+        if let Some((name, count)) = unanswered.filter(|(_, count)| *count != self.counted) {
+            self.counted = count;
+            let name = name.to_owned();
+            let address = self.inviting.as_ref().filter(|(by, _)| *by == name).map(|(_, address)| *address);
+            if let Some(line) = self.does_not_answer(&name, address) {
+                return Some(line);
+            }
+        }
+        let session = driver.machine();
+        let address = session.sender_node().and_then(|node| driver.endpoint().peer(node));
+        if let (ReceiverPhase::Joining, Some(name), Some(address)) =
+            (session.phase(), session.sender_name(), address)
+        {
+            self.inviting = Some((name.to_owned(), address));
+        }
         let wait = awaited(driver).filter(|wait| !self.told.contains(wait));
         let listening = wait == Some(Wait::Invitation);
         if self.listening != listening {
@@ -55,24 +86,37 @@ impl Patience {
         if now.since(since) < LONG {
             return None;
         }
-        self.told.push(wait);
+        if wait != Wait::Welcome {
+            self.told.push(wait);
+        }
         let session = driver.machine();
         let name = session.sender_name().unwrap_or("the sender");
         Some(match wait {
             Wait::Invitation => self.place.uninvited(&driver.observer().strangers(driver.endpoint())),
             Wait::Welcome => {
-                let address = session.sender_node().and_then(|node| driver.endpoint().peer(node));
-                self.place.unanswered(name, address)
+                return self.does_not_answer(name, address);
             }
             Wait::Data => self.place.no_data(name, session.max_payload().unwrap_or_default()),
         })
     }
 }
 
+impl Patience {
+    /// Told once of each sender, and of few: anybody can invite without end.
+    fn does_not_answer(&mut self, name: &str, address: Option<SocketAddr>) -> Option<String> {
+        if self.silent.len() >= MOST_SILENT || self.silent.iter().any(|told| told == name) {
+            return None;
+        }
+        self.silent.push(name.to_owned());
+        Some(self.place.unanswered(name, address))
+    }
+}
+
 fn awaited(driver: &Driver<ReceiverSession, Incoming, Watch>) -> Option<Wait> {
     let (session, incoming) = (driver.machine(), driver.application());
     match session.phase() {
-        ReceiverPhase::Seeking => Some(Wait::Invitation),
+        // One that was not answered has heard a sender.
+        ReceiverPhase::Seeking if session.unanswered().is_none() => Some(Wait::Invitation),
         ReceiverPhase::Joining => Some(Wait::Welcome),
         // A stream may pause as long as it likes; a file has contents at once.
         ReceiverPhase::Running
@@ -88,5 +132,7 @@ fn awaited(driver: &Driver<ReceiverSession, Incoming, Watch>) -> Option<Wait> {
     }
 }
 
+/// Senders that do not answer, told of.
+const MOST_SILENT: usize = 8;
 /// So long it waits before it says so.
 const LONG: Duration = Duration::from_secs(3);

@@ -157,9 +157,9 @@ impl Whereabouts {
     /// A sender invites and does not answer: nothing from here reaches it, or nothing of it by unicast
     /// reaches this end.
     pub fn unanswered(&self, name: &str, sender: Option<SocketAddr>) -> String {
-        let at = sender.map_or_else(|| "its host".to_owned(), |address| address.to_string());
         format!(
-            "{name} ({at}) invites, but does not answer: do firewalls pass UDP from {} to {at}, and back?",
+            "{} invites, but does not answer: do firewalls pass UDP from {} to it, and back?",
+            host(name, sender),
             self.own
         )
     }

@@ -129,7 +129,7 @@ fn a_receiver_that_is_interrupted_while_it_waits_says_so() {
     // Its handler stands soon after.
     std::thread::sleep(Duration::from_millis(300));
     waiting.signal("INT");
-    let ended = waiting.end().expect(1).one_line(&["interrupted before a sender was heard"]);
+    let ended = waiting.end().expect(1).one_line(&["interrupted while it waited for a sender"]);
     assert_eq!(ended.events("report")[0]["outcome"], "failed");
 }
 
