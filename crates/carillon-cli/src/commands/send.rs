@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use carillon_core::{
-    AssociationId, BitRate, HostValue, NodeId, ProtocolEntry, Role, Seeds, Sender as _, Setting, Time, UnitError,
+    AssociationId, BitRate, HostValue, NodeId, ProtocolEntry, Role, Seeds, Sender as _, Setting, Time,
+    UnitError,
 };
 use carillon_net::{Driver, Endpoint, GROUP};
 use carillon_proto::session::{
