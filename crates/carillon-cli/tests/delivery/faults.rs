@@ -56,17 +56,49 @@ fn a_late_receiver_is_refused_unless_it_keeps_going() {
     let place = Place::new();
     let file = place.file("f", LEN);
     let receiver = place.recv("a").start();
-    let sender = place.send("s").arg(file).args("--receivers 1").args(SLOW).start();
+    let sender = place.send("s").arg(file).args("--receivers 1 --json").args(SLOW).start();
     wait_for_part(&place.path("a"));
     place.recv("late").run().expect(1).one_line(&["started without this receiver", "--keep-going"]);
     let patient = place.recv("patient").arg("--keep-going").start();
-    sender.end().expect(0);
+    let sender = sender.end().expect(0);
+    let told = |list: &[serde_json::Value], key: &str| {
+        let mut names: Vec<_> = list.iter().map(|one| one[key].as_str().unwrap_or("").to_owned()).collect();
+        names.sort();
+        names
+    };
+    let report = &sender.events("report")[0];
+    assert_eq!(report["expected"], 1);
+    assert_eq!(told(report["unserved"].as_array().expect("a list"), "name"), ["late", "patient"]);
+    assert_eq!(told(&sender.events("unserved"), "receiver"), ["late", "patient"]);
+    assert_eq!(sender.err.matches("is not served: came after the start").count(), 2, "{}", sender.err);
     receiver.end().expect(0);
     assert_eq!(files(&place.path("patient")).len(), 0);
     place.send("next").arg(place.file("next", 1000)).args("--expect patient").run().expect(0);
     wait_until("it has the file", || place.path("patient/next").exists());
     patient.signal("INT");
     patient.end();
+}
+
+#[test]
+fn the_whole_agrees_with_its_rows() {
+    need_multicast!();
+    let place = Place::new();
+    let file = place.file("f", LEN);
+    let receivers = ["a", "b", "c"].map(|name| place.recv(name).args("--drop 0.03").start());
+    let sender = place.send("s").arg(file).args("--receivers 3 --json").run().expect(0);
+    for receiver in receivers {
+        receiver.end().expect(0);
+    }
+    let report = &sender.events("report")[0];
+    let rows = report["receivers"].as_array().expect("a list");
+    let number = |value: &serde_json::Value| value.as_f64().expect("a number");
+    for row in rows {
+        assert_eq!(row["bytes"], report["bytes"]);
+        assert!(number(&row["repairs"]) <= number(&report["repairs"]), "{report}");
+    }
+    let longest = rows.iter().map(|row| number(&row["seconds"])).fold(0.0, f64::max);
+    assert_eq!(longest, number(&report["seconds"]));
+    assert!(number(&report["repairs"]) > 0.0, "{report}");
 }
 
 #[test]
