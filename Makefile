@@ -30,6 +30,7 @@ check: setup ## format, lints and documentation, warnings as errors
 nightly: setup ## the long tier: 10 000 seeded conformance runs for each protocol, 50 files of each through every loss and delay
 	CARILLON_RUNS=10000 $(CARGO) test --release -p carillon-proto --test conformance --test peers --test routed -- --nocapture
 	CARILLON_RUNS=50 $(CARGO) test --release -p carillon-proto --test delivery
+	CARILLON_SILENCE=1 $(CARGO) test --release -p carillon-cli --test delivery silence -- --nocapture
 
 .PHONY: reproduce
 reproduce: setup ## every shipped table, figure and study, results below out/

@@ -479,9 +479,14 @@ impl Job {
             let others = if unserved > 0 { format!(", {unserved} not served") } else { String::new() };
             let outcome = format!("{verified} of {} verified{others}, {}", members.len(), Rate(goodput));
             let time = format!("{seconds:.2} s");
+            // Only worth a column if somebody was waited for.
             let waited: Duration = members.iter().map(|member| member.waited).max().unwrap_or_default();
+            let idle = waited.is_zero();
             let waited = format!("{:.2} s", waited.as_secs_f64());
             rows.push(vec!["all".to_owned(), bytes.to_string(), repairs.to_string(), time, waited, outcome]);
+            if idle {
+                rows.iter_mut().for_each(|row| _ = row.remove(WAITED_COLUMN));
+            }
             print_table(&rows)?;
             if self.expected().is_null() && !members.is_empty() {
                 println!("{NOBODY_EXPECTED}");
@@ -524,5 +529,7 @@ const WINDOW_BYTES: usize = 2 << 20;
 const LONGEST_STEP: Duration = Duration::from_millis(100);
 /// However short the timeout, heartbeats are no more frequent.
 const SHORTEST_HEARTBEAT: Duration = Duration::from_millis(20);
+/// Where the report tells how long each was waited for.
+const WAITED_COLUMN: usize = 4;
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 const SCREEN_INTERVAL: Duration = Duration::from_millis(100);

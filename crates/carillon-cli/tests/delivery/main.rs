@@ -7,5 +7,6 @@ mod flood;
 mod netns;
 mod peers;
 mod real;
+mod silence;
 mod support;
 mod transfers;

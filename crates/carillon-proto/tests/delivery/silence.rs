@@ -115,9 +115,10 @@ fn a_receiver_that_answers_now_and_then_does_not_hold_the_others_for_ever() {
             return Ok(());
         }
         others_verified(outcome)?;
-        let after = outcome.given_up.ok_or("it was not given up")?;
+        // It may also have got everything by then: it gets much at once.
+        let after = outcome.given_up.or(outcome.ended).ok_or("it was not given up")?;
         if after > DEFAULT_MEMBER_TIMEOUT * 4 + LATE {
-            return Err(format!("it was given up after {after:?}"));
+            return Err(format!("it held the others for {after:?}"));
         }
         Ok(())
     });

@@ -20,7 +20,7 @@ use super::requests::Requests;
 use super::source::Source;
 use super::token::Token;
 use super::watch::Watch;
-use crate::blocks::reformation::{Reformation, Terms, To};
+use crate::blocks::reformation::{MOST_TRIES, Reformation, Terms, To};
 
 /// A site of the group.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ impl Peer {
         let ahead = (sites as u64 + 1) * settings.transfer_every;
         let terms = Terms {
             interval: settings.reform_timeout,
-            tries: settings.retries,
+            tries: settings.retries.min(MOST_TRIES),
             resilience: settings.resilience as usize,
         };
         let agreement = |is_lost| {

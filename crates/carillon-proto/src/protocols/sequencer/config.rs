@@ -123,7 +123,7 @@ pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("sync_interval", "50 ms"),
     ("vote_interval", "20 ms"),
     // The session gives members up, by time.
-    ("tries", "1000"),
+    ("tries", "200"),
 ];
 
 /// As many messages as fit the receivers' buffers.

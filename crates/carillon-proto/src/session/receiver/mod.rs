@@ -469,7 +469,7 @@ impl ReceiverSession {
             Timer::Confirm if self.unconfirmed < UNCONFIRMED_LIMIT => {
                 self.unconfirmed += 1;
                 self.ask_due = true;
-                self.timers.arm(Timer::Confirm, now + self.config.silence / 4);
+                self.timers.arm(Timer::Confirm, now + self.config.silence / 16);
             }
             Timer::Report => {
                 self.report_due = true;
@@ -648,8 +648,9 @@ const PATIENCE: Duration = Duration::from_millis(600);
 /// One that never answered is not asked again for this long.
 const AWHILE: Duration = Duration::from_secs(10);
 const FOREVER: Time = Time::MAX;
-/// Asked so often, a quarter of the silence time apart, a sender that is only heard is gone.
-const UNCONFIRMED_LIMIT: u32 = 8;
+/// Asked so often, a sixteenth of the silence time apart, a sender that is only heard is gone. Where a fifth
+/// is lost at each port, three of five times the question or the answer does not arrive.
+const UNCONFIRMED_LIMIT: u32 = 32;
 /// Sessions remembered as not to be joined.
 const MAX_IGNORED: usize = 16;
 /// No sender is given up sooner, whatever is configured.

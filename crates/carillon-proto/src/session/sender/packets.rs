@@ -214,10 +214,12 @@ impl SenderSession {
         if self.phase <= SenderPhase::Assembling || (verified && !self.finishing && !offers) {
             return self.events.dropped(DropReason::OutOfWindow);
         }
-        // A lost member that speaks up after all knows better than the sender what it has.
-        // And one that has reported may find out better: what it said last is true.
+        // A lost member that speaks up after all knows better than the sender what it has; that it has
+        // not got everything is no news. And one that has reported may find out better: what it said
+        // last is true.
         let believed = match self.roster.members()[index].outcome {
-            MemberOutcome::Active | MemberOutcome::Lost(_) => true,
+            MemberOutcome::Active => true,
+            MemberOutcome::Lost(_) => verified,
             MemberOutcome::Verified => !verified,
             MemberOutcome::Failed(_) => verified && self.failure.is_none(),
         };
