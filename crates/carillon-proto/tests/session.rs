@@ -10,6 +10,8 @@ mod hostile;
 mod peers;
 #[path = "session/protocol.rs"]
 mod protocol;
+#[path = "session/strangers.rs"]
+mod strangers;
 #[path = "session/toy.rs"]
 mod toy;
 #[path = "session/unserved.rs"]
