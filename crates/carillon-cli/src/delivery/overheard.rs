@@ -61,11 +61,11 @@ mod tests {
         let mut overheard = Overheard::default();
         overheard.note(NodeId(1), b"hello");
         overheard.note(NodeId(1), b"");
-        overheard.note(NodeId(2), &[0xCA, 2, 0, 1, 0, 0, 0, 0]);
-        overheard.note(NodeId(3), &[0xCA, 1, 0, 1, 0, 0, 0, 0]);
+        overheard.note(NodeId(2), &[0xCA, 1, 0, 1, 0, 0, 0, 0]);
+        overheard.note(NodeId(3), &[0xCA, 2, 0, 1, 0, 0, 0, 0]);
         overheard.note(NodeId(3), b"of a protocol with a header of its own");
         let all: Vec<_> = overheard.strangers().collect();
-        assert_eq!(all, [(NodeId(1), Kind::Foreign, 2), (NodeId(2), Kind::Version(2), 1)]);
+        assert_eq!(all, [(NodeId(1), Kind::Foreign, 2), (NodeId(2), Kind::Version(1), 1)]);
         (4..1000).for_each(|node| overheard.note(NodeId(node), b"flood"));
         assert!(overheard.strangers().count() <= MOST);
     }

@@ -217,8 +217,11 @@ fn a_waiting_receiver_gets_to_a_real_sender_among_false_ones() {
     for every in [4000, 500, 50] {
         let mut world = World::new(sender(Gather::Count(1)), 5);
         world.join(receiver("a"));
+        // The real one is heard from one second on.
+        world.lose = Box::new(|now, from, _, _| from == SENDER && now < ms(1000));
         for round in 0..(10_000 / every) {
             world.run_until(ms(round * every), |_| false);
+            assert!(world.now < ms(4000) || !world.sender.members().is_empty(), "every {every} ms");
             let false_one = invitation(1000 + round as u32, State::Gathering, "repeat", "");
             world.inject(STRANGER, NodeId(1), &false_one);
         }
@@ -561,4 +564,40 @@ fn identities_are_not_nonces() {
     let leave = packet(ASSOCIATION, Body::Leave { nonce: Nonce(public), text: Text::default() });
     assert_eq!(give(&mut machine, ms(1), NodeId(1), &leave).drops(DropReason::NotAMember), 1);
     assert_eq!(machine.members()[0].outcome, MemberOutcome::Active);
+}
+
+/// If nobody answers, the group is believed; but not while the sender goes on.
+#[test]
+fn an_end_that_nobody_confirms_counts_unless_the_sender_goes_on() {
+    for goes_on in [false, true] {
+        let mut machine = receiver("a");
+        welcomed(&mut machine, &invitation(ASSOCIATION.0, State::Gathering, "repeat", ""));
+        give(&mut machine, ms(100), SENDER, &invitation(ASSOCIATION.0, State::Finished, "repeat", ""));
+        run(&mut machine, ms(400));
+        assert_eq!(machine.phase(), ReceiverPhase::Running, "it asks");
+        if goes_on {
+            give(&mut machine, ms(400), SENDER, &invitation(ASSOCIATION.0, State::Running, "repeat", ""));
+        }
+        run(&mut machine, ms(1000));
+        let expelled = ReceiverPhase::Failed(ReceiverFailure::Expelled);
+        assert_eq!(machine.phase(), if goes_on { ReceiverPhase::Running } else { expelled });
+    }
+}
+
+/// Neither release takes the other's packets for its own, and both learn of the other.
+#[test]
+fn earlier_releases_are_told_and_noticed() {
+    let mut machine = sender(Gather::Count(1));
+    let mut notices = 0;
+    for beat in 0..10 {
+        let out = wake(&mut machine, ms(beat * 200)).sent;
+        notices += out.iter().filter(|(_, bytes)| bytes.starts_with(&[0xca, 1, 0, 1])).count();
+    }
+    assert_eq!(notices, 2);
+    let mut machine = receiver("a");
+    let mut old = invitation(7, State::Gathering, "repeat", "");
+    old[1] = 1;
+    give(&mut machine, ms(0), SENDER, &old);
+    assert!(machine.has_heard_earlier());
+    assert_eq!((machine.phase(), machine.poll_timeout()), (ReceiverPhase::Seeking, None));
 }

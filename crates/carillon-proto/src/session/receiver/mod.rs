@@ -8,7 +8,7 @@ use carillon_core::{
 };
 use carillon_wire::Envelope;
 use carillon_wire::envelope::protocol;
-use carillon_wire::session::{Name, Nonce, State, Text};
+use carillon_wire::session::{Name, Nonce, State, Text, is_earlier};
 
 use super::config::ReceiverSessionConfig;
 use super::{LOCAL_NODE, secret};
@@ -80,6 +80,8 @@ pub struct ReceiverSession {
     ignored: VecDeque<(AssociationId, NodeId, Time)>,
     /// Who did not answer this receiver's wish to join, and how many did not.
     unanswered: Option<(String, u64)>,
+    /// There is somebody of an earlier release.
+    heard_earlier: bool,
     events: Events,
 }
 
@@ -200,6 +202,7 @@ impl ReceiverSession {
             offers_done: false,
             ignored: VecDeque::new(),
             unanswered: None,
+            heard_earlier: false,
             events: Events::default(),
         }
     }
@@ -283,6 +286,12 @@ impl ReceiverSession {
     /// and how many there were.
     pub fn unanswered(&self) -> Option<(&str, u64)> {
         self.unanswered.as_ref().map(|(name, count)| (name.as_str(), *count))
+    }
+
+    /// Whether there is a sender or receiver of an earlier release in the group, whose session this one
+    /// does not understand.
+    pub fn has_heard_earlier(&self) -> bool {
+        self.heard_earlier
     }
 
     /// Whether the sender has let it in, with its own nonce.
@@ -490,6 +499,10 @@ impl Machine for ReceiverSession {
         let envelope = Envelope::parse(datagram.bytes).map(|(envelope, _)| envelope);
         if envelope.is_ok_and(|envelope| envelope.protocol == protocol::SESSION) {
             return self.on_session_packet(now, datagram);
+        }
+        if is_earlier(datagram.bytes) {
+            self.heard_earlier = true;
+            return self.events.dropped(DropReason::Foreign);
         }
         let Some(invited) = &self.invited else {
             return self.events.dropped(DropReason::Foreign);

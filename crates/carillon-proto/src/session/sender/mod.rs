@@ -9,7 +9,7 @@ use carillon_core::{
 };
 use carillon_wire::Envelope;
 use carillon_wire::envelope::protocol;
-use carillon_wire::session::{Identity, Nonce, RefuseReason, State, Text};
+use carillon_wire::session::{Identity, Name, Nonce, RefuseReason, State, Text, emit_notice};
 
 use super::config::{Gather, SenderSessionConfig};
 use super::roster::{Member, MemberOutcome, Roster};
@@ -53,6 +53,10 @@ pub struct SenderSession {
     identity: Identity,
     timers: Timers<Timer>,
     invite_due: bool,
+    /// How many invitations were due.
+    invitations: u32,
+    /// Earlier releases are to be told that they do not understand this one.
+    notice_due: bool,
     /// The roster is to be told again.
     roster_due: bool,
     /// At most one answer for each node.
@@ -153,6 +157,8 @@ impl SenderSession {
             identity,
             timers: Timers::new(),
             invite_due: false,
+            invitations: 0,
+            notice_due: false,
             roster_due: false,
             replies: BTreeMap::new(),
             strangers: (Time::ZERO, 0),
@@ -270,6 +276,9 @@ impl SenderSession {
     /// An invitation is due now, and the next one a heartbeat later.
     fn invite(&mut self, now: Time) {
         self.invite_due = true;
+        self.invitations = self.invitations.wrapping_add(1);
+        let gathering = self.phase == SenderPhase::Gathering;
+        self.notice_due = gathering && self.invitations.is_multiple_of(NOTICE_EVERY);
         self.timers.arm(Timer::Invite, now + self.config.heartbeat);
     }
 
@@ -580,6 +589,12 @@ impl Machine for SenderSession {
             if self.invite_due {
                 return Some(self.emit_invite(now, buf));
             }
+            if std::mem::take(&mut self.notice_due)
+                && let Some(name) = Name::new(&self.config.name)
+            {
+                emit_notice(self.config.association, name, buf);
+                return Some(Transmit::now(Dest::group(self.config.group)));
+            }
             if let Some(transmit) = self.emit_roster(buf) {
                 return Some(transmit);
             }
@@ -663,6 +678,8 @@ impl Sender for SenderSession {
     }
 }
 
+/// Earlier releases are told with each so many invitations.
+const NOTICE_EVERY: u32 = 5;
 /// How often the group is told that the session is over.
 const FAREWELLS: u32 = 3;
 /// The time between the farewells of a session that went well: just long enough that one burst of
