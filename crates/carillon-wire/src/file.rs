@@ -1,24 +1,37 @@
-//! File delivery inside protocol messages: one record per message, no envelope of its own.
+//! File delivery inside protocol messages: records, one or several to a message.
 //!
-//! A transfer is OFFER, then for each file FILE, its DATA in ascending order of offset, and
-//! END_OF_FILE, and at last END. A live stream is its MESSAGEs in order, and END_OF_STREAM. The last
-//! field of a record runs to the end of the message. Where several send, each sends this of its own.
+//! A transfer is OFFER, then for each entry what it is, and at last END. A directory is a DIRECTORY
+//! before what is in it, a symbolic link a LINK, and a file a FILE, its DATA in ascending order of
+//! offset, and END_OF_FILE; or WITHDRAW in the place of END_OF_FILE if the file changed while it was
+//! read, and is not to be kept. A live stream is its MESSAGEs in order, and END_OF_STREAM. The last
+//! field of a record runs to its end. Where several send, each sends this of its own.
 //!
 //! ```text
-//! OFFER (1)        | type 1 | files u32 | bytes u64 |
+//! OFFER (1)        | type 1 | entries u32 | bytes u64 |
 //! FILE (2)         | type 2 | index u32 | size u64 | mode u32 | path ... |
 //! DATA (3)         | type 3 | index u32 | offset u64 | bytes ... |
 //! END_OF_FILE (4)  | type 4 | index u32 | size u64 | digest, 32 bytes |
 //! END (5)          | type 5 | bytes u64 |
 //! MESSAGE (6)      | type 6 | number u64 | bytes ... |
 //! END_OF_STREAM (7)| type 7 | messages u64 |
+//! DIRECTORY (8)    | type 8 | index u32 | mode u32 | path ... |
+//! LINK (9)         | type 9 | index u32 | target length u16 | target | path ... |
+//! WITHDRAW (10)    | type 10 | index u32 | reason u8 |
+//! PACK (11)        | type 11 | (record length u16 | record) two or more times |
 //! ```
 //!
 //! A size of 2^64 - 1 in OFFER and FILE means that it is not known beforehand, as for a stream.
-//! The digest is BLAKE3 over the file's bytes.
+//! The bytes of OFFER are those of all files when they were listed, those of END what the DATA came
+//! to. The digest is BLAKE3 over the file's bytes. A message is a record or a PACK of records
+//! ([`records`]): small files go many to a message. Messages of live streams are not packed.
+
+mod pack;
+mod path;
+
+pub use pack::{PACK_HEADER_LEN, PACK_RECORD_LEN, Packer, Records, records};
+pub use path::{LINK_TARGET_MAX_LEN, RelativePath, link_stays_below};
 
 use std::fmt;
-use std::ops::Deref;
 
 use crate::ParseError;
 
@@ -27,9 +40,9 @@ use crate::ParseError;
 pub enum Record<'a> {
     /// What the transfer consists of.
     Offer {
-        /// Number of files.
-        files: u32,
-        /// Bytes of all files together; `None` if one of them is a stream.
+        /// Number of files, directories and links.
+        entries: u32,
+        /// Bytes of all files together when they were listed; `None` if one of them is a stream.
         bytes: Option<u64>,
     },
     /// A file begins.
@@ -63,7 +76,7 @@ pub enum Record<'a> {
     },
     /// The transfer is complete.
     End {
-        /// Bytes of all files together.
+        /// Bytes of all DATA together.
         bytes: u64,
     },
     /// A message of a live stream.
@@ -78,6 +91,49 @@ pub enum Record<'a> {
         /// How many messages it had.
         messages: u64,
     },
+    /// A directory; what is in it follows.
+    Directory {
+        /// Its place in the transfer, from 0.
+        index: u32,
+        /// Unix permission bits; only [`MODE_MASK`] is carried.
+        mode: u32,
+        /// Where it belongs below the receiver's directory.
+        path: RelativePath<'a>,
+    },
+    /// A symbolic link.
+    Link {
+        /// Its place in the transfer, from 0.
+        index: u32,
+        /// What it says; whether that is harmless tells [`link_stays_below`].
+        target: &'a str,
+        /// Where it belongs below the receiver's directory.
+        path: RelativePath<'a>,
+    },
+    /// The file that was begun is not to be kept.
+    Withdraw {
+        /// Which file.
+        index: u32,
+        /// Why.
+        reason: Withdrawn,
+    },
+}
+
+/// Why a sender withdraws a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Withdrawn {
+    /// It changed while it was sent.
+    Changed,
+    /// It could not be read.
+    Unreadable,
+}
+
+impl fmt::Display for Withdrawn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Withdrawn::Changed => "changed while it was sent",
+            Withdrawn::Unreadable => "could not be read by the sender",
+        })
+    }
 }
 
 /// The permission bits a transfer carries: no set-user-id, set-group-id, or sticky bit.
@@ -92,26 +148,29 @@ pub const MESSAGE_HEADER_LEN: usize = 1 + 8;
 /// Bytes that DATA adds to a piece of a file.
 pub const DATA_HEADER_LEN: usize = 1 + 4 + 8;
 
+/// Bytes that FILE has besides its path.
+pub const FILE_HEADER_LEN: usize = 1 + 4 + 8 + 4;
+
+/// Bytes that LINK has besides its path and its target.
+pub const LINK_HEADER_LEN: usize = 1 + 4 + 2;
+
 impl<'a> Record<'a> {
-    /// Parses a message.
+    /// Parses a record.
     pub fn parse(message: &'a [u8]) -> Result<Self, ParseError> {
         let Some((&record_type, rest)) = message.split_first() else {
             return Err(ParseError::Truncated { have: 0, need: 1 });
         };
         match record_type {
             record_type::OFFER => {
-                let (files, rest) = u32_off(message, rest)?;
+                let (entries, rest) = u32_off(message, rest)?;
                 let (bytes, rest) = u64_off(message, rest)?;
                 end(rest)?;
-                Ok(Record::Offer { files, bytes: known(bytes) })
+                Ok(Record::Offer { entries, bytes: known(bytes) })
             }
             record_type::FILE => {
                 let (index, rest) = u32_off(message, rest)?;
                 let (size, rest) = u64_off(message, rest)?;
-                let (mode, rest) = u32_off(message, rest)?;
-                if mode & !MODE_MASK != 0 {
-                    return Err(ParseError::Field { field: "mode", value: mode.into() });
-                }
+                let (mode, rest) = mode_off(message, rest)?;
                 Ok(Record::File { index, size: known(size), mode, path: RelativePath::parse(rest)? })
             }
             record_type::DATA => {
@@ -144,6 +203,34 @@ impl<'a> Record<'a> {
                 end(rest)?;
                 Ok(Record::EndOfStream { messages })
             }
+            record_type::DIRECTORY => {
+                let (index, rest) = u32_off(message, rest)?;
+                let (mode, rest) = mode_off(message, rest)?;
+                Ok(Record::Directory { index, mode, path: RelativePath::parse(rest)? })
+            }
+            record_type::LINK => {
+                let (index, rest) = u32_off(message, rest)?;
+                let (len, rest) = take(message, rest)?;
+                let len = usize::from(u16::from_be_bytes(len));
+                let Some((target, rest)) = rest.split_at_checked(len) else {
+                    return Err(ParseError::Truncated {
+                        have: message.len(),
+                        need: message.len() - rest.len() + len,
+                    });
+                };
+                Ok(Record::Link { index, target: path::target(target)?, path: RelativePath::parse(rest)? })
+            }
+            record_type::WITHDRAW => {
+                let (index, rest) = u32_off(message, rest)?;
+                let ([reason], rest) = take(message, rest)?;
+                end(rest)?;
+                let reason = match reason {
+                    CHANGED => Withdrawn::Changed,
+                    UNREADABLE => Withdrawn::Unreadable,
+                    other => return Err(ParseError::Field { field: "reason", value: other.into() }),
+                };
+                Ok(Record::Withdraw { index, reason })
+            }
             other => Err(ParseError::Type(other)),
         }
     }
@@ -151,9 +238,9 @@ impl<'a> Record<'a> {
     /// Appends the record.
     pub fn emit(&self, buf: &mut Vec<u8>) {
         match *self {
-            Record::Offer { files, bytes } => {
+            Record::Offer { entries, bytes } => {
                 buf.push(record_type::OFFER);
-                buf.extend_from_slice(&files.to_be_bytes());
+                buf.extend_from_slice(&entries.to_be_bytes());
                 buf.extend_from_slice(&bytes.unwrap_or(UNKNOWN).to_be_bytes());
             }
             Record::File { index, size, mode, path } => {
@@ -188,18 +275,44 @@ impl<'a> Record<'a> {
                 buf.push(record_type::END_OF_STREAM);
                 buf.extend_from_slice(&messages.to_be_bytes());
             }
+            Record::Directory { index, mode, path } => {
+                buf.push(record_type::DIRECTORY);
+                buf.extend_from_slice(&index.to_be_bytes());
+                buf.extend_from_slice(&(mode & MODE_MASK).to_be_bytes());
+                buf.extend_from_slice(path.as_bytes());
+            }
+            Record::Link { index, target, path } => {
+                // Every target that parses is shorter.
+                let len = u16::try_from(target.len()).unwrap_or(u16::MAX);
+                buf.push(record_type::LINK);
+                buf.extend_from_slice(&index.to_be_bytes());
+                buf.extend_from_slice(&len.to_be_bytes());
+                buf.extend_from_slice(&target.as_bytes()[..len.into()]);
+                buf.extend_from_slice(path.as_bytes());
+            }
+            Record::Withdraw { index, reason } => {
+                buf.push(record_type::WITHDRAW);
+                buf.extend_from_slice(&index.to_be_bytes());
+                buf.push(match reason {
+                    Withdrawn::Changed => CHANGED,
+                    Withdrawn::Unreadable => UNREADABLE,
+                });
+            }
         }
     }
 
-    /// Bytes of the message.
+    /// Bytes of the record.
     pub fn wire_len(&self) -> usize {
         match self {
             Record::Offer { .. } => 1 + 4 + 8,
-            Record::File { path, .. } => 1 + 4 + 8 + 4 + path.len(),
+            Record::File { path, .. } => FILE_HEADER_LEN + path.len(),
             Record::Data { bytes, .. } => DATA_HEADER_LEN + bytes.len(),
             Record::EndOfFile { .. } => 1 + 4 + 8 + DIGEST_LEN,
             Record::End { .. } | Record::EndOfStream { .. } => 1 + 8,
             Record::Message { bytes, .. } => MESSAGE_HEADER_LEN + bytes.len(),
+            Record::Directory { path, .. } => 1 + 4 + 4 + path.len(),
+            Record::Link { target, path, .. } => LINK_HEADER_LEN + target.len() + path.len(),
+            Record::Withdraw { .. } => 1 + 4 + 1,
         }
     }
 }
@@ -208,7 +321,9 @@ impl fmt::Display for Record<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let size = |size: &Option<u64>| size.map_or_else(|| "unknown".to_owned(), |size| size.to_string());
         match self {
-            Record::Offer { files, bytes } => write!(f, "file offer files {files} bytes {}", size(bytes)),
+            Record::Offer { entries, bytes } => {
+                write!(f, "file offer entries {entries} bytes {}", size(bytes))
+            }
             Record::File { index, size: bytes, mode, path } => {
                 let path = path.escape_debug();
                 write!(f, "file {index} begin size {} mode {mode:03o} path \"{path}\"", size(bytes))
@@ -225,51 +340,15 @@ impl fmt::Display for Record<'_> {
                 write!(f, "stream message {number} length {}", bytes.len())
             }
             Record::EndOfStream { messages } => write!(f, "stream end messages {messages}"),
+            Record::Directory { index, mode, path } => {
+                write!(f, "file {index} directory mode {mode:03o} path \"{}\"", path.escape_debug())
+            }
+            Record::Link { index, target, path } => {
+                let (path, target) = (path.escape_debug(), target.escape_debug());
+                write!(f, "file {index} link path \"{path}\" target \"{target}\"")
+            }
+            Record::Withdraw { index, reason } => write!(f, "file {index} withdrawn: {reason}"),
         }
-    }
-}
-
-/// A path that stays below the directory it is joined to: components parted by `/`, none of them
-/// empty, `.` or `..`, none with a backslash or NUL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RelativePath<'a>(&'a str);
-
-impl<'a> RelativePath<'a> {
-    /// The longest path, in bytes.
-    pub const MAX_LEN: usize = 4096;
-
-    /// `None` if the path is not of this kind or too long.
-    pub fn new(path: &'a str) -> Option<Self> {
-        let component_ok =
-            |component: &str| !matches!(component, "" | "." | "..") && !component.contains(['\0', '\\']);
-        (path.len() <= Self::MAX_LEN && path.split('/').all(component_ok)).then_some(RelativePath(path))
-    }
-
-    /// The path.
-    pub const fn as_str(&self) -> &'a str {
-        self.0
-    }
-
-    fn parse(bytes: &'a [u8]) -> Result<Self, ParseError> {
-        let refused = ParseError::Field { field: "path", value: bytes.len() as u64 };
-        // Length first: no time is spent on text that is refused anyway.
-        if bytes.len() > Self::MAX_LEN {
-            return Err(refused);
-        }
-        std::str::from_utf8(bytes).ok().and_then(RelativePath::new).ok_or(refused)
-    }
-}
-
-impl Deref for RelativePath<'_> {
-    type Target = str;
-    fn deref(&self) -> &str {
-        self.0
-    }
-}
-
-impl fmt::Display for RelativePath<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
     }
 }
 
@@ -288,6 +367,14 @@ fn u64_off<'a>(message: &[u8], rest: &'a [u8]) -> Result<(u64, &'a [u8]), ParseE
     take(message, rest).map(|(bytes, rest)| (u64::from_be_bytes(bytes), rest))
 }
 
+fn mode_off<'a>(message: &[u8], rest: &'a [u8]) -> Result<(u32, &'a [u8]), ParseError> {
+    let (mode, rest) = u32_off(message, rest)?;
+    match mode & !MODE_MASK {
+        0 => Ok((mode, rest)),
+        _ => Err(ParseError::Field { field: "mode", value: mode.into() }),
+    }
+}
+
 fn end(rest: &[u8]) -> Result<(), ParseError> {
     match rest.len() {
         0 => Ok(()),
@@ -300,6 +387,8 @@ fn known(size: u64) -> Option<u64> {
 }
 
 const UNKNOWN: u64 = u64::MAX;
+const CHANGED: u8 = 1;
+const UNREADABLE: u8 = 2;
 
 mod record_type {
     pub const OFFER: u8 = 0x01;
@@ -309,4 +398,8 @@ mod record_type {
     pub const END: u8 = 0x05;
     pub const MESSAGE: u8 = 0x06;
     pub const END_OF_STREAM: u8 = 0x07;
+    pub const DIRECTORY: u8 = 0x08;
+    pub const LINK: u8 = 0x09;
+    pub const WITHDRAW: u8 = 0x0A;
+    pub const PACK: u8 = 0x0B;
 }

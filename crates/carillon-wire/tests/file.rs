@@ -2,7 +2,9 @@
 //! record.
 
 use carillon_wire::ParseError;
-use carillon_wire::file::{DATA_HEADER_LEN, Record, RelativePath};
+use carillon_wire::file::{
+    DATA_HEADER_LEN, Packer, Record, RelativePath, Withdrawn, link_stays_below, records,
+};
 use proptest::prelude::*;
 
 fn hex(bytes: &[u8]) -> String {
@@ -21,14 +23,14 @@ fn golden(record: Record<'_>, bytes: &str, display: &str) {
 #[test]
 fn golden_bytes() {
     golden(
-        Record::Offer { files: 2, bytes: Some(300) },
+        Record::Offer { entries: 2, bytes: Some(300) },
         "01 00000002 000000000000012c",
-        "file offer files 2 bytes 300",
+        "file offer entries 2 bytes 300",
     );
     golden(
-        Record::Offer { files: 1, bytes: None },
+        Record::Offer { entries: 1, bytes: None },
         "01 00000001 ffffffffffffffff",
-        "file offer files 1 bytes unknown",
+        "file offer entries 1 bytes unknown",
     );
     golden(
         Record::File { index: 1, size: Some(5), mode: 0o644, path: RelativePath::new("d/é").unwrap() },
@@ -52,6 +54,141 @@ fn golden_bytes() {
         "stream message 258 length 3",
     );
     golden(Record::EndOfStream { messages: 3 }, "07 0000000000000003", "stream end messages 3");
+    golden(
+        Record::Directory { index: 3, mode: 0o750, path: RelativePath::new("d/e").unwrap() },
+        "08 00000003 000001e8 642f65",
+        "file 3 directory mode 750 path \"d/e\"",
+    );
+    golden(
+        Record::Link { index: 4, target: "../x", path: RelativePath::new("d/l").unwrap() },
+        "09 00000004 0004 2e2e2f78 642f6c",
+        "file 4 link path \"d/l\" target \"../x\"",
+    );
+    golden(
+        Record::Withdraw { index: 5, reason: Withdrawn::Changed },
+        "0a 00000005 01",
+        "file 5 withdrawn: changed while it was sent",
+    );
+    golden(
+        Record::Withdraw { index: 5, reason: Withdrawn::Unreadable },
+        "0a 00000005 02",
+        "file 5 withdrawn: could not be read by the sender",
+    );
+}
+
+#[test]
+fn a_pack_has_its_records_one_after_the_other() {
+    let mut packer = Packer::new(40);
+    assert!(packer.is_empty());
+    assert_eq!(packer.room(), 40);
+    packer.push(&Record::Data { index: 1, offset: 2, bytes: b"ab" });
+    assert_eq!(packer.room(), 40 - 1 - 2 - 15 - 2);
+    packer.push(&Record::End { bytes: 4 });
+    let message = packer.take();
+    assert_eq!(
+        hex(&message),
+        "0b 000f 03 00000001 0000000000000002 6162 0009 05 0000000000000004".replace(' ', "")
+    );
+    let two = [Record::Data { index: 1, offset: 2, bytes: b"ab" }, Record::End { bytes: 4 }];
+    assert_eq!(records(&message).collect::<Result<Vec<_>, _>>(), Ok(two.to_vec()));
+    // One record goes without a pack.
+    assert!(packer.is_empty());
+    packer.push(&Record::End { bytes: 4 });
+    let message = packer.take();
+    assert_eq!(hex(&message), "050000000000000004");
+    assert_eq!(records(&message).collect::<Vec<_>>(), [Ok(Record::End { bytes: 4 })]);
+}
+
+#[test]
+fn a_record_too_long_for_a_pack_is_alone() {
+    let mut packer = Packer::new(100_000);
+    let bytes = vec![7; 66_000];
+    packer.push(&Record::Data { index: 1, offset: 0, bytes: &bytes });
+    assert_eq!(packer.room(), 0);
+    let message = packer.take();
+    let record = Record::Data { index: 1, offset: 0, bytes: &bytes };
+    assert_eq!(records(&message).collect::<Vec<_>>(), [Ok(record)]);
+    assert_eq!(packer.room(), 100_000);
+}
+
+#[test]
+fn what_is_no_pack_is_refused_from_there_on() {
+    let end = [0, 9, 5, 0, 0, 0, 0, 0, 0, 0, 4];
+    let number = |value| Err(ParseError::Field { field: "records in a pack", value });
+    assert_eq!(records(&[11]).collect::<Vec<_>>(), [number(0)]);
+    assert_eq!(
+        records(&[&[11], &end[..]].concat()).collect::<Vec<_>>(),
+        [Ok(Record::End { bytes: 4 }), number(1)]
+    );
+    let twice = [&end[..], &end].concat();
+    let good = |bytes: &[u8]| records(bytes).take_while(Result::is_ok).count();
+    assert_eq!(good(&[&[11], &twice[..]].concat()), 2);
+    for (bad, before) in [
+        // No room for a length; longer than the message.
+        (&[0][..], 2),
+        (&[0, 14, 5, 0], 2),
+        // No record, a pack, messages of a live stream.
+        (&[0, 0], 2),
+        (&[0, 1, 11], 2),
+        (&[0, 9, 6, 0, 0, 0, 0, 0, 0, 0, 0], 2),
+        (&[0, 9, 7, 0, 0, 0, 0, 0, 0, 0, 0], 2),
+    ] {
+        let after = if bad.len() < 2 { &[] } else { &end[..] };
+        let message = [&[11], &twice[..], bad, after].concat();
+        let found: Vec<_> = records(&message).collect();
+        assert_eq!(good(&message), before, "{bad:?}");
+        assert_eq!(found.len(), before + 1, "nothing comes after an error: {bad:?}");
+    }
+    assert_eq!(records(&[]).collect::<Vec<_>>(), [Err(ParseError::Truncated { have: 0, need: 1 })]);
+}
+
+#[test]
+fn links_stay_below_whatever_other_links_do() {
+    let stays = |path, target| link_stays_below(&RelativePath::new(path).unwrap(), target);
+    for (path, target) in [
+        ("l", "x"),
+        ("l", "x/y"),
+        ("l", "."),
+        ("l", "./x"),
+        ("a/l", ".."),
+        ("a/l", "../x"),
+        ("a/b/l", "../../x/y"),
+        ("a/l", "...//x"),
+    ] {
+        assert!(stays(path, target), "{path} -> {target}");
+    }
+    for (path, target) in [
+        ("l", "/etc/passwd"),
+        ("l", "/"),
+        ("l", ".."),
+        ("l", "../x"),
+        ("a/l", "../../x"),
+        // `x` may be a link to a directory with fewer directories above it.
+        ("a/b/l", "x/../y"),
+        ("a/b/l", "../x/.."),
+        ("a/b/l", "./../x"),
+        ("a/b/l", "..//../x/../../.."),
+    ] {
+        assert!(!stays(path, target), "{path} -> {target}");
+    }
+}
+
+#[test]
+fn links_and_reasons_that_cannot_be_are_refused() {
+    let link = |target: &[u8]| {
+        let mut message = vec![9, 0, 0, 0, 0];
+        message.extend_from_slice(&(target.len() as u16).to_be_bytes());
+        message.extend_from_slice(target);
+        message.push(b'l');
+        Record::parse(&message).map(|_| ())
+    };
+    assert_eq!(link(&[b'x'; 4095]), Ok(()));
+    for bad in [&b""[..], &[b'x'; 4096], b"a\0b", b"\xFF"] {
+        let value = bad.len() as u64;
+        assert_eq!(link(bad), Err(ParseError::Field { field: "link target", value }));
+    }
+    assert_eq!(Record::parse(&[9, 0, 0, 0, 0, 0, 2, b'x']), Err(ParseError::Truncated { have: 8, need: 9 }));
+    assert_eq!(Record::parse(&[10, 0, 0, 0, 0, 3]), Err(ParseError::Field { field: "reason", value: 3 }));
 }
 
 #[test]
@@ -68,9 +205,15 @@ fn a_path_that_leaves_the_directory_is_refused() {
     for good in ["a", "a/b/c", "...", ".hidden", "a b", "ü/..x", "-"] {
         assert_eq!(RelativePath::new(good).map(|path| path.as_str()), Some(good));
     }
-    let long = "x".repeat(4097);
-    assert!(RelativePath::new(&long[1..]).is_some());
-    assert_eq!(RelativePath::new(&long), None);
+    // As long as file systems have names and paths, and as deep as a receiver has handles.
+    let name = "x".repeat(256);
+    assert!(RelativePath::new(&name[1..]).is_some());
+    assert_eq!(RelativePath::new(&name), None);
+    let long = ["x".repeat(200).as_str(); 21].join("/");
+    assert!(RelativePath::new(&long[..4096]).is_some());
+    assert_eq!(RelativePath::new(&long[..4097]), None);
+    assert!(RelativePath::new(&["x"; 128].join("/")).is_some());
+    assert_eq!(RelativePath::new(&["x"; 129].join("/")), None);
     let not_text = [2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF];
     assert_eq!(Record::parse(&not_text), Err(ParseError::Field { field: "path", value: 1 }));
 }
@@ -96,7 +239,7 @@ fn the_header_of_data_is_small() {
     assert_eq!(DATA_HEADER_LEN, 13);
     assert_eq!(Record::parse(&[3; 12]), Err(ParseError::Truncated { have: 12, need: 13 }));
     assert_eq!(Record::parse(&[]), Err(ParseError::Truncated { have: 0, need: 1 }));
-    assert_eq!(Record::parse(&[9]), Err(ParseError::Type(9)));
+    assert_eq!(Record::parse(&[12]), Err(ParseError::Type(12)));
 }
 
 fn canonical(message: &[u8]) {
@@ -112,7 +255,8 @@ fn canonical(message: &[u8]) {
 proptest! {
     #[test]
     fn what_is_emitted_parses_to_itself(
-        kind in 0usize..7,
+        kind in 0usize..10,
+        target in "[a-z./]{1,30}",
         index: u32,
         size in 0..u64::MAX,
         known: bool,
@@ -124,12 +268,15 @@ proptest! {
         let offset = size / 2;
         let path = RelativePath::new(&path).unwrap();
         let record = match kind {
-            0 => Record::Offer { files: index, bytes: known.then_some(size) },
+            0 => Record::Offer { entries: index, bytes: known.then_some(size) },
             1 => Record::File { index, size: known.then_some(size), mode, path },
             2 => Record::Data { index, offset, bytes: &bytes },
             3 => Record::EndOfFile { index, size, digest },
             4 => Record::Message { number: size, bytes: &bytes },
             5 => Record::EndOfStream { messages: size },
+            6 => Record::Directory { index, mode, path },
+            7 => Record::Link { index, target: &target, path },
+            8 => Record::Withdraw { index, reason: Withdrawn::Changed },
             _ => Record::End { bytes: size },
         };
         let mut message = Vec::new();
@@ -140,7 +287,7 @@ proptest! {
 
     #[test]
     fn no_bytes_make_the_parser_panic(
-        record_type in 0u8..9, rest in proptest::collection::vec(any::<u8>(), 0..80)
+        record_type in 0u8..13, rest in proptest::collection::vec(any::<u8>(), 0..80)
     ) {
         canonical(&rest);
         canonical(&[&[record_type], &rest[..]].concat());

@@ -93,7 +93,10 @@ impl Part<'_> {
         let bytes = contribution.outgoing().map_or(0, Outgoing::bytes);
         let failure = match (end, &error) {
             (_, Some(error)) => Some(format!("{error:#}")),
-            (ReceiverPhase::Finished, None) => None,
+            (ReceiverPhase::Finished, None) => {
+                let lines = contribution.outgoing().map_or(&[][..], Outgoing::withdrawn);
+                (!lines.is_empty()).then(|| format!("not delivered: {}", lines.join(", ")))
+            }
             (ReceiverPhase::Failed(ReceiverFailure::Left(why)), None) if why == NOBODY => {
                 Some(Whereabouts::of(self.driver.endpoint()).no_organiser())
             }

@@ -79,7 +79,14 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         config.secret = Some(random()?);
         config.addresses = endpoint.addresses(LOCAL_NODE);
         let session = ReceiverSession::new(config, seeds.clone());
-        let driver = Driver::new(endpoint, Box::new(session), Incoming::new(sink), watch);
+        let mut incoming = Incoming::new(sink);
+        if args.network.json {
+            incoming = incoming.keep_completed();
+        }
+        for line in incoming.take_notes() {
+            say(line);
+        }
+        let driver = Driver::new(endpoint, Box::new(session), incoming, watch);
         let mut transfer =
             Transfer { driver, args: &args, bar: None, announced: false, kept: false, patience };
         let end = transfer.run(&stop)?;
@@ -261,6 +268,9 @@ impl Transfer<'_> {
             (None, ReceiverPhase::Failed(failure)) => Err(Problem::Transfer(explain(failure))),
             (None, _) => Err(Problem::Transfer("the transfer is incomplete".to_owned())),
         };
+        for line in self.driver.application_mut().take_notes() {
+            say(line);
+        }
         let incoming = self.driver.application();
         let (files, bytes, seconds) = (incoming.files(), incoming.bytes(), incoming.seconds());
         let goodput = if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 };

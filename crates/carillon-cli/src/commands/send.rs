@@ -19,8 +19,8 @@ use serde_json::json;
 
 use crate::commands::{join, tidings::Tidings};
 use crate::delivery::{
-    Human, Manifest, NOBODY_EXPECTED, NetworkArgs, Outgoing, Rate, SenderBars, Stop, Ticker, Watch, host,
-    is_text_terminal, outcome_name, outcome_reason, outcome_text, print_json, print_table, random, say,
+    Human, Manifest, NOBODY_EXPECTED, NetworkArgs, Outgoing, Rate, SenderBars, Stop, Symlinks, Ticker, Watch,
+    host, is_text_terminal, outcome_name, outcome_reason, outcome_text, print_json, print_table, random, say,
     seconds, step,
 };
 use crate::exit::JobFailed;
@@ -103,6 +103,9 @@ pub struct Args {
     /// The name the one file, or the standard input, has at the receivers.
     #[arg(long = "as", value_name = "NAME")]
     pub(super) rename: Option<String>,
+    /// Symbolic links in directories: `follow` them, `keep` them as links, or `skip` them.
+    #[arg(long, value_name = "WHAT", default_value = "follow")]
+    symlinks: Symlinks,
 }
 
 /// The least progress of a receiver, if there is to be one.
@@ -133,7 +136,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
             bail!("no protocol \"{}\"; known: {}", args.protocol, known.join(", "));
         }
     };
-    let manifest = Manifest::list(&args.paths, args.rename.as_deref())?;
+    let manifest = Manifest::list(&args.paths, args.rename.as_deref(), args.symlinks)?;
     for line in manifest.skipped() {
         say(line);
     }
@@ -445,7 +448,8 @@ impl Job {
             print_json(&json!({
                 "event": "report",
                 "protocol": self.args.protocol,
-                "files": outgoing.manifest().entries().len(),
+                "files": outgoing.manifest().files(),
+                "withdrawn": outgoing.withdrawn(),
                 "bytes": bytes,
                 "seconds": seconds,
                 "goodput_bps": goodput,
@@ -493,6 +497,9 @@ impl Job {
             }
         }
         self.tidings.took_nothing(session, self.driver.endpoint(), self.datagram);
+        for line in outgoing.withdrawn() {
+            say(format_args!("{line}: not delivered"));
+        }
         match session.failure() {
             Some(failure) if !broken => {
                 let advice = match members.is_empty() && session.unserved().is_empty() && !self.interrupted {
@@ -503,7 +510,8 @@ impl Job {
             }
             _ => {}
         }
-        match verified == members.len() && session.failure().is_none() && verified > 0 {
+        let all = outgoing.withdrawn().is_empty() && verified == members.len();
+        match all && session.failure().is_none() && verified > 0 {
             true => Ok(()),
             false => Err(JobFailed.into()),
         }

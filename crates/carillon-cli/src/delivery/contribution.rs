@@ -106,7 +106,12 @@ impl Application<ReceiverSession> for Contribution {
         if !session.is_finished() {
             return called;
         }
-        session.report(now, outgoing.bytes(), Ok(()));
+        let result = match outgoing.withdrawn() {
+            [] => Ok(()),
+            [one] => Err(format!("not delivered: {one}")),
+            [one, more @ ..] => Err(format!("not delivered: {one}, and {} more files", more.len())),
+        };
+        session.report(now, outgoing.bytes(), result);
         self.ended = Some(now);
         if let Stage::Sending(outgoing) = std::mem::replace(&mut self.stage, Stage::Reported(None)) {
             self.stage = Stage::Reported(Some(outgoing));

@@ -20,6 +20,8 @@ pub struct Incoming {
     ended: Option<Time>,
     result: Option<Result<(), Problem>>,
     over: bool,
+    /// Whether the files completed are kept until they are taken.
+    keeps: bool,
 }
 
 impl Incoming {
@@ -33,7 +35,13 @@ impl Incoming {
             ended: None,
             result: None,
             over: false,
+            keeps: false,
         }
+    }
+
+    /// Keeps the files completed until they are taken: their number is the sender's to choose.
+    pub fn keep_completed(self) -> Self {
+        Incoming { keeps: true, ..self }
     }
 
     /// Bytes received so far.
@@ -63,7 +71,7 @@ impl Incoming {
     pub fn take_completed(&mut self) -> Vec<(String, Completed)> {
         let of = |intake: &mut Intake| {
             let name = intake.name().to_owned();
-            std::mem::take(intake.completed()).into_iter().map(move |file| (name.clone(), file))
+            intake.take_completed().into_iter().map(move |file| (name.clone(), file))
         };
         self.intakes.values_mut().flat_map(of).collect()
     }
@@ -91,6 +99,14 @@ impl Incoming {
         &self.sink
     }
 
+    /// What there is to tell of where it goes, a line each.
+    pub fn take_notes(&mut self) -> Vec<String> {
+        match &mut self.sink {
+            Sink::Files(target) => target.take_notes(),
+            Sink::Live(_) => Vec::new(),
+        }
+    }
+
     /// Where it all went, for the next transfer.
     pub fn into_sink(self) -> Sink {
         self.sink
@@ -98,19 +114,24 @@ impl Incoming {
 
     /// What comes of this node, from the first message on.
     fn intake(&mut self, node: NodeId, session: &ReceiverSession) -> &mut Intake {
+        let keeps = self.keeps;
         self.intakes.entry(node).or_insert_with(|| {
             let senders: Vec<&PeerMember> = session.peers().iter().filter(|peer| peer.offers).collect();
             let peer = session.peers().iter().find(|peer| peer.node == node);
             let name = peer.map(|peer| peer.name.as_str()).or(session.sender_name()).unwrap_or("sender");
             let folder = (senders.len() > 1).then(|| folder(name, &senders));
-            Intake::new(name.to_owned(), folder)
+            Intake::new(name.to_owned(), folder, keeps)
         })
     }
 
     /// Takes some messages; returns whether there were any.
     fn take(&mut self, now: Time, session: &mut ReceiverSession) -> anyhow::Result<bool> {
         let mut any = false;
+        let files = self.files();
         for _ in 0..POLL_MESSAGES {
+            if self.files() - files >= POLL_FILES {
+                break;
+            }
             let Some(delivery) = session.poll_delivery() else { break };
             any = true;
             self.started.get_or_insert(now);
@@ -212,5 +233,7 @@ fn folder(name: &str, senders: &[&PeerMember]) -> String {
 
 /// Messages taken in one turn, so that the network is heard between writes.
 const POLL_MESSAGES: usize = 64;
+/// Files after which a turn ends: they take longer than their bytes.
+const POLL_FILES: u32 = 256;
 /// What a lost sender had sent may be delivered this much later than the last one before.
 const GRACE: Duration = Duration::from_secs(2);

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use carillon_wire::file::{Record, RelativePath};
+use carillon_wire::file::{Record, RelativePath, Withdrawn, link_stays_below, records};
 
 use super::live::Live;
-use super::target::{Draft, Target};
+use super::names::{is_part_name, shown};
+use super::target::{Partial, Position, Target};
 
 /// Writes what the records of one sender say, and holds them to what they say: every byte in its
 /// place, every digest equal.
@@ -17,10 +18,17 @@ pub struct Intake {
     folder: String,
     stage: Stage,
     announced: Option<(u32, Option<u64>)>,
-    /// Bytes of the files completed, and how many they are.
+    /// Bytes of the files that came to their end.
     bytes: u64,
+    /// Files, directories and links so far.
+    entries: u32,
+    /// Files completed, and how many they are.
     files: u32,
-    completed: Vec<Completed>,
+    completed: Option<Vec<Completed>>,
+    missing: Missing,
+    position: Position,
+    /// What the next file may use.
+    spare: Option<Box<Spare>>,
     result: Option<Result<(), String>>,
 }
 
@@ -70,27 +78,48 @@ enum Stage {
 /// The file that is being received.
 #[derive(Debug)]
 struct Open {
-    draft: Draft,
+    /// Where it is written; a small file is written when it is complete.
+    partial: Option<Partial>,
     name: String,
+    mode: u32,
     size: Option<u64>,
     /// Bytes received.
     offset: u64,
-    hasher: Box<blake3::Hasher>,
-    /// The last of them, not hashed and written yet.
+    spare: Box<Spare>,
+}
+
+/// What one file after the other uses.
+#[derive(Debug, Default)]
+struct Spare {
+    hasher: blake3::Hasher,
+    /// The last of the bytes received, not hashed and written yet.
     buffer: Vec<u8>,
 }
 
+/// The files that the sender withdrew.
+#[derive(Debug, Default)]
+struct Missing {
+    count: u32,
+    /// The first of them, and why.
+    named: Vec<String>,
+}
+
 impl Intake {
-    /// Of the sender of this name; its files go into a directory of their own if one is named.
-    pub fn new(name: String, folder: Option<String>) -> Self {
+    /// Of the sender of this name; its files go into a directory of their own if one is named. The files
+    /// completed are kept until they are taken if they are wanted.
+    pub fn new(name: String, folder: Option<String>, completed: bool) -> Self {
         Intake {
             name,
             folder: folder.map(|folder| folder + "/").unwrap_or_default(),
             stage: Stage::Begin,
             announced: None,
             bytes: 0,
+            entries: 0,
             files: 0,
-            completed: Vec::new(),
+            completed: completed.then(Vec::new),
+            missing: Missing::default(),
+            position: None,
+            spare: None,
             result: None,
         }
     }
@@ -125,7 +154,7 @@ impl Intake {
         &self.name
     }
 
-    /// Bytes received so far.
+    /// Bytes received so far, also of files that were withdrawn then.
     pub fn bytes(&self) -> u64 {
         match &self.stage {
             Stage::Contents(open) => self.bytes + open.offset,
@@ -148,24 +177,36 @@ impl Intake {
         self.result.as_ref()
     }
 
-    /// The files completed since they were last taken.
-    pub fn completed(&mut self) -> &mut Vec<Completed> {
-        &mut self.completed
+    /// The files completed since they were last taken, if they are kept.
+    pub fn take_completed(&mut self) -> Vec<Completed> {
+        self.completed.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
     /// Whether there are any.
     pub fn has_completed(&self) -> bool {
-        !self.completed.is_empty()
+        self.completed.as_ref().is_some_and(|completed| !completed.is_empty())
     }
 
     fn end(&mut self, result: Result<(), String>) {
         self.stage = Stage::Over;
+        // Directories get their permission bits.
+        self.position = None;
+        self.spare = None;
         self.result = Some(result);
     }
 
     fn on_message(&mut self, message: &[u8], sink: &mut Sink) -> Result<bool, Problem> {
-        let record = Record::parse(message)
-            .map_err(|error| Problem::Transfer(format!("a message is not of a file transfer: {error}")))?;
+        for record in records(message) {
+            let record =
+                record.map_err(|error| refused(&format!("a message is not of a file transfer: {error}")))?;
+            if self.on_record(record, sink)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn on_record(&mut self, record: Record<'_>, sink: &mut Sink) -> Result<bool, Problem> {
         match (std::mem::replace(&mut self.stage, Stage::Over), record) {
             (stage @ (Stage::Begin | Stage::Live(_)), Record::Message { number, bytes }) => {
                 let Sink::Live(live) = sink else { return Err(self.streams()) };
@@ -188,37 +229,78 @@ impl Intake {
                 }
                 return Ok(true);
             }
-            (Stage::Begin, Record::Offer { files, bytes }) => {
+            (Stage::Begin, Record::Offer { entries, bytes }) => {
                 let Sink::Files(_) = sink else { return Err(self.files_come()) };
-                self.announced = Some((files, bytes));
+                self.announced = Some((entries, bytes));
                 self.stage = Stage::Between;
             }
             (Stage::Between, Record::File { index, size, mode, path }) => {
-                self.expect_index(index, self.files)?;
+                self.expect_entry(index)?;
                 self.stage = Stage::Contents(Box::new(self.open(sink, path, size, mode)?));
             }
             (Stage::Contents(mut open), Record::Data { index, offset, bytes }) => {
-                self.expect_index(index, self.files)?;
+                self.expect_index(index)?;
                 open.append(offset, bytes)?;
                 self.stage = Stage::Contents(open);
             }
             (Stage::Contents(open), Record::EndOfFile { index, size, digest }) => {
-                self.expect_index(index, self.files)?;
-                let completed = open.close(size, blake3::Hash::from_bytes(digest))?;
+                self.expect_index(index)?;
+                let Sink::Files(target) = sink else { return Err(self.files_come()) };
+                let position = &mut self.position;
+                let (completed, spare) =
+                    open.close(target, position, size, blake3::Hash::from_bytes(digest))?;
                 self.bytes += completed.bytes;
                 self.files += 1;
-                self.completed.push(completed);
+                self.entries += 1;
+                self.spare = Some(spare);
+                if let Some(list) = &mut self.completed {
+                    list.push(completed);
+                }
+                self.stage = Stage::Between;
+            }
+            (Stage::Contents(open), Record::Withdraw { index, reason }) => {
+                self.expect_index(index)?;
+                self.bytes += open.offset;
+                self.entries += 1;
+                self.missing.add(&open.name, reason);
+                self.spare = Some(open.spare.cleared());
+                self.stage = Stage::Between;
+            }
+            (Stage::Between, Record::Directory { index, mode, path }) => {
+                self.expect_entry(index)?;
+                let name = self.below(path)?;
+                let Sink::Files(target) = sink else { return Err(self.files_come()) };
+                target.make_directory(&mut self.position, &relative(&name)?, mode).map_err(Problem::Local)?;
+                self.entries += 1;
+                self.stage = Stage::Between;
+            }
+            (Stage::Between, Record::Link { index, target: text, path }) => {
+                self.expect_entry(index)?;
+                if !link_stays_below(&path, text) {
+                    let (path, text) = (shown(&path), shown(text));
+                    return Err(refused(&format!("the link {path} leads out, to {text}: it is not made")));
+                }
+                let name = self.below(path)?;
+                let Sink::Files(target) = sink else { return Err(self.files_come()) };
+                target.make_link(&mut self.position, &relative(&name)?, text).map_err(Problem::Local)?;
+                self.entries += 1;
                 self.stage = Stage::Between;
             }
             (Stage::Between, Record::End { bytes }) => {
-                let (files, _) = self.announced.unwrap_or_default();
-                if files != self.files || bytes != self.bytes {
+                let (entries, _) = self.announced.unwrap_or_default();
+                if entries != self.entries || bytes != self.bytes {
                     return Err(Problem::Transfer(format!(
-                        "the transfer is incomplete: {} of {files} files and {} of {bytes} bytes arrived",
-                        self.files, self.bytes
+                        "the transfer is incomplete: {} of {entries} entries and {} of {bytes} bytes arrived",
+                        self.entries, self.bytes
                     )));
                 }
-                return Ok(true);
+                if let Some(descent) = &mut self.position {
+                    descent.finish().map_err(Problem::Local)?;
+                }
+                return match self.missing.text() {
+                    None => Ok(true),
+                    Some(text) => Err(refused(&text)),
+                };
             }
             (_, record) => {
                 return Err(Problem::Transfer(format!(
@@ -230,26 +312,32 @@ impl Intake {
     }
 
     fn open(
-        &self,
-        sink: &Sink,
+        &mut self,
+        sink: &mut Sink,
         path: RelativePath<'_>,
         size: Option<u64>,
         mode: u32,
     ) -> Result<Open, Problem> {
         let Sink::Files(target) = sink else { return Err(self.files_come()) };
-        let name = format!("{}{path}", self.folder);
-        let Some(path) = RelativePath::new(&name) else {
-            return Err(refused(&format!("the path {name:?} is too long")));
+        let name = self.below(path)?;
+        // A small one is written at once when all of it is there.
+        let partial = match size {
+            Some(size) if size <= WRITE_BYTES as u64 => None,
+            _ => Some(target.begin(&mut self.position, &relative(&name)?, mode).map_err(Problem::Local)?),
         };
-        let draft = target.begin(&path, mode).map_err(Problem::Local)?;
-        Ok(Open {
-            draft,
-            name,
-            size,
-            offset: 0,
-            hasher: Box::default(),
-            buffer: Vec::with_capacity(WRITE_BYTES),
-        })
+        let spare = self.spare.take().unwrap_or_default();
+        Ok(Open { partial, name, mode, size, offset: 0, spare })
+    }
+
+    /// The name below the directory that is written to.
+    fn below(&self, path: RelativePath<'_>) -> Result<String, Problem> {
+        let name = format!("{}{}", self.folder, path.as_str());
+        if name.split('/').any(is_part_name) {
+            let text = format!("{} has the name of a file that is not complete: not received", shown(&name));
+            return Err(refused(&text));
+        }
+        relative(&name)?;
+        Ok(name)
     }
 
     /// It does not send what this receiver is for.
@@ -262,57 +350,114 @@ impl Intake {
         refused(&format!("{} sends files: receive them without --stream", self.name))
     }
 
-    fn expect_index(&self, index: u32, expected: u32) -> Result<(), Problem> {
+    fn expect_index(&self, index: u32) -> Result<(), Problem> {
+        let expected = self.entries;
         if index == expected {
             return Ok(());
         }
         Err(Problem::Transfer(format!(
-            "the transfer is incomplete: file {index} came when file {expected} was to come"
+            "the transfer is incomplete: entry {index} came when entry {expected} was to come"
         )))
+    }
+
+    /// The same for the first record of an entry.
+    fn expect_entry(&self, index: u32) -> Result<(), Problem> {
+        let (entries, _) = self.announced.unwrap_or_default();
+        if self.entries >= entries {
+            return Err(refused(&format!("more came than the {entries} entries that were announced")));
+        }
+        self.expect_index(index)
     }
 }
 
 impl Open {
     fn append(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Problem> {
-        let Open { name, .. } = self;
         if offset != self.offset {
             let what = if offset > self.offset { "are missing" } else { "came twice" };
             let (from, to) = (offset.min(self.offset), offset.max(self.offset));
+            let name = shown(&self.name);
             return Err(Problem::Transfer(format!("{name} is incomplete: bytes {from} to {to} {what}")));
         }
         self.offset += bytes.len() as u64;
         if self.size.is_some_and(|size| self.offset > size) {
+            let name = shown(&self.name);
             return Err(Problem::Transfer(format!("{name} is larger than it was said to be")));
         }
-        if self.buffer.len() + bytes.len() > WRITE_BYTES {
-            self.flush()?;
+        let Some(partial) = &mut self.partial else {
+            self.spare.buffer.extend_from_slice(bytes);
+            return Ok(());
+        };
+        if self.spare.buffer.len() + bytes.len() > WRITE_BYTES {
+            self.spare.flush(partial)?;
         }
-        if bytes.len() >= DIRECT_BYTES && self.buffer.is_empty() {
-            self.hasher.update(bytes);
-            return self.draft.write(bytes).map_err(Problem::Local);
+        if bytes.len() >= DIRECT_BYTES && self.spare.buffer.is_empty() {
+            self.spare.hasher.update(bytes);
+            return partial.write(bytes).map_err(Problem::Local);
         }
-        self.buffer.extend_from_slice(bytes);
+        self.spare.buffer.extend_from_slice(bytes);
         Ok(())
     }
 
-    fn flush(&mut self) -> Result<(), Problem> {
+    /// Gives it its name if all of it is there.
+    fn close(
+        mut self,
+        target: &mut Target,
+        position: &mut Position,
+        size: u64,
+        digest: blake3::Hash,
+    ) -> Result<(Completed, Box<Spare>), Problem> {
+        let whole = match &mut self.partial {
+            Some(partial) => {
+                self.spare.flush(partial)?;
+                self.spare.hasher.finalize()
+            }
+            None => blake3::hash(&self.spare.buffer),
+        };
+        let Open { partial, name, mode, offset, spare, .. } = self;
+        if size != offset || self.size.is_some_and(|announced| announced != size) {
+            let name = shown(&name);
+            return Err(Problem::Transfer(format!("{name} is incomplete: {offset} of {size} bytes arrived")));
+        }
+        if whole != digest {
+            let name = shown(&name);
+            return Err(Problem::Transfer(format!("{name} is not what was sent: its digest differs")));
+        }
+        let written = match partial {
+            Some(partial) => partial.commit(),
+            None => target.write(position, &relative(&name)?, mode, &spare.buffer),
+        };
+        written.map_err(Problem::Local)?;
+        Ok((Completed { name, bytes: offset, digest }, spare.cleared()))
+    }
+}
+
+impl Spare {
+    fn flush(&mut self, partial: &mut Partial) -> Result<(), Problem> {
         self.hasher.update(&self.buffer);
-        let written = self.draft.write(&self.buffer);
+        let written = partial.write(&self.buffer);
         self.buffer.clear();
         written.map_err(Problem::Local)
     }
 
-    fn close(mut self, size: u64, digest: blake3::Hash) -> Result<Completed, Problem> {
-        self.flush()?;
-        let Open { draft, name, offset, hasher, .. } = self;
-        if size != offset || self.size.is_some_and(|announced| announced != size) {
-            return Err(Problem::Transfer(format!("{name} is incomplete: {offset} of {size} bytes arrived")));
+    fn cleared(mut self: Box<Self>) -> Box<Self> {
+        self.hasher.reset();
+        self.buffer.clear();
+        self
+    }
+}
+
+impl Missing {
+    fn add(&mut self, name: &str, reason: Withdrawn) {
+        self.count += 1;
+        if self.named.len() < MAX_NAMED {
+            self.named.push(format!("{} {reason}", shown(name)));
         }
-        if hasher.finalize() != digest {
-            return Err(Problem::Transfer(format!("{name} is not what was sent: its digest differs")));
-        }
-        draft.commit().map_err(Problem::Local)?;
-        Ok(Completed { name, bytes: offset, digest })
+    }
+
+    fn text(&self) -> Option<String> {
+        let more = self.count as usize - self.named.len();
+        let more = if more > 0 { format!(", and {more} more files") } else { String::new() };
+        (self.count > 0).then(|| format!("not delivered: {}{more}", self.named.join(", ")))
     }
 }
 
@@ -325,6 +470,10 @@ impl fmt::Display for Problem {
     }
 }
 
+fn relative(name: &str) -> Result<RelativePath<'_>, Problem> {
+    RelativePath::new(name).ok_or_else(|| refused(&format!("the path {} is too long", shown(name))))
+}
+
 fn refused(reason: &str) -> Problem {
     Problem::Transfer(reason.to_owned())
 }
@@ -333,3 +482,5 @@ fn refused(reason: &str) -> Problem {
 const WRITE_BYTES: usize = 256 << 10;
 /// From this many bytes on a message is hashed and written as it is.
 const DIRECT_BYTES: usize = 16 << 10;
+/// Files that were withdrawn and are told of by name.
+const MAX_NAMED: usize = 3;

@@ -5,16 +5,23 @@ use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use anyhow::{Context as _, bail};
-use carillon_wire::file::{MODE_MASK, RelativePath};
+use carillon_wire::file::{LINK_TARGET_MAX_LEN, MODE_MASK, RelativePath, link_stays_below};
+use rustix::fs::{Access, AtFlags, CWD, accessat};
+
+use super::names::{is_part_name, shown, shown_path};
 
 /// The files of a transfer, in the order they are sent.
 #[derive(Debug)]
 pub struct Manifest {
     entries: Vec<Entry>,
+    links: Symlinks,
     /// What was left out, a line each.
     skipped: Vec<String>,
+    /// Links that were left out because it was wished so.
+    links_skipped: u64,
 }
 
 /// One of them.
@@ -22,32 +29,92 @@ pub struct Manifest {
 pub struct Entry {
     /// The name it has at the receivers.
     pub name: String,
-    /// Where it is; `None` is the standard input.
-    pub path: Option<PathBuf>,
-    /// Its size when it was listed; `None` for a stream.
-    pub size: Option<u64>,
+    /// What it is.
+    pub kind: Kind,
     /// Unix permission bits.
     pub mode: u32,
 }
 
+/// What an entry is.
+#[derive(Debug)]
+pub enum Kind {
+    /// A file.
+    File {
+        /// Where it is.
+        path: PathBuf,
+        /// Its size when it was listed.
+        size: u64,
+    },
+    /// The standard input.
+    Stream,
+    /// A directory; what is in it follows.
+    Directory,
+    /// A symbolic link, with what it says.
+    Link(String),
+}
+
+/// What is done with the symbolic links in directories. Links that are named themselves are followed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Symlinks {
+    /// What they lead to is sent.
+    #[default]
+    Follow,
+    /// They are sent as links.
+    Keep,
+    /// They are left out.
+    Skip,
+}
+
+impl FromStr for Symlinks {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "follow" => Ok(Symlinks::Follow),
+            "keep" => Ok(Symlinks::Keep),
+            "skip" => Ok(Symlinks::Skip),
+            _ => Err("expected follow, keep or skip".to_owned()),
+        }
+    }
+}
+
+impl Entry {
+    /// Where it is, if it is a file.
+    pub fn path(&self) -> Option<&Path> {
+        match &self.kind {
+            Kind::File { path, .. } => Some(path),
+            _ => None,
+        }
+    }
+
+    /// Where it is, for people.
+    pub fn shown(&self) -> String {
+        match &self.kind {
+            Kind::File { path, .. } => shown_path(path),
+            Kind::Stream => "the standard input".to_owned(),
+            Kind::Directory | Kind::Link(_) => shown(&self.name).into_owned(),
+        }
+    }
+}
+
 impl Manifest {
-    /// Lists what the paths stand for. Directories are walked, in order of name; symbolic links are
-    /// followed. Fails if something cannot be read, or if two files would have one name.
-    pub fn list(paths: &[PathBuf], rename: Option<&str>) -> anyhow::Result<Manifest> {
-        let mut manifest = Manifest { entries: Vec::new(), skipped: Vec::new() };
+    /// Lists what the paths stand for. Directories are walked, in order of name. Fails if something
+    /// cannot be read, or if two files would have one name.
+    pub fn list(paths: &[PathBuf], rename: Option<&str>, links: Symlinks) -> anyhow::Result<Manifest> {
+        let mut manifest = Manifest { entries: Vec::new(), links, skipped: Vec::new(), links_skipped: 0 };
         for path in paths {
             if path.as_os_str() == "-" {
                 let name = rename.unwrap_or("stdin").to_owned();
-                if manifest.entries.iter().any(|entry| entry.path.is_none()) {
+                if manifest.entries.iter().any(|entry| matches!(entry.kind, Kind::Stream)) {
                     bail!("the standard input can be sent only once: give `-` once");
                 }
-                manifest.entries.push(Entry { name, path: None, size: None, mode: STREAM_MODE });
+                manifest.entries.push(Entry { name, kind: Kind::Stream, mode: STREAM_MODE });
                 continue;
             }
-            let metadata = fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?;
+            let metadata = fs::metadata(path).with_context(|| cannot_read(path))?;
             if let Some(name) = rename {
                 if metadata.is_dir() {
-                    bail!("{} is a directory: --as renames one file or the standard input", path.display());
+                    bail!("{} is a directory: --as renames one file or the standard input", shown_path(path));
                 }
                 manifest.add(path, name.to_owned(), &metadata, true)?;
             } else {
@@ -56,8 +123,15 @@ impl Manifest {
             }
         }
         manifest.check_names()?;
+        if manifest.links_skipped > 0 {
+            let count = manifest.links_skipped;
+            manifest.skipped.push(match count {
+                1 => "1 symbolic link is not sent".to_owned(),
+                _ => format!("{count} symbolic links are not sent"),
+            });
+        }
         if manifest.entries.is_empty() {
-            let names: Vec<_> = paths.iter().map(|path| path.display().to_string()).collect();
+            let names: Vec<_> = paths.iter().map(|path| shown_path(path)).collect();
             bail!("nothing to send: no file in {}", names.join(", "));
         }
         if u32::try_from(manifest.entries.len()).is_err() {
@@ -66,9 +140,19 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// The files.
+    /// Files, directories and links.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
+    }
+
+    /// How many files there are.
+    pub fn files(&self) -> usize {
+        self.entries.iter().filter(|entry| matches!(entry.kind, Kind::File { .. } | Kind::Stream)).count()
+    }
+
+    /// Whether links that are found in the place of files are followed.
+    pub fn follows(&self) -> bool {
+        self.links == Symlinks::Follow
     }
 
     /// What was left out, and why, a line each.
@@ -78,12 +162,12 @@ impl Manifest {
 
     /// Bytes of all files together; `None` if one of them is a stream.
     pub fn bytes(&self) -> Option<u64> {
-        self.entries.iter().map(|entry| entry.size).sum()
-    }
-
-    /// The length of the longest name.
-    pub fn longest_name(&self) -> usize {
-        self.entries.iter().map(|entry| entry.name.len()).max().unwrap_or(0)
+        let size = |entry: &Entry| match entry.kind {
+            Kind::File { size, .. } => Some(size),
+            Kind::Stream => None,
+            Kind::Directory | Kind::Link(_) => Some(0),
+        };
+        self.entries.iter().map(size).sum()
     }
 
     fn walk(
@@ -98,70 +182,149 @@ impl Manifest {
         }
         let identity = (metadata.dev(), metadata.ino());
         if above.contains(&identity) {
-            bail!("{} leads back to a directory above it: remove the symbolic link", path.display());
+            bail!("{} leads back to a directory above it: remove the symbolic link", shown_path(path));
         }
         above.push(identity);
-        let failed = || format!("cannot read directory {}", path.display());
+        let failed = || format!("cannot read directory {}", shown_path(path));
         let mut children = Vec::new();
         for child in fs::read_dir(path).with_context(failed)? {
             children.push(child.with_context(failed)?.file_name());
         }
         children.sort();
+        let mode = metadata.permissions().mode() & MODE_MASK;
+        self.entries.push(Entry { name: name.clone(), kind: Kind::Directory, mode });
         for child in children {
             let path = path.join(&child);
             let Some(child) = child.to_str() else {
-                bail!("the name of {} is not UTF-8: rename it", path.display());
+                bail!("the name of {} is not UTF-8: rename it", shown_path(&path));
             };
-            let metadata = fs::metadata(&path).with_context(|| format!("cannot read {}", path.display()))?;
-            self.walk(&path, format!("{name}/{child}"), &metadata, above)?;
+            let name = format!("{name}/{child}");
+            let metadata = match fs::symlink_metadata(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    self.skipped.push(format!("{} is gone again: not sent", shown_path(&path)));
+                    continue;
+                }
+                metadata => metadata.with_context(|| cannot_read(&path))?,
+            };
+            if !metadata.is_symlink() {
+                self.walk(&path, name, &metadata, above)?;
+            } else if let Some(metadata) = self.link(&path, &name)? {
+                self.walk(&path, name, &metadata, above)?;
+            }
         }
         above.pop();
         Ok(())
+    }
+
+    /// Does with a symbolic link what is wished; returns what it leads to if that is to be sent.
+    fn link(&mut self, path: &Path, name: &str) -> anyhow::Result<Option<Metadata>> {
+        match self.links {
+            Symlinks::Skip => {
+                self.links_skipped += 1;
+                Ok(None)
+            }
+            Symlinks::Follow => match fs::metadata(path) {
+                Err(error) if leads_nowhere(&error) => {
+                    let line =
+                        format!("{} is a symbolic link that leads nowhere: not sent", shown_path(path));
+                    self.skipped.push(line);
+                    Ok(None)
+                }
+                metadata => metadata.map(Some).with_context(|| cannot_read(path)),
+            },
+            Symlinks::Keep => {
+                let target = fs::read_link(path).with_context(|| cannot_read(path))?;
+                let Some(target) = target.to_str() else {
+                    bail!("what the link {} says is not UTF-8: remove it", shown_path(path));
+                };
+                let relative = RelativePath::new(name);
+                let harmless = relative.is_some_and(|name| link_stays_below(&name, target));
+                if harmless && target.len() <= LINK_TARGET_MAX_LEN {
+                    let kind = Kind::Link(target.to_owned());
+                    self.entries.push(Entry { name: name.to_owned(), kind, mode: 0 });
+                } else {
+                    let (path, target) = (shown_path(path), shown(target));
+                    self.skipped.push(format!("the link {path} could lead out, to {target}: not sent"));
+                }
+                Ok(None)
+            }
+        }
     }
 
     /// Adds a file. One that is not regular is an error if it was `named` on the command line.
     fn add(&mut self, path: &Path, name: String, metadata: &Metadata, named: bool) -> anyhow::Result<()> {
         if !metadata.is_file() {
             if named {
-                bail!("{} is not a regular file or directory: use `-` to send a stream", path.display());
+                bail!("{} is not a regular file or directory: use `-` to send a stream", shown_path(path));
             }
-            self.skipped.push(format!("{} is not a regular file: not sent", path.display()));
+            self.skipped.push(format!("{} is not a regular file: not sent", shown_path(path)));
             return Ok(());
         }
-        // Better now than in the middle of the transfer.
-        File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+        if !named && name.rsplit('/').next().is_some_and(is_part_name) {
+            let line = format!("{} is a file that did not arrive completely: not sent", shown_path(path));
+            self.skipped.push(line);
+            return Ok(());
+        }
+        // Better now than in the middle of the transfer; what is in the way, opening it tells.
+        if accessat(CWD, path, Access::READ_OK, AtFlags::EACCESS).is_err() {
+            File::open(path).with_context(|| cannot_read(path))?;
+        }
         let mode = metadata.permissions().mode() & MODE_MASK;
-        self.entries.push(Entry { name, path: Some(path.to_owned()), size: Some(metadata.len()), mode });
+        let kind = Kind::File { path: path.to_owned(), size: metadata.len() };
+        self.entries.push(Entry { name, kind, mode });
         Ok(())
     }
 
     fn check_names(&self) -> anyhow::Result<()> {
         let mut names = BTreeSet::new();
-        for Entry { name, .. } in &self.entries {
+        let mut directories = BTreeSet::new();
+        for Entry { name, kind, .. } in &self.entries {
             if RelativePath::new(name).is_none() {
                 bail!(
                     "the name {name:?} cannot be sent: no part of it may be empty, `.` or `..`, \
-                     or have a backslash; at most {} bytes",
-                    RelativePath::MAX_LEN
+                     have a backslash, or be longer than {} bytes; at most {} bytes and {} parts",
+                    RelativePath::MAX_NAME_LEN,
+                    RelativePath::MAX_LEN,
+                    RelativePath::MAX_DEPTH
                 );
             }
-            if !names.insert(name.as_str()) {
+            if name.split('/').any(is_part_name) {
+                bail!("{name:?} is the name of a file that did not arrive completely: rename it");
+            }
+            if let Kind::Directory = kind {
+                directories.insert(name.as_str());
+            } else if !names.insert(name.as_str()) {
                 bail!("two files would have the name {name:?} at the receivers: send them one by one");
             }
         }
-        for name in &names {
-            let mut above = *name;
-            while let Some((parent, _)) = above.rsplit_once('/') {
-                if names.contains(parent) {
+        // A file is no directory, neither one that is sent nor one above a file that is renamed.
+        for name in names.iter().chain(&directories) {
+            let mut above = if directories.contains(name) { Some(*name) } else { parent(name) };
+            while let Some(directory) = above {
+                if names.contains(directory) {
                     bail!(
-                        "{parent:?} would be a file and a directory at the receivers: send them one by one"
+                        "{directory:?} would be a file and a directory at the receivers: send them one by one"
                     );
                 }
-                above = parent;
+                above = parent(directory);
             }
         }
         Ok(())
     }
+}
+
+fn parent(name: &str) -> Option<&str> {
+    name.rsplit_once('/').map(|(parent, _)| parent)
+}
+
+fn cannot_read(path: &Path) -> String {
+    format!("cannot read {}", shown_path(path))
+}
+
+/// Whether this error of following a link says that there is nothing at its end.
+fn leads_nowhere(error: &io::Error) -> bool {
+    let link_loop = error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error());
+    link_loop || matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 /// The last component of a path, also of one like `..` or `dir/.`.
@@ -174,14 +337,14 @@ fn base_name(path: &Path) -> anyhow::Result<String> {
         Some(name) => Some(name),
         None => {
             let resolved: io::Result<PathBuf> = path.canonicalize();
-            let resolved = resolved.with_context(|| format!("cannot read {}", path.display()))?;
+            let resolved = resolved.with_context(|| cannot_read(path))?;
             resolved.file_name().map(ToOwned::to_owned)
         }
     };
-    let Some(name) = name else { bail!("{} has no name: send what is in it", path.display()) };
+    let Some(name) = name else { bail!("{} has no name: send what is in it", shown_path(path)) };
     match name.into_string() {
         Ok(name) => Ok(name),
-        Err(_) => bail!("the name of {} is not UTF-8: rename it", path.display()),
+        Err(_) => bail!("the name of {} is not UTF-8: rename it", shown_path(path)),
     }
 }
 

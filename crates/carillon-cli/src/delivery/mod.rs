@@ -5,15 +5,23 @@
 //! nothing of files, and nothing here knows a protocol. The page is `docs/delivery.md`.
 
 mod args;
+mod contents;
 mod contribution;
+mod descent;
+mod draft;
 mod incoming;
 mod intake;
+#[cfg(test)]
+mod intake_tests;
+mod leftovers;
 mod live;
 mod manifest;
+mod names;
 mod outgoing;
 mod output;
 mod overheard;
 mod patience;
+mod stdin;
 mod stop;
 mod target;
 mod watch;
@@ -24,7 +32,8 @@ pub use contribution::Contribution;
 pub use incoming::Incoming;
 pub use intake::{Problem, Sink};
 pub use live::Live;
-pub use manifest::Manifest;
+pub use manifest::{Manifest, Symlinks};
+pub use names::shown;
 pub use outgoing::Outgoing;
 pub use output::{
     Human, Rate, SenderBars, Ticker, bar, bar_style, outcome_name, outcome_reason, outcome_text, print_json,
@@ -34,4 +43,4 @@ pub use patience::Patience;
 pub use stop::Stop;
 pub use target::Target;
 pub use watch::{Watch, keep_peers, step};
-pub use words::{NOBODY_EXPECTED, Whereabouts, advice, host, say, say_text, shown};
+pub use words::{NOBODY_EXPECTED, Whereabouts, advice, host, say, say_text};

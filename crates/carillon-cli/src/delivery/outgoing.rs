@@ -1,31 +1,49 @@
 //! The sending application: files in, messages out.
 
 use std::collections::VecDeque;
-use std::fs::File;
-use std::io::{self, BufRead, Read};
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
+use std::io;
+use std::sync::mpsc::{Receiver, TryRecvError};
 
 use anyhow::{Context as _, anyhow, bail};
 use carillon_core::{Application, Bytes, Duration, OfferError, Sender, Time};
-use carillon_wire::file::{DATA_HEADER_LEN, MESSAGE_HEADER_LEN, Record, RelativePath};
+use carillon_wire::file::{
+    DATA_HEADER_LEN, FILE_HEADER_LEN, LINK_HEADER_LEN, MESSAGE_HEADER_LEN, Packer, Record, RelativePath,
+    Withdrawn,
+};
 
 use super::Manifest;
+use super::contents::{Contents, Filled, Opened, READ_BYTES};
+use super::manifest::{Entry, Kind};
+use super::names::shown_path;
+use super::stdin::{read_lines, read_stdin};
 
-/// Reads the files of a [`Manifest`] piece by piece and offers them as records.
+/// Reads the files of a [`Manifest`] piece by piece and offers them as records, as many to a message
+/// as fit.
 ///
 /// Files are read and hashed piece by piece as the protocol takes them, a little ahead: what
 /// can be done while the protocol waits for its acknowledgments need not be done afterwards.
 #[derive(Debug)]
 pub struct Outgoing {
     manifest: Manifest,
-    /// Bytes of a file in one message, at most.
-    piece: usize,
+    /// Bytes of a message, at most.
+    max_payload: usize,
     stage: Stage,
-    /// Messages that the protocol has not taken yet, with their bytes of a file.
+    contents: Box<Contents>,
+    /// The message that is being filled, with the bytes of files in it.
+    packer: Packer,
+    packed: u64,
+    /// Messages that the protocol has not taken yet, with their bytes of files, and their own length.
     ready: VecDeque<(Bytes, u64)>,
+    ready_bytes: usize,
     /// Bytes of files offered, and bytes of files read.
     bytes: u64,
     read: u64,
+    /// What reading has cost, in bytes: an entry costs something too.
+    effort: u64,
+    /// Files that were not delivered, a line each.
+    withdrawn: Vec<String>,
+    /// How often the next file was found fresh.
+    fresh: u32,
     /// Messages of a live stream.
     messages: u64,
     started: Option<Time>,
@@ -41,39 +59,31 @@ pub struct Outgoing {
 #[derive(Debug)]
 enum Stage {
     Offer,
-    File(usize),
-    Contents(usize, Box<Contents>),
+    Entry(usize),
+    Contents(usize),
+    /// The file is given up.
+    Withdrawn(usize, Withdrawn),
     /// A live stream: its lines, once they are read.
     Lines(Option<Receiver<io::Result<Vec<u8>>>>),
     End,
     Done,
 }
 
-/// A file that is being read.
-#[derive(Debug)]
-struct Contents {
-    input: Input,
-    announced: Option<u64>,
-    hasher: Box<blake3::Hasher>,
-    /// What was read and hashed but not offered yet: from `start` on.
-    buffer: Vec<u8>,
-    start: usize,
-    offset: u64,
-    at_end: bool,
-    /// Since when there has been less than a piece of a stream.
-    short_since: Option<Time>,
-}
-
-#[derive(Debug)]
-enum Input {
-    File(File),
-    Stream(Receiver<io::Result<Vec<u8>>>),
-}
-
 /// What [`Outgoing::next`] finds.
 enum Next {
     Message(Bytes, u64),
-    /// A stream has nothing more for now.
+    /// There is nothing more for now.
+    NotYet,
+    Done,
+}
+
+/// What [`Outgoing::step`] has done.
+enum Step {
+    /// Put a record into the message.
+    More,
+    /// Nothing: the next record needs the next message.
+    Full,
+    /// Nothing: there is nothing more for now.
     NotYet,
     Done,
 }
@@ -81,17 +91,25 @@ enum Next {
 impl Outgoing {
     /// Will send these files in messages of up to `max_payload` bytes.
     pub fn new(manifest: Manifest, max_payload: usize) -> anyhow::Result<Self> {
-        let longest = FILE_HEADER_LEN + manifest.longest_name();
+        let longest = manifest.entries().iter().map(header_len).max().unwrap_or(0);
         if max_payload < MIN_PAYLOAD.max(longest) {
-            bail!("names of {} bytes do not fit messages of {max_payload} bytes", manifest.longest_name());
+            let name = manifest.entries().iter().map(|entry| entry.name.len()).max().unwrap_or(0);
+            bail!("names of {name} bytes do not fit messages of {max_payload} bytes");
         }
         Ok(Outgoing {
             manifest,
-            piece: max_payload - DATA_HEADER_LEN,
+            max_payload,
             stage: Stage::Offer,
+            contents: Box::new(Contents::new()),
+            packer: Packer::new(max_payload),
+            packed: 0,
             ready: VecDeque::new(),
+            ready_bytes: 0,
             bytes: 0,
             read: 0,
+            effort: 0,
+            withdrawn: Vec::new(),
+            fresh: 0,
             messages: 0,
             started: None,
             finished: false,
@@ -104,16 +122,17 @@ impl Outgoing {
     /// Will send the standard input as a live stream: each line a message as soon as it is there,
     /// longer ones cut.
     pub fn stream(manifest: Manifest, max_payload: usize) -> anyhow::Result<Self> {
-        Ok(Outgoing {
-            piece: max_payload.saturating_sub(MESSAGE_HEADER_LEN),
-            stage: Stage::Lines(None),
-            ..Self::new(manifest, max_payload)?
-        })
+        Ok(Outgoing { stage: Stage::Lines(None), ..Self::new(manifest, max_payload)? })
     }
 
     /// Bytes of files offered so far.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Files that are not delivered because they changed or could not be read, a line each.
+    pub fn withdrawn(&self) -> &[String] {
+        &self.withdrawn
     }
 
     /// When the protocol took the first message.
@@ -146,101 +165,194 @@ impl Outgoing {
         self.error.take()
     }
 
+    /// The next message, as full as it gets.
     fn next(&mut self, now: Time) -> anyhow::Result<Next> {
+        if let Stage::Lines(_) = self.stage {
+            return self.next_line(now);
+        }
         loop {
-            match &mut self.stage {
-                Stage::Offer => {
-                    let files = self.manifest.entries().len() as u32;
-                    let message = emit(&Record::Offer { files, bytes: self.manifest.bytes() });
-                    self.stage = Stage::File(0);
-                    return Ok(Next::Message(message, 0));
+            match self.step(now)? {
+                // Until the protocol takes the first message no file is read: it may wait for long.
+                Step::More if self.started.is_some() || self.packer.is_empty() => {}
+                Step::NotYet if self.packer.is_empty() => return Ok(Next::NotYet),
+                Step::Done if self.packer.is_empty() => return Ok(Next::Done),
+                Step::More | Step::Full | Step::NotYet | Step::Done => {
+                    let bytes = std::mem::take(&mut self.packed);
+                    return Ok(Next::Message(self.packer.take(), bytes));
                 }
-                Stage::File(index) => {
-                    let index = *index;
-                    let Some(entry) = self.manifest.entries().get(index) else {
-                        self.stage = Stage::End;
-                        continue;
-                    };
-                    let (input, announced) = match &entry.path {
-                        None => (Input::Stream(read_stdin(self.piece)), None),
-                        Some(path) => {
-                            let failed = || format!("cannot read {}", path.display());
-                            let file = File::open(path).with_context(failed)?;
-                            let size = file.metadata().with_context(failed)?.len();
-                            if Some(size) != entry.size {
-                                bail!("{} changed while it waited to be sent", path.display());
-                            }
-                            (Input::File(file), Some(size))
-                        }
-                    };
-                    let path = RelativePath::new(&entry.name)
-                        .ok_or_else(|| anyhow!("{:?} is no path", entry.name))?;
-                    let record =
-                        Record::File { index: index as u32, size: announced, mode: entry.mode, path };
-                    let message = emit(&record);
-                    let contents = Contents::new(input, announced, self.piece);
-                    self.stage = Stage::Contents(index, Box::new(contents));
-                    return Ok(Next::Message(message, 0));
-                }
-                Stage::Contents(index, contents) => {
-                    let index = *index;
-                    let name = || match &self.manifest.entries()[index].path {
-                        Some(path) => path.display().to_string(),
-                        None => "the standard input".to_owned(),
-                    };
-                    if !contents.fill(now, self.piece).with_context(|| format!("cannot read {}", name()))? {
-                        self.look = Some(now + STREAM_LOOK);
-                        return Ok(Next::NotYet);
-                    }
-                    let read = contents.offset + contents.available() as u64;
-                    if let Some(announced) = contents.announced
-                        && (read > announced || (contents.at_end && read != announced))
-                    {
-                        bail!("{} changed its size of {announced} bytes while it was sent", name());
-                    }
-                    if contents.available() == 0 {
-                        let digest = *contents.hasher.finalize().as_bytes();
-                        let size = contents.offset;
-                        self.stage = Stage::File(index + 1);
-                        let record = Record::EndOfFile { index: index as u32, size, digest };
-                        return Ok(Next::Message(emit(&record), 0));
-                    }
-                    let (message, len) = contents.take(index as u32, self.piece);
-                    self.read += len;
-                    return Ok(Next::Message(message, len));
-                }
-                Stage::Lines(lines) => {
-                    let lines = lines.get_or_insert_with(|| read_lines(self.piece));
-                    let line = match lines.try_recv() {
-                        Ok(line) => line.context("cannot read the standard input")?,
-                        Err(TryRecvError::Empty) => {
-                            self.look = Some(now + STREAM_LOOK);
-                            return Ok(Next::NotYet);
-                        }
-                        Err(TryRecvError::Disconnected) => {
-                            self.stage = Stage::Done;
-                            let record = Record::EndOfStream { messages: self.messages };
-                            return Ok(Next::Message(emit(&record), 0));
-                        }
-                    };
-                    let message = emit(&Record::Message { number: self.messages, bytes: &line });
-                    self.messages += 1;
-                    self.read += line.len() as u64;
-                    return Ok(Next::Message(message, line.len() as u64));
-                }
-                Stage::End => {
-                    self.stage = Stage::Done;
-                    return Ok(Next::Message(emit(&Record::End { bytes: self.read }), 0));
-                }
-                Stage::Done => return Ok(Next::Done),
             }
         }
+    }
+
+    fn step(&mut self, now: Time) -> anyhow::Result<Step> {
+        match self.stage {
+            Stage::Offer => {
+                let entries = self.manifest.entries().len() as u32;
+                let record = Record::Offer { entries, bytes: self.manifest.bytes() };
+                Ok(pack(&mut self.packer, &record, || self.stage = Stage::Entry(0)))
+            }
+            Stage::Entry(index) if index >= self.manifest.entries().len() => {
+                self.stage = Stage::End;
+                Ok(Step::More)
+            }
+            Stage::Entry(index) => self.begin(now, index),
+            Stage::Contents(index) => self.go_on(now, index),
+            Stage::Withdrawn(at, reason) => {
+                let record = Record::Withdraw { index: at as u32, reason };
+                Ok(pack(&mut self.packer, &record, || self.stage = Stage::Entry(at + 1)))
+            }
+            Stage::End => {
+                let record = Record::End { bytes: self.read };
+                Ok(pack(&mut self.packer, &record, || self.stage = Stage::Done))
+            }
+            Stage::Lines(_) | Stage::Done => Ok(Step::Done),
+        }
+    }
+
+    /// Begins an entry.
+    fn begin(&mut self, now: Time, at: usize) -> anyhow::Result<Step> {
+        let entry = &self.manifest.entries()[at];
+        let path = RelativePath::new(&entry.name).ok_or_else(|| anyhow!("{:?} is no path", entry.name))?;
+        let (index, mode) = (at as u32, entry.mode);
+        if self.packer.room() < header_len(entry) {
+            return Ok(Step::Full);
+        }
+        self.effort += ENTRY_EFFORT;
+        let mut withdraw = None;
+        match &entry.kind {
+            Kind::Directory => {
+                self.packer.push(&Record::Directory { index, mode, path });
+                self.stage = Stage::Entry(at + 1);
+                return Ok(Step::More);
+            }
+            Kind::Link(target) => {
+                self.packer.push(&Record::Link { index, target, path });
+                self.stage = Stage::Entry(at + 1);
+                return Ok(Step::More);
+            }
+            Kind::Stream => {
+                self.contents.read_stream(read_stdin(self.max_payload));
+                self.packer.push(&Record::File { index, size: None, mode, path });
+            }
+            Kind::File { path: source, size } => {
+                let size = match Opened::open(source, self.manifest.follows()) {
+                    Ok(opened) if opened.is_fresh() && self.fresh < MAX_FRESH => {
+                        self.fresh += 1;
+                        self.look = Some(now + FRESH_LOOK);
+                        return Ok(Step::NotYet);
+                    }
+                    Ok(opened) => {
+                        let size = opened.size();
+                        self.contents.read_file(opened);
+                        size
+                    }
+                    Err(error) => {
+                        self.withdrawn.push(format!("cannot read {}: {error}", shown_path(source)));
+                        withdraw = Some(Withdrawn::Unreadable);
+                        *size
+                    }
+                };
+                self.fresh = 0;
+                self.packer.push(&Record::File { index, size: Some(size), mode, path });
+            }
+        }
+        self.stage = Stage::Contents(at);
+        match withdraw {
+            None => Ok(Step::More),
+            Some(reason) => Ok(self.withdraw(at, reason)),
+        }
+    }
+
+    /// Goes on with the file.
+    fn go_on(&mut self, now: Time, at: usize) -> anyhow::Result<Step> {
+        let index = at as u32;
+        let room = self.packer.room();
+        let wanted = room.saturating_sub(DATA_HEADER_LEN);
+        let available = self.contents.available();
+        // Better a message of its own than many small pieces.
+        let small = wanted < MIN_PIECE && (available == 0 || wanted < available);
+        if small && !self.packer.is_empty() && !self.contents.is_done() {
+            return Ok(Step::Full);
+        }
+        let entry = &self.manifest.entries()[at];
+        let filled = match self.contents.fill(now, wanted) {
+            Filled::Ready if self.contents.is_done() && !self.contents.is_unchanged(entry.path()) => {
+                Filled::Changed
+            }
+            filled => filled,
+        };
+        match filled {
+            Filled::Ready => {}
+            Filled::NotYet => {
+                self.look = Some(now + STREAM_LOOK);
+                return Ok(Step::NotYet);
+            }
+            Filled::Changed => {
+                let line = format!("{} changed while it was sent", entry.shown());
+                self.withdrawn.push(line);
+                return Ok(self.withdraw(at, Withdrawn::Changed));
+            }
+            Filled::Unreadable(error) if matches!(entry.kind, Kind::Stream) => {
+                return Err(error).with_context(|| format!("cannot read {}", entry.shown()));
+            }
+            Filled::Unreadable(error) => {
+                self.withdrawn.push(format!("cannot read {}: {error}", entry.shown()));
+                return Ok(self.withdraw(at, Withdrawn::Unreadable));
+            }
+        }
+        if self.contents.is_done() {
+            let (size, digest) = (self.contents.offset(), self.contents.digest());
+            let record = Record::EndOfFile { index, size, digest };
+            return Ok(pack(&mut self.packer, &record, || {
+                self.contents.close();
+                self.stage = Stage::Entry(at + 1);
+            }));
+        }
+        let (offset, bytes) = self.contents.take(wanted);
+        let len = bytes.len() as u64;
+        self.packer.push(&Record::Data { index, offset, bytes });
+        self.packed += len;
+        self.read += len;
+        self.effort += len;
+        Ok(Step::More)
+    }
+
+    /// The file is not to be kept by anyone.
+    fn withdraw(&mut self, at: usize, reason: Withdrawn) -> Step {
+        self.contents.close();
+        self.stage = Stage::Withdrawn(at, reason);
+        Step::More
+    }
+
+    /// The next line of a live stream.
+    fn next_line(&mut self, now: Time) -> anyhow::Result<Next> {
+        let Stage::Lines(lines) = &mut self.stage else { return Ok(Next::Done) };
+        let piece = self.max_payload.saturating_sub(MESSAGE_HEADER_LEN);
+        let line = match lines.get_or_insert_with(|| read_lines(piece)).try_recv() {
+            Ok(line) => line.context("cannot read the standard input")?,
+            Err(TryRecvError::Empty) => {
+                self.look = Some(now + STREAM_LOOK);
+                return Ok(Next::NotYet);
+            }
+            Err(TryRecvError::Disconnected) => {
+                self.stage = Stage::Done;
+                return Ok(Next::Message(emit(&Record::EndOfStream { messages: self.messages }), 0));
+            }
+        };
+        let message = emit(&Record::Message { number: self.messages, bytes: &line });
+        self.messages += 1;
+        self.read += line.len() as u64;
+        self.effort += line.len() as u64;
+        Ok(Next::Message(message, line.len() as u64))
     }
 
     /// Offers one message; returns whether the protocol took it.
     fn offer<S: Sender>(&mut self, now: Time, session: &mut S) -> anyhow::Result<bool> {
         let (message, len) = match self.ready.pop_front() {
-            Some(ready) => ready,
+            Some(ready) => {
+                self.ready_bytes -= ready.0.len();
+                ready
+            }
             None => match self.next(now)? {
                 Next::Message(message, len) => (message, len),
                 Next::NotYet => return Ok(false),
@@ -258,8 +370,11 @@ impl Outgoing {
                 Ok(true)
             }
             Err(OfferError::Full) => {
+                self.ready_bytes += message.len();
                 self.ready.push_front((message, len));
-                self.read_ahead(now)?;
+                if self.started.is_some() {
+                    self.read_ahead(now)?;
+                }
                 Ok(false)
             }
             // The session is over: its phase and its members say why.
@@ -273,18 +388,17 @@ impl Outgoing {
 
     /// Gets some more messages ready, so few that the network need not wait; comes back for more.
     fn read_ahead(&mut self, now: Time) -> anyhow::Result<()> {
-        let offered = self.bytes;
-        let from = self.read;
-        for _ in 0..AHEAD_MESSAGES {
-            if self.read - offered >= AHEAD_BYTES || self.ready.len() >= AHEAD_MESSAGES {
+        let from = self.effort;
+        while self.effort - from < READ_BYTES as u64 {
+            if self.ready_bytes >= AHEAD_BYTES || self.ready.len() >= AHEAD_MESSAGES {
                 return Ok(());
             }
             match self.next(now)? {
-                Next::Message(message, len) => self.ready.push_back((message, len)),
+                Next::Message(message, len) => {
+                    self.ready_bytes += message.len();
+                    self.ready.push_back((message, len));
+                }
                 Next::NotYet | Next::Done => return Ok(()),
-            }
-            if self.read - from >= READ_BYTES as u64 {
-                break;
             }
         }
         self.look = Some(now);
@@ -318,76 +432,23 @@ impl<S: Sender> Application<S> for Outgoing {
     }
 }
 
-impl Contents {
-    fn new(input: Input, announced: Option<u64>, piece: usize) -> Self {
-        // A whole number of pieces, so that all but the last are full.
-        let capacity = piece * (READ_BYTES / piece).max(1);
-        Contents {
-            input,
-            announced,
-            hasher: Box::default(),
-            buffer: Vec::with_capacity(capacity),
-            start: 0,
-            offset: 0,
-            at_end: false,
-            short_since: None,
-        }
+/// Puts the record into the message, and does what follows, if there is room.
+fn pack(packer: &mut Packer, record: &Record<'_>, then: impl FnOnce()) -> Step {
+    if packer.room() < record.wire_len() {
+        return Step::Full;
     }
+    packer.push(record);
+    then();
+    Step::More
+}
 
-    /// Bytes that can be offered.
-    fn available(&self) -> usize {
-        self.buffer.len() - self.start
-    }
-
-    /// Reads on if less than a piece is available. Returns whether there is something to do now: a
-    /// piece, what is left of a stream that has paused, or the end.
-    fn fill(&mut self, now: Time, piece: usize) -> io::Result<bool> {
-        if self.available() >= piece || self.at_end {
-            return Ok(true);
+/// Bytes of the record that begins it.
+fn header_len(entry: &Entry) -> usize {
+    entry.name.len()
+        + match &entry.kind {
+            Kind::Link(target) => LINK_HEADER_LEN + target.len(),
+            _ => FILE_HEADER_LEN,
         }
-        self.buffer.drain(..self.start);
-        self.start = 0;
-        let old = self.buffer.len();
-        match &mut self.input {
-            Input::File(file) => {
-                let room = (self.buffer.capacity() - old) as u64;
-                let read = file.take(room).read_to_end(&mut self.buffer)?;
-                self.at_end = (read as u64) < room;
-            }
-            Input::Stream(chunks) => {
-                while self.buffer.len() < piece && !self.at_end {
-                    match chunks.try_recv() {
-                        Ok(chunk) => self.buffer.extend_from_slice(&chunk?),
-                        Err(TryRecvError::Disconnected) => self.at_end = true,
-                        Err(TryRecvError::Empty) => break,
-                    }
-                }
-            }
-        }
-        self.hasher.update(&self.buffer[old..]);
-        if self.available() >= piece || self.at_end {
-            self.short_since = None;
-            return Ok(true);
-        }
-        if self.available() == 0 {
-            return Ok(false);
-        }
-        let paused = now.since(*self.short_since.get_or_insert(now)) >= STREAM_PATIENCE;
-        if paused {
-            self.short_since = None;
-        }
-        Ok(paused)
-    }
-
-    /// The next piece as a message, and its bytes of the file.
-    fn take(&mut self, index: u32, piece: usize) -> (Bytes, u64) {
-        let len = self.available().min(piece);
-        let bytes = &self.buffer[self.start..self.start + len];
-        let message = emit(&Record::Data { index, offset: self.offset, bytes });
-        self.start += len;
-        self.offset += len as u64;
-        (message, len as u64)
-    }
 }
 
 fn emit(record: &Record<'_>) -> Bytes {
@@ -396,70 +457,20 @@ fn emit(record: &Record<'_>) -> Bytes {
     message.into()
 }
 
-/// Reads the standard input in a thread of its own: it may pause for as long as it likes, and the
-/// receivers must hear from the sender all the same.
-fn read_stdin(piece: usize) -> Receiver<io::Result<Vec<u8>>> {
-    let (to, from) = sync_channel(STREAM_CHUNKS);
-    std::thread::spawn(move || forward(&mut io::stdin().lock(), piece, &to));
-    from
-}
-
-fn forward(input: &mut dyn Read, piece: usize, to: &SyncSender<io::Result<Vec<u8>>>) {
-    let mut buffer = vec![0; piece.max(READ_BYTES)];
-    loop {
-        let sent = match input.read(&mut buffer) {
-            Ok(0) => return,
-            Ok(len) => to.send(Ok(buffer[..len].to_vec())),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => {
-                // Nobody listens any more if it cannot be sent.
-                let _ = to.send(Err(error));
-                return;
-            }
-        };
-        if sent.is_err() {
-            return;
-        }
-    }
-}
-
-/// Reads the lines of the standard input in a thread of its own, as they come.
-fn read_lines(piece: usize) -> Receiver<io::Result<Vec<u8>>> {
-    let (to, from) = sync_channel(STREAM_LINES);
-    std::thread::spawn(move || forward_lines(&mut io::stdin().lock(), piece, &to));
-    from
-}
-
-fn forward_lines(input: &mut dyn BufRead, piece: usize, to: &SyncSender<io::Result<Vec<u8>>>) {
-    loop {
-        let mut line = Vec::new();
-        let sent = match Read::take(&mut *input, piece as u64).read_until(b'\n', &mut line) {
-            Ok(0) => return,
-            Ok(_) => to.send(Ok(line)),
-            // Nobody listens any more if it cannot be sent.
-            Err(error) => return drop(to.send(Err(error))),
-        };
-        if sent.is_err() {
-            return;
-        }
-    }
-}
-
-/// Bytes read at a time: enough to hash fast, little enough to stay in the cache.
-const READ_BYTES: usize = 256 << 10;
-/// Bytes read ahead of what the protocol has taken: more would only push the rest out of the cache.
-const AHEAD_BYTES: u64 = 1 << 20;
+/// Bytes of messages read ahead of what the protocol has taken: more would only push the rest out of
+/// the cache.
+const AHEAD_BYTES: usize = 1 << 20;
 /// Messages read ahead, at most: there are small ones too.
 const AHEAD_MESSAGES: usize = 4096;
-/// Pieces of a stream read ahead.
-const STREAM_CHUNKS: usize = 16;
-/// Lines of a live stream read ahead.
-const STREAM_LINES: usize = 256;
+/// What beginning an entry costs, in bytes that could be read in that time.
+const ENTRY_EFFORT: u64 = 4096;
+/// A piece of a file beside other records is not smaller, unless it is the last.
+const MIN_PIECE: usize = 256;
 /// How often to look for more of a stream that has paused.
 const STREAM_LOOK: Duration = Duration::from_millis(2);
-/// Less than a full message of a stream is sent when no more came for this long.
-const STREAM_PATIENCE: Duration = Duration::from_millis(10);
+/// How often to look at a file that has just changed, and how many times: one that does not stop
+/// is sent, and found changed at its end.
+const FRESH_LOOK: Duration = Duration::from_millis(10);
+const MAX_FRESH: u32 = 10;
 /// No message carries less than a digest and its frame.
 const MIN_PAYLOAD: usize = 64;
-/// What a FILE record has besides its path: type, index, size, and mode.
-const FILE_HEADER_LEN: usize = 1 + 4 + 8 + 4;

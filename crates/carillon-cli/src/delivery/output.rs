@@ -7,7 +7,8 @@ use carillon_core::{Duration, Time};
 use carillon_proto::session::{Member, MemberOutcome};
 use indicatif::{HumanBytes, MultiProgress, ProgressBar, ProgressStyle};
 
-use super::words::{say, shown, shown_json};
+use super::names::shown;
+use super::words::{say, shown_json};
 
 /// A number of bytes for people.
 pub struct Human(pub u64);

@@ -1,151 +1,247 @@
 //! Where files go: a directory that nothing leaves, under temporary names until all is verified.
 
-use std::fs::{self, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use carillon_wire::file::RelativePath;
-use tempfile::{NamedTempFile, TempPath};
+use rustix::fs::{AtFlags, FileType, statat};
+use rustix::io::Errno;
+
+use super::descent::Descent;
+use super::draft::{self, Draft, WriteError};
+use super::leftovers::Sweep;
+use super::names::shown_path;
 
 /// A directory for received files, or the standard output.
 #[derive(Debug)]
 pub enum Target {
-    /// Files below this directory.
-    Directory {
-        /// The directory.
-        root: PathBuf,
-        /// Whether files that exist are replaced.
-        overwrite: bool,
-    },
+    /// Files below a directory.
+    Directory(Box<Folder>),
     /// The contents of all files, one after the other.
     Stdout,
 }
 
+/// A directory for received files.
+#[derive(Debug)]
+pub struct Folder {
+    root: PathBuf,
+    /// Whether files that exist are replaced.
+    overwrite: bool,
+    /// What the next temporary name is made of.
+    number: u64,
+    sweep: Sweep,
+    /// Whether all was looked through for what an earlier transfer left.
+    swept: bool,
+}
+
 /// A file that is not complete yet. Dropped, it leaves nothing.
 #[derive(Debug)]
-pub struct Draft(Kind);
+pub struct Partial(Kind);
 
 #[derive(Debug)]
 enum Kind {
-    File { file: NamedTempFile, path: PathBuf, overwrite: bool },
+    File { draft: Draft<OwnedFd>, path: PathBuf, overwrite: bool },
     Stdout,
 }
 
+/// Where the last file of a sender went; nothing before the first.
+pub type Position = Option<Descent>;
+
 impl Target {
-    /// A directory, made if it does not exist, that can be written to.
+    /// A directory, made if it does not exist, that can be written to. What a receiver that was killed
+    /// has left there is removed or named.
     pub fn directory(root: &Path, overwrite: bool) -> anyhow::Result<Target> {
-        let failed = || format!("cannot write to directory {}", root.display());
-        fs::create_dir_all(root).with_context(failed)?;
+        let failed = || format!("cannot write to directory {}", shown_path(root));
+        let mut number = getrandom::u64().context("the system gives no random numbers")?;
+        let descent = Descent::new(root).with_context(failed)?;
         // Better now than when the transfer has begun.
-        temporary(root, "probe", 0o600).with_context(failed)?;
-        Ok(Target::Directory { root: root.to_owned(), overwrite })
+        let probe = Draft::create(descent.root(), "probe", 0o600, || next(&mut number));
+        let user = probe.and_then(|probe| probe.user()).with_context(failed)?;
+        let mut sweep = Sweep::new(user);
+        let swept = sweep.tree(descent.root(), root);
+        Ok(Target::Directory(Box::new(Folder { root: root.to_owned(), overwrite, number, sweep, swept })))
+    }
+
+    /// What there is to tell of the directory, a line each.
+    pub fn take_notes(&mut self) -> Vec<String> {
+        match self {
+            Target::Directory(folder) => folder.sweep.take_lines(),
+            Target::Stdout => Vec::new(),
+        }
     }
 
     /// Begins a file. One that exists is refused unless it may be overwritten.
-    pub fn begin(&self, name: &RelativePath<'_>, mode: u32) -> anyhow::Result<Draft> {
-        let Target::Directory { root, overwrite } = self else { return Ok(Draft(Kind::Stdout)) };
-        let (parents, file_name) = name.rsplit_once('/').unwrap_or(("", name));
-        let directory = descend(root, parents)?;
-        let path = directory.join(file_name);
-        match fs::symlink_metadata(&path) {
-            Ok(metadata) if metadata.is_dir() => {
-                bail!("{} is a directory: choose another --out", path.display());
-            }
-            Ok(_) if !overwrite => {
-                bail!("{} exists: give --overwrite to replace it, or another --out", path.display());
-            }
-            Ok(_) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+    pub fn begin(
+        &mut self,
+        position: &mut Position,
+        name: &RelativePath<'_>,
+        mode: u32,
+    ) -> anyhow::Result<Partial> {
+        let Target::Directory(folder) = self else { return Ok(Partial(Kind::Stdout)) };
+        let (parents, file_name) = split(name);
+        let directory = folder.enter(position, parents, None)?;
+        let path = folder.root.join(name.as_str());
+        let found = statat(directory, file_name, AtFlags::SYMLINK_NOFOLLOW);
+        match found.map(|stat| FileType::from_raw_mode(stat.st_mode)) {
+            Ok(FileType::Directory) => return Err(is_a_directory(&path)),
+            Ok(_) if !folder.overwrite => return Err(exists(&path)),
+            Ok(_) | Err(Errno::NOENT) => {}
             Err(error) => {
-                return Err(error).with_context(|| format!("cannot look at {}", path.display()));
+                return Err(io::Error::from(error))
+                    .with_context(|| format!("cannot look at {}", shown_path(&path)));
             }
         }
-        let file = temporary(&directory, file_name, mode)
-            .with_context(|| format!("cannot create a file in {}", directory.display()))?;
-        Ok(Draft(Kind::File { file, path, overwrite: *overwrite }))
+        let directory = directory.try_clone_to_owned().with_context(|| cannot_create(&path))?;
+        let draft = Draft::create(directory, file_name, mode, || next(&mut folder.number))
+            .with_context(|| cannot_create(&path))?;
+        Ok(Partial(Kind::File { draft, path, overwrite: folder.overwrite }))
+    }
+
+    /// Writes a file of which everything is there.
+    pub fn write(
+        &mut self,
+        position: &mut Position,
+        name: &RelativePath<'_>,
+        mode: u32,
+        bytes: &[u8],
+    ) -> anyhow::Result<()> {
+        let Target::Directory(folder) = self else {
+            print(bytes)?;
+            return flush();
+        };
+        let (parents, file_name) = split(name);
+        let directory = folder.enter(position, parents, None)?;
+        let path = || folder.root.join(name.as_str());
+        let number = || next(&mut folder.number);
+        match draft::write(directory, file_name, mode, bytes, folder.overwrite, number) {
+            Ok(()) => Ok(()),
+            Err(WriteError::Name(error)) => named(Err(error), directory, file_name, &path),
+            Err(WriteError::Contents(error)) => Err(error).with_context(|| cannot_write(&path())),
+        }
+    }
+
+    /// Makes a directory, unless it exists. It gets its permission bits when what follows in it is
+    /// there.
+    pub fn make_directory(
+        &mut self,
+        position: &mut Position,
+        name: &RelativePath<'_>,
+        mode: u32,
+    ) -> anyhow::Result<()> {
+        let Target::Directory(folder) = self else { return Ok(()) };
+        folder.enter(position, name, Some(mode)).map(|_| ())
+    }
+
+    /// Makes a symbolic link. Whether it is harmless is not asked here.
+    pub fn make_link(
+        &mut self,
+        position: &mut Position,
+        name: &RelativePath<'_>,
+        target: &str,
+    ) -> anyhow::Result<()> {
+        let Target::Directory(folder) = self else { return Ok(()) };
+        let (parents, file_name) = split(name);
+        let directory = folder.enter(position, parents, None)?;
+        let made = draft::link(directory, file_name, target, folder.overwrite, || next(&mut folder.number));
+        named(made, directory, file_name, &|| folder.root.join(name.as_str()))
     }
 }
 
-impl Draft {
+impl Folder {
+    fn enter<'a>(
+        &mut self,
+        position: &'a mut Position,
+        names: &str,
+        mode: Option<u32>,
+    ) -> anyhow::Result<BorrowedFd<'a>> {
+        let descent = match position {
+            Some(descent) => descent,
+            None => {
+                let descent = Descent::new(&self.root);
+                let failed = || format!("cannot write to directory {}", shown_path(&self.root));
+                position.insert(descent.with_context(failed)?)
+            }
+        };
+        let (sweep, swept) = (&mut self.sweep, self.swept);
+        descent.enter(names, mode, &mut |directory, path| {
+            if !swept {
+                sweep.directory(directory, path);
+            }
+        })
+    }
+}
+
+impl Partial {
     /// Appends bytes.
     pub fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         match &mut self.0 {
-            Kind::File { file, path, .. } => {
-                let file = file.as_file_mut();
-                file.write_all(bytes).with_context(|| format!("cannot write {}", path.display()))
-            }
-            Kind::Stdout => {
-                let written = io::stdout().write_all(bytes);
-                // A reader that has gone is a failure here: it did not get what was sent.
-                written.map_err(|error| anyhow::anyhow!("cannot write to the standard output: {error}"))
-            }
+            Kind::File { draft, path, .. } => draft.write(bytes).with_context(|| cannot_write(path)),
+            Kind::Stdout => print(bytes),
         }
     }
 
     /// Gives the file its name.
     pub fn commit(self) -> anyhow::Result<()> {
-        let Kind::File { file, path, overwrite } = self.0 else {
-            let flushed = io::stdout().flush();
-            return flushed.map_err(|error| anyhow::anyhow!("cannot write to the standard output: {error}"));
+        let Kind::File { draft, path, overwrite } = self.0 else { return flush() };
+        let directory = draft.directory().try_clone_to_owned().with_context(|| cannot_create(&path))?;
+        let Some(file_name) = path.file_name().and_then(|name| name.to_str()) else {
+            bail!("{} is no name of a file", shown_path(&path));
         };
-        let temporary: TempPath = file.into_temp_path();
-        let named = if overwrite { temporary.persist(&path) } else { temporary.persist_noclobber(&path) };
-        named.map_err(|error| plain(error.error)).with_context(|| format!("cannot create {}", path.display()))
+        named(draft.name(file_name, overwrite), directory.as_fd(), file_name, &|| path.clone())
     }
 }
 
-/// The directory of these names below `root`, made as needed. None of them may be a symbolic link,
-/// which could lead out.
-fn descend(root: &Path, parents: &str) -> anyhow::Result<PathBuf> {
-    let mut directory = root.to_owned();
-    for part in parents.split('/').filter(|part| !part.is_empty()) {
-        directory.push(part);
-        match fs::create_dir(&directory) {
-            Ok(()) => continue,
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => {
-                return Err(error)
-                    .with_context(|| format!("cannot create directory {}", directory.display()));
-            }
+/// Says what was in the way of a name.
+fn named(
+    done: io::Result<()>,
+    directory: BorrowedFd<'_>,
+    file_name: &str,
+    path: &dyn Fn() -> PathBuf,
+) -> anyhow::Result<()> {
+    let Err(error) = done else { return Ok(()) };
+    let found = statat(directory, file_name, AtFlags::SYMLINK_NOFOLLOW);
+    match (error.kind(), found.map(|stat| FileType::from_raw_mode(stat.st_mode))) {
+        (io::ErrorKind::AlreadyExists | io::ErrorKind::IsADirectory, Ok(FileType::Directory)) => {
+            Err(is_a_directory(&path()))
         }
-        let metadata = fs::symlink_metadata(&directory)
-            .with_context(|| format!("cannot look at {}", directory.display()))?;
-        if !metadata.is_dir() {
-            bail!("{} is not a directory: nothing is written through it", directory.display());
-        }
-    }
-    Ok(directory)
-}
-
-/// A file of a temporary name that says what it is, short enough for every file system.
-fn temporary(directory: &Path, file_name: &str, mode: u32) -> io::Result<NamedTempFile> {
-    let mut end = file_name.len().min(MAX_STEM);
-    while !file_name.is_char_boundary(end) {
-        end -= 1;
-    }
-    tempfile::Builder::new()
-        .prefix(&format!(".{}.carillon-", &file_name[..end]))
-        .suffix(".part")
-        .permissions(Permissions::from_mode(mode))
-        .tempfile_in(directory)
-        .map_err(plain)
-}
-
-/// The system's error without the temporary path that the library adds: it means nothing to anyone.
-fn plain(error: io::Error) -> io::Error {
-    match error.raw_os_error() {
-        Some(code) => io::Error::from_raw_os_error(code),
-        None => {
-            let inner = error.get_ref().and_then(|inner| inner.source());
-            let inner = inner.and_then(|inner| inner.downcast_ref::<io::Error>());
-            inner
-                .and_then(io::Error::raw_os_error)
-                .map_or(io::Error::from(error.kind()), io::Error::from_raw_os_error)
-        }
+        (io::ErrorKind::AlreadyExists, _) => Err(exists(&path())),
+        _ => Err(error).with_context(|| cannot_create(&path())),
     }
 }
 
-/// Bytes of a file's name that its temporary name repeats.
-const MAX_STEM: usize = 120;
+fn split<'a>(name: &RelativePath<'a>) -> (&'a str, &'a str) {
+    let name = name.as_str();
+    name.rsplit_once('/').unwrap_or(("", name))
+}
+
+fn is_a_directory(path: &Path) -> anyhow::Error {
+    anyhow!("{} is a directory: choose another --out", shown_path(path))
+}
+
+fn exists(path: &Path) -> anyhow::Error {
+    anyhow!("{} exists: give --overwrite to replace it, or another --out", shown_path(path))
+}
+
+fn cannot_create(path: &Path) -> String {
+    format!("cannot create {}", shown_path(path))
+}
+
+fn cannot_write(path: &Path) -> String {
+    format!("cannot write {}", shown_path(path))
+}
+
+fn print(bytes: &[u8]) -> anyhow::Result<()> {
+    // A reader that has gone is a failure here: it did not get what was sent.
+    io::stdout().write_all(bytes).map_err(|error| anyhow!("cannot write to the standard output: {error}"))
+}
+
+fn flush() -> anyhow::Result<()> {
+    io::stdout().flush().map_err(|error| anyhow!("cannot write to the standard output: {error}"))
+}
+
+fn next(number: &mut u64) -> u64 {
+    *number = number.wrapping_add(1);
+    *number
+}

@@ -9,6 +9,8 @@ use std::net::SocketAddr;
 use carillon_net::{Choice, Endpoint, Interface};
 use carillon_proto::session::{RefuseReason, UnservedReason};
 
+use super::names::{is_unseemly, shown};
+
 /// Says one line on stderr.
 pub fn say(line: impl fmt::Display) {
     say_text(&shown(&line.to_string()));
@@ -20,24 +22,7 @@ pub fn say_text(text: &str) {
     let _ = io::stderr().lock().write_all(format!("carillon: {text}\n").as_bytes());
 }
 
-/// Text that may come from others with everything escaped that would steer a terminal or hide what is
-/// there: control characters, line and paragraph separators, marks that turn the direction or have no width.
-pub fn shown(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_unseemly) {
-        return Cow::Borrowed(text);
-    }
-    let mut escaped = String::new();
-    for c in text.chars() {
-        match is_unseemly(c) {
-            // Writing to a string does not fail.
-            true => _ = write!(escaped, "{}", c.escape_unicode()),
-            false => escaped.push(c),
-        }
-    }
-    Cow::Owned(escaped)
-}
-
-/// Likewise within a line of JSON, whose own syntax has none of these but in texts.
+/// Text that may come from others, made harmless within a line of JSON, whose own syntax has none of these but in texts.
 pub fn shown_json(json: &str) -> Cow<'_, str> {
     if !json.chars().any(is_unseemly) {
         return Cow::Borrowed(json);
@@ -55,12 +40,6 @@ pub fn shown_json(json: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(escaped)
-}
-
-fn is_unseemly(c: char) -> bool {
-    c.is_control()
-        || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{2069}')
-        || matches!(c, '\u{61c}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// Where an endpoint is, for lines that have to name it.

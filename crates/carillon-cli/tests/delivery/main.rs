@@ -1,12 +1,17 @@
 //! `carillon send` and `carillon recv` as processes, over real multicast on loopback.
 
+mod changing;
 mod errors;
 mod faults;
 mod flood;
+mod links;
 #[path = "../netns/mod.rs"]
 mod netns;
+mod partial;
 mod peers;
 mod real;
 mod silence;
+mod small_files;
 mod support;
+mod swaps;
 mod transfers;

@@ -1,7 +1,7 @@
 //! Packet formats under any bytes: parsing is total, and what parses is emitted again as it was.
 
 use carillon_wire::envelope::Envelope;
-use carillon_wire::file::Record;
+use carillon_wire::file::{Packer, Record, link_stays_below, records};
 use carillon_wire::{
     chang_maxemchuk, erramilli_singh, lms, mbap, msaw, pgm, reformation, rra, sequencer, session, srm,
 };
@@ -144,18 +144,33 @@ pub fn session(bytes: &[u8]) {
     }
 }
 
-/// File delivery: a message is one record.
+/// File delivery: a message is a record, or a pack of records.
 pub fn file(bytes: &[u8]) {
-    let Ok(record) = Record::parse(bytes).map_err(shown) else { return };
-    let mut again = Vec::new();
-    record.emit(&mut again);
-    check(bytes, &again, record.wire_len(), &record.to_string());
-    assert_eq!(again.len(), bytes.len(), "nothing follows a record");
-    if let Record::File { path, .. } = record {
-        let path = std::path::Path::new(path.as_str());
-        let below = |part| matches!(part, std::path::Component::Normal(_));
-        assert!(path.components().all(below), "{path:?} does not stay below its directory");
+    let Ok(records) = records(bytes).collect::<Result<Vec<_>, _>>().map_err(shown) else { return };
+    let mut packer = Packer::new(bytes.len());
+    for record in &records {
+        let mut again = Vec::new();
+        record.emit(&mut again);
+        check(&again, &again, record.wire_len(), &record.to_string());
+        assert_eq!(Record::parse(&again), Ok(*record), "a record parses to itself");
+        packer.push(record);
+        let (Record::File { path, .. } | Record::Directory { path, .. } | Record::Link { path, .. }) = record
+        else {
+            continue;
+        };
+        fn parts(path: &str) -> Vec<std::path::Component<'_>> {
+            std::path::Path::new(path).components().collect()
+        }
+        let below = |part: &_| matches!(part, std::path::Component::Normal(_));
+        assert!(parts(path).iter().all(below), "{path:?} does not stay below its directory");
+        if let Record::Link { target, .. } = record
+            && link_stays_below(path, target)
+        {
+            let up = parts(target).iter().filter(|&&part| part == std::path::Component::ParentDir).count();
+            assert!(up < parts(path).len(), "{target:?} leads out from {path:?}");
+        }
     }
+    assert_eq!(&packer.take()[..], bytes, "what parses is emitted as it was");
 }
 
 /// The packet `again` is the canonical beginning of `bytes`, as long as it says, and shown in one

@@ -1,0 +1,257 @@
+//! A file that is being sent: read and hashed piece by piece, and watched.
+
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, TryRecvError};
+use std::time::SystemTime;
+
+use carillon_core::{Duration, Time};
+use rustix::fs::OFlags;
+
+/// What is read, one file after the other.
+#[derive(Debug)]
+pub struct Contents {
+    input: Input,
+    hasher: Box<blake3::Hasher>,
+    /// What was read and hashed but not offered yet: from `start` on.
+    buffer: Vec<u8>,
+    start: usize,
+    offset: u64,
+    at_end: bool,
+    /// Since when there has been less than a piece of a stream.
+    short_since: Option<Time>,
+}
+
+#[derive(Debug)]
+enum Input {
+    Nothing,
+    File(Opened),
+    Stream(Receiver<io::Result<Vec<u8>>>),
+}
+
+/// A file that was opened, and what it was then.
+#[derive(Debug)]
+pub struct Opened {
+    file: File,
+    follow: bool,
+    stamp: Stamp,
+}
+
+/// What tells whether a file is still the same, unchanged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+/// What [`Contents::fill`] finds.
+#[derive(Debug)]
+pub enum Filled {
+    /// A piece, what is left of a stream that has paused, or the end.
+    Ready,
+    /// A stream has nothing more for now.
+    NotYet,
+    /// The file is not what it was when it was opened.
+    Changed,
+    /// It cannot be read.
+    Unreadable(io::Error),
+}
+
+impl Opened {
+    /// Opens a regular file. A symbolic link in its place is followed only if that is wished.
+    pub fn open(path: &Path, follow: bool) -> io::Result<Opened> {
+        let nofollow = if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
+        // A pipe that took its place must not block.
+        let flags = OFlags::NONBLOCK | OFlags::NOCTTY | nofollow;
+        let file = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)?;
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(io::Error::other("it is not a regular file any more"));
+        }
+        Ok(Opened { file, follow, stamp: Stamp::of(&metadata) })
+    }
+
+    /// Its size when it was opened.
+    pub fn size(&self) -> u64 {
+        self.stamp.size
+    }
+
+    /// Whether it changed so shortly before it was opened that another change might leave the same
+    /// time: the clock of file systems ticks slowly.
+    pub fn is_fresh(&self) -> bool {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let (seconds, nanos) = self.stamp.changed;
+        let changed = Duration::new(seconds.max(0) as u64, nanos.clamp(0, 999_999_999) as u32);
+        now.checked_sub(changed).is_some_and(|age| age < CLOCK_TICK)
+    }
+
+    /// Whether the file that is open is what it was.
+    fn is_same(&self) -> io::Result<bool> {
+        Ok(Stamp::of(&self.file.metadata()?) == self.stamp)
+    }
+
+    /// Whether the path still leads to it, and it is what it was.
+    fn is_there(&self, path: &Path) -> bool {
+        let found = if self.follow { fs::metadata(path) } else { fs::symlink_metadata(path) };
+        found.is_ok_and(|metadata| Stamp::of(&metadata) == self.stamp)
+    }
+}
+
+impl Stamp {
+    fn of(metadata: &Metadata) -> Stamp {
+        Stamp {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+}
+
+impl Contents {
+    /// With nothing to read yet.
+    pub fn new() -> Self {
+        Contents {
+            input: Input::Nothing,
+            hasher: Box::default(),
+            buffer: Vec::new(),
+            start: 0,
+            offset: 0,
+            at_end: false,
+            short_since: None,
+        }
+    }
+
+    /// Goes on with this file.
+    pub fn read_file(&mut self, file: Opened) {
+        self.begin(Input::File(file));
+    }
+
+    /// Goes on with the standard input, as it comes.
+    pub fn read_stream(&mut self, chunks: Receiver<io::Result<Vec<u8>>>) {
+        self.begin(Input::Stream(chunks));
+    }
+
+    /// Lets go of what was read.
+    pub fn close(&mut self) {
+        self.input = Input::Nothing;
+    }
+
+    /// Bytes that can be offered.
+    pub fn available(&self) -> usize {
+        self.buffer.len() - self.start
+    }
+
+    /// Whether all was read and taken.
+    pub fn is_done(&self) -> bool {
+        self.at_end && self.available() == 0
+    }
+
+    /// Bytes taken so far.
+    pub fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// BLAKE3 over all bytes read.
+    pub fn digest(&self) -> [u8; blake3::OUT_LEN] {
+        *self.hasher.finalize().as_bytes()
+    }
+
+    /// Whether the file is still what it was, and where it was; asked before its end is told.
+    pub fn is_unchanged(&self, path: Option<&Path>) -> bool {
+        match (&self.input, path) {
+            (Input::File(opened), Some(path)) => opened.is_there(path),
+            _ => true,
+        }
+    }
+
+    /// Reads on if less than `wanted` bytes are available. A file is looked at each time.
+    pub fn fill(&mut self, now: Time, wanted: usize) -> Filled {
+        if self.available() >= wanted || self.at_end {
+            return Filled::Ready;
+        }
+        self.buffer.drain(..self.start);
+        self.start = 0;
+        match &self.input {
+            Input::Nothing => Filled::Ready,
+            Input::File(_) => self.fill_from_file().unwrap_or_else(Filled::Unreadable),
+            Input::Stream(_) => match self.fill_from_stream(now, wanted) {
+                Ok(true) => Filled::Ready,
+                Ok(false) => Filled::NotYet,
+                Err(error) => Filled::Unreadable(error),
+            },
+        }
+    }
+
+    /// The next bytes, at most so many, and where they begin.
+    pub fn take(&mut self, len: usize) -> (u64, &[u8]) {
+        let (from, offset) = (self.start, self.offset);
+        self.start += len.min(self.available());
+        let bytes = &self.buffer[from..self.start];
+        self.offset += bytes.len() as u64;
+        (offset, bytes)
+    }
+
+    fn begin(&mut self, input: Input) {
+        self.input = input;
+        self.hasher.reset();
+        self.buffer.clear();
+        (self.start, self.offset, self.at_end, self.short_since) = (0, 0, false, None);
+    }
+
+    fn fill_from_file(&mut self) -> io::Result<Filled> {
+        let Input::File(opened) = &mut self.input else { return Ok(Filled::Ready) };
+        let old = self.buffer.len();
+        let left = opened.stamp.size.saturating_sub(self.offset + old as u64);
+        let room = (READ_BYTES - old.min(READ_BYTES)) as u64;
+        // One that has no size may have something to read all the same.
+        let want = if opened.stamp.size == 0 { 1 } else { left.min(room) };
+        self.buffer.reserve(want as usize);
+        let read = (&mut opened.file).take(want).read_to_end(&mut self.buffer)? as u64;
+        self.at_end = read >= left;
+        let cut = read < want.min(left);
+        if cut || read > left || (!self.at_end && !opened.is_same()?) {
+            return Ok(Filled::Changed);
+        }
+        self.hasher.update(&self.buffer[old..]);
+        Ok(Filled::Ready)
+    }
+
+    fn fill_from_stream(&mut self, now: Time, wanted: usize) -> io::Result<bool> {
+        let Input::Stream(chunks) = &mut self.input else { return Ok(true) };
+        let old = self.buffer.len();
+        while self.buffer.len() < wanted && !self.at_end {
+            match chunks.try_recv() {
+                Ok(chunk) => self.buffer.extend_from_slice(&chunk?),
+                Err(TryRecvError::Disconnected) => self.at_end = true,
+                Err(TryRecvError::Empty) => break,
+            }
+        }
+        self.hasher.update(&self.buffer[old..]);
+        if self.available() >= wanted || self.at_end {
+            self.short_since = None;
+            return Ok(true);
+        }
+        if self.available() == 0 {
+            return Ok(false);
+        }
+        let paused = now.since(*self.short_since.get_or_insert(now)) >= STREAM_PATIENCE;
+        if paused {
+            self.short_since = None;
+        }
+        Ok(paused)
+    }
+}
+
+/// Bytes read at a time: enough to hash fast, little enough to stay in the cache.
+pub const READ_BYTES: usize = 256 << 10;
+/// Less than a full message of a stream is sent when no more came for this long.
+const STREAM_PATIENCE: Duration = Duration::from_millis(10);
+/// Longer than the time stamps of file systems stand still.
+const CLOCK_TICK: Duration = Duration::from_millis(20);

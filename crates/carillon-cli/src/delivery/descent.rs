@@ -1,0 +1,167 @@
+//! Directories below the one that is written to, by handles that no link leads out of.
+
+use std::fs;
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use rustix::fs::{Mode, OFlags, fchmod, fstat, mkdirat, openat};
+use rustix::io::Errno;
+
+use super::names::shown_path;
+
+/// The way from the directory that is written to down to where the last file went.
+///
+/// Each component is opened by its name alone, in the handle of the one above, and must be a
+/// directory itself: neither links that are there nor links that somebody puts there meanwhile lead
+/// out. What has been opened stays open as long as files go there, so that each directory is looked
+/// up once. No more handles are open than a path has components.
+#[derive(Debug)]
+pub struct Descent {
+    root: PathBuf,
+    handle: OwnedFd,
+    levels: Vec<Level>,
+}
+
+#[derive(Debug)]
+struct Level {
+    name: String,
+    handle: OwnedFd,
+    /// The permission bits it is to have when nothing more is put into it, if it was made here.
+    mode: Option<u32>,
+}
+
+/// What became of a directory that was entered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    Existing,
+    Made,
+}
+
+impl Descent {
+    /// From this directory, which is made if it does not exist. Only here links are followed.
+    pub fn new(root: &Path) -> io::Result<Descent> {
+        fs::create_dir_all(root)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let handle = openat(rustix::fs::CWD, root, flags, Mode::empty())?;
+        Ok(Descent { root: root.to_owned(), handle, levels: Vec::new() })
+    }
+
+    /// The directory where it began.
+    pub fn root(&self) -> BorrowedFd<'_> {
+        self.handle.as_fd()
+    }
+
+    /// Goes to the directory of these names, parted by `/`, and makes what does not exist; the last
+    /// one with these permission bits if they are given. Directories that existed are shown to
+    /// `existing` when they are first entered.
+    pub fn enter(
+        &mut self,
+        names: &str,
+        mode: Option<u32>,
+        existing: &mut dyn FnMut(BorrowedFd<'_>, &Path),
+    ) -> anyhow::Result<BorrowedFd<'_>> {
+        let same = names.split('/').zip(&self.levels).take_while(|(name, level)| *name == level.name).count();
+        self.leave(same)?;
+        let mut rest = names.split('/').filter(|name| !name.is_empty()).skip(same).peekable();
+        while let Some(name) = rest.next() {
+            let path = self.path().join(name);
+            let mode = if rest.peek().is_none() { mode } else { None };
+            let (handle, found) = open_or_make(self.here(), name, mode, &path)?;
+            if found == Found::Existing {
+                existing(handle.as_fd(), &path);
+            }
+            let mode = mode.filter(|_| found == Found::Made);
+            self.levels.push(Level { name: name.to_owned(), handle, mode });
+        }
+        Ok(self.here())
+    }
+
+    /// The path of the directory entered last, for people.
+    pub fn path(&self) -> PathBuf {
+        let mut path = self.root.clone();
+        path.extend(self.levels.iter().map(|level| &level.name));
+        path
+    }
+
+    /// Leaves all directories: those made here get their permission bits.
+    pub fn finish(&mut self) -> anyhow::Result<()> {
+        self.leave(0)
+    }
+
+    fn here(&self) -> BorrowedFd<'_> {
+        self.levels.last().map_or(self.handle.as_fd(), |level| level.handle.as_fd())
+    }
+
+    fn leave(&mut self, depth: usize) -> anyhow::Result<()> {
+        while self.levels.len() > depth {
+            let path = self.path();
+            let Some(Level { handle, mode: Some(mode), .. }) = self.levels.pop() else { continue };
+            restrict(&handle, mode)
+                .with_context(|| format!("cannot give {} its permissions", shown_path(&path)))?;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Descent {
+    fn drop(&mut self) {
+        // What went wrong before is what is told.
+        let _ = self.finish();
+    }
+}
+
+fn open_or_make(
+    above: BorrowedFd<'_>,
+    name: &str,
+    mode: Option<u32>,
+    path: &Path,
+) -> anyhow::Result<(OwnedFd, Found)> {
+    let mut found = Found::Existing;
+    // Whoever removes or makes it at the same time does so for long hardly ever.
+    for _ in 0..TRIES {
+        match open_directory(above, name) {
+            Ok(handle) => return Ok((handle, found)),
+            Err(Errno::NOENT) => {}
+            Err(Errno::NOTDIR | Errno::LOOP) => {
+                bail!("{} is not a directory: nothing is written through it", shown_path(path));
+            }
+            Err(error) => {
+                return Err(io::Error::from(error))
+                    .with_context(|| format!("cannot open directory {}", shown_path(path)));
+            }
+        }
+        // Its own user has all rights until everything is in it.
+        let mode = Mode::from_raw_mode((mode.unwrap_or(0o777) | 0o700) as _);
+        match mkdirat(above, name, mode) {
+            Ok(()) => found = Found::Made,
+            Err(Errno::EXIST) => found = Found::Existing,
+            Err(error) => {
+                return Err(io::Error::from(error))
+                    .with_context(|| format!("cannot create directory {}", shown_path(path)));
+            }
+        }
+    }
+    bail!("{} is removed again and again", shown_path(path))
+}
+
+/// Opens a directory that is there by this very name, and no link.
+pub fn open_directory(above: BorrowedFd<'_>, name: impl rustix::path::Arg) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(above, name, flags, Mode::empty())
+}
+
+/// Takes away the permissions that are not among these. None is ever added, whatever directory this
+/// is by now.
+fn restrict(handle: &OwnedFd, mode: u32) -> io::Result<()> {
+    let now = Mode::from_raw_mode(fstat(handle)?.st_mode);
+    let all = Mode::RWXU | Mode::RWXG | Mode::RWXO;
+    let too_much = all.difference(Mode::from_raw_mode(mode as _));
+    if now.intersects(too_much) {
+        fchmod(handle, now.difference(too_much))?;
+    }
+    Ok(())
+}
+
+const TRIES: usize = 16;

@@ -1,0 +1,158 @@
+//! Files that are not complete yet, and how they get their names.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd, BorrowedFd};
+
+use rustix::fs::{
+    AtFlags, FlockOperation, Mode, OFlags, flock, fstat, linkat, openat, renameat, symlinkat, unlinkat,
+};
+use rustix::io::Errno;
+
+use super::names::part_name;
+
+/// A file under a temporary name in the directory where it belongs. Dropped, it leaves nothing.
+#[derive(Debug)]
+pub struct Draft<D: AsFd> {
+    file: File,
+    directory: D,
+    part: String,
+    named: bool,
+}
+
+impl<D: AsFd> Draft<D> {
+    /// Creates one for a file of this name; `number` gives numbers that differ. It is locked as long
+    /// as it is open, so that nobody takes it for one that was left behind.
+    pub fn create(directory: D, name: &str, mode: u32, mut number: impl FnMut() -> u64) -> io::Result<Self> {
+        for _ in 0..TRIES {
+            let part = part_name(name, number());
+            let file = match open(&directory, &part, mode) {
+                Ok(file) => file,
+                Err(Errno::EXIST) => continue,
+                Err(error) => return Err(error.into()),
+            };
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                // Somebody who clears up may have been faster.
+                Ok(()) if fstat(&file)?.st_nlink == 0 => continue,
+                Err(Errno::WOULDBLOCK) => continue,
+                // Where there are no locks, nothing is cleared up either.
+                Ok(()) | Err(_) => {}
+            }
+            return Ok(Draft { file, directory, part, named: false });
+        }
+        Err(io::ErrorKind::AlreadyExists.into())
+    }
+
+    /// Appends bytes.
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all(bytes)
+    }
+
+    /// The user whose file it is.
+    pub fn user(&self) -> io::Result<u32> {
+        Ok(fstat(&self.file)?.st_uid)
+    }
+
+    /// The directory where it belongs.
+    pub fn directory(&self) -> BorrowedFd<'_> {
+        self.directory.as_fd()
+    }
+
+    /// Gives it this name. A file that has it is only replaced if that is permitted.
+    pub fn name(mut self, name: &str, replace: bool) -> io::Result<()> {
+        rename(self.directory.as_fd(), &self.part, name, replace)?;
+        self.named = true;
+        Ok(())
+    }
+}
+
+impl<D: AsFd> Drop for Draft<D> {
+    fn drop(&mut self) {
+        if !self.named {
+            // It is named when the next one looks for what was left behind.
+            let _ = unlinkat(&self.directory, &self.part, AtFlags::empty());
+        }
+    }
+}
+
+/// Writes a file of which everything is there: under a temporary name too, but so shortly that it
+/// needs no lock. If somebody takes it for one that was left behind, it is written again.
+pub fn write(
+    directory: BorrowedFd<'_>,
+    name: &str,
+    mode: u32,
+    bytes: &[u8],
+    replace: bool,
+    mut number: impl FnMut() -> u64,
+) -> Result<(), WriteError> {
+    for _ in 0..TRIES {
+        let part = part_name(name, number());
+        let file = match open(directory, &part, mode) {
+            Ok(file) => file,
+            Err(Errno::EXIST) => continue,
+            Err(error) => return Err(WriteError::Name(error.into())),
+        };
+        let mut draft = Draft { file, directory, part, named: false };
+        draft.write(bytes).map_err(WriteError::Contents)?;
+        match draft.name(name, replace) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            named => return named.map_err(WriteError::Name),
+        }
+    }
+    Err(WriteError::Name(io::ErrorKind::NotFound.into()))
+}
+
+/// What went wrong with [`write()`].
+#[derive(Debug)]
+pub enum WriteError {
+    /// It could not be created, or given its name.
+    Name(io::Error),
+    /// Its bytes could not be written.
+    Contents(io::Error),
+}
+
+fn open(directory: impl AsFd, part: &str, mode: u32) -> Result<File, Errno> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(directory, part, flags, Mode::from_raw_mode(mode as _)).map(File::from)
+}
+
+/// Makes a symbolic link.
+pub fn link(
+    directory: BorrowedFd<'_>,
+    name: &str,
+    target: &str,
+    replace: bool,
+    mut number: impl FnMut() -> u64,
+) -> io::Result<()> {
+    match symlinkat(target, directory, name) {
+        Err(Errno::EXIST) if replace => {}
+        done => return Ok(done?),
+    }
+    let part = part_name(name, number());
+    symlinkat(target, directory, &part)?;
+    let renamed = renameat(directory, &part, directory, name);
+    if renamed.is_err() {
+        // What went wrong before is what is told.
+        let _ = unlinkat(directory, &part, AtFlags::empty());
+    }
+    Ok(renamed?)
+}
+
+fn rename(directory: BorrowedFd<'_>, from: &str, to: &str, replace: bool) -> io::Result<()> {
+    if replace {
+        return Ok(renameat(directory, from, directory, to)?);
+    }
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{RenameFlags, renameat_with};
+        match renameat_with(directory, from, directory, to, RenameFlags::NOREPLACE) {
+            // This file system cannot; a second name it may be able to give.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {}
+            done => return Ok(done?),
+        }
+    }
+    linkat(directory, from, directory, to, AtFlags::empty())?;
+    Ok(unlinkat(directory, from, AtFlags::empty())?)
+}
+
+const TRIES: usize = 16;

@@ -1,0 +1,345 @@
+//! What records can do, and what they cannot, whoever sends them.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use carillon_wire::file::{Packer, Record, RelativePath, Withdrawn};
+
+use super::intake::{Intake, Sink};
+use super::names::is_part_name;
+use super::target::Target;
+
+/// A directory to receive into, and one beside it that must stay as it is.
+struct Place {
+    directory: tempfile::TempDir,
+    sink: Sink,
+    intake: Intake,
+}
+
+impl Place {
+    fn new(overwrite: bool) -> Place {
+        let directory = tempfile::tempdir().unwrap();
+        fs::create_dir(directory.path().join("outside")).unwrap();
+        let target = Target::directory(&directory.path().join("out"), overwrite).unwrap();
+        Place { directory, sink: Sink::Files(target), intake: Intake::new("s".to_owned(), None, true) }
+    }
+
+    fn out(&self, name: &str) -> std::path::PathBuf {
+        self.directory.path().join("out").join(name)
+    }
+
+    fn outside(&self) -> usize {
+        fs::read_dir(self.directory.path().join("outside")).unwrap().count()
+    }
+
+    /// Takes each record as a message; returns how it ended, if it has.
+    fn take(&mut self, records: &[Record<'_>]) -> Option<Result<(), String>> {
+        for record in records {
+            let mut message = Vec::new();
+            record.emit(&mut message);
+            // An error of this receiver's own is in the result too.
+            let _ = self.intake.take(&message, &mut self.sink);
+        }
+        self.intake.result().cloned()
+    }
+
+    /// The same, and it ends badly with these words.
+    #[track_caller]
+    fn refuses(&mut self, records: &[Record<'_>], words: &str) {
+        let result = self.take(records);
+        assert!(matches!(&result, Some(Err(reason)) if reason.contains(words)), "{result:?}");
+    }
+
+    fn names(&self) -> Vec<String> {
+        let mut names: Vec<_> = fs::read_dir(self.out(""))
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+fn path(path: &str) -> RelativePath<'_> {
+    RelativePath::new(path).unwrap()
+}
+
+fn offer(entries: u32) -> Record<'static> {
+    Record::Offer { entries, bytes: None }
+}
+
+fn file(index: u32, name: &str, size: Option<u64>) -> Record<'_> {
+    Record::File { index, size, mode: 0o644, path: path(name) }
+}
+
+fn link<'a>(index: u32, name: &'a str, target: &'a str) -> Record<'a> {
+    Record::Link { index, target, path: path(name) }
+}
+
+fn data(index: u32, offset: u64, bytes: &[u8]) -> Record<'_> {
+    Record::Data { index, offset, bytes }
+}
+
+fn end_of_file(index: u32, bytes: &[u8]) -> Record<'static> {
+    Record::EndOfFile { index, size: bytes.len() as u64, digest: *blake3::hash(bytes).as_bytes() }
+}
+
+#[test]
+fn a_file_that_is_withdrawn_is_not_kept_and_the_others_are() {
+    for size in [Some(3), None] {
+        let mut place = Place::new(false);
+        let records = [
+            offer(3),
+            file(0, "a", size),
+            data(0, 0, b"abc"),
+            end_of_file(0, b"abc"),
+            file(1, "b", size),
+            data(1, 0, b"ab"),
+            Record::Withdraw { index: 1, reason: Withdrawn::Changed },
+            file(2, "c", size),
+            data(2, 0, b"abc"),
+            end_of_file(2, b"abc"),
+        ];
+        assert_eq!(place.take(&records), None);
+        assert_eq!(place.names(), ["a", "c"]);
+        place.refuses(&[Record::End { bytes: 8 }], "not delivered: b changed while it was sent");
+        assert_eq!(place.intake.files(), 2);
+        assert_eq!(place.intake.take_completed().len(), 2);
+    }
+}
+
+#[test]
+fn many_files_withdrawn_are_not_all_named() {
+    let mut place = Place::new(false);
+    let mut records = vec![offer(1000)];
+    for index in 0..1000 {
+        records.push(file(index, "x\u{7}", Some(1)));
+        records.push(Record::Withdraw { index, reason: Withdrawn::Unreadable });
+    }
+    records.push(Record::End { bytes: 0 });
+    place.refuses(&records, "x\\u{7} could not be read by the sender, and 997 more files");
+}
+
+#[test]
+fn entries_out_of_turn_or_beyond_their_number_are_refused() {
+    for (records, words) in [
+        (&[offer(2), file(1, "a", None)][..], "entry 1 came when entry 0 was to come"),
+        (&[offer(0), file(0, "a", None)], "more came than the 0 entries that were announced"),
+        (&[offer(1), link(0, "a", "b"), link(1, "c", "d")], "more came than the 1 entries"),
+        (&[offer(u32::MAX), Record::End { bytes: 0 }], "0 of 4294967295 entries"),
+        (&[offer(1), data(0, 0, b"x")], "messages are missing"),
+        (&[offer(1), file(0, "a", None), data(0, 1, b"x")], "bytes 0 to 1 are missing"),
+        (&[offer(1), file(0, "a", Some(1)), data(0, 0, b"xx")], "larger than it was said to be"),
+        (&[offer(1), file(0, "a", Some(2)), data(0, 0, b"x"), end_of_file(0, b"x")], "incomplete"),
+        (&[offer(1), file(0, "a", Some(1)), data(0, 0, b"x"), end_of_file(0, b"y")], "digest differs"),
+        (&[offer(1), file(0, "a", None), end_of_file(1, b"")], "entry 1 came"),
+        (&[offer(1), file(0, "a", None), link(0, "b", "c")], "messages are missing"),
+        (&[offer(1), Record::Withdraw { index: 0, reason: Withdrawn::Changed }], "messages are missing"),
+        (&[offer(1), offer(1)], "messages are missing"),
+    ] {
+        let mut place = Place::new(false);
+        place.refuses(records, words);
+        assert_eq!(place.intake.files(), 0);
+        // Nothing is left, and nothing more is taken.
+        let names = place.names();
+        assert!(names.iter().all(|name| name == "a" && place.out("a").is_symlink()), "{names:?}");
+        place.take(&[file(0, "late", None), end_of_file(0, b"")]);
+        assert!(!place.names().contains(&"late".to_owned()));
+    }
+}
+
+#[test]
+fn names_of_files_that_are_not_complete_are_refused() {
+    for name in [".x.carillon-0123456789abcdef.part", "d/.x.carillon-0123456789abcdef.part/f"] {
+        for record in [
+            file(0, name, None),
+            link(0, name, "x"),
+            Record::Directory { index: 0, mode: 0o755, path: path(name) },
+        ] {
+            Place::new(true).refuses(&[offer(1), record], "name of a file that is not complete");
+        }
+    }
+}
+
+#[test]
+fn links_that_lead_out_are_not_made_and_nothing_is_written_through_others() {
+    for (name, target) in [("l", "../x"), ("l", "/etc/passwd"), ("d/l", "x/../../..")] {
+        let mut place = Place::new(true);
+        place.refuses(&[offer(1), link(0, name, target)], "leads out");
+        assert!(place.names().is_empty());
+    }
+    let through = |record| {
+        let mut place = Place::new(true);
+        fs::create_dir(place.out("d")).unwrap();
+        place.refuses(&[offer(2), link(0, "l", "d"), record], "l is not a directory");
+        assert_eq!(fs::read_dir(place.out("d")).unwrap().count(), 0);
+    };
+    through(file(1, "l/f", None));
+    through(link(1, "l/f", "x"));
+    through(Record::Directory { index: 1, mode: 0o755, path: path("l/f") });
+    through(Record::Directory { index: 1, mode: 0o755, path: path("l") });
+}
+
+#[test]
+fn a_link_in_the_place_of_a_file_is_replaced_and_not_followed() {
+    for size in [Some(1), None] {
+        let mut place = Place::new(true);
+        symlink("../outside/f", place.out("f")).unwrap();
+        let records =
+            [offer(1), file(0, "f", size), data(0, 0, b"x"), end_of_file(0, b"x"), Record::End { bytes: 1 }];
+        assert_eq!(place.take(&records), Some(Ok(())));
+        assert!(!place.out("f").is_symlink());
+        assert_eq!(place.outside(), 0);
+        // Without permission to replace it stays, also if it is found only at the end.
+        let mut place = Place::new(false);
+        assert_eq!(place.take(&records[..3]), None);
+        symlink("../outside/f", place.out("f")).unwrap();
+        place.refuses(&records[3..], "exists");
+        assert_eq!(place.names(), ["f"]);
+        assert_eq!(place.outside(), 0);
+    }
+}
+
+#[test]
+fn a_directory_in_the_place_of_a_file_is_named() {
+    for overwrite in [false, true] {
+        for size in [Some(1), None] {
+            let mut place = Place::new(overwrite);
+            fs::create_dir(place.out("f")).unwrap();
+            let records = [offer(1), file(0, "f", size), data(0, 0, b"x"), end_of_file(0, b"x")];
+            place.refuses(&records, "is a directory: choose another --out");
+            assert_eq!(place.names(), ["f"]);
+        }
+    }
+}
+
+#[test]
+fn a_user_who_swaps_directories_for_links_leads_nothing_out() {
+    let mut place = Place::new(true);
+    let (out, outside) = (place.out(""), place.directory.path().join("outside"));
+    let over = AtomicBool::new(false);
+    let (mut arrived, mut refused) = (0, 0);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                let _ = fs::rename(out.join("d"), out.join("aside"));
+                let _ = symlink(&outside, out.join("d"));
+                let _ = fs::remove_file(out.join("d"));
+                let _ = fs::rename(out.join("aside"), out.join("d"));
+            }
+        });
+        for _ in 0..3000 {
+            place.intake = Intake::new("s".to_owned(), None, false);
+            let mode = 0o755;
+            let result = place.take(&[
+                offer(4),
+                file(0, "d/f", Some(1)),
+                data(0, 0, b"x"),
+                end_of_file(0, b"x"),
+                file(1, "d/g", None),
+                data(1, 0, b"x"),
+                end_of_file(1, b"x"),
+                link(2, "d/l", "f"),
+                Record::Directory { index: 3, mode, path: path("d/e") },
+                Record::End { bytes: 2 },
+            ]);
+            match result {
+                Some(Ok(())) => arrived += 1,
+                _ => refused += 1,
+            }
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(place.outside(), 0, "{arrived} arrived, {refused} were refused");
+    assert!(arrived > 0 && refused > 0, "{arrived} arrived, {refused} were refused");
+}
+
+/// Everything below a directory, links not followed.
+fn tree(directory: &Path, found: &mut BTreeMap<String, fs::FileType>) {
+    // Some may have no permissions for this user.
+    for entry in fs::read_dir(directory).into_iter().flatten() {
+        let entry = entry.unwrap();
+        let kind = entry.file_type().unwrap();
+        if kind.is_dir() {
+            tree(&entry.path(), found);
+        }
+        found.insert(entry.path().to_string_lossy().into_owned(), kind);
+    }
+}
+
+#[test]
+fn whatever_records_come_nothing_leaves_the_directory_and_nothing_half_done_stays() {
+    // A linear congruential generator: the same records each time.
+    let mut state = 1u64;
+    let mut draw = move |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    let names = ["a", "b", "a/b", "a/b/c", "l", "l/a", "a/l/b", "d/e/f/g"];
+    let targets = ["a", "../b", "..", ".", "l", "../../outside", "/tmp", "a/../.."];
+    let contents = [&b""[..], b"x", &[7; 3000], &[8; 300_000]];
+    for _ in 0..400 {
+        let mut place = Place::new(draw(2) == 0);
+        let mut packer = Packer::new(400_000);
+        let (mut index, mut offset, mut content) = (0, 0, &b""[..]);
+        let mut records = vec![offer(if draw(8) == 0 { 3 } else { 100 })];
+        for _ in 0..draw(40) {
+            let path = path(names[draw(8) as usize]);
+            let size = content.len() as u64;
+            let next = match draw(12) {
+                0 => Record::Directory { index, mode: draw(512) as u32, path },
+                1 => Record::Link { index, target: targets[draw(8) as usize], path },
+                2 | 3 if draw(20) > 0 => {
+                    Record::EndOfFile { index, size, digest: *blake3::hash(content).as_bytes() }
+                }
+                4 => Record::Withdraw { index, reason: Withdrawn::Changed },
+                5 => Record::End { bytes: draw(2) },
+                6 => Record::Offer { entries: 9, bytes: Some(0) },
+                7 | 8 => Record::Data { index, offset, bytes: content },
+                _ => {
+                    content = contents[draw(4) as usize];
+                    let size =
+                        [None, Some(content.len() as u64), Some(u64::MAX - 1)][draw(9).min(2) as usize];
+                    let begins = Record::File { index, size, mode: draw(512) as u32, path };
+                    records.push(begins);
+                    offset = 0;
+                    Record::Data { index, offset, bytes: content }
+                }
+            };
+            records.push(next);
+            match records.last() {
+                Some(Record::Data { bytes, .. }) => offset += bytes.len() as u64,
+                Some(Record::End { .. } | Record::Offer { .. }) | None => {}
+                _ => index += 1,
+            }
+        }
+        for record in &records {
+            let full = packer.room() < record.wire_len() || draw(5) == 0;
+            if full && !packer.is_empty() {
+                let _ = place.intake.take(&packer.take(), &mut place.sink);
+            }
+            packer.push(record);
+        }
+        let _ = place.intake.take(&packer.take(), &mut place.sink);
+        place.intake.give_up("it ends".to_owned());
+        let mut found = BTreeMap::new();
+        tree(place.directory.path(), &mut found);
+        assert_eq!(place.outside(), 0);
+        let top = fs::read_dir(place.directory.path()).unwrap().count();
+        assert_eq!(top, 2, "{records:?}");
+        for (path, kind) in &found {
+            let name = path.rsplit('/').next().unwrap();
+            assert!(!is_part_name(name), "{path} was left: {records:?}");
+            if kind.is_symlink() {
+                let end = fs::canonicalize(path);
+                let inside = end
+                    .as_ref()
+                    .map_or(true, |end| end.starts_with(fs::canonicalize(place.out("")).unwrap()));
+                assert!(inside, "{path} leads to {end:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! What a receiver that was killed has left behind.
+
+use std::ffi::CString;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::path::Path;
+
+use rustix::fs::{
+    AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, flock, fstat, openat, statat, unlinkat,
+};
+use rustix::io::Errno;
+
+use super::descent::open_directory;
+use super::names::{is_part_name, shown_path};
+
+/// Looks for partial files that nobody writes any more, and removes those that are surely ours.
+#[derive(Debug)]
+pub struct Sweep {
+    /// The user whose files are ours.
+    user: u32,
+    /// Entries that may still be looked at.
+    left: usize,
+    lines: Vec<String>,
+    more: usize,
+}
+
+impl Sweep {
+    /// For the files of this user.
+    pub fn new(user: u32) -> Self {
+        Sweep { user, left: MAX_ENTRIES, lines: Vec::new(), more: 0 }
+    }
+
+    /// Looks through a directory and all below it on the same file system, as long as they are not
+    /// too many. Returns whether all was looked at.
+    pub fn tree(&mut self, directory: BorrowedFd<'_>, path: &Path) -> bool {
+        let Ok(device) = fstat(directory).map(|stat| stat.st_dev) else { return false };
+        self.walk(directory, path, 0, device);
+        self.left > 0
+    }
+
+    /// Looks through one directory.
+    pub fn directory(&mut self, directory: BorrowedFd<'_>, path: &Path) {
+        self.left = MAX_ENTRIES;
+        self.entries(directory, path);
+    }
+
+    /// What was found since this was last asked, a line each.
+    pub fn take_lines(&mut self) -> Vec<String> {
+        let more = std::mem::take(&mut self.more);
+        let mut lines = std::mem::take(&mut self.lines);
+        lines.extend((more > 0).then(|| format!("and {more} more files that were left over")));
+        lines
+    }
+
+    fn walk(&mut self, directory: BorrowedFd<'_>, path: &Path, depth: usize, device: rustix::fs::Dev) {
+        for name in self.entries(directory, path) {
+            if self.left == 0 || depth == MAX_DEPTH {
+                return;
+            }
+            let Ok(below) = open_directory(directory, name.as_c_str()) else { continue };
+            if fstat(&below).is_ok_and(|stat| stat.st_dev == device) {
+                let path = path.join(name.to_string_lossy().as_ref());
+                self.walk(below.as_fd(), &path, depth + 1, device);
+            }
+        }
+    }
+
+    /// Looks at each entry; returns the directories.
+    fn entries(&mut self, directory: BorrowedFd<'_>, path: &Path) -> Vec<CString> {
+        let mut below = Vec::new();
+        let Ok(entries) = Dir::read_from(directory) else { return below };
+        for entry in entries {
+            let Ok(entry) = entry else { return below };
+            if self.left == 0 {
+                return below;
+            }
+            self.left -= 1;
+            let name = entry.file_name();
+            match entry.file_type() {
+                FileType::Directory if !matches!(name.to_bytes(), b"." | b"..") => {
+                    below.push(name.to_owned())
+                }
+                FileType::RegularFile | FileType::Symlink | FileType::Unknown => {
+                    if let Ok(name) = name.to_str()
+                        && is_part_name(name)
+                    {
+                        self.found(directory, name, &path.join(name));
+                    }
+                }
+                _ => {}
+            }
+        }
+        below
+    }
+
+    fn found(&mut self, directory: BorrowedFd<'_>, name: &str, path: &Path) {
+        let path = shown_path(path);
+        let line = match self.remove(directory, name) {
+            Ok(true) => format!("{path} was left over from a transfer that was cut off: removed"),
+            Ok(false) | Err(Errno::NOENT) => return,
+            Err(_) => format!("{path} seems left over from a transfer that was cut off: remove it"),
+        };
+        if self.lines.len() < MAX_LINES { self.lines.push(line) } else { self.more += 1 }
+    }
+
+    /// Removes it unless somebody writes it: then it is locked. While it is locked here, nobody
+    /// begins to write it.
+    fn remove(&self, directory: BorrowedFd<'_>, name: &str) -> Result<bool, Errno> {
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = openat(directory, name, flags, Mode::empty())?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => return Ok(false),
+            locked => locked?,
+        }
+        let (opened, named) = (fstat(&file)?, statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?);
+        let same = (opened.st_dev, opened.st_ino) == (named.st_dev, named.st_ino);
+        let plain = FileType::from_raw_mode(opened.st_mode) == FileType::RegularFile;
+        if !same || !plain || opened.st_uid != self.user || opened.st_nlink != 1 {
+            return Err(Errno::PERM);
+        }
+        unlinkat(directory, name, AtFlags::empty())?;
+        Ok(true)
+    }
+}
+
+/// Entries of directories that are looked at before anything is received: a fraction of a second.
+const MAX_ENTRIES: usize = 100_000;
+/// As deep as transfers go.
+const MAX_DEPTH: usize = 128;
+/// Lines about single files.
+const MAX_LINES: usize = 16;

@@ -1,0 +1,132 @@
+//! Symbolic links by choice, and directories with nothing in them.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+
+use crate::support::{Place, files, need_multicast};
+
+fn mode(path: &Path) -> u32 {
+    fs::symlink_metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+/// A tree with links of all kinds.
+fn tree(place: &Place) -> std::path::PathBuf {
+    let tree = place.path("tree");
+    let file = place.file("tree/dir/file", 1000);
+    symlink("dir/file", tree.join("to-file")).unwrap();
+    symlink("nowhere", tree.join("dangling")).unwrap();
+    symlink(&file, tree.join("absolute")).unwrap();
+    tree
+}
+
+#[test]
+fn links_are_followed_and_one_that_leads_nowhere_is_left_out_with_a_line() {
+    need_multicast!();
+    let place = Place::new();
+    let tree = tree(&place);
+    let receiver = place.recv("a").start();
+    let sender = place.send("s").arg(&tree).args("--receivers 1").run().expect(0);
+    receiver.end().expect(0);
+    sender.one_line(&["tree/dangling is a symbolic link that leads nowhere: not sent"]);
+    let arrived = files(&place.path("a/tree"));
+    assert_eq!(arrived.keys().collect::<Vec<_>>(), ["absolute", "dir/file", "to-file"]);
+    assert!(!place.path("a/tree/to-file").is_symlink());
+}
+
+#[test]
+fn links_are_kept_unless_they_could_lead_out() {
+    need_multicast!();
+    let place = Place::new();
+    let tree = tree(&place);
+    symlink("../../x", tree.join("dir/up")).unwrap();
+    symlink("../../../x", tree.join("dir/out")).unwrap();
+    let receiver = place.recv("a").start();
+    let sender = place.send("s").arg(&tree).args("--symlinks keep --receivers 1").run().expect(0);
+    receiver.end().expect(0);
+    let lines: Vec<_> = sender.err.lines().collect();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(lines[0].contains("tree/absolute could lead out") && lines[0].ends_with("not sent"), "{lines:?}");
+    assert!(lines[1].contains("tree/dir/out could lead out, to ../../../x: not sent"), "{lines:?}");
+    let says = |name: &str| fs::read_link(place.path("a/tree").join(name)).unwrap();
+    assert_eq!(says("to-file"), Path::new("dir/file"));
+    assert_eq!(says("dangling"), Path::new("nowhere"));
+    assert_eq!(says("dir/up"), Path::new("../../x"));
+    assert!(!place.path("a/tree/absolute").is_symlink());
+    assert_eq!(fs::read(place.path("a/tree/to-file")).unwrap(), fs::read(tree.join("dir/file")).unwrap());
+
+    // Another time they exist, and are replaced only if that is wished.
+    let [keeps, replaces] = [("a", ""), ("b", "--overwrite")];
+    symlink("elsewhere", {
+        fs::create_dir_all(place.path("b/tree")).unwrap();
+        place.path("b/tree/dangling")
+    })
+    .unwrap();
+    let receivers = [keeps, replaces].map(|(name, flags)| place.recv(name).args(flags).start());
+    place.send("t").arg(&tree).args("--symlinks keep --receivers 2").run().expect(1);
+    let [keeps, replaces] = receivers;
+    keeps.end().expect(2).one_line(&["a/tree/", "exists", "--overwrite"]);
+    replaces.end().expect(0);
+    assert_eq!(fs::read_link(place.path("b/tree/dangling")).unwrap(), Path::new("nowhere"));
+}
+
+#[test]
+fn links_are_skipped() {
+    need_multicast!();
+    let place = Place::new();
+    let tree = tree(&place);
+    let receiver = place.recv("a").start();
+    let sender = place.send("s").arg(&tree).args("--symlinks skip --receivers 1").run().expect(0);
+    receiver.end().expect(0);
+    sender.one_line(&["3 symbolic links are not sent"]);
+    assert_eq!(files(&place.path("a/tree")).keys().collect::<Vec<_>>(), ["dir/file"]);
+}
+
+#[test]
+fn what_is_done_with_links_is_one_of_three() {
+    let place = Place::new();
+    let file = place.file("f", 1);
+    let ended = place.send("s").arg(file).args("--symlinks copy").run().expect(2);
+    assert!(ended.err.contains("follow, keep or skip"), "{}", ended.err);
+}
+
+#[test]
+fn directories_arrive_with_their_permissions_also_empty_ones_and_closed_ones() {
+    need_multicast!();
+    let place = Place::new();
+    place.file("tree/closed/below/file", 1000);
+    place.file("tree/private/file", 1000);
+    for (name, mode) in
+        [("tree/empty", 0o750), ("tree/closed/below", 0o755), ("tree/closed", 0o555), ("tree/private", 0o700)]
+    {
+        fs::create_dir_all(place.path(name)).unwrap();
+        fs::set_permissions(place.path(name), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    // What is there already keeps its own.
+    fs::create_dir_all(place.path("b/tree/empty")).unwrap();
+    fs::set_permissions(place.path("b/tree/empty"), fs::Permissions::from_mode(0o711)).unwrap();
+    let receivers = ["a", "b"].map(|name| place.recv(name).start());
+    place.send("s").arg(place.path("tree")).args("--receivers 2").run().expect(0);
+    for receiver in receivers {
+        receiver.end().expect(0);
+    }
+    for (name, expected) in [("empty", 0o750), ("closed", 0o555), ("private", 0o700)] {
+        assert_eq!(mode(&place.path("a/tree").join(name)), expected, "{name}");
+    }
+    assert_eq!(mode(&place.path("b/tree/empty")), 0o711);
+    assert_eq!(files(&place.path("a/tree")), files(&place.path("tree")));
+    for out in ["a", "b", ""] {
+        fs::set_permissions(place.path(out).join("tree/closed"), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+}
+
+#[test]
+fn an_empty_directory_alone_arrives() {
+    need_multicast!();
+    let place = Place::new();
+    fs::create_dir(place.path("empty")).unwrap();
+    let receiver = place.recv("a").start();
+    place.send("s").arg(place.path("empty")).args("--receivers 1").run().expect(0);
+    receiver.end().expect(0);
+    assert!(place.path("a/empty").is_dir());
+}

@@ -1,0 +1,128 @@
+//! Several records in one message.
+
+use carillon_core::Bytes;
+
+use super::{Record, record_type};
+use crate::ParseError;
+
+/// The records of a message, in order: one, or those of a PACK.
+///
+/// Ends after the first error.
+pub fn records(message: &[u8]) -> Records<'_> {
+    match message.split_first() {
+        Some((&record_type::PACK, rest)) => Records { rest: Rest::Pack(rest), number: 0 },
+        _ => Records { rest: Rest::One(message), number: 0 },
+    }
+}
+
+/// See [`records`].
+#[derive(Clone, Debug)]
+pub struct Records<'a> {
+    rest: Rest<'a>,
+    number: usize,
+}
+
+#[derive(Clone, Debug)]
+enum Rest<'a> {
+    One(&'a [u8]),
+    Pack(&'a [u8]),
+    Nothing,
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Result<Record<'a>, ParseError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = match std::mem::replace(&mut self.rest, Rest::Nothing) {
+            Rest::One(record) => Record::parse(record),
+            // One alone needs no pack: there is one form of everything.
+            Rest::Pack([]) if self.number < 2 => {
+                Err(ParseError::Field { field: "records in a pack", value: self.number as u64 })
+            }
+            Rest::Pack([]) | Rest::Nothing => return None,
+            Rest::Pack(rest) => packed(rest).map(|(record, rest)| {
+                self.rest = Rest::Pack(rest);
+                record
+            }),
+        };
+        self.number += 1;
+        Some(next)
+    }
+}
+
+fn packed(rest: &[u8]) -> Result<(Record<'_>, &[u8]), ParseError> {
+    let truncated = |need| ParseError::Truncated { have: rest.len(), need };
+    let (len, after) = rest.split_first_chunk::<PACK_RECORD_LEN>().ok_or(truncated(PACK_RECORD_LEN))?;
+    let len = usize::from(u16::from_be_bytes(*len));
+    let (record, after) = after.split_at_checked(len).ok_or(truncated(PACK_RECORD_LEN + len))?;
+    match record.first() {
+        Some(&(record_type::MESSAGE | record_type::END_OF_STREAM)) => {
+            Err(ParseError::Field { field: "type of a packed record", value: record[0].into() })
+        }
+        _ => Ok((Record::parse(record)?, after)),
+    }
+}
+
+/// Fills messages with records.
+#[derive(Debug)]
+pub struct Packer {
+    /// Bytes of a message, at most.
+    max_len: usize,
+    /// PACK and its records so far.
+    buffer: Vec<u8>,
+    records: usize,
+    /// The record is too long to be one of several.
+    alone: bool,
+}
+
+impl Packer {
+    /// For messages of up to `max_len` bytes.
+    pub fn new(max_len: usize) -> Self {
+        Packer { max_len, buffer: Vec::new(), records: 0, alone: false }
+    }
+
+    /// Bytes that another record may have.
+    pub fn room(&self) -> usize {
+        match self.records {
+            // Alone it needs no pack.
+            0 => self.max_len,
+            _ if self.alone => 0,
+            _ => (self.max_len.saturating_sub(self.buffer.len() + PACK_RECORD_LEN)).min(u16::MAX.into()),
+        }
+    }
+
+    /// Appends a record, for which there must be [room](Self::room).
+    pub fn push(&mut self, record: &Record<'_>) {
+        debug_assert!(record.wire_len() <= self.room(), "{record} has room");
+        if self.records == 0 {
+            self.buffer.reserve_exact(self.max_len + PACK_HEADER_LEN + PACK_RECORD_LEN);
+            self.buffer.push(record_type::PACK);
+        }
+        let len = u16::try_from(record.wire_len());
+        self.alone = len.is_err();
+        let len = len.unwrap_or(u16::MAX);
+        self.buffer.extend_from_slice(&len.to_be_bytes());
+        record.emit(&mut self.buffer);
+        self.records += 1;
+    }
+
+    /// Whether there is nothing to take.
+    pub fn is_empty(&self) -> bool {
+        self.records == 0
+    }
+
+    /// Takes the message: a pack, or the record if it is one only.
+    pub fn take(&mut self) -> Bytes {
+        let message = Bytes::from(std::mem::take(&mut self.buffer));
+        match std::mem::take(&mut self.records) {
+            1 => message.slice(PACK_HEADER_LEN + PACK_RECORD_LEN..),
+            _ => message,
+        }
+    }
+}
+
+/// Bytes that PACK has besides its records.
+pub const PACK_HEADER_LEN: usize = 1;
+
+/// Bytes that a record in a PACK has before it.
+pub const PACK_RECORD_LEN: usize = 2;
