@@ -69,6 +69,11 @@ bench-delivery-protocols: setup ## the same for every protocol, with a small fil
 	$(CARGO) build --release --quiet --bin carillon
 	@scripts/bench-delivery.py --binary target/release/carillon --runs $(or $(RUNS),1) --protocol all
 
+.PHONY: bench-files
+bench-files: setup ## 50 000 small files against one file of their size, over loopback
+	$(CARGO) build --release --quiet --bin carillon
+	@scripts/bench-files.py target/release/carillon
+
 .PHONY: bench-ns2
 bench-ns2: setup ## time and memory beside ns-2.35 on the same network (installs Debian's ns2 when root)
 	$(CARGO) build --release --quiet --bin carillon
