@@ -134,6 +134,8 @@ fn a_signal_does_not_take_the_report_away() {
         let going = elsewhere.recv("going").args("--keep-going --json").start();
         let sender = place.send("s").arg(file).args("--expect a --json").args(SLOW).start();
         wait_for_part(&place.path("a"));
+        // The one that is not expected is turned away, so the first sender has named it.
+        assert_eq!(idle.end_within(Duration::from_secs(10)).expect(1).events("report").len(), 1);
         for signal in signals {
             receiver.signal(signal);
             sender.signal(signal);
@@ -145,8 +147,6 @@ fn a_signal_does_not_take_the_report_away() {
         assert!(report["reason"].as_str().is_some_and(|why| why.contains("interrupted")), "{report}");
         let report = &sender.events("report")[0];
         assert_eq!(report["receivers"][0]["name"], "a");
-        // The one that is not expected is turned away, so the first sender has named it.
-        assert_eq!(idle.end_within(Duration::from_secs(10)).expect(1).events("report").len(), 1);
         going.signal(signals[0]);
         let end = going.end_within(Duration::from_secs(10)).events("end");
         assert_eq!((&end[0]["transfers"], &end[0]["failed"]), (&0.into(), &0.into()));

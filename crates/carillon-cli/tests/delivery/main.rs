@@ -12,6 +12,7 @@ mod peers;
 mod real;
 mod silence;
 mod small_files;
+mod strangers;
 mod support;
 mod swaps;
 mod transfers;

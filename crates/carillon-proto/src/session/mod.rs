@@ -11,8 +11,9 @@
 //! organiser, and a `ReceiverSession` may offer messages too. Between gathering and running the
 //! members then learn of each other.
 //!
-//! The session trusts the source of a datagram as its host names it, and nothing in its bytes. It
-//! does not authenticate: who can forge source addresses on the network can disturb it.
+//! The session trusts nothing that everybody could have said: a receiver draws a nonce that it tells
+//! the sender alone, and what begins, ends, or counts for one member counts with it only. There are no
+//! keys: what strangers can still do, and how much of it at most, is in `docs/security.md`.
 
 mod bounds;
 mod config;
