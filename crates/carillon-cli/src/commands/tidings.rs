@@ -70,10 +70,10 @@ impl Tidings {
         self.place.nobody(ttl)
     }
 
-    /// What may be the matter with members that were there and took nothing of long datagrams.
+    /// What may be the matter with members that were there and took nothing.
     pub fn took_nothing(&self, session: &SenderSession, endpoint: &Endpoint, datagram: usize) {
         let lost = |member: &&Member| member.bytes == 0 && matches!(member.outcome, MemberOutcome::Lost(_));
-        if datagram > USUAL_DATAGRAM && !endpoint.interface().loopback {
+        if !endpoint.interface().loopback {
             for member in session.members().iter().filter(lost).take(MOST_TOLD) {
                 let address = endpoint.peer(member.node);
                 say(self.place.took_nothing(&member.name, address, datagram));
@@ -114,7 +114,5 @@ impl Tidings {
     }
 }
 
-/// What frames of 1500 bytes carry.
-const USUAL_DATAGRAM: usize = 1472;
 /// Lines about receivers that are not served; the report has the rest.
 const MOST_TOLD: usize = 64;

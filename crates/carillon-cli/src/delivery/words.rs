@@ -153,11 +153,17 @@ impl Whereabouts {
 
     /// A receiver has taken nothing at all although it joined.
     pub fn took_nothing(&self, name: &str, address: Option<SocketAddr>, bytes: usize) -> String {
-        format!(
-            "{} took nothing: if the network between does not carry datagrams of {bytes} bytes, send with \
-             --datagram 1472",
-            host(name, address)
-        )
+        let who = host(name, address);
+        match bytes > USUAL_DATAGRAM {
+            true => format!(
+                "{who} took nothing: if the network between does not carry datagrams of {bytes} bytes, send with \
+                 --datagram {USUAL_DATAGRAM}"
+            ),
+            false => format!(
+                "{who} joined and took nothing: is it still running? do firewalls pass UDP from {} to it?",
+                self.own
+            ),
+        }
     }
 
     /// Another sender was heard.
@@ -202,6 +208,8 @@ pub fn advice(reason: &UnservedReason) -> &'static str {
 pub const NOBODY_EXPECTED: &str = "nobody was expected: this covers only those who joined in time; say whom to \
      wait for with --receivers N or --expect NAMES";
 
+/// What frames of 1500 bytes carry.
+const USUAL_DATAGRAM: usize = 1472;
 const LATE: &str = ": send again for it; to wait for it next time, say --receivers or --expect";
 
 #[cfg(test)]

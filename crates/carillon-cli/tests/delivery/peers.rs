@@ -332,7 +332,7 @@ fn a_further_sender_that_finds_nobody_or_is_not_expected_is_told_so() {
     for protocol in protocols() {
         let place = Place::new();
         let file = place.file("f", 1000);
-        let first = place.send("s1").arg(&file).args("--name s1 --expect r --protocol").arg(protocol.name);
+        let first = place.send("first").arg(&file).args("--name s1 --expect r --protocol").arg(protocol.name);
         let first = first.start();
         let stranger = further(&place, "s2").arg(&file).run().expect(1);
         stranger.one_line(&["expects nobody of this name", "--expect"]);
