@@ -12,6 +12,8 @@ mod peers;
 mod protocol;
 #[path = "session/strangers.rs"]
 mod strangers;
+#[path = "session/silence.rs"]
+mod silence;
 #[path = "session/toy.rs"]
 mod toy;
 #[path = "session/unserved.rs"]

@@ -40,6 +40,8 @@ const RECEIVERS: usize = 3;
 /// A timeout is to be kept within this; and what a busy machine is late by.
 const LATE: Duration = Duration::from_secs(1);
 const BUSY: Duration = Duration::from_secs(3);
+/// What is left to send afterwards takes no longer, one receiver after the other.
+const REST: Duration = Duration::from_secs(10);
 
 fn befall(fault: Fault, victim: &mut Running, over: &AtomicBool) {
     match fault {
@@ -136,9 +138,9 @@ fn trickle(entry: &ProtocolEntry) {
     let end = run(entry.name, Some(20), 2, Fault::Trickle(Duration::from_millis(1700)), 4_000_000);
     println!("{}: {end:?}", entry.name);
     assert!(end.verified >= 2, "{} {end:?}", entry.name);
-    if waits(entry) && end.waited > 0.0 {
-        assert_eq!(end.outcome, "lost", "{} {end:?}", entry.name);
-        assert!(end.waited <= 10.0, "{} {end:?}", entry.name);
+    if waits(entry) {
+        // It may also have got everything by then: it gets much at once.
+        assert!(end.took < Duration::from_secs(4 * 2) + LATE + BUSY + REST, "{} {end:?}", entry.name);
     }
 }
 

@@ -30,9 +30,8 @@ fn cell(protocol: &'static ProtocolEntry, rate: Option<u64>, fault: Fault, bytes
 }
 
 /// Whether the sender waits for its members while it sends, and says for whom.
-fn waits(entry: &ProtocolEntry, outcome: &Outcome) -> bool {
-    let told = outcome.last.as_ref().is_some_and(|(_, waited)| !waited.is_zero());
-    entry.confirmed && !entry.roles.contains(&Role::Peer) && told
+fn waits(entry: &ProtocolEntry) -> bool {
+    entry.confirmed && !entry.roles.contains(&Role::Peer)
 }
 
 /// Runs it for every protocol, and says of all that went wrong what it was.
@@ -84,7 +83,7 @@ fn a_killed_receiver_is_given_up_after_the_timeout_at_any_rate_by_every_protocol
         if after < earliest || after > DEFAULT_MEMBER_TIMEOUT + LATE {
             return Err(format!("it was given up after {after:?}"));
         }
-        if waits(cell.protocol, outcome) && (waited < earliest || waited > DEFAULT_MEMBER_TIMEOUT + LATE) {
+        if waits(cell.protocol) && (waited < earliest || waited > DEFAULT_MEMBER_TIMEOUT + LATE) {
             return Err(format!("it was waited for {waited:?}"));
         }
         Ok(())
@@ -99,7 +98,7 @@ fn a_receiver_that_stands_still_for_three_seconds_is_not_lost() {
         if !outcome.over || outcome.verified < RECEIVERS || last != MemberOutcome::Verified {
             return Err("not all are verified".to_owned());
         }
-        if waited > still + LATE || (waits(cell.protocol, outcome) && waited < still - LATE) {
+        if waited > still + LATE || (waits(cell.protocol) && waited < still - LATE) {
             return Err(format!("it was waited for {waited:?}"));
         }
         Ok(())
@@ -110,7 +109,7 @@ fn a_receiver_that_stands_still_for_three_seconds_is_not_lost() {
 fn a_receiver_that_answers_now_and_then_does_not_hold_the_others_for_ever() {
     let still = Duration::from_millis(4600);
     for_all(&[Some(100 * MBIT), None], Fault::Trickle(still), 8_000_000, |cell, outcome| {
-        if !waits(cell.protocol, outcome) {
+        if !waits(cell.protocol) {
             // Nobody is held by it.
             return Ok(());
         }

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use carillon_core::{
     BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Duration, Event, Events, Kind, Machine,
-    MessageId, NetworkKind, NodeId, OfferError, Order, Parameter, ProtocolEntry, Received, Receiver, Role,
-    Sender, Time, Timers, Transmit,
+    MessageId, NetworkKind, NodeId, OfferError, Order, Outcome, Parameter, ProtocolEntry, Received, Receiver,
+    Role, Sender, Time, Timers, Transmit,
 };
 use carillon_wire::Envelope;
 
@@ -92,6 +92,8 @@ struct RepeatSender {
 impl RepeatSender {
     fn settle(&mut self) {
         if self.current.is_some() && self.missing.is_empty() {
+            let message = MessageId(self.next - 1);
+            self.events.push(Event::Completed { message, outcome: Outcome::Acknowledged, window: 1 });
             self.current = None;
             self.timers.clear();
         }
@@ -177,6 +179,16 @@ impl Sender for RepeatSender {
 
     fn finish(&mut self, _now: Time) {
         self.finished = true;
+    }
+
+    fn expel(&mut self, _now: Time, member: NodeId) {
+        self.members.remove(&member);
+        self.missing.remove(&member);
+        self.settle();
+    }
+
+    fn awaits(&self, member: NodeId) -> bool {
+        self.current.is_some() && !self.due && self.missing.contains(&member)
     }
 
     fn is_finished(&self) -> bool {
