@@ -10,10 +10,10 @@ mod hostile;
 mod peers;
 #[path = "session/protocol.rs"]
 mod protocol;
-#[path = "session/strangers.rs"]
-mod strangers;
 #[path = "session/silence.rs"]
 mod silence;
+#[path = "session/strangers.rs"]
+mod strangers;
 #[path = "session/toy.rs"]
 mod toy;
 #[path = "session/unserved.rs"]

@@ -83,15 +83,17 @@ fn one_that_is_slow_is_given_up_only_below_the_least_progress() {
 
 #[test]
 fn a_sender_that_was_not_running_gives_nobody_up_for_it() {
-    let mut world = patient(1000, None);
-    answers_each(&mut world, Duration::from_millis(200));
-    world.run(ms(1000));
-    // It stands still for 4 s: the receivers, which hear nothing, still wait.
-    world.sender_dead = true;
-    world.run(ms(5400));
-    world.sender_dead = false;
-    let now = world.now;
-    world.sender.handle_timeout(now);
-    world.run(ms(9000));
-    assert_eq!((lost(&world, "a"), lost(&world, "b")), (None, None));
+    for start in (1000..1500).step_by(50) {
+        let mut world = patient(3000, None);
+        answers_each(&mut world, Duration::from_millis(200));
+        world.run(ms(start));
+        // It stands still for nearly the time after which the receivers give it up.
+        world.sender_dead = true;
+        world.run(ms(start + 4950));
+        world.sender_dead = false;
+        let now = world.now;
+        world.sender.handle_timeout(now);
+        world.run(ms(start + 9000));
+        assert_eq!((lost(&world, "a"), lost(&world, "b")), (None, None), "stopped at {start} ms");
+    }
 }
