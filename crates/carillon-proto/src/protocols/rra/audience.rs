@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use carillon_core::Time;
 
-use super::path::Path;
+use super::path::{Answer, Path};
 use super::questions::Question;
 use crate::blocks::{Retransmission, RetransmissionTimeout};
 
@@ -101,7 +101,8 @@ impl Audience {
     /// Whether it has left questions without an answer so long that the others need not wait any more.
     pub fn is_silent(&self, index: usize, now: Time) -> bool {
         let member = &self.members[index];
-        member.repeats > 0 && member.waiting.is_some_and(|since| now.since(since) >= PATIENCE)
+        let long = member.waiting.is_some_and(|since| now.since(since) >= PATIENCE);
+        member.repeats > LOST_NOW_AND_THEN || (member.repeats > 0 && long)
     }
 
     pub fn on_ask(&mut self, now: Time, index: usize) {
@@ -112,15 +113,15 @@ impl Audience {
     }
 
     /// An answer came, after which so many questions fewer are open.
-    pub fn on_answer(&mut self, now: Time, question: &Question, closed: u32, arrived: u32, limit: u64) {
-        self.again.remove(&question.index);
-        let member = &mut self.members[question.index];
+    pub fn on_answer(&mut self, now: Time, index: usize, closed: u32, answer: Answer, limit: u64) {
+        self.again.remove(&index);
+        let member = &mut self.members[index];
         member.open -= closed;
         member.repeats = 0;
         member.waiting = if member.open > 0 { Some(now) } else { None };
         // A question has its own number, so Karn's rule has nothing to forbid.
-        member.timeout.on_sample(now.since(question.at));
-        member.path.on_answer(now, question.at, question.mark, arrived);
+        member.timeout.on_sample(now.since(answer.asked));
+        member.path.on_answer(now, answer);
         member.limit = limit;
         self.weigh();
     }

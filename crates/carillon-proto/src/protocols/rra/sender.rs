@@ -10,6 +10,7 @@ use carillon_core::{
 use carillon_wire::rra::{Asks, HEADER_LEN, Map, Packet};
 
 use super::audience::Audience;
+use super::path::Answer;
 use super::questions::{Question, Questions};
 use super::receiver::MODULUS;
 use crate::blocks::{AckWindow, Members, PastLimit, Retransmission};
@@ -132,7 +133,14 @@ impl RraSender {
         }
         let limit = expected.saturating_add(ack.room.into());
         let closed = earlier.len() as u32 + u32::from(open);
-        self.audience.on_answer(now, &question, closed, ack.arrived, limit);
+        let answer = Answer {
+            asked: question.at,
+            then: question.mark,
+            serial: question.serial,
+            since: self.serial - question.serial,
+            arrived: ack.arrived,
+        };
+        self.audience.on_answer(now, index, closed, answer, limit);
         if expected > self.window.start() {
             self.window.acknowledge(index, expected - 1);
         }
