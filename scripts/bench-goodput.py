@@ -78,7 +78,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("binary", nargs="?", default="target/release/carillon")
     parser.add_argument("--megabytes", type=int, default=256)
-    parser.add_argument("--protocol", default="mbap")
+    parser.add_argument("--protocol", default="rra")
     parser.add_argument("--rounds", type=int, default=3)
     args = parser.parse_args()
     payload = os.urandom(1_000_000) * args.megabytes
