@@ -12,7 +12,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -138,11 +137,8 @@ class Network:
 
     def close(self) -> None:
         if self.relay:
-            self.relay.terminate()
-            report, _ = self.relay.communicate()
-            for line in report.splitlines():
-                if not line.endswith("lost 0"):
-                    print(f"NOTE: the link emulator lost frames of itself: {line}", file=sys.stderr, flush=True)
+            self.relay.kill()
+            self.relay.wait()
             self.relay = None
         remove([self.namespace(host) for host in ["switch", *self.hosts]])
 

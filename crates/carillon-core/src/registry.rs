@@ -173,11 +173,41 @@ pub struct BuildContext {
 }
 
 impl BuildContext {
+    /// How many messages of others fit the memory, each as large as a datagram of this session gets: at
+    /// most as many as were asked for, and one in any case.
+    pub fn most_messages(&self, wanted: u64) -> u64 {
+        let each = Self::longest_datagram(self.max_payload).saturating_add(BESIDE);
+        wanted.min((self.memory / each) as u64).max(1)
+    }
+
+    /// The longest datagram that a session whose messages have up to so many bytes needs. A host that has
+    /// a budget of memory lets no longer one in.
+    pub fn longest_datagram(max_payload: u32) -> usize {
+        (max_payload as usize).saturating_add(MOST_HEADERS).max(LEAST_DATAGRAM)
+    }
+
+    /// The same where each of the other members may send, and has a share of its own.
+    pub fn most_messages_of_each(&self, wanted: u64) -> u64 {
+        let others = self.members.len().saturating_sub(1).max(1) as u64;
+        if self.memory == usize::MAX {
+            wanted
+        } else {
+            wanted.min(self.most_messages(u64::MAX) / others).max(1)
+        }
+    }
+
     /// The rank of this node among the members, if it is one of them.
     pub fn rank(&self) -> Option<usize> {
         self.members.iter().position(|&member| member == self.node)
     }
 }
+
+/// What the headers of any protocol add to a payload, at most.
+const MOST_HEADERS: usize = 256;
+/// Datagrams that carry no message may be as long as this.
+const LEAST_DATAGRAM: usize = 2048;
+/// What it takes to keep a message, beside itself.
+const BESIDE: usize = 128;
 
 /// What names nodes in packets: numbers on which the sender and each receiver agree. Their
 /// [`NodeId`]s will not do where each process numbers its peers by itself.

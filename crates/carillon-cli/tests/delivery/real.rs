@@ -2,11 +2,9 @@
 
 use std::fs;
 use std::net::{Ipv4Addr, UdpSocket};
-use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::netns::process::Job;
-use crate::netns::{CARILLON, Host, Net};
+use crate::netns::{Host, Net};
 
 /// Sends numbered datagrams of 1400 bytes to a group from one host; those that the others have heard.
 fn heard(from: &Host<'_>, at: &[Host<'_>], count: usize) -> Vec<usize> {
@@ -157,21 +155,4 @@ fn every_protocol_delivers_through_loss_and_delay() {
             println!("{protocol} to {receivers} at {loss}: {:.1} s", begin.elapsed().as_secs_f64());
         }
     }
-}
-
-/// Benchmark and demonstration are scripts, which nothing else would keep right.
-#[test]
-fn benchmark_and_demonstration_deliver() {
-    let Some(net) = Net::new(1) else { return };
-    let scripts = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts");
-    let cells =
-        "--cells r2-l5-d5,r2-l0-d0-slow50 --bytes 200000 --runs 2 --peers none --limit 50 --json runs";
-    let bench = Command::new(scripts.join("bench-delivery.py"));
-    let bench = Job::new(bench, net.path("bench.log")).args("--binary").arg(CARILLON).args(cells);
-    let ended = bench.directory(net.directory()).run().expect(0);
-    assert_eq!(ended.out.matches("  2/2  ").count(), 2, "{}", ended.out);
-    assert_eq!(fs::read_to_string(net.path("runs")).unwrap().matches("\"complete\": true").count(), 4);
-    let demo = Job::new(Command::new(scripts.join("demo-delivery.py")), net.path("demo.log"));
-    let ended = demo.arg(CARILLON).arg(net.file("f", 1_000_000)).run().expect(0);
-    assert!(ended.out.contains("4 of 4 verified") && ended.out.contains("dave/f"), "{}", ended.out);
 }

@@ -103,6 +103,8 @@ pub(super) struct Settings {
     pub transfer_every: u64,
     pub window: u64,
     pub buffer: usize,
+    /// Messages that may wait for their acknowledgment, of all sources together.
+    pub waiting: usize,
     pub retries: u32,
     pub message_timeout: Duration,
     pub transfer_timeout: Duration,
@@ -127,7 +129,8 @@ impl Settings {
             resilience: config.count("resilience"),
             transfer_every: config.count("transfer_every"),
             window: config.count("window"),
-            buffer: config.count("buffer") as usize,
+            buffer: context.most_messages(config.count("buffer").saturating_mul(2)).div_ceil(2) as usize,
+            waiting: (context.most_messages(u64::MAX) / 2) as usize,
             retries: config.count("retries") as u32,
             message_timeout: span("message_timeout")?,
             transfer_timeout: span("transfer_timeout")?,

@@ -65,6 +65,11 @@ impl Inbox {
         waiting.insert(id.number, payload).is_none()
     }
 
+    /// How many messages wait.
+    pub fn len(&self) -> usize {
+        self.sources.iter().map(|source| source.waiting.len()).sum()
+    }
+
     /// A message that waits.
     pub fn get(&self, id: Id) -> Option<&Bytes> {
         self.sources[usize::from(id.source)].waiting.get(&id.number)

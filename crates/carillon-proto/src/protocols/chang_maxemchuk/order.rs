@@ -116,7 +116,9 @@ impl Peer {
                     self.requests.miss(Id { number: expected, ..id });
                 }
             }
-            Place::Waiting if self.is_full() => self.events.dropped(DropReason::BufferFull),
+            Place::Waiting if self.is_full() || self.inbox.len() >= self.settings.waiting => {
+                self.events.dropped(DropReason::BufferFull)
+            }
             Place::Waiting => {
                 if !self.inbox.keep(id, payload) {
                     return self.events.dropped(DropReason::Duplicate);

@@ -62,7 +62,12 @@ impl LmsReceiver {
             refresh_due: false,
             cost: 0,
             sample: Sample::default(),
-            reception: Reception::new(settings.buffer, settings.replier_buffer, context.rejoining),
+            reception: Reception::new(
+                context.most_messages(settings.buffer),
+                context.most_messages(settings.replier_buffer as u64).min(settings.replier_buffer as u64)
+                    as usize,
+                context.rejoining,
+            ),
             losses: Losses::default(),
             answers: Answers::default(),
             repaired: VecDeque::new(),

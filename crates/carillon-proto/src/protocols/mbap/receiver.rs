@@ -17,6 +17,8 @@ pub struct MbapReceiver {
     association: AssociationId,
     sender: NodeId,
     window: u64,
+    /// Messages that may wait for the application.
+    room: u64,
     /// Messages taken so far: the number of the next one.
     expected: u64,
     /// Messages taken since the last acknowledgment.
@@ -52,6 +54,7 @@ impl MbapReceiver {
             association: context.association,
             sender: context.sender,
             window: settings.count("window"),
+            room: context.most_messages(settings.count("window")),
             expected: 0,
             unacknowledged: 0,
             answer: None,
@@ -87,7 +90,7 @@ impl MbapReceiver {
             }
             return self.events.dropped(reason);
         }
-        if self.deliveries.len() as u64 >= self.window {
+        if self.deliveries.len() as u64 >= self.room {
             // The application does not keep up: as good as lost, the sender will repeat it.
             return self.events.dropped(DropReason::BufferFull);
         }

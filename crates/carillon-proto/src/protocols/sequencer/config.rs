@@ -34,7 +34,9 @@ impl Settings {
                 _ => config.size("large").0 as usize,
             },
             window: config.count("window") as usize,
-            history: config.count("history") as usize,
+            // Between views a log that is fetched may stand beside the one that is held.
+            history: (context.most_messages(config.count("history").saturating_mul(HISTORIES)) / HISTORIES)
+                .max(1) as usize,
             request_timeout: interval("request_timeout"),
             retrans_interval: interval("retrans_interval"),
             sync_interval: interval("sync_interval"),
@@ -44,6 +46,9 @@ impl Settings {
         }
     }
 }
+
+/// Histories that a member may hold at once.
+const HISTORIES: u64 = 2 * super::reception::FETCHED as u64;
 
 pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter {

@@ -256,7 +256,7 @@ impl Reception {
 }
 
 /// Places kept while a new view is agreed on, at most: so many histories.
-const FETCHED: usize = 4;
+pub(super) const FETCHED: usize = 4;
 
 #[cfg(test)]
 mod tests {

@@ -171,6 +171,8 @@ pub(super) struct Settings {
     pub request_ivl: Duration,
     pub send_ivl: Duration,
     pub buffer: u64,
+    /// Messages of all others that a member keeps, at most: each source has its share.
+    pub room: u64,
     pub local: Local,
     pub local_scope: u8,
 }
@@ -218,6 +220,8 @@ impl Settings {
             request_ivl: span("request_ivl"),
             send_ivl: span("send_ivl"),
             buffer: config.count("buffer"),
+            // As many again may wait for the application.
+            room: context.most_messages(u64::MAX) / 2,
             local: match config.choice("local_recovery") {
                 "one-step" => Local::OneStep,
                 "two-step" => Local::TwoStep,

@@ -271,7 +271,9 @@ impl SrmPeer {
         if source == self.own || next <= known {
             return;
         }
-        let base = next.saturating_sub(self.settings.buffer);
+        let sources = self.streams.len().max(1) as u64;
+        let share = (self.settings.room / sources).clamp(1, self.settings.buffer);
+        let base = next.saturating_sub(share);
         self.forget_before(source, base);
         self.stream(source, 0).extend(next);
         let missing = (known.max(base)..next).filter(|&number| Some(number) != coming);
@@ -318,7 +320,7 @@ impl SrmPeer {
         }
         for number in (first..known).chain(named..limit) {
             let message = MessageId(number);
-            let has_room = (self.deliveries.len() as u64) < self.settings.buffer;
+            let has_room = (self.deliveries.len() as u64) < self.settings.buffer.min(self.settings.room);
             match stream.payload(number).cloned() {
                 Some(payload) if has_room => {
                     self.deliveries.push_back((source, number, payload));
@@ -336,7 +338,7 @@ impl SrmPeer {
     /// Hands over what is next in order, while the application takes it.
     fn deliver(&mut self, source: u32) {
         let Some(stream) = self.streams.get_mut(&source).filter(|_| source != self.own) else { return };
-        while (self.deliveries.len() as u64) < self.settings.buffer {
+        while (self.deliveries.len() as u64) < self.settings.buffer.min(self.settings.room) {
             let Some((number, payload)) = stream.take() else { break };
             self.deliveries.push_back((source, number, payload));
             let (source, message) = (self.members[source as usize], MessageId(number));

@@ -3,8 +3,9 @@
 use std::collections::VecDeque;
 
 use carillon_core::{
-    AssociationId, Bytes, Delivery, Dest, DropReason, Duration, Event, Events, Machine, MessageId, NodeId,
-    OfferError, PortId, Received, Receiver, Rng, Scope, Seeds, Sender, Time, Timers, Transmit,
+    AssociationId, BuildContext, Bytes, Delivery, Dest, DropReason, Duration, Event, Events, Machine,
+    MessageId, NodeId, OfferError, PortId, Received, Receiver, Rng, Scope, Seeds, Sender, Time, Timers,
+    Transmit,
 };
 use carillon_wire::Envelope;
 use carillon_wire::envelope::protocol;
@@ -507,6 +508,10 @@ impl Machine for ReceiverSession {
         let Some(invited) = &self.invited else {
             return self.events.dropped(DropReason::Foreign);
         };
+        if datagram.bytes.len() > BuildContext::longest_datagram(invited.max_payload) {
+            // What machines hold is counted in datagrams.
+            return self.events.dropped(DropReason::Malformed);
+        }
         let from_sender = datagram.source == invited.sender;
         let of_session = envelope.map_or(true, |envelope| envelope.association == invited.association);
         let (welcomed, relays) = (invited.member.is_some(), invited.relays);

@@ -83,7 +83,7 @@ impl PgmReceiver {
         };
         let every = settings.count("dlr_every");
         let repairs = context.rank().is_some_and(|rank| every > 0 && (rank as u64).is_multiple_of(every));
-        let held = settings.count("dlr_sqns") as usize;
+        let held = context.most_messages(settings.count("dlr_sqns")) as usize;
         Ok(PgmReceiver {
             repairer: repairs.then(|| Box::new(Repairer::new(held, &context.seeds))),
             tsi: tsi(context.association),
@@ -92,7 +92,7 @@ impl PgmReceiver {
             source: context.sender,
             group: context.group,
             addresses: context.addresses.clone(),
-            rxw_sqns: settings.count("rxw_sqns"),
+            rxw_sqns: context.most_messages(settings.count("rxw_sqns")),
             nak_list: settings.count("nak_list") as u8,
             upstream: None,
             spm_sqn: 0,
