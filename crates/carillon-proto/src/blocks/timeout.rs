@@ -53,10 +53,12 @@ impl RetransmissionTimeout {
         self.current = self.of(mean, deviation);
     }
 
-    /// The timeout expired: RFC 6298, rule 5.5.
+    /// The timeout expired: RFC 6298, rule 5.5. Of a path that is known no more than three times: where
+    /// each packet may be lost, one that waits ever longer is taken for dead before it gets through.
     pub fn on_expiry(&mut self) {
         if self.method == TimeoutMethod::Adaptive {
-            self.current = (self.current * 2).min(self.max);
+            let known = self.smoothed.map(|(mean, deviation)| self.of(mean, deviation) * MOST_BACKOFF);
+            self.current = (self.current * 2).min(self.max).min(known.unwrap_or(self.max));
         }
     }
 
@@ -79,6 +81,9 @@ impl RetransmissionTimeout {
         (mean + (deviation * 4).max(mean / 4)).clamp(self.min, self.max)
     }
 }
+
+/// Doubled three times.
+const MOST_BACKOFF: u32 = 8;
 
 #[cfg(test)]
 mod tests {
@@ -106,7 +111,7 @@ mod tests {
         for _ in 0..20 {
             timeout.on_expiry();
         }
-        assert_eq!(timeout.current(), 1000 * MS);
+        assert_eq!(timeout.current(), 200 * MS, "eight times as long at most");
         timeout.on_recovery();
         assert_eq!(timeout.current(), 25 * MS);
         for _ in 0..100 {

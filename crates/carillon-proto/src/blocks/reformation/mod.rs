@@ -583,8 +583,6 @@ impl Reformation {
 
 /// A node that nobody takes in asks so many times as often as others are asked.
 const JOIN_PATIENCE: u32 = 4;
-/// In an agreement a member is asked at most this often, however patient the protocol is before it.
-pub const MOST_TRIES: u32 = 30;
 /// The wait between ballots is uniform in up to twice as many intervals as 2 to this, however many have
 /// failed: when those that are missing come back it does not take long.
 const MOST_DOUBLINGS: u32 = 5;

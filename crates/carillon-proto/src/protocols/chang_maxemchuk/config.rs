@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use carillon_core::{BuildContext, Config, ConfigError, HostValue, Kind, Parameter};
 
+use crate::blocks::{FAILURE_TIMEOUT, Patience};
+
 pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "resilience",
@@ -35,6 +37,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         default: "10",
         doc: "R: repetitions without an answer until a site is taken to have failed",
     },
+    FAILURE_TIMEOUT,
     Parameter {
         name: "message_timeout",
         kind: Kind::Span,
@@ -84,8 +87,7 @@ pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     // A token that moves after each message would take a way across the network for each.
     ("transfer_every", "8"),
     ("window", "32"),
-    // The session gives members up, by time.
-    ("retries", "10000"),
+    ("retries", "10"),
     ("message_timeout", "250 ms"),
     ("transfer_timeout", "30 ms"),
     ("request_timeout", "20 ms"),
@@ -93,8 +95,9 @@ pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("idle_timeout", "50 ms"),
 ];
 
-/// As many messages as fit the receivers' buffers.
-pub(super) const HOST_SETTINGS: &[(&str, HostValue)] = &[("window", HostValue::Window { min: 1, max: 64 })];
+/// As many messages as fit the receivers' buffers; nobody is given up before the session would.
+pub(super) const HOST_SETTINGS: &[(&str, HostValue)] =
+    &[("window", HostValue::Window { min: 1, max: 64 }), ("failure_timeout", HostValue::MemberTimeout)];
 
 /// The settings, read.
 #[derive(Clone, Copy, Debug)]
@@ -105,7 +108,8 @@ pub(super) struct Settings {
     pub buffer: usize,
     /// Messages that may wait for their acknowledgment, of all sources together.
     pub waiting: usize,
-    pub retries: u32,
+    /// R, and how long it takes at least.
+    pub patience: Patience,
     pub message_timeout: Duration,
     pub transfer_timeout: Duration,
     pub request_timeout: Duration,
@@ -131,7 +135,10 @@ impl Settings {
             window: config.count("window"),
             buffer: context.most_messages(config.count("buffer").saturating_mul(2)).div_ceil(2) as usize,
             waiting: (context.most_messages(u64::MAX) / 2) as usize,
-            retries: config.count("retries") as u32,
+            patience: Patience::new(
+                config.count("retries") as u32,
+                config.span("failure_timeout").at(context.bit_rate),
+            ),
             message_timeout: span("message_timeout")?,
             transfer_timeout: span("transfer_timeout")?,
             request_timeout: span("request_timeout")?,

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use carillon_core::{
@@ -20,7 +21,7 @@ use super::requests::Requests;
 use super::source::Source;
 use super::token::Token;
 use super::watch::Watch;
-use crate::blocks::reformation::{MOST_TRIES, Reformation, Terms, To};
+use crate::blocks::reformation::{Reformation, Terms, To};
 
 /// A site of the group.
 #[derive(Debug)]
@@ -89,7 +90,7 @@ impl Peer {
         let ahead = (sites as u64 + 1) * settings.transfer_every;
         let terms = Terms {
             interval: settings.reform_timeout,
-            tries: settings.retries.min(MOST_TRIES),
+            tries: settings.patience.tries(settings.reform_timeout),
             resilience: settings.resilience as usize,
         };
         let agreement = |is_lost| {
@@ -133,6 +134,11 @@ impl Peer {
     /// Whether the application is so far behind that nothing new is taken.
     pub(super) fn is_full(&self) -> bool {
         self.deliveries.len() >= self.settings.buffer
+    }
+
+    /// How often a site is asked in vain, so long apart, until it is taken to have failed.
+    pub(super) fn tries(&self, interval: Duration) -> u32 {
+        self.settings.patience.tries(interval)
     }
 
     /// Whether a rank belongs to the token list.
@@ -292,7 +298,7 @@ impl Machine for Peer {
                     }
                 }
                 Timer::Request => {
-                    if self.requests.on_timeout() > self.settings.retries {
+                    if self.requests.on_timeout() > self.tries(self.settings.request_timeout) {
                         self.suspect(now);
                     }
                 }
@@ -304,7 +310,7 @@ impl Machine for Peer {
                 }
                 Timer::Behind => {}
                 Timer::Message(number) => {
-                    if self.source.repeat(number) > self.settings.retries {
+                    if self.source.repeat(number) > self.tries(self.settings.message_timeout) {
                         self.suspect(now);
                     }
                 }

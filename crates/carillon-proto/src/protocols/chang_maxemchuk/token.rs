@@ -110,10 +110,11 @@ impl Peer {
 
     /// The transfer has not been accepted in time: it is repeated. Returns whether too often.
     pub(super) fn on_transfer_timeout(&mut self) -> bool {
+        let limit = self.tries(self.settings.transfer_timeout);
         let Token::Passing { tries, due } = &mut self.token else { return false };
         *due = true;
         *tries += 1;
-        *tries > self.settings.retries
+        *tries > limit
     }
 
     /// The site to which the token was passed lives, though it may not be able to accept it yet.

@@ -43,7 +43,7 @@ impl Peer {
     pub(super) fn on_watch_timeout(&mut self) -> bool {
         self.watch.due = true;
         self.watch.tries += 1;
-        self.watch.tries > self.settings.retries
+        self.watch.tries > self.tries(self.watch_timeout())
     }
 
     /// What this site asks the token site while it waits, if it is time to.

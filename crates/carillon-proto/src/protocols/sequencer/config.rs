@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use carillon_core::{BuildContext, Config, HostValue, Kind, Parameter};
 
+use crate::blocks::{FAILURE_TIMEOUT, Patience};
+
 /// The settings of one member.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
@@ -18,7 +20,7 @@ pub(super) struct Settings {
     pub sync_interval: Duration,
     pub alive_interval: Duration,
     pub vote_interval: Duration,
-    pub tries: u32,
+    pub patience: Patience,
 }
 
 impl Settings {
@@ -42,7 +44,7 @@ impl Settings {
             sync_interval: interval("sync_interval"),
             alive_interval: span("alive_interval"),
             vote_interval: interval("vote_interval"),
-            tries: config.count("tries") as u32,
+            patience: Patience::new(config.count("tries") as u32, span("failure_timeout")),
         }
     }
 }
@@ -117,6 +119,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         default: "10",
         doc: "a member or sequencer that has not answered so often is taken to be dead (10 in Amoeba)",
     },
+    FAILURE_TIMEOUT,
 ];
 
 /// For files over a real network.
@@ -127,9 +130,9 @@ pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("retrans_interval", "25 ms"),
     ("sync_interval", "50 ms"),
     ("vote_interval", "20 ms"),
-    // The session gives members up, by time.
-    ("tries", "200"),
+    ("tries", "10"),
 ];
 
-/// As many messages as fit the receivers' buffers.
-pub(super) const HOST_SETTINGS: &[(&str, HostValue)] = &[("window", HostValue::Window { min: 1, max: 64 })];
+/// As many messages as fit the receivers' buffers; nobody is given up before the session would.
+pub(super) const HOST_SETTINGS: &[(&str, HostValue)] =
+    &[("window", HostValue::Window { min: 1, max: 64 }), ("failure_timeout", HostValue::MemberTimeout)];

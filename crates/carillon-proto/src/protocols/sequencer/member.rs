@@ -187,7 +187,7 @@ impl SequencerPeer {
     /// Counts that nothing came; returns whether the sequencer is taken to be dead.
     fn on_silence(&mut self, now: Time) -> bool {
         self.follower.silence += 1;
-        let dead = self.follower.silence > self.settings.tries;
+        let dead = self.follower.silence > self.settings.patience.tries(self.settings.request_timeout);
         if dead {
             self.follower.silence = 0;
             self.suspect(now, self.reformation.view().leader());

@@ -16,7 +16,7 @@ use super::election::{Fetching, Serve};
 use super::leader::Leader;
 use super::outbox::Outbox;
 use super::reception::Reception;
-use crate::blocks::reformation::{MOST_TRIES, Reformation, Terms};
+use crate::blocks::reformation::{Reformation, Terms};
 
 /// A member: sends, delivers, and orders the messages of all while it is the sequencer.
 #[derive(Debug)]
@@ -86,7 +86,7 @@ impl SequencerPeer {
         };
         let terms = Terms {
             interval: settings.vote_interval,
-            tries: settings.tries.min(MOST_TRIES),
+            tries: settings.patience.tries(settings.vote_interval),
             resilience: settings.resilience,
         };
         let rng = context.seeds.stream("sequencer.reformation");

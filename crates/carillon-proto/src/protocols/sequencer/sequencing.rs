@@ -97,9 +97,10 @@ impl SequencerPeer {
 
     /// Members have not been heard to have everything for long.
     pub(super) fn on_sync_timer(&mut self, now: Time) {
+        let tries = self.settings.patience.tries(self.sync_interval());
         let Some(leader) = &mut self.leader else { return };
         self.quiet_since = now;
-        for rank in leader.ask_again(self.settings.tries).iter() {
+        for rank in leader.ask_again(tries).iter() {
             self.suspect(now, rank);
         }
     }

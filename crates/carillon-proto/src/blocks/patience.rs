@@ -1,0 +1,52 @@
+//! How often a member is asked before it is taken to have failed.
+
+use std::time::Duration;
+
+use carillon_core::{Kind, Parameter};
+
+/// What the source of a protocol says: so many questions without an answer; and what a host says: not
+/// before so long, however short the time between two questions.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    tries: u32,
+    least: Duration,
+}
+
+impl Patience {
+    /// So many questions, and no less than this time.
+    pub fn new(tries: u32, least: Duration) -> Self {
+        Patience { tries, least }
+    }
+
+    /// The questions to be asked so long apart.
+    pub fn tries(&self, interval: Duration) -> u32 {
+        if self.least.is_zero() {
+            return self.tries;
+        }
+        let least = self.least.as_nanos().div_ceil(interval.as_nanos().max(1)).saturating_add(1);
+        self.tries.max(u32::try_from(least).unwrap_or(u32::MAX))
+    }
+}
+
+/// The parameter that says the least time.
+pub const FAILURE_TIMEOUT: Parameter = Parameter {
+    name: "failure_timeout",
+    kind: Kind::Span,
+    default: "0 ms",
+    doc: "nobody is taken to have failed before it has not answered for this long, however often it was asked; 0: counts alone decide, as in the source (Carillon's: in a delivery the session's member timeout)",
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_makes_more_of_short_intervals_and_nothing_less_of_long_ones() {
+        let ms = Duration::from_millis;
+        let source = Patience::new(10, Duration::ZERO);
+        assert_eq!((source.tries(ms(1)), source.tries(ms(1000))), (10, 10));
+        let timed = Patience::new(10, ms(5000));
+        assert_eq!((timed.tries(ms(20)), timed.tries(ms(499)), timed.tries(ms(2000))), (251, 12, 10));
+        assert_eq!(timed.tries(Duration::ZERO), u32::MAX);
+    }
+}
