@@ -45,7 +45,7 @@ impl RraReceiver {
             sender: context.sender,
             identity: context.identities.own(context.node) as u32,
             window: settings.count("window"),
-            capacity: (context.memory / (context.max_payload as usize).max(1)).max(1) as u64,
+            capacity: context.most_messages(u64::MAX),
             // One question at a time is the thesis's, whose acknowledgments are small.
             most_words: if settings.count("questions") == 1 { 1 } else { MAX_WORDS },
             reception: Reception::default(),
