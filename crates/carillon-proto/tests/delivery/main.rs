@@ -68,7 +68,7 @@ fn bounds(cell: &Cell, messages: u64) -> (Duration, f64) {
         0.0 => (cell.delay * 4 + Duration::from_millis(2), 1.3),
         loss if loss <= 0.01 => (cell.delay * 6 + Duration::from_millis(10), 4.0),
         loss if loss <= 0.05 => (cell.delay * 10 + Duration::from_millis(50), 12.0),
-        _ => (Duration::from_millis(2500), 18.0),
+        _ => (Duration::from_millis(2500), 24.0),
     };
     (Duration::from_secs(10) + each * messages as u32 * serial, factor * f64::from(serial))
 }

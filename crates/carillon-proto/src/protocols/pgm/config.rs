@@ -127,6 +127,8 @@ pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("ihb_min", "10 ms"),
     ("ihb_max", "1 s"),
     ("rdata_delay", "2 ms"),
+    // Whoever asks, and however often, has a packet repaired at most a hundred times a second.
+    ("rdata_holdoff", "10 ms"),
     ("nak_bo_ivl", "5 ms"),
     ("nak_rpt_ivl", "50 ms"),
     ("nak_rdata_ivl", "100 ms"),

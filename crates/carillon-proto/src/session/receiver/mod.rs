@@ -66,6 +66,8 @@ pub struct ReceiverSession {
     progress_due: bool,
     /// When it last said that it lives.
     progress_sent: Option<Time>,
+    /// Signs of life that it gives without being asked again, and how long apart.
+    unasked: (u32, Duration),
     report_due: bool,
     leave_due: Option<String>,
     decline_due: Option<Decline>,
@@ -192,6 +194,7 @@ impl ReceiverSession {
             ready_due: false,
             progress_due: false,
             progress_sent: None,
+            unasked: (0, PROGRESS_MAX),
             report_due: false,
             leave_due: None,
             decline_due: None,
@@ -400,10 +403,11 @@ impl ReceiverSession {
     /// The sender asks for a sign of life, which it gets at its interval; the first of them at random
     /// within one, so that those of many members never come together.
     fn show_life(&mut self, now: Time, millis: u16) {
+        let interval = Duration::from_millis(millis.into()).clamp(PROGRESS_MIN, PROGRESS_MAX);
+        self.unasked = (UNASKED, interval);
         if self.timers.armed(Timer::Progress).is_some() {
             return;
         }
-        let interval = Duration::from_millis(millis.into()).clamp(PROGRESS_MIN, PROGRESS_MAX);
         let at = match self.progress_sent {
             Some(sent) => now.max(sent + interval) + self.spread(),
             None => now + self.within(interval),
@@ -474,6 +478,12 @@ impl ReceiverSession {
             Timer::Progress => {
                 self.progress_due = true;
                 self.progress_sent = Some(now);
+                let (left, interval) = self.unasked;
+                if left > 0 {
+                    self.unasked.0 -= 1;
+                    let at = now + interval + self.spread();
+                    self.timers.arm(Timer::Progress, at);
+                }
             }
             Timer::Ask => self.on_ask_timer(now),
             Timer::Confirm if self.unconfirmed < UNCONFIRMED_LIMIT => {
@@ -669,6 +679,8 @@ const FOREVER: Time = Time::MAX;
 /// Asked so often, a sixteenth of the silence time apart, a sender that is only heard is gone. Where a fifth
 /// is lost at each port, three of five times the question or the answer does not arrive.
 const UNCONFIRMED_LIMIT: u32 = 32;
+/// So many heartbeats may be lost before a member falls silent with them.
+const UNASKED: u32 = 4;
 /// Sessions remembered as not to be joined.
 const MAX_IGNORED: usize = 16;
 /// No sender is given up sooner, whatever is configured.
