@@ -171,8 +171,8 @@ pub(super) struct Settings {
     pub request_ivl: Duration,
     pub send_ivl: Duration,
     pub buffer: u64,
-    /// Messages of all others that a member keeps, at most: each source has its share.
-    pub room: u64,
+    /// Bytes of messages of all others that a member keeps, at most: each source has its share.
+    pub room: usize,
     pub local: Local,
     pub local_scope: u8,
 }
@@ -221,7 +221,7 @@ impl Settings {
             send_ivl: span("send_ivl"),
             buffer: config.count("buffer"),
             // As many again may wait for the application.
-            room: context.most_messages(u64::MAX) / 2,
+            room: context.memory / 2,
             local: match config.choice("local_recovery") {
                 "one-step" => Local::OneStep,
                 "two-step" => Local::TwoStep,

@@ -15,7 +15,7 @@ use super::config::{Local, Settings};
 use super::known::Known;
 use super::outgoing::{Outgoing, Pace};
 use super::recovery::{Arrival, Key, Recovery};
-use super::stream::Stream;
+use super::stream::{Stream, cost};
 
 /// A member: sends, receives, asks and repairs.
 #[derive(Debug)]
@@ -34,6 +34,8 @@ pub struct SrmPeer {
     /// Two-step repairs that this member is to repeat, and over how many hops.
     repeats: BTreeMap<Key, u8>,
     deliveries: VecDeque<(u32, u64, Bytes)>,
+    /// What these cost in memory.
+    waiting: usize,
     /// Sources whose next message is here and waits for the application.
     ready: BTreeSet<u32>,
     /// Members that are gone.
@@ -110,6 +112,7 @@ impl SrmPeer {
             outgoing: Outgoing::new(context.rejoining),
             repeats: BTreeMap::new(),
             deliveries: VecDeque::new(),
+            waiting: 0,
             ready: BTreeSet::new(),
             gone: BTreeSet::new(),
             request_pace: Pace::new(settings.request_ivl),
@@ -237,7 +240,7 @@ impl SrmPeer {
             }
             self.events.push(Event::Received { packet, message });
             self.learn(now, source, number + 1, Some(number));
-            self.stream(source, sequence).store(number, payload);
+            self.store(source, number, payload);
             return self.deliver(source);
         }
         if number < stream.base() {
@@ -260,8 +263,25 @@ impl SrmPeer {
                 self.repeats.insert(key, answer.again.min(self.settings.local_scope));
             }
         }
-        self.stream(source, sequence).store(number, payload);
+        self.store(source, number, payload);
         self.deliver(source);
+    }
+
+    /// Keeps a message; the oldest of its source make room for it.
+    fn store(&mut self, source: u32, number: u64, payload: Bytes) {
+        let share = self.share();
+        while let Some(stream) = self.streams.get(&source).filter(|_| source != self.own)
+            && stream.bytes() + cost(&payload) > share
+            && stream.base() < number
+        {
+            self.forget_before(source, stream.base() + 1);
+        }
+        self.stream(source, 0).store(number, payload);
+    }
+
+    /// Bytes that the messages of one source may take.
+    fn share(&self) -> usize {
+        self.settings.room / self.streams.len().max(1)
     }
 
     /// All messages of a source before `next` were sent. Those not known before are missing, but for
@@ -271,9 +291,9 @@ impl SrmPeer {
         if source == self.own || next <= known {
             return;
         }
-        let sources = self.streams.len().max(1) as u64;
-        let share = (self.settings.room / sources).clamp(1, self.settings.buffer);
-        let base = next.saturating_sub(share);
+        // A place costs something too, whether its message ever comes or not.
+        let places = (self.share() / PLACE).max(1) as u64;
+        let base = next.saturating_sub(places.min(self.settings.buffer));
         self.forget_before(source, base);
         self.stream(source, 0).extend(next);
         let missing = (known.max(base)..next).filter(|&number| Some(number) != coming);
@@ -320,9 +340,11 @@ impl SrmPeer {
         }
         for number in (first..known).chain(named..limit) {
             let message = MessageId(number);
-            let has_room = (self.deliveries.len() as u64) < self.settings.buffer.min(self.settings.room);
+            let has_room =
+                (self.deliveries.len() as u64) < self.settings.buffer && self.waiting < self.settings.room;
             match stream.payload(number).cloned() {
                 Some(payload) if has_room => {
+                    self.waiting += cost(&payload);
                     self.deliveries.push_back((source, number, payload));
                     self.events.push(Event::Delivered { source: node, message });
                 }
@@ -338,8 +360,9 @@ impl SrmPeer {
     /// Hands over what is next in order, while the application takes it.
     fn deliver(&mut self, source: u32) {
         let Some(stream) = self.streams.get_mut(&source).filter(|_| source != self.own) else { return };
-        while (self.deliveries.len() as u64) < self.settings.buffer.min(self.settings.room) {
+        while (self.deliveries.len() as u64) < self.settings.buffer && self.waiting < self.settings.room {
             let Some((number, payload)) = stream.take() else { break };
+            self.waiting += cost(&payload);
             self.deliveries.push_back((source, number, payload));
             let (source, message) = (self.members[source as usize], MessageId(number));
             self.events.push(Event::Delivered { source, message });
@@ -580,6 +603,7 @@ impl Sender for SrmPeer {
 impl Receiver for SrmPeer {
     fn poll_delivery(&mut self) -> Option<Delivery> {
         let (rank, number, payload) = self.deliveries.pop_front()?;
+        self.waiting -= cost(&payload);
         if let Some(&source) = self.ready.first() {
             self.deliver(source);
         }
@@ -592,5 +616,7 @@ fn micros(seconds: f64) -> u32 {
     (seconds * 1e6) as u32
 }
 
+/// Bytes that a place takes, and the timers and rounds of a message that is missing from it.
+const PLACE: usize = 256;
 /// Messages given up that are named one by one, of those nobody had heard of.
 const MOST_NAMED: u64 = 4096;

@@ -11,6 +11,8 @@ pub(super) struct Stream {
     /// Number of the first slot.
     base: u64,
     slots: VecDeque<Slot>,
+    /// What the messages that are here cost.
+    bytes: usize,
     /// The message to be delivered next: not before `base`.
     deliver: u64,
 }
@@ -28,7 +30,7 @@ struct Slot {
 impl Stream {
     /// A stream that begins with this message.
     pub fn new(first: u64) -> Self {
-        Stream { base: first, slots: VecDeque::new(), deliver: first }
+        Stream { base: first, slots: VecDeque::new(), bytes: 0, deliver: first }
     }
 
     /// The message that a sequence number means: the one nearest to the next one.
@@ -56,16 +58,24 @@ impl Stream {
         self.slot(number)?.payload.as_ref()
     }
 
+    /// What the messages that are here cost in memory.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Puts a message into its place, if it has one.
     pub fn store(&mut self, number: u64, payload: Bytes) {
+        let new = cost(&payload);
         if let Some(slot) = self.slot_mut(number) {
-            slot.payload = Some(payload);
+            let old = slot.payload.replace(payload).as_ref().map_or(0, cost);
+            self.bytes = self.bytes + new - old;
         }
     }
 
     /// One more message was sent by this member itself. Returns its number.
     pub fn push(&mut self, payload: Bytes) -> u64 {
         let number = self.next();
+        self.bytes += cost(&payload);
         self.slots.push_back(Slot { payload: Some(payload), ..Slot::default() });
         self.deliver = number + 1;
         number
@@ -80,7 +90,10 @@ impl Stream {
 
     /// Messages before `base` lose their places.
     pub fn forget_before(&mut self, base: u64) {
-        while self.base < base && self.slots.pop_front().is_some() {
+        while self.base < base
+            && let Some(slot) = self.slots.pop_front()
+        {
+            self.bytes -= slot.payload.as_ref().map_or(0, cost);
             self.base += 1;
         }
         self.base = self.base.max(base);
@@ -105,10 +118,11 @@ impl Stream {
 
     /// Gives a message up that is not delivered yet. False if it was given up before.
     pub fn give_up(&mut self, number: u64) -> bool {
-        self.slot_mut(number).is_none_or(|slot| {
-            slot.payload = None;
-            !std::mem::replace(&mut slot.is_lost, true)
-        })
+        let Some(slot) = self.slot_mut(number) else { return true };
+        let is_news = !std::mem::replace(&mut slot.is_lost, true);
+        let old = slot.payload.take().as_ref().map_or(0, cost);
+        self.bytes -= old;
+        is_news
     }
 
     /// Whether a message is still awaited.
@@ -142,3 +156,11 @@ impl Stream {
         self.slots.get_mut(usize::try_from(number.checked_sub(self.base)?).ok()?)
     }
 }
+
+/// What a message that is kept costs: its bytes, the header in whose buffer they lie, and its place.
+pub(super) fn cost(payload: &Bytes) -> usize {
+    payload.len() + BESIDE
+}
+
+/// More than headers and a place take.
+const BESIDE: usize = 128;
