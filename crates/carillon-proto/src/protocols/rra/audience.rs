@@ -22,6 +22,8 @@ pub(super) struct Member {
     pub path: Path,
     /// One past the last message that it has room for.
     pub limit: u64,
+    /// Repairs that were sent on its word.
+    repairs: u64,
     /// Since when it has been asked without an answer.
     waiting: Option<Time>,
     /// No longer in the group.
@@ -57,6 +59,7 @@ impl Audience {
             timeout: RetransmissionTimeout::new(retransmission),
             path: Path::new(),
             limit: u64::MAX,
+            repairs: 0,
             waiting: None,
             removed: false,
             message: 0,
@@ -96,6 +99,18 @@ impl Audience {
     /// One past the last message that all have room for.
     pub fn limit(&self) -> u64 {
         self.limit
+    }
+
+    /// Repairs that it may still ask for after so many messages: more than any path that is of use to
+    /// anybody needs, so that one that lies cannot make the sender repeat everything for ever.
+    pub fn repairs_left(&self, index: usize, sent: u64) -> u64 {
+        let budget = REPAIRS_TO_BEGIN_WITH.saturating_add(sent.saturating_mul(REPAIRS_A_MESSAGE));
+        budget.saturating_sub(self.members[index].repairs)
+    }
+
+    /// So many repairs are due on its word.
+    pub fn count_repairs(&mut self, index: usize, repairs: u64) {
+        self.members[index].repairs += repairs;
     }
 
     /// Whether it has left questions without an answer so long that the others need not wait any more.
@@ -223,3 +238,7 @@ impl Audience {
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Questions in a row that random loss may take.
 const LOST_NOW_AND_THEN: u32 = 4;
+/// What a receiver may have repaired: so much for each message, on the average of all, and so much at once. A path
+/// that loses nine packets of ten needs nine repairs a message.
+const REPAIRS_A_MESSAGE: u64 = 9;
+const REPAIRS_TO_BEGIN_WITH: u64 = 1024;

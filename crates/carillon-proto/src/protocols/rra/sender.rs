@@ -152,10 +152,12 @@ impl RraSender {
     /// since.
     fn mark_missing(&mut self, index: usize, question: &Question, expected: u64, received: Map<'_>) {
         let mut missing = 0;
+        let budget = self.audience.repairs_left(index, self.sent);
         let whole = received.span() < MAX_SPAN && !self.one_at_a_time();
         let mut lacks = |number: u64, window: &mut AckWindow| {
             let Some(slot) = window.get_mut(number) else { return };
-            if slot.serial <= question.serial && slot.sent.is_some() && self.repairs.insert(number) {
+            let is_lost = slot.serial <= question.serial && slot.sent.is_some();
+            if is_lost && u64::from(missing) < budget && self.repairs.insert(number) {
                 missing += 1;
             }
         };
@@ -183,6 +185,7 @@ impl RraSender {
             }
         }
         if missing > 0 {
+            self.audience.count_repairs(index, missing.into());
             self.reporter = Some(index);
             let member = self.members.node(index);
             self.events.push(Event::RepairNeeded { member, messages: missing });

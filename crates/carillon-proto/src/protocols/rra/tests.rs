@@ -356,3 +356,41 @@ fn an_answer_nobody_asked_for_changes_nothing() {
     give(&mut sender, at(1), NodeId(1), &ack);
     assert!(sender.awaits(NodeId(2)));
 }
+
+#[test]
+fn one_that_claims_to_lack_everything_has_no_more_repaired_than_its_budget() {
+    let (mut sender, mut receivers) = several(2, &[("window", "64")]);
+    let (mut now, mut packets) = (at(0), 0);
+    for _ in 0..20_000 {
+        while sender.offer(now, Bytes::from_static(b"x")).is_ok() {}
+        for bytes in sent(&mut sender, now) {
+            packets += 1;
+            answer(&mut sender, &mut receivers, 0, &bytes, now);
+            let Some((_, asks)) = questions(&[bytes]).pop().filter(|(_, asks)| asks.acker == 2) else {
+                continue;
+            };
+            let mut lie = Vec::new();
+            let received = carillon_wire::rra::Map::new(&[0; 8]);
+            let room = u16::MAX;
+            Packet::Ack { expected: 0, question: asks.question, arrived: packets, room, received }
+                .emit(ASSOCIATION, &mut lie);
+            give(&mut sender, now, NodeId(2), &Bytes::from(lie));
+        }
+        now = Time::from_nanos(now.as_nanos() + 1_000_000);
+        sender.handle_timeout(now);
+    }
+    // 64 messages that it never acknowledges, and their repairs; the rest is polls, one a round.
+    assert!(packets < 64 + 1024 + 9 * 64 + 20_100, "{packets}");
+    let (mut polls, mut data) = (0, 0);
+    for _ in 0..100 {
+        now = Time::from_nanos(now.as_nanos() + 1_000_000);
+        sender.handle_timeout(now);
+        for bytes in sent(&mut sender, now) {
+            match Packet::parse(&bytes).unwrap().1 {
+                Packet::Poll { .. } => polls += 1,
+                _ => data += 1,
+            }
+        }
+    }
+    assert!(polls > 0 && data == 0, "{polls} polls, {data} messages");
+}
