@@ -25,7 +25,10 @@ fn metric(output: &Output, name: &str) -> (f64, u64, f64) {
 }
 
 fn can_make_namespaces() -> bool {
-    let probe = format!("carillon-probe-{}", std::process::id());
+    // Tests of one process run side by side.
+    static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let probe = format!("carillon-probe-{}-{number}", std::process::id());
     let ip = |verb| Command::new("ip").args(["netns", verb, &probe]).output();
     let made = ip("add").is_ok_and(|output| output.status.success());
     let _ = ip("del");
