@@ -70,7 +70,8 @@ pub trait Sender: Machine {
     fn expel(&mut self, _now: Time, _member: NodeId) {}
 
     /// Whether the oldest message that has gone out is held because this member, perhaps among others,
-    /// has not acknowledged it. A protocol without a member list waits for nobody.
+    /// has not acknowledged it, or because the order waits for it. A protocol that
+    /// [does not wait](crate::ProtocolEntry::waits) waits for nobody.
     fn awaits(&self, _member: NodeId) -> bool {
         false
     }

@@ -431,8 +431,8 @@ fn gathering_that_takes_too_long_is_given_up_and_says_who_is_missing() {
     world.join(receiver("a"));
     world.run(ms(3000));
     assert_eq!(world.sender.phase(), SenderPhase::Aborted);
-    assert_eq!(world.sender.failure(), Some("b, c did not join within 2s"));
-    let told = ReceiverFailure::Aborted("b, c did not join within 2s".to_owned());
+    assert_eq!(world.sender.failure(), Some("b, c did not join within 2 s"));
+    let told = ReceiverFailure::Aborted("b, c did not join within 2 s".to_owned());
     assert_eq!(world.phase(0), ReceiverPhase::Failed(told));
 }
 

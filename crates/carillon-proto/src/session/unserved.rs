@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use carillon_core::{Duration, NodeId, Time};
+use carillon_core::{Duration, NodeId, Span, Time};
 use carillon_wire::session::RefuseReason;
 
 /// A receiver that spoke up and is no member when the session starts, or came later.
@@ -46,7 +46,7 @@ impl fmt::Display for UnservedReason {
             UnservedReason::Left(text) if text.is_empty() => f.write_str("left before the start"),
             UnservedReason::Left(text) => write!(f, "left before the start: {text}"),
             UnservedReason::Silent(time) => {
-                write!(f, "joined, then was silent for {time:?} before the start")
+                write!(f, "joined, then was silent for {} before the start", Span::Time(*time))
             }
         }
     }

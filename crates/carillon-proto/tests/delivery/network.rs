@@ -72,6 +72,8 @@ pub struct Outcome {
     pub given_up: Option<Duration>,
     /// The end, from the fault on.
     pub ended: Option<Duration>,
+    /// From the fault on, until the last of the other receivers had everything.
+    pub others: Option<Duration>,
     /// What became of the last receiver, and how long it was waited for.
     pub last: Option<(MemberOutcome, Duration)>,
 }
@@ -153,7 +155,7 @@ struct Node {
     loss: Rng,
     /// What it got, for a receiver.
     got: u64,
-    reported: bool,
+    reported: Option<Time>,
     /// When it is next to be looked at.
     wake: Time,
 }
@@ -230,7 +232,7 @@ impl World {
             free: Time::ZERO,
             loss: seeds.node(NodeId(index as u32)).stream("delivery.loss"),
             got: 0,
-            reported: false,
+            reported: None,
             wake: Time::from_nanos(u64::MAX),
         };
         World {
@@ -334,6 +336,10 @@ impl World {
         let last = last.map(|member| (member.outcome.clone(), member.waited));
         let since = |at: Option<Time>| Some(at?.since(self.hurt?));
         let (given_up, ended) = (since(self.gone), since(Some(self.now)));
+        // One that has nothing to report makes the whole `None`.
+        let others = &self.nodes[1..self.cell.receivers];
+        let all = others.iter().map(|node| node.reported).collect::<Option<Vec<Time>>>();
+        let others = since(all.and_then(|all| all.into_iter().max()));
         let verified =
             session.members().iter().filter(|member| member.outcome == MemberOutcome::Verified).count();
         for member in session.members() {
@@ -361,6 +367,7 @@ impl World {
             messages: self.messages,
             given_up,
             ended,
+            others,
             last,
         }
     }
@@ -449,8 +456,8 @@ impl World {
                 }
                 place.got += 1;
                 session.progress(place.got * payload as u64);
-                if place.got == messages && !place.reported {
-                    place.reported = true;
+                if place.got == messages && place.reported.is_none() {
+                    place.reported = Some(now);
                     session.report(now, messages * payload as u64, Ok(()));
                 }
                 true

@@ -208,7 +208,7 @@ fn one_that_cannot_hear_another_is_left_out_and_told() {
     // bob hears everyone but alice.
     world.lose = Box::new(|_, from, to, _| from == NodeId(2) && to == NodeId(3));
     world.run_until(ms(30_000), over);
-    let reason = "did not hear all the others within 5s";
+    let reason = "did not hear all the others within 5 s";
     assert_eq!(*outcome(&world, "bob"), MemberOutcome::Lost(reason.to_owned()));
     assert_eq!(world.phase(2), ReceiverPhase::Failed(ReceiverFailure::Expelled));
     assert_eq!(*outcome(&world, "alice"), MemberOutcome::Verified);
@@ -231,7 +231,7 @@ fn when_the_protocol_stands_still_the_organiser_gives_up() {
     world.sender.finish(ms(50_000));
     world.run_until(ms(200_000), over);
     assert_eq!(world.sender.phase(), SenderPhase::Aborted);
-    assert!(world.sender.failure().is_some_and(|reason| reason.contains("nothing got through for 60s")));
+    assert!(world.sender.failure().is_some_and(|reason| reason.contains("nothing got through for 60 s")));
     assert!(world.now < ms(50_000 + 2 * 60_000 + 1000), "{}", world.now);
     let aborted =
         |peer: &Peer| matches!(peer.session.phase(), ReceiverPhase::Failed(ReceiverFailure::Aborted(_)));

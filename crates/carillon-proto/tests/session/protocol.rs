@@ -19,6 +19,7 @@ pub static REPEAT: ProtocolEntry = ProtocolEntry {
     roles: &[Role::Sender, Role::Receiver],
     order: Order::Source,
     confirmed: true,
+    waits: true,
     networks: &[NetworkKind::Lan],
     parameters: PARAMETERS,
     delivery_settings: &[],

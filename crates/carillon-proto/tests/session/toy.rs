@@ -20,6 +20,7 @@ pub static TOY: ProtocolEntry = ProtocolEntry {
     roles: &[Role::Peer],
     order: Order::Total,
     confirmed: true,
+    waits: false,
     networks: &[NetworkKind::Lan],
     parameters: &[],
     delivery_settings: &[],

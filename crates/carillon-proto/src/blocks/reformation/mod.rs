@@ -447,6 +447,25 @@ impl Reformation {
         self.promised
     }
 
+    /// Whether a new view is not in force yet because of this node, perhaps among others.
+    pub fn awaits(&self, rank: usize) -> bool {
+        if self.gone.contains(rank) {
+            return false;
+        }
+        match &self.phase {
+            Phase::Normal { .. } | Phase::Waiting | Phase::Outside { .. } => false,
+            Phase::Inviting { votes, .. } => votes.wanted().contains(rank) && !votes.voters().contains(rank),
+            // Where it comes from is for the protocol to know.
+            Phase::Collecting { .. } => false,
+            Phase::Starting { proposal, ready, .. } => {
+                proposal.view.members.contains(rank) && !ready.contains(rank)
+            }
+            Phase::Following | Phase::Accepting { .. } | Phase::Ready => {
+                rank == usize::from(self.promised.coordinator)
+            }
+        }
+    }
+
     /// Whether a new view is wanted or under way here.
     pub fn is_busy(&self) -> bool {
         self.wish || !self.takes_part()

@@ -33,6 +33,11 @@ pub(super) struct Fetch {
 }
 
 impl Fetch {
+    /// Whether this site is to answer.
+    pub fn asks(&self, site: u16) -> bool {
+        self.from == site
+    }
+
     /// The first run that is missing.
     fn gap(&self) -> Option<Range<u64>> {
         let mut from = self.start;

@@ -28,7 +28,7 @@ pub(super) struct Log {
     since_transfer: u64,
     /// The transfers before the last message of this view.
     before_last_message: Option<u64>,
-    /// For each site, the timestamp below which it has accepted all, by its confirmations.
+    /// For each site, the timestamp below which it has accepted all, by what it confirmed or gave.
     confirmed: Vec<u64>,
 }
 
@@ -137,6 +137,8 @@ impl Log {
     pub fn append(&mut self, ack: Ack, payload: Bytes) {
         debug_assert_eq!(ack.timestamp, self.length(), "timestamps are given without gaps");
         self.early.remove(&ack.timestamp);
+        // Who gives a timestamp has accepted all before it.
+        self.confirm(ack.site, ack.timestamp);
         if ack.message.is_some() {
             self.before_last_message = Some(self.transfers);
         }
@@ -158,6 +160,11 @@ impl Log {
         if let Some(confirmed) = self.confirmed.get_mut(usize::from(site)) {
             *confirmed = below.max(*confirmed);
         }
+    }
+
+    /// The timestamp below which a site is known to have accepted all.
+    pub fn confirmed(&self, site: u16) -> u64 {
+        self.confirmed.get(usize::from(site)).copied().unwrap_or_default()
     }
 
     /// Whether the site to which the last entry passed the token has accepted it, as far as is known

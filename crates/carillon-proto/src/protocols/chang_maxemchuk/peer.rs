@@ -394,6 +394,23 @@ impl Sender for Peer {
         self.follow(now);
     }
 
+    /// Messages wait for the token, and it is there, or what this site lacks is.
+    fn awaits(&self, member: NodeId) -> bool {
+        let Some(rank) = self.nodes.iter().position(|&node| node == member) else { return false };
+        if !self.reformation.takes_part() {
+            let asked = self.fetch.as_ref().is_some_and(|fetch| fetch.asks(rank as u16));
+            return asked || self.reformation.awaits(rank);
+        }
+        let waits = !self.source.is_empty() || self.inbox.len() > 0 || !self.is_settled();
+        let site = if self.gap().is_some() { self.requests.informant() } else { self.token_site() };
+        waits && !self.is_full() && usize::from(site) == rank
+    }
+
+    fn acknowledged(&self, member: NodeId) -> Option<u64> {
+        let rank = self.nodes.iter().position(|&node| node == member)?;
+        Some(self.log.confirmed(rank as u16))
+    }
+
     /// Its own messages are delivered here; and if it has the token, that has been around since.
     fn is_finished(&self) -> bool {
         self.source.is_done() && self.token_rests() && !self.reformation.is_busy()

@@ -85,6 +85,11 @@ impl Source {
         self.messages.remove(&number).is_some()
     }
 
+    /// Whether none is under way.
+    pub fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
     /// Whether nothing is left to do.
     pub fn is_done(&self) -> bool {
         self.finished && self.messages.is_empty()

@@ -36,6 +36,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     roles: &[Role::Sender, Role::Receiver, Role::Relay],
     order: Order::Source,
     confirmed: false,
+    waits: false,
     networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,

@@ -29,6 +29,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     roles: &[Role::Sender, Role::Receiver],
     order: Order::Source,
     confirmed: true,
+    waits: true,
     networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,

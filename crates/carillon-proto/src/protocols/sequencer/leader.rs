@@ -215,6 +215,24 @@ impl Leader {
         self.purge() < self.next || self.sync != Sync::Open
     }
 
+    /// Whether ordering or accepting does not go on before this member has said what it has: all have
+    /// to once the history is full, and the first ones by rank for each message.
+    pub fn awaits(&self, rank: usize) -> bool {
+        match self.sync {
+            Sync::Phase2(missing) => missing.contains(rank),
+            Sync::Phase1 => self.behind().contains(rank),
+            Sync::Open => {
+                let first = self.followers.iter().take(self.resilience).any(|first| first == rank);
+                first && self.has_tentative() && self.acks[rank] <= self.accepted()
+            }
+        }
+    }
+
+    /// One past the last place up to which this member is known to lack nothing.
+    pub fn acknowledged(&self, rank: usize) -> u64 {
+        self.acks[rank]
+    }
+
     /// Whether messages wait to be accepted.
     pub fn has_tentative(&self) -> bool {
         self.accepted() < self.next

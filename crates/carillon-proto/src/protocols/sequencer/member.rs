@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use carillon_core::{DropReason, Event, MessageId, Outcome, Time, expand};
+use carillon_wire::reformation::Ranks;
 use carillon_wire::sequencer::{Body, Report, Status};
 
 use super::election::decode;
@@ -28,6 +29,9 @@ impl SequencerPeer {
                 self.learn(next, accepted, purge);
                 if wanted.contains(self.rank) {
                     self.on_status(kind);
+                }
+                if matches!(kind, Status::Phase1 | Status::Phase2) {
+                    self.follower.wanted = wanted;
                 }
             }
             Body::Gone { order, state } if self.follows(from) => self.on_gone(order, state),
@@ -128,6 +132,7 @@ impl SequencerPeer {
             self.events.dropped(DropReason::Duplicate);
         } else if self.reception.insert(place, Entry { source, message: number, body: payload }) {
             self.received("ordered", number);
+            self.follower.wanted = Ranks::default();
             if source == self.rank {
                 self.outbox.set_ordered(number);
                 self.follower.progress = true;

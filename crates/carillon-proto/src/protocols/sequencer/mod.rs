@@ -36,6 +36,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     roles: &[Role::Peer],
     order: Order::Total,
     confirmed: true,
+    waits: true,
     networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,

@@ -66,6 +66,8 @@ pub(super) struct Follower {
     pub report: Option<Report>,
     /// Places that have been asked for, and when.
     pub asked: BTreeMap<u64, Time>,
+    /// Whom the sequencer has asked what they have, since the order went on last.
+    pub wanted: Ranks,
     /// How often nothing came from the sequencer.
     pub silence: u32,
     /// How often the request timeout has been doubled.
@@ -295,6 +297,26 @@ impl Sender for SequencerPeer {
         }
         self.reformation.expel(now, rank);
         self.step_election(now);
+    }
+
+    fn awaits(&self, member: NodeId) -> bool {
+        let Some(rank) = self.members.iter().position(|&known| known == member) else { return false };
+        if !self.reformation.takes_part() {
+            let asked = self.fetching.as_ref().is_some_and(|fetching| fetching.from == rank);
+            return asked || self.reformation.awaits(rank);
+        }
+        match &self.leader {
+            Some(leader) => leader.awaits(rank),
+            None if self.outbox.is_empty() && !self.reception.waits() => false,
+            // The sequencer says for whom it waits itself.
+            None if !self.follower.wanted.is_empty() => self.follower.wanted.contains(rank),
+            None => rank == self.reformation.view().leader(),
+        }
+    }
+
+    fn acknowledged(&self, member: NodeId) -> Option<u64> {
+        let rank = self.members.iter().position(|&known| known == member)?;
+        self.leader.as_ref().map(|leader| leader.acknowledged(rank))
     }
 
     fn is_finished(&self) -> bool {

@@ -34,6 +34,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     roles: &[Role::Peer],
     order: Order::Source,
     confirmed: false,
+    waits: false,
     networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,

@@ -420,7 +420,10 @@ impl SenderSession {
                 self.timers.arm(Timer::Standstill, now + limit);
             }
         } else {
-            self.abort(now, &format!("nothing got through for {limit:?}: too few members may be left"));
+            self.abort(
+                now,
+                &format!("nothing got through for {}: too few members may be left", Span::Time(limit)),
+            );
         }
     }
 
@@ -513,7 +516,7 @@ impl SenderSession {
                     Gather::Names(_) => format!("{} did not join", self.missing().join(", ")),
                     Gather::Wait(_) | Gather::Settle(_) => "no receiver joined".to_owned(),
                 };
-                self.abort(now, &format!("{wanted} within {limit:?}"));
+                self.abort(now, &format!("{wanted} within {}", Span::Time(limit)));
             }
             Timer::Assemble => self.on_assemble_timeout(now),
             Timer::Standstill => self.on_standstill_timeout(now),

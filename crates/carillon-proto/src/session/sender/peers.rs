@@ -65,7 +65,7 @@ impl SenderSession {
         let absent = assembly.ranks.iter().any(|node| !assembly.present.contains(node));
         let (there, reason) = match absent {
             true => (&assembly.present, format!("silent for {}", Span::Time(limit))),
-            false => (&assembly.ready, format!("did not hear all the others within {limit:?}")),
+            false => (&assembly.ready, format!("did not hear all the others within {}", Span::Time(limit))),
         };
         let missing = assembly.ranks.iter().filter(|node| !there.contains(node));
         let missing: Vec<usize> = missing.filter_map(|&node| self.roster.index_of(node)).collect();
