@@ -64,6 +64,8 @@ impl Part<'_> {
     fn run(&mut self, stop: &Stop) -> anyhow::Result<ReceiverPhase> {
         let mut kept = false;
         let mut leaving = false;
+        let mut told = Told::default();
+        self.driver.observer_mut().listen(true);
         loop {
             step(&mut self.driver, LONGEST_STEP)?;
             let (phase, now) = (self.driver.machine().phase(), self.driver.now());
@@ -73,6 +75,9 @@ impl Part<'_> {
             }
             if leaving || matches!(phase, ReceiverPhase::Finished | ReceiverPhase::Failed(_)) {
                 return Ok(phase);
+            }
+            if let Some(line) = told.look(&mut self.driver, &phase) {
+                say(line);
             }
             let late = phase == ReceiverPhase::Seeking && now.since(Time::ZERO) >= self.args.join_timeout;
             if late || stop.asked() {
@@ -140,6 +145,43 @@ impl Part<'_> {
     }
 }
 
+/// What has been said of nothing happening.
+#[derive(Debug, Default)]
+struct Told {
+    uninvited: bool,
+    /// Since when it has wished to join.
+    joining: Option<Time>,
+    unanswered: bool,
+}
+
+impl Told {
+    /// Looks what is happening; returns what is to be said.
+    fn look(
+        &mut self,
+        driver: &mut Driver<ReceiverSession, Contribution, Watch>,
+        phase: &ReceiverPhase,
+    ) -> Option<String> {
+        let (now, session) = (driver.now(), driver.machine());
+        let seeking = *phase == ReceiverPhase::Seeking;
+        let joining = *phase == ReceiverPhase::Joining;
+        self.joining = self.joining.or(Some(now)).filter(|_| joining);
+        let (place, address) = (|| Whereabouts::of(driver.endpoint()), |node| driver.endpoint().peer(node));
+        if self.joining.is_some_and(|since| now.since(since) >= LONG) && !self.unanswered {
+            self.unanswered = true;
+            let name = session.sender_name().unwrap_or("the organiser");
+            return Some(place().unanswered(name, session.sender_node().and_then(address)));
+        }
+        if seeking && session.unanswered().is_none() && now.since(Time::ZERO) >= LONG && !self.uninvited {
+            self.uninvited = true;
+            return Some(place().uninvited_sender(&driver.observer().strangers(driver.endpoint())));
+        }
+        if !seeking {
+            driver.observer_mut().listen(false);
+        }
+        None
+    }
+}
+
 /// What tells members of one host apart that were given no name.
 fn suffix() -> String {
     format!("-{}", std::process::id())
@@ -177,5 +219,7 @@ fn explain(failure: &ReceiverFailure) -> String {
 
 /// Why it leaves if there is no session.
 const NOBODY: &str = "no session";
+/// So long it waits before it says so.
+const LONG: Duration = Duration::from_secs(3);
 /// No turn waits longer, so that signals are soon noticed.
 const LONGEST_STEP: Duration = Duration::from_millis(100);

@@ -21,7 +21,7 @@ use crate::commands::{join, tidings::Tidings};
 use crate::delivery::{
     Human, Manifest, NOBODY_EXPECTED, NetworkArgs, Outgoing, Rate, SenderBars, Stop, Symlinks, Ticker, Watch,
     host, is_text_terminal, outcome_name, outcome_reason, outcome_text, print_json, print_table, random, say,
-    seconds, step,
+    seconds, step, waits_for_nobody,
 };
 use crate::exit::JobFailed;
 
@@ -171,6 +171,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     Job {
         driver,
         args,
+        waits: protocol.waits,
         joined: BTreeMap::new(),
         gone: BTreeMap::new(),
         bars: None,
@@ -249,6 +250,8 @@ fn expected_receiver(text: &str) -> anyhow::Result<(String, Option<IpAddr>)> {
 struct Job {
     driver: SendDriver,
     args: Args,
+    /// The protocol waits for its members.
+    waits: bool,
     /// The members told of so far.
     joined: BTreeMap<NodeId, String>,
     /// When members were found to be given up or to have left.
@@ -300,7 +303,7 @@ impl Job {
                 }
                 self.warn_of_small_buffers();
             }
-            self.note_gone(now);
+            self.note_gone(now)?;
             self.tidings.tell(self.driver.machine(), self.driver.endpoint(), self.bars.as_ref())?;
             if self.args.network.json {
                 self.print_joined()?;
@@ -324,11 +327,25 @@ impl Job {
     }
 
     /// A member that does not report has an end all the same.
-    fn note_gone(&mut self, now: Time) {
+    fn note_gone(&mut self, now: Time) -> anyhow::Result<()> {
         let over = |member: &&Member| member.finished.is_none() && member.outcome != MemberOutcome::Active;
         for member in self.driver.machine().members().iter().filter(over) {
-            self.gone.entry(member.node).or_insert(now);
+            if self.gone.contains_key(&member.node) {
+                continue;
+            }
+            self.gone.insert(member.node, now);
+            if self.args.network.json {
+                print_json(&json!({
+                    "event": "gone",
+                    "receiver": member.name,
+                    "seconds": self.seconds(now),
+                    "waited_s": member.waited.as_secs_f64(),
+                    "outcome": outcome_name(&member.outcome),
+                    "reason": outcome_reason(&member.outcome),
+                }))?;
+            }
         }
+        Ok(())
     }
 
     /// A receiver whose socket buffer is smaller than the window will lose datagrams.
@@ -461,6 +478,7 @@ impl Job {
                 "unserved": Tidings::unserved_json(session, self.driver.endpoint()),
                 "more_unserved": session.more_unserved(),
                 "rivals": Tidings::rivals_json(session, self.driver.endpoint()),
+                "waits": self.waits,
                 "failure": session.failure(),
             }))?;
         } else if !members.is_empty() || !session.unserved().is_empty() {
@@ -494,6 +512,9 @@ impl Job {
             print_table(&rows)?;
             if self.expected().is_null() && !members.is_empty() {
                 println!("{NOBODY_EXPECTED}");
+            }
+            if !self.waits {
+                println!("{}", waits_for_nobody(&self.args.protocol));
             }
         }
         self.tidings.took_nothing(session, self.driver.endpoint(), self.datagram);

@@ -43,4 +43,4 @@ pub use patience::Patience;
 pub use stop::Stop;
 pub use target::Target;
 pub use watch::{Watch, keep_peers, step};
-pub use words::{NOBODY_EXPECTED, Whereabouts, advice, host, say, say_text};
+pub use words::{NOBODY_EXPECTED, Whereabouts, advice, host, say, say_text, waits_for_nobody};

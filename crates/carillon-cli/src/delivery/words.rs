@@ -127,9 +127,24 @@ impl Whereabouts {
 
     /// What a further sender that found no session should look at.
     pub fn no_organiser(&self) -> String {
+        format!("nobody has invited to a session in {}: {}", self.group(), self.to_organise())
+    }
+
+    /// What a further sender that was not invited is waiting for, and what it has heard instead.
+    pub fn uninvited_sender(&self, heard: &[String]) -> String {
+        let group = self.group();
+        match heard {
+            [] => format!("no session is heard in {group}, still waiting: {}", self.to_organise()),
+            heard => format!("no session is heard in {group}, still waiting, but {}", heard.join("; ")),
+        }
+    }
+
+    fn to_organise(&self) -> String {
         format!(
-            "nobody has invited to a session in {}: start `carillon send` without --join somewhere, with this --group",
-            self.group()
+            "is `carillon send` without --join running with this --group, on this network{}? does the firewall here \
+             pass UDP to port {}? are there routers between (its --ttl)?",
+            self.instead(),
+            self.group.port(),
         )
     }
 
@@ -207,6 +222,14 @@ pub fn advice(reason: &UnservedReason) -> &'static str {
 /// What a report that covers whoever came in time says about that.
 pub const NOBODY_EXPECTED: &str = "nobody was expected: this covers only those who joined in time; say whom to \
      wait for with --receivers N or --expect NAMES";
+
+/// What a report with a protocol that does not wait for its receivers says about that.
+pub fn waits_for_nobody(protocol: &str) -> String {
+    format!(
+        "{protocol} waits for nobody while it sends: a receiver that falls behind by more than the sender keeps \
+         does not get everything"
+    )
+}
 
 /// What frames of 1500 bytes carry.
 const USUAL_DATAGRAM: usize = 1472;
