@@ -3,7 +3,7 @@
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A process to be started.
@@ -112,6 +112,16 @@ impl Running {
     pub fn feed(&mut self, text: &str) {
         let input = self.process.stdin.as_mut().expect("an open standard input");
         input.write_all(text.as_bytes()).expect("the process reads");
+    }
+
+    /// The standard input of one that was started fed, to be written to from elsewhere.
+    pub fn take_input(&mut self) -> ChildStdin {
+        self.process.stdin.take().expect("an open standard input")
+    }
+
+    /// Whether it has ended.
+    pub fn is_over(&mut self) -> bool {
+        self.process.try_wait().expect("the process can be waited for").is_some()
     }
 
     /// Ends the standard input.
