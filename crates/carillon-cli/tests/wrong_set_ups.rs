@@ -189,6 +189,28 @@ set_ups! {
         let _taken = host.inside(|| UdpSocket::bind("0.0.0.0:7654").expect("a free port"));
         vec![("r1", recv(&host, "").run())]
     }
+    snooping_without_querier(1, net) {
+        // What nobody has asked for is not handed on; who has asked is only known as long as somebody inquires.
+        net.shell("ip link set bridge type bridge mcast_snooping 1 mcast_querier 0; ip link set r1 type bridge_slave mcast_flood off");
+        let r1 = recv(&net.receiver(1), "").start();
+        let sender = send(&net, "--join-timeout 0.5").run();
+        let r1 = interrupt(r1, "no sender is heard");
+        // Otherwise the set-up would be wrong in another way.
+        net.shell("ip link set bridge type bridge mcast_querier 1");
+        delivers(&net, "");
+        vec![("sender", sender), ("r1", r1)]
+    }
+    router_between(1, net) {
+        put_behind_a_router(&net);
+        let r1 = recv(&net.receiver(1), "").start();
+        let sender = send(&net, "--join-timeout 0.5").run();
+        let r1 = interrupt(r1, "no sender is heard");
+        delivers(&net, "--ttl 2");
+        vec![("sender", sender), ("r1", r1)]
+    }
+    join_without_session(1, net) {
+        vec![("sender", net.sender().carillon("send f --name s --join --join-timeout 4").run())]
+    }
     hops_too_few(1, net) {
         let r1 = recv(&net.receiver(1), "").start();
         let sender = send(&net, "--ttl 0 --join-timeout 0.5").run();
@@ -285,6 +307,38 @@ fn send(net: &Net, flags: &str) -> Job {
 fn recv(host: &Host<'_>, flags: &str) -> Job {
     let name = host.name();
     host.carillon(&format!("recv --name {name} --out {name}")).args(flags)
+}
+
+/// The receiver behind another network, and the extra host as the router that hands the group on to it.
+fn put_behind_a_router(net: &Net) {
+    let (router, receiver) = (net.extra(), net.receiver(1));
+    let far = receiver.namespace();
+    router.shell(&format!(
+        "ip link add eth1 type veth peer name eth1 netns {far}
+         ip addr add 10.88.0.1/24 dev eth1
+         ip link set eth1 up
+         echo 1 >/proc/sys/net/ipv4/ip_forward
+         nft 'add table netdev router {{
+             chain c {{ type filter hook ingress device eth0 priority 0;
+                 ip daddr 239.255.67.65 fwd ip to 10.88.0.11 device eth1;
+             }};
+         }}'"
+    ));
+    receiver.shell(
+        "ip link set eth0 down
+         ip addr add 10.88.0.11/24 dev eth1
+         ip link set eth1 up
+         ip route add default via 10.88.0.1",
+    );
+    net.sender().shell("ip route add 10.88.0.0/24 via 10.77.0.2");
+}
+
+/// It is only what was wrong that kept the file from arriving.
+#[track_caller]
+fn delivers(net: &Net, flags: &str) {
+    let r1 = recv(&net.receiver(1), "").start();
+    send(net, "--receivers 1").args(flags).run().expect(0);
+    r1.end().expect(0);
 }
 
 /// Without any privilege, in the directory of everybody.

@@ -180,13 +180,12 @@ impl Cell {
         let pause = match self.fault {
             _ if !self.entry.waits => Duration::ZERO,
             Fault::Kill | Fault::Freeze => timeout,
-            Fault::Pause(span) | Fault::Slow(span) => span,
+            Fault::Pause(span) => span,
+            // Between its answers the others get less than a piece: half of four timeouts, then it is given up.
+            Fault::Slow(_) => timeout * 2,
         };
         if end.stalled > pause + LATE + self.piece() {
             return wrong(format!("the others stood still for {:?}", end.stalled));
-        }
-        if end.waited > (timeout * 4 + LATE).as_secs_f64() {
-            return wrong("it was waited for too long".to_owned());
         }
         match self.fault {
             Fault::Kill | Fault::Freeze => {
@@ -212,8 +211,12 @@ impl Cell {
                 }
             }
             Fault::Slow(_) => {
-                // It may also have got everything by then: it gets much at once.
-                if end.given_up.is_some_and(|after| after > timeout * 4 + LATE) && self.entry.waits {
+                // It may also have got everything by then: it gets much at once. Where nobody waits for it while
+                // messages go out its own word counts in the end, and it gets on.
+                if !self.entry.waits {
+                    return Ok(());
+                }
+                if end.given_up.is_some_and(|after| after > timeout * 4 + LATE) {
                     return wrong("it was not given up in time".to_owned());
                 }
                 let sending = Duration::from_secs_f64(

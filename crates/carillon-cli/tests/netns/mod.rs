@@ -160,6 +160,12 @@ impl Net {
         format!("{}switch", self.prefix)
     }
 
+    /// A script of sh(1) at the switch, whose bridge is called `bridge`; what it prints.
+    #[track_caller]
+    pub fn shell(&self, script: &str) -> String {
+        shell(&self.switch(), script)
+    }
+
     fn namespace(&self, host: &str) -> String {
         format!("{}{host}", self.prefix)
     }
