@@ -96,7 +96,7 @@
 //!
 //! PRESENT (10), member to group
 //! +---------------------------------------------------------------+
-//! |                           identity                            |
+//! |                           proof                               |
 //! |                                                               |
 //! +---------------------------------------------------------------+
 //!
@@ -218,8 +218,8 @@ pub enum Body<'a> {
     Roster(RosterPage<'a>),
     /// A member makes itself heard, so that the others learn where it is.
     Present {
-        /// What names it in the roster.
-        identity: Identity,
+        /// From which the name in the roster is derived.
+        proof: Proof,
     },
     /// The member knows all of the roster, and has heard all of them.
     Ready {
@@ -275,6 +275,16 @@ pub struct Invite<'a> {
 /// Names one attempt of one receiver to join. A secret of the two: it goes by unicast only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Nonce(pub u64);
+
+/// Shows that an identity is one's own: what names a member in the group is derived from it, one way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Proof(pub u64);
+
+impl fmt::Display for Proof {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
 
 /// Names a member where all the group hears it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -353,7 +363,7 @@ impl<'a> Packet<'a> {
             packet_type::REPORT_ACK => Body::ReportAck { nonce: reader.nonce()? },
             packet_type::LEAVE => Body::Leave { nonce: reader.nonce()?, text: reader.text()? },
             packet_type::ROSTER => Body::Roster(RosterPage::parse(&mut reader)?),
-            packet_type::PRESENT => Body::Present { identity: reader.identity()? },
+            packet_type::PRESENT => Body::Present { proof: reader.u64().map(Proof)? },
             packet_type::READY => Body::Ready { nonce: reader.nonce()?, edition: reader.u32()? },
             packet_type::DECLINE => {
                 let (name_len, text_len) = (reader.u8()?, reader.u8()?);
@@ -412,7 +422,7 @@ impl<'a> Packet<'a> {
                 put_text(buf, text);
             }
             Body::Roster(page) => page.emit(buf),
-            Body::Present { identity } => buf.extend_from_slice(&identity.0.to_be_bytes()),
+            Body::Present { proof } => buf.extend_from_slice(&proof.0.to_be_bytes()),
             Body::Ready { nonce, edition } => {
                 put_nonce(buf, *nonce);
                 buf.extend_from_slice(&edition.to_be_bytes());
@@ -632,7 +642,7 @@ impl fmt::Display for Packet<'_> {
                 parenthesis(f, text)
             }
             Body::Roster(page) => page.fmt(f),
-            Body::Present { identity } => write!(f, "present {identity}"),
+            Body::Present { proof } => write!(f, "present {proof}"),
             Body::Ready { nonce, edition } => write!(f, "ready {nonce} edition {edition}"),
             Body::Decline { name, text } => {
                 write!(f, "decline \"{name}\"")?;

@@ -3,7 +3,7 @@
 use carillon_core::AssociationId;
 use carillon_wire::ParseError;
 use carillon_wire::session::{
-    Body, Identity, Invite, MAX_PEERS, Name, Nonce, Packet, Peer, PeerList, RefuseReason, RosterPage,
+    Body, Identity, Invite, MAX_PEERS, Name, Nonce, Packet, Peer, PeerList, Proof, RefuseReason, RosterPage,
     Settings, State, Text, emit_notice, is_earlier,
 };
 use proptest::prelude::*;
@@ -107,7 +107,7 @@ fn golden_bytes() {
          0000000000000001 \"a\" offers 0000000000000002 \"é\" gone",
     );
     golden(
-        Body::Present { identity: Identity(NONCE.0) },
+        Body::Present { proof: Proof(NONCE.0) },
         "ca02000a 01020304  1122334455667788",
         "session a16909060 present 1122334455667788",
     );
@@ -339,7 +339,7 @@ prop_compose! {
                 first: reason as u16,
                 peers: PeerList::new(&list).unwrap(),
             }),
-            9 => Body::Present { identity: Identity(nonce.0) },
+            9 => Body::Present { proof: Proof(nonce.0) },
             10 => Body::Ready { nonce, edition: number },
             11 => Body::Ask { nonce },
             12 => Body::Answer { nonce, state: states[state], text },

@@ -1,7 +1,8 @@
 //! What a member and the sender know of each other and nobody else does.
 //!
 //! The receiver draws a nonce for each attempt to join, and sends it to the sender alone. From it both
-//! derive, one way, the identity that names the member where the whole group hears it, and the token that
+//! derive, one way, the proof by which the member makes itself heard in the group, the identity that names it
+//! there, which is derived from the proof, and the token that
 //! stands in place of the association in what the member sends to the sender through the protocol. Who
 //! knows only what goes to the group can neither speak to the sender as this member, nor to this member
 //! as the sender where the nonce counts.
@@ -9,11 +10,21 @@
 use bytes::Bytes;
 use carillon_core::{AssociationId, Seeds};
 use carillon_wire::Envelope;
-use carillon_wire::session::{Identity, Nonce};
+use carillon_wire::session::{Identity, Nonce, Proof};
+
+/// By what the member shows the group that its identity is its own.
+pub(super) fn proof(nonce: Nonce) -> Proof {
+    Proof(Seeds::new(nonce.0).stream("session.proof").bits())
+}
 
 /// What names the member in the group.
 pub(super) fn identity(nonce: Nonce) -> Identity {
-    Identity(Seeds::new(nonce.0).stream("session.identity").bits())
+    named(proof(nonce))
+}
+
+/// What names whoever has this proof.
+pub(super) fn named(proof: Proof) -> Identity {
+    Identity(Seeds::new(proof.0).stream("session.identity").bits())
 }
 
 /// What marks the member's packets to the sender.

@@ -92,6 +92,16 @@ pub fn natural(bytes: &[u8]) -> Dest {
     }
 }
 
+/// What names the member with this nonce in the group.
+pub fn identity(nonce: u64) -> u64 {
+    named(Seeds::new(nonce).stream("session.proof").bits())
+}
+
+/// What names whoever has this proof.
+pub fn named(proof: u64) -> u64 {
+    Seeds::new(proof).stream("session.identity").bits()
+}
+
 /// A member's packet to the sender as it goes out: marked by what only the two know.
 pub fn sealed(nonce: u64, mut packet: Vec<u8>) -> Vec<u8> {
     let token = Seeds::new(nonce).stream("session.token").bits() as u32;

@@ -8,8 +8,8 @@ use carillon_proto::session::{
     SenderPhase, SenderSessionConfig,
 };
 use carillon_wire::session::{
-    Body, Identity, Invite, Name, Nonce, Packet, Peer as RosterPeer, PeerList, RosterPage, Settings, State,
-    Text,
+    Body, Identity, Invite, Name, Nonce, Packet, Peer as RosterPeer, PeerList, Proof, RosterPage, Settings,
+    State, Text,
 };
 use proptest::prelude::*;
 
@@ -310,11 +310,11 @@ fn invite(state: State) -> Vec<u8> {
     }))
 }
 
-/// Members by identity, in order of rank.
+/// Members by identity, in order of rank; a small number is a proof from which it is derived.
 fn roster(edition: u32, identities: &[u64]) -> Vec<u8> {
     let mut list = Vec::new();
     let peer = |&identity: &u64| RosterPeer {
-        identity: Identity(identity),
+        identity: Identity(if identity < 1 << 32 { named(identity) } else { identity }),
         offers: true,
         gone: false,
         name: Name::new("x").unwrap(),
@@ -324,8 +324,8 @@ fn roster(edition: u32, identities: &[u64]) -> Vec<u8> {
     emit(Body::Roster(RosterPage { edition, total, first: 0, peers: PeerList::new(&list).unwrap() }))
 }
 
-fn present(identity: u64) -> Vec<u8> {
-    emit(Body::Present { identity: Identity(identity) })
+fn present(proof: u64) -> Vec<u8> {
+    emit(Body::Present { proof: Proof(proof) })
 }
 
 /// What the organiser says to a member that asks how far it is.
@@ -341,7 +341,7 @@ fn assembling() -> (ReceiverSession, Nonce, Identity) {
     let Body::Join { nonce, .. } = Packet::parse(&sent[0].1).unwrap().body else { panic!("no JOIN") };
     give(&mut machine, ms(22), SENDER, &emit(Body::Welcome { nonce, member: 0 }));
     assert_eq!(machine.phase(), ReceiverPhase::Assembling);
-    let identity = Identity(Seeds::new(nonce.0).stream("session.identity").bits());
+    let identity = Identity(identity(nonce.0));
     (machine, nonce, identity)
 }
 

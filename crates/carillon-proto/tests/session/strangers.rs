@@ -14,9 +14,7 @@ use carillon_proto::session::{
     Gather, MemberOutcome, ReceiverFailure, ReceiverPhase, ReceiverSession, ReceiverSessionConfig,
     SenderPhase, SenderSession, SenderSessionConfig,
 };
-use carillon_wire::session::{
-    Body, Identity, Invite, Name, Nonce, Packet, RefuseReason, Settings, State, Text,
-};
+use carillon_wire::session::{Body, Invite, Name, Nonce, Packet, Proof, RefuseReason, Settings, State, Text};
 
 use super::harness::*;
 use super::outcomes;
@@ -249,7 +247,7 @@ fn forged_ends_do_not_end_a_transfer() {
             world.lose = Box::new(move |_, _, _, bytes| {
                 let mut heard = heard.borrow_mut();
                 match Packet::parse(bytes).map(|packet| packet.body) {
-                    Ok(Body::Present { identity }) => heard.push(identity.0),
+                    Ok(Body::Present { proof }) => heard.push(proof.0),
                     Ok(Body::Roster(page)) => heard.extend(page.peers.iter().map(|peer| peer.identity.0)),
                     _ => {}
                 }
@@ -511,7 +509,7 @@ fn a_receiver_expected_at_an_address_is_let_in_from_there_only() {
 /// The low half of an identity is all that some packets have room for.
 #[test]
 fn two_members_never_share_the_low_half_of_their_identities() {
-    let low = |nonce: u64| Seeds::new(nonce).stream("session.identity").bits() as u32;
+    let low = |nonce: u64| identity(nonce) as u32;
     let mut seen = std::collections::BTreeMap::new();
     let pair = (0..1_000_000u64).find_map(|nonce| seen.insert(low(nonce), nonce).map(|old| (old, nonce)));
     let (one, other) = pair.expect("among a million there are two");
@@ -556,12 +554,12 @@ fn what_is_kept_before_the_welcome_is_bounded() {
 
 #[test]
 fn identities_are_not_nonces() {
-    let present = packet(ASSOCIATION, Body::Present { identity: Identity(5) });
+    let present = packet(ASSOCIATION, Body::Present { proof: Proof(5) });
     assert!(Packet::parse(&present).is_ok());
     let mut machine = sender(Gather::Count(1));
     give(&mut machine, ms(0), NodeId(1), &join(5, "a"));
     // What the group hears of a member opens nothing at the sender.
-    let public = Seeds::new(5).stream("session.identity").bits();
+    let public = identity(5);
     assert_ne!(public, 5);
     let leave = packet(ASSOCIATION, Body::Leave { nonce: Nonce(public), text: Text::default() });
     assert_eq!(give(&mut machine, ms(1), NodeId(1), &leave).drops(DropReason::NotAMember), 1);

@@ -3,8 +3,8 @@
 use carillon_core::{AssociationId, NodeId, PortId};
 use carillon_wire::envelope::Envelope;
 use carillon_wire::session::{
-    Body, Identity, Invite, Name, Nonce, Packet, Peer, PeerList, RefuseReason, RosterPage, Settings, State,
-    Text,
+    Body, Identity, Invite, Name, Nonce, Packet, Peer, PeerList, Proof, RefuseReason, RosterPage, Settings,
+    State, Text,
 };
 use carillon_wire::{
     chang_maxemchuk, erramilli_singh, lms, mbap, msaw, pgm, reformation, rra, sequencer, srm,
@@ -464,7 +464,7 @@ pub fn session(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
             Some(page) => Body::Roster(page),
             None => return,
         },
-        10 => Body::Present { identity: Identity(nonce.0) },
+        10 => Body::Present { proof: Proof(nonce.0) },
         12 => Body::Ask { nonce },
         13 => Body::Answer {
             nonce,

@@ -1,7 +1,5 @@
 //! The receiving side of a session.
 
-use std::collections::VecDeque;
-
 use carillon_core::{
     AssociationId, BuildContext, Bytes, Delivery, Dest, DropReason, Duration, Event, Events, Machine,
     MessageId, NodeId, OfferError, PortId, Received, Receiver, Rng, Scope, Seeds, Sender, Time, Timers,
@@ -14,6 +12,7 @@ use carillon_wire::session::{Name, Nonce, State, Text, is_earlier};
 use super::config::ReceiverSessionConfig;
 use super::{LOCAL_NODE, secret};
 
+mod aside;
 mod doubt;
 mod failure;
 mod guard;
@@ -23,6 +22,7 @@ mod peers;
 pub use failure::ReceiverFailure;
 pub use peers::PeerMember;
 
+use aside::Aside;
 use doubt::Doubt;
 use guard::{Budget, Early};
 use peers::Peers;
@@ -79,8 +79,8 @@ pub struct ReceiverSession {
     finishing: bool,
     /// Everything offered is through.
     offers_done: bool,
-    /// Sessions not to be joined, who invites to them, and until when; oldest first.
-    ignored: VecDeque<(AssociationId, NodeId, Time)>,
+    /// Sessions not to be joined.
+    aside: Aside,
     /// Who did not answer this receiver's wish to join, and how many did not.
     unanswered: Option<(String, u64)>,
     /// There is somebody of an earlier release.
@@ -204,7 +204,7 @@ impl ReceiverSession {
             delivered: false,
             finishing: false,
             offers_done: false,
-            ignored: VecDeque::new(),
+            aside: Aside::default(),
             unanswered: None,
             heard_earlier: false,
             events: Events::default(),
@@ -344,7 +344,7 @@ impl ReceiverSession {
         let untouched = matches!(self.phase, ReceiverPhase::Seeking | ReceiverPhase::Joining);
         if self.config.keep_seeking && untouched && !self.delivered {
             if let Some(invited) = self.invited.take() {
-                self.ignore(invited.association, invited.sender, FOREVER);
+                self.aside.add(invited.association, invited.sender, FOREVER, None);
             }
             self.end(ReceiverPhase::Seeking);
         } else {
@@ -355,23 +355,12 @@ impl ReceiverSession {
     /// Nobody answers here: others may.
     fn set_aside(&mut self, now: Time) {
         if let Some(invited) = self.invited.take() {
-            self.ignore(invited.association, invited.sender, now + AWHILE);
+            let nonce = Some(self.nonce).filter(|_| invited.problem.is_none());
+            self.aside.add(invited.association, invited.sender, now + AWHILE, nonce);
             let count = self.unanswered.as_ref().map_or(0, |(_, count)| *count);
             self.unanswered = Some((invited.name, count + 1));
         }
         self.end(ReceiverPhase::Seeking);
-    }
-
-    fn ignore(&mut self, association: AssociationId, sender: NodeId, until: Time) {
-        self.ignored.retain(|&(other, by, _)| (other, by) != (association, sender));
-        if self.ignored.len() >= MAX_IGNORED {
-            self.ignored.pop_front();
-        }
-        self.ignored.push_back((association, sender, until));
-    }
-
-    fn is_ignored(&self, now: Time, association: AssociationId, sender: NodeId) -> bool {
-        self.ignored.iter().any(|&(other, by, until)| (other, by) == (association, sender) && now < until)
     }
 
     /// The sender gave a sign of life.
@@ -417,7 +406,12 @@ impl ReceiverSession {
 
     /// Hands the machine a datagram.
     fn feed(&mut self, now: Time, datagram: Received<'_>) -> bool {
-        self.budget.earn(datagram.bytes.len());
+        // Among peers what those say that have nothing to send earns nothing: each would earn by all others' answers,
+        // and answers would beget answers.
+        let offers = |peers: &Peers| peers.offers(datagram.source);
+        if self.peers.as_deref().is_none_or(offers) {
+            self.budget.earn(datagram.bytes.len());
+        }
         self.with_inner(|inner| inner.handle_datagram(now, datagram)).is_some()
     }
 
@@ -681,7 +675,5 @@ const FOREVER: Time = Time::MAX;
 const UNCONFIRMED_LIMIT: u32 = 32;
 /// So many heartbeats may be lost before a member falls silent with them.
 const UNASKED: u32 = 4;
-/// Sessions remembered as not to be joined.
-const MAX_IGNORED: usize = 16;
 /// No sender is given up sooner, whatever is configured.
 const MIN_SILENCE: Duration = Duration::from_millis(1);

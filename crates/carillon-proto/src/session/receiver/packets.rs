@@ -33,11 +33,16 @@ impl ReceiverSession {
         {
             return self.on_invitation(now, source, packet.association, &invite, len);
         }
+        if let Body::Welcome { nonce, .. } = packet.body
+            && self.on_late_welcome(packet.association, source, nonce)
+        {
+            return;
+        }
         let Some(invited) = self.invited.as_mut().filter(|invited| ours(invited)) else {
             return self.events.dropped(DropReason::Foreign);
         };
-        if let (Body::Present { identity }, Some(_)) = (packet.body, &self.peers) {
-            return self.on_present(now, source, identity);
+        if let (Body::Present { proof }, Some(_)) = (packet.body, &self.peers) {
+            return self.on_present(now, source, secret::named(proof));
         }
         if source != invited.sender {
             return self.events.dropped(DropReason::NotAMember);
@@ -106,19 +111,25 @@ impl ReceiverSession {
             // One that does not answer may not be there at all: the next gets its turn.
             Some(invited) => {
                 let waits = self.phase == ReceiverPhase::Joining && invited.member.is_none();
-                (waits && now.since(invited.since) >= PATIENCE, true)
+                (waits && now.since(invited.since) >= PATIENCE, waits)
             }
         };
-        if !free || self.is_ignored(now, association, source) {
+        // One that has answered after all is there.
+        let answered = self.aside.answered(association, source).filter(|_| free || waits);
+        if answered.is_none() && (!free || self.aside.has(now, association, source)) {
+            if free || waits {
+                self.ask_aside(association, source, invite.state, len);
+            }
             return self.events.dropped(DropReason::Foreign);
         }
         match invite.state {
             State::Gathering => {}
+            State::Running | State::Assembling if answered.is_some() => {}
             // Too late, if it is true: the sender says so when it is asked to let this receiver in.
             State::Running | State::Assembling if !self.config.keep_seeking && !waits => {}
             State::Running | State::Assembling | State::Closing => {
                 self.decline(association, source, LATE, len);
-                self.ignore(association, source, FOREVER);
+                self.aside.add(association, source, FOREVER, None);
                 // The next one may be for this receiver.
                 return self.events.dropped(DropReason::Foreign);
             }
@@ -127,7 +138,11 @@ impl ReceiverSession {
         if waits {
             self.set_aside(now);
         }
-        self.draw_nonce();
+        match self.aside.take(association, source) {
+            // It may have a place for this receiver already.
+            Some(nonce) => self.take_nonce(nonce),
+            None => self.draw_nonce(),
+        }
         let name = invite.sender.to_string();
         self.invited = Some(Invited {
             association,
@@ -160,8 +175,13 @@ impl ReceiverSession {
     }
 
     fn draw_nonce(&mut self) {
-        self.nonce = Nonce(self.nonces.bits());
-        self.token = secret::token(self.nonce);
+        let nonce = Nonce(self.nonces.bits());
+        self.take_nonce(nonce);
+    }
+
+    fn take_nonce(&mut self, nonce: Nonce) {
+        self.nonce = nonce;
+        self.token = secret::token(nonce);
     }
 
     /// Tells a sender that its invitation, of so many bytes, is not accepted. Nobody confirms that, so
@@ -337,6 +357,9 @@ impl ReceiverSession {
             self.decline_due.take_if(|decline| decline.left == 0);
             return Some(Transmit::now(dest));
         }
+        if let Some(transmit) = self.due_aside(buf) {
+            return Some(transmit);
+        }
         let invited = self.invited.as_mut()?;
         let nonce = self.nonce;
         let body = if self.join_due {
@@ -358,7 +381,7 @@ impl ReceiverSession {
             Body::Ask { nonce }
         } else if self.present_due {
             self.present_due = false;
-            let body = Body::Present { identity: secret::identity(nonce) };
+            let body = Body::Present { proof: secret::proof(nonce) };
             Packet { association: invited.association, body }.emit(buf);
             return Some(Transmit::now(Dest::group(self.config.group)));
         } else if self.ready_due {

@@ -91,6 +91,11 @@ impl Peers {
         self.ranks.get(&node).is_some_and(|&rank| self.members[rank].lost.is_none())
     }
 
+    /// Whether this node is a member that has messages to send.
+    pub fn offers(&self, node: NodeId) -> bool {
+        self.ranks.get(&node).is_some_and(|&rank| self.members[rank].offers)
+    }
+
     /// Gives a member up; returns whether that is news.
     pub fn lose(&mut self, node: NodeId, reason: &str) -> bool {
         let Some(&rank) = self.ranks.get(&node) else { return false };

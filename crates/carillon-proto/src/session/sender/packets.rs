@@ -105,7 +105,7 @@ impl SenderSession {
             }
             Body::Leave { nonce, text } => self.on_leave(now, source, nonce, &text),
             Body::Ready { nonce, edition } => self.on_ready(now, source, nonce, edition),
-            Body::Present { identity } => self.on_present(now, source, identity),
+            Body::Present { proof } => self.on_present(now, source, secret::named(proof)),
             Body::Decline { name, text } => self.on_decline(now, source, &name, &text),
             Body::Ask { nonce } => self.answer(now, source, Reply::Answer(nonce)),
             Body::Answer { .. }
