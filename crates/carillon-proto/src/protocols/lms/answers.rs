@@ -94,6 +94,11 @@ impl Answers {
         Ok(())
     }
 
+    /// From which message on the answer that is next is due.
+    pub fn next(&self) -> Option<u64> {
+        self.due.front().map(|answer| *answer.numbers.start())
+    }
+
     /// The next message to be sent again, whither, and for which attempt.
     pub fn pop(&mut self) -> Option<(u64, To, u32)> {
         let answer = self.due.front_mut()?;
@@ -103,6 +108,15 @@ impl Answers {
             self.due.pop_front();
         }
         number.map(|number| (number, to, attempt))
+    }
+
+    /// Of the answer that is next, what comes before this message is not there: `None` if nothing of it is.
+    pub fn skip_to(&mut self, held: Option<u64>) {
+        let Some(answer) = self.due.front_mut() else { return };
+        match held.filter(|held| answer.numbers.contains(held)) {
+            Some(held) => answer.numbers = held..=*answer.numbers.end(),
+            None => _ = self.due.pop_front(),
+        }
     }
 
     /// Whether none is due.

@@ -248,7 +248,10 @@ impl LmsReceiver {
     }
 
     fn poll_answer(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
-        while let Some((number, to, attempt)) = self.answers.pop() {
+        while let Some(next) = self.answers.next() {
+            // After a jump there may be four thousand millions of numbers between two messages that are here.
+            self.answers.skip_to(self.reception.held_from(next));
+            let Some((number, to, attempt)) = self.answers.pop() else { continue };
             // That repair was for who asks now, too: it is on its way.
             if attempt == 0 && self.repaired.contains(&number) {
                 continue;
@@ -338,4 +341,4 @@ impl Receiver for LmsReceiver {
 const UNKNOWN_RTT: Duration = Duration::from_millis(100);
 
 /// Messages of which one by one is said that they are lost, when numbers jump.
-const MOST_TOLD: usize = 1 << 16;
+const MOST_TOLD: usize = 1 << 10;

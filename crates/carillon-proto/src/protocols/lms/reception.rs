@@ -171,6 +171,13 @@ impl Reception {
         Some(&self.kept[at].1)
     }
 
+    /// The first message from this one on that is there.
+    pub fn held_from(&self, number: u64) -> Option<u64> {
+        let at = self.kept.partition_point(|&(kept, _)| kept < number);
+        let kept = self.kept.get(at).map(|&(kept, _)| kept);
+        kept.or_else(|| self.early.range(number..).next().map(|(&early, _)| early))
+    }
+
     /// Those of the messages asked for that could be there.
     pub fn clip(&self, lo: u64, hi: u64) -> RangeInclusive<u64> {
         let first = self.kept.front().map_or(self.expected, |(number, _)| *number);

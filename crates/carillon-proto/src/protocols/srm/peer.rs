@@ -619,4 +619,4 @@ fn micros(seconds: f64) -> u32 {
 /// Bytes that a place takes, and the timers and rounds of a message that is missing from it.
 const PLACE: usize = 256;
 /// Messages given up that are named one by one, of those nobody had heard of.
-const MOST_NAMED: u64 = 4096;
+const MOST_NAMED: u64 = 1 << 10;
