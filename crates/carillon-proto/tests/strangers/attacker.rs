@@ -1,0 +1,403 @@
+//! Somebody who sends what it should not: every type of packet, as it was once heard or newly made, with fields
+//! changed, in the names that it can write on it.
+
+use std::collections::BTreeMap;
+
+use carillon_core::{AssociationId, NodeId, ProtocolEntry, Rng, Role, Seeds};
+use carillon_testkit::fuzz::{Input, Known, packets};
+use carillon_wire::Envelope;
+use carillon_wire::envelope::protocol;
+use carillon_wire::session::{
+    Body, Identity, Invite, Name, Nonce, Packet, Peer, PeerList, Proof, RefuseReason, RosterPage, Settings,
+    State, Text,
+};
+
+use super::world::{NAMES, PAYLOAD, Phase, SENDER, Shot};
+
+/// Who it is, and so what it knows and in whose name it speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Who {
+    /// Heard another session once, and writes any address on its packets.
+    Blind,
+    /// Hears the group, and speaks from its own address.
+    Outsider,
+    /// Hears the group, and writes any address on its packets.
+    Forger,
+    /// A member: knows its own nonce, and speaks from its own address.
+    Member,
+    /// The sender itself.
+    Sender,
+}
+
+pub const ALL: [Who; 5] = [Who::Blind, Who::Outsider, Who::Forger, Who::Member, Who::Sender];
+
+/// What it sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A packet of the session, by its number.
+    Session(u8),
+    /// A packet of the protocol as one was heard in another session, by its number.
+    Heard(u8),
+    /// A packet of the protocol with fields of its own.
+    Made,
+    /// What was just heard in this session.
+    Again,
+}
+
+/// What was heard of another session, by kind.
+pub type Tape = BTreeMap<Kind, Vec<Shot>>;
+
+pub struct Attacker {
+    pub who: Who,
+    entry: &'static ProtocolEntry,
+    /// In turn.
+    kinds: Vec<Kind>,
+    /// None: in all of them.
+    phase: Option<Phase>,
+    tape: Tape,
+    /// Packets that may still go out, and how many at once.
+    left: usize,
+    burst: usize,
+    turn: usize,
+    rng: Rng,
+    /// Of this session.
+    heard: Vec<Shot>,
+    nonces: Vec<u64>,
+    /// Only listens, and keeps what it hears by kind.
+    recording: bool,
+}
+
+impl Attacker {
+    pub fn new(who: Who, entry: &'static ProtocolEntry, tape: &Tape, seed: u64) -> Attacker {
+        Attacker {
+            who,
+            entry,
+            kinds: kinds(tape),
+            phase: None,
+            tape: tape.clone(),
+            left: 0,
+            burst: 1,
+            turn: 0,
+            rng: Seeds::new(seed).part("strangers").stream(entry.name),
+            heard: Vec::new(),
+            nonces: vec![0, u64::MAX],
+            recording: false,
+        }
+    }
+
+    /// One that only listens.
+    pub fn recorder(entry: &'static ProtocolEntry) -> Attacker {
+        Attacker { recording: true, ..Attacker::new(Who::Forger, entry, &Tape::new(), 0) }
+    }
+
+    /// Sends so many packets in each phase, or in one.
+    pub fn attack(mut self, phase: Option<Phase>, kinds: &[Kind], packets: usize, burst: usize) -> Attacker {
+        (self.phase, self.kinds, self.left, self.burst) = (phase, kinds.to_vec(), packets, burst);
+        self
+    }
+
+    pub fn into_tape(self) -> Tape {
+        self.tape
+    }
+
+    /// A packet of the session went out.
+    pub fn overhear(&mut self, shot: &Shot) {
+        let to_all = shot.to.is_none();
+        if self.recording {
+            let list = self.tape.entry(kind_of(&shot.bytes)).or_default();
+            // The first of them, and then some of the later ones.
+            if list.len() < 12 || self.rng.chance(0.02) {
+                list.push(shot.clone());
+            }
+            return;
+        }
+        let own = match self.who {
+            Who::Blind => return,
+            Who::Outsider | Who::Forger => false,
+            // Who asks to join it takes it for a sender, which it may be: that is another attack.
+            Who::Member => shot.from == MEMBER || (shot.to == Some(MEMBER) && shot.from == SENDER),
+            Who::Sender => shot.from == SENDER || shot.to == Some(SENDER),
+        };
+        if !to_all && !own {
+            return;
+        }
+        match Packet::parse(&shot.bytes).map(|packet| packet.body) {
+            Ok(Body::Join { nonce, .. }) => self.learn(nonce.0),
+            Ok(Body::Present { proof }) => self.learn(proof.0),
+            Ok(Body::Roster(page)) => page.peers.iter().for_each(|peer| self.learn(peer.identity.0)),
+            _ => {}
+        }
+        if self.heard.len() >= 64 {
+            let place = self.rng.below(64) as usize;
+            self.heard.swap_remove(place);
+        }
+        self.heard.push(shot.clone());
+    }
+
+    fn learn(&mut self, number: u64) {
+        if !self.nonces.contains(&number) {
+            self.nonces.push(number);
+        }
+    }
+
+    /// What it sends in a millisecond.
+    pub fn shots(&mut self, phase: Phase) -> Vec<Shot> {
+        if self.recording || self.phase.is_some_and(|only| only != phase) || self.kinds.is_empty() {
+            return Vec::new();
+        }
+        // In all phases: as many as there are, spread over seven seconds.
+        let burst = match self.phase {
+            None if self.burst == 1 && self.rng.chance(0.5) => 0,
+            _ => self.burst.min(self.left),
+        };
+        self.left -= burst;
+        (0..burst).map(|_| self.shot()).collect()
+    }
+
+    fn shot(&mut self) -> Shot {
+        self.turn += 1;
+        let kind = self.kinds[self.turn % self.kinds.len()];
+        let (mut bytes, mut to_all) = self.packet(kind);
+        if self.rng.chance(0.5) {
+            self.change(&mut bytes);
+        }
+        // Now and then as it should not come.
+        to_all ^= self.rng.chance(0.2);
+        let from = match self.who {
+            Who::Outsider => STRANGER,
+            Who::Member => MEMBER,
+            Who::Sender => SENDER,
+            Who::Blind | Who::Forger => self.pick(&[STRANGER, SENDER, SENDER, NodeId(1), NodeId(2)]),
+        };
+        let one = match self.who {
+            Who::Sender => self.pick(&[NodeId(1), NodeId(2), MEMBER]),
+            _ if from == SENDER => self.pick(&[NodeId(1), NodeId(2)]),
+            _ => self.pick(&[SENDER, SENDER, SENDER, NodeId(1), NodeId(2)]),
+        };
+        let to = if to_all { None } else { Some(one) };
+        if self.who == Who::Member && to == Some(SENDER) && self.rng.chance(0.9) {
+            self.seal(&mut bytes);
+        }
+        Shot { from, to, bytes }
+    }
+
+    /// Marks a packet as a member's own.
+    fn seal(&mut self, bytes: &mut [u8]) {
+        let ours = Envelope::parse(bytes).is_ok_and(|(envelope, _)| envelope.protocol != protocol::SESSION);
+        if ours && let Some(&nonce) = self.nonces.last() {
+            let token = Seeds::new(nonce).stream("session.token").bits() as u32;
+            bytes[4..8].copy_from_slice(&token.to_be_bytes());
+        }
+    }
+
+    /// The session's number, if it can be known.
+    fn association(&mut self) -> AssociationId {
+        match self.rng.below(8) {
+            // Never this one by chance.
+            0 => AssociationId(ASSOCIATION.0 + 1 + self.rng.below(30) as u32),
+            _ if self.who == Who::Blind => OTHER,
+            _ => ASSOCIATION,
+        }
+    }
+
+    fn packet(&mut self, kind: Kind) -> (Vec<u8>, bool) {
+        let association = self.association();
+        let mut buf = Vec::new();
+        match kind {
+            Kind::Session(number) => {
+                let to_all = matches!(number, 1 | 9 | 10);
+                self.session_packet(number, association, &mut buf);
+                (buf, to_all)
+            }
+            Kind::Heard(_) => {
+                let list = &self.tape[&kind];
+                let heard = &list[self.rng.below(list.len() as u64) as usize];
+                (renumbered(&heard.bytes, association), heard.to.is_none())
+            }
+            Kind::Again if self.heard.is_empty() => (vec![0; 30], true),
+            Kind::Again => {
+                let heard = &self.heard[self.rng.below(self.heard.len() as u64) as usize];
+                (heard.bytes.clone(), heard.to.is_none())
+            }
+            Kind::Made => {
+                let mut random = [0; 64];
+                self.rng.fill(&mut random);
+                let known = Known::new(association, SENDER, self.entry.name);
+                own(self.entry)(&mut Input::new(&random), &known, &mut buf);
+                (buf, self.rng.chance(0.5))
+            }
+        }
+    }
+
+    fn session_packet(&mut self, number: u8, association: AssociationId, buf: &mut Vec<u8>) {
+        let nonce = self.pick(&self.nonces.clone());
+        let name = Name::new(self.pick(&[NAMES[0], NAMES[1], NAMES[2], "source", "mallory"])).unwrap();
+        let text = Text::new(self.pick(&["", "so it is said"])).unwrap();
+        let bytes = self.pick(&[0, 1, PAYLOAD as u64, u64::MAX]);
+        let state = self.pick(&[
+            State::Gathering,
+            State::Assembling,
+            State::Running,
+            State::Closing,
+            State::Finished,
+            State::Aborted,
+        ]);
+        let (extreme, mut list) = (extremes(self.entry), Vec::new());
+        let edition = self.pick(&[1, 2, 3, u32::MAX]);
+        let nonce = Nonce(nonce);
+        let body = match number {
+            1 => Body::Invite(Invite {
+                state,
+                max_payload: self.pick(&[PAYLOAD as u32, 1, 1 << 24]),
+                progress_interval: self.pick(&[0, 250, u16::MAX]),
+                relays: self.rng.chance(0.2),
+                protocol: Name::new(self.entry.name).unwrap(),
+                sender: name,
+                settings: Settings::new(self.pick(&["", &extreme])).unwrap(),
+                reason: text,
+            }),
+            2 => Body::Join { nonce, receive_buffer: 1, offers: self.rng.chance(0.3), name },
+            3 => Body::Welcome { nonce, member: self.pick(&[0, 1, u32::MAX]) },
+            4 => {
+                let reason =
+                    self.pick(&[RefuseReason::Expelled, RefuseReason::AlreadyStarted, RefuseReason::Nonce]);
+                Body::Refuse { nonce, reason, text }
+            }
+            5 => Body::Progress { nonce, bytes },
+            6 => Body::Report { nonce, bytes, verified: self.rng.chance(0.5), text },
+            7 => Body::ReportAck { nonce },
+            8 => Body::Leave { nonce, text },
+            9 => {
+                let total = 1 + self.rng.below(5) as u16;
+                let gone = self.rng.chance(0.5);
+                let peers: Vec<Peer<'_>> = (0..total)
+                    .map(|_| {
+                        let identity = Identity(self.pick(&self.nonces.clone()));
+                        Peer { identity, offers: self.rng.chance(0.5), gone, name }
+                    })
+                    .collect();
+                PeerList::encode(peers.into_iter(), &mut list);
+                let peers = PeerList::new(&list).unwrap();
+                Body::Roster(RosterPage { edition, total, first: 0, peers })
+            }
+            10 => Body::Present { proof: Proof(nonce.0) },
+            11 => Body::Ready { nonce, edition },
+            12 => Body::Decline { name, text },
+            13 => Body::Ask { nonce },
+            _ => Body::Answer { nonce, state, text },
+        };
+        Packet { association, body }.emit(buf);
+    }
+
+    /// Changes a field of the header, or the length.
+    fn change(&mut self, bytes: &mut Vec<u8>) {
+        if bytes.is_empty() {
+            return;
+        }
+        match self.rng.below(10) {
+            0 => bytes.truncate(self.rng.below(bytes.len() as u64) as usize),
+            1 => bytes.extend_from_slice(&[0xff; 9]),
+            _ => {
+                let at = self.rng.below(bytes.len().min(HEADER) as u64) as usize;
+                let width = self.pick(&[1, 2, 4, 8]).min(bytes.len() - at);
+                let field = &mut bytes[at..at + width];
+                match self.rng.below(5) {
+                    0 => field.fill(0),
+                    1 => field.fill(0xff),
+                    2 => self.rng.fill(field),
+                    // Its neighbours.
+                    3 => field[width - 1] = field[width - 1].wrapping_add(1),
+                    _ => field[0] ^= 1 << self.rng.below(8),
+                }
+            }
+        }
+    }
+
+    fn pick<T: Copy>(&mut self, values: &[T]) -> T {
+        values[self.rng.below(values.len() as u64) as usize]
+    }
+}
+
+/// All that there is to send, once a session was heard.
+pub fn kinds(tape: &Tape) -> Vec<Kind> {
+    let session = (1..=14).map(Kind::Session);
+    let heard = tape.keys().copied().filter(|kind| matches!(kind, Kind::Heard(_)));
+    session.chain(heard).chain([Kind::Made, Kind::Again]).collect()
+}
+
+fn kind_of(bytes: &[u8]) -> Kind {
+    match Envelope::parse(bytes) {
+        Ok((envelope, _)) if envelope.protocol == protocol::SESSION => Kind::Session(envelope.packet_type),
+        Ok((envelope, _)) => Kind::Heard(envelope.packet_type),
+        // PGM has a header of its own, with the type in the fifth place.
+        Err(_) => Kind::Heard(bytes.get(4).copied().unwrap_or_default()),
+    }
+}
+
+/// A packet of another session as if it were of this one.
+fn renumbered(bytes: &[u8], association: AssociationId) -> Vec<u8> {
+    let mut copy = bytes.to_vec();
+    let number = association.0.to_be_bytes();
+    if Envelope::parse(bytes).is_ok() {
+        copy[4..8].copy_from_slice(&number);
+    } else if let Some(field) = copy.get_mut(10..14) {
+        // The end of PGM's global source identifier; its ports follow the number too.
+        field.copy_from_slice(&number);
+        let shift = (association.0 as u16).wrapping_sub(OTHER.0 as u16);
+        for at in [0, 2] {
+            let port = u16::from_be_bytes([copy[at], copy[at + 1]]);
+            if port >= 20_000 {
+                copy[at..at + 2].copy_from_slice(&port.wrapping_add(shift).to_be_bytes());
+            }
+        }
+    }
+    copy
+}
+
+/// The shortest spans and the largest counts that the kinds of an entry's parameters take.
+fn extremes(entry: &ProtocolEntry) -> String {
+    let mut all = String::new();
+    for parameter in
+        entry.parameters.iter().filter(|parameter| !["n", "resilience"].contains(&parameter.name))
+    {
+        let value = match parameter.kind {
+            carillon_core::Kind::Span => "1 ns".to_owned(),
+            carillon_core::Kind::Count { max, .. } => max.to_string(),
+            _ => continue,
+        };
+        let one = Settings::encode([(parameter.name, value)]);
+        if all.len() + one.len() < Settings::MAX_LEN {
+            all = if all.is_empty() { one } else { format!("{all}\n{one}") };
+        }
+    }
+    all
+}
+
+/// The packets of a protocol.
+fn own(entry: &ProtocolEntry) -> packets::Source {
+    match entry.name {
+        "msaw" | "saw" => packets::msaw,
+        "mbap" | "bap" => packets::mbap,
+        "rra" => packets::rra,
+        "erramilli-singh" => packets::erramilli_singh,
+        "sequencer" => packets::sequencer,
+        "chang-maxemchuk" => packets::chang_maxemchuk,
+        "lms" => packets::lms,
+        "srm" => packets::srm,
+        "pgm" => packets::pgm,
+        other => panic!("nobody makes packets of {other} yet"),
+    }
+}
+
+/// Whether any member may speak to all others.
+pub fn has_peers(entry: &ProtocolEntry) -> bool {
+    entry.roles.contains(&Role::Peer)
+}
+
+/// The session that is attacked, and the one that was heard before.
+pub const ASSOCIATION: AssociationId = AssociationId(7);
+pub const OTHER: AssociationId = AssociationId(0x4_0008);
+const STRANGER: NodeId = NodeId(66);
+const MEMBER: NodeId = NodeId(3);
+/// Fields are within so many bytes.
+const HEADER: usize = 44;

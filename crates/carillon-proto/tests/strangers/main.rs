@@ -1,0 +1,187 @@
+//! Every type of packet, in every phase of a session, of every protocol, from those who have no business with it.
+//!
+//! A session of every protocol of the registry is taken through its phases while somebody sends packets: of
+//! the session's own types, of the protocol's as they were heard in another session, newly made ones, and what
+//! was just heard; half of them with a field of the header changed; to the group and to one, in every
+//! name that the attacker can write on them. Each run is held to what docs/security.md says: nothing panics,
+//! the session ends, nobody is taken to have what it has not, those whom the attacker cannot harm have
+//! everything, and what the machines send and hold is bounded.
+//!
+//! `CARILLON_RUNS` says how many seeds; `CARILLON_PROTOCOL`, `CARILLON_ATTACK` and `CARILLON_SEED` choose one
+//! run, as the message of a failure says. With `--nocapture` it prints what each protocol's worst were.
+
+mod attacker;
+mod heap;
+mod world;
+
+use std::env::var;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use carillon_core::ProtocolEntry;
+use carillon_proto::REGISTRY;
+
+use attacker::{ALL, ASSOCIATION, Attacker, Kind, OTHER, Tape, Who, has_peers, kinds};
+use world::{MEMORY, MESSAGES, NODES, Outcome, PHASES, Phase, Setting, World};
+
+/// One attack: who, with what, when.
+#[derive(Clone, Debug)]
+struct Attack {
+    who: Who,
+    phase: Option<Phase>,
+    kinds: Vec<Kind>,
+    packets: usize,
+    burst: usize,
+}
+
+impl Attack {
+    fn name(&self) -> String {
+        let phase = self.phase.map_or("always".to_owned(), |phase| format!("{phase:?}"));
+        let kind = match self.kinds[..] {
+            [one] => format!("{one:?}"),
+            _ => "all".to_owned(),
+        };
+        format!("{:?},{phase},{kind},{}", self.who, self.packets).to_lowercase()
+    }
+}
+
+fn run(entry: &'static ProtocolEntry, seed: u64, attacker: &mut Attacker, loss: f64) -> Option<Outcome> {
+    let setting = Setting { entry, association: ASSOCIATION, seed, loss };
+    catch_unwind(AssertUnwindSafe(|| World::new(&setting).run(attacker))).ok()
+}
+
+/// What is heard of another session, in which a twentieth is lost.
+fn tape(entry: &'static ProtocolEntry, seed: u64) -> Tape {
+    let setting = Setting { entry, association: OTHER, seed: seed ^ 0x5eed, loss: 0.05 };
+    let mut recorder = Attacker::recorder(entry);
+    World::new(&setting).run(&mut recorder);
+    recorder.into_tape()
+}
+
+fn judge(attack: &Attack, entry: &ProtocolEntry, quiet: &Outcome, outcome: &Outcome) -> Result<(), String> {
+    if !outcome.over {
+        return Err("it does not end".to_owned());
+    }
+    let own = if attack.who == Who::Member { 1 } else { 0 };
+    for receiver in 0..outcome.got.len() - own {
+        if outcome.is_verified(receiver) && outcome.got[receiver] < MESSAGES {
+            return Err(format!("receiver {receiver} has not got what it is said to have"));
+        }
+        let harmless = match attack.who {
+            Who::Blind | Who::Outsider => true,
+            // It is expected, and need not come.
+            Who::Member => !has_peers(entry) && outcome.failure.is_none(),
+            Who::Forger | Who::Sender => false,
+        };
+        if harmless && !outcome.is_verified(receiver) {
+            return Err(format!("receiver {receiver} has not got everything"));
+        }
+    }
+    // What the sender does to itself is its own affair.
+    for node in usize::from(attack.who == Who::Sender)..NODES {
+        let most = quiet.sent[node] + 3 * outcome.attack + allowance(attack, node, quiet, outcome);
+        if outcome.sent[node] > most {
+            let (sent, usual) = (outcome.sent[node], quiet.sent[node]);
+            return Err(format!(
+                "node {node} sent {sent} bytes, without the attack {usual}: more than {most}"
+            ));
+        }
+        let most = quiet.peak[node] + MEMORY + EARLY + TABLES;
+        if outcome.peak[node] > most {
+            return Err(format!("node {node} held {} bytes, more than {most}", outcome.peak[node]));
+        }
+    }
+    Ok(())
+}
+
+/// Bytes that a machine may send beyond three for each of the attacker's.
+fn allowance(attack: &Attack, node: usize, quiet: &Outcome, outcome: &Outcome) -> usize {
+    // Signs of life, for as long as it lasts longer.
+    let longer = outcome.time.saturating_sub(quiet.time).as_millis() as usize;
+    let alive = 4 * longer + 4096;
+    let early = matches!(attack.phase, Some(Phase::Seeking | Phase::Joining));
+    match attack.who {
+        _ if early => alive,
+        // Three for each byte that it gets from the sender too.
+        _ if node > 0 => alive + (64 << 10) + 3 * outcome.sent[0],
+        Who::Blind | Who::Outsider => alive,
+        // Repairs; and while it is kept from getting on it repeats what is outstanding.
+        Who::Forger | Who::Member | Who::Sender => alive + 4 * quiet.sent[0] + 400 * longer,
+    }
+}
+
+fn wanted(variable: &str, name: &str) -> bool {
+    var(variable).map_or(true, |wanted| wanted == name)
+}
+
+fn number(variable: &str) -> Option<u64> {
+    let text = var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable}={text} is no number")))
+}
+
+/// All attacks of a tier: everything at once in each phase, and each kind by itself.
+fn attacks(tape: &Tape, long: bool) -> Vec<Attack> {
+    let kinds = kinds(tape);
+    let mut attacks = Vec::new();
+    for who in ALL {
+        for phase in PHASES {
+            attacks.push(Attack { who, phase: Some(phase), kinds: kinds.clone(), packets: 600, burst: 2 });
+            if long {
+                let each =
+                    |&kind| Attack { who, phase: Some(phase), kinds: vec![kind], packets: 300, burst: 1 };
+                attacks.extend(kinds.iter().map(each));
+            }
+        }
+        let each = |&kind| Attack { who, phase: None, kinds: vec![kind], packets: 2000, burst: 1 };
+        attacks.extend(kinds.iter().map(each));
+    }
+    attacks
+}
+
+#[test]
+fn no_packet_in_no_phase_from_nobody_does_more_than_is_documented() {
+    let seeds = match number("CARILLON_SEED") {
+        Some(seed) => seed..=seed,
+        None => 1..=number("CARILLON_RUNS").unwrap_or(1),
+    };
+    let long = *seeds.end() > 1 || var("CARILLON_ATTACK").is_ok();
+    let mut complaints = Vec::new();
+    for entry in REGISTRY.iter().filter(|entry| wanted("CARILLON_PROTOCOL", entry.name)) {
+        let mut count = 0;
+        for seed in seeds.clone() {
+            let tape = tape(entry, seed);
+            let quiet =
+                run(entry, seed, &mut Attacker::recorder(entry), 0.0).expect("it runs without an attack");
+            assert!(
+                quiet.over && (0..3).all(|receiver| quiet.is_verified(receiver)),
+                "{}: {quiet:?}",
+                entry.name
+            );
+            for attack in
+                attacks(&tape, long).iter().filter(|attack| wanted("CARILLON_ATTACK", &attack.name()))
+            {
+                println!("{} {}", entry.name, attack.name());
+                let attacker = Attacker::new(attack.who, entry, &tape, seed);
+                let mut attacker = attacker.attack(attack.phase, &attack.kinds, attack.packets, attack.burst);
+                let verdict = match run(entry, seed, &mut attacker, 0.0) {
+                    Some(outcome) => {
+                        judge(attack, entry, &quiet, &outcome).map_err(|e| format!("{e}\n  {outcome:?}"))
+                    }
+                    None => Err("it panicked".to_owned()),
+                };
+                count += 1;
+                if let Err(complaint) = verdict {
+                    let (protocol, name) = (entry.name, attack.name());
+                    complaints.push(format!(
+                        "{protocol}, {name}: {complaint}\nrun it again: CARILLON_PROTOCOL={protocol} \
+                         CARILLON_ATTACK={name} CARILLON_SEED={seed} cargo test -p carillon-proto --test strangers"
+                    ));
+                }
+            }
+        }
+        println!("{:16} {count} attacks, {} complaints", entry.name, complaints.len());
+    }
+    assert!(complaints.is_empty(), "{} complaints:\n{}", complaints.len(), complaints.join("\n\n"));
+}
+
+const EARLY: usize = 1 << 20;
+const TABLES: usize = 256 << 10;
