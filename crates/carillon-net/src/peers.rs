@@ -272,6 +272,29 @@ mod tests {
         assert_eq!(peers.hear(seconds(60), address(2)), Some(NodeId(2)));
     }
 
+    /// Strangers that are answered as often as a session answers any (500 in a second), and ten thousand more in a
+    /// second that are not, neither grow the table nor take a member's place.
+    #[test]
+    fn a_flood_of_strangers_that_are_answered_leaves_members_their_places() {
+        let mut peers = Peers::new(crate::endpoint::PEERS);
+        let members: Vec<NodeId> = (1..=100).filter_map(|n| peers.keep(seconds(0), address(n))).collect();
+        let mut stranger = 1000;
+        for second in 0..300 {
+            for _ in 0..10_500 {
+                stranger += 1;
+                let node = peers.hear(seconds(second), address(stranger)).expect("there is a place");
+                if stranger % 21 == 0 {
+                    peers.reach(seconds(second), node);
+                }
+            }
+            for n in 1..=100 {
+                assert_eq!(peers.hear(seconds(second), address(n)), Some(members[n as usize - 1]));
+            }
+        }
+        assert_eq!(peers.len(), crate::endpoint::PEERS);
+        assert_eq!((peers.by_address.len(), peers.by_node.len()), (peers.len(), peers.len()));
+    }
+
     #[test]
     fn a_host_is_the_peer_at_the_port_or_the_only_one_or_a_new_one() {
         let mut peers = Peers::new(4);

@@ -2,6 +2,7 @@
 //! the application is. What is counted are the datagrams that it has not let go.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use bytes::Bytes;
 use carillon_core::{
@@ -12,6 +13,9 @@ use carillon_proto::REGISTRY;
 
 /// A datagram that is counted as long as somebody holds a part of it.
 struct Counted(Vec<u8>);
+
+/// What is counted is counted for one run at a time.
+static ALONE: Mutex<()> = Mutex::new(());
 
 /// Bytes of datagrams that are held.
 static HELD: AtomicUsize = AtomicUsize::new(0);
@@ -83,6 +87,7 @@ fn peak(entry: &ProtocolEntry, memory: usize) -> usize {
     let peers = entry.roles.contains(&Role::Peer);
     let role = |other| if peers { Role::Peer } else { other };
     let payload = Bytes::from_static(&[7; PAYLOAD]);
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     HELD.store(0, Ordering::Relaxed);
     let mut machines =
         [build(entry, role(Role::Sender), 0, usize::MAX), build(entry, role(Role::Receiver), 1, memory)];
@@ -132,6 +137,67 @@ fn no_receiver_holds_more_than_its_memory() {
         assert!(most <= MEMORY, "{}: {most} bytes of {MEMORY}", entry.name);
     }
 }
+
+/// A member whose first message reaches nobody offers as much as it can: what waits for that message, in a
+/// sequencer or anywhere else, is held within the memory.
+#[test]
+fn no_peer_holds_more_than_its_memory_of_what_a_hostile_member_sends() {
+    for entry in REGISTRY.iter().filter(|entry| entry.roles.contains(&Role::Peer)) {
+        let most = parked(entry, MEMORY);
+        println!("{:16} {most:9} bytes at most", entry.name);
+        assert!(most > 0 && most <= MEMORY, "{}: {most} bytes of {MEMORY}", entry.name);
+    }
+}
+
+/// The most that the first of two peers holds of what the second sends.
+fn parked(entry: &ProtocolEntry, memory: usize) -> usize {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+    HELD.store(0, Ordering::Relaxed);
+    let mut machines = [build(entry, Role::Peer, 0, memory), build(entry, Role::Peer, 1, usize::MAX)];
+    let (mut now, mut most, mut count, mut offered) = (Time::ZERO, 0, 0_u64, 0_u64);
+    let end = Time::from_nanos(20_000_000_000);
+    while now < end && count < DATAGRAMS {
+        let mut next = end;
+        for node in [1, 0] {
+            machines[node].handle_timeout(now);
+            if node == 1 {
+                while let Some(sender) = machines[1].as_sender() {
+                    let byte = if offered == 0 { FIRST } else { 7 };
+                    if sender.offer(now, Bytes::from(vec![byte; PAYLOAD])).is_err() {
+                        break;
+                    }
+                    offered += 1;
+                }
+            }
+            let mut outbox = Outbox::default();
+            let wake = drain(&mut *machines[node], now, &mut Vec::new(), &mut outbox);
+            next = wake.into_iter().chain([next]).min().unwrap_or(end);
+            for (destination, bytes) in outbox.0 {
+                count += 1;
+                if bytes.len() > PAYLOAD && bytes.ends_with(&[FIRST; PAYLOAD / 2]) {
+                    continue;
+                }
+                // Only what the first one is sent counts.
+                let bytes = if node == 1 { Counted::bytes(bytes) } else { bytes.into() };
+                let received = Received {
+                    source: NodeId(node as u32),
+                    destination: &destination,
+                    ingress: PortId(0),
+                    scope: Scope::GLOBAL,
+                    bytes: &bytes,
+                };
+                machines[1 - node].handle_datagram(now, received);
+            }
+            while machines[node].poll_event().is_some() {}
+        }
+        most = most.max(HELD.load(Ordering::Relaxed));
+        now = next.max(now + carillon_core::Duration::from_micros(50));
+    }
+    most
+}
+
+/// What the first message is made of.
+const FIRST: u8 = 9;
 
 /// Parameters that say how much is held, and what is asked for.
 const GREEDY: &[(&str, u64)] = &[

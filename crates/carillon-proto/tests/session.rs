@@ -6,6 +6,8 @@ mod departures;
 mod harness;
 #[path = "session/hostile.rs"]
 mod hostile;
+#[path = "session/impostors.rs"]
+mod impostors;
 #[path = "session/peers.rs"]
 mod peers;
 #[path = "session/protocol.rs"]

@@ -392,6 +392,18 @@ fn a_start_without_it_is_the_end_if_the_organiser_says_so() {
     }
 }
 
+/// The name is told to all, and what it is derived from only by whose it is.
+#[test]
+fn nobody_else_speaks_up_under_an_identity_that_the_roster_tells() {
+    let (mut machine, _, own) = assembling();
+    let ready = |outbox: &Outbox| outbox.packets().iter().any(|text| text.contains("ready"));
+    give(&mut machine, ms(30), SENDER, &roster(1, &[9, own.0, 5]));
+    let forged = give(&mut machine, ms(31), NodeId(66), &present(named(5)));
+    assert!(forged.drops(DropReason::NotAMember) == 1 && !ready(&forged));
+    assert!(ready(&give(&mut machine, ms(32), NodeId(5), &present(5))));
+    assert_eq!(give(&mut machine, ms(33), NodeId(66), &present(5)).drops(DropReason::Duplicate), 1);
+}
+
 #[test]
 fn a_flood_of_forged_presents_is_bounded_and_keeps_nobody_out() {
     let (mut machine, _, own) = assembling();

@@ -65,6 +65,8 @@ pub struct Attacker {
     nonces: Vec<u64>,
     /// Only listens, and keeps what it hears by kind.
     recording: bool,
+    /// Cuts data short.
+    tiny: bool,
 }
 
 impl Attacker {
@@ -82,6 +84,7 @@ impl Attacker {
             heard: Vec::new(),
             nonces: vec![0, u64::MAX],
             recording: false,
+            tiny: false,
         }
     }
 
@@ -94,6 +97,11 @@ impl Attacker {
     pub fn attack(mut self, phase: Option<Phase>, kinds: &[Kind], packets: usize, burst: usize) -> Attacker {
         (self.phase, self.kinds, self.left, self.burst) = (phase, kinds.to_vec(), packets, burst);
         self
+    }
+
+    /// Its data are tiny, and otherwise as they were heard.
+    pub fn tiny(self) -> Attacker {
+        Attacker { tiny: true, ..self }
     }
 
     pub fn into_tape(self) -> Tape {
@@ -158,6 +166,10 @@ impl Attacker {
         self.turn += 1;
         let kind = self.kinds[self.turn % self.kinds.len()];
         let (mut bytes, mut to_all) = self.packet(kind);
+        if self.tiny {
+            bytes.truncate(bytes.len().saturating_sub(PAYLOAD - 2));
+            return Shot { from: SENDER, to: None, bytes };
+        }
         if self.rng.chance(0.5) {
             self.change(&mut bytes);
         }
@@ -276,7 +288,7 @@ impl Attacker {
                         Peer { identity, offers: self.rng.chance(0.5), gone, name }
                     })
                     .collect();
-                PeerList::encode(peers.into_iter(), &mut list);
+                PeerList::encode(peers, &mut list);
                 let peers = PeerList::new(&list).unwrap();
                 Body::Roster(RosterPage { edition, total, first: 0, peers })
             }

@@ -21,7 +21,7 @@ use carillon_core::ProtocolEntry;
 use carillon_proto::REGISTRY;
 
 use attacker::{ALL, ASSOCIATION, Attacker, Kind, OTHER, Tape, Who, has_peers, kinds};
-use world::{MEMORY, MESSAGES, NODES, Outcome, PHASES, Phase, Setting, World};
+use world::{MEMORY, MESSAGES, NODES, Outcome, PAYLOAD, PHASES, Phase, Setting, World};
 
 /// One attack: who, with what, when.
 #[derive(Clone, Debug)]
@@ -181,6 +181,36 @@ fn no_packet_in_no_phase_from_nobody_does_more_than_is_documented() {
         println!("{:16} {count} attacks, {} complaints", entry.name, complaints.len());
     }
     assert!(complaints.is_empty(), "{} complaints:\n{}", complaints.len(), complaints.join("\n\n"));
+}
+
+/// 128 messages of two bytes in the sender's name, as they were once enough to fill a window: who takes them fails,
+/// the session ends, and nothing false is taken for verified.
+#[test]
+fn tiny_data_in_the_senders_name_verify_nothing_and_hold_up_nobody_for_long() {
+    let mut hurt = 0;
+    for entry in REGISTRY {
+        let tape = tape(entry, 1);
+        let long = |shots: &Vec<world::Shot>| shots.iter().any(|shot| shot.bytes.len() > PAYLOAD);
+        let data: Vec<Kind> = kinds(&tape)
+            .into_iter()
+            .filter(|kind| matches!(kind, Kind::Heard(_)) && tape.get(kind).is_some_and(long))
+            .collect();
+        assert!(!data.is_empty(), "{}", entry.name);
+        let attacker = Attacker::new(Who::Forger, entry, &tape, 1);
+        let mut attacker = attacker.attack(Some(Phase::Running), &data, 128, 128).tiny();
+        let outcome = run(entry, 1, &mut attacker, 0.0).expect("it does not panic");
+        assert!(
+            outcome.over && outcome.time < carillon_core::Duration::from_secs(60),
+            "{}: {outcome:?}",
+            entry.name
+        );
+        for receiver in 0..outcome.got.len() {
+            let has_all = outcome.got[receiver] == MESSAGES;
+            assert!(has_all || !outcome.is_verified(receiver), "{}: {outcome:?}", entry.name);
+            hurt += usize::from(!has_all);
+        }
+    }
+    assert!(hurt > 0, "it is not prevented: docs/security.md says so");
 }
 
 const EARLY: usize = 1 << 20;

@@ -340,7 +340,7 @@ impl World {
         if self.offered == MESSAGES || self.now < due {
             return false;
         }
-        let message = content(self.offered);
+        let message = content(self.setting.association, self.offered);
         let session = &mut self.sender;
         let taken = heap::charge(1, || session.offer(self.now, message)).is_ok();
         self.offered += u64::from(taken);
@@ -356,7 +356,7 @@ impl World {
         if let Some(delivery) = heap::charge(receiver + 2, || place.session.poll_delivery()) {
             // Others that claim to send are not this file's business.
             if delivery.source == SENDER && !place.wrong {
-                place.wrong = delivery.payload != content(place.got);
+                place.wrong = delivery.payload != content(self.setting.association, place.got);
                 place.got += u64::from(!place.wrong);
                 if place.wrong || place.got == MESSAGES {
                     place.report = Some(now + THINKS);
@@ -406,9 +406,9 @@ impl World {
     }
 }
 
-/// A message that says which one it is.
-pub fn content(number: u64) -> Bytes {
-    let mut bytes = vec![number as u8; PAYLOAD];
+/// A message that says of which session it is, and which one.
+pub fn content(association: AssociationId, number: u64) -> Bytes {
+    let mut bytes = vec![number as u8 ^ association.0 as u8; PAYLOAD];
     bytes[..8].copy_from_slice(&number.to_be_bytes());
     bytes.into()
 }

@@ -158,6 +158,23 @@ fn a_replier_answers_to_the_turning_point() {
 }
 
 #[test]
+fn a_request_over_a_jump_of_numbers_is_answered_with_what_is_there() {
+    // Bad input: between the two messages are two thousand millions of numbers.
+    let mut bench = receiver(&[]);
+    bench.multicast(data(0));
+    bench.multicast(Packet::Data(Data {
+        sequence: 2_000_000_000,
+        oldest: 2_000_000_000,
+        payload: b"jumped",
+    }));
+    for attempt in 0..9 {
+        let everything = Request { attempt, ..turned(0, 2_000_000_000, 8, 2) };
+        bench.hear(9, 0, Packet::Req(everything));
+        assert_eq!(bench.sent().len(), 2);
+    }
+}
+
+#[test]
 fn a_request_is_answered_once_as_long_as_it_is_remembered() {
     // [N] LMS_RQL_MAX = 10
     let mut bench = receiver(&[]);

@@ -1,0 +1,169 @@
+//! Who says that it is another, and senders that are only heard late: what comes of it, as docs/security.md has it.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use carillon_core::{AssociationId, Dest, NodeId};
+use carillon_proto::session::{Gather, MemberOutcome, ReceiverPhase, SenderPhase, SenderSessionConfig};
+use carillon_wire::session::{
+    Body, Identity, Invite, Name, Nonce, Packet, Peer, PeerList, RosterPage, Settings, State, Text,
+};
+
+use super::harness::*;
+use super::toy::TOY;
+use super::{kind, names, outcomes};
+
+fn packet(association: u32, body: Body<'_>) -> Vec<u8> {
+    let mut buf = Vec::new();
+    Packet { association: AssociationId(association), body }.emit(&mut buf);
+    buf
+}
+
+fn join(nonce: u64, name: &str) -> Vec<u8> {
+    let name = Name::new(name).unwrap();
+    packet(ASSOCIATION.0, Body::Join { nonce: Nonce(nonce), receive_buffer: 1, offers: false, name })
+}
+
+fn false_invitation(association: u32) -> Vec<u8> {
+    let invite = Invite {
+        state: State::Gathering,
+        max_payload: 100,
+        progress_interval: 250,
+        relays: false,
+        protocol: Name::new("repeat").unwrap(),
+        sender: Name::new("nobody").unwrap(),
+        settings: Settings::default(),
+        reason: Text::default(),
+    };
+    packet(association, Body::Invite(invite))
+}
+
+/// A receiver that has given a sender up for others that invite is still its member: it goes back.
+#[test]
+fn a_sender_whose_answers_were_lost_is_gone_back_to_among_false_ones() {
+    for every in [20, 150, 1000] {
+        let mut world = World::new(sender(Gather::Count(1)), 5);
+        world.join(receiver("a"));
+        world.lose =
+            Box::new(|now, _, _, bytes| now < ms(1500) && matches!(kind(bytes), Some(Body::Welcome { .. })));
+        for round in 0..(10_000 / every) {
+            world.run_until(ms(round * every), |_| false);
+            world.inject(NodeId(66), NodeId(1), &false_invitation(1000 + round as u32));
+        }
+        world.run(ms(30_000));
+        assert_eq!(outcomes(&world), [("a", &MemberOutcome::Verified)], "every {every} ms");
+    }
+}
+
+/// What is asked on the side is no more than what came, and only a sender's own answer counts.
+#[test]
+fn a_sender_that_was_set_aside_is_asked_in_no_more_bytes_than_it_invites_with() {
+    let mut machine = receiver("a receiver with a name");
+    let (mut got, mut sent) = (0, 0);
+    for round in 0..2000 {
+        // Two that take turns, neither of which answers; one forges the answer of the other.
+        let node = NodeId(66 + round as u32 % 2);
+        let invite = false_invitation(20 + round as u32 % 2);
+        got += invite.len();
+        let at = ms(round * 10);
+        let nonce = Nonce(round);
+        let forged = packet(21 - round as u32 % 2, Body::Welcome { nonce, member: 0 });
+        for bytes in [invite, forged] {
+            let outbox = give(&mut machine, at, node, &bytes);
+            sent += outbox.sent.iter().map(|(_, bytes)| bytes.len()).sum::<usize>();
+        }
+        sent += wake(&mut machine, at).sent.iter().map(|(_, bytes)| bytes.len()).sum::<usize>();
+    }
+    assert!(sent > 0 && sent <= got, "{sent} bytes for {got}");
+    assert!(matches!(machine.phase(), ReceiverPhase::Joining | ReceiverPhase::Seeking));
+}
+
+/// JOIN in another's name: that one gets no more bytes than were sent, and its place is free again when it has
+/// not been heard for the member timeout.
+#[test]
+fn a_place_taken_in_the_name_of_one_that_does_not_answer_is_free_again() {
+    let mut machine = sender(Gather::Count(2));
+    let victim = NodeId(50);
+    let forged = join(1, "a");
+    let told = give(&mut machine, ms(0), victim, &forged);
+    let to_victim = told.sent.iter().filter(|(to, _)| *to == Dest::Node(victim));
+    let told: usize = to_victim.map(|(_, bytes)| bytes.len()).sum();
+    assert!(told > 0 && told <= forged.len());
+    assert_eq!(machine.members().len(), 1);
+    for at in (100..=5100).step_by(100) {
+        wake(&mut machine, ms(at));
+    }
+    assert_eq!((machine.members().len(), machine.unserved().len()), (0, 1));
+    give(&mut machine, ms(5200), NodeId(1), &join(2, "a"));
+    give(&mut machine, ms(5200), NodeId(2), &join(3, "b"));
+    assert_eq!((machine.members().len(), machine.phase()), (2, SenderPhase::Running));
+}
+
+/// Who joins first under an expected name has the place, for that session: the other is named, and the session
+/// is over when the first has been silent for the member timeout.
+#[test]
+fn a_join_under_an_expected_name_shuts_the_other_out_for_no_longer_than_the_timeout() {
+    let mut world = World::new(sender(names(&["a"])), 5);
+    world.inject(NodeId(66), SENDER, &join(1, "a"));
+    world.run(ms(5));
+    world.join(receiver("a"));
+    world.run(ms(20_000));
+    assert!(world.now <= ms(20_000) && world.sender.phase() == SenderPhase::Finished);
+    assert!(matches!(outcomes(&world)[..], [("a", MemberOutcome::Lost(_))]));
+    let left_out: Vec<_> = world.sender.unserved().iter().map(|one| (one.node, one.name.as_str())).collect();
+    assert_eq!(left_out, [(NodeId(1), "a")], "and it is named");
+}
+
+/// The roster in the organiser's name, when the members come to know each other and when they run: a session that is
+/// told lies ends, and nobody who lacks something is taken to have it.
+#[test]
+fn forged_rosters_end_in_time_and_verify_nothing_false() {
+    for gone in [false, true] {
+        for edition in [1, 2, u32::MAX] {
+            for begins in [30, 600, 1500] {
+                let mut config = SenderSessionConfig::new(ASSOCIATION, "source", GROUP, &TOY, 100);
+                config.gather = Gather::Count(3);
+                let mut world = World::new(sender_with(config), 40);
+                let told = Rc::new(RefCell::new(BTreeSet::new()));
+                let listener = told.clone();
+                world.lose = Box::new(move |_, _, _, bytes| {
+                    if let Some(Body::Roster(page)) = kind(bytes) {
+                        listener.borrow_mut().extend(page.peers.iter().map(|peer| peer.identity.0));
+                    }
+                    false
+                });
+                ["a", "b", "c"].into_iter().for_each(|name| _ = world.join(receiver(name)));
+                for beat in 0..20 {
+                    world.run_until(ms(begins + beat * 10), |_| false);
+                    let identities = told.borrow().clone();
+                    let peer = |&identity: &u64| Peer {
+                        identity: Identity(identity),
+                        offers: false,
+                        gone,
+                        name: Name::new("x").unwrap(),
+                    };
+                    let mut list = Vec::new();
+                    let all = [1, 2, 3, 4].iter().chain(&identities).take(4 + identities.len());
+                    PeerList::encode(all.map(peer), &mut list);
+                    let total = (4 + identities.len()) as u16;
+                    let peers = PeerList::new(&list).unwrap();
+                    let page = RosterPage { edition, total, first: 0, peers };
+                    world.inject(SENDER, NodeId(1), &packet(ASSOCIATION.0, Body::Roster(page)));
+                }
+                world.run(ms(200_000));
+                let what =
+                    format!("gone {gone}, edition {edition}, from {begins} ms: {:?}", outcomes(&world));
+                assert!(
+                    matches!(world.sender.phase(), SenderPhase::Finished | SenderPhase::Aborted),
+                    "{what}"
+                );
+                for (peer, member) in world.peers.iter().zip(world.sender.members()) {
+                    assert!(member.outcome != MemberOutcome::Verified || peer.got == 40, "{what}");
+                }
+                let unhurt = world.sender.members()[1..].iter();
+                assert!(unhurt.clone().all(|member| member.outcome == MemberOutcome::Verified), "{what}");
+            }
+        }
+    }
+}
