@@ -27,9 +27,10 @@ check: setup ## format, lints and documentation, warnings as errors
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
 
 .PHONY: nightly
-nightly: setup ## the long tier: 10 000 seeded conformance runs for each protocol, 50 files of each through every loss and delay
+nightly: setup ## the long tier: 10 000 seeded conformance runs for each protocol, 50 files of each through every loss and delay, 20 seeds of every attack
 	CARILLON_RUNS=10000 $(CARGO) test --release -p carillon-proto --test conformance --test peers --test routed -- --nocapture
 	CARILLON_RUNS=50 $(CARGO) test --release -p carillon-proto --test delivery
+	CARILLON_RUNS=20 $(CARGO) test --release -p carillon-proto --test strangers
 	CARILLON_SILENCE=1 $(CARGO) test --release -p carillon-cli --test delivery silence -- --nocapture
 
 .PHONY: reproduce

@@ -66,7 +66,7 @@ fn receivers_that_fall_silent_or_leave_before_the_start_are_named_until_they_are
     world.peers[1].dead = true;
     world.run(ms(6000));
     let left = "leaves left before the start: no room";
-    assert_eq!(unserved(&world), [left, "dies joined, then was silent for 5s before the start"]);
+    assert_eq!(unserved(&world), [left, "dies joined, then was silent for 5 s before the start"]);
     world.join(receiver("dies"));
     world.run(ms(7000));
     assert_eq!(unserved(&world), [left]);

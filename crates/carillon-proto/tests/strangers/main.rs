@@ -78,6 +78,11 @@ fn judge(attack: &Attack, entry: &ProtocolEntry, quiet: &Outcome, outcome: &Outc
     }
     // What the sender does to itself is its own affair.
     for node in usize::from(attack.who == Who::Sender)..NODES {
+        let (sent, attacked) = (outcome.before.0[node], outcome.before.1);
+        let most = quiet.before.0[node] + 3 * attacked + MOMENT;
+        if sent > most {
+            return Err(format!("before the welcome node {node} sent {sent} bytes, more than {most}"));
+        }
         let most = quiet.sent[node] + 3 * outcome.attack + allowance(attack, node, quiet, outcome);
         if outcome.sent[node] > most {
             let (sent, usual) = (outcome.sent[node], quiet.sent[node]);
@@ -98,9 +103,7 @@ fn allowance(attack: &Attack, node: usize, quiet: &Outcome, outcome: &Outcome) -
     // Signs of life, for as long as it lasts longer.
     let longer = outcome.time.saturating_sub(quiet.time).as_millis() as usize;
     let alive = 4 * longer + 4096;
-    let early = matches!(attack.phase, Some(Phase::Seeking | Phase::Joining));
     match attack.who {
-        _ if early => alive,
         // Three for each byte that it gets from the sender too.
         _ if node > 0 => alive + (64 << 10) + 3 * outcome.sent[0],
         Who::Blind | Who::Outsider => alive,
@@ -213,5 +216,9 @@ fn tiny_data_in_the_senders_name_verify_nothing_and_hold_up_nobody_for_long() {
     assert!(hurt > 0, "it is not prevented: docs/security.md says so");
 }
 
+/// Two runs differ in what just goes out in a moment.
+const MOMENT: usize = 300;
+/// What is kept before the welcome.
 const EARLY: usize = 1 << 20;
+/// Tables of what is missing or asked for, and what is said of it.
 const TABLES: usize = 256 << 10;

@@ -81,6 +81,8 @@ pub struct Shot {
 pub struct Outcome {
     /// Bytes that each machine sent.
     pub sent: [usize; NODES],
+    /// The same up to the first welcome, and bytes of the attacker.
+    pub before: ([usize; NODES], usize),
     /// The most that each machine held.
     pub peak: [usize; NODES],
     /// Bytes of the attacker.
@@ -111,6 +113,7 @@ pub struct World {
     receivers: Vec<Place>,
     wake: [Option<Time>; NODES],
     sent: [usize; NODES],
+    before: ([usize; NODES], usize),
     peak: [usize; NODES],
     attack: usize,
     offered: u64,
@@ -194,6 +197,7 @@ impl World {
             receivers: NAMES.iter().enumerate().map(receiver).collect(),
             wake: [None; NODES],
             sent: [0; NODES],
+            before: ([0; NODES], 0),
             peak: [0; NODES],
             attack: 0,
             offered: 0,
@@ -225,6 +229,9 @@ impl World {
             let wake = self.wake.iter().flatten().copied();
             let next = wake.chain(flight).chain([tick]).min().unwrap_or(tick);
             self.now = self.now.max(next);
+            if self.now < WELCOMES {
+                self.before = (self.sent, self.attack);
+            }
             if self.now > Time::ZERO + LIMIT || over.is_some_and(|over| self.now > over + AFTER) {
                 break;
             }
@@ -252,6 +259,7 @@ impl World {
         }
         Outcome {
             sent: self.sent,
+            before: self.before,
             peak: self.peak,
             attack: self.attack,
             time: over.unwrap_or(self.now).since(Time::ZERO),
