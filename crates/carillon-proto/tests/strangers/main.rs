@@ -107,8 +107,9 @@ fn allowance(attack: &Attack, node: usize, quiet: &Outcome, outcome: &Outcome) -
         // Three for each byte that it gets from the sender too.
         _ if node > 0 => alive + (64 << 10) + 3 * outcome.sent[0],
         Who::Blind | Who::Outsider => alive,
-        // Repairs; and while it is kept from getting on it repeats what is outstanding.
-        Who::Forger | Who::Member | Who::Sender => alive + 4 * quiet.sent[0] + 400 * longer,
+        // Repairs: nine times the messages and 1024 more; and while it is kept from getting on it repeats what is
+        // outstanding.
+        Who::Forger | Who::Member | Who::Sender => alive + 9 * quiet.sent[0] + 1024 * PAYLOAD + 400 * longer,
     }
 }
 
