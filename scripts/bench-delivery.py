@@ -26,6 +26,7 @@ import json
 import os
 import platform
 import re
+import resource
 import shutil
 import signal
 import statistics
@@ -245,10 +246,14 @@ class Bench:
             for number in range(args.runs):
                 for subject in subjects:
                     protocol = subject.partition(" ")[2] or None
+                    before = resource.getrusage(resource.RUSAGE_CHILDREN)
                     run = self.uftp(net, file) if subject == "uftp" else self.carillon(net, file, protocol)
+                    after = resource.getrusage(resource.RUSAGE_CHILDREN)
                     found[subject].append(run)
                     record = {"cell": cell.name, "subject": subject, "run": number, "bytes": os.path.getsize(file)}
-                    self.record({**record, **run._asdict()})
+                    # Of sender and receivers together, and of what set them up.
+                    user, system = after.ru_utime - before.ru_utime, after.ru_stime - before.ru_stime
+                    self.record({**record, **run._asdict(), "user_seconds": user, "system_seconds": system})
                     if number + 1 == args.runs:
                         self.show(cell, subject, found)
 

@@ -3,9 +3,10 @@
 //! Loss says nothing of a bottleneck where loss is random, and delay little where processes share a
 //! machine. So the window is never less than what arrives asks for: the greatest rate at which packets were seen
 //! to reach the receiver, times the least round trip, and a bounded queue on top (Cardwell et al.,
-//! *BBR: Congestion-Based Congestion Control*, 2016, from which the filters are; the bounded queue and
-//! the absence of pacing are Carillon's). Beyond that it grows as long as neither a queue nor more loss than
-//! usual is seen: lost questions make the sender pause, and what arrives is then less than what could.
+//! *BBR: Congestion-Based Congestion Control*, 2016, from which the filters are; the queue and the absence of
+//! pacing are Carillon's). How long the queue may be is tried out: it grows until more is lost than usual. Beyond
+//! that the window grows as long as neither a queue nor more loss than usual is seen: lost questions make the
+//! sender pause, and what arrives is then less than what could.
 
 use std::time::Duration;
 
@@ -20,9 +21,10 @@ pub(super) struct Path {
     rate: Windowed,
     /// Round trip in seconds, at least, as its negative.
     least: Windowed,
-    /// Part of the packets that is lost, smoothed, and the least it was, as its negative.
-    loss: f64,
-    least_loss: Windowed,
+    /// Part of the packets that is lost.
+    loss: Loss,
+    /// Seconds of packets that may stand in queues.
+    queue: f64,
     /// Rounds in which the rate has not grown any more, while the path is being filled.
     flat: u32,
     /// The rate that the next round is compared with, and when that round begins.
@@ -61,8 +63,8 @@ impl Path {
             last: Mark { arrived: 0, serial: 0, at: None },
             rate: Windowed::default(),
             least: Windowed::default(),
-            loss: 0.0,
-            least_loss: Windowed::default(),
+            loss: Loss::default(),
+            queue: FIRST_QUEUE,
             flat: 0,
             full: (0.0, Time::ZERO),
             round: Time::ZERO,
@@ -99,43 +101,45 @@ impl Path {
             let memory = now.since(asked).saturating_mul(RATE_ROUNDS).max(RATE_MEMORY);
             self.rate.note(now, came / span, memory);
         }
-        self.note_loss(now, came, serial.saturating_sub(then.serial) as f64);
+        self.loss.note(now, came, serial.saturating_sub(then.serial) as f64);
         let (rate, least) = (self.rate.greatest(), -self.least.greatest());
-        self.note_round(now, asked, rate);
+        self.note_full(now, asked, rate);
+        let crowded = self.loss.is_more_than_usual();
+        let next_round = asked >= self.round;
+        if next_round {
+            self.round = now;
+            self.queue = match crowded {
+                true => (self.queue * QUEUE_CUT).max(LEAST_QUEUE),
+                false => (self.queue * QUEUE_GROWTH).min(MOST_QUEUE),
+            };
+        }
+        // Less is tried where a little more was lost lately.
+        let growth = 1.0 + GROWTH * (self.queue / FIRST_QUEUE).min(1.0);
         // What came before the first answers was little, and says little.
         let (gain, floor) = match self.flat < FLAT_ROUNDS {
             true => (FILLING_GAIN, FIRST_WINDOW),
-            false => (GAIN, LEAST_WINDOW),
+            false if crowded => (1.0, LEAST_WINDOW),
+            false => (growth, LEAST_WINDOW),
         };
-        let asked_for = (rate * (gain * least + QUEUE.as_secs_f64())).max(floor);
-        let queued = round_trip > least + QUEUE.as_secs_f64() / 2.0;
-        let congested = queued || self.loss > MORE_LOSS - self.least_loss.greatest();
-        if congested {
-            self.window = asked_for;
-        } else if asked >= self.round {
-            self.round = now;
+        let asked_for = (rate * (gain * least + self.queue)).max(floor);
+        let queued = round_trip > least + self.queue / 2.0;
+        self.window = if queued || crowded {
+            asked_for
+        } else if next_round {
             // Twice what was made use of, so that it does not grow while there is nothing to send.
-            self.window = asked_for.max((self.window * GROWTH).min(since as f64 * 2.0));
+            asked_for.max((self.window * growth).min(since as f64 * 2.0))
         } else {
-            self.window = self.window.max(asked_for);
-        }
+            self.window.max(asked_for)
+        };
     }
 
     /// Nothing came of what was sent: it may be too much.
     pub fn on_silence(&mut self) {
-        self.window = (self.window / 2.0).max(FIRST_WINDOW.min(self.window));
-    }
-
-    fn note_loss(&mut self, now: Time, came: f64, sent: f64) {
-        if sent > 0.0 {
-            let weight = (sent / LOSS_PACKETS).min(1.0);
-            self.loss += weight * ((1.0 - came / sent).max(0.0) - self.loss);
-        }
-        self.least_loss.note(now, -self.loss, LEAST_MEMORY);
+        self.window = (self.window / 2.0).max(SILENT_WINDOW.min(self.window));
     }
 
     /// The path is full once its rate has not grown by a quarter in three rounds.
-    fn note_round(&mut self, now: Time, asked: Time, rate: f64) {
+    fn note_full(&mut self, now: Time, asked: Time, rate: f64) {
         if self.flat >= FLAT_ROUNDS || asked < self.full.1 {
             return;
         }
@@ -146,6 +150,44 @@ impl Path {
             self.flat += 1;
         }
         self.full.1 = now;
+    }
+}
+
+/// Which part of the packets is lost, and which part usually is.
+#[derive(Clone, Debug, Default)]
+struct Loss {
+    /// Smoothed.
+    part: f64,
+    /// Packets it was made from, as far as they count.
+    packets: f64,
+    /// The least it was, as its negative.
+    least: Windowed,
+}
+
+impl Loss {
+    /// So many of the packets sent came.
+    fn note(&mut self, now: Time, came: f64, sent: f64) {
+        if sent <= 0.0 {
+            return;
+        }
+        self.packets = (self.packets + sent).min(LOSS_PACKETS.max(sent));
+        let weight = sent / self.packets;
+        self.part += weight * ((1.0 - came / sent).clamp(0.0, 1.0) - self.part);
+        if self.packets >= LOSS_PACKETS {
+            self.least.note(now, -self.part, LEAST_MEMORY);
+        }
+    }
+
+    /// What is lost without any congestion, as far as one can tell.
+    fn usual(&self) -> f64 {
+        (-self.least.greatest()).clamp(0.0, MOST_USUAL)
+    }
+
+    /// Whether it is more than chance would have it: a queue is full that is too short to be seen by its delay.
+    fn is_more_than_usual(&self) -> bool {
+        let usual = self.usual();
+        let deviation = (usual * (1.0 - usual) / LOSS_PACKETS).sqrt();
+        self.packets >= LOSS_PACKETS && self.part > usual + MORE_LOSS + MORE_DEVIATIONS * deviation
     }
 }
 
@@ -172,23 +214,30 @@ impl Windowed {
 }
 
 /// Packets under way before anything is known.
-const FIRST_WINDOW: f64 = 32.0;
+const FIRST_WINDOW: f64 = 128.0;
+/// Packets under way to one that does not answer.
+const SILENT_WINDOW: f64 = 32.0;
 /// Fewer would not carry a question and a repair.
 const LEAST_WINDOW: f64 = 8.0;
 /// While the path is being filled the window may double with each round.
 const FILLING_GAIN: f64 = 2.0;
-/// Above one, so that a path that can carry more is found out.
-const GAIN: f64 = 1.5;
+/// So much more than what arrives is tried, in each round, so that a path that can carry more is found out.
+const GROWTH: f64 = 0.5;
 /// Rounds without growth after which the path counts as full.
 const FLAT_ROUNDS: u32 = 3;
-/// What may stand in queues and receive buffers: enough that processes that share a processor do not
-/// wait for each other, and less than the queue of a port that is the bottleneck.
-const QUEUE: Duration = Duration::from_millis(10);
-/// By this factor the window grows in a round that shows no congestion.
-const GROWTH: f64 = 1.5;
-/// So much more loss than the least of the last seconds is a sign of congestion: a queue that is too short to
-/// be seen by its delay.
-const MORE_LOSS: f64 = 0.25;
+/// Seconds of packets that may stand in queues and receive buffers: at first, at least, and at most enough that
+/// many processes that share a processor do not wait for each other.
+const FIRST_QUEUE: f64 = 0.010;
+const LEAST_QUEUE: f64 = 0.001;
+const MOST_QUEUE: f64 = 0.025;
+/// By this factor it grows in a round, and to this part it falls in one that lost more than usual.
+const QUEUE_GROWTH: f64 = 1.05;
+const QUEUE_CUT: f64 = 0.7;
+/// More loss than usual: by so much, and by so many standard deviations of what is usual.
+const MORE_LOSS: f64 = 0.02;
+const MORE_DEVIATIONS: f64 = 4.0;
+/// What is more than this is not usual, however long it lasts.
+const MOST_USUAL: f64 = 0.4;
 /// Packets over which loss is smoothed.
 const LOSS_PACKETS: f64 = 256.0;
 /// How long a rate is remembered, at least, and in round trips.
@@ -205,26 +254,40 @@ mod tests {
         Time::from_nanos(micros * 1000)
     }
 
-    /// A bottleneck that carries a packet each `spacing` microseconds, `delay` away: packets of a
-    /// window, answered one by one; returns the window after so many answers.
-    fn behind_a_bottleneck(spacing: u64, delay: u64, answers: u64) -> u64 {
+    /// A bottleneck that carries a packet each `spacing` microseconds and queues `room` of them, `delay`
+    /// away: packets of a window, answered one by one if they arrive. Returns the window after so many packets, and
+    /// which part of the second half of them is lost.
+    fn behind_a_bottleneck(spacing: u64, room: u64, delay: u64, packets: u64) -> (u64, f64) {
         let mut path = Path::new();
-        let mut free = 0;
-        let mut serial = 0;
+        let (mut free, mut now) = (0, 0);
+        let (mut serial, mut arrived, mut arrived_by_half) = (0u64, 0u32, 0);
         let mut under_way = std::collections::VecDeque::new();
-        let mut now = 0;
-        for arrived in 1..=answers as u32 {
+        while serial < packets {
             while (under_way.len() as u64) < path.window() {
-                free = free.max(now) + spacing;
                 serial += 1;
-                under_way.push_back((now, path.mark(), serial, free + 2 * delay));
+                let fits = u64::max(free, now) - now <= room * spacing;
+                if fits {
+                    free = free.max(now) + spacing;
+                }
+                under_way.push_back((now, path.mark(), serial, free + 2 * delay, fits));
             }
-            let (asked, then, asked_serial, answer) = under_way.pop_front().expect("something is under way");
-            now = answer;
-            let since = serial - asked_serial;
-            path.on_answer(at(now), Answer { asked: at(asked), then, serial: asked_serial, since, arrived });
+            let (asked, then, asked_serial, answer, fits) =
+                under_way.pop_front().expect("something is under way");
+            now = now.max(answer);
+            if fits {
+                arrived += 1;
+                let since = serial - asked_serial;
+                path.on_answer(
+                    at(now),
+                    Answer { asked: at(asked), then, serial: asked_serial, since, arrived },
+                );
+            }
+            if asked_serial == packets / 2 {
+                arrived_by_half = arrived;
+            }
         }
-        path.window()
+        let half = serial - under_way.len() as u64 - packets / 2;
+        (path.window(), 1.0 - f64::from(arrived - arrived_by_half) / half as f64)
     }
 
     fn answer(path: &Path, asked: u64, arrived: u32) -> Answer {
@@ -234,15 +297,25 @@ mod tests {
     #[test]
     fn the_window_is_what_the_path_carries_and_a_bounded_queue() {
         // 100 Mbit/s of 1500 bytes: a packet each 120 us.
-        let queue = QUEUE.as_micros() as u64 / 120;
-        let near = behind_a_bottleneck(120, 100, 20_000);
+        let queue = (MOST_QUEUE * 1e6) as u64 / 120;
+        let (near, _) = behind_a_bottleneck(120, 1000, 100, 20_000);
         assert!((queue..queue + 20).contains(&near), "{near}");
         // With 20 ms there and back 167 packets are on the way, and half of that more looks for growth.
-        let far = behind_a_bottleneck(120, 10_000, 20_000);
+        let (far, _) = behind_a_bottleneck(120, 1000, 10_000, 20_000);
         assert!((167 + queue..260 + 2 * queue).contains(&far), "{far}");
         // 1 Mbit/s.
-        let slow = behind_a_bottleneck(12_000, 100, 1000);
-        assert!(slow <= 12, "{slow}");
+        let (slow, _) = behind_a_bottleneck(12_000, 1000, 100, 1000);
+        assert!(slow <= 16, "{slow}");
+    }
+
+    #[test]
+    fn a_queue_that_is_short_is_not_overrun_for_long() {
+        for room in [40, 100, 200] {
+            let (near, lost) = behind_a_bottleneck(120, room, 100, 40_000);
+            assert!(near <= room + 20 && lost < 0.03, "room {room}: window {near}, lost {lost}");
+            let (far, lost) = behind_a_bottleneck(120, room, 10_000, 40_000);
+            assert!(far >= 130 && lost < 0.06, "room {room}: window {far}, lost {lost}");
+        }
     }
 
     #[test]
@@ -273,10 +346,10 @@ mod tests {
         let mut path = Path::new();
         path.on_answer(at(1000), answer(&path, 900, 320));
         assert!(path.window() > 64);
-        for _ in 0..10 {
+        for _ in 0..20 {
             path.on_silence();
         }
-        assert_eq!(path.window(), FIRST_WINDOW as u64);
+        assert_eq!(path.window(), SILENT_WINDOW as u64);
         path.on_answer(at(2000), answer(&path, 1900, 640));
         assert!(path.window() > 64);
     }
