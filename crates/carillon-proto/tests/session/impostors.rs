@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use carillon_core::{AssociationId, Dest, NodeId};
+use carillon_core::{AssociationId, Dest, Duration, NodeId};
 use carillon_proto::session::{Gather, MemberOutcome, ReceiverPhase, SenderPhase, SenderSessionConfig};
 use carillon_wire::session::{
     Body, Identity, Invite, Name, Nonce, Packet, Peer, PeerList, RosterPage, Settings, State, Text,
@@ -43,12 +43,12 @@ fn false_invitation(association: u32) -> Vec<u8> {
 #[test]
 fn a_sender_whose_answers_were_lost_is_gone_back_to_among_false_ones() {
     for every in [20, 150, 1000] {
-        let mut world = World::new(sender(Gather::Count(1)), 5);
+        let mut world = World::new(sender(Gather::Wait(Duration::from_secs(4))), 5);
         world.join(receiver("a"));
         world.lose =
             Box::new(|now, _, _, bytes| now < ms(1500) && matches!(kind(bytes), Some(Body::Welcome { .. })));
         for round in 0..(10_000 / every) {
-            world.run_until(ms(round * every), |_| false);
+            world.run_until(ms(650 + round * every), |_| false);
             world.inject(NodeId(66), NodeId(1), &false_invitation(1000 + round as u32));
         }
         world.run(ms(30_000));
@@ -59,7 +59,7 @@ fn a_sender_whose_answers_were_lost_is_gone_back_to_among_false_ones() {
 /// What is asked on the side is no more than what came, and only a sender's own answer counts.
 #[test]
 fn a_sender_that_was_set_aside_is_asked_in_no_more_bytes_than_it_invites_with() {
-    let mut machine = receiver("a receiver with a name");
+    let mut machine = receiver(&"a receiver with a long name ".repeat(3)[..64]);
     let (mut got, mut sent) = (0, 0);
     for round in 0..2000 {
         // Two that take turns, neither of which answers; one forges the answer of the other.
