@@ -17,6 +17,8 @@ pub struct SerialUnicast<S> {
     members: Members,
     /// One sender for each member.
     legs: Vec<S>,
+    /// Whose receivers are gone.
+    expelled: Vec<bool>,
     /// The leg whose turn it is.
     active: usize,
     /// The block all legs send before the next begins.
@@ -37,6 +39,7 @@ impl<S: Sender> SerialUnicast<S> {
     pub fn new(members: Members, block_size: usize, leg: impl FnMut(usize) -> S) -> Self {
         let legs = (0..members.len()).map(leg).collect();
         SerialUnicast {
+            expelled: vec![false; members.len()],
             members,
             legs,
             active: 0,
@@ -48,6 +51,12 @@ impl<S: Sender> SerialUnicast<S> {
             finished: false,
             events: Events::default(),
         }
+    }
+
+    /// The first leg whose receiver is there: a block grows while it has its turn. One whose receiver is gone
+    /// is done with each message at once, and would end the block with it.
+    fn first(&self) -> usize {
+        self.expelled.iter().position(|&expelled| !expelled).unwrap_or(self.legs.len())
     }
 
     /// Takes the active leg's events; passes the turn on when it is done with the block.
@@ -87,7 +96,7 @@ impl<S: Sender> SerialUnicast<S> {
         }
         self.block.clear();
         self.failed.clear();
-        self.active = 0;
+        self.active = self.first();
     }
 }
 
@@ -139,11 +148,11 @@ impl<S: Sender> Sender for SerialUnicast<S> {
         if self.finished {
             return Err(OfferError::Finished);
         }
-        if self.block.len() == self.block_size || self.active > 0 {
+        if self.block.len() == self.block_size || self.active != self.first() {
             return Err(OfferError::Full);
         }
         let id = MessageId(self.completed + self.block.len() as u64);
-        match self.legs.first_mut() {
+        match self.legs.get_mut(self.active) {
             Some(leg) => {
                 leg.offer(now, payload.clone())?;
                 self.block.push(payload);
@@ -167,8 +176,12 @@ impl<S: Sender> Sender for SerialUnicast<S> {
 
     fn expel(&mut self, now: Time, member: NodeId) {
         if let Some(index) = self.members.index_of(member) {
+            self.expelled[index] = true;
             self.legs[index].expel(now, member);
             self.collect(now);
+            if self.block.is_empty() {
+                self.active = self.first();
+            }
         }
     }
 
@@ -193,5 +206,64 @@ impl<S: Sender> Sender for SerialUnicast<S> {
 
     fn header_bytes(&self) -> usize {
         self.legs.first().map_or(0, Sender::header_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use carillon_core::{AssociationId, BitRate, BuildContext, Config, GroupId, NodeId, Role, Seeds};
+
+    use super::*;
+
+    #[test]
+    fn a_block_is_as_long_as_ever_when_the_first_receiver_is_gone() {
+        let entry = crate::find("bap").expect("the registry has it");
+        let members: Arc<[NodeId]> = [NodeId(1), NodeId(2)].into();
+        let context = BuildContext {
+            association: AssociationId(7),
+            node: NodeId(0),
+            sender: NodeId(0),
+            members,
+            identities: Default::default(),
+            addresses: Default::default(),
+            group: GroupId(0),
+            seeds: Seeds::new(1),
+            bit_rate: BitRate::mbps(1000),
+            link_overhead: 0,
+            max_payload: 100,
+            memory: usize::MAX,
+            rejoining: false,
+        };
+        let mut config = Config::defaults(entry.parameters);
+        config.set(entry.parameters, "window", "4").expect("a setting");
+        for at_once in [true, false] {
+            let mut machine = (entry.build)(Role::Sender, &context, &config).expect("a sender");
+            let sender = machine.as_sender().expect("it is one");
+            let offer = |sender: &mut dyn Sender| sender.offer(Time::ZERO, Bytes::from_static(b"x"));
+            if !at_once {
+                // In the middle of its turn.
+                offer(sender).expect("room");
+            }
+            sender.expel(Time::ZERO, NodeId(1));
+            let already = u32::from(!at_once);
+            for number in already..4 {
+                assert!(offer(sender).is_ok(), "message {number}");
+            }
+            assert_eq!(offer(sender), Err(OfferError::Full));
+            let mut sent = 0;
+            while sender.poll_transmit(Time::ZERO, &mut Vec::new()).is_some_and(|transmit| {
+                assert_eq!(transmit.dest, carillon_core::Dest::Node(NodeId(2)));
+                true
+            }) {
+                sent += 1;
+            }
+            assert_eq!(sent, 4);
+            sender.expel(Time::ZERO, NodeId(2));
+            for _ in 0..10 {
+                offer(sender).expect("with nobody left all is with all");
+            }
+        }
     }
 }
