@@ -33,6 +33,8 @@ pub(super) struct Answer {
     pub to: To,
     /// Of the request that it answers.
     pub attempt: u32,
+    /// Who sent that, or sent it on.
+    pub from: NodeId,
 }
 
 /// Where a repair goes.
@@ -89,7 +91,7 @@ impl Answers {
             (false, None) => To::Group,
         };
         if !numbers.is_empty() {
-            self.due.push_back(Answer { numbers, to, attempt: request.attempt });
+            self.due.push_back(Answer { numbers, to, attempt: request.attempt, from });
         }
         Ok(())
     }
@@ -99,15 +101,15 @@ impl Answers {
         self.due.front().map(|answer| *answer.numbers.start())
     }
 
-    /// The next message to be sent again, whither, and for which attempt.
-    pub fn pop(&mut self) -> Option<(u64, To, u32)> {
+    /// The next message to be sent again, and the answer that it belongs to.
+    pub fn pop(&mut self) -> Option<(u64, Answer)> {
         let answer = self.due.front_mut()?;
-        let (to, attempt) = (answer.to, answer.attempt);
         let number = answer.numbers.next();
+        let whole = answer.clone();
         if answer.numbers.is_empty() {
             self.due.pop_front();
         }
-        number.map(|number| (number, to, attempt))
+        number.map(|number| (number, whole))
     }
 
     /// Of the answer that is next, what comes before this message is not there: `None` if nothing of it is.

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use carillon_core::{BuildContext, Config, ConfigError, Kind, Parameter};
 
+use crate::blocks::REPAIR_BUDGET;
+
 pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter {
         name: "setup_ivl",
@@ -85,6 +87,13 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         doc: "least time between packets with a message of the source, repairs too; zero hands all to the interface at once (Carillon's)",
     },
     Parameter {
+        name: "repair_holdoff",
+        kind: Kind::Span,
+        default: "0 bit",
+        doc: "the source sends a message that it repaired less than this ago, for all or for the same one, not again (Carillon's)",
+    },
+    REPAIR_BUDGET,
+    Parameter {
         name: "sources",
         kind: Kind::Count { min: 1, max: 65_536 },
         default: "1024",
@@ -101,6 +110,9 @@ pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("buffer", "16384"),
     ("replier_buffer", "0"),
     ("send_interval", "50 us"),
+    // Less than the shortest time after which anybody asks again.
+    ("repair_holdoff", "8 ms"),
+    ("repair_budget", "9"),
 ];
 
 /// The parameters as the machines use them.
@@ -120,6 +132,8 @@ pub(super) struct Settings {
     pub buffer: u64,
     pub replier_buffer: usize,
     pub send_interval: Duration,
+    pub repair_holdoff: Duration,
+    pub repair_budget: u64,
     pub sources: usize,
 }
 
@@ -149,6 +163,8 @@ impl Settings {
             buffer: config.count("buffer"),
             replier_buffer: config.count("replier_buffer") as usize,
             send_interval: span("send_interval"),
+            repair_holdoff: span("repair_holdoff"),
+            repair_budget: config.count("repair_budget"),
             sources: config.count("sources") as usize,
         })
     }

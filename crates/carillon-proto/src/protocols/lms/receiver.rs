@@ -10,7 +10,7 @@ use carillon_core::{
 };
 use carillon_wire::lms::{Data, HEADER_LEN, Offer, Packet, Progress, Request};
 
-use super::answers::{Answers, REMEMBERED, Refusal, To};
+use super::answers::{Answer, Answers, REMEMBERED, Refusal, To};
 use super::config::{SHORTEST_WAIT, Settings};
 use super::losses::{Losses, Waits};
 use super::reception::{Arrival, Reception, Skipped};
@@ -251,7 +251,7 @@ impl LmsReceiver {
         while let Some(next) = self.answers.next() {
             // After a jump there may be four thousand millions of numbers between two messages that are here.
             self.answers.skip_to(self.reception.held_from(next));
-            let Some((number, to, attempt)) = self.answers.pop() else { continue };
+            let Some((number, Answer { to, attempt, .. })) = self.answers.pop() else { continue };
             // That repair was for who asks now, too: it is on its way.
             if attempt == 0 && self.repaired.contains(&number) {
                 continue;

@@ -10,9 +10,10 @@ use carillon_core::{
 };
 use carillon_wire::lms::{Data, HEADER_LEN, Offer, Packet, Progress, Request};
 
-use super::answers::{Answers, Refusal, To};
+use super::answers::{Answer, Answers, Refusal, To};
 use super::config::Settings;
 use super::{MODULUS, pad, wire};
+use crate::blocks::{Members, RepairBudget};
 
 /// Sends messages, shows the way up to itself, and answers the requests that reach it.
 #[derive(Debug)]
@@ -24,12 +25,15 @@ pub struct LmsSender {
     /// Bytes of a SETUP: those of the largest data packet.
     setup_len: usize,
     /// The messages it holds, from `oldest` on.
-    held: VecDeque<Bytes>,
+    held: VecDeque<Held>,
     oldest: u64,
     /// The message to be sent next.
     next: u64,
     finished: bool,
     answers: Answers,
+    members: Members,
+    /// By member; of all others, such as routers, together.
+    budget: RepairBudget<Option<usize>>,
     /// Timers run from the first call that says what time it is.
     started: bool,
     setup_due: bool,
@@ -45,6 +49,22 @@ pub struct LmsSender {
     paced_until: Time,
     timers: Timers<Timer>,
     events: Events,
+}
+
+/// A message that the source holds.
+#[derive(Debug)]
+struct Held {
+    payload: Bytes,
+    /// When it was last sent again, and whither.
+    repaired: Option<(Time, To)>,
+}
+
+impl Held {
+    /// Whether what is to go there has just gone.
+    fn has_just_gone(&self, now: Time, to: To, holdoff: Duration) -> bool {
+        self.repaired
+            .is_some_and(|(at, there)| (there == to || there == To::Group) && now.since(at) < holdoff)
+    }
 }
 
 /// The timers of a source.
@@ -74,6 +94,8 @@ impl LmsSender {
             next: 0,
             finished: false,
             answers: Answers::default(),
+            members: Members::new(context.members.clone()),
+            budget: RepairBudget::new(settings.repair_budget),
             started: false,
             setup_due: false,
             src_refresh_due: false,
@@ -100,6 +122,12 @@ impl LmsSender {
     fn on_req(&mut self, now: Time, from: NodeId, request: &Request) {
         let lo = expand(request.lo.into(), MODULUS, self.next);
         let hi = lo + u64::from(request.hi.wrapping_sub(request.lo));
+        let left = self.budget.left(self.members.index_of(from), self.next);
+        if left == 0 {
+            // It has had its share.
+            return self.events.dropped(DropReason::Redundant);
+        }
+        let hi = hi.min(lo.saturating_add(left - 1));
         self.events.push(Event::Received { packet: "req", message: MessageId(lo) });
         if lo < self.oldest {
             self.tell_gone(now, from, request.direct);
@@ -154,11 +182,20 @@ impl LmsSender {
         Some(Transmit::now(dest))
     }
 
-    fn poll_repair(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
-        while let Some((number, to, _)) = self.answers.pop() {
+    fn poll_repair(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        while let Some((number, Answer { to, from, .. })) = self.answers.pop() {
             let at = number.checked_sub(self.oldest);
             // It may have been forgotten since it was asked for.
-            let Some(payload) = at.and_then(|at| self.held.get(at as usize)) else { continue };
+            let Some(held) = at.and_then(|at| self.held.get_mut(at as usize)) else { continue };
+            let requester = self.members.index_of(from);
+            if held.has_just_gone(now, to, self.settings.repair_holdoff)
+                || self.budget.left(requester, self.next) == 0
+            {
+                continue;
+            }
+            self.budget.spend(requester, 1);
+            held.repaired = Some((now, to));
+            let payload = &held.payload;
             let data = Data { sequence: wire(number), oldest: wire(self.oldest), payload };
             let (packet, dest) = match to {
                 To::TurningPoint(point) => {
@@ -176,7 +213,7 @@ impl LmsSender {
     }
 
     fn poll_message(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let payload = self.held.get((self.next - self.oldest) as usize)?;
+        let payload = &self.held.get((self.next - self.oldest) as usize)?.payload;
         let data = Data { sequence: wire(self.next), oldest: wire(self.oldest), payload };
         Packet::Data(data).emit(self.association, buf);
         let message = MessageId(self.next);
@@ -245,7 +282,7 @@ impl Machine for LmsSender {
             }
             return None;
         }
-        let transmit = self.poll_repair(buf).or_else(|| self.poll_message(now, buf))?;
+        let transmit = self.poll_repair(now, buf).or_else(|| self.poll_message(now, buf))?;
         self.paced_until = now + self.settings.send_interval;
         Some(transmit)
     }
@@ -269,7 +306,7 @@ impl Sender for LmsSender {
         if message - self.next >= MAX_UNSENT.min(self.settings.buffer) {
             return Err(OfferError::Full);
         }
-        self.held.push_back(payload);
+        self.held.push_back(Held { payload, repaired: None });
         if self.held.len() as u64 > self.settings.buffer {
             self.held.pop_front();
             self.oldest += 1;

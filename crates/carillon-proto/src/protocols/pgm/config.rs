@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use carillon_core::{BitRate, Config, ConfigError, Kind, Parameter};
 
+use crate::blocks::REPAIR_BUDGET;
+
 /// A span that a repeated timer has: zero would repeat it without end.
 pub(super) fn interval(settings: &Config, rate: BitRate, name: &str) -> Result<Duration, ConfigError> {
     let span = settings.span(name).at(rate);
@@ -69,6 +71,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         "0 ms",
         "a packet repaired less than this ago is confirmed, but not repaired again",
     ),
+    REPAIR_BUDGET,
     // The receiver.
     span("nak_bo_ivl", "30 ms", "a request waits for a random time up to this; ns-2's"),
     span("nak_rpt_ivl", "50 ms", "how long a receiver waits for the NCF; ns-2's"),
@@ -129,6 +132,7 @@ pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("rdata_delay", "2 ms"),
     // Whoever asks, and however often, has a packet repaired at most a hundred times a second.
     ("rdata_holdoff", "10 ms"),
+    ("repair_budget", "9"),
     ("nak_bo_ivl", "5 ms"),
     ("nak_rpt_ivl", "50 ms"),
     ("nak_rdata_ivl", "100 ms"),

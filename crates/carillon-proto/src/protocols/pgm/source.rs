@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Config, ConfigError, Dest, DropReason, Event, Events, GroupId, Machine, MessageId,
+    BuildContext, Config, ConfigError, Dest, DropReason, Event, Events, GroupId, Machine, MessageId, NodeId,
     OfferError, Received, Sender, Time, Timers, Transmit, expand,
 };
 use carillon_wire::pgm::{
@@ -17,6 +17,7 @@ use super::config::interval;
 use super::identity::{MODULUS, address_of, destination_port, tsi, wire};
 use super::pace::Pace;
 use super::window::{Advance, Window};
+use crate::blocks::{Members, RepairBudget};
 
 /// Sends data and SPMs, confirms requests and repairs.
 #[derive(Debug)]
@@ -38,6 +39,9 @@ pub struct PgmSource {
     ihb_max: Duration,
     rdata_delay: Duration,
     rdata_holdoff: Duration,
+    members: Members,
+    /// By member; of all others, such as routers, together.
+    budget: RepairBudget<Option<usize>>,
     join: bool,
     /// How often designated local repairers are looked for, if there are any.
     poll_ivl: Option<Duration>,
@@ -113,6 +117,8 @@ impl PgmSource {
             ihb_max: interval("ihb_max")?,
             rdata_delay: span("rdata_delay"),
             rdata_holdoff: span("rdata_holdoff"),
+            members: Members::new(context.members.clone()),
+            budget: RepairBudget::new(settings.count("repair_budget")),
             join: settings.switch("join"),
             poll_ivl: match settings.count("dlr_every") {
                 0 => None,
@@ -148,21 +154,27 @@ impl PgmSource {
     }
 
     /// Section 5.3: a NAK is confirmed at once, and answered if the packet is held.
-    fn on_nak(&mut self, now: Time, nak: Nak, list: NakList<'_>) {
+    fn on_nak(&mut self, now: Time, from: NodeId, nak: Nak, list: NakList<'_>) {
         if nak.group != self.group_address {
             return self.events.dropped(DropReason::Foreign);
+        }
+        let requester = self.members.index_of(from);
+        let left = self.budget.left(requester, self.window.next());
+        if left == 0 {
+            // It has had its share: its requests hold nothing in the window, and are not confirmed.
+            return self.events.dropped(DropReason::Redundant);
         }
         let expected = self.window.next();
         let number = |sqn: u32| expand(sqn.into(), MODULUS, expected);
         let message = MessageId(number(nak.sqn));
-        let (mut held, mut new) = (false, false);
+        let (mut held, mut new) = (false, 0);
         for number in std::iter::once(nak.sqn).chain(list.iter()).map(number) {
             let Some(slot) = self.window.asked(now, number) else { continue };
             held = true;
             let again = slot.repaired.is_none_or(|at| now.since(at) >= self.rdata_holdoff);
-            if !slot.pending && again {
+            if !slot.pending && again && new < left {
                 slot.pending = true;
-                new = true;
+                new += 1;
                 match self.rdata_delay.is_zero() {
                     true => drop(self.repairs.insert(number)),
                     false => self.timers.arm(Timer::Repair(number), now + self.rdata_delay),
@@ -174,9 +186,10 @@ impl PgmSource {
             self.events.dropped(DropReason::OutOfWindow);
             return self.ask_for_spm(now);
         }
+        self.budget.spend(requester, new);
         match new {
-            true => self.events.push(Event::Received { packet: "nak", message }),
-            false => self.events.dropped(DropReason::Redundant),
+            0 => self.events.dropped(DropReason::Redundant),
+            _ => self.events.push(Event::Received { packet: "nak", message }),
         }
         let confirmation = Confirmation { nak, list: list.as_bytes().into() };
         if self.confirmations.len() < MOST_CONFIRMATIONS && self.confirmations.back() != Some(&confirmation) {
@@ -312,7 +325,7 @@ impl Machine for PgmSource {
             return self.events.dropped(DropReason::Foreign);
         }
         match packet.body {
-            Body::Nak(nak) => self.on_nak(now, nak, packet.options.nak_list),
+            Body::Nak(nak) => self.on_nak(now, datagram.source, nak, packet.options.nak_list),
             Body::Nnak(nak) => self.on_null(now, nak, packet.options.nak_list),
             Body::Spmr => {
                 let message = MessageId(self.window.next().saturating_sub(1));

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use carillon_core::{BuildContext, Config, ConfigError, Kind, Parameter};
+use carillon_core::{BuildContext, Config, ConfigError, HostValue, Kind, Parameter};
+
+use crate::blocks::REPAIR_BUDGET;
 
 pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter {
@@ -108,6 +110,19 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         doc: "messages of each source that a member keeps for repairs, the last ones; the same at all members (Carillon's; the paper keeps all)",
     },
     Parameter {
+        name: "flow_control",
+        kind: Kind::Choice(&["none", "members"]),
+        default: "none",
+        doc: "none: a source goes on whoever lacks what it sent (the paper); members: it sends at most `buffer` messages beyond the first that a member lacks, as session messages then say (Carillon's)",
+    },
+    Parameter {
+        name: "hold_down_min",
+        kind: Kind::Span,
+        default: "0 bit",
+        doc: "a message that was repaired is not repaired again for this long at least, however near who asked is (Carillon's)",
+    },
+    REPAIR_BUDGET,
+    Parameter {
         name: "local_recovery",
         kind: Kind::Choice(&["off", "one-step", "two-step"]),
         default: "off",
@@ -128,8 +143,16 @@ pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("request_ivl", "100 us"),
     ("request_backoff_limit", "3"),
     ("send_ivl", "50 us"),
-    ("buffer", "16384"),
+    ("buffer", "5698"),
+    ("flow_control", "members"),
+    // A datagram's worth: the next ones have the others.
+    ("session_entries", "64"),
+    ("hold_down_min", "2 ms"),
+    ("repair_budget", "9"),
 ];
+
+/// What is under way fits the memory of the members, beside that of other sources.
+pub(super) const HOST_SETTINGS: &[(&str, HostValue)] = &[("buffer", HostValue::Bytes(8 << 20))];
 
 /// What sets the timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,6 +194,10 @@ pub(super) struct Settings {
     pub request_ivl: Duration,
     pub send_ivl: Duration,
     pub buffer: u64,
+    /// Sources wait for their members.
+    pub flow: bool,
+    pub hold_down_min: Duration,
+    pub repair_budget: u64,
     /// Bytes of messages of all others that a member keeps, at most: each source has its share.
     pub room: usize,
     pub local: Local,
@@ -220,6 +247,9 @@ impl Settings {
             request_ivl: span("request_ivl"),
             send_ivl: span("send_ivl"),
             buffer: config.count("buffer"),
+            flow: config.choice("flow_control") == "members",
+            hold_down_min: span("hold_down_min"),
+            repair_budget: config.count("repair_budget"),
             // As many again may wait for the application.
             room: context.memory / 2,
             local: match config.choice("local_recovery") {

@@ -12,6 +12,7 @@
 
 mod adaptive;
 mod config;
+mod flow;
 mod known;
 mod outgoing;
 mod peer;
@@ -38,7 +39,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
-    host_settings: &[],
+    host_settings: config::HOST_SETTINGS,
     unicast_equivalent: None,
     build: |role, context, settings| match role {
         Role::Peer => Ok(Box::new(SrmPeer::new(context, settings)?)),

@@ -6,16 +6,18 @@ use std::sync::Arc;
 use bytes::Bytes;
 use carillon_core::{
     AssociationId, BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Event, Events, GroupId,
-    Machine, MessageId, NodeId, Note, OfferError, Received, Receiver, Rng, Scope, Sender, Time, Timers,
-    Transmit, Value,
+    Machine, MessageId, NodeId, Note, OfferError, Outcome, Received, Receiver, Rng, Scope, Sender, Time,
+    Timers, Transmit, Value,
 };
 use carillon_wire::srm::{Answer, Data, Entries, HEADER_LEN, Packet, Request, Session};
 
 use super::config::{Local, Settings};
+use super::flow::Flow;
 use super::known::Known;
 use super::outgoing::{Outgoing, Pace};
 use super::recovery::{Arrival, Key, Recovery};
 use super::stream::{Stream, cost};
+use crate::blocks::RepairBudget;
 
 /// A member: sends, receives, asks and repairs.
 #[derive(Debug)]
@@ -31,6 +33,10 @@ pub struct SrmPeer {
     streams: BTreeMap<u32, Stream>,
     recovery: Recovery,
     outgoing: Outgoing,
+    /// What the others have of this member's messages, if it waits for them.
+    flow: Option<Box<Flow>>,
+    /// By the rank of who asks.
+    budget: RepairBudget<u32>,
     /// Two-step repairs that this member is to repeat, and over how many hops.
     repeats: BTreeMap<Key, u8>,
     deliveries: VecDeque<(u32, u64, Bytes)>,
@@ -110,6 +116,8 @@ impl SrmPeer {
             streams: BTreeMap::new(),
             recovery: Recovery::new(settings.clone(), context.seeds.clone()),
             outgoing: Outgoing::new(context.rejoining),
+            flow: settings.flow.then(|| Box::new(Flow::new(own, context.members.len()))),
+            budget: RepairBudget::new(settings.repair_budget),
             repeats: BTreeMap::new(),
             deliveries: VecDeque::new(),
             waiting: 0,
@@ -183,10 +191,35 @@ impl SrmPeer {
             }
         }
         for entry in session.sources.iter() {
-            if entry.member != self.own && (entry.member as usize) < self.members.len() {
+            if entry.member == self.own {
+                self.on_word(session.from, entry.next);
+            } else if (entry.member as usize) < self.members.len() {
                 let next = self.stream(entry.member, entry.next).expand(entry.next);
                 self.learn(now, entry.member, next, None);
             }
+        }
+    }
+
+    /// With flow control: a member says which of this member's messages it lacks first.
+    fn on_word(&mut self, rank: u32, next: u32) {
+        let (Some(flow), Some(stream)) = (self.flow.as_deref_mut(), self.streams.get(&self.own)) else {
+            return;
+        };
+        let (sent, lacks) = (stream.next(), stream.expand(next));
+        if lacks > sent {
+            return self.events.dropped(DropReason::OutOfWindow);
+        }
+        let before = flow.start();
+        flow.on_word(rank, lacks);
+        let all_have = before.min(sent)..flow.start().min(sent);
+        self.complete(all_have);
+    }
+
+    /// All members that are left have these messages.
+    fn complete(&mut self, numbers: std::ops::Range<u64>) {
+        for number in numbers {
+            let (message, window) = (MessageId(number), self.settings.buffer as u32);
+            self.events.push(Event::Completed { message, outcome: Outcome::Acknowledged, window });
         }
     }
 
@@ -207,6 +240,7 @@ impl SrmPeer {
             return self.learn(now, source, number + 1, None);
         }
         let (rounds, is_here) = (stream.rounds(number), stream.payload(number).is_some());
+        let allowed = self.budget.left(request.from, self.streams.values().map(Stream::next).sum()) > 0;
         let (recovery, scene) = recovery!(self, now);
         if request.scope == u8::MAX {
             recovery.widen(key);
@@ -217,6 +251,9 @@ impl SrmPeer {
         if !is_here {
             return scene.events.dropped(DropReason::OutOfWindow);
         }
+        if !allowed {
+            return scene.events.dropped(DropReason::Redundant);
+        }
         // Routers on the way, and one more: the hops that a packet must be able to travel back.
         let way = request.scope.saturating_sub(scope.0).saturating_add(1);
         let (scope, again) = match self.settings.local {
@@ -226,11 +263,15 @@ impl SrmPeer {
             Local::TwoStep => (way, request.scope),
         };
         recovery.begin_repair(scene, key, request.from, rounds, scope, again);
+        self.budget.spend(request.from, 1);
     }
 
     /// A message came, from its source or, with `answer`, as a repair.
     fn on_data(&mut self, now: Time, source: u32, sequence: u32, payload: Bytes, answer: Option<Answer>) {
         let number = self.stream(source, sequence).expand(sequence);
+        if !self.has_room(source, number, &payload) {
+            return self.events.dropped(DropReason::BufferFull);
+        }
         let (key, message) = ((source, number), MessageId(number));
         let packet = if answer.is_some() { "repair" } else { "data" };
         let stream = &self.streams[&source];
@@ -267,12 +308,25 @@ impl SrmPeer {
         self.deliver(source);
     }
 
+    /// With flow control: whether a message has a place. What is still to be delivered makes no room for
+    /// what comes after it, which is as good as lost; but for the one that is next.
+    fn has_room(&self, source: u32, number: u64, payload: &Bytes) -> bool {
+        let Some(stream) = self.streams.get(&source).filter(|_| self.settings.flow && source != self.own)
+        else {
+            return true;
+        };
+        number <= stream.deliver()
+            || (number < stream.deliver() + self.places()
+                && (stream.payload(number).is_some() || stream.undelivered() + cost(payload) <= self.share()))
+    }
+
     /// Keeps a message; the oldest of its source make room for it.
     fn store(&mut self, source: u32, number: u64, payload: Bytes) {
         let share = self.share();
         while let Some(stream) = self.streams.get(&source).filter(|_| source != self.own)
             && stream.bytes() + cost(&payload) > share
             && stream.base() < number
+            && !(self.settings.flow && stream.base() >= stream.deliver())
         {
             self.forget_before(source, stream.base() + 1);
         }
@@ -284,16 +338,23 @@ impl SrmPeer {
         self.settings.room / self.streams.len().max(1)
     }
 
+    /// Messages of one source that a member keeps or waits for: a place costs something too, whether its
+    /// message ever comes or not.
+    fn places(&self) -> u64 {
+        ((self.share() / PLACE).max(1) as u64).min(self.settings.buffer)
+    }
+
     /// All messages of a source before `next` were sent. Those not known before are missing, but for
     /// the one that has just come.
     fn learn(&mut self, now: Time, source: u32, next: u64, coming: Option<u64>) {
-        let known = self.streams[&source].next();
+        let stream = &self.streams[&source];
+        let known = stream.next();
+        // No source that waits for its members is further ahead of this one.
+        let next = if self.settings.flow { next.min(stream.deliver() + self.places()) } else { next };
         if source == self.own || next <= known {
             return;
         }
-        // A place costs something too, whether its message ever comes or not.
-        let places = (self.share() / PLACE).max(1) as u64;
-        let base = next.saturating_sub(places.min(self.settings.buffer));
+        let base = next.saturating_sub(self.places());
         self.forget_before(source, base);
         self.stream(source, 0).extend(next);
         let missing = (known.max(base)..next).filter(|&number| Some(number) != coming);
@@ -371,6 +432,10 @@ impl SrmPeer {
             true => self.ready.insert(source),
             false => self.ready.remove(&source),
         };
+        // Its source may be waiting to hear that.
+        if self.settings.flow && stream.untold() >= (self.settings.buffer / TELLING).max(1) {
+            self.session_due = true;
+        }
     }
 
     /// The timer of a message expired.
@@ -407,8 +472,11 @@ impl SrmPeer {
         }
         self.arm_session(now);
         self.session_number = self.session_number.wrapping_add(1);
-        let sent = self.streams.iter().map(|(&rank, stream)| (rank, stream.next()));
-        let own = self.own;
+        let (own, flow) = (self.own, self.settings.flow);
+        let sent = self.streams.iter_mut().map(|(&rank, stream)| match flow {
+            true => (rank, stream.tell()),
+            false => (rank, stream.next()),
+        });
         let [sources, others] = self.known.entries(sent.filter(|&(rank, next)| rank != own && next > 0));
         let (next, oldest) = self.streams.get(&own).map_or((0, 0), |own| (own.next(), own.base()));
         let session = Session {
@@ -490,9 +558,18 @@ impl SrmPeer {
         Some(self.to_group(answer.scope))
     }
 
+    /// Whether the members have no room for another message.
+    fn is_held(&self) -> bool {
+        let sent = self.streams.get(&self.own).map_or(0, Stream::next);
+        self.flow.as_deref().is_some_and(|flow| sent >= flow.start().saturating_add(self.settings.buffer))
+    }
+
     fn poll_data(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let payload = self.outgoing.pop()?;
         let own = self.own;
+        if self.is_held() {
+            return None;
+        }
+        let payload = self.outgoing.pop()?;
         let stream = self.streams.entry(own).or_insert_with(|| Stream::new(0));
         let number = stream.push(payload.clone());
         let base = stream.next().saturating_sub(self.settings.buffer);
@@ -547,7 +624,8 @@ impl Machine for SrmPeer {
         if control.is_some() {
             return control;
         }
-        if self.repeats.is_empty() && !self.recovery.has_repairs() && self.outgoing.is_empty() {
+        let has_data = !self.outgoing.is_empty() && !self.is_held();
+        if self.repeats.is_empty() && !self.recovery.has_repairs() && !has_data {
             return None;
         }
         if let Some(at) = self.send_pace.wait(now) {
@@ -588,7 +666,25 @@ impl Sender for SrmPeer {
         self.start(now);
         if let Some(rank) = self.members.iter().position(|&other| other == member) {
             self.gone.insert(rank as u32);
+            let sent = self.streams.get(&self.own).map_or(0, Stream::next);
+            let Some(flow) = self.flow.as_deref_mut() else { return };
+            let before = flow.start();
+            flow.remove(rank as u32);
+            let all_have = before.min(sent)..flow.start().min(sent);
+            self.complete(all_have);
         }
+    }
+
+    fn awaits(&self, member: NodeId) -> bool {
+        let Some(flow) = self.flow.as_deref() else { return false };
+        let sent = self.streams.get(&self.own).map_or(0, Stream::next);
+        let rank = self.members.iter().position(|&other| other == member);
+        flow.start() < sent && rank.is_some_and(|rank| flow.awaits(rank as u32))
+    }
+
+    fn acknowledged(&self, member: NodeId) -> Option<u64> {
+        let rank = self.members.iter().position(|&other| other == member)?;
+        Some(self.flow.as_deref()?.has(rank as u32))
     }
 
     fn is_finished(&self) -> bool {
@@ -616,6 +712,8 @@ fn micros(seconds: f64) -> u32 {
     (seconds * 1e6) as u32
 }
 
+/// A member says what it has when so manyth of a window has come since it last did.
+const TELLING: u64 = 4;
 /// Bytes that a place takes, and the timers and rounds of a message that is missing from it.
 const PLACE: usize = 256;
 /// Messages given up that are named one by one, of those nobody had heard of.

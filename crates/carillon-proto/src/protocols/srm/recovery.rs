@@ -222,7 +222,7 @@ impl Recovery {
             return;
         }
         repair.is_held_down = true;
-        let hold_down = wait(HOLD_DOWN * repair.distance.sample(away), 1.0);
+        let hold_down = wait(HOLD_DOWN * repair.distance.sample(away), 1.0).max(self.settings.hold_down_min);
         if let Some([_, pair]) = self.adaptive.as_deref_mut().filter(|_| repair.round == 1) {
             pair.on_delay(repair.distance.round_trips(scene.now.since(repair.since)));
         }

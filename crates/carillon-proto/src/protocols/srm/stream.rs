@@ -15,6 +15,10 @@ pub(super) struct Stream {
     bytes: usize,
     /// The message to be delivered next: not before `base`.
     deliver: u64,
+    /// What the messages behind it cost that are here.
+    undelivered: usize,
+    /// As far as the others were told that this member has it.
+    told: u64,
 }
 
 /// A message that was sent, whether it is here or not.
@@ -30,7 +34,7 @@ struct Slot {
 impl Stream {
     /// A stream that begins with this message.
     pub fn new(first: u64) -> Self {
-        Stream { base: first, slots: VecDeque::new(), bytes: 0, deliver: first }
+        Stream { base: first, slots: VecDeque::new(), bytes: 0, deliver: first, undelivered: 0, told: first }
     }
 
     /// The message that a sequence number means: the one nearest to the next one.
@@ -63,12 +67,31 @@ impl Stream {
         self.bytes
     }
 
+    /// The same of those that are still to be delivered.
+    pub fn undelivered(&self) -> usize {
+        self.undelivered
+    }
+
+    /// How many were delivered since the others were told.
+    pub fn untold(&self) -> u64 {
+        self.deliver - self.told
+    }
+
+    /// The message that is lacking first: the others are being told.
+    pub fn tell(&mut self) -> u64 {
+        self.told = self.deliver;
+        self.deliver
+    }
+
     /// Puts a message into its place, if it has one.
     pub fn store(&mut self, number: u64, payload: Bytes) {
         let new = cost(&payload);
         if let Some(slot) = self.slot_mut(number) {
             let old = slot.payload.replace(payload).as_ref().map_or(0, cost);
             self.bytes = self.bytes + new - old;
+            if number >= self.deliver {
+                self.undelivered = self.undelivered + new - old;
+            }
         }
     }
 
@@ -93,7 +116,11 @@ impl Stream {
         while self.base < base
             && let Some(slot) = self.slots.pop_front()
         {
-            self.bytes -= slot.payload.as_ref().map_or(0, cost);
+            let freed = slot.payload.as_ref().map_or(0, cost);
+            self.bytes -= freed;
+            if self.base >= self.deliver {
+                self.undelivered -= freed;
+            }
             self.base += 1;
         }
         self.base = self.base.max(base);
@@ -107,6 +134,7 @@ impl Stream {
             self.deliver += 1;
         }
         let payload = self.payload(self.deliver)?.clone();
+        self.undelivered -= cost(&payload);
         self.deliver += 1;
         Some((self.deliver - 1, payload))
     }
@@ -122,6 +150,9 @@ impl Stream {
         let is_news = !std::mem::replace(&mut slot.is_lost, true);
         let old = slot.payload.take().as_ref().map_or(0, cost);
         self.bytes -= old;
+        if number >= self.deliver {
+            self.undelivered -= old;
+        }
         is_news
     }
 
@@ -133,6 +164,10 @@ impl Stream {
 
     /// All before this is delivered or given up.
     pub fn pass_to(&mut self, number: u64) {
+        while self.deliver < number.min(self.next()) {
+            self.undelivered -= self.payload(self.deliver).map_or(0, cost);
+            self.deliver += 1;
+        }
         self.deliver = self.deliver.max(number);
     }
 

@@ -153,3 +153,34 @@ fn nobody_replaces_the_source_at_its_own_router() {
     assert_eq!(bench.drops(), [DropReason::OutOfWindow], "it has sent nothing");
     assert!(bench.sent().is_empty());
 }
+
+#[test]
+fn who_asks_again_and_again_has_a_budget() {
+    let mut bench = source(&[("repair_budget", "9"), ("heartbeat", "0 s"), ("setup_ivl", "1000 s")]);
+    bench.offer(3).sent();
+    let mut repairs = 0;
+    for attempt in 0..2000 {
+        bench.at(u64::from(attempt) * 10);
+        bench.hear(9, 0, Packet::Req(Request { direct: true, attempt, ..request(0, 2) }));
+        repairs += bench.sent().len();
+    }
+    // 1024, and nine for each of the three messages.
+    assert_eq!(repairs, 1024 + 27);
+    assert!(bench.drops().contains(&DropReason::Redundant));
+}
+
+#[test]
+fn what_has_just_been_repaired_is_not_repaired_again() {
+    let mut bench = source(&[("repair_holdoff", "8 ms"), ("heartbeat", "0 s")]);
+    bench.offer(2).sent();
+    let ask = |bench: &mut Bench, at, attempt, direct| {
+        bench.at(at).hear(9, 0, Packet::Req(Request { attempt, direct, ..request(0, 0) })).sent().len()
+    };
+    assert_eq!(ask(&mut bench, 0, 0, false), 1);
+    assert_eq!(ask(&mut bench, 7, 1, false), 0);
+    // All had it, who asks alone too.
+    assert_eq!(ask(&mut bench, 7, 2, true), 0);
+    assert_eq!(ask(&mut bench, 8, 3, true), 1);
+    // What went to one has not gone to all.
+    assert_eq!(ask(&mut bench, 9, 4, false), 1);
+}

@@ -207,3 +207,30 @@ fn numbers_go_round_on_the_wire() {
         .any(|event| event == carillon_core::Event::Received { packet: "nak", message: message(2) });
     assert!(asked);
 }
+
+#[test]
+fn who_asks_again_and_again_has_a_budget_and_holds_nothing_in_the_window_beyond_it() {
+    let mut desk = sending(&[
+        ("rdata_delay", "0 ms"),
+        ("repair_budget", "9"),
+        ("rdata_holdoff", "10 ms"),
+        ("window_advance", "data"),
+        ("txw_sqns", "3"),
+        ("txw_adv_ivl", "1 s"),
+        ("spm_ivl", "1 h"),
+        ("ihb_min", "1 h"),
+        ("ihb_max", "1 h"),
+    ]);
+    let (mut repairs, mut ms) = (0, 0);
+    for _ in 0..1000 {
+        ms += 10;
+        desk.at(ms).hear(9, nak(0), list(&[0, 0, 0, 1]));
+        repairs += desk.sent().iter().filter(|line| line.starts_with("rdata")).count();
+    }
+    // 1024, and nine for each of the three messages.
+    assert_eq!(repairs, 1024 + 27);
+    // Nor is it confirmed any more, and what it asks for goes when its room is needed.
+    assert_eq!(desk.sent(), [""; 0]);
+    desk.at(ms + 1000).hear(9, nak(0), none());
+    assert!(desk.offer("three"));
+}

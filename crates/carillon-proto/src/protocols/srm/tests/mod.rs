@@ -1,6 +1,7 @@
 //! The rules of SRM, one transcript each.
 
 mod adaptive;
+mod flow;
 mod group;
 mod local;
 mod losses;

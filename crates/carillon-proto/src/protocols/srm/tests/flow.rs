@@ -1,0 +1,129 @@
+//! Flow control and repair budgets: what a source does not send, and a member does not repeat.
+
+use carillon_core::{DropReason, Event};
+use carillon_wire::srm::{Entries, Entry, Packet, Session};
+
+use super::member::Member;
+
+/// A source of four messages at once, in a group of four.
+fn source() -> Member {
+    let mut source = Member::new(&[("flow_control", "members"), ("buffer", "4")]);
+    for number in 0..6 {
+        assert_eq!(source.offer("x"), Ok(number));
+    }
+    source
+}
+
+/// A member says what it lacks first of the source, rank 0.
+fn say(member: &mut Member, from: u32, number: u32, lacks: u32) -> Vec<String> {
+    let entry = [Entry { member: 0, next: lacks, came_us: 0, sent_us: 0 }.to_bytes()];
+    let (sources, others) = (Entries::new(&entry), Entries::default());
+    let session = Session { from, number, clock_us: number * 1000, next: 0, oldest: 0, sources, others };
+    member.hear(Packet::Session(session))
+}
+
+fn sequences(sent: &[String]) -> Vec<&str> {
+    sent.iter().filter_map(|line| line.split("seq ").nth(1)?.split(' ').next()).collect()
+}
+
+#[test]
+fn a_source_goes_no_further_than_its_buffer_beyond_what_a_member_lacks() {
+    let mut source = source();
+    assert_eq!(sequences(&source.sent()), ["0", "1", "2", "3"]);
+    assert!(say(&mut source, 1, 1, 4).is_empty());
+    assert!(say(&mut source, 2, 1, 2).is_empty());
+    assert_eq!(sequences(&say(&mut source, 3, 1, 1)), ["4"]);
+    // What is said is not taken back.
+    assert!(say(&mut source, 3, 2, 0).is_empty());
+    assert_eq!(sequences(&say(&mut source, 3, 3, 2)), ["5"]);
+    let completed = |event: &Event| matches!(event, Event::Completed { .. });
+    assert_eq!(source.events().iter().filter(|event| completed(event)).count(), 2);
+}
+
+#[test]
+fn a_source_does_not_wait_for_who_is_gone() {
+    let mut source = source();
+    source.sent();
+    say(&mut source, 1, 1, 4);
+    say(&mut source, 2, 1, 4);
+    assert_eq!(sequences(&source.expel(3)), ["4", "5"]);
+}
+
+#[test]
+fn nobody_has_what_was_not_sent() {
+    let mut source = source();
+    source.sent();
+    say(&mut source, 1, 1, 5);
+    assert!(source.drops().contains(&DropReason::OutOfWindow));
+    say(&mut source, 2, 1, 4);
+    assert!(say(&mut source, 3, 1, 4).is_empty());
+}
+
+#[test]
+fn a_member_says_what_it_has_when_a_quarter_of_the_buffer_has_come() {
+    let mut member = Member::new(&[("flow_control", "members"), ("buffer", "16")]);
+    let told = |sent: Vec<String>| sent.iter().any(|line| line.starts_with("session"));
+    for sequence in 0..3 {
+        assert!(!told(member.data(sequence)));
+    }
+    assert!(told(member.data(3)));
+    assert!(!told(member.data(4)));
+    // Message 5 is lost: what comes behind it is not had.
+    for sequence in 6..12 {
+        assert!(!told(member.data(sequence)));
+    }
+    assert!(told(member.repair(2, 5, 0)));
+}
+
+#[test]
+fn a_member_does_not_lose_what_it_waits_for_to_make_room() {
+    let mut member = Member::new(&[("flow_control", "members"), ("buffer", "4")]);
+    member.data(0);
+    for sequence in [2, 3, 4, 5, 6, 1000] {
+        member.data(sequence);
+    }
+    // Places are for messages 1 to 4: no source may be further yet.
+    assert_eq!(member.drops(), [DropReason::BufferFull; 3]);
+    member.repair(2, 1, 0);
+    assert_eq!(member.take_all(), [0, 1, 2, 3, 4]);
+    let lost = |event: &Event| matches!(event, Event::LossFinal { .. });
+    assert!(!member.events().iter().any(lost));
+    member.data(5);
+    assert_eq!(member.take_all(), [5]);
+}
+
+#[test]
+fn one_that_asks_again_and_again_has_a_budget() {
+    let mut member = Member::new(&[("repair_budget", "2"), ("hold_down_min", "2 ms")]);
+    member.data(0);
+    let repairs = |sent: Vec<String>| sent.iter().filter(|line| line.starts_with("repair")).count();
+    let (mut sent, mut ms) = (0, 1);
+    for _ in 0..2000 {
+        member.request(2, 0);
+        // The repair waits 10 ms, and its hold-down is 30 ms.
+        ms += 50;
+        sent += repairs(member.at(ms));
+    }
+    // 1024, and two for the one message there is.
+    assert_eq!(sent, 1026);
+    assert!(member.drops().contains(&DropReason::Redundant));
+    // Others have their own.
+    member.request(3, 0);
+    assert_eq!(repairs(member.at(ms + 50)), 1);
+}
+
+#[test]
+fn a_repaired_message_is_left_alone_for_a_while_however_near_who_asks_is() {
+    let mut member = Member::new(&[("hold_down_min", "100 ms")]);
+    member.data(0);
+    let repairs = |sent: Vec<String>| sent.iter().filter(|line| line.starts_with("repair")).count();
+    member.request(2, 0);
+    assert_eq!(repairs(member.at(20)), 1);
+    // Three times the distance is long over.
+    member.at(90);
+    member.request(2, 0);
+    assert_eq!(repairs(member.at(109)), 0);
+    member.at(111);
+    member.request(2, 0);
+    assert_eq!(repairs(member.at(130)), 1);
+}
