@@ -18,6 +18,8 @@ pub struct SenderConfig {
     pub(super) window: usize,
     /// Receivers ask for what they miss.
     pub(super) negative: bool,
+    /// And only what they ask for is sent again.
+    pub(super) selective: bool,
     /// The wait R that an adaptive one starts at.
     pub(super) adaptive_wait: Option<Duration>,
     pub(super) retransmission: Retransmission,
@@ -27,6 +29,13 @@ impl SenderConfig {
     pub(super) fn new(context: &BuildContext, settings: &Config) -> Result<Self, ConfigError> {
         let window = settings.count("window");
         let negative = settings.choice("feedback") == "nak";
+        let selective = settings.choice("repair") == "selective";
+        if selective && !negative {
+            return Err(ConfigError::Conflict(
+                "`repair = \"selective\"` goes with feedback = \"nak\": what is missing has to be asked for"
+                    .into(),
+            ));
+        }
         let ack_timeout = settings.span("ack_timeout").at(context.bit_rate);
         if ack_timeout.is_zero() {
             return Err(ConfigError::Conflict("`ack_timeout` is zero: give a span above zero".into()));
@@ -44,6 +53,7 @@ impl SenderConfig {
             group: context.group,
             window: window as usize,
             negative,
+            selective,
             adaptive_wait,
             // Receivers that ask for what they miss have no delay timer to wait for.
             retransmission: Retransmission::new(
@@ -75,6 +85,12 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         kind: Kind::Choice(&["ack", "nak"]),
         default: "ack",
         doc: "ack: positive acknowledgments only (the thesis); nak: receivers also ask at once for what they miss, and the sender goes back to it (proposed in its chapter 5)",
+    },
+    Parameter {
+        name: "repair",
+        kind: Kind::Choice(&["go-back", "selective"]),
+        default: "go-back",
+        doc: "with feedback = nak: go-back: the sender goes back to what was asked for and sends all from there on (the proposal); selective: receivers keep what comes out of order and ask for each message that they miss, which alone is sent again, and acknowledge each quarter of a window (Carillon's)",
     },
     ACK_WAIT,
     ACK_WAIT_METHOD,
@@ -116,9 +132,10 @@ pub(super) const PARAMETERS: &[Parameter] = &[
 
 /// For files over a real network: times that suit it, and no message ever skipped.
 pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
-    ("window", "16"),
+    ("window", "512"),
     // Acknowledgments that are asked for do not come from all at once, again and again.
     ("feedback", "nak"),
+    ("repair", "selective"),
     ("ack_timeout", "2 ms"),
     ("ack_timer", "until-full-window"),
     ("timeout_method", "adaptive"),
@@ -130,5 +147,5 @@ pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("ack_bytes", "0"),
 ];
 
-/// As many messages as fit the receivers' buffers, but few: one that is lost costs the rest of the window.
-pub(super) const HOST_SETTINGS: &[(&str, HostValue)] = &[("window", HostValue::Window { min: 4, max: 16 })];
+/// As many messages as fit the receivers' buffers.
+pub(super) const HOST_SETTINGS: &[(&str, HostValue)] = &[("window", HostValue::Window { min: 4, max: 512 })];

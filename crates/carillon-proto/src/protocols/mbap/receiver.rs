@@ -1,8 +1,9 @@
 //! The receiving side of block acknowledgment.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use bytes::Bytes;
 use carillon_core::{
     AssociationId, BuildContext, Config, Delivery, Dest, DropReason, Event, Events, Machine, MessageId,
     NodeId, Received, Receiver, Time, Transmit,
@@ -11,7 +12,8 @@ use carillon_wire::mbap::Packet;
 
 use crate::blocks::AckWait;
 
-/// Takes messages in sequence only, and acknowledges when n have come or none for a while.
+/// Takes messages in sequence only, and acknowledges when n have come or none for a while. With selective
+/// repair it keeps the others too, and asks for each that it misses.
 #[derive(Debug)]
 pub struct MbapReceiver {
     association: AssociationId,
@@ -28,6 +30,8 @@ pub struct MbapReceiver {
     /// it is missing; those that follow show nothing new.
     gap: Option<u64>,
     negative: bool,
+    /// With selective repair, what came out of order.
+    early: Option<Early>,
     /// When the acknowledgment delay timer fires: the only timer there is.
     ack_timer: Option<Time>,
     ack_timeout: Duration,
@@ -36,6 +40,16 @@ pub struct MbapReceiver {
     ack_len: usize,
     deliveries: VecDeque<Delivery>,
     events: Events,
+}
+
+/// Messages behind one that is missing.
+#[derive(Debug, Default)]
+struct Early {
+    messages: BTreeMap<u64, Bytes>,
+    /// Those that are to be asked for.
+    asks: BTreeSet<u64>,
+    /// One past the last message seen.
+    seen: u64,
 }
 
 /// What the sender is to be told.
@@ -60,6 +74,7 @@ impl MbapReceiver {
             answer: None,
             gap: None,
             negative: settings.choice("feedback") == "nak",
+            early: (settings.choice("repair") == "selective").then(Early::default),
             ack_timer: None,
             ack_timeout: settings.span("ack_timeout").at(context.bit_rate),
             stop_after_full_window: settings.choice("ack_timer") == "until-full-window",
@@ -73,6 +88,9 @@ impl MbapReceiver {
     /// Section 2.6: only the next message in the sequence is of use; all others are discarded
     /// without acknowledgment.
     fn on_data(&mut self, now: Time, sequence: u16, len: usize, poll: bool, datagram: Received<'_>) {
+        if self.early.is_some() {
+            return self.on_data_in_any_order(sequence, len, poll, datagram);
+        }
         if u64::from(sequence) != self.expected % (2 * self.window) {
             let reason = if u64::from(sequence) >= 2 * self.window {
                 DropReason::Malformed
@@ -94,14 +112,9 @@ impl MbapReceiver {
             // The application does not keep up: as good as lost, the sender will repeat it.
             return self.events.dropped(DropReason::BufferFull);
         }
-        let message = MessageId(self.expected);
-        self.expected += 1;
-        self.unacknowledged += 1;
+        self.events.push(Event::Received { packet: "data", message: MessageId(self.expected) });
         self.gap = None;
-        let payload = datagram.bytes.slice(datagram.bytes.len() - len..);
-        self.deliveries.push_back(Delivery { source: datagram.source, message, payload });
-        self.events.push(Event::Received { packet: "data", message });
-        self.events.push(Event::Delivered { source: datagram.source, message });
+        self.deliver(datagram.bytes.slice(datagram.bytes.len() - len..));
         // With negative acknowledgments the sender asks instead.
         self.ack_timer = (!self.negative).then(|| now + self.ack_timeout);
         if self.unacknowledged >= self.window || poll {
@@ -110,6 +123,69 @@ impl MbapReceiver {
                 self.ack_timer = None;
             }
         }
+    }
+
+    /// The next message goes to the application.
+    fn deliver(&mut self, payload: Bytes) {
+        let message = MessageId(self.expected);
+        self.expected += 1;
+        self.unacknowledged += 1;
+        self.deliveries.push_back(Delivery { source: self.sender, message, payload });
+        self.events.push(Event::Delivered { source: self.sender, message });
+    }
+
+    /// With selective repair: a message of the window is kept, whichever it is. What is found missing by it
+    /// is asked for once, and again at each poll.
+    fn on_data_in_any_order(&mut self, sequence: u16, len: usize, poll: bool, datagram: Received<'_>) {
+        let Some(mut early) = self.early.take() else { return };
+        let modulus = 2 * self.window;
+        let ahead = (u64::from(sequence) + modulus - self.expected % modulus) % modulus;
+        let message = self.expected + ahead;
+        let held = self.deliveries.len() as u64 + early.messages.len() as u64;
+        if u64::from(sequence) >= modulus {
+            self.events.dropped(DropReason::Malformed);
+        } else if ahead >= self.window || early.messages.contains_key(&message) {
+            self.events.dropped(DropReason::Duplicate);
+        } else if held + u64::from(ahead > 0) >= self.room {
+            // One place is left for the message that is next: without it nothing goes on.
+            self.events.dropped(DropReason::BufferFull);
+        } else {
+            self.events.push(Event::Received { packet: "data", message: MessageId(message) });
+            early.asks.remove(&message);
+            for missing in early.seen.max(self.expected)..message {
+                early.asks.insert(missing);
+                self.events.push(Event::LossFound { source: Some(self.sender), message: MessageId(missing) });
+            }
+            early.seen = early.seen.max(message + 1);
+            early.messages.insert(message, datagram.bytes.slice(datagram.bytes.len() - len..));
+            while let Some(payload) = early.messages.remove(&self.expected) {
+                self.deliver(payload);
+            }
+            if self.unacknowledged >= (self.window / SLIDING).max(1) {
+                self.answer = Some(Answer::Ack);
+            }
+        }
+        if poll {
+            self.answer = Some(Answer::Ack);
+            let kept = &early.messages;
+            early.asks = (self.expected..early.seen).filter(|number| !kept.contains_key(number)).collect();
+        }
+        self.early = Some(early);
+    }
+
+    /// What is to be said next: of what there is, first, and of which message.
+    fn next_answer(&mut self) -> Option<(Answer, u64)> {
+        match self.answer.take() {
+            // Nothing has come of which an acknowledgment could tell.
+            Some(Answer::Ack) if self.expected == 0 => self.next_ask(),
+            Some(Answer::Ack) => Some((Answer::Ack, self.expected - 1)),
+            Some(Answer::Nak) => Some((Answer::Nak, self.expected)),
+            None => self.next_ask(),
+        }
+    }
+
+    fn next_ask(&mut self) -> Option<(Answer, u64)> {
+        Some((Answer::Nak, self.early.as_mut()?.asks.pop_first()?))
     }
 
     /// With negative acknowledgments: what is missing is asked for once each time the sender passes
@@ -166,17 +242,17 @@ impl Machine for MbapReceiver {
     }
 
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let number = |message: u64| (message % (2 * self.window)) as u16;
-        let (name, about, packet) = match self.answer.take()? {
-            Answer::Ack => {
-                let last = self.expected.checked_sub(1)?;
+        let modulus = 2 * self.window;
+        let number = |message: u64| (message % modulus) as u16;
+        let (name, about, packet) = match self.next_answer()? {
+            (Answer::Ack, last) => {
                 // Whether a timed acknowledgment resets the counter the source does not say; it
                 // covers all that was counted, so it does.
                 self.unacknowledged = 0;
                 ("ack", last, Packet::Ack { sequence: number(last) })
             }
             // The windows of the receivers stay in step: the counter goes on.
-            Answer::Nak => ("nak", self.expected, Packet::Nak { sequence: number(self.expected) }),
+            (Answer::Nak, missing) => ("nak", missing, Packet::Nak { sequence: number(missing) }),
         };
         packet.emit(self.association, buf);
         if buf.len() < self.ack_len {
@@ -200,6 +276,9 @@ impl Receiver for MbapReceiver {
         self.deliveries.pop_front()
     }
 }
+
+/// With selective repair each so manyth of a window is acknowledged, so that it slides.
+const SLIDING: u64 = 4;
 
 #[cfg(test)]
 mod tests {

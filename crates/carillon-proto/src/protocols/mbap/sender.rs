@@ -116,7 +116,8 @@ impl MbapSender {
             return self.events.dropped(DropReason::OutOfWindow);
         };
         self.events.push(Event::Received { packet: "nak", message: MessageId(wanted) });
-        if wanted > self.window.start() && self.window.acknowledge(index, wanted - 1) {
+        let says_all_before = !self.config.selective;
+        if says_all_before && wanted > self.window.start() && self.window.acknowledge(index, wanted - 1) {
             self.polls = 0;
             self.advance(now);
         }
@@ -125,6 +126,13 @@ impl MbapSender {
         // Past the limit the packet timer decides what becomes of it.
         if slot.sent.is_none() || just_resent || self.config.retransmission.is_exceeded(slot.retransmissions)
         {
+            return;
+        }
+        if self.config.selective {
+            if !std::mem::replace(&mut slot.due, true) {
+                self.polls = 0;
+                self.events.push(Event::RepairNeeded { member: source, messages: 1 });
+            }
             return;
         }
         let messages = self.window.go_back_to(wanted);

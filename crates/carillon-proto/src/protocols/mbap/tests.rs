@@ -542,3 +542,75 @@ fn an_adaptive_wait_counts_answers_to_the_whole_window() {
     offer(&mut sender, 3);
     assert_eq!(sender.sent(), timed([3, 4, 5], 200_000), "2300 bit / 1.15");
 }
+
+const SELECTIVE: &[(&str, &str)] =
+    &[("feedback", "nak"), ("repair", "selective"), ("window", "8"), ("ack_bytes", "0")];
+
+fn taken(receiver: &mut Bench) -> Vec<u64> {
+    std::iter::from_fn(|| receiver.take()).map(|delivery| delivery.message.0).collect()
+}
+
+#[test]
+fn with_selective_repair_each_missing_message_is_asked_for_once_and_the_others_are_kept() {
+    let mut receiver = receiver(SELECTIVE);
+    receiver.hear(0, &data(0));
+    assert!(receiver.sent().is_empty());
+    receiver.hear(0, &data(3));
+    assert_eq!(receiver.sent(), ["mbap nak seq 1 to n0", "mbap nak seq 2 to n0"]);
+    receiver.hear(0, &data(4));
+    assert!(receiver.sent().is_empty());
+    receiver.hear(0, &data(2));
+    receiver.hear(0, &data(1));
+    assert_eq!(taken(&mut receiver), [0, 1, 2, 3, 4]);
+    // A quarter of the window has come: it slides.
+    assert_eq!(receiver.sent(), ["mbap ack seq 4 to n0"]);
+}
+
+#[test]
+fn with_selective_repair_a_poll_asks_for_all_that_is_missing_again() {
+    let mut receiver = receiver(SELECTIVE);
+    receiver.hear(0, &data(0));
+    receiver.hear(0, &data(3));
+    receiver.sent();
+    receiver.hear(0, &poll(5));
+    let answers =
+        ["mbap ack seq 0 to n0", "mbap nak seq 1 to n0", "mbap nak seq 2 to n0", "mbap nak seq 4 to n0"];
+    assert_eq!(receiver.sent(), answers);
+    // What it has is no news, and is answered too.
+    receiver.hear(0, &poll(0));
+    assert_eq!(receiver.sent(), answers);
+}
+
+#[test]
+fn with_selective_repair_only_what_was_asked_for_is_sent_again() {
+    let mut sender = sender(2, SELECTIVE);
+    offer(&mut sender, 5);
+    sender.sent();
+    sender.at(50_000);
+    sender.hear(1, &nak(2));
+    assert_eq!(sender.sent(), to_all(&[2]));
+    // The other one asks too, and has it already.
+    sender.hear(2, &nak(2));
+    assert!(sender.sent().is_empty());
+    // Asking for a message says nothing of those before it.
+    sender.hear(2, &ack(4));
+    assert!(completed(&mut sender).is_empty());
+    sender.hear(1, &ack(4));
+    assert_eq!(completed(&mut sender).len(), 5);
+}
+
+#[test]
+fn with_selective_repair_a_place_is_left_for_the_message_that_is_next() {
+    let mut receiver = receiver(&[SELECTIVE, &[("window", "3")]].concat());
+    for sequence in [1, 2] {
+        receiver.hear(0, &data(sequence));
+    }
+    assert!(receiver.drops().is_empty());
+    receiver.hear(0, &data(0));
+    // The application takes nothing.
+    receiver.hear(0, &data(3));
+    assert_eq!(receiver.drops(), [DropReason::BufferFull]);
+    assert_eq!(taken(&mut receiver), [0, 1, 2]);
+    receiver.hear(0, &data(3));
+    assert_eq!(taken(&mut receiver), [3]);
+}
