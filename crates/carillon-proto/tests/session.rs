@@ -150,8 +150,12 @@ fn nobody_waits_for_a_receiver_that_says_it_leaves() {
     for entry in carillon_proto::REGISTRY {
         let mut config = SenderSessionConfig::new(ASSOCIATION, "source", GROUP, entry, 100);
         config.gather = Gather::Count(2);
-        // A sender that waits for nobody would have sent a few before anybody could leave.
+        // A sender that waits for nobody would have sent a few before anybody could leave, and one whose window
+        // has room for them all everything.
         let messages = if entry.confirmed { 200 } else { 5000 };
+        if entry.delivery_settings.contains(&("window", "512")) {
+            config.config.set(entry.parameters, "window", "16").expect("a setting");
+        }
         let mut world = World::new(sender_with(config), messages);
         for name in ["leaves", "stays"] {
             let config = ReceiverSessionConfig::new(name, GROUP, carillon_proto::REGISTRY);

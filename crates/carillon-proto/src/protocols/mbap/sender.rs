@@ -24,6 +24,8 @@ pub struct MbapSender {
     poll_due: bool,
     /// How often it was sent so without any news.
     polls: u32,
+    /// With selective repair: when the one poll that is unanswered went out.
+    polled: Option<Time>,
     timers: Timers<Timer>,
     timeout: RetransmissionTimeout,
     /// Tells receivers how long to wait before they acknowledge.
@@ -60,6 +62,7 @@ impl MbapSender {
             data_dest,
             poll_due: false,
             polls: 0,
+            polled: None,
             timers: Timers::new(),
             finished: false,
             events: Events::default(),
@@ -86,6 +89,7 @@ impl MbapSender {
             // Outside of the active window it is no news.
             return self.events.dropped(DropReason::OutOfWindow);
         };
+        self.on_answer(now);
         if !self.window.acknowledge(index, message) {
             return self.events.dropped(DropReason::Duplicate);
         }
@@ -93,6 +97,14 @@ impl MbapSender {
         self.events.push(Event::Received { packet: "ack", message: MessageId(message) });
         self.note_answer(now, message);
         self.advance(now);
+    }
+
+    /// With selective repair messages complete long after they were sent: what is measured is the poll
+    /// and its first answer.
+    fn on_answer(&mut self, now: Time) {
+        if let Some(polled) = self.polled.take() {
+            self.timeout.on_sample(now.since(polled));
+        }
     }
 
     /// An answer to the whole window counts for the adaptive wait, unless the window was sent twice
@@ -116,6 +128,7 @@ impl MbapSender {
             return self.events.dropped(DropReason::OutOfWindow);
         };
         self.events.push(Event::Received { packet: "nak", message: MessageId(wanted) });
+        self.on_answer(now);
         let says_all_before = !self.config.selective;
         if says_all_before && wanted > self.window.start() && self.window.acknowledge(index, wanted - 1) {
             self.polls = 0;
@@ -148,6 +161,7 @@ impl MbapSender {
             last = Some(slot);
         }
         match last.as_ref().and_then(|slot| slot.sent.filter(|_| slot.retransmissions == 0)) {
+            Some(_) if self.config.selective => {}
             Some((sent, _)) => self.timeout.on_sample(now.since(sent)),
             None if last.is_some() => self.timeout.on_recovery(),
             None => {}
@@ -173,7 +187,11 @@ impl MbapSender {
     /// retransmission count is exceeded.
     fn on_packet_timer(&mut self, now: Time) {
         self.events.push(Event::TimerFired { timer: "packet" });
-        self.timeout.on_expiry();
+        // Where requests repair what is lost, a poll is no sign of a path that is slower than thought, unless
+        // the one before it went without an answer.
+        if !self.config.selective || self.polls > 0 {
+            self.timeout.on_expiry();
+        }
         self.end_of_round();
         if self.config.negative {
             return self.poll(now);
@@ -273,7 +291,11 @@ impl Machine for MbapSender {
         slot.due = false;
         let (sequence, payload) = ((number % modulus) as u16, &slot.payload[..]);
         match poll {
-            true => Packet::Poll { sequence, payload }.emit(self.config.association, buf),
+            true => {
+                Packet::Poll { sequence, payload }.emit(self.config.association, buf);
+                // Of two it is not known which was answered (Karn's rule).
+                self.polled = (self.config.selective && self.polls == 1).then_some(now);
+            }
             false => {
                 let packet = match self.wait.as_ref().map(AdaptiveWait::current_nanos) {
                     Some(ack_wait) => Packet::Timed { sequence, ack_wait, payload },
