@@ -6,6 +6,7 @@
 //! `CARILLON_SET` adds settings, such as `window=8,feedback=ack`, and `CARILLON_BYTES` says how long the file
 //! is. With `--nocapture` it prints what each cell costs.
 
+mod long;
 mod network;
 mod silence;
 
