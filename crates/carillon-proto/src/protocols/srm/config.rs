@@ -139,6 +139,8 @@ pub(super) const PARAMETERS: &[Parameter] = &[
 /// For files over a real network.
 pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("session_ivl", "100 ms"),
+    // Many who have a message do not all repeat it before they hear the first.
+    ("d2_percent", "600"),
     ("initial_distance", "5 ms"),
     ("request_ivl", "100 us"),
     ("request_backoff_limit", "3"),
