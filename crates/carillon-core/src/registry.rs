@@ -32,7 +32,7 @@ pub struct ProtocolEntry {
     /// what they miss and nobody says that all is well: the sender completes nothing, and is finished
     /// once everything has gone out.
     pub confirmed: bool,
-    /// Whether a sender keeps its messages until all members have them, and says for whom it waits
+    /// Whether, with the settings for delivery, a sender keeps its messages until all members have them, and says for whom it waits
     /// ([`Sender::awaits`](crate::Sender::awaits)). If not, it goes on without those who fall behind: nobody
     /// holds the others up, and who is behind by more than the sender keeps misses the rest.
     pub waits: bool,

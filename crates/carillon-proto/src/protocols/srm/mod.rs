@@ -35,7 +35,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     roles: &[Role::Peer],
     order: Order::Source,
     confirmed: false,
-    waits: false,
+    waits: true,
     networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
