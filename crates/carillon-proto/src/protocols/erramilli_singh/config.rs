@@ -69,6 +69,12 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         doc: "a receiver that still misses messages asks again after this time; zero is never: it waits for the next data or status (the source)",
     },
     Parameter {
+        name: "nak_all",
+        kind: Kind::Switch,
+        default: "false",
+        doc: "true: a receiver asks for each message that it misses, once when it finds it missing and again after nak_timer; false: for the first one alone, as often as that is shown to be missing (the source; Carillon's)",
+    },
+    Parameter {
         name: "buffer",
         kind: Kind::Count { min: 1, max: 65_536 },
         default: "256",
@@ -113,10 +119,11 @@ pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("t1", "5 ms"),
     ("t2", "100 ms"),
     ("t3", "5 ms"),
-    ("repeat", "go-back"),
+    ("repeat", "requested"),
     ("retransmission", "multicast"),
     ("repair_guard", "20 ms"),
-    ("nak_timer", "10 ms"),
+    ("nak_timer", "25 ms"),
+    ("nak_all", "true"),
     ("buffer", "1024"),
     ("send_interval", "20 us"),
     ("failure_intervals", "1"),
@@ -142,6 +149,7 @@ pub(super) struct Settings {
     pub multicast: bool,
     pub repair_guard: Duration,
     pub nak_timer: Option<Duration>,
+    pub nak_all: bool,
     /// Receive buffer for each source.
     pub buffer: u64,
     /// So many messages of it in use are a danger.
@@ -186,6 +194,7 @@ impl Settings {
             go_back: config.choice("repeat") == "go-back",
             multicast: config.choice("retransmission") == "multicast",
             repair_guard: span("repair_guard"),
+            nak_all: config.switch("nak_all"),
             nak_timer: (!nak_timer.is_zero()).then_some(nak_timer),
             buffer,
             choke_at: choke_at.max(1),

@@ -1,6 +1,6 @@
 //! What a node has of the messages of one source.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 
@@ -20,6 +20,8 @@ pub(super) struct Reception {
     early: BTreeMap<u64, Bytes>,
     /// Messages in order that the application has not fetched.
     waiting: u64,
+    /// Messages to be asked for, if not only the expected one is.
+    asks: Option<BTreeSet<u64>>,
     /// Nothing is known of the source yet: the first packet says where to start.
     joining: bool,
 }
@@ -44,10 +46,11 @@ pub(super) struct Lost {
 }
 
 impl Reception {
-    /// From message 0 on; a node that joins late starts with what it hears first.
-    pub fn new(capacity: u64, joining: bool) -> Self {
-        let early = BTreeMap::new();
-        Reception { capacity, expected: 0, announced: 0, early, waiting: 0, joining }
+    /// From message 0 on; a node that joins late starts with what it hears first. With `ask_all` it tells of
+    /// each message that is to be asked for, and not of the expected one alone.
+    pub fn new(capacity: u64, joining: bool, ask_all: bool) -> Self {
+        let (early, asks) = (BTreeMap::new(), ask_all.then(BTreeSet::new));
+        Reception { capacity, expected: 0, announced: 0, early, waiting: 0, asks, joining }
     }
 
     /// A packet named this message as sent or next: a node that joins late starts here.
@@ -63,12 +66,16 @@ impl Reception {
     pub fn announce(&mut self, next: u64) -> Option<u64> {
         let first = self.announced;
         self.announced = first.max(next);
+        self.ask_from(first);
         (next > first).then_some(first)
     }
 
     /// A message came in: also that it was sent is news.
     pub fn insert(&mut self, number: u64, payload: Bytes) -> Arrival {
         self.announced = self.announced.max(number + 1);
+        if let Some(asks) = &mut self.asks {
+            asks.remove(&number);
+        }
         if number < self.expected || self.early.contains_key(&number) {
             return Arrival::Duplicate;
         }
@@ -97,6 +104,9 @@ impl Reception {
         if oldest <= self.expected {
             return None;
         }
+        if let Some(asks) = &mut self.asks {
+            *asks = asks.split_off(&oldest);
+        }
         let rest = self.early.split_off(&oldest);
         let survivors: Vec<_> = std::mem::replace(&mut self.early, rest).into_iter().collect();
         let first = self.expected;
@@ -105,6 +115,25 @@ impl Reception {
         self.announced = self.announced.max(oldest);
         self.waiting += survivors.len() as u64;
         Some(Lost { first, count, survivors })
+    }
+
+    /// All that is missing is to be asked for again.
+    pub fn ask_again(&mut self) {
+        self.ask_from(self.expected);
+    }
+
+    /// What is missing from this message on is to be asked for, as far as it has room.
+    fn ask_from(&mut self, first: u64) {
+        let end = self.announced.min(self.expected + self.capacity.saturating_sub(self.waiting));
+        if let Some(asks) = &mut self.asks {
+            let early = &self.early;
+            asks.extend((first.max(self.expected)..end).filter(|number| !early.contains_key(number)));
+        }
+    }
+
+    /// The next message to ask for now, if each is asked for.
+    pub fn next_ask(&mut self) -> Option<u64> {
+        self.asks.as_mut()?.pop_first()
     }
 
     /// The message to ask for: the expected one, if it was sent and has room.

@@ -53,7 +53,7 @@ impl Sink {
         settings: Settings,
     ) -> Self {
         let member = |_: &NodeId| Member {
-            reception: Reception::new(settings.buffer, joining),
+            reception: Reception::new(settings.buffer, joining, settings.nak_all),
             heard: Time::ZERO,
             failed: false,
         };
@@ -138,7 +138,11 @@ impl Sink {
         if let Some(lost) = reception.give_up_before(oldest) {
             self.on_lost(scene, rank, lost);
         }
-        if self.members[rank].reception.expected() < next {
+        let reception = &mut self.members[rank].reception;
+        if reception.expected() < next {
+            if scene.timers.armed(Timer::Nak(rank)).is_none() {
+                reception.ask_again();
+            }
             self.naks.insert(rank);
         }
     }
@@ -158,6 +162,7 @@ impl Sink {
 
     /// A NAK had its time.
     pub fn on_nak_timer(&mut self, rank: usize) {
+        self.members[rank].reception.ask_again();
         self.naks.insert(rank);
     }
 
@@ -172,7 +177,13 @@ impl Sink {
             return Some(scene.transmit(To::All));
         }
         while let Some(rank) = self.naks.pop_first() {
-            let Some(number) = self.members[rank].reception.wanted() else { continue };
+            let reception = &mut self.members[rank].reception;
+            let wanted = if self.settings.nak_all { reception.next_ask() } else { reception.wanted() };
+            let Some(number) = wanted else { continue };
+            if self.settings.nak_all {
+                // Until there is none.
+                self.naks.insert(rank);
+            }
             let expected = self.settings.numbers.wire(number);
             Packet::Nak { from, source: rank as u16, expected }.emit(self.association, buf);
             scene.events.push(Event::ControlSent { packet: "nak", message: MessageId(number) });

@@ -263,3 +263,27 @@ fn packets_of_others_than_they_say_are_dropped() {
     assert_eq!(member.drops(), [DropReason::NotAMember; 4]);
     assert_eq!(member.take_all(), [0; 0]);
 }
+
+#[test]
+fn each_missing_message_is_asked_for_once_and_again_after_the_timer() {
+    // Choice: an improvement on the source.
+    let mut member = Member::new(&[
+        ("nak_all", "true"),
+        ("nak_timer", "10 ms"),
+        ("t2", "10 s"),
+        ("buffer", "8"),
+        ("choke_at", "1"),
+    ]);
+    let nak = |number| format!("nak from 0 source 1 expected {number} to rank 1");
+    assert_eq!(member.hear(data(3)), [nak(1), nak(2)]);
+    // It shows nothing new.
+    assert_eq!(member.hear(data(4)), [""; 0]);
+    assert_eq!(member.hear(data(6)), [nak(5)]);
+    member.hear(data(1));
+    assert_eq!(member.at(10), [nak(2), nak(5)]);
+    // What lies beyond the buffer is not asked for.
+    assert_eq!(member.hear(status(40, 39)), [nak(7), nak(8)]);
+    member.hear(data(2));
+    member.hear(data(5));
+    assert_eq!(member.at(20)[..2], [nak(7), nak(8)]);
+}
