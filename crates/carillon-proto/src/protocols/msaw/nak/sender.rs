@@ -77,7 +77,9 @@ impl NakSender {
             window: AckWindow::new(members.len()),
             members,
             poll_interval: settings.count("poll_interval") as usize,
-            wait: config.retransmission.first_answer() + settings.span("nak_wait").at(context.bit_rate),
+            // A timer for this very moment would fire again and again.
+            wait: (config.retransmission.first_answer() + settings.span("nak_wait").at(context.bit_rate))
+                .max(Duration::from_nanos(1)),
             phase: Phase::Ready,
             announcement: None,
             rounds: 0,
