@@ -118,6 +118,13 @@ impl PeerBench {
         self.sender().is_finished()
     }
 
+    /// The ranks that it waits for.
+    pub fn awaited(&mut self) -> Vec<usize> {
+        let nodes = self.out.nodes.clone();
+        let sender = self.sender();
+        (0..nodes.len()).filter(|&rank| sender.awaits(nodes[rank])).collect()
+    }
+
     /// The peer of this rank is gone for good. Returns what was sent.
     pub fn expel(&mut self, rank: usize) -> Vec<String> {
         let (now, member) = (self.time(), self.out.nodes[rank]);

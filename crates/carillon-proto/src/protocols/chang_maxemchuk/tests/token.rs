@@ -139,3 +139,27 @@ fn what_the_token_has_gone_around_all_sites_since_is_kept_no_more() {
     site.hear(2, transfer(2, (2, 0)));
     assert_eq!(site.hear(2, request), ["view 0 purged below 1 to rank 2"]);
 }
+
+#[test]
+fn who_has_the_token_is_waited_for_as_long_as_messages_wait_for_it() {
+    let mut site = Site::new(2, &[]);
+    assert_eq!(site.awaited(), []);
+    site.offer("a").unwrap();
+    assert_eq!(site.awaited(), [0]);
+    site.hear(0, ack(0, (2, 0), (0, 1)));
+    assert_eq!(site.awaited(), [1], "it is to accept the token");
+    site.hear(1, Body::Confirm { site: 1, below: 1 });
+    assert_eq!(site.awaited(), [], "the message is committed");
+    assert_eq!(site.take(), ["2:0 a"]);
+}
+
+#[test]
+fn who_told_of_what_is_lacking_is_waited_for() {
+    let mut site = Site::new(0, &[]);
+    site.hear(2, msg(2, 0, "a"));
+    site.hear(1, Body::Confirm { site: 1, below: 1 });
+    site.offer("b").unwrap();
+    assert_eq!(site.awaited(), [1], "it has the token");
+    site.hear(2, transfer(2, (2, 0)));
+    assert_eq!(site.awaited(), [2], "it knows what the other has given");
+}

@@ -217,3 +217,15 @@ fn who_was_left_behind_in_the_basic_form_goes_on_and_says_what_it_lost() {
     member.hear(0, ordered(3, 4, 2, 3));
     assert_eq!(member.take_all(), [(2, 0), (2, 3)]);
 }
+
+#[test]
+fn the_sequencer_is_waited_for_or_those_that_it_waits_for_itself() {
+    let mut member = Member::new(1, &[]);
+    assert_eq!(member.awaited(), []);
+    member.offer("a").unwrap();
+    assert_eq!(member.awaited(), [0]);
+    member.hear(0, status(Status::Phase1, 0, 0, &[2, 3]));
+    assert_eq!(member.awaited(), [2, 3]);
+    member.hear(0, status(Status::Phase2, 0, 0, &[3]));
+    assert_eq!(member.awaited(), [3]);
+}
