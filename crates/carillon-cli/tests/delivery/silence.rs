@@ -223,7 +223,10 @@ impl Cell {
                     self.rate.map_or(0.0, |rate| (FIRST + self.rest) as f64 * 8.0 / (f64::from(rate) * 1e6)),
                 );
                 // Then, without it, the end; or four timeouts more in which it lets too little through.
-                if end.took > timeout * 8 + LATE + (REST + sending) * self.in_turn() {
+                // One that has everything in the end may have got on by its own word while others had it long before.
+                if end.outcome != "verified"
+                    && end.took > timeout * 8 + LATE + (REST + sending) * self.in_turn()
+                {
                     return wrong("it took too long".to_owned());
                 }
             }
