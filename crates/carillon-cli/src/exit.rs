@@ -4,7 +4,9 @@ use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
-use crate::delivery::{say_text, shown};
+use carillon_transfer::files::shown;
+
+use crate::delivery::say_text;
 
 /// The job ran and failed, and has already said how: a receiver lost, a comparison outside its
 /// bounds.

@@ -8,13 +8,11 @@ use carillon_proto::REGISTRY;
 use carillon_proto::session::{
     LOCAL_NODE, ReceiverFailure, ReceiverPhase, ReceiverSession, ReceiverSessionConfig, RefuseReason,
 };
+use carillon_transfer::files::{Contribution, Manifest, Outgoing};
 use serde_json::json;
 
 use super::send::Args;
-use crate::delivery::{
-    Contribution, Human, Manifest, Outgoing, Stop, Watch, Whereabouts, keep_peers, print_json, random, say,
-    step,
-};
+use crate::delivery::{Human, Stop, Watch, Whereabouts, keep_peers, print_json, random, say, step};
 use crate::exit::JobFailed;
 
 /// Joins, sends, and says how it ended.

@@ -9,12 +9,13 @@ use carillon_proto::REGISTRY;
 use carillon_proto::session::{
     LOCAL_NODE, ReceiverFailure, ReceiverPhase, ReceiverSession, ReceiverSessionConfig, RefuseReason,
 };
+use carillon_transfer::files::{Incoming, Live, Output, Problem, Sink, Target, shown};
 use indicatif::ProgressBar;
 use serde_json::json;
 
 use crate::delivery::{
-    Human, Incoming, Live, NetworkArgs, Patience, Problem, Rate, Sink, Stop, Target, Ticker, Watch, bar,
-    bar_style, is_text_terminal, keep_peers, print_json, random, say, seconds, shown, step,
+    Human, Lines, NetworkArgs, Patience, Rate, Stop, Ticker, Watch, bar, bar_style, is_text_terminal,
+    keep_peers, print_json, random, say, seconds, step,
 };
 use crate::exit::JobFailed;
 
@@ -59,8 +60,8 @@ pub struct Args {
 /// `carillon recv`
 pub fn run(args: Args) -> anyhow::Result<()> {
     let mut sink = match args.stdout {
-        _ if args.stream => Sink::Live(Live::new(args.network.json)),
-        true => Sink::Files(Target::Stdout),
+        _ if args.stream => Sink::Live(Live::new(Lines::new(args.network.json))),
+        true => Sink::Files(Target::Output(Output::stdout())),
         false => Sink::Files(Target::directory(&args.out, args.overwrite)?),
     };
     let stop = Stop::on_signals()?;
@@ -115,7 +116,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         }
         watch.restart();
         sink = match incoming.into_sink() {
-            Sink::Live(_) => Sink::Live(Live::new(args.network.json)),
+            Sink::Live(live) => Sink::Live(live.again()),
             files => files,
         };
         seeds = seeds.part("next");

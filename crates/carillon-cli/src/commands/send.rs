@@ -15,13 +15,14 @@ use carillon_proto::session::{
     Gather, LOCAL_NODE, Member, MemberOutcome, SenderPhase, SenderSession, SenderSessionConfig,
 };
 use carillon_proto::{REGISTRY, find};
+use carillon_transfer::files::{Manifest, Outgoing, Symlinks};
 use serde_json::json;
 
 use crate::commands::{join, tidings::Tidings};
 use crate::delivery::{
-    Human, Manifest, NOBODY_EXPECTED, NetworkArgs, Outgoing, Rate, SenderBars, Stop, Symlinks, Ticker, Watch,
-    host, is_text_terminal, outcome_name, outcome_reason, outcome_text, print_json, print_table, random, say,
-    seconds, step, waits_for_nobody,
+    Human, NOBODY_EXPECTED, NetworkArgs, Rate, SenderBars, Stop, Ticker, Watch, host, is_text_terminal,
+    outcome_name, outcome_reason, outcome_text, print_json, print_table, random, say, seconds, step,
+    waits_for_nobody,
 };
 use crate::exit::JobFailed;
 

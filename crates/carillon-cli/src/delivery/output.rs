@@ -5,9 +5,9 @@ use std::io::{self, Write as _};
 
 use carillon_core::{Duration, Time};
 use carillon_proto::session::{Member, MemberOutcome};
+use carillon_transfer::files::shown;
 use indicatif::{HumanBytes, MultiProgress, ProgressBar, ProgressStyle};
 
-use super::names::shown;
 use super::words::{say, shown_json};
 
 /// A number of bytes for people.

@@ -5,8 +5,9 @@ use std::net::SocketAddr;
 use carillon_core::{Duration, Time};
 use carillon_net::{Driver, Endpoint};
 use carillon_proto::session::{ReceiverPhase, ReceiverSession};
+use carillon_transfer::files::{Incoming, Sink};
 
-use super::{Incoming, Sink, Watch, Whereabouts};
+use super::{Watch, Whereabouts};
 
 /// Notices that a receiver waits in vain.
 #[derive(Debug)]

@@ -8,8 +8,7 @@ use std::net::SocketAddr;
 
 use carillon_net::{Choice, Endpoint, Interface};
 use carillon_proto::session::{RefuseReason, UnservedReason};
-
-use super::names::{is_unseemly, shown};
+use carillon_transfer::files::{is_unseemly, shown};
 
 /// Says one line on stderr.
 pub fn say(line: impl fmt::Display) {

@@ -1,6 +1,6 @@
 //! Where files go: a directory that nothing leaves, under temporary names until all is verified.
 
-use std::io::{self, Write as _};
+use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -13,14 +13,15 @@ use super::descent::Descent;
 use super::draft::{self, Draft, WriteError};
 use super::leftovers::Sweep;
 use super::names::shown_path;
+use super::output::Output;
 
-/// A directory for received files, or the standard output.
+/// A directory for received files, or one output for their contents.
 #[derive(Debug)]
 pub enum Target {
     /// Files below a directory.
     Directory(Box<Folder>),
     /// The contents of all files, one after the other.
-    Stdout,
+    Output(Output),
 }
 
 /// A directory for received files.
@@ -43,7 +44,7 @@ pub struct Partial(Kind);
 #[derive(Debug)]
 enum Kind {
     File { draft: Draft<OwnedFd>, path: PathBuf, overwrite: bool },
-    Stdout,
+    Output(Output),
 }
 
 /// Where the last file of a sender went; nothing before the first.
@@ -68,7 +69,7 @@ impl Target {
     pub fn take_notes(&mut self) -> Vec<String> {
         match self {
             Target::Directory(folder) => folder.sweep.take_lines(),
-            Target::Stdout => Vec::new(),
+            Target::Output(_) => Vec::new(),
         }
     }
 
@@ -79,7 +80,10 @@ impl Target {
         name: &RelativePath<'_>,
         mode: u32,
     ) -> anyhow::Result<Partial> {
-        let Target::Directory(folder) = self else { return Ok(Partial(Kind::Stdout)) };
+        let folder = match self {
+            Target::Directory(folder) => folder,
+            Target::Output(output) => return Ok(Partial(Kind::Output(output.clone()))),
+        };
         let (parents, file_name) = split(name);
         let directory = folder.enter(position, parents, None)?;
         let path = folder.root.join(name.as_str());
@@ -107,9 +111,9 @@ impl Target {
         mode: u32,
         bytes: &[u8],
     ) -> anyhow::Result<()> {
-        let Target::Directory(folder) = self else {
-            print(bytes)?;
-            return flush();
+        let folder = match self {
+            Target::Directory(folder) => folder,
+            Target::Output(output) => return output.write(bytes).and_then(|()| output.flush()),
         };
         let (parents, file_name) = split(name);
         let directory = folder.enter(position, parents, None)?;
@@ -178,13 +182,16 @@ impl Partial {
     pub fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         match &mut self.0 {
             Kind::File { draft, path, .. } => draft.write(bytes).with_context(|| cannot_write(path)),
-            Kind::Stdout => print(bytes),
+            Kind::Output(output) => output.write(bytes),
         }
     }
 
     /// Gives the file its name.
     pub fn commit(self) -> anyhow::Result<()> {
-        let Kind::File { draft, path, overwrite } = self.0 else { return flush() };
+        let (draft, path, overwrite) = match self.0 {
+            Kind::File { draft, path, overwrite } => (draft, path, overwrite),
+            Kind::Output(output) => return output.flush(),
+        };
         let directory = draft.directory().try_clone_to_owned().with_context(|| cannot_create(&path))?;
         let Some(file_name) = path.file_name().and_then(|name| name.to_str()) else {
             bail!("{} is no name of a file", shown_path(&path));
@@ -230,15 +237,6 @@ fn cannot_create(path: &Path) -> String {
 
 fn cannot_write(path: &Path) -> String {
     format!("cannot write {}", shown_path(path))
-}
-
-fn print(bytes: &[u8]) -> anyhow::Result<()> {
-    // A reader that has gone is a failure here: it did not get what was sent.
-    io::stdout().write_all(bytes).map_err(|error| anyhow!("cannot write to the standard output: {error}"))
-}
-
-fn flush() -> anyhow::Result<()> {
-    io::stdout().flush().map_err(|error| anyhow!("cannot write to the standard output: {error}"))
 }
 
 fn next(number: &mut u64) -> u64 {

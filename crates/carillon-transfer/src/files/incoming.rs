@@ -139,7 +139,7 @@ impl Incoming {
                 *until = now + GRACE;
             }
             let several = session.peers().iter().filter(|peer| peer.offers).count() > 1;
-            if several && matches!(self.sink, Sink::Files(Target::Stdout)) {
+            if several && matches!(self.sink, Sink::Files(Target::Output(_))) {
                 anyhow::bail!("several send files, which do not fit one output: leave --stdout out");
             }
             self.intake(delivery.source, session);

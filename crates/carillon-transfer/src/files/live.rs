@@ -1,0 +1,80 @@
+//! The messages of live streams, handed over as they come.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Who takes the messages of live streams.
+pub trait Messages: Send {
+    /// The next message in the order of delivery: the sender's name, and the message's number among its messages.
+    fn message(&mut self, sender: &str, number: u64, bytes: &[u8]) -> anyhow::Result<()>;
+
+    /// No more of them have come: what was taken is not to wait for later ones.
+    fn flush(&mut self) -> anyhow::Result<()> {
+        Ok(())
+    }
+}
+
+/// Hands messages over in the order of delivery, and adds that order up.
+pub struct Live {
+    to: Box<dyn Messages>,
+    messages: u64,
+    hasher: Box<blake3::Hasher>,
+    /// The same for the messages of each sender.
+    senders: BTreeMap<String, blake3::Hasher>,
+}
+
+impl Live {
+    /// To whom they are handed.
+    pub fn new(to: impl Messages + 'static) -> Self {
+        Live { to: Box::new(to), messages: 0, hasher: Box::default(), senders: BTreeMap::new() }
+    }
+
+    /// Takes the next message in the order.
+    pub fn write(&mut self, sender: &str, number: u64, bytes: &[u8]) -> anyhow::Result<()> {
+        self.messages += 1;
+        if !self.senders.contains_key(sender) {
+            self.senders.insert(sender.to_owned(), blake3::Hasher::new());
+        }
+        for hasher in self.senders.get_mut(sender).into_iter().chain([&mut *self.hasher]) {
+            // Every length before what it is the length of: no two streams have the same bytes here.
+            for part in [sender.as_bytes(), &number.to_be_bytes(), bytes] {
+                hasher.update(&(part.len() as u64).to_be_bytes());
+                hasher.update(part);
+            }
+        }
+        self.to.message(sender, number, bytes)
+    }
+
+    /// What has come is not to wait for later messages.
+    pub fn flush(&mut self) -> anyhow::Result<()> {
+        self.to.flush()
+    }
+
+    /// With the count and the digests from the start.
+    pub fn again(self) -> Self {
+        Live { messages: 0, hasher: Box::default(), senders: BTreeMap::new(), ..self }
+    }
+
+    /// How many messages there were.
+    pub fn messages(&self) -> u64 {
+        self.messages
+    }
+
+    /// A digest of the messages in their order, each with its sender and number: the same at all
+    /// receivers that got the same in the same order.
+    pub fn digest(&self) -> blake3::Hash {
+        self.hasher.finalize()
+    }
+
+    /// The same for the messages of one sender alone: the same at all receivers that got them, in
+    /// whatever order with those of others.
+    pub fn digest_of(&self, sender: &str) -> Option<blake3::Hash> {
+        self.senders.get(sender).map(blake3::Hasher::finalize)
+    }
+}
+
+impl fmt::Debug for Live {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Live").field("messages", &self.messages).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,32 @@
+//! Files and streams as messages of any protocol of the registry.
+//!
+//! [`Outgoing`] and [`Incoming`] are the applications at the two ends of a session, [`Contribution`]
+//! that of a further sender. They speak the records of [`carillon_wire::file`] and do the disk I/O; the session and its
+//! protocol know nothing of files, and nothing here knows a protocol.
+
+mod contents;
+mod contribution;
+mod descent;
+mod draft;
+mod incoming;
+mod intake;
+#[cfg(test)]
+mod intake_tests;
+mod leftovers;
+mod live;
+mod manifest;
+mod names;
+mod outgoing;
+mod output;
+mod stdin;
+mod target;
+
+pub use contribution::Contribution;
+pub use incoming::Incoming;
+pub use intake::{Completed, Intake, Problem, Sink};
+pub use live::{Live, Messages};
+pub use manifest::{Manifest, Symlinks};
+pub use names::{is_unseemly, shown};
+pub use outgoing::Outgoing;
+pub use output::Output;
+pub use target::{Folder, Target};

@@ -1,0 +1,46 @@
+//! One place for the contents of all files.
+
+use std::fmt;
+use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::anyhow;
+
+/// Takes the contents of all files, one after the other: a pipe, a buffer, the standard output.
+#[derive(Clone)]
+pub struct Output {
+    name: &'static str,
+    to: Arc<Mutex<dyn Write + Send>>,
+}
+
+impl Output {
+    /// This writer, called so in errors.
+    pub fn new(name: &'static str, to: impl Write + Send + 'static) -> Self {
+        Output { name, to: Arc::new(Mutex::new(to)) }
+    }
+
+    /// The standard output.
+    pub fn stdout() -> Self {
+        Output::new("the standard output", io::stdout())
+    }
+
+    pub(super) fn write(&self, bytes: &[u8]) -> anyhow::Result<()> {
+        self.with(|to| to.write_all(bytes))
+    }
+
+    pub(super) fn flush(&self) -> anyhow::Result<()> {
+        self.with(|to| to.flush())
+    }
+
+    /// A reader that has gone is a failure here: it did not get what was sent.
+    fn with(&self, act: impl FnOnce(&mut (dyn Write + Send)) -> io::Result<()>) -> anyhow::Result<()> {
+        let mut to = self.to.lock().unwrap_or_else(PoisonError::into_inner);
+        act(&mut *to).map_err(|error| anyhow!("cannot write to {}: {error}", self.name))
+    }
+}
+
+impl fmt::Debug for Output {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Output").field(&self.name).finish()
+    }
+}
