@@ -7,6 +7,8 @@ use std::path::Path;
 use serde::Serialize;
 use thiserror::Error;
 
+use crate::summary_file::{Numbers, SummaryError, SummaryFile, SummaryRow};
+
 /// A comparison of two summaries.
 #[derive(Clone, Debug, Serialize)]
 pub struct SummaryComparison {
@@ -61,22 +63,9 @@ pub enum Difference {
 /// Why two folders cannot be compared.
 #[derive(Debug, Error)]
 pub enum CompareError {
-    /// A file.
-    #[error("cannot read {path}: {error}; a result folder has a summary.csv (carillon run FILE --out DIR)")]
-    Read {
-        /// Which.
-        path: String,
-        /// Why.
-        error: csv::Error,
-    },
-    /// A file that is no summary.
-    #[error("{path}: {what}; expected the summary.csv of a result folder")]
-    NoSummary {
-        /// Which.
-        path: String,
-        /// What is wrong.
-        what: String,
-    },
+    /// One of them.
+    #[error(transparent)]
+    Summary(#[from] SummaryError),
     /// Different sweeps.
     #[error("the folders have different swept keys: {a} and {b}")]
     Keys {
@@ -119,33 +108,13 @@ impl SummaryComparison {
 }
 
 impl Summary {
-    fn read(folder: &Path) -> Result<Self, CompareError> {
-        let path = folder.join("summary.csv");
-        let name = path.display().to_string();
-        let read = |error| CompareError::Read { path: name.clone(), error };
-        let wrong = |what: &str| CompareError::NoSummary { path: name.clone(), what: what.to_owned() };
-        let mut reader = csv::Reader::from_path(&path).map_err(read)?;
-        let headers = reader.headers().map_err(read)?.clone();
-        let column = |wanted: &str| {
-            let found = headers.iter().position(|header| header == wanted);
-            found.ok_or_else(|| wrong(&format!("has no column `{wanted}`")))
-        };
-        let (metric, n, mean) = (column("metric")?, column("n")?, column("mean")?);
-        let (low, high) = (column("ci95_low")?, column("ci95_high")?);
-        let keys: Vec<String> = headers.iter().take(metric).map(str::to_owned).collect();
+    fn read(folder: &Path) -> Result<Self, SummaryError> {
+        let SummaryFile { keys, rows } = SummaryFile::read(folder)?;
         let mut summary = Summary { keys, order: Vec::new(), cells: BTreeMap::new() };
-        for record in reader.records() {
-            let record = record.map_err(read)?;
-            let number = |at: usize| match record.get(at).unwrap_or_default() {
-                "" => Ok(f64::NAN),
-                text => text.parse::<f64>().map_err(|_| wrong(&format!("`{text}` is no number"))),
-            };
-            let point = record.iter().take(metric).map(str::to_owned).collect();
-            let of = (point, record.get(metric).unwrap_or_default().to_owned());
-            let cell =
-                Cell { n: number(n)? as u64, mean: number(mean)?, low: number(low)?, high: number(high)? };
-            summary.order.push(of.clone());
-            summary.cells.insert(of, cell);
+        for SummaryRow { point, numbers } in rows {
+            let Numbers { metric, n, mean, ci95_low: low, ci95_high: high, .. } = numbers;
+            summary.order.push((point.clone(), metric.clone()));
+            summary.cells.insert((point, metric), Cell { n, mean, low, high });
         }
         Ok(summary)
     }

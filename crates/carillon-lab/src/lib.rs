@@ -14,6 +14,7 @@ pub mod run;
 pub mod scenario;
 pub mod statistics;
 pub mod statistics_file;
+pub mod summary_file;
 pub mod table;
 pub mod topologies;
 pub mod trace;

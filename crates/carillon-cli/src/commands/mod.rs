@@ -4,6 +4,7 @@ mod compare;
 mod generate;
 mod jobs;
 mod join;
+mod plot;
 mod protocols;
 mod recv;
 mod relay;
@@ -29,6 +30,7 @@ enum Command {
     Run(run::Args),
     Reproduce(reproduce::Args),
     Compare(compare::Args),
+    Plot(plot::Args),
     Topology(topology::Args),
     Send(send::Args),
     Recv(recv::Args),
@@ -45,6 +47,7 @@ impl Cli {
             Command::Run(args) => run::run(&args),
             Command::Reproduce(args) => reproduce::run(&args),
             Command::Compare(args) => compare::run(&args),
+            Command::Plot(args) => plot::run(&args),
             Command::Topology(args) => topology::run(&args),
             Command::Send(args) => send::run(args),
             Command::Recv(args) => recv::run(args),

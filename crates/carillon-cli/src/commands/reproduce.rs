@@ -10,6 +10,7 @@ use carillon_lab::report::Page;
 use carillon_lab::reproduce::{EXPERIMENTS, Experiment, Laboratory, Options, Outcome, check_table, matching};
 
 use super::jobs::{Jobs, RunProgress};
+use super::plot::PIXELS;
 use crate::exit::JobFailed;
 
 /// Repeat published tables and figures and print them beside the published numbers.
@@ -122,9 +123,6 @@ fn write_figure(dir: &Path, figure: &Figure) -> anyhow::Result<()> {
     write(&file("png"), png(figure, PIXELS)?)?;
     write(&file("json"), serde_json::to_string_pretty(figure)? + "\n")
 }
-
-/// Pixels of a PNG for each unit of the SVG: 300 to the inch at a width of 4.8 inches.
-const PIXELS: f32 = 2.0;
 
 fn described(figure: &Figure, out: Option<&Path>) -> String {
     let series: Vec<&str> = figure.series.iter().map(|series| series.name.as_str()).collect();

@@ -22,6 +22,9 @@ impl Scale {
             let ticks: Vec<f64> = (first..=last).map(|power| 10.0_f64.powi(power)).collect();
             return Scale { low: ticks[0], high: ticks[ticks.len() - 1], log, ticks };
         }
+        if low < 0.0 {
+            return Scale::around_zero(low, high);
+        }
         let high = if high > 0.0 { high * (1.0 + margin) } else { 1.0 };
         let step = step(high / 8.0);
         let count = (high / step - 1e-9).ceil() as u32;
@@ -30,6 +33,20 @@ impl Scale {
         let ticks = ticks.into_iter().filter(|tick| *tick <= high * (1.0 + 1e-9)).collect();
         let low = if low == 0.0 { -margin * high } else { 0.0 };
         Scale { low, high, log, ticks }
+    }
+
+    /// An axis of so many names.
+    pub fn categories(count: usize) -> Self {
+        let ticks = (0..count as u32).map(f64::from).collect();
+        Scale { low: -0.5, high: count as f64 - 0.5, log: false, ticks }
+    }
+
+    /// A linear axis with values below zero.
+    fn around_zero(low: f64, high: f64) -> Self {
+        let step = step((high - low) / 8.0);
+        let (first, last) = ((low / step + 1e-9).floor() as i32, (high / step - 1e-9).ceil() as i32);
+        let ticks: Vec<f64> = (first..=last).map(|at| f64::from(at) * step).collect();
+        Scale { low: ticks[0], high: ticks[ticks.len() - 1], log: false, ticks }
     }
 
     /// How far along the axis a value stands, 0 to 1.

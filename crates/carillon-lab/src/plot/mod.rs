@@ -4,13 +4,15 @@
 //! the format is in `docs/figures.md`. Equal figures give equal bytes.
 
 mod axis;
+mod folders;
 mod png;
 mod svg;
 
 use serde::{Deserialize, Serialize};
 
-pub use png::{PngError, png};
-pub use svg::{escape, svg};
+pub use folders::{Folder, Intervals, PlotError, PlotSpec, figures};
+pub use png::{PngError, panels_png, png};
+pub use svg::{escape, panels_svg, svg};
 
 /// A figure with one pair of axes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,12 +40,24 @@ pub struct Axis {
     pub unit: Option<String>,
     /// Whether it is logarithmic.
     pub log: bool,
+    /// What stands at 0, 1, 2 and so on, where values are names and not numbers; otherwise empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub categories: Vec<String>,
+    /// The least range that the axis covers, so that several figures can be compared by eye.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub range: Option<(f64, f64)>,
 }
 
 impl Axis {
     /// A linear axis.
     pub fn new(label: &str, unit: Option<&str>) -> Self {
-        Axis { label: label.to_owned(), unit: unit.map(str::to_owned), log: false }
+        Axis {
+            label: label.to_owned(),
+            unit: unit.map(str::to_owned),
+            log: false,
+            categories: Vec::new(),
+            range: None,
+        }
     }
 
     /// The quantity and its unit, as they stand beside the axis.
@@ -91,6 +105,11 @@ pub enum Marks {
     /// An area between two lines: (x, low, high).
     Band {
         /// Its edges.
+        points: Vec<(f64, f64, f64)>,
+    },
+    /// A thin bar at each x: (x, low, high).
+    Whiskers {
+        /// The bars.
         points: Vec<(f64, f64, f64)>,
     },
     /// A bar from low to high, and a line through the means.
@@ -188,7 +207,9 @@ impl Marks {
     fn extent(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
         let corners: Vec<(f64, f64)> = match self {
             Marks::Line { points, .. } | Marks::Points { points, .. } => points.clone(),
-            Marks::Band { points } => points.iter().flat_map(|&(x, a, b)| [(x, a), (x, b)]).collect(),
+            Marks::Band { points } | Marks::Whiskers { points } => {
+                points.iter().flat_map(|&(x, a, b)| [(x, a), (x, b)]).collect()
+            }
             Marks::HiLoMean { points } => {
                 points.iter().flat_map(|point| [(point.x, point.low), (point.x, point.high)]).collect()
             }

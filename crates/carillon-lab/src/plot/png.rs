@@ -6,7 +6,7 @@ use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::{self, fontdb};
 use thiserror::Error;
 
-use super::{Figure, svg};
+use super::{Figure, panels_svg, svg};
 
 /// A figure that could not be rasterised.
 #[derive(Debug, Error)]
@@ -24,8 +24,17 @@ pub enum PngError {
 
 /// A figure as PNG, `scale` pixels for each unit of the SVG.
 pub fn png(figure: &Figure, scale: f32) -> Result<Vec<u8>, PngError> {
+    rasterised(&svg(figure), scale)
+}
+
+/// Several figures as one picture.
+pub fn panels_png(figures: &[Figure], scale: f32) -> Result<Vec<u8>, PngError> {
+    rasterised(&panels_svg(figures), scale)
+}
+
+fn rasterised(drawing: &str, scale: f32) -> Result<Vec<u8>, PngError> {
     let options = usvg::Options { fontdb: fonts(), ..usvg::Options::default() };
-    let tree = usvg::Tree::from_str(&svg(figure), &options)?;
+    let tree = usvg::Tree::from_str(drawing, &options)?;
     let size = tree.size().to_int_size().scale_by(scale).ok_or(PngError::Size)?;
     let mut pixels = Pixmap::new(size.width(), size.height()).ok_or(PngError::Size)?;
     resvg::render(&tree, Transform::from_scale(scale, scale), &mut pixels.as_mut());

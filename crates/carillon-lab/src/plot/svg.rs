@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::axis::{Scale, tick_text};
-use super::{Dash, Figure, HiLoMean, Marker, Marks, Percentiles, Series};
+use super::{Axis, Dash, Figure, HiLoMean, Marker, Marks, Percentiles, Series};
 
 const WIDTH: f64 = 720.0;
 const PLOT_HEIGHT: f64 = 380.0;
@@ -22,12 +22,16 @@ const COLOURS: [&str; 6] = ["#000000", "#0072b2", "#d55e00", "#009e73", "#cc79a7
 /// A figure as SVG: one element, no references to anything outside it.
 pub fn svg(figure: &Figure) -> String {
     let corners = || figure.series.iter().flat_map(|series| series.marks.extent());
-    let x = Scale::new(corners().map(|(x, _)| x), figure.x.log, 0.04);
-    let y = Scale::new(corners().map(|(_, y)| y), figure.y.log, 0.0);
+    let range = |axis: &Axis| axis.range.into_iter().flat_map(|(low, high)| [low, high]).collect::<Vec<_>>();
+    let x = match figure.x.categories.len() {
+        0 => Scale::new(corners().map(|(x, _)| x).chain(range(&figure.x)), figure.x.log, 0.04),
+        count => Scale::categories(count),
+    };
+    let y = Scale::new(corners().map(|(_, y)| y).chain(range(&figure.y)), figure.y.log, 0.0);
     let title = title_lines(&figure.title);
     let notes: Vec<String> = figure.notes.iter().flat_map(|note| wrap(note, NOTE_CHARACTERS)).collect();
     let top = 24.0 + LINE * (title.len() + notes.len()) as f64;
-    let legend = top + PLOT_HEIGHT + 62.0;
+    let legend = top + PLOT_HEIGHT + 62.0 + slope(&figure.x);
     let named: Vec<&Series> = figure.series.iter().filter(|series| !series.name.is_empty()).collect();
     let rows = named.len().div_ceil(2);
     let height = legend + LINE * rows as f64 + 6.0;
@@ -58,6 +62,45 @@ pub fn svg(figure: &Figure) -> String {
     out
 }
 
+/// Several figures as one drawing, side by side in two columns.
+pub fn panels_svg(figures: &[Figure]) -> String {
+    if let [only] = figures {
+        return svg(only);
+    }
+    let drawn: Vec<(String, f64)> = figures
+        .iter()
+        .map(|figure| {
+            let text = svg(figure);
+            let height = text.split_once("height=\"").and_then(|(_, rest)| rest.split_once('"'));
+            let height = height.and_then(|(height, _)| height.parse().ok()).unwrap_or(PLOT_HEIGHT);
+            (text, height)
+        })
+        .collect();
+    let (mut body, mut y) = (String::new(), 0.0);
+    for row in drawn.chunks(2) {
+        for (column, (text, _)) in row.iter().enumerate() {
+            let place = format!("<svg x=\"{}\" y=\"{y}\"", column as f64 * WIDTH);
+            body.push_str(&text.replacen("<svg xmlns=\"http://www.w3.org/2000/svg\"", &place, 1));
+        }
+        y += row.iter().map(|(_, height)| *height).fold(0.0, f64::max);
+    }
+    let width = 2.0 * WIDTH;
+    format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {y}\" width=\"{width}\" height=\"{y}\">\n\
+         <rect width=\"{width}\" height=\"{y}\" fill=\"#fff\"/>\n{body}</svg>\n"
+    )
+}
+
+/// How much room names at the horizontal axis need below a line of text; none if they stand level.
+fn slope(axis: &Axis) -> f64 {
+    let longest = axis.categories.iter().map(|name| name.chars().count()).max().unwrap_or(0) as f64;
+    let room = (WIDTH - LEFT - RIGHT) / axis.categories.len().max(1) as f64;
+    if longest * CHARACTER <= room { 0.0 } else { (longest * CHARACTER * 0.5).min(120.0) }
+}
+
+/// The width of a character, which few exceed.
+const CHARACTER: f64 = 7.4;
+
 /// The plot area and its two scales.
 struct Frame {
     x: Scale,
@@ -78,10 +121,18 @@ impl Frame {
             line(out, (LEFT - 5.0, y), (LEFT, y), "stroke=\"#000\"");
             text(out, LEFT - 9.0, y + 4.0, "end", "", &tick_text(tick));
         }
-        for &tick in &self.x.ticks {
+        let slope = slope(&figure.x);
+        for (at, &tick) in self.x.ticks.iter().enumerate() {
             let x = LEFT + self.x.at(tick) * (right - LEFT);
             line(out, (x, bottom), (x, bottom + 5.0), "stroke=\"#000\"");
-            text(out, x, bottom + 19.0, "middle", "", &tick_text(tick));
+            match figure.x.categories.get(at) {
+                None => text(out, x, bottom + 19.0, "middle", "", &tick_text(tick)),
+                Some(name) if slope == 0.0 => text(out, x, bottom + 19.0, "middle", "", name),
+                Some(name) => {
+                    let turned = format!(" transform=\"rotate(-30 {x:.2} {:.2})\"", bottom + 15.0);
+                    text(out, x, bottom + 15.0, "end", &turned, name);
+                }
+            }
         }
         let _ = writeln!(
             out,
@@ -89,7 +140,7 @@ impl Frame {
             self.top,
             right - LEFT
         );
-        text(out, (LEFT + right) / 2.0, bottom + 38.0, "middle", "", &figure.x.caption());
+        text(out, (LEFT + right) / 2.0, bottom + 38.0 + slope, "middle", "", &figure.x.caption());
         let middle = self.top + PLOT_HEIGHT / 2.0;
         let turned = format!(" transform=\"rotate(-90 16 {middle:.2})\"");
         text(out, 16.0, middle, "middle", &turned, &figure.y.caption());
@@ -116,6 +167,9 @@ impl Frame {
                 let back = points.iter().rev().map(|&(x, low, _)| self.place(x, low));
                 let corners = list(there.chain(back));
                 let _ = writeln!(out, "<polygon points=\"{corners}\" {}/>", area(colour));
+            }
+            Marks::Whiskers { points } => {
+                points.iter().for_each(|&(x, low, high)| self.range(out, x, low, high, colour));
             }
             Marks::HiLoMean { points } => {
                 for &HiLoMean { x, low, high, .. } in points {
@@ -170,6 +224,7 @@ fn key(out: &mut String, series: &Series, x: f64, y: f64) {
                 area(colour)
             );
         }
+        Marks::Whiskers { .. } => whisker(out, middle, y + 6.0, y - 6.0, colour),
         Marks::HiLoMean { .. } => {
             whisker(out, middle, y + 6.0, y - 6.0, colour);
             line(out, (x, y), (x + 32.0, y), &stroke(colour, Dash::Solid));

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::published::PublishedTable;
 use super::{
     ExpectedDeviation, Published, PublishedSamples, Quantity, SimulatedPoint, Simulation, TableSpec, seconds,
 };
@@ -263,39 +264,6 @@ fn bound_name(quantity: &Quantity) -> &'static str {
         "message_latency_s" => "LBL",
         "relative_throughput" => "UBRT",
         _ => "UBAT",
-    }
-}
-
-/// The published numbers, by column.
-#[derive(Default)]
-struct PublishedTable {
-    columns: Vec<String>,
-    records: Vec<csv::StringRecord>,
-}
-
-impl PublishedTable {
-    fn read(published: Published) -> Self {
-        let (Published::Table(text) | Published::Quoted(text)) = published else {
-            return PublishedTable::default();
-        };
-        let mut reader = csv::Reader::from_reader(text.as_bytes());
-        let columns = reader.headers().expect("a shipped table has a header");
-        let columns = columns.iter().map(str::to_owned).collect();
-        let records = reader.records().map(|record| record.expect("a shipped table is well formed"));
-        PublishedTable { columns, records: records.collect() }
-    }
-
-    fn number(&self, record: &csv::StringRecord, column: &str) -> Option<f64> {
-        let at = self.columns.iter().position(|name| name == column)?;
-        record[at].parse().ok()
-    }
-
-    fn record<'a>(&self, keys: impl Iterator<Item = (&'a str, f64)> + Clone) -> Option<&csv::StringRecord> {
-        self.records.iter().find(|record| {
-            keys.clone().all(|(column, value)| {
-                self.number(record, column).is_some_and(|printed| (printed - value).abs() < 1e-6)
-            })
-        })
     }
 }
 

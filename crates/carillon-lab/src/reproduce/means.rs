@@ -186,7 +186,7 @@ pub(super) fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> 
     seen
 }
 
-pub(super) fn capitalised(text: &str) -> String {
+pub(crate) fn capitalised(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }

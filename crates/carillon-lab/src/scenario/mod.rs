@@ -229,6 +229,27 @@ impl ScenarioFile {
         self.document.run.seed
     }
 
+    /// Whether the document of a manifest is this scenario: all the same, but for what is swept here, how
+    /// many messages are sent, and how often.
+    pub fn repeats(&self, manifest: &serde_json::Value) -> bool {
+        let strip = |mut document: serde_json::Value| {
+            let swept = self.axes.iter().flat_map(|axis| &axis.keys).map(String::as_str);
+            for key in swept.chain(["workload.messages"]) {
+                if let Some((section, name)) = key.split_once('.')
+                    && let Some(section) = document.get_mut(section).and_then(|table| table.as_object_mut())
+                {
+                    section.remove(name);
+                }
+            }
+            if let Some(document) = document.as_object_mut() {
+                document.remove("sweep");
+                document.remove("run");
+            }
+            document
+        };
+        serde_json::to_value(&self.table).is_ok_and(|own| strip(own) == strip(manifest.clone()))
+    }
+
     /// The document with everything set, for the manifest.
     pub fn table(&self) -> &Table {
         &self.table

@@ -1,0 +1,81 @@
+//! Published numbers: the tables of a source that are at hand, as CSV.
+
+use serde_json::Value;
+
+use super::{EXPERIMENTS, Published, Shows, TableSpec};
+use crate::scenario::ScenarioFile;
+
+/// The published numbers, by column.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PublishedTable {
+    columns: Vec<String>,
+    records: Vec<csv::StringRecord>,
+}
+
+impl PublishedTable {
+    pub(super) fn read(published: Published) -> Self {
+        let (Published::Table(text) | Published::Quoted(text)) = published else {
+            return PublishedTable::default();
+        };
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        let columns = reader.headers().expect("a shipped table has a header");
+        let columns = columns.iter().map(str::to_owned).collect();
+        let records = reader.records().map(|record| record.expect("a shipped table is well formed"));
+        PublishedTable { columns, records: records.collect() }
+    }
+
+    pub(super) fn number(&self, record: &csv::StringRecord, column: &str) -> Option<f64> {
+        let at = self.columns.iter().position(|name| name == column)?;
+        record[at].parse().ok()
+    }
+
+    pub(super) fn record<'a>(
+        &self,
+        keys: impl Iterator<Item = (&'a str, f64)> + Clone,
+    ) -> Option<&csv::StringRecord> {
+        self.records.iter().find(|record| {
+            keys.clone().all(|(column, value)| {
+                self.number(record, column).is_some_and(|printed| (printed - value).abs() < 1e-6)
+            })
+        })
+    }
+}
+
+/// What a source has for the scenario of a result folder.
+#[derive(Clone, Debug)]
+pub struct PublishedValues<'a> {
+    table: &'a TableSpec,
+    numbers: PublishedTable,
+}
+
+impl PublishedValues<'_> {
+    /// Of a scenario by its name and document; none if it is not that of a table that is at hand, or was
+    /// changed in more than its sweep, its messages and its runs.
+    pub fn of(name: &str, scenario: &Value) -> Option<Self> {
+        let tables = EXPERIMENTS.iter().filter_map(|experiment| match &experiment.shows {
+            Shows::Table(table) => Some((experiment.id, table)),
+            _ => None,
+        });
+        for (id, table) in tables {
+            if id != name {
+                continue;
+            }
+            // Tables and their scenarios have one name.
+            let file = ScenarioFile::parse(id, table.scenarios.plan).ok()?;
+            if file.name() == name && file.repeats(scenario) {
+                return Some(PublishedValues { table, numbers: PublishedTable::read(table.published) });
+            }
+        }
+        None
+    }
+
+    /// The published mean of a metric, in the metric's unit, at the point where keys have these values.
+    pub fn mean(&self, metric: &str, value: impl Fn(&str) -> Option<f64>) -> Option<f64> {
+        let quantity = self.table.quantities.iter().find(|quantity| quantity.metric == metric)?;
+        let keys = self.table.keys.iter();
+        let keys = keys.map(|key| Some((key.column, value(key.scenario)? * key.scale)));
+        let keys: Vec<(&str, f64)> = keys.collect::<Option<_>>()?;
+        let record = self.numbers.record(keys.into_iter())?;
+        Some(self.numbers.number(record, &format!("mean_{}", quantity.column))? / quantity.scale)
+    }
+}

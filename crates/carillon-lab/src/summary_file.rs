@@ -1,0 +1,120 @@
+//! The summary of a result folder, read back: what `compare` and `plot` work on.
+
+use std::path::Path;
+
+use serde::Deserialize;
+use thiserror::Error;
+
+/// A summary: one row for each sweep point and metric.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SummaryFile {
+    /// The swept keys.
+    pub keys: Vec<String>,
+    /// The rows, in the order of the file.
+    pub rows: Vec<SummaryRow>,
+}
+
+/// A metric at a point.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SummaryRow {
+    /// The values of the keys, as they stand in the file.
+    pub point: Vec<String>,
+    /// What is in the file of the metric.
+    pub numbers: Numbers,
+}
+
+/// The columns after the swept keys; NaN where a cell is empty.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+pub struct Numbers {
+    /// The metric.
+    pub metric: String,
+    /// Samples.
+    pub n: u64,
+    /// Their mean.
+    #[serde(deserialize_with = "or_nan")]
+    pub mean: f64,
+    /// The least.
+    #[serde(deserialize_with = "or_nan")]
+    pub min: f64,
+    /// The first quartile.
+    #[serde(deserialize_with = "or_nan")]
+    pub p25: f64,
+    /// The median.
+    #[serde(deserialize_with = "or_nan")]
+    pub p50: f64,
+    /// The third quartile.
+    #[serde(deserialize_with = "or_nan")]
+    pub p75: f64,
+    /// The greatest.
+    #[serde(deserialize_with = "or_nan")]
+    pub max: f64,
+    /// The lower end of the 95 % confidence interval of the mean.
+    #[serde(deserialize_with = "or_nan")]
+    pub ci95_low: f64,
+    /// The upper end.
+    #[serde(deserialize_with = "or_nan")]
+    pub ci95_high: f64,
+}
+
+/// Why there is no summary.
+#[derive(Debug, Error)]
+pub enum SummaryError {
+    /// A file that cannot be read.
+    #[error("cannot read {path}: {error}; a result folder has a summary.csv (carillon run FILE --out DIR)")]
+    Read {
+        /// Which.
+        path: String,
+        /// Why.
+        error: csv::Error,
+    },
+    /// A file that is something else.
+    #[error("{path}: {what}; expected the summary.csv of a result folder")]
+    NoSummary {
+        /// Which.
+        path: String,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+impl SummaryFile {
+    /// Reads the summary of a result folder.
+    pub fn read(folder: &Path) -> Result<Self, SummaryError> {
+        let path = folder.join("summary.csv");
+        let name = path.display().to_string();
+        let read = |error| SummaryError::Read { path: name.clone(), error };
+        let wrong = |what: String| SummaryError::NoSummary { path: name.clone(), what };
+        let mut reader = csv::Reader::from_path(&path).map_err(read)?;
+        let headers = reader.headers().map_err(read)?.clone();
+        let metric = headers.iter().position(|header| header == "metric");
+        let metric = metric.ok_or_else(|| wrong("has no column `metric`".to_owned()))?;
+        let mut summary =
+            SummaryFile { keys: headers.iter().take(metric).map(str::to_owned).collect(), rows: Vec::new() };
+        for record in reader.records() {
+            let record = record.map_err(read)?;
+            let numbers = record.deserialize(Some(&headers)).map_err(|error| {
+                let line = record.position().map_or(0, csv::Position::line);
+                wrong(format!("line {line}: {}", reason(&error)))
+            })?;
+            let point = record.iter().take(metric).map(str::to_owned).collect();
+            summary.rows.push(SummaryRow { point, numbers });
+        }
+        Ok(summary)
+    }
+}
+
+/// What the reader has to say, without its account of where it was.
+fn reason(error: &csv::Error) -> String {
+    match error.kind() {
+        csv::ErrorKind::Deserialize { err, .. } => err.to_string(),
+        _ => error.to_string(),
+    }
+}
+
+fn or_nan<'de, D: serde::Deserializer<'de>>(cell: D) -> Result<f64, D::Error> {
+    let text = String::deserialize(cell)?;
+    match text.as_str() {
+        "" => Ok(f64::NAN),
+        text => text.parse().map_err(|_| serde::de::Error::custom(format!("`{text}` is no number"))),
+    }
+}
