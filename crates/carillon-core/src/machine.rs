@@ -3,11 +3,12 @@
 //! # The driving contract
 //!
 //! 1. After any `&mut` call on a machine its host calls [`drain`](crate::drain): transmits until
-//!    `None` or the port is busy, then events, then `poll_timeout`.
+//!    `None` or the port is busy, then events, then `poll_timeout`. A port that was busy has the machine
+//!    drained once it has room.
 //! 2. `now` never goes back.
 //! 3. `handle_timeout` early is a no-op; late, it fires everything due, in (deadline, key) order.
-//! 4. After `handle_timeout(now)` and a drain, `poll_timeout()` is `None` or later than `now`; the
-//!    drain asserts it.
+//! 4. After `handle_timeout(now)` and a drain, `poll_timeout()` is `None` or later than `now`, whether or
+//!    not the port was busy; the drain asserts it, in the simulator and on sockets.
 //! 5. What to send is decided in `poll_transmit`, never queued as bytes: what has been suppressed
 //!    in the meantime must not be sent.
 //! 6. No input bytes may panic, block, or grow memory past a bound in the configuration.

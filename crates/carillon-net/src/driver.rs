@@ -63,6 +63,8 @@ struct Outlet<'a, O> {
     observer: &'a mut O,
     gate: &'a mut Gate,
     now: Time,
+    /// Nothing has come between `handle_timeout(now)` and this drain: rule 4 holds.
+    timers_fired: bool,
 }
 
 impl<M, A, O> Driver<M, A, O>
@@ -108,8 +110,10 @@ where
         self.outlet(now).depart();
         if self.machine.poll_timeout().is_some_and(|at| at <= now) {
             self.machine.handle_timeout(now);
+            self.drain_after(now, true);
+        } else {
+            self.drain(now);
         }
-        self.drain(now);
         let [unicast, multicast] = readable;
         if multicast {
             self.receive(now, true)?;
@@ -187,12 +191,17 @@ where
     }
 
     fn outlet(&mut self, now: Time) -> Outlet<'_, O> {
-        Outlet { endpoint: &mut self.endpoint, observer: &mut self.observer, gate: &mut self.gate, now }
+        let Self { endpoint, observer, gate, .. } = self;
+        Outlet { endpoint, observer, gate, now, timers_fired: false }
     }
 
     fn drain(&mut self, now: Time) {
-        let mut outlet =
-            Outlet { endpoint: &mut self.endpoint, observer: &mut self.observer, gate: &mut self.gate, now };
+        self.drain_after(now, false);
+    }
+
+    fn drain_after(&mut self, now: Time, timers_fired: bool) {
+        let Self { endpoint, observer, gate, .. } = self;
+        let mut outlet = Outlet { endpoint, observer, gate, now, timers_fired };
         self.timeout = drain(&mut *self.machine, now, &mut self.buf, &mut outlet);
     }
 
@@ -307,6 +316,10 @@ impl<O: Observer> Host for Outlet<'_, O> {
 
     fn event(&mut self, event: Event) {
         self.record(event);
+    }
+
+    fn timers_fired(&self) -> bool {
+        self.timers_fired
     }
 }
 

@@ -9,6 +9,7 @@
 //! configured; the delay is the same between any two stations.
 
 use std::collections::VecDeque;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use carillon_core::{
@@ -43,6 +44,10 @@ pub struct LanConfig {
     /// Whether the upper end of that range is included, as the thesis words it; standard Ethernet
     /// excludes it, and only so do the thesis's own numbers come out.
     pub backoff_inclusive: bool,
+    /// Frames that may wait in a station's port, the one that tries to be sent included; a machine with
+    /// more to send is held up, as by a socket that is full. `None` is the thesis's transmit queue,
+    /// which takes all that it is given (section 3.2).
+    pub port_queue: Option<NonZeroU32>,
     /// Loss at each interface, at each transmission attempt and at each reception (section 3.4).
     pub loss: Probability,
     /// When timers are looked at.
@@ -62,6 +67,7 @@ impl Default for LanConfig {
             max_attempts: 16,
             backoff_limit: 10,
             backoff_inclusive: false,
+            port_queue: None,
             loss: Probability::ZERO,
             timers: TimerRule::Exact,
         }
@@ -80,6 +86,8 @@ pub struct Lan {
     on_air: Option<OnAir>,
     /// When the medium is free to be sensed idle.
     free_at: Time,
+    /// Stations that were told to wait and have room again.
+    ready: VecDeque<NodeId>,
     /// The stations of one contention; kept to reuse its memory.
     contenders: Vec<NodeId>,
 }
@@ -89,6 +97,8 @@ struct Station {
     queue: VecDeque<Frame>,
     /// Failed attempts of the first frame.
     attempts: u32,
+    /// Its machine was told to wait.
+    held_up: bool,
     /// Made when first needed: most stations of a large group never draw.
     random: Option<Box<StationRandom>>,
 }
@@ -130,6 +140,7 @@ impl Lan {
             requests: EventQueue::new(),
             on_air: None,
             free_at: Time::ZERO,
+            ready: VecDeque::new(),
             contenders: Vec::new(),
         }
     }
@@ -155,6 +166,15 @@ impl Lan {
         })
     }
 
+    /// Takes the first frame of a station's queue, which makes room.
+    fn take_first(&mut self, node: NodeId) -> Option<Frame> {
+        let station = &mut self.stations[node.index()];
+        if std::mem::take(&mut station.held_up) {
+            self.ready.push_back(node);
+        }
+        station.queue.pop_front()
+    }
+
     /// Requests the medium for the first frame of a station's queue, if it has one.
     fn request_first(&mut self, now: Time, node: NodeId) {
         let station = &mut self.stations[node.index()];
@@ -174,7 +194,7 @@ impl Lan {
             if loss > 0.0 && self.random(node).transmit_loss.chance(loss) {
                 // The interface drops the frame: nobody hears it, and the station takes it for sent.
                 observer.event(&trace(now, node, Event::FrameLost { receiver: None, original: false }));
-                self.stations[node.index()].queue.pop_front();
+                self.take_first(node);
                 self.request_first(now, node);
             } else {
                 contenders.push(node);
@@ -191,7 +211,7 @@ impl Lan {
     fn send(&mut self, now: Time, from: NodeId, observer: &mut dyn Observer) {
         // The contention was decided one propagation delay after the transmission began.
         let start = Time::from_nanos(now.as_nanos() - self.config.propagation_delay.as_nanos() as u64);
-        let frame = self.stations[from.index()].queue.pop_front().expect("a contender has a frame");
+        let frame = self.take_first(from).expect("a contender has a frame");
         let bytes = self.frame_bytes(frame.bytes.len());
         observer.event(&trace(start, from, Event::FrameSent { bytes: bytes as u32 }));
         observer.datagram(start, from, &frame.dest, &frame.bytes);
@@ -210,7 +230,7 @@ impl Lan {
             station.attempts += 1;
             if station.attempts >= self.config.max_attempts {
                 observer.event(&trace(now, node, Event::FrameDiscarded));
-                station.queue.pop_front();
+                self.take_first(node);
                 self.request_first(over, node);
                 continue;
             }
@@ -267,6 +287,17 @@ impl Network for Lan {
         if station.queue.len() == 1 && !on_air {
             self.request_first(now, from);
         }
+    }
+
+    fn is_ready(&mut self, _: Time, node: NodeId) -> bool {
+        let station = &mut self.stations[node.index()];
+        station.held_up =
+            self.config.port_queue.is_some_and(|most| station.queue.len() >= most.get() as usize);
+        !station.held_up
+    }
+
+    fn next_ready(&mut self) -> Option<NodeId> {
+        self.ready.pop_front()
     }
 
     fn next_time(&self) -> Option<(Time, Precedence)> {

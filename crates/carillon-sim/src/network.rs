@@ -16,6 +16,18 @@ pub trait Network: Debug + Send {
         observer: &mut dyn Observer,
     );
 
+    /// Whether the port of a node has room for another datagram, as a socket says. A node that is told no
+    /// comes back out of [`next_ready`](Network::next_ready) once it has.
+    fn is_ready(&mut self, _now: Time, _node: NodeId) -> bool {
+        true
+    }
+
+    /// The next of the nodes that were told to wait and whose port has room again: asked after every
+    /// `advance`, until `None`.
+    fn next_ready(&mut self) -> Option<NodeId> {
+        None
+    }
+
     /// When `advance` must next be called, and what goes first if a timer is due at the same
     /// time; `None` if the network is idle.
     fn next_time(&self) -> Option<(Time, Precedence)>;
@@ -43,6 +55,12 @@ impl<N: Network + ?Sized> Network for Box<N> {
         observer: &mut dyn Observer,
     ) {
         (**self).transmit(now, from, transmit, bytes, observer);
+    }
+    fn is_ready(&mut self, now: Time, node: NodeId) -> bool {
+        (**self).is_ready(now, node)
+    }
+    fn next_ready(&mut self) -> Option<NodeId> {
+        (**self).next_ready()
     }
     fn next_time(&self) -> Option<(Time, Precedence)> {
         (**self).next_time()

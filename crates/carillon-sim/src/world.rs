@@ -196,6 +196,10 @@ impl<N: Network, O: Observer> World<N, O> {
             arrival.receivers.clear();
         }
         self.arrival = arrival;
+        // What had to wait for a port is decided now, not when it was.
+        while let Some(node) = self.network.next_ready() {
+            self.settle(node.index(), false);
+        }
     }
 
     /// Takes the next wake-up. It may be a stale one: the node wants to be called later, or again.
@@ -300,6 +304,10 @@ struct NodeHost<'a, N, O> {
 }
 
 impl<N: Network, O: Observer> Host for NodeHost<'_, N, O> {
+    fn is_ready(&mut self) -> bool {
+        self.network.is_ready(self.now, self.node)
+    }
+
     fn transmit(&mut self, transmit: Transmit, bytes: &mut Vec<u8>) {
         let bytes = Bytes::from(std::mem::take(bytes));
         self.network.transmit(self.now, self.node, transmit, bytes, self.observer);

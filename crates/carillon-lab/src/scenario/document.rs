@@ -1,5 +1,6 @@
 //! The sections and keys of a scenario file. Each is documented in `docs/scenario.md`.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use carillon_core::{BitRate, Probability, Span};
@@ -41,6 +42,7 @@ pub(super) struct Network {
     pub topology: Option<String>,
     pub link_rate: Option<BitRate>,
     pub queue: Option<u32>,
+    pub port_queue: Option<NonZeroU32>,
     pub overhead: Option<u32>,
     pub height: Option<u32>,
     pub fanout: Option<String>,
@@ -211,6 +213,7 @@ impl Network {
                 Timers::AfterBusActivity => TimerRule::AfterBusActivity,
             },
             backoff_inclusive: self.backoff == Some(Backoff::Inclusive),
+            port_queue: self.port_queue,
             loss,
             ..LanConfig::default()
         }

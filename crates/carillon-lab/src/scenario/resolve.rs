@@ -137,6 +137,7 @@ impl ScenarioFile {
         let config = GraphConfig {
             rate: keys.rate(),
             queue: keys.queue.map_or(defaults.queue, |queue| queue as usize),
+            port_queue: keys.port_queue,
             overhead: keys.overhead.unwrap_or(UDP_OVERHEAD),
         };
         let lossy = match loss.links.unwrap_or(Links::All) {

@@ -48,6 +48,8 @@ struct Outlet<'a, O> {
     outbox: &'a mut Outbox,
     observer: &'a mut O,
     now: Time,
+    /// Nothing has come between `handle_timeout(now)` and this drain: rule 4 holds.
+    timers_fired: bool,
 }
 
 impl<O: Observer> RelayDriver<O> {
@@ -70,10 +72,11 @@ impl<O: Observer> RelayDriver<O> {
         while let Some((dest, bytes)) = self.outbox.due(now) {
             self.endpoint.send(now, &dest, &bytes);
         }
-        if self.machine.poll_timeout().is_some_and(|at| at <= now) {
+        let is_due = self.machine.poll_timeout().is_some_and(|at| at <= now);
+        if is_due {
             self.machine.handle_timeout(now);
         }
-        self.drain(now);
+        self.drain(now, is_due);
         for _ in 0..TURN_DATAGRAMS {
             let Some(arrival) = self.endpoint.receive(now)? else { break };
             self.handle(now, arrival);
@@ -117,7 +120,7 @@ impl<O: Observer> RelayDriver<O> {
             self.endpoint.stats.received += 1;
             self.machine.handle_datagram(now, received);
         }
-        self.drain(now);
+        self.drain(now, false);
     }
 
     /// Does as the machine has said with a multicast.
@@ -149,12 +152,13 @@ impl<O: Observer> RelayDriver<O> {
         stats.copies += copies;
     }
 
-    fn drain(&mut self, now: Time) {
+    fn drain(&mut self, now: Time, timers_fired: bool) {
         let mut outlet = Outlet {
             endpoint: &mut self.endpoint,
             outbox: &mut self.outbox,
             observer: &mut self.observer,
             now,
+            timers_fired,
         };
         self.timeout = drain(&mut *self.machine, now, &mut self.buf, &mut outlet);
     }
@@ -170,6 +174,10 @@ impl<O: Observer> Host for Outlet<'_, O> {
 
     fn event(&mut self, event: Event) {
         self.observer.event(&TraceEvent { time: self.now, node: SELF, event });
+    }
+
+    fn timers_fired(&self) -> bool {
+        self.timers_fired
     }
 }
 

@@ -4,6 +4,7 @@
 //! `CARILLON_RUNS` says how many runs each test makes (the nightly ones: 10 000); a failure prints
 //! the command that repeats its run.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use carillon_core::{NodeId, Probability, ProtocolEntry, Rng, Role, Seeds};
@@ -117,7 +118,9 @@ impl Suite {
         let (group, nodes) = self.group(seed, &mut rng);
         let group = (self.promises.settings)(group.max_payload(1000), nodes, 0, &mut rng);
         let loss = Probability::new(rng.unit() * 0.1).expect("a tenth at most");
-        group.run_lan(LanConfig { loss, ..LanConfig::default() }).check_reliable()
+        // In every other run machines are held up by their port.
+        let port_queue = NonZeroU32::new(rng.below(2) as u32 * (1 + rng.below(4) as u32));
+        group.run_lan(LanConfig { loss, port_queue, ..LanConfig::default() }).check_reliable()
     }
 
     /// Nodes crash, as many as the protocol survives; some come back.

@@ -4,6 +4,7 @@
 //! `CARILLON_RUNS` says how many runs each test makes (the nightly ones: 10 000); a failure prints
 //! the command that repeats its run.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -112,7 +113,9 @@ impl Suite {
         let group = Group::new(self.entry, seed).receivers(receivers).messages(MESSAGES);
         let group = group.interval(Duration::from_millis(20)).afterwards(AFTERWARDS);
         let group = (self.promises.settings)(group, &mut rng);
-        Setting { group, topology, config, receivers, rng }
+        // In every other run machines are held up by their port.
+        let port_queue = NonZeroU32::new(rng.below(2) as u32 * (1 + rng.below(4) as u32));
+        Setting { group, topology, config: GraphConfig { port_queue, ..config }, receivers, rng }
     }
 
     fn lossy_routes(&self, seed: u64) -> Result<(), String> {

@@ -104,6 +104,12 @@ impl Wire {
         self.losses.get_or_insert_default().singles.push(single);
     }
 
+    /// If this many packets or more wait: when there are fewer, if nothing else is put on the link.
+    pub(super) fn has_room_at(&self, now: Time, limit: usize) -> Option<Time> {
+        let waiting = self.leaving.iter().filter(|&&at| at > now).count();
+        (self.free > now && waiting >= limit).then(|| self.leaving[self.leaving.len() - limit])
+    }
+
     /// Puts a packet of this size on the link, where `limit` packets may wait; the one being sent is
     /// not counted. `seeds` are those of this link and direction.
     pub(super) fn put(

@@ -1,6 +1,7 @@
 //! The routed network of a run: packets hop from node to node.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use carillon_core::{
@@ -21,6 +22,10 @@ pub struct GraphConfig {
     pub rate: BitRate,
     /// Packets that may wait at each end of a link (drop-tail).
     pub queue: usize,
+    /// When so many packets wait at its end of a link a machine is held up, as by a socket that is full, until
+    /// fewer do; no more than `queue` ever wait. `None` holds no machine up: the queue discards what is too
+    /// much, whoever sent it, as in the evaluation.
+    pub port_queue: Option<NonZeroU32>,
     /// Bytes that the network adds to a datagram.
     pub overhead: u32,
 }
@@ -28,7 +33,12 @@ pub struct GraphConfig {
 impl Default for GraphConfig {
     /// As in the evaluation of LMS, SRM and PGM: 1.5 Mbit/s; and a queue of 50, which is ns-2's.
     fn default() -> Self {
-        GraphConfig { rate: BitRate::new(1_500_000).unwrap_or(BitRate::mbps(1)), queue: 50, overhead: 0 }
+        GraphConfig {
+            rate: BitRate::new(1_500_000).unwrap_or(BitRate::mbps(1)),
+            queue: 50,
+            port_queue: None,
+            overhead: 0,
+        }
     }
 }
 
@@ -56,6 +66,9 @@ pub struct Graph {
     behind: Vec<Behind>,
     first_port: Vec<u32>,
     pending: EventQueue<Pending>,
+    /// Nodes that were told to wait, and those of them that have room again.
+    held_up: BTreeSet<NodeId>,
+    ready: VecDeque<NodeId>,
     /// The datagram whose relay is asked.
     transit: Option<Hop>,
 }
@@ -79,6 +92,8 @@ enum Pending {
     /// The interface of a node has held a datagram until now. Boxed: it is rare and large, and the
     /// queue moves its events about.
     Departs(Box<(NodeId, Transmit, Bytes)>),
+    /// A node's ports have room again.
+    Ready(NodeId),
 }
 
 // There is one for each packet on each link.
@@ -132,6 +147,8 @@ impl Graph {
             routes: Routes::new(&topology),
             trees: BTreeMap::new(),
             pending: EventQueue::new(),
+            held_up: BTreeSet::new(),
+            ready: VecDeque::new(),
             transit: None,
             seeds: seeds.part("graph"),
             topology,
@@ -367,6 +384,26 @@ impl Network for Graph {
         }
     }
 
+    fn is_ready(&mut self, now: Time, node: NodeId) -> bool {
+        let Some(limit) = self.config.port_queue else { return true };
+        let limit = self.config.queue.min(limit.get() as usize).max(1);
+        let ports = self.first_port[node.index()] as usize..self.first_port[node.index() + 1] as usize;
+        let full = self.behind[ports]
+            .iter()
+            .filter(|behind| self.up[behind.link as usize])
+            .filter_map(|behind| self.wires[behind.wire as usize].has_room_at(now, limit));
+        // One socket for all ports: the fullest of them holds it up.
+        let Some(at) = full.max() else { return true };
+        if self.held_up.insert(node) {
+            self.pending.push(at, Pending::Ready(node));
+        }
+        false
+    }
+
+    fn next_ready(&mut self) -> Option<NodeId> {
+        self.ready.pop_front()
+    }
+
     fn next_time(&self) -> Option<(Time, Precedence)> {
         self.pending.next_time().map(|time| (time, Precedence::NetworkFirst))
     }
@@ -377,6 +414,11 @@ impl Network for Graph {
             Some((_, Pending::Departs(held))) => {
                 let (from, transmit, bytes) = *held;
                 self.start(now, from, transmit, bytes, observer);
+                return false;
+            }
+            Some((_, Pending::Ready(node))) => {
+                self.held_up.remove(&node);
+                self.ready.push_back(node);
                 return false;
             }
             Some((_, Pending::Arrives(hop))) => hop,
