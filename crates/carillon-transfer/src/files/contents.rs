@@ -85,9 +85,12 @@ impl Opened {
     /// time: the clock of file systems ticks slowly.
     pub fn is_fresh(&self) -> bool {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let (seconds, nanos) = self.stamp.changed;
-        let changed = Duration::new(seconds.max(0) as u64, nanos.clamp(0, 999_999_999) as u32);
-        now.checked_sub(changed).is_some_and(|age| age < CLOCK_TICK)
+        self.stamp.is_fresh(now)
+    }
+
+    /// For how long it is worth waiting until it is no longer fresh: one that still is then changes all the time.
+    pub fn patience(&self) -> Duration {
+        self.stamp.tick() * PATIENCE_TICKS
     }
 
     /// Whether the file that is open is what it was.
@@ -111,6 +114,20 @@ impl Stamp {
             modified: (metadata.mtime(), metadata.mtime_nsec()),
             changed: (metadata.ctime(), metadata.ctime_nsec()),
         }
+    }
+
+    /// Whether at this time another change might leave the same times.
+    fn is_fresh(&self, now: Duration) -> bool {
+        let (seconds, nanos) = self.changed;
+        let changed = Duration::new(seconds.max(0) as u64, nanos.clamp(0, 999_999_999) as u32);
+        // A server's clock may be a little ahead of this one's; one that is far ahead will not be waited for.
+        now.abs_diff(changed) < self.tick()
+    }
+
+    /// Longer than its times stand still.
+    fn tick(&self) -> Duration {
+        // Some file systems keep whole seconds: a time without a fraction may be one of theirs.
+        if self.changed.1 == 0 { WHOLE_SECONDS_TICK } else { CLOCK_TICK }
     }
 }
 
@@ -255,3 +272,47 @@ pub const READ_BYTES: usize = 256 << 10;
 const STREAM_PATIENCE: Duration = Duration::from_millis(10);
 /// Longer than the time stamps of file systems stand still.
 const CLOCK_TICK: Duration = Duration::from_millis(20);
+/// The same where times are whole seconds, or every other one.
+const WHOLE_SECONDS_TICK: Duration = Duration::from_millis(2020);
+const PATIENCE_TICKS: u32 = 5;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_right_after_a_file_was_opened_is_noticed() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("file");
+        fs::write(&path, [0; 1000]).expect("a file");
+        for change in 1..50u8 {
+            let opened = loop {
+                let opened = Opened::open(&path, true).expect("it can be opened");
+                if !opened.is_fresh() {
+                    break opened;
+                }
+                std::thread::yield_now();
+            };
+            assert!(opened.is_same().expect("it can be looked at") && opened.is_there(&path));
+            // Of the same size, at once.
+            fs::OpenOptions::new()
+                .write(true)
+                .open(&path)
+                .and_then(|mut file| io::Write::write_all(&mut file, &[change; 10]))
+                .expect("it can be written");
+            assert!(!opened.is_same().expect("it can be looked at"), "change {change} is not noticed");
+            assert!(!opened.is_there(&path), "change {change} is not noticed");
+        }
+    }
+
+    #[test]
+    fn times_of_whole_seconds_are_fresh_for_longer() {
+        let stamp = |nanos| Stamp { device: 1, inode: 1, size: 1, modified: (100, 0), changed: (100, nanos) };
+        let at = |millis| Duration::from_millis(millis);
+        assert!(stamp(0).is_fresh(at(100_900)) && stamp(0).is_fresh(at(102_000)));
+        assert!(!stamp(0).is_fresh(at(102_100)));
+        assert!(stamp(1).is_fresh(at(100_010)) && !stamp(1).is_fresh(at(100_900)));
+        // A server's clock may be ahead.
+        assert!(stamp(1).is_fresh(at(99_990)) && !stamp(1).is_fresh(at(98_000)));
+    }
+}

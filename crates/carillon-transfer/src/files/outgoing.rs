@@ -42,8 +42,8 @@ pub struct Outgoing {
     effort: u64,
     /// Files that were not delivered, a line each.
     withdrawn: Vec<String>,
-    /// How often the next file was found fresh.
-    fresh: u32,
+    /// Since when the next file has been found fresh.
+    fresh: Option<Time>,
     /// Messages of a live stream.
     messages: u64,
     started: Option<Time>,
@@ -109,7 +109,7 @@ impl Outgoing {
             read: 0,
             effort: 0,
             withdrawn: Vec::new(),
-            fresh: 0,
+            fresh: None,
             messages: 0,
             started: None,
             finished: false,
@@ -236,10 +236,16 @@ impl Outgoing {
             }
             Kind::File { path: source, size } => {
                 let size = match Opened::open(source, self.manifest.follows()) {
-                    Ok(opened) if opened.is_fresh() && self.fresh < MAX_FRESH => {
-                        self.fresh += 1;
-                        self.look = Some(now + FRESH_LOOK);
-                        return Ok(Step::NotYet);
+                    Ok(opened) if opened.is_fresh() => {
+                        let since = *self.fresh.get_or_insert(now);
+                        if now.since(since) < opened.patience() {
+                            self.look = Some(now + FRESH_LOOK);
+                            return Ok(Step::NotYet);
+                        }
+                        // Whether its last change came before it was read or after, its times cannot tell.
+                        self.withdrawn.push(changed(entry));
+                        withdraw = Some(Withdrawn::Changed);
+                        opened.size()
                     }
                     Ok(opened) => {
                         let size = opened.size();
@@ -252,7 +258,7 @@ impl Outgoing {
                         *size
                     }
                 };
-                self.fresh = 0;
+                self.fresh = None;
                 self.packer.push(&Record::File { index, size: Some(size), mode, path });
             }
         }
@@ -288,8 +294,7 @@ impl Outgoing {
                 return Ok(Step::NotYet);
             }
             Filled::Changed => {
-                let line = format!("{} changed while it was sent", entry.shown());
-                self.withdrawn.push(line);
+                self.withdrawn.push(changed(entry));
                 return Ok(self.withdraw(at, Withdrawn::Changed));
             }
             Filled::Unreadable(error) if matches!(entry.kind, Kind::Stream) => {
@@ -451,6 +456,10 @@ fn header_len(entry: &Entry) -> usize {
         }
 }
 
+fn changed(entry: &Entry) -> String {
+    format!("{} changed while it was sent", entry.shown())
+}
+
 fn emit(record: &Record<'_>) -> Bytes {
     let mut message = Vec::with_capacity(record.wire_len());
     record.emit(&mut message);
@@ -468,9 +477,7 @@ const ENTRY_EFFORT: u64 = 4096;
 const MIN_PIECE: usize = 256;
 /// How often to look for more of a stream that has paused.
 const STREAM_LOOK: Duration = Duration::from_millis(2);
-/// How often to look at a file that has just changed, and how many times: one that does not stop
-/// is sent, and found changed at its end.
+/// How often to look at a file that has just changed.
 const FRESH_LOOK: Duration = Duration::from_millis(10);
-const MAX_FRESH: u32 = 10;
 /// No message carries less than a digest and its frame.
 const MIN_PAYLOAD: usize = 64;
