@@ -12,6 +12,7 @@ pub mod reproduce;
 pub mod results;
 pub mod run;
 pub mod scenario;
+pub mod shipped;
 pub mod statistics;
 pub mod statistics_file;
 pub mod summary_file;

@@ -7,7 +7,6 @@ use carillon_lab::report::Page;
 use carillon_lab::reproduce::{
     Comparison, EXPERIMENTS, Laboratory, Options, Outcome, Shows, Verdict, find, matching,
 };
-use carillon_lab::scenario::ScenarioFile;
 
 fn laboratory(messages: u64) -> Laboratory<'static> {
     Laboratory::new(Options { jobs: 2, seed: None, messages: Some(messages), out: None, progress: &|_| {} })
@@ -22,9 +21,9 @@ fn table(laboratory: &mut Laboratory<'_>, id: &str) -> Comparison {
 
 #[test]
 fn every_shipped_scenario_is_valid_and_named_after_its_experiment() {
-    for experiment in EXPERIMENTS {
+    for experiment in EXPERIMENTS.iter() {
         let Shows::Table(table) = &experiment.shows else { continue };
-        let file = ScenarioFile::parse(experiment.id, table.scenarios.plan).unwrap();
+        let file = table.plan.scenario().unwrap();
         assert_eq!(file.name(), experiment.id);
         assert!(!Plan::new(&file).unwrap().runs.is_empty());
     }

@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use carillon_lab::plot::{Figure, Marks, svg};
 use carillon_lab::report::Page;
 use carillon_lab::reproduce::{
-    Analysis, EXPERIMENTS, Laboratory, Options, Outcome, Sheet, Shows, Study, find, matching,
+    Analysis, EXPERIMENTS, Laboratory, Options, Outcome, Settings, Sheet, Shows, Source, Study, find,
+    matching,
 };
-use carillon_lab::scenario::ScenarioFile;
 
 fn study(id: &str, messages: u64) -> Study {
     let options = Options { jobs: 2, seed: None, messages: Some(messages), out: None, progress: &|_| {} };
@@ -18,8 +18,6 @@ fn study(id: &str, messages: u64) -> Study {
         other => panic!("{id} is no study: {other:?}"),
     }
 }
-
-type Settings = &'static [(&'static str, &'static str)];
 
 /// The numbers of a column, in the rows whose first columns are these.
 fn column(sheet: &Sheet, label: &str, keys: &[f64]) -> Vec<f64> {
@@ -36,8 +34,8 @@ fn sheet<'a>(study: &'a Study, name: &str) -> &'a Sheet {
 
 #[test]
 fn the_scenarios_of_a_study_are_valid_and_their_result_folders_apart() {
-    let mut plans: BTreeMap<&str, (&str, Settings)> = BTreeMap::new();
-    for experiment in EXPERIMENTS {
+    let mut plans: BTreeMap<&str, (Source, Settings)> = BTreeMap::new();
+    for experiment in EXPERIMENTS.iter() {
         let Shows::Study(study) = &experiment.shows else { continue };
         for plan in study.plans {
             let what = (plan.plan, plan.settings);
@@ -46,11 +44,11 @@ fn the_scenarios_of_a_study_are_valid_and_their_result_folders_apart() {
                 assert_eq!(other, what, "{} is two things", plan.id);
                 continue;
             }
-            let file = ScenarioFile::parse(plan.id, plan.plan).and_then(|file| file.with_all(plan.settings));
+            let file = plan.plan.scenario().and_then(|file| file.with_all(plan.settings));
             let file = file.unwrap_or_else(|error| panic!("{}: {}: {error}", experiment.id, plan.id));
             assert!(!file.points().is_empty(), "{}", plan.id);
         }
-        if let Analysis::AckWait(waits) = study.analysis {
+        if let Analysis::AckWait(waits) = &study.analysis {
             let known = |id: &str| study.plans.iter().any(|plan| plan.id == id);
             assert!(waits.conditions.iter().all(|one| known(one.constant) && known(one.adaptive)));
         }
@@ -83,7 +81,7 @@ fn retransmission_is_studied_with_the_waits_of_the_law_in_the_documentation() {
     assert!(include_str!("../../../docs/open-questions.md").contains(law));
     let Shows::Study(study) = &find("open-retransmission").unwrap().shows else { panic!("it is a study") };
     for plan in study.plans {
-        for point in ScenarioFile::parse(plan.id, plan.plan).unwrap().points() {
+        for point in plan.plan.scenario().unwrap().points() {
             let number = |key: &str| {
                 let (_, value) = point.0.iter().find(|(name, _)| name == key).unwrap();
                 let text = value.as_str().map_or(value.to_string(), str::to_owned);

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use carillon_lab::plot::{Figure, png, svg};
 use carillon_lab::report::Page;
-use carillon_lab::reproduce::{EXPERIMENTS, Experiment, Laboratory, Options, Outcome, check_table, matching};
+use carillon_lab::reproduce::{
+    EXPERIMENTS, Experiment, Laboratory, Options, Outcome, check_table, matching, read,
+};
 
 use super::jobs::{Jobs, RunProgress};
 use super::plot::PIXELS;
@@ -22,11 +24,13 @@ Examples:
   carillon reproduce segovia-fig-4.3 --out results
   carillon reproduce segovia --out results    every table and figure of a source, and one page of all
   carillon reproduce open --out results       the questions that the source left open
+  carillon reproduce mine.toml --out results  experiments of your own, written as docs/figures.md says
 
-Exits with 1 if a number lies outside its bounds and is not known to: known deviations are shown with
-their reason.")]
+Exits with 1 if a number or a claim lies outside its bounds and is not known to: known deviations are shown
+with their reason.")]
 pub struct Args {
-    /// The experiments, or a source for all of its experiments; all if none is named.
+    /// The experiments, or a source for all of its experiments, or files (.toml) of your own; all that are
+    /// shipped if none is named.
     #[arg(value_name = "ID")]
     ids: Vec<String>,
     /// List the experiments and stop.
@@ -50,16 +54,12 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let mut stdout = std::io::stdout().lock();
     if args.list {
-        for experiment in EXPERIMENTS {
+        for experiment in chosen(args)? {
             writeln!(stdout, "{:20} {}", experiment.id, experiment.title)?;
         }
         return Ok(());
     }
-    let chosen: Vec<&'static Experiment> = if args.ids.is_empty() {
-        EXPERIMENTS.iter().collect()
-    } else {
-        args.ids.iter().map(|id| known(id)).collect::<anyhow::Result<Vec<_>>>()?.concat()
-    };
+    let chosen = chosen(args)?;
     let progress = RunProgress::new("reproduce");
     let run_done = |runs| progress.run_done(runs);
     let mut laboratory = Laboratory::new(Options {
@@ -93,6 +93,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         write(&dir.join("index.html"), page.html())?;
     }
     if holds { Ok(()) } else { Err(JobFailed.into()) }
+}
+
+/// The experiments that are named; all that are shipped if none is.
+fn chosen(args: &Args) -> anyhow::Result<Vec<&'static Experiment>> {
+    match args.ids.is_empty() {
+        true => Ok(EXPERIMENTS.iter().collect()),
+        false => Ok(args.ids.iter().map(|id| known(id)).collect::<anyhow::Result<Vec<_>>>()?.concat()),
+    }
 }
 
 fn write_outcome(dir: &Path, outcome: &Outcome) -> anyhow::Result<()> {
@@ -138,6 +146,9 @@ fn write(path: &Path, bytes: impl AsRef<[u8]>) -> anyhow::Result<()> {
 }
 
 fn known(id: &str) -> anyhow::Result<Vec<&'static Experiment>> {
+    if Path::new(id).extension().is_some_and(|extension| extension == "toml") {
+        return Ok(read(Path::new(id))?.iter().collect());
+    }
     let experiments = matching(id);
     if experiments.is_empty() {
         let ids: Vec<_> = EXPERIMENTS.iter().map(|experiment| experiment.id).collect();

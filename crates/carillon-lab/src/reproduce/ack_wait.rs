@@ -1,31 +1,40 @@
 //! The best random acknowledgment wait for each group, and what a law and other ways of choosing cost.
 
+use serde::Deserialize;
+
 use super::law::{Fit, Law, Row, Sweep};
 use super::sheet::{Heading, Sheet};
 use super::study::Findings;
-use super::{SimulatedPoint, Simulation, StudyPlan};
+use super::{SimulatedPoint, Simulation, StudyPlan, Text, files};
 use crate::plot::{Axis, Dash, Figure, Marker, Marks, Series};
 
 /// What is compared: plans of the study, by their place in it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct AckWaitSpec {
     /// The conditions, each with a sweep of waits and a run that finds the wait by itself.
+    #[serde(deserialize_with = "files::list")]
     pub conditions: &'static [Condition],
     /// The conditions that the law is fitted to are the first ones, so many.
     pub fitted: usize,
 }
 
 /// One protocol, window, and size of packets.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Condition {
     /// Part of file names.
-    pub id: &'static str,
+    #[serde(deserialize_with = "files::text")]
+    pub id: Text,
     /// What it is.
-    pub name: &'static str,
+    #[serde(deserialize_with = "files::text")]
+    pub name: Text,
     /// The plan that tries constant waits.
-    pub constant: &'static str,
+    #[serde(deserialize_with = "files::text")]
+    pub constant: Text,
     /// The plan whose wait finds its own length.
-    pub adaptive: &'static str,
+    #[serde(deserialize_with = "files::text")]
+    pub adaptive: Text,
 }
 
 /// What was measured under a condition; times in bit times.

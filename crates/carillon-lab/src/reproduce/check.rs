@@ -29,6 +29,8 @@ pub struct Check {
 pub enum CheckVerdict {
     /// It does.
     Holds,
+    /// It does not, and is known not to: the reason stands with it.
+    ExpectedDeviation,
     /// It does not.
     DoesNotHold,
 }
@@ -44,6 +46,7 @@ impl fmt::Display for CheckVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             CheckVerdict::Holds => "holds",
+            CheckVerdict::ExpectedDeviation => "no, known",
             CheckVerdict::DoesNotHold => "does not hold",
         })
     }
@@ -100,7 +103,11 @@ pub fn write(f: &mut fmt::Formatter<'_>, checks: &[Check]) -> fmt::Result {
         let note = if note.is_empty() { String::new() } else { format!(" ({note})") };
         writeln!(f, "{name:id$}  {verdict:13}  {says:>expected$}  {is:>measured$}  {claim}{note}")?;
     }
-    writeln!(f, "{holding} of {} hold.", checks.len())
+    let known = checks.iter().filter(|check| check.verdict == CheckVerdict::ExpectedDeviation).count();
+    match known {
+        0 => writeln!(f, "{holding} of {} hold.", checks.len()),
+        known => writeln!(f, "{holding} of {} hold; {known} do not and are known to.", checks.len()),
+    }
 }
 
 /// So many are shown whole.

@@ -1,19 +1,22 @@
 //! Figures of a source, drawn from what was simulated for its tables, or from formulas.
 
-use carillon_core::BitRate;
+use std::collections::BTreeMap;
 
-use super::registry::find;
-use super::{Bounds, Comparison, Shows, SimulatedPoint, Simulation, TableSpec};
+use carillon_core::BitRate;
+use serde::Deserialize;
+
+use super::{Bounds, Comparison, SimulatedPoint, Simulation, TableSpec, Text, files};
 use crate::metrics::Terms;
 use crate::plot::{Axis, Dash, Figure, HiLoMean, Marker, Marks, Percentiles, Series};
 
 /// What a figure shows; the horizontal axis is the number of receivers.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum FigureSpec {
     /// The upper bound on relative throughput, from its formula.
     UpperBound {
         /// A curve for each window.
-        windows: &'static [u32],
+        windows: Vec<u32>,
         /// To so many receivers.
         receivers: f64,
     },
@@ -24,14 +27,15 @@ pub enum FigureSpec {
     /// The means of several curves.
     Means {
         /// The curves.
-        curves: &'static [Curve],
+        curves: Vec<Curve>,
         /// Whether each curve has a bound of its own, or the last one's is that of all.
         bounds: EachBound,
     },
 }
 
 /// Whose bound is drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum EachBound {
     /// That of each curve.
     Own,
@@ -40,27 +44,52 @@ pub enum EachBound {
 }
 
 /// Some rows of a table.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Curve {
     /// The table.
-    pub table: &'static str,
+    #[serde(deserialize_with = "files::text")]
+    pub table: Text,
+    /// The table itself, once it is found.
+    #[serde(skip)]
+    pub spec: Option<TableSpec>,
     /// The rows with this value of this swept key; all if none is named.
-    pub only: Option<(&'static str, f64)>,
+    pub only: Option<(String, f64)>,
     /// The metric; the table must have it.
-    pub metric: &'static str,
+    #[serde(deserialize_with = "files::text")]
+    pub metric: Text,
     /// What it is called beside others.
-    pub name: &'static str,
+    #[serde(default)]
+    pub name: String,
 }
 
 impl FigureSpec {
     /// The tables it is drawn from.
-    pub fn tables(&self) -> Vec<(&'static str, &'static TableSpec)> {
+    pub fn tables(&self) -> Vec<(&'static str, TableSpec)> {
         let curves: Vec<&Curve> = match self {
             FigureSpec::UpperBound { .. } => Vec::new(),
             FigureSpec::Spread(curve) | FigureSpec::Percentiles(curve) => vec![curve],
             FigureSpec::Means { curves, .. } => curves.iter().collect(),
         };
         curves.into_iter().map(|curve| (curve.table, curve.spec())).collect()
+    }
+
+    /// Looks up the tables that it names, which must have the metrics.
+    pub(super) fn find_tables(&mut self, tables: &BTreeMap<&str, TableSpec>) -> Result<(), String> {
+        let curves: Vec<&mut Curve> = match self {
+            FigureSpec::UpperBound { .. } => Vec::new(),
+            FigureSpec::Spread(curve) | FigureSpec::Percentiles(curve) => vec![curve],
+            FigureSpec::Means { curves, .. } if curves.is_empty() => return Err("has no curves".to_owned()),
+            FigureSpec::Means { curves, .. } => curves.iter_mut().collect(),
+        };
+        for curve in curves {
+            let spec = tables.get(curve.table).ok_or_else(|| format!("there is no table {}", curve.table))?;
+            if !spec.quantities.iter().any(|quantity| quantity.metric == curve.metric) {
+                return Err(format!("the table {} has no {}", curve.table, curve.metric));
+            }
+            curve.spec = Some(*spec);
+        }
+        Ok(())
     }
 
     /// The figure.
@@ -171,21 +200,20 @@ impl CurvePoint<'_> {
 }
 
 impl Curve {
-    fn spec(&self) -> &'static TableSpec {
-        match find(self.table).map(|experiment| &experiment.shows) {
-            Some(Shows::Table(table)) => table,
-            _ => panic!("figures are drawn from shipped tables: {} is none", self.table),
-        }
+    fn spec(&self) -> TableSpec {
+        self.spec.expect("the tables of a figure are looked up when its file is read")
     }
 
     fn points<'a>(&self, simulation: &'a Simulation) -> Vec<CurvePoint<'a>> {
         let spec = self.spec();
         let quantity = spec.quantities.iter().position(|quantity| quantity.metric == self.metric);
         let quantity = quantity.expect("a figure shows a quantity of its table");
-        let comparison = Comparison::new("", "", spec, simulation);
+        let comparison = Comparison::new("", "", &spec, simulation);
         let rows = simulation.points.iter().zip(&comparison.rows);
         rows.filter(|(point, _)| {
-            self.only.is_none_or(|(key, value)| point.number(key).is_some_and(|x| (x - value).abs() < 1e-9))
+            self.only
+                .as_ref()
+                .is_none_or(|(key, value)| point.number(key).is_some_and(|x| (x - value).abs() < 1e-9))
         })
         .filter_map(|(point, row)| {
             Some(CurvePoint {
@@ -284,7 +312,7 @@ fn means(curves: Vec<(&Curve, Vec<CurvePoint<'_>>)>, bounds: EachBound) -> Vec<S
         bands.push(Series { name: first(CHANCE), colour, marks: Marks::Band { points: band } });
         let means = points.iter().filter_map(|point| Some((point.x, point.percentiles()?.1))).collect();
         let marks = Marks::Line { points: means, dash, marker: Some(marker) };
-        lines.push(Series { name: curve.name.into(), colour, marks });
+        lines.push(Series { name: curve.name.clone(), colour, marks });
         if bounds == EachBound::Own {
             // The dashes of its curve, without marks: colours are lost in print.
             let points = points.iter().filter_map(CurvePoint::bound).collect();

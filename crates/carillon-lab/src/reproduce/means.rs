@@ -1,24 +1,30 @@
 //! Means of a metric side by side: over one swept key, for others, by alternative.
 
+use serde::Deserialize;
+
 use super::quotient::Quotient;
 use super::sheet::{Heading, Number, Sheet};
 use super::study::Findings;
-use super::{Key, Quantity, SimulatedPoint, Simulation, StudyPlan};
+use super::{Key, Quantity, SimulatedPoint, Simulation, StudyPlan, Text, files};
 use crate::plot::{Axis, Dash, Figure, Marker, Marks, Series};
 
 /// Which means are shown, and how.
 ///
 /// Rows are named by keys, columns are alternatives: the plans, or the values of a key, or both. A figure
 /// shows one quantity over the last key.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct MeansSpec {
     /// The keys that name a row. The last one is the horizontal axis of figures.
+    #[serde(deserialize_with = "files::list")]
     pub keys: &'static [Key],
     /// How many of the first keys have a figure for each of their values; the others have curves.
     pub figures_by: usize,
     /// The swept key whose values are alternatives, in the plans that have it.
-    pub alternatives: Option<&'static str>,
+    #[serde(default, deserialize_with = "files::optional_text")]
+    pub alternatives: Option<Text>,
     /// What is shown.
+    #[serde(deserialize_with = "files::list")]
     pub quantities: &'static [Quantity],
     /// How many of the first quantities have figures.
     pub drawn: usize,

@@ -5,27 +5,28 @@
 //! figure, or a study. A [`Laboratory`] runs each scenario once, however many experiments are made from it.
 
 mod ack_wait;
+mod agents;
 mod check;
+mod claims;
 mod comparison;
 mod figures;
+mod files;
 mod law;
 mod means;
-mod open;
 mod published;
 mod quotient;
 mod recovery;
-mod registry;
-mod routed;
-mod segovia;
 mod sheet;
 mod simulation;
 mod study;
+mod summary;
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
 use carillon_core::ConfigError;
+use serde::Deserialize;
 use thiserror::Error;
 
 use self::simulation::Folder;
@@ -38,18 +39,18 @@ pub use ack_wait::{AckWaitSpec, Condition};
 pub use check::{Check, CheckVerdict, HEADINGS, table as check_table};
 pub use comparison::{Bound, ComparedCell, ComparedRow, Comparison, PublishedCell, Verdict};
 pub use figures::{Curve, EachBound, FigureSpec};
+pub use files::{EXPERIMENTS, Settings, Source, Text, find, matching, read};
 pub use means::MeansSpec;
 pub(crate) use means::capitalised;
 pub use published::PublishedValues;
 pub use quotient::Quotient;
 pub use recovery::{Pooled, RecoverySpec};
-pub use registry::{EXPERIMENTS, find, matching};
 pub use sheet::{Heading, Number, Sheet};
 pub use simulation::{Bounds, SimulatedPoint, Simulation};
 pub use study::{Analysis, Study, StudyPlan, StudySpec};
 
-/// A shipped experiment.
-#[derive(Clone, Copy, Debug)]
+/// An experiment.
+#[derive(Clone, Debug)]
 pub struct Experiment {
     /// What it is called on the command line.
     pub id: &'static str,
@@ -60,7 +61,7 @@ pub struct Experiment {
 }
 
 /// What an experiment shows.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub enum Shows {
     /// A table, made from a scenario of its own.
     Table(TableSpec),
@@ -70,26 +71,24 @@ pub enum Shows {
     Study(StudySpec),
 }
 
-/// The scenarios of a table.
-#[derive(Clone, Copy, Debug)]
-pub struct Scenarios {
+/// A table of a source.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TableSpec {
     /// The scenario file.
-    pub plan: &'static str,
+    pub plan: Source,
     /// Settings under which the unicast equivalent is run too, to measure what relative
     /// throughput is relative to.
-    pub unicast_settings: Option<&'static [(&'static str, &'static str)]>,
-}
-
-/// A table of a source.
-#[derive(Clone, Copy, Debug)]
-pub struct TableSpec {
-    /// What is run.
-    pub scenarios: Scenarios,
+    #[serde(default, deserialize_with = "files::optional_settings")]
+    pub unicast_settings: Option<Settings>,
     /// The published numbers.
+    #[serde(default)]
     pub published: Published,
     /// Which columns of the published table say which point a row is of.
+    #[serde(deserialize_with = "files::list")]
     pub keys: &'static [Key],
     /// What is shown of each point.
+    #[serde(deserialize_with = "files::list")]
     pub quantities: &'static [Quantity],
     /// Independent samples behind a published mean.
     pub published_samples: PublishedSamples,
@@ -98,63 +97,81 @@ pub struct TableSpec {
     /// The rows that are known to deviate, if there are any.
     pub expected: Option<ExpectedDeviation>,
     /// What deviates from the source, and why.
-    pub deviations: &'static str,
+    #[serde(default, deserialize_with = "files::text")]
+    pub deviations: Text,
 }
 
 /// The published numbers that are at hand, as CSV.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Published {
     /// The whole table.
-    Table(&'static str),
+    Table(Source),
     /// Single values that the text of the source quotes.
-    Quoted(&'static str),
+    Quoted(Source),
     /// None.
+    #[default]
     Nothing,
 }
 
 /// A column of the published table that is also a key of the scenario.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Key {
     /// The column.
-    pub column: &'static str,
+    #[serde(deserialize_with = "files::text")]
+    pub column: Text,
     /// How it is headed.
-    pub label: &'static str,
+    #[serde(deserialize_with = "files::text")]
+    pub label: Text,
     /// The swept key.
-    pub scenario: &'static str,
+    #[serde(deserialize_with = "files::text")]
+    pub scenario: Text,
     /// The column's value is the key's times this.
+    #[serde(default = "files::one")]
     pub scale: f64,
 }
 
 /// A quantity that a table has the mean, least and greatest value of, and perhaps a bound.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Quantity {
     /// Its columns in a published table are `mean_`, `min_` and `max_` before this.
-    pub column: &'static str,
+    #[serde(deserialize_with = "files::text")]
+    pub column: Text,
     /// How it is headed, with its unit.
-    pub label: &'static str,
+    #[serde(deserialize_with = "files::text")]
+    pub label: Text,
     /// The metric.
-    pub metric: &'static str,
+    #[serde(deserialize_with = "files::text")]
+    pub metric: Text,
     /// The published value is the metric's times this.
+    #[serde(default = "files::one")]
     pub scale: f64,
     /// Digits after the point.
     pub digits: usize,
     /// The published table's column of the theoretical bound, if the table has it.
-    pub bound: Option<&'static str>,
+    #[serde(default, deserialize_with = "files::optional_text")]
+    pub bound: Option<Text>,
 }
 
 /// Rows of a table that are known to deviate from the published ones.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ExpectedDeviation {
     /// Those whose value of this column ...
-    pub column: &'static str,
+    #[serde(deserialize_with = "files::text")]
+    pub column: Text,
     /// ... is above this.
     pub above: f64,
     /// Why.
-    pub reason: &'static str,
+    #[serde(deserialize_with = "files::text")]
+    pub reason: Text,
 }
 
 /// How many independent samples a published mean was taken over.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum PublishedSamples {
     /// One for each packet.
     Packets(u32),
@@ -163,13 +180,17 @@ pub enum PublishedSamples {
         /// Packets.
         packets: u32,
         /// The key that says how many make a window.
-        key: &'static str,
+        #[serde(deserialize_with = "files::text")]
+        key: Text,
     },
 }
 
 /// An experiment that could not be run.
 #[derive(Debug, Error)]
 pub enum ReproduceError {
+    /// Its file.
+    #[error("{0}")]
+    File(String),
     /// Its scenario.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
@@ -219,11 +240,14 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Whether every number that is compared lies within its bounds or is known not to.
+    /// Whether every number and claim that is compared lies within its bounds or is known not to.
     pub fn holds(&self) -> bool {
         match self {
             Outcome::Table(comparison) => comparison.holds(),
-            Outcome::Figure(_) | Outcome::Study(_) => true,
+            Outcome::Study(study) => {
+                study.checks.iter().all(|check| check.verdict != CheckVerdict::DoesNotHold)
+            }
+            Outcome::Figure(_) => true,
         }
     }
 }
@@ -244,15 +268,14 @@ impl<'a> Laboratory<'a> {
             }
             Shows::Figure(figure) => {
                 for (id, table) in figure.tables() {
-                    self.simulate(id, table)?;
+                    self.simulate(id, &table)?;
                 }
                 let simulation = |id: &str| &self.simulations[id];
                 Ok(Outcome::Figure(figure.draw(experiment.id, experiment.title, &simulation)))
             }
             Shows::Study(study) => {
                 for plan in study.plans {
-                    let mut file = ScenarioFile::parse(plan.id, plan.plan)?;
-                    file = file.with_all(plan.settings)?;
+                    let file = plan.plan.scenario()?.with_all(plan.settings)?;
                     self.simulate_file(plan.id, file, None, Folder::Summary)?;
                 }
                 let simulations: Vec<_> =
@@ -263,8 +286,7 @@ impl<'a> Laboratory<'a> {
     }
 
     fn simulate(&mut self, id: &'static str, table: &TableSpec) -> Result<(), ReproduceError> {
-        let file = ScenarioFile::parse(id, table.scenarios.plan)?;
-        self.simulate_file(id, file, table.scenarios.unicast_settings, Folder::Whole)
+        self.simulate_file(id, table.plan.scenario()?, table.unicast_settings, Folder::Whole)
     }
 
     fn simulate_file(

@@ -3,7 +3,6 @@
 use serde_json::Value;
 
 use super::{EXPERIMENTS, Published, Shows, TableSpec};
-use crate::scenario::ScenarioFile;
 
 /// The published numbers, by column.
 #[derive(Clone, Debug, Default)]
@@ -14,10 +13,10 @@ pub(super) struct PublishedTable {
 
 impl PublishedTable {
     pub(super) fn read(published: Published) -> Self {
-        let (Published::Table(text) | Published::Quoted(text)) = published else {
+        let (Published::Table(file) | Published::Quoted(file)) = published else {
             return PublishedTable::default();
         };
-        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        let mut reader = csv::Reader::from_reader(file.text.as_bytes());
         let columns = reader.headers().expect("a shipped table has a header");
         let columns = columns.iter().map(str::to_owned).collect();
         let records = reader.records().map(|record| record.expect("a shipped table is well formed"));
@@ -61,7 +60,7 @@ impl PublishedValues<'_> {
                 continue;
             }
             // Tables and their scenarios have one name.
-            let file = ScenarioFile::parse(id, table.scenarios.plan).ok()?;
+            let file = table.plan.scenario().ok()?;
             if file.name() == name && file.repeats(scenario) {
                 return Some(PublishedValues { table, numbers: PublishedTable::read(table.published) });
             }

@@ -1,17 +1,22 @@
 //! How one way compares with another, each with the plan that suits it best.
 
-use super::Quantity;
+use serde::Deserialize;
+
 use super::means::{Mean, distinct};
+use super::{Quantity, Text, files};
 
 /// How much better one way does than another.
 ///
 /// Of each way the greatest mean among the plans is taken: each with the settings that suit it best.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Quotient {
     /// The way that is divided.
-    pub of: &'static str,
+    #[serde(deserialize_with = "files::text")]
+    pub of: Text,
     /// The way it is divided by.
-    pub by: &'static str,
+    #[serde(deserialize_with = "files::text")]
+    pub by: Text,
     /// The quotient.
     pub quantity: Quantity,
     /// How many of the first keys have a figure of it for each of their values.

@@ -1,19 +1,23 @@
 //! Recovery from losses over topologies: mean, least and greatest value, as in the figures of chapter 5
 //! of Papadopoulos.
 
+use serde::Deserialize;
+
 use super::means::{capitalised, distinct};
 use super::sheet::{Heading, Number, Sheet};
 use super::study::Findings;
-use super::{Key, Quantity, SimulatedPoint, Simulation, StudyPlan};
+use super::{Key, Quantity, SimulatedPoint, Simulation, StudyPlan, files};
 use crate::plot::{Axis, Dash, Figure, HiLoMean, Marker, Marks, Series};
 use crate::statistics::Summary;
 
 /// What is shown of recovery, over what.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct RecoverySpec {
     /// The swept key along the horizontal axis.
     pub over: Key,
     /// What is shown.
+    #[serde(deserialize_with = "files::list")]
     pub quantities: &'static [Quantity],
     /// Whether the least and greatest values are shown too.
     pub extremes: bool,

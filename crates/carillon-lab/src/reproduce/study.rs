@@ -3,43 +3,66 @@
 use std::fmt;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::ack_wait::AckWaitSpec;
-use super::check::{self, Check};
+use super::agents::AgentsSpec;
+use super::check::{self, Check, CheckVerdict};
+use super::claims::ClaimsSpec;
 use super::means::MeansSpec;
 use super::recovery::RecoverySpec;
-use super::routed;
 use super::sheet::Sheet;
-use super::{Simulation, seconds};
+use super::summary::SummarySpec;
+use super::{Settings, Simulation, Source, Text, files, seconds};
 use crate::plot::Figure;
 
 /// What a study runs and what it makes of it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct StudySpec {
     /// What is run, in order.
+    #[serde(deserialize_with = "files::list")]
     pub plans: &'static [StudyPlan],
     /// What is made of it.
     pub analysis: Analysis,
     /// Under what conditions, a line each; they stand with the sheets and below the headings of figures.
+    #[serde(default, deserialize_with = "files::texts")]
     pub conditions: &'static [&'static str],
+    /// Checks that are known not to hold, and why.
+    #[serde(default)]
+    pub expected: Vec<Expected>,
+}
+
+/// Checks that are known not to hold.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Expected {
+    /// What they are called.
+    pub checks: Vec<String>,
+    /// Why.
+    pub reason: String,
 }
 
 /// A scenario of a study.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct StudyPlan {
     /// What it is called: its result folder.
-    pub id: &'static str,
+    #[serde(deserialize_with = "files::text")]
+    pub id: Text,
     /// What its curves are called; empty if there is but one plan.
-    pub name: &'static str,
+    #[serde(default, deserialize_with = "files::text")]
+    pub name: Text,
     /// The scenario file.
-    pub plan: &'static str,
+    pub plan: Source,
     /// What is set in it, so that one file serves several plans.
-    pub settings: &'static [(&'static str, &'static str)],
+    #[serde(default, deserialize_with = "files::settings")]
+    pub settings: Settings,
 }
 
 /// What is made of the results.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Analysis {
     /// Means with their intervals, side by side.
     Means(MeansSpec),
@@ -48,11 +71,11 @@ pub enum Analysis {
     /// Recovery from losses over topologies.
     Recovery(RecoverySpec),
     /// What each plan gave, in one table.
-    Summary,
+    Summary(SummarySpec),
     /// What a source says in words.
-    Claims,
+    Claims(ClaimsSpec),
     /// What another simulator's agents measured.
-    Agents,
+    Agents(AgentsSpec),
 }
 
 /// What a study gave.
@@ -94,14 +117,22 @@ impl StudySpec {
         title: &'static str,
         simulations: &[(&StudyPlan, &Simulation)],
     ) -> Study {
-        let Findings { sheets, checks, mut figures, remarks } = match self.analysis {
+        let Findings { sheets, mut checks, mut figures, remarks } = match &self.analysis {
             Analysis::Means(means) => means.findings(id, simulations),
             Analysis::AckWait(waits) => waits.findings(id, simulations),
             Analysis::Recovery(recovery) => recovery.findings(id, title, simulations),
-            Analysis::Summary => routed::summary::findings(simulations),
-            Analysis::Claims => routed::claims::findings(simulations),
-            Analysis::Agents => routed::agents::findings(simulations),
+            Analysis::Summary(summary) => summary.findings(simulations),
+            Analysis::Claims(claims) => claims.findings(simulations),
+            Analysis::Agents(agents) => agents.findings(simulations),
         };
+        for check in checks.iter_mut().filter(|check| check.verdict == CheckVerdict::DoesNotHold) {
+            let is_of = |expected: &&Expected| expected.checks.contains(&check.id);
+            if let Some(expected) = self.expected.iter().find(is_of) {
+                check.verdict = CheckVerdict::ExpectedDeviation;
+                let separator = if check.note.is_empty() { "" } else { "; " };
+                check.note += &format!("{separator}{}", expected.reason);
+            }
+        }
         let conditions = || self.conditions.iter().map(|line| (*line).to_owned());
         for figure in &mut figures {
             figure.notes = conditions().chain(std::mem::take(&mut figure.notes)).collect();

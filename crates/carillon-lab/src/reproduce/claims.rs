@@ -1,0 +1,177 @@
+//! What a source says in words, each claim checked against what was simulated.
+
+use serde::Deserialize;
+
+use super::check::{Check, CheckVerdict};
+use super::recovery::Pooled;
+use super::study::Findings;
+use super::{Simulation, Source, StudyPlan};
+
+/// The claims as they were collected from the text, and how each is checked.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClaimsSpec {
+    /// A row for each: its name first, its words third, the numbers in them eighth and ninth.
+    text: Source,
+    checks: Vec<Claim>,
+}
+
+/// One claim: what is measured for it, and when it holds.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Claim {
+    id: String,
+    #[serde(default)]
+    values: Vec<Value>,
+    rule: Rule,
+}
+
+/// A number of a simulation.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Value {
+    /// The mean of a metric over all runs of a plan.
+    Mean(String, String),
+    /// Its greatest value.
+    Max(String, String),
+    /// The greatest of the means at the values of a swept key.
+    MaxMean(String, String, String),
+    /// The mean where a swept key has this value.
+    MeanAt(String, String, String, f64),
+    /// The quotient of the means of a metric of two plans.
+    Ratio(String, String, String),
+    /// How many members a packet of SRM reaches, as a share of all others: repairs needed and not.
+    Reached(String, f64),
+}
+
+/// When a claim holds.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Rule {
+    /// Every value lies in this range, or outside it by a fifth at most.
+    About(f64, f64),
+    /// Every value is this, to rounding.
+    Exactly(f64),
+    /// Every value is no more than this.
+    AtMost(f64),
+    /// Every value is no less than this.
+    AtLeast(f64),
+    /// Each value is less than the one before.
+    Falling,
+    /// The values differ by less than a fifth of their mean.
+    Alike,
+    /// It says how a metric is defined: docs/metrics.md has the same definition.
+    Definition,
+}
+
+/// The latencies that a source may have divided by another round trip.
+const LATENCY: &str = "normalized_recovery_latency";
+const PROPAGATION: &str = "normalized_recovery_latency_propagation";
+
+impl ClaimsSpec {
+    /// Every claim, checked.
+    pub(super) fn findings(&self, simulations: &[(&StudyPlan, &Simulation)]) -> Findings {
+        let mut reader = csv::Reader::from_reader(self.text.text.as_bytes());
+        let checks = reader.records().filter_map(Result::ok).map(|record| {
+            let text = |column: usize| record.get(column).unwrap_or_default().to_owned();
+            let id = text(0);
+            let expected = match (text(7).as_str(), text(8).as_str()) {
+                ("", "") => String::new(),
+                (low, "") => format!(">= {low}"),
+                ("", high) => format!("<= {high}"),
+                (low, high) if low == high => low.to_owned(),
+                (low, high) => format!("{low} to {high}"),
+            };
+            let claim = self.checks.iter().find(|claim| claim.id == id);
+            let (measured, verdict, note) = match claim {
+                None => (String::new(), CheckVerdict::DoesNotHold, "not checked".to_owned()),
+                Some(claim) => claim.check(simulations),
+            };
+            Check { id, claim: text(2), expected, measured, verdict, note }
+        });
+        Findings { checks: checks.collect(), ..Findings::default() }
+    }
+}
+
+impl Claim {
+    fn check(&self, simulations: &[(&StudyPlan, &Simulation)]) -> (String, CheckVerdict, String) {
+        let values: Vec<f64> = self.values.iter().map(|value| value.of(simulations)).collect();
+        let texts: Vec<String> = values.iter().map(|value| format!("{value:.3}")).collect();
+        let each = |fits: &dyn Fn(f64) -> bool| values.iter().all(|&value| fits(value));
+        let (holds, note) = match self.rule {
+            Rule::About(low, high) => {
+                (each(&|value| value >= 0.8 * low && value <= 1.2 * high), "within a fifth")
+            }
+            Rule::Exactly(number) => (each(&|value| (value - number).abs() < 1e-9), ""),
+            Rule::AtMost(most) => (each(&|value| value <= most), ""),
+            Rule::AtLeast(least) => (each(&|value| value >= least), ""),
+            Rule::Falling => {
+                (values.windows(2).all(|pair| pair[1] < pair[0]), "each less than the one before")
+            }
+            Rule::Alike => {
+                let mean = values.iter().sum::<f64>() / values.len() as f64;
+                (each(&|value| (value - mean).abs() < 0.2 * mean), "within a fifth of their mean")
+            }
+            Rule::Definition => (true, "the definition of the metric in docs/metrics.md"),
+        };
+        let mut note = note.to_owned();
+        // What the source divides by is its agents' own measure of the round trip; by another one a
+        // claim may read differently.
+        let others: Vec<String> = self
+            .values
+            .iter()
+            .filter_map(|value| Some(format!("{:.3}", value.by_propagation()?.of(simulations))))
+            .collect();
+        if !others.is_empty() {
+            let separator = if note.is_empty() { "" } else { "; " };
+            note += &format!("{separator}over twice the propagation delay: {}", others.join(", "));
+        }
+        (texts.join(", "), CheckVerdict::of(holds), note)
+    }
+}
+
+impl Value {
+    /// The same latency over twice the propagation delay.
+    fn by_propagation(&self) -> Option<Value> {
+        match self {
+            Value::Mean(plan, metric) if metric == LATENCY => {
+                Some(Value::Mean(plan.clone(), PROPAGATION.into()))
+            }
+            Value::Max(plan, metric) if metric == LATENCY => {
+                Some(Value::Max(plan.clone(), PROPAGATION.into()))
+            }
+            _ => None,
+        }
+    }
+
+    fn of(&self, simulations: &[(&StudyPlan, &Simulation)]) -> f64 {
+        let simulation = |plan: &str| {
+            let found = simulations.iter().find(|(of, _)| of.id == plan);
+            found.map(|(_, simulation)| *simulation)
+        };
+        let pooled =
+            |plan: &str, metric: &str| simulation(plan).map(|found| Pooled::of(found, metric, |_| true));
+        let value = match self {
+            Value::Mean(plan, metric) => pooled(plan, metric).map(|pooled| pooled.mean),
+            Value::Max(plan, metric) => pooled(plan, metric).map(|pooled| pooled.max),
+            Value::MeanAt(plan, metric, key, at) => simulation(plan)
+                .map(|found| Pooled::of(found, metric, |point| point.number(key) == Some(*at)).mean),
+            Value::MaxMean(plan, metric, key) => simulation(plan).map(|found| {
+                let keys = found.points.iter().filter_map(|point| point.number(key));
+                let mean = |at: f64| Pooled::of(found, metric, |point| point.number(key) == Some(at)).mean;
+                keys.map(mean).fold(f64::NAN, f64::max)
+            }),
+            Value::Ratio(metric, above, below) => {
+                pooled(above, metric).zip(pooled(below, metric)).map(|(above, below)| above.mean / below.mean)
+            }
+            Value::Reached(plan, receivers) => simulation(plan).map(|found| {
+                // Repairs that came to members: duplicates, and those that ended a loss. The one who
+                // sends a repair does not hear it.
+                let mean = |metric| Pooled::of(found, metric, |_| true).mean;
+                let others = mean("recoveries_per_loss") / receivers + mean("exposure");
+                others / mean("repairs_per_loss")
+            }),
+        };
+        value.unwrap_or(f64::NAN)
+    }
+}

@@ -1,0 +1,282 @@
+//! Experiments as they stand in files: those below `experiments/reproduce`, and a user's own.
+//!
+//! A file is a list of `[[experiment]]`. What several share stands once under `[define]`: a value `"$name"`
+//! stands for it, and in a table `use = "$name"` for its keys, of which others may be given anew. A value that
+//! ends in `.toml` or `.csv` names a file beside this one. What is read is kept as long as the program runs.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, Deserializer, Error as _};
+use toml::{Table, Value};
+
+use super::{Experiment, FigureSpec, ReproduceError, Shows, StudySpec, TableSpec};
+use crate::scenario::{ScenarioError, ScenarioFile};
+use crate::shipped;
+
+/// A file that an experiment names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub struct Source {
+    /// Where it is.
+    #[serde(deserialize_with = "text")]
+    pub path: Text,
+    /// What is in it.
+    #[serde(deserialize_with = "text")]
+    pub text: Text,
+}
+
+impl Source {
+    /// The scenario in it.
+    pub fn scenario(&self) -> Result<ScenarioFile, ScenarioError> {
+        ScenarioFile::parse(self.path, self.text)
+    }
+}
+
+/// Every shipped experiment: those of each file in their order.
+pub static EXPERIMENTS: LazyLock<Vec<Experiment>> = LazyLock::new(|| {
+    let files = shipped::FILES.iter().filter(|(path, _)| path.starts_with("reproduce/"));
+    let experiments = files.map(|(path, text)| match parse(path, text, &shipped_file, &[]) {
+        Ok(experiments) => experiments,
+        Err(error) => panic!("experiments/{error}"),
+    });
+    experiments.collect::<Vec<_>>().concat()
+});
+
+/// The shipped experiment of this name.
+pub fn find(id: &str) -> Option<&'static Experiment> {
+    EXPERIMENTS.iter().find(|experiment| experiment.id == id)
+}
+
+/// The shipped experiments that a name stands for: the one of this name, or all of this source.
+pub fn matching(name: &str) -> Vec<&'static Experiment> {
+    let of_source = |id: &str| id.strip_prefix(name).is_some_and(|rest| rest.starts_with('-'));
+    EXPERIMENTS.iter().filter(|experiment| experiment.id == name || of_source(experiment.id)).collect()
+}
+
+/// The experiments of a user's file. Figures may be drawn from shipped tables too.
+pub fn read(path: &Path) -> Result<&'static [Experiment], ReproduceError> {
+    let origin = path.display().to_string();
+    let io = |path: &Path, error| format!("cannot read {}: {error}", path.display());
+    let file = std::fs::read_to_string(path).map_err(|error| ReproduceError::File(io(path, error)))?;
+    let beside = |name: &str| {
+        let path = path.parent().unwrap_or(Path::new("")).join(name);
+        match std::fs::read_to_string(&path) {
+            Ok(text) => Ok((path.display().to_string(), text)),
+            Err(error) => shipped_file(name).map_err(|_| io(&path, error)),
+        }
+    };
+    let experiments = parse(&origin, &file, &beside, &EXPERIMENTS).map_err(ReproduceError::File)?;
+    Ok(experiments.leak())
+}
+
+/// A shipped file, as the shipped experiments name it: beside their folder.
+fn shipped_file(name: &str) -> Result<(String, String), String> {
+    let path = name.trim_start_matches("../");
+    let text = shipped::find(path).ok_or_else(|| format!("there is no file {path}"))?;
+    Ok((path.to_owned(), text.to_owned()))
+}
+
+/// Finds a file by the name it has in another, with the path it is known by.
+type Reader<'a> = dyn Fn(&str) -> Result<(String, String), String> + 'a;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    #[serde(default)]
+    define: Table,
+    experiment: Vec<Table>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Entry {
+    #[serde(deserialize_with = "text")]
+    id: Text,
+    #[serde(deserialize_with = "text")]
+    title: Text,
+    table: Option<TableSpec>,
+    figure: Option<FigureSpec>,
+    study: Option<StudySpec>,
+}
+
+fn parse(
+    origin: &str,
+    file: &str,
+    read: &Reader<'_>,
+    known: &[Experiment],
+) -> Result<Vec<Experiment>, String> {
+    let document: Document =
+        toml::from_str(file).map_err(|error| format!("{origin}: {}", error.to_string().trim_end()))?;
+    let values = Values { define: &document.define, read };
+    let mut experiments: Vec<Experiment> = Vec::new();
+    for (at, table) in document.experiment.into_iter().enumerate() {
+        let id = table.get("id").and_then(Value::as_str).map(str::to_owned);
+        let id = id.unwrap_or_else(|| format!("number {}", at + 1));
+        let wrong = |what: &dyn std::fmt::Display| format!("{origin}: experiment {id}: {what}");
+        let table = values.resolved(Value::Table(table), 0).map_err(|what| wrong(&what))?;
+        let entry: Entry = table.try_into().map_err(|error| wrong(&error.to_string().replace('\n', " ")))?;
+        let experiment = Experiment::try_from(entry).map_err(|what| wrong(&what))?;
+        if experiments.iter().chain(known).any(|other| other.id == experiment.id) {
+            return Err(wrong(&"another experiment has this id"));
+        }
+        experiments.push(experiment);
+    }
+    let tables: BTreeMap<&str, TableSpec> = experiments
+        .iter()
+        .chain(known)
+        .filter_map(|experiment| match &experiment.shows {
+            Shows::Table(table) => Some((experiment.id, *table)),
+            _ => None,
+        })
+        .collect();
+    let mut plans = BTreeMap::new();
+    for experiment in &mut experiments {
+        let wrong = |what: String| format!("{origin}: experiment {}: {what}", experiment.id);
+        match &mut experiment.shows {
+            Shows::Table(_) => {}
+            Shows::Figure(figure) => figure.find_tables(&tables).map_err(wrong)?,
+            Shows::Study(study) => {
+                for plan in study.plans {
+                    if !is_name(plan.id) {
+                        return Err(wrong(format!("the plan {:?} is no name of a folder", plan.id)));
+                    }
+                    if *plans.entry(plan.id).or_insert((plan.plan.path, plan.settings))
+                        != (plan.plan.path, plan.settings)
+                    {
+                        return Err(wrong(format!("the plan {} is two things", plan.id)));
+                    }
+                }
+            }
+        }
+    }
+    Ok(experiments)
+}
+
+/// Whether something may be the name of a folder below `--out`.
+fn is_name(id: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    !id.is_empty() && !id.starts_with('.') && id.chars().all(plain)
+}
+
+impl TryFrom<Entry> for Experiment {
+    type Error = String;
+
+    fn try_from(Entry { id, title, table, figure, study }: Entry) -> Result<Self, String> {
+        let shows = match (table, figure, study) {
+            (Some(table), None, None) => Shows::Table(table),
+            (None, Some(figure), None) => Shows::Figure(figure),
+            (None, None, Some(study)) => Shows::Study(study),
+            _ => return Err("has one of `table`, `figure` and `study`".to_owned()),
+        };
+        if !is_name(id) {
+            return Err("its id is to be the name of a folder: letters, digits, '-', '_' and '.'".to_owned());
+        }
+        Ok(Experiment { id, title, shows })
+    }
+}
+
+/// What values of a file stand for.
+struct Values<'a> {
+    define: &'a Table,
+    read: &'a Reader<'a>,
+}
+
+impl Values<'_> {
+    /// A value with everything in it that names something replaced by what it names.
+    fn resolved(&self, value: Value, depth: usize) -> Result<Value, String> {
+        if depth > DEEPEST {
+            return Err("what is defined refers to itself".to_owned());
+        }
+        match value {
+            Value::String(name) if name.starts_with('$') => {
+                let found = self.define.get(&name[1..]);
+                let found = found.ok_or_else(|| {
+                    let known: Vec<&str> = self.define.keys().map(String::as_str).collect();
+                    format!("\"{name}\" is not defined; there are {}", known.join(", "))
+                })?;
+                self.resolved(found.clone(), depth + 1)
+            }
+            Value::String(name) if name.ends_with(".toml") || name.ends_with(".csv") => {
+                let (path, text) = (self.read)(&name)?;
+                Ok(Value::Table(
+                    [("path".to_owned(), path.into()), ("text".to_owned(), text.into())]
+                        .into_iter()
+                        .collect(),
+                ))
+            }
+            Value::Array(values) => {
+                let values = values.into_iter().map(|value| self.resolved(value, depth + 1));
+                Ok(Value::Array(values.collect::<Result<_, _>>()?))
+            }
+            Value::Table(mut table) => {
+                let mut whole = match table.remove("use") {
+                    None => Table::new(),
+                    Some(used) => match self.resolved(used, depth + 1)? {
+                        Value::Table(used) => used,
+                        _ => return Err("`use` is to name a table that is defined".to_owned()),
+                    },
+                };
+                for (key, value) in table {
+                    whole.insert(key, self.resolved(value, depth + 1)?);
+                }
+                Ok(Value::Table(whole))
+            }
+            plain => Ok(plain),
+        }
+    }
+}
+
+const DEEPEST: usize = 32;
+
+/// Text that is kept.
+pub(super) fn text<'de, D: Deserializer<'de>>(from: D) -> Result<&'static str, D::Error> {
+    Ok(String::deserialize(from)?.leak())
+}
+
+/// Text that may be missing; with `serde(default)`.
+pub(super) fn optional_text<'de, D: Deserializer<'de>>(from: D) -> Result<Option<&'static str>, D::Error> {
+    text(from).map(Some)
+}
+
+/// A list that is kept.
+pub(super) fn list<'de, D: Deserializer<'de>, T: DeserializeOwned>(
+    from: D,
+) -> Result<&'static [T], D::Error> {
+    Ok(Vec::leak(Vec::deserialize(from)?))
+}
+
+/// A list of texts.
+pub(super) fn texts<'de, D: Deserializer<'de>>(from: D) -> Result<&'static [&'static str], D::Error> {
+    let texts: Vec<String> = Vec::deserialize(from)?;
+    Ok(texts.into_iter().map(|text| &*text.leak()).collect::<Vec<_>>().leak())
+}
+
+/// Text of a file, kept as long as the program runs. (An alias: of a plain reference serde would want the
+/// whole file to live as long.)
+pub type Text = &'static str;
+
+/// Keys of scenarios and what they are set to.
+pub type Settings = &'static [(&'static str, &'static str)];
+
+/// A table of settings.
+pub(super) fn settings<'de, D: Deserializer<'de>>(from: D) -> Result<Settings, D::Error> {
+    let table = Table::deserialize(from)?;
+    let mut keys = BTreeSet::new();
+    let settings = table.into_iter().map(|(key, value)| match value {
+        Value::String(value) if keys.insert(key.clone()) => Ok((&*key.leak(), &*value.leak())),
+        _ => Err(D::Error::custom(format!("`{key}`: settings are texts, as after --set"))),
+    });
+    Ok(settings.collect::<Result<Vec<_>, _>>()?.leak())
+}
+
+/// Settings that may be missing; with `serde(default)`.
+pub(super) fn optional_settings<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Settings>, D::Error> {
+    settings(from).map(Some)
+}
+
+/// The factor of what is not scaled.
+pub(super) fn one() -> f64 {
+    1.0
+}

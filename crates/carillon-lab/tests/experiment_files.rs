@@ -1,0 +1,134 @@
+//! Experiments in files: a user's own are run like those that are shipped, and what is wrong with one is said.
+
+use std::path::Path;
+
+use carillon_lab::reproduce::{
+    CheckVerdict, EXPERIMENTS, Experiment, Laboratory, Options, Outcome, Shows, read,
+};
+
+const PLAN: &str = r#"name = "mine"
+[network]
+kind = "lan"
+[group]
+receivers = 2
+[protocol]
+name = "msaw"
+[workload]
+messages = 5
+message_bytes = 1000
+[sweep]
+"group.receivers" = [2, 4]
+"#;
+
+const HEAD: &str = r#"[define]
+receivers = { column = "receivers", label = "receivers", scenario = "group.receivers" }
+latency = { column = "lat", label = "latency, ms", metric = "message_latency_s", scale = 1e3, digits = 2 }
+"#;
+
+const TABLE: &str = r#"[[experiment]]
+id = "mine-1"
+title = "A table of my own"
+[experiment.table]
+plan = "mine.toml"
+published = { table = "mine.csv" }
+keys = ["$receivers"]
+quantities = ["$latency"]
+published_samples = { packets = 5 }
+tolerance = 0.1
+"#;
+
+const FIGURE: &str = r#"[[experiment]]
+id = "mine-fig-1"
+title = "And its figure"
+figure.spread = { table = "mine-1", metric = "message_latency_s" }
+"#;
+
+fn experiments(text: &str) -> Result<&'static [Experiment], String> {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("mine.toml"), PLAN).unwrap();
+    std::fs::write(dir.path().join("mine.csv"), "receivers,mean_lat\n2,900\n").unwrap();
+    std::fs::write(dir.path().join("all.toml"), text).unwrap();
+    read(&dir.path().join("all.toml")).map_err(|error| error.to_string())
+}
+
+fn outcomes(experiments: &'static [Experiment]) -> Vec<Outcome> {
+    let options = Options { jobs: 1, seed: None, messages: None, out: None, progress: &|_| {} };
+    let mut laboratory = Laboratory::new(options);
+    experiments.iter().map(|experiment| laboratory.reproduce(experiment).unwrap()).collect()
+}
+
+#[test]
+fn a_table_and_a_figure_of_ones_own_are_run_and_judged() {
+    let outcomes = outcomes(experiments(&format!("{HEAD}{TABLE}{FIGURE}")).unwrap());
+    let [Outcome::Table(table), Outcome::Figure(figure)] = &outcomes[..] else { panic!("{outcomes:?}") };
+    assert_eq!((table.rows.len(), table.published_cells().count()), (2, 1));
+    assert!(!outcomes[0].holds(), "900 ms are not what two receivers take: {table}");
+    assert!(figure.series.iter().any(|series| series.name == "published mean"));
+}
+
+#[test]
+fn a_claim_that_does_not_hold_fails_unless_it_is_expected_to() {
+    let study = |more: &str| {
+        let text = format!(
+            "[[experiment]]\nid = \"mine-claims\"\ntitle = \"Claims\"\n[experiment.study]\nplans = [{{ id = \"mine\", plan = \"mine.toml\" }}]\n\
+             [experiment.study.analysis.claims]\ntext = \"claims.csv\"\nchecks = [{{ id = \"C-1\", values = [{{ mean = [\"mine\", \"message_latency_s\"] }}], rule = {{ at_least = 1.0 }} }}]\n{more}"
+        );
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("mine.toml"), PLAN).unwrap();
+        let claims =
+            "id,section,claim,kind,protocols,metric,condition,low,high\nC-1,,It takes a second,,,,,1,\n";
+        std::fs::write(dir.path().join("claims.csv"), claims).unwrap();
+        std::fs::write(dir.path().join("all.toml"), text).unwrap();
+        outcomes(read(&dir.path().join("all.toml")).unwrap()).remove(0)
+    };
+    let verdict = |outcome: &Outcome| match outcome {
+        Outcome::Study(study) => (study.checks[0].verdict, study.to_string()),
+        other => panic!("{other:?}"),
+    };
+    let outcome = study("");
+    assert!(!outcome.holds());
+    assert_eq!(verdict(&outcome).0, CheckVerdict::DoesNotHold);
+    let outcome = study("[[experiment.study.expected]]\nchecks = [\"C-1\"]\nreason = \"it is fast\"\n");
+    assert!(outcome.holds());
+    let (verdict, text) = verdict(&outcome);
+    assert_eq!(verdict, CheckVerdict::ExpectedDeviation);
+    assert!(text.contains("it is fast") && text.contains("1 do not and are known to"), "{text}");
+}
+
+#[test]
+fn what_is_wrong_with_a_file_is_said_with_its_experiment() {
+    let refused = |text: &str| experiments(text).unwrap_err();
+    let with = |from: &str, to: &str| format!("{HEAD}{}", TABLE.replace(from, to));
+    let error = refused(&with("$latency", "$latencies"));
+    assert!(
+        error.contains("experiment mine-1: \"$latencies\" is not defined; there are receivers, latency"),
+        "{error}"
+    );
+    assert!(refused(&with("tolerance", "tolerances")).contains("tolerances"));
+    assert!(refused(&with("mine.csv", "other.csv")).contains("other.csv"));
+    assert!(refused(&with("mine-1", "../mine")).contains("the name of a folder"));
+    assert!(refused(&with("mine-1", "segovia-4.1")).contains("another experiment has this id"));
+    assert!(refused(&format!("{HEAD}{TABLE}{TABLE}")).contains("another experiment has this id"));
+    assert!(refused(&FIGURE.replace("mine-1", "mine-2")).contains("there is no table mine-2"));
+    assert!(
+        refused(&format!("{HEAD}{TABLE}{}", FIGURE.replace("message_latency_s", "losses")))
+            .contains("has no losses")
+    );
+    assert!(refused("[define]\na = \"$a\"\n[[experiment]]\nid = \"$a\"\n").contains("refers to itself"));
+    assert!(
+        refused("[[experiment]]\nid = \"x\"\ntitle = \"\"\n")
+            .contains("one of `table`, `figure` and `study`")
+    );
+    assert!(read(Path::new("/nowhere/x.toml")).is_err());
+}
+
+#[test]
+fn every_claim_that_was_collected_is_checked_once() {
+    let collected = include_str!("../../../experiments/published/papadopoulos-claims.csv");
+    let ids: Vec<&str> = collected.lines().skip(1).filter_map(|line| line.split(',').next()).collect();
+    let file = include_str!("../../../experiments/reproduce/papadopoulos.toml");
+    let checked = |id: &&&str| file.matches(&format!("{{ id = \"{id}\"")).count() == 1;
+    assert_eq!(ids.iter().filter(checked).count(), ids.len());
+    let is_study = |experiment: &&Experiment| matches!(experiment.shows, Shows::Study(_));
+    assert_eq!(EXPERIMENTS.iter().filter(is_study).count(), 36);
+}
