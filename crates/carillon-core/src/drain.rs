@@ -1,6 +1,6 @@
 //! The one drain loop, used by every host.
 
-use crate::{Event, Machine, Time, Transmit};
+use crate::{Event, Machine, Notice, Time, Transmit};
 
 /// What a machine's host does with what comes out of it.
 pub trait Host {
@@ -14,6 +14,9 @@ pub trait Host {
 
     /// Records an event.
     fn event(&mut self, event: Event);
+
+    /// Takes a notice. Drivers and simulator have nothing to do about any: a machine around another has.
+    fn notice(&mut self, _notice: Notice) {}
 
     /// Whether `handle_timeout(now)` was called since time moved to `now`: only then are no timers
     /// due any more, which the drain asserts.
@@ -38,6 +41,9 @@ where
         buf.clear();
         let Some(transmit) = machine.poll_transmit(now, buf) else { break };
         host.transmit(transmit, buf);
+    }
+    while let Some(notice) = machine.poll_notice() {
+        host.notice(notice);
     }
     while let Some(event) = machine.poll_event() {
         host.event(event);

@@ -8,7 +8,8 @@ use std::collections::VecDeque;
 
 use serde::Serialize;
 
-use crate::{MessageId, NodeId, Time};
+use crate::notice::Notices;
+use crate::{MessageId, NodeId, Notice, Time};
 
 /// Version of the event vocabulary, written into every result folder.
 pub const SCHEMA_VERSION: u32 = 3;
@@ -248,14 +249,17 @@ impl std::fmt::Display for TraceEvent {
     }
 }
 
-/// The events a machine has not handed out yet. Allocates nothing until the first event.
+/// The events and notices a machine has not handed out yet. Allocates nothing until the first.
 #[derive(Clone, Debug, Default)]
-pub struct Events(VecDeque<Event>);
+pub struct Events {
+    events: VecDeque<Event>,
+    notices: Notices,
+}
 
 impl Events {
     /// Adds one.
     pub fn push(&mut self, event: Event) {
-        self.0.push_back(event);
+        self.events.push_back(event);
     }
 
     /// Adds a drop.
@@ -265,6 +269,16 @@ impl Events {
 
     /// Takes the oldest: what `poll_event` returns.
     pub fn pop(&mut self) -> Option<Event> {
-        self.0.pop_front()
+        self.events.pop_front()
+    }
+
+    /// Adds a notice: one of a machine that this one runs.
+    pub fn tell(&mut self, notice: Notice) {
+        self.notices.push_back(notice);
+    }
+
+    /// Takes the oldest notice: what `poll_notice` returns.
+    pub fn pop_notice(&mut self) -> Option<Notice> {
+        self.notices.pop_front()
     }
 }

@@ -10,6 +10,7 @@ mod drain;
 mod event;
 mod ids;
 pub mod machine;
+mod notice;
 mod observer;
 mod registry;
 mod rng;
@@ -25,10 +26,11 @@ pub use drain::{Host, drain};
 pub use event::{DropReason, Event, Events, Note, Outcome, SCHEMA_VERSION, TraceEvent, Value};
 pub use ids::{AssociationId, GroupId, MessageId, NodeId, PortId, PortSet};
 pub use machine::{Application, Delivery, Machine, OfferError, Receiver, Relay, Sender};
+pub use notice::Notice;
 pub use observer::{NoObserver, Observer};
 pub use registry::{
-    Build, BuildContext, Config, ConfigError, HostValue, Identities, Kind, NetworkKind, Order, Parameter,
-    ProtocolEntry, Role, Setting,
+    Build, BuildContext, Config, ConfigError, HeaderBytes, HostValue, Identities, Kind, NetworkKind, Order,
+    Parameter, ProtocolEntry, Role, Setting,
 };
 pub use rng::{Rng, Seeds};
 pub use sequence::{SeqSet, expand};

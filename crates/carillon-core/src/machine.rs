@@ -3,7 +3,7 @@
 //! # The driving contract
 //!
 //! 1. After any `&mut` call on a machine its host calls [`drain`](crate::drain): transmits until
-//!    `None` or the port is busy, then events, then `poll_timeout`. A port that was busy has the machine
+//!    `None` or the port is busy, then notices and events, then `poll_timeout`. A port that was busy has the machine
 //!    drained once it has room.
 //! 2. `now` never goes back.
 //! 3. `handle_timeout` early is a no-op; late, it fires everything due, in (deadline, key) order.
@@ -18,7 +18,7 @@ use std::fmt::Debug;
 use bytes::Bytes;
 use thiserror::Error;
 
-use crate::{Event, MessageId, NodeId, Received, Time, Transmit, Verdict};
+use crate::{Event, MessageId, NodeId, Notice, Received, Time, Transmit, Verdict};
 
 /// One protocol role at one node: a state machine that does no I/O.
 ///
@@ -38,8 +38,14 @@ pub trait Machine: Debug + Send {
     /// `None`.
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit>;
 
-    /// The next thing worth recording, if any. Called until `None`.
+    /// The next thing worth recording, if any. Called until `None`. For recording only: nobody acts upon it,
+    /// and a host that records nothing may drop it.
     fn poll_event(&mut self) -> Option<Event>;
+
+    /// The next thing that the host has to know, if any. Called until `None`.
+    fn poll_notice(&mut self) -> Option<Notice> {
+        None
+    }
 
     /// This machine as a source of messages, if it is one.
     fn as_sender(&mut self) -> Option<&mut dyn Sender> {
@@ -87,16 +93,6 @@ pub trait Sender: Machine {
     /// sender that is [not told](crate::ProtocolEntry::confirmed) what has arrived is finished once
     /// everything has gone out; it still answers requests.
     fn is_finished(&self) -> bool;
-
-    /// Bytes a data packet of this protocol adds to its payload, envelope included.
-    fn header_bytes(&self) -> usize;
-
-    /// Bytes that whichever packet of this protocol adds most to a payload adds to it: a repair may say
-    /// more than the packet with which a message first came. By this a host chooses payloads that fit
-    /// its datagrams.
-    fn most_header_bytes(&self) -> usize {
-        self.header_bytes()
-    }
 }
 
 /// A machine that delivers messages to an application. A peer is a sender too; whether it delivers

@@ -36,6 +36,11 @@ pub struct ProtocolEntry {
     /// ([`Sender::awaits`](crate::Sender::awaits)). If not, it goes on without those who fall behind: nobody
     /// holds the others up, and who is behind by more than the sender keeps misses the rest.
     pub waits: bool,
+    /// Whether its senders mark the first transmission of each message
+    /// ([`Events::data_sent`](crate::Events::data_sent)): experiments that lose one packet need that.
+    pub marks_originals: bool,
+    /// What its data packets add to a payload, with these settings.
+    pub header_bytes: fn(&Config) -> HeaderBytes,
     /// The networks it runs on.
     pub networks: &'static [NetworkKind],
     /// Its parameters.
@@ -48,6 +53,23 @@ pub struct ProtocolEntry {
     pub unicast_equivalent: Option<&'static str>,
     /// Builds the machine of one role at one node.
     pub build: Build,
+}
+
+/// What data packets of a protocol add to a payload, envelope included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeaderBytes {
+    /// Bytes that the packet adds with which a message first comes: a scenario gives the size of that one.
+    pub data: usize,
+    /// Bytes that whichever packet adds most adds: a repair may say more. By this a host chooses payloads
+    /// that fit its datagrams.
+    pub most: usize,
+}
+
+impl HeaderBytes {
+    /// All packets with a message add so much.
+    pub const fn all(bytes: usize) -> Self {
+        HeaderBytes { data: bytes, most: bytes }
+    }
 }
 
 /// What a parameter follows when the protocol carries `send` and `recv`: something that only the host

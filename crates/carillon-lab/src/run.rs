@@ -171,7 +171,7 @@ pub fn build_world<O: Observer>(
     seeds: &Seeds,
     observer: O,
 ) -> Result<SimulatedWorld<O>, RunError> {
-    let payload = payload_bytes(scenario, seeds)?;
+    let payload = payload_bytes(scenario)?;
     let members = scenario.members();
     let numbering = Numbering::global(scenario, members.clone());
     let (network, nodes): (Box<dyn Network>, usize) = match &scenario.network {
@@ -314,12 +314,8 @@ fn build(scenario: &Scenario, role: Role, context: &BuildContext) -> Result<Box<
 }
 
 /// The payload that makes a frame of the size the workload asks for.
-pub fn payload_bytes(scenario: &Scenario, seeds: &Seeds) -> Result<u32, RunError> {
-    let (role, few) = if scenario.is_among_peers() { (Role::Peer, 2) } else { (Role::Sender, 1) };
-    let members = scenario.members().iter().copied().take(few).collect();
-    let context = context(scenario, &seeds.node(scenario.sender()), 0, &Numbering::global(scenario, members));
-    let mut sender = build(scenario, role, &context)?;
-    let header = sender.as_sender().map_or(0, |sender| sender.header_bytes()) as u32;
+pub fn payload_bytes(scenario: &Scenario) -> Result<u32, RunError> {
+    let header = (scenario.protocol.header_bytes)(&scenario.config).data as u32;
     let headers = header + scenario.network.overhead();
     let message_bytes = scenario.workload.message_bytes;
     message_bytes.checked_sub(headers).ok_or(RunError::NoRoom { message_bytes, headers })

@@ -1,6 +1,6 @@
 //! Scenarios on routed networks: what they mean, and what is said about wrong ones.
 
-use carillon_core::NoObserver;
+use carillon_core::{NetworkKind, NoObserver};
 use carillon_lab::plan::Plan;
 use carillon_lab::run::{RunResult, run_one};
 use carillon_lab::scenario::ScenarioFile;
@@ -50,6 +50,26 @@ fn one_loss_strikes_at_each_place_and_repairs_pass() {
     let twice = "drop_one = \"source\"\ntimes = 3";
     let result = run(&text("topology = \"binary-tree\"", twice, "rate = \"1 packet/s\""));
     assert_eq!(samples(&result, "losses"), [3.0]);
+}
+
+#[test]
+fn one_packet_is_lost_whichever_protocol_promises_to_mark_it() {
+    for entry in carillon_proto::REGISTRY.iter().filter(|entry| entry.networks.contains(&NetworkKind::Graph))
+    {
+        // After 20 s whoever has to has come to know the others.
+        let text = format!(
+            "name = \"x\"\n[network]\nkind = \"graph\"\ntopology = \"binary-tree\"\nheight = 2\n[loss]\n\
+             drop_one = \"each-receiver\"\napart = \"5 s\"\n[protocol]\nname = \"{}\"\n[workload]\n\
+             message_bytes = 1000\nrate = \"1 packet/s\"\n",
+            entry.name
+        );
+        let file = ScenarioFile::parse("x.toml", &text);
+        if !entry.marks_originals {
+            assert!(file.is_err_and(|error| error.to_string().contains("loss.drop_one")), "{}", entry.name);
+            continue;
+        }
+        assert_eq!(samples(&run(&text), "losses"), [4.0], "{}", entry.name);
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! A machine watched from outside: does it keep the contract between machine and host?
 
-use carillon_core::{Event, Machine, Received, Receiver, Relay, Sender, Time, Transmit};
+use carillon_core::{Event, Machine, Notice, Received, Receiver, Relay, Sender, Time, Transmit};
 
 /// Hands every call on, and checks the rules of the [driving contract](carillon_core::Machine)
 /// that can be checked from outside: time does not go back (rule 2), and `handle_timeout` before
@@ -62,6 +62,10 @@ impl Machine for Checked {
 
     fn poll_event(&mut self) -> Option<Event> {
         self.machine.poll_event()
+    }
+
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.machine.poll_notice()
     }
 
     fn as_sender(&mut self) -> Option<&mut dyn Sender> {

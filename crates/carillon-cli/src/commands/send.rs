@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use carillon_core::{
-    AssociationId, BitRate, HostValue, NodeId, ProtocolEntry, Role, Seeds, Sender as _, Setting, Time,
-    UnitError,
+    AssociationId, BitRate, HostValue, NodeId, ProtocolEntry, Role, Sender as _, Setting, Time, UnitError,
 };
 use carillon_net::{Driver, Endpoint, GROUP};
 use carillon_proto::session::{
@@ -150,7 +149,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let (mut endpoint, seeds) = args.network.open(listen, args.ttl, args.rate)?;
     // To hear of other senders, as long as there is nothing else to hear; it can do without.
     let eavesdrops = !listen && endpoint.listen().is_ok();
-    let config = configure(&args, protocol, &endpoint, &seeds)?;
+    let config = configure(&args, protocol, &endpoint)?;
     // A window that the protocol fills whatever the path carries.
     let is_window = |key: &str| {
         let mut settings = protocol.host_settings.iter();
@@ -190,7 +189,6 @@ fn configure(
     args: &Args,
     protocol: &'static ProtocolEntry,
     endpoint: &Endpoint,
-    seeds: &Seeds,
 ) -> anyhow::Result<SenderSessionConfig> {
     let usual = if endpoint.interface().loopback { LOOPBACK_DATAGRAM } else { usize::MAX };
     let datagram = endpoint.max_datagram().min(args.datagram.map_or(usual, |bytes| bytes as usize));
@@ -230,9 +228,7 @@ fn configure(
     config.gather_limit = Some(args.join_timeout);
     config.addresses = endpoint.addresses(LOCAL_NODE);
     config.bit_rate = args.rate.unwrap_or(config.bit_rate);
-    // The first one is only asked what the protocol adds to a payload.
-    let header = SenderSession::new(config.clone(), seeds.clone())?.header_bytes();
-    config.max_payload = datagram.saturating_sub(header) as u32;
+    config.max_payload = config.payload_in(datagram);
     Ok(config)
 }
 

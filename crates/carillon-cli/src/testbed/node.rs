@@ -74,7 +74,7 @@ fn prepare(node: NodeId, run: &Run, mut endpoint: Endpoint, shared: &Shared) -> 
         endpoint.keep_peer(Time::ZERO, address).context("the table of peers is full")?;
     }
     let numbering = Numbering::with(&run.scenario, node, |other| swapped(node, other));
-    let payload = payload_bytes(&run.scenario, &run.seeds)?;
+    let payload = payload_bytes(&run.scenario)?;
     let (machine, application) = build_node(&run.scenario, &run.seeds, payload, node, &numbering)?;
     Ok((endpoint, machine, application))
 }

@@ -37,6 +37,9 @@ impl ScenarioFile {
             (ScenarioNetwork::Lan(network), receivers)
         } else {
             let network = self.graph(&document, &loss, table)?;
+            if network.drops.is_some() {
+                can_lose_one(protocol).map_err(|what| bad("loss.drop_one", what))?;
+            }
             let receivers = network.topology.receivers.len() as u32;
             (ScenarioNetwork::Graph(network), receivers)
         };
@@ -251,6 +254,14 @@ impl ScenarioFile {
     }
 }
 
+/// Nothing would be lost, and nothing said, if the network could not tell first transmissions from repairs.
+fn can_lose_one(protocol: &ProtocolEntry) -> Result<(), String> {
+    match protocol.marks_originals {
+        true => Ok(()),
+        false => Err(format!("needs to know first transmissions, which \"{}\" does not mark", protocol.name)),
+    }
+}
+
 /// The first of these keys that was given.
 fn given(table: &Table, keys: &[&'static str]) -> Option<&'static str> {
     keys.iter().copied().find(|key| sweep::has(table, key))
@@ -264,3 +275,17 @@ const MAX_RECEIVERS: u32 = 10_000_000;
 
 /// IPv4 and UDP.
 const UDP_OVERHEAD: u32 = 20 + 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_single_loss_needs_a_protocol_that_marks_first_transmissions() {
+        let rra = carillon_proto::find("rra").expect("a protocol");
+        assert_eq!(can_lose_one(rra), Ok(()));
+        let error =
+            can_lose_one(&ProtocolEntry { marks_originals: false, ..*rra }).expect_err("it marks none");
+        assert!(error.contains("which \"rra\" does not mark"), "{error}");
+    }
+}

@@ -6,7 +6,7 @@
 
 use bytes::Bytes;
 use carillon_core::{
-    Event, Events, Machine, MessageId, NodeId, OfferError, Outcome, Received, Sender, Time, Transmit,
+    Event, Events, Machine, MessageId, NodeId, Notice, OfferError, Outcome, Received, Sender, Time, Transmit,
 };
 
 use super::Members;
@@ -59,18 +59,21 @@ impl<S: Sender> SerialUnicast<S> {
         self.expelled.iter().position(|&expelled| !expelled).unwrap_or(self.legs.len())
     }
 
-    /// Takes the active leg's events; passes the turn on when it is done with the block.
+    /// Takes what the active leg has to say; passes the turn on when it is done with the block.
     fn collect(&mut self, now: Time) {
         while let Some(leg) = self.legs.get_mut(self.active) {
-            while let Some(event) = leg.poll_event() {
-                match event {
-                    Event::Completed { outcome, .. } => {
+            while let Some(notice) = leg.poll_notice() {
+                match notice {
+                    Notice::Completed { outcome, .. } => {
                         self.failed[self.done] |= outcome == Outcome::Failed;
                         self.done += 1;
                     }
-                    other => self.events.push(other),
+                    other => self.events.tell(other),
                 }
             }
+            // A message is recorded as completed when it is at all receivers.
+            let of_all = |event: &Event| !matches!(event, Event::Completed { .. });
+            std::iter::from_fn(|| leg.poll_event()).filter(of_all).for_each(|event| self.events.push(event));
             if self.block.is_empty() || self.done < self.block.len() {
                 return;
             }
@@ -91,7 +94,7 @@ impl<S: Sender> SerialUnicast<S> {
         let window = self.block.len() as u32;
         for &failed in &self.failed {
             let outcome = if failed { Outcome::Failed } else { Outcome::Acknowledged };
-            self.events.push(Event::Completed { message: MessageId(self.completed), outcome, window });
+            self.events.completed(MessageId(self.completed), outcome, window);
             self.completed += 1;
         }
         self.block.clear();
@@ -136,6 +139,10 @@ impl<S: Sender> Machine for SerialUnicast<S> {
         // What the active leg did while transmitting; completions only come with datagrams and
         // timeouts, which `collect` has dealt with.
         self.events.pop().or_else(|| self.legs.get_mut(self.active)?.poll_event())
+    }
+
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.events.pop_notice().or_else(|| self.legs.get_mut(self.active)?.poll_notice())
     }
 
     fn as_sender(&mut self) -> Option<&mut dyn Sender> {
@@ -202,10 +209,6 @@ impl<S: Sender> Sender for SerialUnicast<S> {
 
     fn is_finished(&self) -> bool {
         self.finished && self.block.is_empty()
-    }
-
-    fn header_bytes(&self) -> usize {
-        self.legs.first().map_or(0, Sender::header_bytes)
     }
 }
 

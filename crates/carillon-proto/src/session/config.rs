@@ -128,6 +128,11 @@ impl SenderSessionConfig {
         Ok(())
     }
 
+    /// The longest payload whose packets all fit datagrams of so many bytes.
+    pub fn payload_in(&self, datagram: usize) -> u32 {
+        datagram.saturating_sub((self.protocol.header_bytes)(&self.config).most) as u32
+    }
+
     /// Whether the members are peers, of whom several may offer messages.
     pub(super) fn has_peers(&self) -> bool {
         self.protocol.roles.contains(&Role::Peer)

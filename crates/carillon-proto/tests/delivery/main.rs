@@ -9,6 +9,7 @@
 mod long;
 mod network;
 mod silence;
+mod silent;
 
 use std::env::var;
 use std::panic::{AssertUnwindSafe, catch_unwind};

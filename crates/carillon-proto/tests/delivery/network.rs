@@ -11,7 +11,6 @@ use carillon_core::{
     Numbered, OfferError, PortId, ProtocolEntry, Received, Receiver as _, Rng, Scope, Seeds, Sender as _,
     Time, Transmit, drain,
 };
-use carillon_proto::REGISTRY;
 use carillon_proto::session::{
     Gather, LOCAL_NODE, MemberOutcome, ReceiverPhase, ReceiverSession, ReceiverSessionConfig, SenderPhase,
     SenderSession, SenderSessionConfig,
@@ -216,14 +215,14 @@ impl World {
         config.gather = Gather::Count(cell.receivers);
         config.bit_rate = cell.rate.and_then(BitRate::new).unwrap_or(config.bit_rate);
         config.addresses = Addresses::new(Book(SENDER));
-        let try_out = SenderSession::new(config.clone(), seeds.node(SENDER)).expect("a session");
-        config.max_payload = DATAGRAM - try_out.header_bytes() as u32;
+        config.max_payload = config.payload_in(DATAGRAM as usize);
         let payload = config.max_payload as usize;
         let sender = SenderSession::new(config, seeds.node(SENDER)).expect("a session");
         let mut nodes = vec![Machinery::Sender(Box::new(sender))];
+        let protocols: &'static [_] = vec![cell.protocol].leak();
         for index in 1..=cell.receivers as u32 {
             let node = NodeId(index);
-            let mut config = ReceiverSessionConfig::new(format!("r{index}"), GROUP, REGISTRY);
+            let mut config = ReceiverSessionConfig::new(format!("r{index}"), GROUP, protocols);
             config.addresses = Addresses::new(Book(node));
             nodes.push(Machinery::Receiver(Box::new(ReceiverSession::new(config, seeds.node(node)))));
         }

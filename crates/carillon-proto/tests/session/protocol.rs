@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Duration, Event, Events, Kind, Machine,
-    MessageId, NetworkKind, NodeId, OfferError, Order, Outcome, Parameter, ProtocolEntry, Received, Receiver,
-    Role, Sender, Time, Timers, Transmit,
+    BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Duration, Event, Events, HeaderBytes,
+    Kind, Machine, MessageId, NetworkKind, NodeId, Notice, OfferError, Order, Outcome, Parameter,
+    ProtocolEntry, Received, Receiver, Role, Sender, Time, Timers, Transmit,
 };
 use carillon_wire::Envelope;
 
@@ -20,6 +20,8 @@ pub static REPEAT: ProtocolEntry = ProtocolEntry {
     order: Order::Source,
     confirmed: true,
     waits: true,
+    marks_originals: false,
+    header_bytes: |_| HeaderBytes::all(Envelope::LEN + 8),
     networks: &[NetworkKind::Lan],
     parameters: PARAMETERS,
     delivery_settings: &[],
@@ -94,7 +96,7 @@ impl RepeatSender {
     fn settle(&mut self) {
         if self.current.is_some() && self.missing.is_empty() {
             let message = MessageId(self.next - 1);
-            self.events.push(Event::Completed { message, outcome: Outcome::Acknowledged, window: 1 });
+            self.events.completed(message, Outcome::Acknowledged, 1);
             self.current = None;
             self.timers.clear();
         }
@@ -135,7 +137,7 @@ impl Machine for RepeatSender {
         }
         for member in std::mem::take(&mut self.missing) {
             self.members.remove(&member);
-            self.events.push(Event::MemberLost { member });
+            self.events.member_lost(member);
         }
         self.settle();
     }
@@ -156,6 +158,10 @@ impl Machine for RepeatSender {
 
     fn poll_event(&mut self) -> Option<Event> {
         self.events.pop()
+    }
+
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.events.pop_notice()
     }
 
     fn as_sender(&mut self) -> Option<&mut dyn Sender> {
@@ -194,10 +200,6 @@ impl Sender for RepeatSender {
 
     fn is_finished(&self) -> bool {
         self.finished && self.current.is_none()
-    }
-
-    fn header_bytes(&self) -> usize {
-        Envelope::LEN + 8
     }
 }
 

@@ -6,9 +6,9 @@ use std::collections::{BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Duration, Events, Machine, MessageId,
-    NetworkKind, NodeId, OfferError, Order, ProtocolEntry, Received, Receiver, Role, Sender, Time, Timers,
-    Transmit,
+    BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Duration, Events, HeaderBytes, Machine,
+    MessageId, NetworkKind, NodeId, OfferError, Order, ProtocolEntry, Received, Receiver, Role, Sender, Time,
+    Timers, Transmit,
 };
 use carillon_wire::Envelope;
 
@@ -21,6 +21,8 @@ pub static TOY: ProtocolEntry = ProtocolEntry {
     order: Order::Total,
     confirmed: true,
     waits: false,
+    marks_originals: false,
+    header_bytes: |_| HeaderBytes::all(Envelope::LEN + 24),
     networks: &[NetworkKind::Lan],
     parameters: &[],
     delivery_settings: &[],
@@ -255,10 +257,6 @@ impl Sender for Toy {
 
     fn is_finished(&self) -> bool {
         self.finished && self.own.is_none() && self.current.is_none()
-    }
-
-    fn header_bytes(&self) -> usize {
-        Envelope::LEN + 24
     }
 }
 

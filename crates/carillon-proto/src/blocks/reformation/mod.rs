@@ -32,7 +32,7 @@ mod votes;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use carillon_core::{ConfigError, Event, Note, Rng, Time, Value};
+use carillon_core::{ConfigError, Note, Rng, Time, Value};
 use carillon_wire::reformation::{Ballot, Packet, Ranks};
 
 use votes::{Vote, Votes};
@@ -100,13 +100,10 @@ pub enum Step {
     },
 }
 
-/// The name of the [`Note`] of [`too_few`].
-pub const NO_QUORUM: &str = "no_quorum";
-
 /// What observers are told of [`Step::Short`].
-pub fn too_few(votes: usize, nodes: usize) -> Event {
+pub fn too_few(votes: usize, nodes: usize) -> Note {
     let fields = vec![("votes", Value::Count(votes as u64)), ("nodes", Value::Count(nodes as u64))];
-    Event::Note(Box::new(Note { name: NO_QUORUM, fields }))
+    Note { name: "no_quorum", fields }
 }
 
 /// To whom a packet goes.

@@ -62,7 +62,7 @@ impl Peer {
             match step {
                 Step::Leave => self.leave(),
                 Step::Install => self.install(),
-                Step::Short { votes } => self.events.push(too_few(votes, self.nodes.len())),
+                Step::Short { votes } => self.events.too_few(too_few(votes, self.nodes.len())),
                 Step::Fetch { length, state: Some(state), .. } => self.join(now, length, &state),
                 Step::Fetch { from, length, continues, others, state: None } => {
                     let start = if continues { self.log.length() } else { self.log.committed() };
@@ -94,7 +94,7 @@ impl Peer {
         let view = *self.reformation.view();
         let ring: Vec<u16> = view.members.iter().map(|rank| rank as u16).collect();
         for &rank in self.ring.iter().filter(|&&rank| !view.members.contains(rank.into())) {
-            self.events.push(Event::MemberLost { member: self.nodes[usize::from(rank)] });
+            self.events.member_lost(self.nodes[usize::from(rank)]);
         }
         for rank in view.joiners.iter().filter(|&rank| rank != usize::from(self.rank)) {
             self.events.push(Event::MemberJoined { member: self.nodes[rank] });

@@ -21,7 +21,8 @@ mod tests;
 mod token;
 mod watch;
 
-use carillon_core::{ConfigError, NetworkKind, Order, ProtocolEntry, Role};
+use carillon_core::{ConfigError, HeaderBytes, NetworkKind, Order, ProtocolEntry, Role};
+use carillon_wire::chang_maxemchuk::{ACK_LEN, MSG_HEADER_LEN};
 
 pub use peer::Peer;
 
@@ -35,6 +36,9 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     order: Order::Total,
     confirmed: true,
     waits: true,
+    marks_originals: true,
+    // A repair carries the acknowledgment with the message.
+    header_bytes: |_| HeaderBytes { data: MSG_HEADER_LEN, most: ACK_LEN },
     networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,

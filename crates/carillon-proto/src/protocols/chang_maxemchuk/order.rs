@@ -259,6 +259,6 @@ impl Peer {
     /// A message of this site has its place at as many sites as it needs.
     pub(super) fn complete(&mut self, message: MessageId) {
         let window = self.settings.window as u32;
-        self.events.push(Event::Completed { message, outcome: Outcome::Acknowledged, window });
+        self.events.completed(message, Outcome::Acknowledged, window);
     }
 }

@@ -8,9 +8,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use carillon_core::{
     AssociationId, BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Event, Events, GroupId,
-    Machine, MessageId, NodeId, OfferError, Received, Receiver, Sender, Time, Timers, Transmit,
+    Machine, MessageId, NodeId, Notice, OfferError, Received, Receiver, Sender, Time, Timers, Transmit,
 };
-use carillon_wire::chang_maxemchuk::{self as wire, ACK_LEN, Body, Id, MSG_HEADER_LEN, Packet};
+use carillon_wire::chang_maxemchuk::{self as wire, Body, Id, Packet};
 
 use super::answers::Answers;
 use super::config::Settings;
@@ -177,11 +177,11 @@ impl Peer {
     }
 
     /// A repair that is due, if what was asked for is still kept.
-    fn poll_repairs(&mut self, buf: &mut Vec<u8>) -> Option<Dest> {
+    fn poll_repairs(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
         loop {
             let (site, timestamp, with_message) = self.answers.next_repair()?;
             let Some(entry) = self.log.get(timestamp).cloned() else { continue };
-            let dest = Dest::Node(self.nodes[usize::from(site)]);
+            let transmit = Transmit::now(Dest::Node(self.nodes[usize::from(site)]));
             let body = match with_message {
                 true => Body::Repair { ack: entry.ack, payload: &entry.payload },
                 false => Body::Ack(entry.ack),
@@ -189,17 +189,15 @@ impl Peer {
             self.emit(body, buf);
             let Some(id) = entry.ack.message.filter(|_| with_message) else {
                 self.record_ack(entry.ack);
-                return Some(dest);
+                return Some(transmit);
             };
-            let (message, bytes) = (MessageId(id.number), buf.len() as u32);
-            self.events.push(match id.source == self.rank {
-                true => Event::RepairSent { message, bytes },
-                false => {
-                    let source = self.nodes[usize::from(id.source)];
-                    Event::Forwarded { source, message, bytes, repair: true }
-                }
-            });
-            return Some(dest);
+            let message = MessageId(id.number);
+            if id.source == self.rank {
+                return Some(self.events.data_sent(transmit, message, buf.len(), true));
+            }
+            let (source, bytes) = (self.nodes[usize::from(id.source)], buf.len() as u32);
+            self.events.push(Event::Forwarded { source, message, bytes, repair: true });
+            return Some(transmit);
         }
     }
 
@@ -242,19 +240,16 @@ impl Peer {
     }
 
     /// An own message that is due.
-    fn poll_messages(&mut self, now: Time, buf: &mut Vec<u8>) -> bool {
-        let Some(number) = self.source.due(self.inbox.expected(self.rank)) else { return false };
-        let Some((payload, before)) = self.source.send(number) else { return false };
+    fn poll_messages(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let number = self.source.due(self.inbox.expected(self.rank))?;
+        let (payload, before) = self.source.send(number)?;
         let id = Id { source: self.rank, number };
         self.emit(Body::Msg { id, payload: &payload }, buf);
-        let (message, bytes) = (MessageId(number), buf.len() as u32);
-        self.events.push(match before {
-            false => Event::Sent { message, bytes },
-            true => Event::RepairSent { message, bytes },
-        });
+        let to_group = Transmit::now(Dest::group(self.group));
+        let transmit = self.events.data_sent(to_group, MessageId(number), buf.len(), before);
         self.inbox.keep(id, payload);
         self.timers.arm(Timer::Message(number), now + self.settings.message_timeout);
-        true
+        Some(transmit)
     }
 
     pub(super) fn emit(&self, body: Body<'_>, buf: &mut Vec<u8>) {
@@ -333,8 +328,8 @@ impl Machine for Peer {
                 To::Rank(rank) => Dest::Node(self.nodes[rank]),
             }));
         }
-        if let Some(dest) = self.poll_repairs(buf) {
-            return Some(Transmit::now(dest));
+        if let Some(transmit) = self.poll_repairs(buf) {
+            return Some(transmit);
         }
         let takes_part = self.reformation.takes_part();
         let unicast = self.poll_answers().or_else(|| match takes_part {
@@ -355,11 +350,15 @@ impl Machine for Peer {
             self.emit(body, buf);
             return Some(Transmit::now(group));
         }
-        self.poll_messages(now, buf).then(|| Transmit::now(group))
+        self.poll_messages(now, buf)
     }
 
     fn poll_event(&mut self) -> Option<Event> {
         self.events.pop()
+    }
+
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.events.pop_notice()
     }
 
     fn as_sender(&mut self) -> Option<&mut dyn Sender> {
@@ -414,15 +413,6 @@ impl Sender for Peer {
     /// Its own messages are delivered here; and if it has the token, that has been around since.
     fn is_finished(&self) -> bool {
         self.source.is_done() && self.token_rests() && !self.reformation.is_busy()
-    }
-
-    fn header_bytes(&self) -> usize {
-        MSG_HEADER_LEN
-    }
-
-    /// A repair carries the acknowledgment with the message.
-    fn most_header_bytes(&self) -> usize {
-        ACK_LEN
     }
 }
 

@@ -23,7 +23,8 @@ mod source;
 mod tests;
 mod window;
 
-use carillon_core::{ConfigError, NetworkKind, Order, ProtocolEntry, Role};
+use carillon_core::{ConfigError, HeaderBytes, NetworkKind, Order, ProtocolEntry, Role};
+use carillon_wire::erramilli_singh::HEADER_LEN;
 
 pub use peer::ErramilliSinghPeer;
 
@@ -37,6 +38,8 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     order: Order::Source,
     confirmed: true,
     waits: false,
+    marks_originals: true,
+    header_bytes: |_| HeaderBytes::all(HEADER_LEN),
     networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use carillon_core::{
     AssociationId, BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Event, Events, GroupId,
-    Machine, MessageId, NodeId, OfferError, Received, Receiver, Rng, Sender, Time, Timers, Transmit,
+    Machine, MessageId, NodeId, Notice, OfferError, Received, Receiver, Rng, Sender, Time, Timers, Transmit,
 };
 use carillon_wire::erramilli_singh::{HEADER_LEN, Packet};
 
@@ -173,6 +173,10 @@ impl Machine for ErramilliSinghPeer {
         self.events.pop()
     }
 
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.events.pop_notice()
+    }
+
     fn as_sender(&mut self) -> Option<&mut dyn Sender> {
         Some(self)
     }
@@ -195,10 +199,6 @@ impl Sender for ErramilliSinghPeer {
 
     fn is_finished(&self) -> bool {
         self.source.is_finished()
-    }
-
-    fn header_bytes(&self) -> usize {
-        HEADER_LEN
     }
 }
 

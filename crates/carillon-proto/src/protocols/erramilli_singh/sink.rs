@@ -155,7 +155,7 @@ impl Sink {
             return scene.timers.arm(Timer::Silence(rank), due);
         }
         member.failed = true;
-        scene.events.push(Event::MemberLost { member: self.nodes[rank] });
+        scene.events.member_lost(self.nodes[rank]);
         scene.timers.cancel(Timer::Nak(rank));
         self.naks.remove(&rank);
     }

@@ -182,14 +182,11 @@ impl Source {
         let sequence = self.settings.numbers.wire(number);
         let payload = self.window.get(number)?;
         Packet::Data { source: self.rank, sequence, payload }.emit(self.association, buf);
-        let (message, bytes) = (MessageId(number), buf.len() as u32);
-        scene.events.push(match repair {
-            true => Event::RepairSent { message, bytes },
-            false => Event::Sent { message, bytes },
-        });
+        let transmit = scene.transmit(to);
+        let transmit = scene.events.data_sent(transmit, MessageId(number), buf.len(), repair);
         self.paced_until = scene.now + self.settings.send_interval;
         self.stay(scene);
-        Some(Transmit { original: (!repair).then_some(message), ..scene.transmit(to) })
+        Some(transmit)
     }
 
     /// Says how far this node has come.
@@ -218,7 +215,7 @@ impl Source {
     fn complete(&mut self, scene: &mut Scene<'_>) {
         let (message, outcome) = (MessageId(self.completed), Outcome::Acknowledged);
         self.completed += 1;
-        scene.events.push(Event::Completed { message, outcome, window: 1 });
+        scene.events.completed(message, outcome, 1);
     }
 
     /// Something happened: the quiet time starts again.

@@ -21,7 +21,8 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
-use carillon_core::{ConfigError, NetworkKind, Order, ProtocolEntry, Role};
+use carillon_core::{ConfigError, HeaderBytes, NetworkKind, Order, ProtocolEntry, Role};
+use carillon_wire::lms::HEADER_LEN;
 
 pub use receiver::LmsReceiver;
 pub use relay::LmsRelay;
@@ -37,6 +38,8 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     order: Order::Source,
     confirmed: false,
     waits: false,
+    marks_originals: true,
+    header_bytes: |_| HeaderBytes::all(HEADER_LEN),
     networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use carillon_core::{
     Addresses, AssociationId, BuildContext, Config, ConfigError, Dest, DropReason, Event, Events, GroupId,
-    Machine, MessageId, NodeId, OfferError, Received, Sender, Time, Timers, Transmit, expand,
+    Machine, MessageId, NodeId, Notice, OfferError, Received, Sender, Time, Timers, Transmit, expand,
 };
 use carillon_wire::lms::{Data, HEADER_LEN, Offer, Packet, Progress, Request};
 
@@ -206,8 +206,8 @@ impl LmsSender {
                 To::Group => (Packet::Repair(data), Dest::group(self.group)),
             };
             packet.emit(self.association, buf);
-            self.events.push(Event::RepairSent { message: MessageId(number), bytes: buf.len() as u32 });
-            return Some(Transmit::now(dest));
+            let to = Transmit::now(dest);
+            return Some(self.events.data_sent(to, MessageId(number), buf.len(), true));
         }
         None
     }
@@ -216,14 +216,14 @@ impl LmsSender {
         let payload = &self.held.get((self.next - self.oldest) as usize)?.payload;
         let data = Data { sequence: wire(self.next), oldest: wire(self.oldest), payload };
         Packet::Data(data).emit(self.association, buf);
-        let message = MessageId(self.next);
-        self.events.push(Event::Sent { message, bytes: buf.len() as u32 });
+        let to_group = Transmit::now(Dest::group(self.group));
+        let transmit = self.events.data_sent(to_group, MessageId(self.next), buf.len(), false);
         self.next += 1;
         if let Some(heartbeat) = self.settings.heartbeat {
             self.heartbeat = heartbeat;
             self.timers.arm(Timer::Heartbeat, now + heartbeat);
         }
-        Some(Transmit::now(Dest::group(self.group)).original(message))
+        Some(transmit)
     }
 }
 
@@ -291,6 +291,10 @@ impl Machine for LmsSender {
         self.events.pop()
     }
 
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.events.pop_notice()
+    }
+
     fn as_sender(&mut self) -> Option<&mut dyn Sender> {
         Some(self)
     }
@@ -320,10 +324,6 @@ impl Sender for LmsSender {
 
     fn is_finished(&self) -> bool {
         self.finished && self.next == self.offered()
-    }
-
-    fn header_bytes(&self) -> usize {
-        HEADER_LEN
     }
 }
 

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use carillon_core::{AssociationId, BuildContext, Config, ConfigError, GroupId, HostValue, Kind, Parameter};
+use carillon_core::{
+    AssociationId, BuildContext, Config, ConfigError, GroupId, HeaderBytes, HostValue, Kind, Parameter,
+};
 use carillon_wire::mbap::{HEADER_LEN, TIMED_HEADER_LEN};
 
 use crate::blocks::Retransmission;
@@ -40,8 +42,7 @@ impl SenderConfig {
         if ack_timeout.is_zero() {
             return Err(ConfigError::Conflict("`ack_timeout` is zero: give a span above zero".into()));
         }
-        let adaptive_wait = (settings.choice("ack_wait_method") == "adaptive")
-            .then(|| settings.span("ack_wait").at(context.bit_rate));
+        let adaptive_wait = is_adaptive(settings).then(|| settings.span("ack_wait").at(context.bit_rate));
         if negative && adaptive_wait.is_some() {
             return Err(ConfigError::Conflict(
                 "`ack_wait_method = \"adaptive\"` goes with feedback = \"ack\": requests are not to wait"
@@ -59,7 +60,7 @@ impl SenderConfig {
             retransmission: Retransmission::new(
                 context,
                 settings,
-                if adaptive_wait.is_some() { TIMED_HEADER_LEN } else { HEADER_LEN },
+                header_bytes(settings).data,
                 window,
                 if negative { Duration::ZERO } else { ack_timeout },
             )?,
@@ -70,6 +71,15 @@ impl SenderConfig {
     pub(super) fn for_one(self) -> Self {
         SenderConfig { retransmission: self.retransmission.for_receivers(1), ..self }
     }
+}
+
+/// Where the wait adapts, every message says how long it is.
+pub(super) fn header_bytes(settings: &Config) -> HeaderBytes {
+    HeaderBytes::all(if is_adaptive(settings) { TIMED_HEADER_LEN } else { HEADER_LEN })
+}
+
+fn is_adaptive(settings: &Config) -> bool {
+    settings.choice("ack_wait_method") == "adaptive"
 }
 
 pub(super) const PARAMETERS: &[Parameter] = &[

@@ -27,6 +27,8 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     order: Order::Source,
     confirmed: true,
     waits: true,
+    marks_originals: true,
+    header_bytes: config::header_bytes,
     networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,

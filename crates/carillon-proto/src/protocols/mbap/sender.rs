@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carillon_core::{
-    Dest, DropReason, Event, Events, Machine, MessageId, NodeId, OfferError, Outcome, Received, Sender, Time,
-    Timers, Transmit,
+    Dest, DropReason, Event, Events, Machine, MessageId, NodeId, Notice, OfferError, Outcome, Received,
+    Sender, Time, Timers, Transmit,
 };
-use carillon_wire::mbap::{HEADER_LEN, Packet, TIMED_HEADER_LEN};
+use carillon_wire::mbap::Packet;
 
 use super::config::SenderConfig;
 use crate::blocks::{AckWindow, AdaptiveWait, Members, PastLimit, RetransmissionTimeout, Slot};
@@ -144,13 +144,13 @@ impl MbapSender {
         if self.config.selective {
             if !std::mem::replace(&mut slot.due, true) {
                 self.polls = 0;
-                self.events.push(Event::RepairNeeded { member: source, messages: 1 });
+                self.events.repair_needed(source, 1);
             }
             return;
         }
         let messages = self.window.go_back_to(wanted);
         if messages > 0 {
-            self.events.push(Event::RepairNeeded { member: source, messages });
+            self.events.repair_needed(source, messages);
         }
     }
 
@@ -180,7 +180,7 @@ impl MbapSender {
 
     fn complete(&mut self, number: u64, slot: &Slot, outcome: Outcome) {
         let window = slot.sent.map_or(0, |(_, window)| window);
-        self.events.push(Event::Completed { message: MessageId(number), outcome, window });
+        self.events.completed(MessageId(number), outcome, window);
     }
 
     /// Section 2.6: the packet timer retransmits every message in the active window, unless the
@@ -208,7 +208,7 @@ impl MbapSender {
             PastLimit::Expel if self.window.first().is_some_and(exceeded) => {
                 for index in self.window.missing_first() {
                     self.window.expel(index);
-                    self.events.push(Event::MemberLost { member: self.members.node(index) });
+                    self.events.member_lost(self.members.node(index));
                 }
                 self.advance(now);
             }
@@ -235,7 +235,7 @@ impl MbapSender {
                 PastLimit::Expel => {
                     for (index, _) in self.window.missing().collect::<Vec<_>>() {
                         self.window.expel(index);
-                        self.events.push(Event::MemberLost { member: self.members.node(index) });
+                        self.events.member_lost(self.members.node(index));
                     }
                     self.advance(now);
                 }
@@ -248,7 +248,7 @@ impl MbapSender {
 
     fn note_missing(&mut self) {
         for (index, messages) in self.window.missing() {
-            self.events.push(Event::RepairNeeded { member: self.members.node(index), messages });
+            self.events.repair_needed(self.members.node(index), messages);
         }
     }
 }
@@ -304,24 +304,25 @@ impl Machine for MbapSender {
                 packet.emit(self.config.association, buf);
             }
         }
-        let (message, bytes) = (MessageId(number), buf.len() as u32);
         let first = slot.sent.is_none();
-        let event = if !first {
+        if first {
+            slot.sent = Some((now, window_size));
+        } else {
             slot.retransmissions = slot.retransmissions.saturating_add(1);
             slot.resent = Some(now);
-            Event::RepairSent { message, bytes }
-        } else {
-            slot.sent = Some((now, window_size));
-            Event::Sent { message, bytes }
-        };
-        self.events.push(event);
+        }
         let ack_wait = self.wait.as_ref().map_or(Duration::ZERO, AdaptiveWait::current);
         self.timers.arm(Timer::Packet, now + self.timeout.current() + ack_wait);
-        Some(Transmit { original: first.then_some(message), ..Transmit::now(self.data_dest.clone()) })
+        let to = Transmit::now(self.data_dest.clone());
+        Some(self.events.data_sent(to, MessageId(number), buf.len(), !first))
     }
 
     fn poll_event(&mut self) -> Option<Event> {
         self.events.pop()
+    }
+
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.events.pop_notice()
     }
 
     fn as_sender(&mut self) -> Option<&mut dyn Sender> {
@@ -361,9 +362,5 @@ impl Sender for MbapSender {
 
     fn is_finished(&self) -> bool {
         self.finished && self.window.is_empty()
-    }
-
-    fn header_bytes(&self) -> usize {
-        if self.wait.is_some() { TIMED_HEADER_LEN } else { HEADER_LEN }
     }
 }

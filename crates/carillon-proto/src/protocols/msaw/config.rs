@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use carillon_core::{AssociationId, BuildContext, Config, ConfigError, GroupId, Kind, Parameter};
+use carillon_core::{
+    AssociationId, BuildContext, Config, ConfigError, GroupId, HeaderBytes, Kind, Parameter,
+};
 use carillon_wire::msaw::{HEADER_LEN, TIMED_HEADER_LEN};
 
 use crate::blocks::Retransmission;
@@ -32,8 +34,7 @@ pub struct SenderConfig {
 
 impl SenderConfig {
     pub(super) fn new(context: &BuildContext, settings: &Config) -> Result<Self, ConfigError> {
-        let adaptive_wait = (settings.choice("ack_wait_method") == "adaptive")
-            .then(|| settings.span("ack_wait").at(context.bit_rate));
+        let adaptive_wait = is_adaptive(settings).then(|| settings.span("ack_wait").at(context.bit_rate));
         Ok(SenderConfig {
             association: context.association,
             group: context.group,
@@ -45,7 +46,7 @@ impl SenderConfig {
             retransmission: Retransmission::new(
                 context,
                 settings,
-                if adaptive_wait.is_some() { TIMED_HEADER_LEN } else { HEADER_LEN },
+                header_bytes(settings).data,
                 1,
                 Duration::ZERO,
             )?,
@@ -56,6 +57,15 @@ impl SenderConfig {
     pub(super) fn for_one(self) -> Self {
         SenderConfig { retransmission: self.retransmission.for_receivers(1), ..self }
     }
+}
+
+/// Where the wait adapts, every message says how long it is.
+pub(super) fn header_bytes(settings: &Config) -> HeaderBytes {
+    HeaderBytes::all(if is_adaptive(settings) { TIMED_HEADER_LEN } else { HEADER_LEN })
+}
+
+fn is_adaptive(settings: &Config) -> bool {
+    settings.choice("ack_wait_method") == "adaptive"
 }
 
 pub(super) const PARAMETERS: &[Parameter] = &[

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carillon_core::{
-    Dest, DropReason, Event, Events, Machine, MessageId, NodeId, OfferError, Outcome, Received, Sender, Time,
-    Timers, Transmit,
+    Dest, DropReason, Event, Events, Machine, MessageId, NodeId, Notice, OfferError, Outcome, Received,
+    Sender, Time, Timers, Transmit,
 };
-use carillon_wire::msaw::{HEADER_LEN, Packet, TIMED_HEADER_LEN};
+use carillon_wire::msaw::Packet;
 
 use super::config::{Addressed, SenderConfig};
 use crate::blocks::{AdaptiveWait, MemberSet, Members, PastLimit, RetransmissionTimeout};
@@ -140,7 +140,7 @@ impl MsawSender {
                 Timer::Receiver(_) => slot..slot + 1,
             };
             for index in missing.filter(|&index| !self.settled.contains(index)) {
-                self.events.push(Event::RepairNeeded { member: self.members.node(index), messages: 1 });
+                self.events.repair_needed(self.members.node(index), 1);
             }
             match (timer, &mut current.due) {
                 (Timer::Message, due) => *due = Due::All,
@@ -164,7 +164,7 @@ impl MsawSender {
     fn give_up(&mut self, index: usize) {
         if self.settled.insert(index) && self.config.retransmission.past_limit == PastLimit::Expel {
             self.expelled.insert(index);
-            self.events.push(Event::MemberLost { member: self.members.node(index) });
+            self.events.member_lost(self.members.node(index));
         }
     }
 
@@ -188,7 +188,7 @@ impl MsawSender {
         } else {
             Outcome::Acknowledged
         };
-        self.events.push(Event::Completed { message: current.message, outcome, window: 1 });
+        self.events.completed(current.message, outcome, 1);
     }
 }
 
@@ -231,7 +231,7 @@ impl Machine for MsawSender {
             None => Packet::Data { sequence, payload },
         };
         packet.emit(self.config.association, buf);
-        let (message, bytes) = (current.message, buf.len() as u32);
+        let message = current.message;
         let first = current.first_sent.is_none();
         current.first_sent.get_or_insert(now);
         let ack_wait = self.wait.as_ref().map_or(Duration::ZERO, AdaptiveWait::current);
@@ -249,16 +249,15 @@ impl Machine for MsawSender {
                 }
             }
         }
-        self.events.push(if first {
-            Event::Sent { message, bytes }
-        } else {
-            Event::RepairSent { message, bytes }
-        });
-        Some(Transmit { original: first.then_some(message), ..Transmit::now(dest) })
+        Some(self.events.data_sent(Transmit::now(dest), message, buf.len(), !first))
     }
 
     fn poll_event(&mut self) -> Option<Event> {
         self.events.pop()
+    }
+
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.events.pop_notice()
     }
 
     fn as_sender(&mut self) -> Option<&mut dyn Sender> {
@@ -310,9 +309,5 @@ impl Sender for MsawSender {
 
     fn is_finished(&self) -> bool {
         self.finished && self.current.is_none()
-    }
-
-    fn header_bytes(&self) -> usize {
-        if self.wait.is_some() { TIMED_HEADER_LEN } else { HEADER_LEN }
     }
 }

@@ -16,7 +16,8 @@ mod source;
 mod tests;
 mod window;
 
-use carillon_core::{ConfigError, NetworkKind, Order, ProtocolEntry, Role};
+use carillon_core::{ConfigError, HeaderBytes, NetworkKind, Order, ProtocolEntry, Role};
+use carillon_wire::pgm::DATA_HEADER_LEN;
 
 pub use receiver::PgmReceiver;
 pub use relay::PgmRelay;
@@ -32,6 +33,8 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     order: Order::Source,
     confirmed: false,
     waits: false,
+    marks_originals: true,
+    header_bytes: |_| HeaderBytes::all(DATA_HEADER_LEN),
     networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,

@@ -7,11 +7,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use carillon_core::{
     BuildContext, Config, ConfigError, Dest, DropReason, Event, Events, GroupId, Machine, MessageId, NodeId,
-    OfferError, Received, Sender, Time, Timers, Transmit, expand,
+    Notice, OfferError, Received, Sender, Time, Timers, Transmit, expand,
 };
-use carillon_wire::pgm::{
-    Body, DATA_HEADER_LEN, Data, MAX_TSDU, Nak, NakList, Options, Packet, Poll, Spm, Tsi,
-};
+use carillon_wire::pgm::{Body, Data, MAX_TSDU, Nak, NakList, Options, Packet, Poll, Spm, Tsi};
 
 use super::config::interval;
 use super::identity::{MODULUS, address_of, destination_port, tsi, wire};
@@ -295,8 +293,8 @@ impl PgmSource {
             if self.paces_repairs {
                 self.pace.on_sent(now, buf.len() as u64 + self.link_overhead);
             }
-            self.events.push(Event::RepairSent { message: MessageId(number), bytes: buf.len() as u32 });
-            return Some(self.to_group());
+            let to_group = self.to_group();
+            return Some(self.events.data_sent(to_group, MessageId(number), buf.len(), true));
         }
         None
     }
@@ -310,8 +308,8 @@ impl PgmSource {
         self.restart_heartbeat(now);
         self.arm_advance();
         let message = MessageId(number);
-        self.events.push(Event::Sent { message, bytes: buf.len() as u32 });
-        Some(self.to_group().original(message))
+        let to_group = self.to_group();
+        Some(self.events.data_sent(to_group, message, buf.len(), false))
     }
 }
 
@@ -410,6 +408,10 @@ impl Machine for PgmSource {
         self.events.pop()
     }
 
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.events.pop_notice()
+    }
+
     fn as_sender(&mut self) -> Option<&mut dyn Sender> {
         Some(self)
     }
@@ -442,10 +444,6 @@ impl Sender for PgmSource {
 
     fn is_finished(&self) -> bool {
         self.closed
-    }
-
-    fn header_bytes(&self) -> usize {
-        DATA_HEADER_LEN
     }
 }
 

@@ -15,7 +15,8 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
-use carillon_core::{ConfigError, NetworkKind, Order, ProtocolEntry, Role};
+use carillon_core::{ConfigError, HeaderBytes, NetworkKind, Order, ProtocolEntry, Role};
+use carillon_wire::rra::HEADER_LEN;
 
 pub use receiver::RraReceiver;
 pub use sender::RraSender;
@@ -30,6 +31,8 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     order: Order::Source,
     confirmed: true,
     waits: true,
+    marks_originals: true,
+    header_bytes: |_| HeaderBytes::all(HEADER_LEN),
     networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use carillon_core::{
     AssociationId, BuildContext, Config, ConfigError, Dest, DropReason, Event, Events, GroupId, Identities,
-    Machine, MessageId, NodeId, OfferError, Outcome, Received, Sender, Time, Timers, Transmit, expand,
+    Machine, MessageId, NodeId, Notice, OfferError, Outcome, Received, Sender, Time, Timers, Transmit,
+    expand,
 };
 use carillon_wire::rra::{Asks, HEADER_LEN, Map, Packet};
 
@@ -188,7 +189,7 @@ impl RraSender {
             self.audience.count_repairs(index, missing.into());
             self.reporter = Some(index);
             let member = self.members.node(index);
-            self.events.push(Event::RepairNeeded { member, messages: missing });
+            self.events.repair_needed(member, missing);
         }
     }
 
@@ -197,7 +198,7 @@ impl RraSender {
         while let Some((number, slot)) = self.window.pop_acknowledged() {
             let outcome = if slot.failed { Outcome::Failed } else { Outcome::Acknowledged };
             let window = slot.sent.map_or(0, |(_, window)| window);
-            self.events.push(Event::Completed { message: MessageId(number), outcome, window });
+            self.events.completed(MessageId(number), outcome, window);
             self.sent = self.sent.max(number + 1);
         }
         if self.window.start() > before && !self.repairs.is_empty() {
@@ -226,7 +227,7 @@ impl RraSender {
             PastLimit::Wait => {}
             PastLimit::Expel => {
                 self.expel_member(index);
-                self.events.push(Event::MemberLost { member: self.members.node(index) });
+                self.events.member_lost(self.members.node(index));
             }
             PastLimit::Skip => {
                 self.audience.skip(index);
@@ -319,19 +320,13 @@ impl RraSender {
         slot.serial = self.serial;
         let sequence = (number % MODULUS) as u32;
         Packet::Data { sequence, first, asks, payload: &slot.payload }.emit(self.association, buf);
-        let (message, bytes) = (MessageId(number), buf.len() as u32);
         let first = slot.sent.is_none();
-        self.events.push(match slot.sent {
-            Some(_) => {
-                slot.retransmissions += 1;
-                Event::RepairSent { message, bytes }
-            }
-            None => {
-                slot.sent = Some((now, window));
-                Event::Sent { message, bytes }
-            }
-        });
-        Transmit { original: first.then_some(message), ..Transmit::now(Dest::group(self.group)) }
+        match slot.sent {
+            Some(_) => slot.retransmissions += 1,
+            None => slot.sent = Some((now, window)),
+        }
+        let to_group = Transmit::now(Dest::group(self.group));
+        self.events.data_sent(to_group, MessageId(number), buf.len(), !first)
     }
 
     fn poll(&mut self, now: Time, index: usize, buf: &mut Vec<u8>) -> Transmit {
@@ -464,6 +459,10 @@ impl Machine for RraSender {
         self.events.pop()
     }
 
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.events.pop_notice()
+    }
+
     fn as_sender(&mut self) -> Option<&mut dyn Sender> {
         Some(self)
     }
@@ -508,10 +507,6 @@ impl Sender for RraSender {
 
     fn is_finished(&self) -> bool {
         self.finished && self.window.is_empty()
-    }
-
-    fn header_bytes(&self) -> usize {
-        HEADER_LEN
     }
 }
 

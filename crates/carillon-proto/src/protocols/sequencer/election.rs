@@ -63,7 +63,7 @@ impl SequencerPeer {
                     }
                 }
                 Step::Install => self.install(now),
-                Step::Short { votes } => self.events.push(too_few(votes, self.members.len())),
+                Step::Short { votes } => self.events.too_few(too_few(votes, self.members.len())),
             }
             self.events.push(Event::StateChanged { state: self.reformation.state() });
         }
@@ -195,7 +195,7 @@ impl SequencerPeer {
         self.leader = (view.leader() == self.rank)
             .then(|| Leader::new(self.rank, &view.members, self.settings.resilience, length, numbers));
         for gone in self.known.without(&view.members).iter() {
-            self.events.push(Event::MemberLost { member: self.members[gone] });
+            self.events.member_lost(self.members[gone]);
         }
         let come = view.members.without(&self.known).or(&view.joiners);
         for new in come.iter().filter(|&rank| rank != self.rank) {

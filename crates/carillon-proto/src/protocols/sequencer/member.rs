@@ -211,10 +211,10 @@ impl SequencerPeer {
         }
         let member = self.members[rank];
         match self.leader.as_mut().map(|leader| leader.give_up(rank)) {
-            Some(true) => self.events.push(Event::MemberLost { member }),
+            Some(true) => self.events.member_lost(member),
             None if rank == self.reformation.view().leader() && !self.follower.orphaned => {
                 self.follower.orphaned = true;
-                self.events.push(Event::MemberLost { member });
+                self.events.member_lost(member);
                 self.complete_below(u64::MAX, Outcome::Failed);
             }
             _ => {}

@@ -23,7 +23,8 @@ mod sequencing;
 mod tests;
 mod transmit;
 
-use carillon_core::{ConfigError, NetworkKind, Order, ProtocolEntry, Role};
+use carillon_core::{ConfigError, HeaderBytes, NetworkKind, Order, ProtocolEntry, Role};
+use carillon_wire::sequencer::HEADER_LEN;
 
 pub use peer::SequencerPeer;
 
@@ -37,6 +38,8 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     order: Order::Total,
     confirmed: true,
     waits: true,
+    marks_originals: true,
+    header_bytes: |_| HeaderBytes::all(HEADER_LEN),
     networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use carillon_core::{
     AssociationId, BuildContext, Config, ConfigError, Delivery, DropReason, Duration, Event, Events, GroupId,
-    Machine, MessageId, NodeId, OfferError, Outcome, Received, Receiver, Sender, Time, Timers, Transmit,
+    Machine, MessageId, NodeId, Notice, OfferError, Outcome, Received, Receiver, Sender, Time, Timers,
+    Transmit,
 };
 use carillon_wire::reformation::Ranks;
-use carillon_wire::sequencer::{Body, HEADER_LEN, Packet, Report};
+use carillon_wire::sequencer::{Body, Packet, Report};
 
 use super::config::Settings;
 use super::election::{Fetching, Serve};
@@ -138,7 +139,7 @@ impl SequencerPeer {
             && let Some((number, message)) = self.outbox.complete()
         {
             let window = message.sent.unwrap_or(1);
-            self.events.push(Event::Completed { message: MessageId(number), outcome, window });
+            self.events.completed(MessageId(number), outcome, window);
             self.follower.progress = true;
         }
     }
@@ -266,6 +267,10 @@ impl Machine for SequencerPeer {
         self.events.pop()
     }
 
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.events.pop_notice()
+    }
+
     fn as_sender(&mut self) -> Option<&mut dyn Sender> {
         Some(self)
     }
@@ -321,10 +326,6 @@ impl Sender for SequencerPeer {
 
     fn is_finished(&self) -> bool {
         self.outbox.is_finished()
-    }
-
-    fn header_bytes(&self) -> usize {
-        HEADER_LEN
     }
 }
 

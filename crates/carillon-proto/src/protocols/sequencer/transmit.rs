@@ -71,8 +71,8 @@ impl SequencerPeer {
                 false => self.ordered(place, source_rank, low, Some(&payload)),
             };
             Packet::Normal { view, body }.emit(self.association, buf);
-            self.sent(source, message, buf.len(), true);
-            return self.transmit(to);
+            let transmit = self.transmit(to);
+            return self.sent(transmit, source, message, buf.len(), true);
         }
         let first = self.reception.log().held_from();
         let state = self.state_at(first);
@@ -124,13 +124,14 @@ impl SequencerPeer {
         let body = self.ordered(place, source as u8, message as u32, (!short).then_some(&payload));
         let name = body.name();
         Packet::Normal { view, body }.emit(self.association, buf);
+        let mut transmit = self.transmit(To::Group);
         match short {
             true => self.events.push(Event::ControlSent { packet: name, message: MessageId(message) }),
-            false => self.sent(source, message, buf.len(), false),
+            false => transmit = self.sent(transmit, source, message, buf.len(), false),
         }
         self.commit();
         self.quiet_since = now;
-        Some(self.transmit(To::Group))
+        Some(transmit)
     }
 
     /// A member's packets.
@@ -155,13 +156,10 @@ impl SequencerPeer {
             let broadcast = payload.len() >= self.settings.large;
             let body = Body::Request { ack, message: number as u32, broadcast, payload: &payload };
             Packet::Normal { view, body }.emit(self.association, buf);
-            let (message, bytes) = (MessageId(number), buf.len() as u32);
-            self.events.push(match first {
-                true => Event::Sent { message, bytes },
-                false => Event::RepairSent { message, bytes },
-            });
+            let transmit = self.transmit(if broadcast { To::Group } else { leader });
+            let transmit = self.events.data_sent(transmit, MessageId(number), buf.len(), !first);
             self.on_reported(has);
-            return Some(self.transmit(if broadcast { To::Group } else { leader }));
+            return Some(transmit);
         }
         let kind = self.follower.report.take()?;
         self.follower.reported = has;
@@ -201,22 +199,19 @@ impl SequencerPeer {
     }
 
     /// A packet with a message goes out: its own, or another member's.
-    fn sent(&mut self, source: usize, number: u64, bytes: usize, repair: bool) {
-        let (message, bytes) = (MessageId(number), bytes as u32);
-        let event = if source == self.rank {
+    fn sent(&mut self, to: Transmit, source: usize, number: u64, bytes: usize, repair: bool) -> Transmit {
+        let message = MessageId(number);
+        if source == self.rank {
             let outstanding = self.outbox.len() as u32;
             let first = match self.outbox.get_mut(number) {
                 Some(own) => own.sent.replace(outstanding).is_none(),
                 None => false,
             };
-            match first {
-                true => Event::Sent { message, bytes },
-                false => Event::RepairSent { message, bytes },
-            }
-        } else {
-            Event::Forwarded { source: self.members[source], message, bytes, repair }
-        };
-        self.events.push(event);
+            return self.events.data_sent(to, message, bytes, !first);
+        }
+        let source = self.members[source];
+        self.events.push(Event::Forwarded { source, message, bytes: bytes as u32, repair });
+        to
     }
 
     fn transmit(&self, to: To) -> Transmit {

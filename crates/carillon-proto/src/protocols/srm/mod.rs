@@ -22,7 +22,8 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-use carillon_core::{ConfigError, NetworkKind, Order, ProtocolEntry, Role};
+use carillon_core::{ConfigError, HeaderBytes, NetworkKind, Order, ProtocolEntry, Role};
+use carillon_wire::srm::HEADER_LEN;
 
 pub use peer::SrmPeer;
 
@@ -36,6 +37,8 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     order: Order::Source,
     confirmed: false,
     waits: true,
+    marks_originals: true,
+    header_bytes: |_| HeaderBytes::all(HEADER_LEN),
     networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,

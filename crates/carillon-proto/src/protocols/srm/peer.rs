@@ -6,8 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use carillon_core::{
     AssociationId, BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Event, Events, GroupId,
-    Machine, MessageId, NodeId, Note, OfferError, Outcome, Received, Receiver, Rng, Scope, Sender, Time,
-    Timers, Transmit, Value,
+    Machine, MessageId, NodeId, Note, Notice, OfferError, Outcome, Received, Receiver, Rng, Scope, Sender,
+    Time, Timers, Transmit, Value,
 };
 use carillon_wire::srm::{Answer, Data, Entries, HEADER_LEN, Packet, Request, Session};
 
@@ -219,7 +219,7 @@ impl SrmPeer {
     fn complete(&mut self, numbers: std::ops::Range<u64>) {
         for number in numbers {
             let (message, window) = (MessageId(number), self.settings.buffer as u32);
-            self.events.push(Event::Completed { message, outcome: Outcome::Acknowledged, window });
+            self.events.completed(message, Outcome::Acknowledged, window);
         }
     }
 
@@ -549,13 +549,14 @@ impl SrmPeer {
         let payload = self.streams.get(&source)?.payload(number)?;
         let data = Data { from: self.own, source, sequence: number as u32, payload };
         Packet::Repair { data, answer }.emit(self.association, buf);
-        let (message, bytes) = (MessageId(number), buf.len() as u32);
-        self.events.push(match source == self.own {
-            true => Event::RepairSent { message, bytes },
-            false => Event::Forwarded { source: self.members[source as usize], message, bytes, repair: true },
-        });
         self.send_pace.spend(now);
-        Some(self.to_group(answer.scope))
+        let (to_group, message) = (self.to_group(answer.scope), MessageId(number));
+        if source == self.own {
+            return Some(self.events.data_sent(to_group, message, buf.len(), true));
+        }
+        let (source, bytes) = (self.members[source as usize], buf.len() as u32);
+        self.events.push(Event::Forwarded { source, message, bytes, repair: true });
+        Some(to_group)
     }
 
     /// Whether the members have no room for another message.
@@ -576,10 +577,9 @@ impl SrmPeer {
         self.forget_before(own, base);
         let data = Data { from: own, source: own, sequence: number as u32, payload: &payload };
         Packet::Data(data).emit(self.association, buf);
-        let message = MessageId(number);
-        self.events.push(Event::Sent { message, bytes: buf.len() as u32 });
         self.send_pace.spend(now);
-        Some(self.to_group(u8::MAX).original(message))
+        let to_group = self.to_group(u8::MAX);
+        Some(self.events.data_sent(to_group, MessageId(number), buf.len(), false))
     }
 }
 
@@ -640,6 +640,10 @@ impl Machine for SrmPeer {
         self.events.pop()
     }
 
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.events.pop_notice()
+    }
+
     fn as_sender(&mut self) -> Option<&mut dyn Sender> {
         Some(self)
     }
@@ -689,10 +693,6 @@ impl Sender for SrmPeer {
 
     fn is_finished(&self) -> bool {
         self.outgoing.is_finished()
-    }
-
-    fn header_bytes(&self) -> usize {
-        HEADER_LEN
     }
 }
 

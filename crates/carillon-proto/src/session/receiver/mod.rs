@@ -2,8 +2,8 @@
 
 use carillon_core::{
     AssociationId, BuildContext, Bytes, Delivery, Dest, DropReason, Duration, Event, Events, Machine,
-    MessageId, NodeId, OfferError, PortId, Received, Receiver, Rng, Scope, Seeds, Sender, Time, Timers,
-    Transmit,
+    MessageId, NodeId, Notice, OfferError, PortId, Received, Receiver, Rng, Scope, Seeds, Sender, Time,
+    Timers, Transmit,
 };
 use carillon_wire::Envelope;
 use carillon_wire::envelope::protocol;
@@ -126,8 +126,8 @@ struct Invited {
     /// Why this receiver cannot take part; it fails by it once the sender has shown that it is there.
     problem: Option<String>,
     /// The largest payload of a message, and what the protocol adds to one if this member sends.
+    /// The largest payload of a message.
     max_payload: u32,
-    header_bytes: usize,
     /// Routers may help, which are no members and speak to it.
     relays: bool,
 }
@@ -427,15 +427,16 @@ impl ReceiverSession {
     fn with_inner<T>(&mut self, call: impl FnOnce(&mut dyn Machine) -> T) -> Option<T> {
         let inner = self.inner.as_deref_mut()?;
         let result = call(inner);
-        while let Some(event) = inner.poll_event() {
-            if let (Event::MemberLost { member }, Some(peers)) = (&event, &mut self.peers)
-                && !peers.lose(*member, "stopped acknowledging")
-            {
-                // Known, or no peer.
-                continue;
+        while let Some(notice) = inner.poll_notice() {
+            let Notice::MemberLost { member } = notice else { continue };
+            // Not if it is known, or no peer.
+            if self.peers.as_mut().is_none_or(|peers| peers.lose(member, "stopped acknowledging")) {
+                self.events.push(Event::MemberLost { member });
             }
-            self.events.push(event);
         }
+        // Who is lost has been recorded above, once.
+        let others = |event: &Event| !matches!(event, Event::MemberLost { .. });
+        std::iter::from_fn(|| inner.poll_event()).filter(others).for_each(|event| self.events.push(event));
         if self.finishing && !self.offers_done {
             self.offers_done = inner.as_sender().is_none_or(|sender| sender.is_finished());
         }
@@ -631,10 +632,6 @@ impl Sender for ReceiverSession {
     /// Whether everything offered is through.
     fn is_finished(&self) -> bool {
         self.offers_done
-    }
-
-    fn header_bytes(&self) -> usize {
-        self.invited.as_ref().map_or(0, |invited| invited.header_bytes)
     }
 }
 

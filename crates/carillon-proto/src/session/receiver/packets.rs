@@ -155,7 +155,6 @@ impl ReceiverSession {
             credit: len,
             problem: None,
             max_payload: invite.max_payload,
-            header_bytes: 0,
             relays: false,
         });
         if let Err(reason) = self.accept(source, association, invite) {
@@ -235,10 +234,7 @@ impl ReceiverSession {
         };
         if entry.roles.contains(&Role::Peer) {
             let peers = Peers::new(entry, config, context);
-            let header_bytes = peers.check()?;
-            if let Some(invited) = &mut self.invited {
-                invited.header_bytes = header_bytes;
-            }
+            peers.check()?;
             self.peers = Some(Box::new(peers));
             return Ok(());
         }

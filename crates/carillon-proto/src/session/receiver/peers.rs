@@ -70,10 +70,10 @@ impl Peers {
         }
     }
 
-    /// Tries the settings; returns what the protocol adds to a payload.
-    pub fn check(&self) -> Result<usize, String> {
+    /// Tries the settings.
+    pub fn check(&self) -> Result<(), String> {
         let (sender, own) = (self.context.sender, self.context.identities.own(LOCAL_NODE));
-        self.build(&[(sender, !own), (LOCAL_NODE, own)]).map(|(_, header_bytes)| header_bytes)
+        self.build(&[(sender, !own), (LOCAL_NODE, own)]).map(drop)
     }
 
     /// Who takes part, in order of rank, once all are known.
@@ -155,7 +155,7 @@ impl Peers {
         let ranks: BTreeMap<NodeId, usize> = nodes.iter().copied().zip(0..).collect();
         let identities: Vec<(NodeId, u64)> =
             nodes.iter().zip(entries()).map(|(&node, entry)| (node, entry.identity)).collect();
-        let (machine, _) = self.build(&identities).map_err(ReceiverFailure::BadInvitation)?;
+        let machine = self.build(&identities).map_err(ReceiverFailure::BadInvitation)?;
         self.ready = Some(machine);
         let member = |(entry, &node): (&Entry, &NodeId)| PeerMember {
             name: entry.name.clone(),
@@ -170,7 +170,7 @@ impl Peers {
         Ok(true)
     }
 
-    fn build(&self, members: &[(NodeId, u64)]) -> Result<(Box<dyn Machine>, usize), String> {
+    fn build(&self, members: &[(NodeId, u64)]) -> Result<Box<dyn Machine>, String> {
         let own = self.context.identities.own(LOCAL_NODE);
         let identities = members.iter().map(|&(_, identity)| identity).collect();
         let context = BuildContext {
@@ -180,10 +180,11 @@ impl Peers {
         };
         let mut machine =
             (self.protocol.build)(Role::Peer, &context, &self.config).map_err(|error| error.to_string())?;
-        let header_bytes = machine.as_sender().map(|sender| sender.most_header_bytes());
-        match (header_bytes, machine.as_receiver().is_some()) {
-            (Some(header_bytes), true) => Ok((machine, header_bytes)),
-            _ => Err(format!("the protocol \"{}\" has no peer that sends and receives", self.protocol.name)),
+        match machine.as_sender().is_some() && machine.as_receiver().is_some() {
+            true => Ok(machine),
+            false => {
+                Err(format!("the protocol \"{}\" has no peer that sends and receives", self.protocol.name))
+            }
         }
     }
 }

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use carillon_core::{BitRate, Duration, Event, NodeId, Span, Time};
+use carillon_core::{BitRate, Duration, NodeId, Notice, Span, Time};
 
 use super::{SenderPhase, SenderSession, Timer};
 use crate::session::roster::MemberOutcome;
@@ -111,12 +111,12 @@ pub(super) struct Pulse {
 
 impl Pulse {
     /// Counts what the protocol does.
-    pub fn note(&mut self, event: &Event) {
-        match event {
-            Event::Sent { .. } => self.sent += 1,
-            Event::RepairSent { .. } => self.repeated = self.repeated.saturating_add(1),
-            Event::Completed { .. } => (self.completed, self.repeated) = (self.completed + 1, 0),
-            _ => {}
+    pub fn note(&mut self, notice: &Notice) {
+        match notice {
+            Notice::Sent { repair: false, .. } => self.sent += 1,
+            Notice::Sent { repair: true, .. } => self.repeated = self.repeated.saturating_add(1),
+            Notice::Completed { .. } => (self.completed, self.repeated) = (self.completed + 1, 0),
+            Notice::RepairNeeded { .. } | Notice::MemberLost { .. } | Notice::TooFew => {}
         }
     }
 

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use bytes::Bytes;
 use carillon_core::{
     BuildContext, ConfigError, Delivery, Dest, DropReason, Duration, Event, Events, Identities, Machine,
-    MessageId, NodeId, OfferError, Received, Receiver, Role, Seeds, Sender, Span, Time, Timers, Transmit,
+    MessageId, NodeId, Notice, OfferError, Received, Receiver, Role, Seeds, Sender, Span, Time, Timers,
+    Transmit,
 };
 use carillon_wire::Envelope;
 use carillon_wire::envelope::protocol;
@@ -21,7 +22,6 @@ mod packets;
 mod peers;
 mod rivals;
 
-use crate::blocks::reformation::NO_QUORUM;
 pub(super) use hold::Hold;
 use hold::Pulse;
 use peers::Assembly;
@@ -40,7 +40,6 @@ pub struct SenderSession {
     /// The settings as invitations carry them.
     settings: String,
     seeds: Seeds,
-    header_bytes: usize,
     phase: SenderPhase,
     roster: Roster,
     unserved: UnservedList,
@@ -143,11 +142,10 @@ impl SenderSession {
     pub fn new(config: SenderSessionConfig, seeds: Seeds) -> Result<Self, ConfigError> {
         let settings = config.check()?;
         let identity = Identity(seeds.part("session").stream("session.identity").bits());
-        let mut session = SenderSession {
+        let session = SenderSession {
             config,
             settings,
             seeds,
-            header_bytes: 0,
             phase: SenderPhase::Gathering,
             roster: Roster::default(),
             unserved: UnservedList::default(),
@@ -174,7 +172,8 @@ impl SenderSession {
             failure: None,
             events: Events::default(),
         };
-        session.header_bytes = session.build(&[(NodeId(0), 0)])?.1;
+        // What is wrong with the settings is said at once, and not when the members have come.
+        session.build(&[(NodeId(0), 0)])?;
         Ok(session)
     }
 
@@ -297,8 +296,8 @@ impl SenderSession {
         }
     }
 
-    /// Builds the protocol's sender; returns what it adds to a payload too.
-    fn build(&self, members: &[(NodeId, u64)]) -> Result<(Box<dyn Machine>, usize), ConfigError> {
+    /// Builds the protocol's sender.
+    fn build(&self, members: &[(NodeId, u64)]) -> Result<Box<dyn Machine>, ConfigError> {
         // Among peers this node is the first.
         let (role, own) = match self.config.has_peers() {
             true => (Role::Peer, Some((LOCAL_NODE, self.identity.0))),
@@ -322,8 +321,8 @@ impl SenderSession {
             rejoining: false,
         };
         let mut machine = (self.config.protocol.build)(role, &context, &self.config.config)?;
-        match machine.as_sender().map(|sender| sender.most_header_bytes()) {
-            Some(header_bytes) => Ok((machine, header_bytes)),
+        match machine.as_sender() {
+            Some(_) => Ok(machine),
             None => Err(ConfigError::Conflict(format!("{} has no sender", self.config.protocol.name))),
         }
     }
@@ -382,7 +381,7 @@ impl SenderSession {
             None => self.roster.identities().collect::<Vec<_>>(),
         };
         match self.build(&members) {
-            Ok((machine, _)) => self.inner = Some(machine),
+            Ok(machine) => self.inner = Some(machine),
             Err(error) => return self.abort(now, &error.to_string()),
         }
         self.timers.clear();
@@ -464,15 +463,15 @@ impl SenderSession {
         self.set_phase(SenderPhase::Closing);
     }
 
-    /// Calls the protocol's machine, if there is one, and takes over its events.
+    /// Calls the protocol's machine, if there is one, does what it gives notice of, and takes over its events.
     fn with_inner<T>(&mut self, call: impl FnOnce(&mut dyn Machine) -> T) -> Option<T> {
         let inner = self.inner.as_deref_mut()?;
         let result = call(inner);
-        while let Some(event) = inner.poll_event() {
+        while let Some(notice) = inner.poll_notice() {
             let index = |member| self.roster.index_of(member);
-            self.pulse.note(&event);
-            match event {
-                Event::MemberLost { member } => {
+            self.pulse.note(&notice);
+            match notice {
+                Notice::MemberLost { member } => {
                     if let Some(index) = index(member) {
                         if self.config.has_peers() {
                             self.roster_due = true;
@@ -483,18 +482,21 @@ impl SenderSession {
                         }
                         self.roster.lose(index, "stopped acknowledging".to_owned());
                     }
+                    self.events.push(Event::MemberLost { member });
                 }
-                Event::RepairNeeded { member, messages } => {
+                Notice::RepairNeeded { member, messages } => {
                     if let Some(index) = index(member) {
                         self.roster.lacks(index, messages);
                     }
                 }
-                Event::RepairSent { .. } => self.roster.repaired(),
-                Event::Note(ref note) => self.too_few |= self.config.has_peers() && note.name == NO_QUORUM,
-                _ => {}
+                Notice::Sent { repair: true, .. } => self.roster.repaired(),
+                Notice::TooFew => self.too_few |= self.config.has_peers(),
+                Notice::Sent { .. } | Notice::Completed { .. } => {}
             }
-            self.events.push(event);
         }
+        // Who is lost has been recorded above, once.
+        let others = |event: &Event| !matches!(event, Event::MemberLost { .. });
+        std::iter::from_fn(|| inner.poll_event()).filter(others).for_each(|event| self.events.push(event));
         Some(result)
     }
 
@@ -674,10 +676,6 @@ impl Sender for SenderSession {
 
     fn is_finished(&self) -> bool {
         matches!(self.phase, SenderPhase::Finished | SenderPhase::Aborted)
-    }
-
-    fn header_bytes(&self) -> usize {
-        self.header_bytes
     }
 }
 

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Config, Dest, DropReason, Event, Events, Machine, MessageId, NodeId, OfferError, Outcome,
-    Received, Sender, Time, Timers, Transmit, expand,
+    BuildContext, Config, Dest, DropReason, Event, Events, Machine, MessageId, NodeId, Notice, OfferError,
+    Outcome, Received, Sender, Time, Timers, Transmit, expand,
 };
-use carillon_wire::msaw::{HEADER_LEN, Packet};
+use carillon_wire::msaw::Packet;
 
 use super::MODULUS;
 use crate::blocks::{AckWindow, Members, PastLimit, RetransmissionTimeout};
@@ -133,7 +133,7 @@ impl NakSender {
         }
         let messages = self.window.go_back_to(wanted);
         if messages > 0 {
-            self.events.push(Event::RepairNeeded { member, messages });
+            self.events.repair_needed(member, messages);
         }
     }
 
@@ -141,7 +141,7 @@ impl NakSender {
         while let Some((number, slot)) = self.window.pop_acknowledged() {
             self.resent.pop_front();
             let (message, outcome) = (MessageId(number), Outcome::Acknowledged);
-            self.events.push(Event::Completed { message, outcome, window: 1 });
+            self.events.completed(message, outcome, 1);
             if slot.sent.is_none() {
                 // Nobody is left to send it to.
                 self.announcement = None;
@@ -203,14 +203,14 @@ impl NakSender {
                 self.resent.clear();
                 while let Some((number, _)) = self.window.pop() {
                     let (message, outcome) = (MessageId(number), Outcome::Failed);
-                    self.events.push(Event::Completed { message, outcome, window: 1 });
+                    self.events.completed(message, outcome, 1);
                 }
                 self.next_may_come();
             }
             PastLimit::Expel => {
                 for (index, _) in self.window.missing().collect::<Vec<_>>() {
                     self.window.expel(index);
-                    self.events.push(Event::MemberLost { member: self.members.node(index) });
+                    self.events.member_lost(self.members.node(index));
                 }
                 self.advance(now);
             }
@@ -251,15 +251,13 @@ impl Machine for NakSender {
             slot.due = false;
             let sequence = (number % MODULUS) as u8;
             Packet::Numbered { sequence, payload: &slot.payload }.emit(self.config.association, buf);
-            let (message, bytes) = (MessageId(number), buf.len() as u32);
             let first = slot.sent.is_none();
-            self.events.push(if !first {
-                slot.retransmissions = slot.retransmissions.saturating_add(1);
-                Event::RepairSent { message, bytes }
-            } else {
+            if first {
                 slot.sent = Some((now, 1));
-                Event::Sent { message, bytes }
-            });
+            } else {
+                slot.retransmissions = slot.retransmissions.saturating_add(1);
+            }
+            let transmit = self.events.data_sent(Transmit::now(group), MessageId(number), buf.len(), !first);
             let index = (number - self.window.start()) as usize;
             if let Some(resent) = self.resent.get_mut(index) {
                 *resent = self.rounds;
@@ -271,7 +269,7 @@ impl Machine for NakSender {
                 _ if full => Announcement::Poll,
                 _ => Announcement::Announce,
             });
-            return Some(Transmit { original: first.then_some(message), ..Transmit::now(group) });
+            return Some(transmit);
         }
         let (first, last) = (self.window.start(), self.window.end().checked_sub(1)?);
         let (sequence, first) = ((last % MODULUS) as u8, (first % MODULUS) as u8);
@@ -298,6 +296,10 @@ impl Machine for NakSender {
 
     fn poll_event(&mut self) -> Option<Event> {
         self.events.pop()
+    }
+
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.events.pop_notice()
     }
 
     fn as_sender(&mut self) -> Option<&mut dyn Sender> {
@@ -343,9 +345,5 @@ impl Sender for NakSender {
 
     fn is_finished(&self) -> bool {
         self.finished && self.window.is_empty()
-    }
-
-    fn header_bytes(&self) -> usize {
-        HEADER_LEN
     }
 }

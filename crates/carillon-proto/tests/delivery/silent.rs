@@ -1,0 +1,98 @@
+//! Events are for recording: with every one of them dropped each protocol delivers the same files at the
+//! same times, and who is silent is given up just then.
+
+use carillon_core::{
+    Build, BuildContext, Config, ConfigError, Duration, Event, Machine, Notice, ProtocolEntry, Received,
+    Receiver, Relay, Role, Sender, Time, Transmit,
+};
+use carillon_proto::REGISTRY;
+
+use super::network::{Cell, Fault, World};
+
+/// A machine that says nothing for the record.
+#[derive(Debug)]
+struct Silent(Box<dyn Machine>);
+
+impl Machine for Silent {
+    fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
+        self.0.handle_datagram(now, datagram);
+    }
+    fn handle_timeout(&mut self, now: Time) {
+        self.0.handle_timeout(now);
+    }
+    fn poll_timeout(&self) -> Option<Time> {
+        self.0.poll_timeout()
+    }
+    fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        self.0.poll_transmit(now, buf)
+    }
+    fn poll_event(&mut self) -> Option<Event> {
+        while self.0.poll_event().is_some() {}
+        None
+    }
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.0.poll_notice()
+    }
+    fn as_sender(&mut self) -> Option<&mut dyn Sender> {
+        self.0.as_sender()
+    }
+    fn as_receiver(&mut self) -> Option<&mut dyn Receiver> {
+        self.0.as_receiver()
+    }
+    fn as_relay(&mut self) -> Option<&mut dyn Relay> {
+        self.0.as_relay()
+    }
+}
+
+/// Builds machines of the protocol in this place of the registry.
+fn silent<const N: usize>(
+    role: Role,
+    context: &BuildContext,
+    config: &Config,
+) -> Result<Box<dyn Machine>, ConfigError> {
+    Ok(Box::new(Silent((REGISTRY[N].build)(role, context, config)?)))
+}
+
+/// One for each place: another protocol needs another line, or this does not compile.
+const BUILDS: [Build; REGISTRY.len()] = [
+    silent::<0>,
+    silent::<1>,
+    silent::<2>,
+    silent::<3>,
+    silent::<4>,
+    silent::<5>,
+    silent::<6>,
+    silent::<7>,
+    silent::<8>,
+    silent::<9>,
+    silent::<10>,
+];
+
+#[test]
+fn nothing_changes_for_a_host_that_drops_all_events() {
+    for (&protocol, build) in REGISTRY.iter().zip(BUILDS) {
+        let silent: &'static ProtocolEntry = Box::leak(Box::new(ProtocolEntry { build, ..*protocol }));
+        for (loss, fault) in [(0.05, Fault::None), (0.0, Fault::Kill)] {
+            let outcome = |protocol| {
+                let delay = Duration::from_millis(1);
+                let (settings, rate) = (Vec::new(), None);
+                let cell = Cell {
+                    protocol,
+                    loss,
+                    receivers: 3,
+                    delay,
+                    bytes: 100_000,
+                    seed: 1,
+                    settings,
+                    rate,
+                    fault,
+                };
+                let outcome = World::new(&cell).run(Duration::from_secs(300));
+                (outcome.verified, outcome.time, outcome.sent, outcome.returned, outcome.last, outcome.over)
+            };
+            let (heard, unheard) = (outcome(protocol), outcome(silent));
+            assert!(heard.5 && heard.0 >= 2, "{} {fault:?}: {heard:?}", protocol.name);
+            assert_eq!(unheard, heard, "{} {fault:?}", protocol.name);
+        }
+    }
+}
