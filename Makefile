@@ -35,17 +35,17 @@ nightly: setup ## the long tier: 10 000 seeded conformance runs for each protoco
 
 .PHONY: reproduce
 reproduce: setup ## every shipped table, figure and study, results below out/
-	$(CARGO) run --release --quiet --bin carillon -- reproduce --out out
+	$(CARGO) run --release --quiet --bin carillon -- reproduce --out out --overwrite
 
 .PHONY: reproduce-lan
 reproduce-lan: setup ## the tables and figures of the LAN study on one page, out/lan/index.html
 	$(CARGO) build --release --quiet --bin carillon
-	target/release/carillon reproduce segovia --out out/lan
+	target/release/carillon reproduce segovia --out out/lan --overwrite
 
 .PHONY: reproduce-routed
 reproduce-routed: setup ## LMS, SRM and PGM on routed networks on one page, out/routed/index.html
 	$(CARGO) build --release --quiet --bin carillon
-	target/release/carillon reproduce lms srm pgm papadopoulos routed --out out/routed
+	target/release/carillon reproduce lms srm pgm papadopoulos routed --out out/routed --overwrite
 
 .PHONY: bench-scale
 bench-scale: setup ## LMS and PGM from 100 to 100 000 receivers: time, memory, target/scale.svg

@@ -104,10 +104,10 @@ impl FromStr for BitRate {
         let error = || UnitError::new(text, "a bit rate above zero with its unit, such as \"10 Mbit/s\"");
         let (number, unit) = split(text).ok_or_else(error)?;
         let scale = match unit {
-            "bit/s" | "bps" => 1.0,
-            "kbit/s" | "kbps" => 1e3,
-            "Mbit/s" | "Mbps" => 1e6,
-            "Gbit/s" | "Gbps" => 1e9,
+            "bit/s" => 1.0,
+            "kbit/s" => 1e3,
+            "Mbit/s" => 1e6,
+            "Gbit/s" => 1e9,
             _ => return Err(error()),
         };
         let bps = (number * scale).round();

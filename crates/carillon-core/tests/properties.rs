@@ -184,7 +184,8 @@ fn exponential_has_its_mean() {
 #[test]
 fn quantities_are_read_as_people_write_them() {
     assert_eq!("10 Mbit/s".parse(), Ok(BitRate::mbps(10)));
-    assert_eq!("1.5Mbps".parse(), Ok(BitRate::new(1_500_000).unwrap()));
+    assert_eq!("1.5Mbit/s".parse(), Ok(BitRate::new(1_500_000).unwrap()));
+    assert!("1.5 Mbps".parse::<BitRate>().is_err(), "what is not documented is not accepted");
     assert_eq!("1e6 bit/s".parse(), Ok(BitRate::mbps(1)));
     assert_eq!("6000 bit".parse(), Ok(Span::Bits(6000)));
     assert_eq!("20 ms".parse(), Ok(Span::Time(Duration::from_millis(20))));

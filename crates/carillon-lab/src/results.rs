@@ -8,7 +8,7 @@ use serde::Serialize;
 use thiserror::Error;
 use toml::Value;
 
-use crate::plan::Plan;
+use crate::plan::{Plan, Run};
 use crate::run::RunResult;
 use crate::scenario::{Point, ScenarioFile, text_of};
 use crate::statistics::Summary;
@@ -40,6 +40,11 @@ pub enum ResultsError {
         /// Why it was not.
         error: std::io::Error,
     },
+}
+
+/// Whether there are results in a folder, which a further run would replace.
+pub fn has_results(dir: &Path) -> bool {
+    ["summary.csv", "manifest.json", "index.html"].iter().any(|name| dir.join(name).exists())
 }
 
 impl<'a> Results<'a> {
@@ -136,7 +141,8 @@ impl<'a> Results<'a> {
             source: self.file.source(),
             scenario_hash: blake3::hash(resolved.as_bytes()).to_hex().to_string(),
             scenario: self.file.table(),
-            protocol_settings: self.protocol_settings(),
+            protocol_settings: self.runs_of_points().next().map(settings).unwrap_or_default(),
+            points: self.runs_of_points().map(|run| self.point_settings(run)).collect(),
             version: env!("CARGO_PKG_VERSION"),
             schema_version: carillon_core::SCHEMA_VERSION,
             seed: self.file.seed(),
@@ -146,13 +152,18 @@ impl<'a> Results<'a> {
         }
     }
 
-    fn protocol_settings(&self) -> BTreeMap<&'static str, String> {
-        let first = self.plan.runs.first().map(|run| &run.scenario.config);
-        first
-            .into_iter()
-            .flat_map(|config| config.iter())
-            .map(|(name, value)| (name, value.to_string()))
-            .collect()
+    /// The first run of each point.
+    fn runs_of_points(&self) -> impl Iterator<Item = &Run> {
+        self.plan.runs.iter().filter(|run| run.replication == 0)
+    }
+
+    fn point_settings(&self, run: &Run) -> PointSettings {
+        let point = self.plan.points[run.point].0.iter();
+        PointSettings {
+            at: point.map(|(key, value)| (key.clone(), text_of(value))).collect(),
+            protocol: run.scenario.protocol.name,
+            settings: settings(run),
+        }
     }
 
     /// A table with the swept keys as its first columns.
@@ -175,12 +186,28 @@ struct Manifest<'a> {
     scenario: &'a toml::Table,
     /// Every parameter of the protocol at the first point, defaults included.
     protocol_settings: BTreeMap<&'static str, String>,
+    /// What was run at each point.
+    points: Vec<PointSettings>,
     version: &'static str,
     schema_version: u32,
     seed: u64,
     steps: u64,
     wall_s: f64,
     steps_per_s: f64,
+}
+
+/// What was run at a point.
+#[derive(Serialize)]
+struct PointSettings {
+    /// The values of the swept keys.
+    at: BTreeMap<String, String>,
+    protocol: &'static str,
+    /// Every parameter of the protocol, defaults included.
+    settings: BTreeMap<&'static str, String>,
+}
+
+fn settings(run: &Run) -> BTreeMap<&'static str, String> {
+    run.scenario.config.iter().map(|(name, value)| (name, value.to_string())).collect()
 }
 
 /// What a column of swept values holds.

@@ -156,3 +156,55 @@ fn a_frame_without_room_for_the_headers_is_refused() {
     let run = &Plan::new(&file).unwrap().runs[0];
     assert!(carillon_lab::run::run_one(run, &mut carillon_core::NoObserver).is_ok());
 }
+
+const OF_THEIR_OWN: &str = r#"
+name = "both"
+[network]
+kind = "lan"
+[group]
+receivers = 3
+[protocol]
+name = "msaw"
+ack_bytes = 100
+[protocol.mbap]
+window = 12
+ack_bytes = 80
+[workload]
+messages = 24
+message_bytes = 1000
+[sweep]
+"protocol.name" = ["msaw", "mbap"]
+"#;
+
+#[test]
+fn protocols_are_compared_with_parameters_of_their_own() {
+    let file = ScenarioFile::parse("both.toml", OF_THEIR_OWN).unwrap();
+    let points: Vec<_> = file.points().iter().map(|point| file.resolve(point).unwrap()).collect();
+    let [msaw, mbap] = &points[..] else { panic!("two points") };
+    assert_eq!((msaw.protocol.name, msaw.config.size("ack_bytes").0), ("msaw", 100));
+    assert_eq!((mbap.protocol.name, mbap.config.size("ack_bytes").0), ("mbap", 80));
+    assert_eq!(mbap.config.count("window"), 12);
+    // They can be swept and set like any other key.
+    let set = file.with("protocol.mbap.window", "4").unwrap();
+    assert_eq!(set.resolve(&set.points()[1]).unwrap().config.count("window"), 4);
+    let swept = OF_THEIR_OWN.to_owned() + "\"protocol.mbap.window\" = [2, 3]\n";
+    let swept = ScenarioFile::parse("both.toml", &swept).unwrap();
+    let windows: Vec<u64> = swept
+        .points()
+        .iter()
+        .map(|point| swept.resolve(point).unwrap())
+        .filter(|scenario| scenario.protocol.name == "mbap")
+        .map(|scenario| scenario.config.count("window"))
+        .collect();
+    assert_eq!(windows, [2, 3]);
+}
+
+#[test]
+fn settings_of_a_protocol_that_is_not_run_are_looked_at_too() {
+    let error = |from: &str, to: &str| {
+        ScenarioFile::parse("both.toml", &OF_THEIR_OWN.replace(from, to)).unwrap_err().to_string()
+    };
+    let unknown = error("window = 12", "windw = 12");
+    assert!(unknown.contains("both.toml:11") && unknown.contains("protocol.mbap.windw"), "{unknown}");
+    assert!(error("[protocol.mbap]", "[protocol.mbpa]").contains("nor a protocol"));
+}

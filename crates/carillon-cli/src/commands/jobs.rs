@@ -1,7 +1,10 @@
-//! What `run` and `reproduce` share: the number of threads, and progress.
+//! What `run` and `reproduce` share: the number of threads, progress, and care for results that are there.
 
 use std::io::IsTerminal as _;
+use std::path::Path;
 
+use anyhow::bail;
+use carillon_lab::results::has_results;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// The number of threads.
@@ -20,6 +23,14 @@ impl Jobs {
             None => std::thread::available_parallelism().map_or(1, usize::from),
         }
     }
+}
+
+/// Results that are there are replaced only if that is asked for.
+pub fn not_overwritten(dir: &Path, overwrite: bool) -> anyhow::Result<()> {
+    if !overwrite && has_results(dir) {
+        bail!("{} has results already: give --overwrite to replace them, or another --out", dir.display());
+    }
+    Ok(())
 }
 
 /// A bar over the runs of a plan, on a terminal only.

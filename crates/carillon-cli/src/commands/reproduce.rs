@@ -11,7 +11,7 @@ use carillon_lab::reproduce::{
     EXPERIMENTS, Experiment, Laboratory, Options, Outcome, check_table, matching, read,
 };
 
-use super::jobs::{Jobs, RunProgress};
+use super::jobs::{Jobs, RunProgress, not_overwritten};
 use super::plot::PIXELS;
 use crate::exit::JobFailed;
 
@@ -40,6 +40,9 @@ pub struct Args {
     /// SVG, PNG and JSON), and index.html, a page of all.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Replace the results that are in DIR.
+    #[arg(long, requires = "out")]
+    overwrite: bool,
     /// Use this seed instead of the experiment's own.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -60,6 +63,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         return Ok(());
     }
     let chosen = chosen(args)?;
+    if let Some(dir) = &args.out {
+        not_overwritten(dir, args.overwrite)?;
+    }
     let progress = RunProgress::new("reproduce");
     let run_done = |runs| progress.run_done(runs);
     let mut laboratory = Laboratory::new(Options {

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io::{BufWriter, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::time::{Instant, SystemTime};
 
 use anyhow::{Context as _, bail};
@@ -15,7 +15,7 @@ use carillon_lab::scenario::ScenarioFile;
 use carillon_lab::statistics_file::write_pass;
 use carillon_lab::trace::{CaptureOptions, TraceFile};
 
-use super::jobs::{Jobs, RunProgress};
+use super::jobs::{Jobs, RunProgress, not_overwritten};
 use crate::testbed::{self, Medium};
 
 /// Run a scenario (.toml) or a command file of the 1996 simulator (any other extension).
@@ -34,6 +34,9 @@ pub struct Args {
     /// Write summary.csv, summary.parquet, samples.parquet and manifest.json into DIR.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    /// Replace the results that are in DIR.
+    #[arg(long, requires = "out")]
+    overwrite: bool,
     /// Set a key of the scenario, such as group.receivers=20.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     settings: Vec<String>,
@@ -83,6 +86,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(seed) = args.seed {
         file = file.with("run.seed", &seed.to_string())?;
     }
+    if let Some(dir) = &args.out {
+        not_overwritten(dir, args.overwrite)?;
+    }
+    if let Some(command) = &command {
+        in_dir(args.out.as_deref(), &command.statistics)?;
+    }
     let plan = Plan::new(&file)?;
     let begin = Instant::now();
     let log = command.as_ref().and_then(|command| command.log.as_deref());
@@ -91,7 +100,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         (None, Some(_), Backend::Testbed) => {
             bail!("{origin}: a log of the whole pass is written by the simulator only")
         }
-        (None, Some(path), Backend::Sim) => logged(&plan, &in_dir(args.out.as_deref(), path))?,
+        (None, Some(path), Backend::Sim) => logged(&plan, &in_dir(args.out.as_deref(), path)?)?,
         (None, None, Backend::Testbed) => {
             let progress = RunProgress::new(file.name());
             let runs = testbed::run_plan(&plan, args.medium, &|| progress.run_done(plan.runs.len()))?;
@@ -110,7 +119,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         results.write(dir)?;
     }
     if let Some(command) = &command {
-        let path = in_dir(args.out.as_deref(), &command.statistics);
+        let path = in_dir(args.out.as_deref(), &command.statistics)?;
         write_statistics(&path, &plan, &file, &runs)
             .with_context(|| format!("cannot write {}", path.display()))?;
         eprintln!("{} passes written to {}", plan.points.len(), path.display());
@@ -164,9 +173,19 @@ fn write_statistics(
     out.flush()
 }
 
-/// A file that a command file names: below --out if that is given.
-fn in_dir(dir: Option<&Path>, name: &str) -> PathBuf {
-    dir.map_or_else(|| PathBuf::from(name), |dir| dir.join(name))
+/// A file that a command file names: below --out, or here. Only the command line leads elsewhere.
+fn in_dir(dir: Option<&Path>, name: &str) -> anyhow::Result<PathBuf> {
+    let inside = |part| matches!(part, Component::Normal(_) | Component::CurDir);
+    if !Path::new(name).components().all(inside) {
+        bail!(
+            "the command file writes to {name}, which leads out of its folder: name a file, and give --out DIR for another folder"
+        );
+    }
+    let path = dir.map_or_else(|| PathBuf::from(name), |dir| dir.join(name));
+    if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    }
+    Ok(path)
 }
 
 /// The date as her simulator wrote it (`ctime`, in UTC); SOURCE_DATE_EPOCH makes it repeatable.

@@ -245,10 +245,28 @@ impl ScenarioFile {
             return Err(bad("protocol.name", format!("\"{name}\" does not run on a {kind}")));
         }
         let mut config = Config::defaults(entry.parameters);
-        for (key, value) in section.iter().filter(|(key, _)| *key != "name") {
-            config
-                .set(entry.parameters, key, &sweep::text_of(value))
-                .map_err(|error| bad(&format!("protocol.{key}"), error.to_string()))?;
+        let (own, common): (Vec<_>, Vec<_>) =
+            section.iter().filter(|(key, _)| *key != "name").partition(|(_, value)| value.is_table());
+        for (key, value) in common {
+            let set = config.set(entry.parameters, key, &sweep::text_of(value));
+            set.map_err(|error| bad(&format!("protocol.{key}"), error.to_string()))?;
+        }
+        // What one protocol has for itself goes before what all have; that of the others is looked at too.
+        for (name, settings) in own {
+            let Some(of) = carillon_proto::find(name) else {
+                let what = format!(
+                    "is neither a parameter of \"{}\" nor a protocol; protocols: {}",
+                    entry.name,
+                    known()
+                );
+                return Err(bad(&format!("protocol.{name}"), what));
+            };
+            let mut others = Config::defaults(of.parameters);
+            let config = if of.name == entry.name { &mut config } else { &mut others };
+            for (key, value) in settings.as_table().into_iter().flatten() {
+                let set = config.set(of.parameters, key, &sweep::text_of(value));
+                set.map_err(|error| bad(&format!("protocol.{name}.{key}"), error.to_string()))?;
+            }
         }
         Ok((entry, config))
     }

@@ -54,7 +54,9 @@ pub(super) fn axes(origin: &str, text: &str, table: &Table) -> Result<Vec<Axis>,
         let bad = |what: &str| ScenarioError::at(origin, text, name, what.to_owned());
         // "a.b, a.c" = [[1, 2], [3, 4]]: keys that change together.
         let keys: Vec<String> = name.split(',').map(|key| key.trim().to_owned()).collect();
-        if keys.iter().any(|key| key.split('.').count() != 2) {
+        // `protocol.mbap.window` is a parameter that one protocol has for itself.
+        let parts = |key: &String| key.split('.').count();
+        if keys.iter().any(|key| parts(key) != 2 && !(parts(key) == 3 && key.starts_with("protocol."))) {
             return Err(bad("is no key of a section, such as \"group.receivers\""));
         }
         let steps: Vec<Vec<Value>> = match value {

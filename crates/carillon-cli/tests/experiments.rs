@@ -1,0 +1,102 @@
+//! The laboratory's commands on files of their own: what is written, what is kept, and what they exit with.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+const SCENARIO: &str = r#"name = "small"
+[network]
+kind = "lan"
+[group]
+receivers = 2
+[protocol]
+name = "msaw"
+[protocol.mbap]
+window = 5
+[workload]
+messages = 10
+message_bytes = 1000
+[sweep]
+"protocol.name" = ["msaw", "mbap"]
+"group.receivers" = [2, 4]
+"#;
+
+fn carillon(dir: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_carillon")).args(arguments).current_dir(dir).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn results_are_drawn_and_not_replaced_without_being_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    std::fs::write(dir.join("small.toml"), SCENARIO).unwrap();
+    let run = ["run", "small.toml", "--out", "results"];
+    assert!(carillon(dir, &run).status.success());
+    let before = std::fs::read(dir.join("results/summary.csv")).unwrap();
+    let refused = carillon(dir, &[&run[..], &["--seed", "7"]].concat());
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("--overwrite"), "{refused:?}");
+    assert_eq!(std::fs::read(dir.join("results/summary.csv")).unwrap(), before);
+    assert!(carillon(dir, &[&run[..], &["--seed", "7", "--overwrite"]].concat()).status.success());
+    assert_ne!(std::fs::read(dir.join("results/summary.csv")).unwrap(), before);
+    let manifest: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(dir.join("results/manifest.json")).unwrap()).unwrap();
+    let points = manifest["points"].as_array().unwrap();
+    assert_eq!((points.len(), &points[3]["at"]["group.receivers"]), (4, &"4".into()));
+    assert_eq!((&points[3]["protocol"], &points[3]["settings"]["window"]), (&"mbap".into(), &"5".into()));
+
+    let plot = carillon(dir, &["plot", "results", "--y", "message_latency_s", "--out", "figure"]);
+    assert_eq!(text(&plot.stdout), "figure.svg\nfigure.png\n", "{plot:?}");
+    assert!(std::fs::read(dir.join("figure.png")).unwrap().starts_with(b"\x89PNG"));
+    let metrics = carillon(dir, &["plot", "results"]);
+    assert_eq!(metrics.status.code(), Some(2));
+    assert!(text(&metrics.stderr).contains("message_latency_s"), "{metrics:?}");
+}
+
+#[test]
+fn a_command_file_leads_out_of_no_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let below = dir.path().join("below");
+    std::fs::create_dir(&below).unwrap();
+    for name in ["../stats", "/tmp/carillon-stats"] {
+        std::fs::write(
+            below.join("x.cmd"),
+            format!(
+                "STATSFILE = {name}\nPROTO = BAP\nSTARTRECS = 3\nENDRECS = 3\nINCRECS = 1\nSTARTPKTS = 10\n"
+            ),
+        )
+        .unwrap();
+        let output = carillon(&below, &["run", "x.cmd"]);
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        assert!(text(&output.stderr).contains("leads out of its folder"), "{output:?}");
+        assert!(!dir.path().join("stats").exists());
+    }
+}
+
+#[test]
+fn what_is_outside_its_bounds_and_not_declared_is_exit_1() {
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    std::fs::write(dir.join("small.toml"), SCENARIO).unwrap();
+    std::fs::write(dir.join("claims.csv"), "id,s,claim,k,p,m,c,low,high\nC,,slow,,,,,1,\n").unwrap();
+    let study = r#"[[experiment]]
+id = "mine"
+title = "Mine"
+[experiment.study]
+plans = [{ id = "small", plan = "small.toml" }]
+[experiment.study.analysis.claims]
+text = "claims.csv"
+checks = [{ id = "C", values = [{ mean = ["small", "message_latency_s"] }], rule = { at_least = 1.0 } }]
+"#;
+    std::fs::write(dir.join("mine.toml"), study).unwrap();
+    assert_eq!(carillon(dir, &["reproduce", "mine.toml"]).status.code(), Some(1));
+    let expected = "[[experiment.study.expected]]\nchecks = [\"C\"]\nreason = \"it is fast\"\n";
+    std::fs::write(dir.join("mine.toml"), study.to_owned() + expected).unwrap();
+    let output = carillon(dir, &["reproduce", "mine.toml"]);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    assert!(text(&output.stdout).contains("it is fast"));
+    assert!(text(&carillon(dir, &["reproduce", "--list", "mine.toml"]).stdout).starts_with("mine "));
+}
