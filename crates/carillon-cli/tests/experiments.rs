@@ -65,7 +65,9 @@ fn a_command_file_leads_out_of_no_folder() {
         std::fs::write(
             below.join("x.cmd"),
             format!(
-                "STATSFILE = {name}\nPROTO = BAP\nSTARTRECS = 3\nENDRECS = 3\nINCRECS = 1\nSTARTPKTS = 10\n"
+                "STATSFILE = {name}\nPROTO = BAP\nSTARTRECS = 3\nENDRECS = 3\nINCRECS = 1\nBAPPKTIMEOUTMETHOD = formula\n\
+             STARTBAPPKTIMEOUT = 1000\nSTARTBAPACKTIMEOUT = 95000\nSTARTBAPWIN = 1\nSTARTBAPRANDWAIT = 6000\n\
+             STARTPKTS = 10\nREPETITIONS = 1\n"
             ),
         )
         .unwrap();
