@@ -1,3 +1,142 @@
-//! Reliable multicast delivery as a library: files, streams and messages to many receivers over UDP.
+//! Reliable multicast delivery as a library: files, streams and messages, from one sender or several to many
+//! receivers over UDP, by any protocol of the registry. The command `carillon send` and `recv` is this crate with
+//! arguments and printing.
+//!
+//! Three functions begin a transfer, and their builders say how: [`send`], [`receive`], and [`join`] for a further
+//! sender in a session of peers. [`send_reader`] and [`send_lines`] send what a reader gives, as one file or line by
+//! line; [`receive_to`] and [`receive_messages`] hand it to a writer, or to [`Messages`].
+//!
+//! # Blocking
+//!
+//! `run()` sends or receives in the caller's thread, and returns a report with everyone in it. A transfer that some
+//! receiver did not get is not an [`Error`]: the report says so, and [`SendReport::is_success`] sums it up. An error is this
+//! end's own trouble: its files, its settings, its network.
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let directory = tempfile::tempdir()?;
+//! # let (notes, incoming) = (directory.path().join("notes.txt"), directory.path().join("incoming"));
+//! # std::fs::write(&notes, "read by many")?;
+//! # let Some(group) = carillon_testkit::loopback_group() else { return Ok(()) };
+//! let there = incoming.clone();
+//! let receiver = std::thread::spawn(move || {
+//!     carillon_transfer::receive(there).group(group).interface("lo").name("alice").run()
+//! });
+//!
+//! let report = carillon_transfer::send([&notes]).group(group).interface("lo").expect(["alice"]).run()?;
+//!
+//! assert!(report.is_success());
+//! for one in &report.receivers {
+//!     println!("{}: {} bytes, {}, waited for {:?}", one.name, one.bytes, one.outcome.name(), one.waited);
+//! }
+//! let came = receiver.join().expect("it does not panic")?;
+//! assert_eq!((came.files, came.bytes), (1, 12));
+//! assert_eq!(std::fs::read(incoming.join("notes.txt"))?, b"read by many");
+//! # Ok(()) }
+//! ```
+//!
+//! # In the background, blocking or async
+//!
+//! `start()` returns a [`Handle`] on a thread. Its [`Events`] can be read by a thread or awaited by a task of any async
+//! runtime; [`Handle::abort`] ends the transfer in order, and [`Handle::wait`] or [`Handle::ended`] gives the report.
+//!
+//! ```
+//! use carillon_transfer::{ReceiveEvent, SendEvent};
+//!
+//! # fn block_on<F: std::future::Future>(future: F) -> F::Output {
+//! #     use std::{pin::pin, sync::Arc, task::{Context, Poll, Wake}, thread};
+//! #     struct Unpark(thread::Thread);
+//! #     impl Wake for Unpark { fn wake(self: Arc<Self>) { self.0.unpark() } }
+//! #     let waker = Arc::new(Unpark(thread::current())).into();
+//! #     let mut future = pin!(future);
+//! #     loop {
+//! #         match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+//! #             Poll::Ready(output) => return output,
+//! #             Poll::Pending => thread::park(),
+//! #         }
+//! #     }
+//! # }
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let directory = tempfile::tempdir()?;
+//! # let incoming = directory.path().join("incoming");
+//! # let Some(group) = carillon_testkit::loopback_group() else { return Ok(()) };
+//! block_on(async {
+//!     let receiver = carillon_transfer::receive(incoming).group(group).interface("lo").name("bob").start();
+//!     let text = std::io::Cursor::new("made while it is sent");
+//!     let sender = carillon_transfer::send_reader("text", text).group(group).interface("lo").receivers(1).start();
+//!
+//!     let events = sender.events();
+//!     while let Some(event) = events.next().await {
+//!         if let SendEvent::Joined { name, .. } = event {
+//!             println!("{name} is there");
+//!         }
+//!     }
+//!     assert!(sender.ended().await?.is_success());
+//!
+//!     let files = receiver.events().into_iter().filter(|event| matches!(event, ReceiveEvent::File { .. }));
+//!     assert_eq!(files.count(), 1);
+//!     assert!(receiver.ended().await?.is_success());
+//!     Ok(())
+//! })
+//! # }
+//! ```
+//!
+//! # Messages
+//!
+//! A live stream hands messages over as they come, each with its sender and number:
+//!
+//! ```
+//! use std::sync::mpsc::{Sender, channel};
+//!
+//! struct Lines(Sender<String>);
+//!
+//! impl carillon_transfer::Messages for Lines {
+//!     fn message(&mut self, sender: &str, number: u64, bytes: &[u8]) -> std::io::Result<()> {
+//!         let line = format!("{sender} {number}: {}", String::from_utf8_lossy(bytes));
+//!         self.0.send(line).map_err(std::io::Error::other)
+//!     }
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let Some(group) = carillon_testkit::loopback_group() else { return Ok(()) };
+//! let (to, lines) = channel();
+//! let receiver = carillon_transfer::receive_messages(Lines(to)).group(group).interface("lo").start();
+//! let input = std::io::Cursor::new("one\ntwo\n");
+//! let report = carillon_transfer::send_lines(input).group(group).interface("lo").name("bob").receivers(1).run()?;
+//! assert!(report.is_success() && receiver.wait()?.messages == 2);
+//! assert_eq!(lines.iter().collect::<Vec<_>>(), ["bob 0: one\n", "bob 1: two\n"]);
+//! # Ok(()) }
+//! ```
+//!
+//! # What is below
+//!
+//! A program that wants to look into a session while it runs, as the command does, opens it in parts: [`Network::open`] the
+//! sockets, [`SendOptions::open`], [`ReceiveOptions::open`] or [`JoinOptions::open`] the session, and then runs it in the one
+//! loop that there is, [`conduct`](conduct::conduct). [`files`] has the applications at the ends of a session.
 
+pub mod conduct;
+mod error;
+mod event;
 pub mod files;
+mod handle;
+mod join;
+mod network;
+mod peers;
+mod receive;
+mod report;
+mod send;
+
+pub use error::{Error, LocalError};
+pub use event::{JoinEvent, ReceiveEvent, SendEvent};
+pub use files::{Messages, Symlinks};
+pub use handle::{Blocking, Events, Handle};
+pub use join::{JoinOptions, JoinRun, Joining, join, join_lines};
+pub use network::{Bound, DEFAULT_GROUP, Network};
+pub use receive::{ReceiveOptions, ReceiveRun, Receiving, receive, receive_messages, receive_to};
+pub use report::{
+    JoinReport, Outcome, ReceiveReport, ReceiverReport, SendReport, SenderReport, UnservedReport,
+};
+pub use send::{
+    DEFAULT_PROTOCOL, Facts, OpenSend, SendOptions, SendRun, Sending, Tally, hears_group, send, send_lines,
+    send_reader,
+};

@@ -3,142 +3,89 @@
 use std::time::Duration;
 
 use carillon_core::Time;
-use carillon_net::{Driver, GROUP};
-use carillon_proto::REGISTRY;
-use carillon_proto::session::{
-    LOCAL_NODE, ReceiverFailure, ReceiverPhase, ReceiverSession, ReceiverSessionConfig, RefuseReason,
-};
-use carillon_transfer::files::{Contribution, Manifest, Outgoing};
+use carillon_proto::session::{ReceiverFailure, ReceiverPhase, RefuseReason};
+use carillon_transfer::conduct::{Wish, conduct};
+use carillon_transfer::files::{Contribution, Manifest};
+use carillon_transfer::{Bound, JoinOptions, JoinRun};
 use serde_json::json;
 
 use super::send::Args;
-use crate::delivery::{Human, Stop, Watch, Whereabouts, keep_peers, print_json, random, say, step};
+use crate::delivery::{Human, Stop, Watch, Whereabouts, lost_json, print_json, record, say};
 use crate::exit::JobFailed;
 
 /// Joins, sends, and says how it ended.
 pub fn run(args: &Args, manifest: Manifest, stop: &Stop) -> anyhow::Result<()> {
-    let (mut endpoint, mut seeds) = args.network.open(true, args.ttl, args.rate)?;
+    let Bound { mut endpoint, mut seeds, .. } = args.network.open(true, args.ttl, args.rate)?;
     let mut watch = Watch::new(args.network.trace.as_deref(), &endpoint)?;
+    let options = JoinOptions { join_timeout: args.join_timeout, timeout: args.timeout, rate: args.rate };
     let mut name = args.network.name();
+    let mut second = args.network.second_name();
     let mut contribution = Contribution::new(manifest, args.stream);
     loop {
-        let mut config = ReceiverSessionConfig::new(&name, GROUP, REGISTRY);
-        config.silence = args.timeout;
-        config.receive_buffer = u32::try_from(endpoint.receive_buffer()).unwrap_or(u32::MAX);
-        config.max_datagram = u32::try_from(endpoint.max_datagram()).unwrap_or(u32::MAX);
-        config.offers = true;
-        config.bit_rate = args.rate.unwrap_or(config.bit_rate);
-        config.secret = Some(random()?);
-        config.addresses = endpoint.addresses(LOCAL_NODE);
-        let session = ReceiverSession::new(config, seeds.clone());
-        let driver = Driver::new(endpoint, Box::new(session), contribution, watch);
-        let mut part = Part { driver, args };
-        let end = part.run(stop)?;
-        let taken = ReceiverFailure::Refused(RefuseReason::NameTaken, String::new());
-        if end != ReceiverPhase::Failed(taken) || args.network.name.is_some() || name.ends_with(&suffix()) {
-            let result = part.finish(&end);
-            let traced = part.driver.into_parts().3.finish();
-            return result.and(traced);
-        }
+        let mut run = options.open(&name, endpoint, &seeds, contribution, watch)?;
+        run.driver_mut().observer_mut().listen(true);
+        let mut told = Told::default();
+        conduct(&mut run, |run| -> anyhow::Result<Wish> {
+            record(run.driver_mut(), |watch| watch);
+            if let Some(line) = told.look(run) {
+                say(line);
+            }
+            Ok(if stop.asked() { Wish::Quit("interrupted") } else { Wish::GoOn })
+        })?;
+        record(run.driver_mut(), |watch| watch);
         // Another member on this host, as a rule.
-        name = args.network.name() + &suffix();
+        let Some(other) = second.take().filter(|_| run.name_is_taken()) else {
+            let result = finish(&mut run, args.network.json);
+            let traced = run.into_parts().1.finish();
+            return result.and(traced);
+        };
+        name = other;
         let begun;
-        (endpoint, _, begun, watch) = part.driver.into_parts();
-        let Some(manifest) = begun.into_manifest() else { anyhow::bail!("the session has changed its mind") };
+        (endpoint, watch, begun) = run.into_parts();
+        let Some(manifest) = begun else { anyhow::bail!("the session has changed its mind") };
         contribution = Contribution::new(manifest, args.stream);
         watch.restart();
         seeds = seeds.part("again");
     }
 }
 
-/// One attempt to take part.
-struct Part<'a> {
-    driver: Driver<ReceiverSession, Contribution, Watch>,
-    args: &'a Args,
-}
-
-impl Part<'_> {
-    /// Goes on until the session is over; returns its last phase.
-    fn run(&mut self, stop: &Stop) -> anyhow::Result<ReceiverPhase> {
-        let mut kept = false;
-        let mut leaving = false;
-        let mut told = Told::default();
-        self.driver.observer_mut().listen(true);
-        loop {
-            step(&mut self.driver, LONGEST_STEP)?;
-            let (phase, now) = (self.driver.machine().phase(), self.driver.now());
-            if matches!(phase, ReceiverPhase::Failed(_)) && !leaving {
-                // The organiser may still have to be told.
-                step(&mut self.driver, Duration::ZERO)?;
-            }
-            if leaving || matches!(phase, ReceiverPhase::Finished | ReceiverPhase::Failed(_)) {
-                return Ok(phase);
-            }
-            if let Some(line) = told.look(&mut self.driver, &phase) {
-                say(line);
-            }
-            let late = phase == ReceiverPhase::Seeking && now.since(Time::ZERO) >= self.args.join_timeout;
-            if late || stop.asked() {
-                let reason = if late { NOBODY } else { "interrupted" };
-                self.driver.machine_mut().leave(now, reason);
-                leaving = true;
-            }
-            if !kept && !self.driver.machine().peers().is_empty() {
-                kept = true;
-                keep_peers(&mut self.driver);
-            }
+/// Says how it ended.
+fn finish(run: &mut JoinRun<Watch>, json: bool) -> anyhow::Result<()> {
+    let error = run.take_error();
+    let report = run.report();
+    let failure = match (run.phase(), &error) {
+        (_, Some(error)) => Some(format!("{error:#}")),
+        _ if run.found_nobody() => Some(Whereabouts::of(run.driver().endpoint()).no_organiser()),
+        (ReceiverPhase::Failed(failure), None) => Some(explain(failure)),
+        (_, None) => report.outcome.err(),
+    };
+    if json {
+        print_json(&json!({
+            "event": "report",
+            "outcome": if failure.is_none() { "sent" } else { "failed" },
+            "reason": failure,
+            "organiser": report.organiser,
+            "acknowledged": report.acknowledged,
+            "bytes": report.bytes,
+            "seconds": report.time.as_secs_f64(),
+            "lost": lost_json(&report.lost),
+            "datagrams_sent": report.datagrams_sent,
+            "bytes_sent": report.bytes_sent,
+        }))?;
+    } else {
+        for (name, reason) in &report.lost {
+            say(format_args!("{name} is gone: {reason}"));
+        }
+        if failure.is_none() {
+            println!("sent {} in {:.2} s", Human(report.bytes), report.time.as_secs_f64());
         }
     }
-
-    fn finish(&mut self, end: &ReceiverPhase) -> anyhow::Result<()> {
-        let error = self.driver.application_mut().take_error();
-        let (session, contribution) = (self.driver.machine(), self.driver.application());
-        let bytes = contribution.outgoing().map_or(0, Outgoing::bytes);
-        let failure = match (end, &error) {
-            (_, Some(error)) => Some(format!("{error:#}")),
-            (ReceiverPhase::Finished, None) => {
-                let lines = contribution.outgoing().map_or(&[][..], Outgoing::withdrawn);
-                (!lines.is_empty()).then(|| format!("not delivered: {}", lines.join(", ")))
-            }
-            (ReceiverPhase::Failed(ReceiverFailure::Left(why)), None) if why == NOBODY => {
-                Some(Whereabouts::of(self.driver.endpoint()).no_organiser())
-            }
-            (ReceiverPhase::Failed(failure), None) => Some(explain(failure)),
-            (_, None) => Some("the session is not over".to_owned()),
-        };
-        let lost = session.peers().iter().filter_map(|peer| Some((&peer.name, peer.lost.as_ref()?)));
-        let lost: Vec<_> = lost.collect();
-        if self.args.network.json {
-            let stats = self.driver.stats();
-            let lost: Vec<_> =
-                lost.iter().map(|(name, reason)| json!({ "name": name, "reason": reason })).collect();
-            print_json(&json!({
-                "event": "report",
-                "outcome": if failure.is_none() { "sent" } else { "failed" },
-                "reason": failure,
-                "organiser": session.sender_name(),
-                "acknowledged": session.report_acknowledged(),
-                "bytes": bytes,
-                "seconds": contribution.seconds(),
-                "lost": lost,
-                "datagrams_sent": stats.datagrams_sent,
-                "bytes_sent": stats.bytes_sent,
-            }))?;
-        } else {
-            for (name, reason) in lost {
-                say(format_args!("{name} is gone: {reason}"));
-            }
-            if failure.is_none() {
-                println!("sent {} in {:.2} s", Human(bytes), contribution.seconds());
-            }
-        }
-        match (error, failure) {
-            (Some(error), _) => Err(error),
-            (None, None) => Ok(()),
-            (None, Some(failure)) => {
-                say(failure);
-                Err(JobFailed.into())
-            }
+    match (error, failure) {
+        (Some(error), _) => Err(error),
+        (None, None) => Ok(()),
+        (None, Some(failure)) => {
+            say(failure);
+            Err(JobFailed.into())
         }
     }
 }
@@ -154,11 +101,8 @@ struct Told {
 
 impl Told {
     /// Looks what is happening; returns what is to be said.
-    fn look(
-        &mut self,
-        driver: &mut Driver<ReceiverSession, Contribution, Watch>,
-        phase: &ReceiverPhase,
-    ) -> Option<String> {
+    fn look(&mut self, run: &mut JoinRun<Watch>) -> Option<String> {
+        let (driver, phase) = (run.driver(), run.phase());
         let (now, session) = (driver.now(), driver.machine());
         let seeking = *phase == ReceiverPhase::Seeking;
         let joining = *phase == ReceiverPhase::Joining;
@@ -174,15 +118,10 @@ impl Told {
             return Some(place().uninvited_sender(&driver.observer().strangers(driver.endpoint())));
         }
         if !seeking {
-            driver.observer_mut().listen(false);
+            run.driver_mut().observer_mut().listen(false);
         }
         None
     }
-}
-
-/// What tells members of one host apart that were given no name.
-fn suffix() -> String {
-    format!("-{}", std::process::id())
 }
 
 /// A failure in the words of a sender, and what to do about it.
@@ -215,9 +154,5 @@ fn explain(failure: &ReceiverFailure) -> String {
     sentence.to_owned()
 }
 
-/// Why it leaves if there is no session.
-const NOBODY: &str = "no session";
 /// So long it waits before it says so.
 const LONG: Duration = Duration::from_secs(3);
-/// No turn waits longer, so that signals are soon noticed.
-const LONGEST_STEP: Duration = Duration::from_millis(100);

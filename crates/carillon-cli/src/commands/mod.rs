@@ -11,6 +11,7 @@ mod relay;
 mod reproduce;
 mod run;
 mod send;
+mod sending;
 mod tidings;
 mod topology;
 

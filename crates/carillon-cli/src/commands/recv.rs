@@ -4,18 +4,16 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::anyhow;
-use carillon_net::{Driver, GROUP};
-use carillon_proto::REGISTRY;
-use carillon_proto::session::{
-    LOCAL_NODE, ReceiverFailure, ReceiverPhase, ReceiverSession, ReceiverSessionConfig, RefuseReason,
-};
-use carillon_transfer::files::{Incoming, Live, Output, Problem, Sink, Target, shown};
+use carillon_proto::session::{ReceiverFailure, ReceiverPhase, RefuseReason};
+use carillon_transfer::conduct::{Wish, conduct};
+use carillon_transfer::files::{Live, Output, Problem, Sink, Target, shown};
+use carillon_transfer::{Bound, ReceiveEvent, ReceiveOptions, ReceiveRun};
 use indicatif::ProgressBar;
 use serde_json::json;
 
 use crate::delivery::{
-    Human, Lines, NetworkArgs, Patience, Rate, Stop, Ticker, Watch, bar, bar_style, is_text_terminal,
-    keep_peers, print_json, random, say, seconds, step,
+    Human, Lines, NetworkArgs, Patience, Rate, Stop, Ticker, Watch, bar as new_bar, bar_style,
+    is_text_terminal, lost_json, print_json, record, say, seconds,
 };
 use crate::exit::JobFailed;
 
@@ -65,48 +63,40 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         false => Sink::Files(Target::directory(&args.out, args.overwrite)?),
     };
     let stop = Stop::on_signals()?;
-    let (mut endpoint, mut seeds) = args.network.open(true, 1, None)?;
+    let Bound { mut endpoint, mut seeds, .. } = args.network.open(true, 1, None)?;
     let mut watch = Watch::new(args.network.trace.as_deref(), &endpoint)?;
+    let options = ReceiveOptions {
+        timeout: args.timeout,
+        keep_seeking: args.keep_going,
+        tell_files: args.network.json,
+    };
     let mut name = args.network.name();
+    let mut second = args.network.second_name().filter(|_| !args.keep_going);
     let mut worst = Ok(());
     let mut patience = Patience::new(&endpoint);
     let (mut transfers, mut failed) = (0u64, 0u64);
     loop {
-        let mut config = ReceiverSessionConfig::new(&name, GROUP, REGISTRY);
-        config.silence = args.timeout;
-        config.receive_buffer = u32::try_from(endpoint.receive_buffer()).unwrap_or(u32::MAX);
-        config.max_datagram = u32::try_from(endpoint.max_datagram()).unwrap_or(u32::MAX);
-        config.keep_seeking = args.keep_going;
-        config.secret = Some(random()?);
-        config.addresses = endpoint.addresses(LOCAL_NODE);
-        let session = ReceiverSession::new(config, seeds.clone());
-        let mut incoming = Incoming::new(sink);
-        if args.network.json {
-            incoming = incoming.keep_completed();
-        }
-        for line in incoming.take_notes() {
+        for line in sink.take_notes() {
             say(line);
         }
-        let driver = Driver::new(endpoint, Box::new(session), incoming, watch);
-        let mut transfer =
-            Transfer { driver, args: &args, bar: None, announced: false, kept: false, patience };
-        let end = transfer.run(&stop)?;
-        let taken = end == ReceiverPhase::Failed(refused(RefuseReason::NameTaken));
-        let again = taken && args.network.name.is_none() && !args.keep_going;
-        if again {
-            // Another receiver on this host, as a rule.
-            name = format!("{}-{}", args.network.name(), std::process::id());
+        let run = options.open(&name, endpoint, &seeds, sink, watch)?;
+        let mut transfer = Transfer { run, args: &args, bar: None, patience };
+        transfer.conduct(&stop)?;
+        // Another receiver on this host, as a rule.
+        let other = second.take().filter(|_| transfer.run.name_is_taken());
+        let again = other.is_some();
+        if let Some(other) = other {
+            name = other;
         } else {
-            let result = transfer.finish(&end, &stop);
-            if transfer.driver.machine().association().is_some() {
+            let result = transfer.finish(&stop);
+            if transfer.run.driver().machine().association().is_some() {
                 transfers += 1;
                 failed += u64::from(result.is_err());
             }
             worst = worse(worst, result);
         }
-        let incoming;
         patience = transfer.patience;
-        (endpoint, _, incoming, watch) = transfer.driver.into_parts();
+        (endpoint, watch, sink) = transfer.run.into_parts();
         if !again && (!args.keep_going || stop.asked()) {
             if args.keep_going {
                 said_all(args.network.json, transfers, failed)?;
@@ -115,132 +105,62 @@ pub fn run(args: Args) -> anyhow::Result<()> {
             return worst.and(traced);
         }
         watch.restart();
-        sink = match incoming.into_sink() {
-            Sink::Live(live) => Sink::Live(live.again()),
-            files => files,
-        };
+        sink = sink.again();
         seeds = seeds.part("next");
     }
 }
 
 /// One transfer, from waiting for it to its end.
 struct Transfer<'a> {
-    driver: Driver<ReceiverSession, Incoming, Watch>,
+    run: ReceiveRun<Watch>,
     args: &'a Args,
     bar: Option<ProgressBar>,
-    /// Whether the sender was named.
-    announced: bool,
-    /// Whether the endpoint was told to keep the addresses of the other members.
-    kept: bool,
     /// What to say when nothing happens.
     patience: Patience,
 }
 
 impl Transfer<'_> {
-    /// Goes on until the session is over; returns its last phase.
-    fn run(&mut self, stop: &Stop) -> anyhow::Result<ReceiverPhase> {
-        if is_text_terminal() && !self.args.network.json {
-            let bar = bar(None);
-            bar.set_message("waiting for a sender");
-            self.bar = Some(bar);
+    /// Goes on until the session is over.
+    fn conduct(&mut self, stop: &Stop) -> anyhow::Result<()> {
+        let Transfer { run, args, bar, patience } = self;
+        let json = args.network.json;
+        if is_text_terminal() && !json {
+            let new = new_bar(None);
+            new.set_message("waiting for a sender");
+            *bar = Some(new);
         }
         let mut ticker = Ticker::new(PROGRESS_INTERVAL);
         let mut screen = Ticker::new(SCREEN_INTERVAL);
-        let mut leaving = false;
-        let end = loop {
-            step(&mut self.driver, LONGEST_STEP)?;
-            let phase = self.driver.machine().phase();
-            if matches!(phase, ReceiverPhase::Failed(_)) && !leaving {
-                // The sender may still have to be told.
-                step(&mut self.driver, Duration::ZERO)?;
-            }
-            if leaving || matches!(phase, ReceiverPhase::Finished | ReceiverPhase::Failed(_)) {
-                break phase;
-            }
-            let now = self.driver.now();
-            if !self.kept && !self.driver.machine().peers().is_empty() {
-                self.kept = true;
-                keep_peers(&mut self.driver);
-            }
-            if stop.asked() {
-                // Whether it is told the sender or not needs one more step.
-                self.driver.machine_mut().leave(now, "the receiver was interrupted");
-                leaving = true;
-            }
-            if self.args.network.json {
-                self.print_news()?;
-                if phase == ReceiverPhase::Running && ticker.ready(now) {
-                    self.print_progress()?;
+        conduct(run, |run| -> anyhow::Result<Wish> {
+            record(run.driver_mut(), |watch| watch);
+            let now = run.driver().now();
+            if json {
+                print_news(run)?;
+                if *run.phase() == ReceiverPhase::Running && ticker.ready(now) {
+                    print_progress(run)?;
                 }
             }
-            if let Some(line) = self.patience.look(&mut self.driver) {
-                match &self.bar {
+            if let Some(line) = patience.look(run) {
+                match &*bar {
                     Some(bar) => bar.suspend(|| say(line)),
                     None => say(line),
                 }
             }
-            if screen.ready(now) {
-                self.show(&phase);
+            if let Some(bar) = bar.as_ref().filter(|_| screen.ready(now)) {
+                show(bar, run);
             }
-        };
-        if let Some(bar) = self.bar.take() {
+            Ok(if stop.asked() { Wish::Quit("the receiver was interrupted") } else { Wish::GoOn })
+        })?;
+        record(run.driver_mut(), |watch| watch);
+        if let Some(bar) = bar.take() {
             bar.finish_and_clear();
         }
-        if self.args.network.json {
-            self.print_news()?;
-        }
-        Ok(end)
-    }
-
-    fn show(&self, phase: &ReceiverPhase) {
-        let Some(bar) = &self.bar else { return };
-        let incoming = self.driver.application();
-        let sender = self.driver.machine().sender_name().unwrap_or("a sender");
-        let message = match phase {
-            ReceiverPhase::Seeking => "waiting for a sender".to_owned(),
-            ReceiverPhase::Joining => format!("joining {sender}"),
-            ReceiverPhase::Assembling => format!("{sender} introduces the members"),
-            _ => format!("from {sender}"),
-        };
-        if let Some(total) = incoming.total()
-            && bar.length() != Some(total)
-        {
-            bar.set_length(total);
-            bar.set_style(bar_style(Some(total)));
-        }
-        bar.set_message(shown(&message).into_owned());
-        bar.set_position(incoming.bytes());
-    }
-
-    /// The sender, once it is known, and each file that is complete.
-    fn print_news(&mut self) -> anyhow::Result<()> {
-        if !self.announced
-            && let (Some(sender), Some(number)) =
-                (self.driver.machine().sender_name(), self.driver.machine().member_number())
-        {
-            self.announced = true;
-            print_json(&json!({ "event": "joined", "sender": sender, "member": number }))?;
-        }
-        if self.driver.application().has_completed() {
-            for (sender, file) in self.driver.application_mut().take_completed() {
-                let digest = file.digest.to_hex();
-                print_json(&json!({
-                    "event": "file", "path": file.name, "bytes": file.bytes, "blake3": digest.as_str(),
-                    "sender": sender,
-                }))?;
-            }
-        }
-        Ok(())
-    }
-
-    fn print_progress(&self) -> anyhow::Result<()> {
-        let incoming = self.driver.application();
-        print_json(&json!({ "event": "progress", "bytes": incoming.bytes(), "total": incoming.total() }))
+        if json { print_news(run) } else { Ok(()) }
     }
 
     /// What there is of a transfer that has failed.
     fn rest(&self, files: u32, bytes: u64) -> String {
-        let incoming = self.driver.application();
+        let incoming = self.run.driver().application();
         match incoming.intakes().next() {
             None => String::new(),
             Some(_) if self.args.stream => String::new(),
@@ -252,10 +172,20 @@ impl Transfer<'_> {
         }
     }
 
+    /// Why the session ended before the transfer did.
+    fn failure(&self, failure: &ReceiverFailure) -> Problem {
+        let untouched = self.run.driver().machine().member_number().is_none();
+        Problem::Transfer(match failure {
+            ReceiverFailure::Left(_) if untouched => "interrupted while it waited for a sender".to_owned(),
+            failure => explain(failure),
+        })
+    }
+
     /// Says how it ended.
-    fn finish(&mut self, end: &ReceiverPhase, stop: &Stop) -> anyhow::Result<()> {
-        let untouched = self.driver.machine().member_number().is_none();
-        let result = match (self.driver.application_mut().take_result(), end) {
+    fn finish(&mut self, stop: &Stop) -> anyhow::Result<()> {
+        let untouched = self.run.driver().machine().member_number().is_none();
+        let outcome = self.run.driver_mut().application_mut().take_result();
+        let result = match (outcome, self.run.phase()) {
             (Some(result), _) => result,
             // To be interrupted while it waits is the usual end of one that keeps going.
             (None, ReceiverPhase::Failed(ReceiverFailure::Left(_)))
@@ -263,60 +193,58 @@ impl Transfer<'_> {
             {
                 return Ok(());
             }
-            (None, ReceiverPhase::Failed(ReceiverFailure::Left(_))) if untouched => {
-                Err(Problem::Transfer("interrupted while it waited for a sender".to_owned()))
-            }
-            (None, ReceiverPhase::Failed(failure)) => Err(Problem::Transfer(explain(failure))),
+            (None, ReceiverPhase::Failed(failure)) => Err(self.failure(failure)),
             (None, _) => Err(Problem::Transfer("the transfer is incomplete".to_owned())),
         };
-        for line in self.driver.application_mut().take_notes() {
+        let application = self.run.driver_mut().application_mut();
+        for line in application.take_notes() {
             say(line);
         }
-        let incoming = self.driver.application();
-        let (files, bytes, seconds) = (incoming.files(), incoming.bytes(), incoming.seconds());
+        let report = self.run.report(result.as_ref().map(|_| ()).map_err(ToString::to_string));
+        let incoming = self.run.driver().application();
+        let (files, bytes, seconds) = (report.files, report.bytes, report.time.as_secs_f64());
         let goodput = if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
-        let peers = self.driver.machine().peers();
-        let lost: Vec<_> = peers.iter().filter_map(|peer| Some((&peer.name, peer.lost.as_ref()?))).collect();
         let live = match incoming.sink() {
             Sink::Live(live) => Some(live),
             Sink::Files(_) => None,
         };
         if self.args.network.json {
-            let stats = self.driver.stats();
-            let senders: Vec<_> = incoming
-                .intakes()
-                .map(|intake| {
+            let stats = self.run.driver().stats();
+            let senders: Vec<_> = report
+                .senders
+                .iter()
+                .map(|sender| {
                     json!({
-                        "name": intake.name(),
-                        "files": intake.files(),
-                        "bytes": intake.bytes(),
-                        "digest": live.and_then(|live| live.digest_of(intake.name())).map(hex),
-                        "outcome": if let Some(Ok(())) = intake.result() { "verified" } else { "failed" },
-                        "reason": intake.result().and_then(|result| result.as_ref().err()),
+                        "name": sender.name,
+                        "files": sender.files,
+                        "bytes": sender.bytes,
+                        "digest": live.and_then(|live| live.digest_of(&sender.name)).map(hex),
+                        "outcome": if let Some(Ok(())) = sender.outcome { "verified" } else { "failed" },
+                        "reason": sender.outcome.as_ref().and_then(|outcome| outcome.as_ref().err()),
                     })
                 })
                 .collect();
             print_json(&json!({
                 "event": "report",
-                "outcome": if result.is_ok() { "verified" } else { "failed" },
-                "reason": result.as_ref().err().map(ToString::to_string),
-                "sender": self.driver.machine().sender_name(),
-                "acknowledged": self.driver.machine().report_acknowledged(),
+                "outcome": if report.is_success() { "verified" } else { "failed" },
+                "reason": report.outcome.as_ref().err(),
+                "sender": report.sender,
+                "acknowledged": report.acknowledged,
                 "files": files,
                 "messages": live.map(Live::messages),
                 "digest": live.map(|live| hex(live.digest())),
                 "senders": senders,
-                "lost": lost.iter().map(|(name, reason)| json!({ "name": name, "reason": reason })).collect::<Vec<_>>(),
+                "lost": lost_json(&report.lost),
                 "bytes": bytes,
                 "seconds": seconds,
                 "goodput_bps": goodput,
-                "datagrams_received": stats.datagrams_received,
+                "datagrams_received": report.datagrams_received,
                 "injected_drops": stats.injected_drops,
-                "kernel_drops": self.driver.endpoint().kernel_drops(),
+                "kernel_drops": self.run.driver().endpoint().kernel_drops(),
             }))?;
         }
         if !self.args.network.json {
-            for (name, reason) in lost {
+            for (name, reason) in &report.lost {
                 say(format_args!("{name} is gone: {reason}"));
             }
         }
@@ -347,6 +275,49 @@ impl Transfer<'_> {
             Err(Problem::Local(error)) => Err(error),
         }
     }
+}
+
+fn show(bar: &ProgressBar, run: &ReceiveRun<Watch>) {
+    let incoming = run.driver().application();
+    let sender = run.driver().machine().sender_name().unwrap_or("a sender");
+    let message = match run.phase() {
+        ReceiverPhase::Seeking => "waiting for a sender".to_owned(),
+        ReceiverPhase::Joining => format!("joining {sender}"),
+        ReceiverPhase::Assembling => format!("{sender} introduces the members"),
+        _ => format!("from {sender}"),
+    };
+    if let Some(total) = incoming.total()
+        && bar.length() != Some(total)
+    {
+        bar.set_length(total);
+        bar.set_style(bar_style(Some(total)));
+    }
+    bar.set_message(shown(&message).into_owned());
+    bar.set_position(incoming.bytes());
+}
+
+/// The sender, once it is known, and each file that is complete.
+fn print_news(run: &mut ReceiveRun<Watch>) -> anyhow::Result<()> {
+    for event in run.take_events() {
+        match event {
+            ReceiveEvent::Joined { sender, member } => {
+                print_json(&json!({ "event": "joined", "sender": sender, "member": member }))?;
+            }
+            ReceiveEvent::File { sender, path, bytes, digest } => {
+                let digest = hex(blake3::Hash::from_bytes(digest));
+                print_json(&json!({
+                    "event": "file", "path": path, "bytes": bytes, "blake3": digest, "sender": sender,
+                }))?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn print_progress(run: &ReceiveRun<Watch>) -> anyhow::Result<()> {
+    let incoming = run.driver().application();
+    print_json(&json!({ "event": "progress", "bytes": incoming.bytes(), "total": incoming.total() }))
 }
 
 /// The end of a receiver that took one transfer after the other.
@@ -382,10 +353,6 @@ fn hex(digest: blake3::Hash) -> String {
     digest.to_string()
 }
 
-fn refused(reason: RefuseReason) -> ReceiverFailure {
-    ReceiverFailure::Refused(reason, String::new())
-}
-
 /// The more serious of two results: an error of this receiver's own before a failed transfer.
 fn worse(one: anyhow::Result<()>, other: anyhow::Result<()>) -> anyhow::Result<()> {
     match (&one, &other) {
@@ -395,7 +362,5 @@ fn worse(one: anyhow::Result<()>, other: anyhow::Result<()>) -> anyhow::Result<(
     }
 }
 
-/// No turn waits longer, so that signals are soon noticed.
-const LONGEST_STEP: Duration = Duration::from_millis(100);
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
 const SCREEN_INTERVAL: Duration = Duration::from_millis(100);

@@ -13,7 +13,9 @@ use carillon_net::{GROUP, RelayConfig, RelayDriver, RelayEndpoint, RelayStats, S
 use carillon_proto::{REGISTRY, find};
 use serde_json::{Value, json};
 
-use crate::delivery::{DEFAULT_GROUP, Stop, print_json, print_table, random, say};
+use carillon_transfer::DEFAULT_GROUP;
+
+use crate::delivery::{Stop, print_json, print_table, say};
 
 /// Stand at a router and help a protocol: turn requests to those who can answer, send repairs only where
 /// they were asked for.
@@ -106,7 +108,7 @@ fn build(
         identities: Identities::agreed(0, [].into()),
         addresses: endpoint.addresses(),
         group: GROUP,
-        seeds: Seeds::new(random()?),
+        seeds: Seeds::new(getrandom::u64().context("the system gives no random numbers")?),
         bit_rate: BitRate::mbps(1000),
         link_overhead: 0,
         max_payload: 0,

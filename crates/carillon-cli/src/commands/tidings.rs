@@ -1,60 +1,50 @@
 //! What a sender says besides its report: who is not served, and who else sends.
 
-use std::collections::BTreeSet;
+use std::net::SocketAddr;
 
-use carillon_core::NodeId;
 use carillon_net::Endpoint;
-use carillon_proto::session::{Member, MemberOutcome, SenderSession};
+use carillon_proto::session::UnservedReason;
+use carillon_transfer::{ReceiverReport, SendReport};
 use serde_json::{Value, json};
 
+use super::sending;
 use crate::delivery::{SenderBars, Whereabouts, advice, host, print_json, say};
 
-/// Tells each thing once, when it is found.
+/// Words for what others do.
 #[derive(Debug)]
 pub struct Tidings {
     place: Whereabouts,
     json: bool,
-    told: BTreeSet<(NodeId, String)>,
-    rivals: usize,
 }
 
 impl Tidings {
-    /// Nothing has been told yet.
+    /// Of a sender at this endpoint.
     pub fn new(endpoint: &Endpoint, json: bool) -> Tidings {
-        Tidings { place: Whereabouts::of(endpoint), json, told: BTreeSet::new(), rivals: 0 }
+        Tidings { place: Whereabouts::of(endpoint), json }
     }
 
-    /// Tells what is new.
-    pub fn tell(
-        &mut self,
-        session: &SenderSession,
-        endpoint: &Endpoint,
+    /// Another sender uses the group.
+    pub fn rival(
+        &self,
+        name: &str,
+        address: Option<SocketAddr>,
         bars: Option<&SenderBars>,
     ) -> anyhow::Result<()> {
-        for rival in session.rivals().iter().skip(self.rivals) {
-            let address = endpoint.peer(rival.node);
-            self.say(&self.place.rival(&rival.name, address), bars);
-            if self.json {
-                print_json(&json!({ "event": "rival", "sender": rival.name, "address": address }))?;
-            }
-        }
-        self.rivals = session.rivals().len();
-        for one in session.unserved() {
-            let (reason, address) = (one.reason.to_string(), endpoint.peer(one.node));
-            // Strangers can make up as many as they like.
-            if self.told.len() >= MOST_TOLD || !self.told.insert((one.node, reason.clone())) {
-                continue;
-            }
-            let who = host(&one.name, address);
-            self.say(&format!("{who} is not served: {reason}{}", advice(&one.reason)), bars);
-            if self.json {
-                let name = &one.name;
-                print_json(
-                    &json!({ "event": "unserved", "receiver": name, "address": address, "reason": reason }),
-                )?;
-            }
-        }
-        Ok(())
+        self.say(&self.place.rival(name, address), bars);
+        self.print(&json!({ "event": "rival", "sender": name, "address": address }))
+    }
+
+    /// Somebody is not served.
+    pub fn unserved(
+        &self,
+        name: &str,
+        address: Option<SocketAddr>,
+        reason: &UnservedReason,
+        bars: Option<&SenderBars>,
+    ) -> anyhow::Result<()> {
+        let (who, text) = (host(name, address), reason.to_string());
+        self.say(&format!("{who} is not served: {text}{}", advice(reason)), bars);
+        self.print(&json!({ "event": "unserved", "receiver": name, "address": address, "reason": text }))
     }
 
     /// Says a line without breaking the bars.
@@ -71,48 +61,45 @@ impl Tidings {
     }
 
     /// What may be the matter with members that were there and took nothing.
-    pub fn took_nothing(&self, session: &SenderSession, endpoint: &Endpoint, datagram: usize) {
-        let lost = |member: &&Member| member.bytes == 0 && matches!(member.outcome, MemberOutcome::Lost(_));
-        if !endpoint.interface().loopback {
-            for member in session.members().iter().filter(lost).take(MOST_TOLD) {
-                let address = endpoint.peer(member.node);
-                say(self.place.took_nothing(&member.name, address, datagram));
-            }
+    pub fn took_nothing(&self, receivers: &[ReceiverReport], datagram: usize) {
+        for one in receivers.iter().filter(|one| sending::took_nothing(one)).take(MOST_TOLD) {
+            say(self.place.took_nothing(&one.name, one.address, datagram));
         }
     }
 
     /// Those who are not served, for the report.
-    pub fn unserved_json(session: &SenderSession, endpoint: &Endpoint) -> Value {
-        let one = session.unserved().iter().map(|one| {
-            let (address, reason) = (endpoint.peer(one.node), one.reason.to_string());
-            json!({ "name": one.name, "address": address, "reason": reason })
-        });
+    pub fn unserved_json(report: &SendReport) -> Value {
+        let one = report
+            .unserved
+            .iter()
+            .map(|one| json!({ "name": one.name, "address": one.address, "reason": one.reason.to_string() }));
         one.collect()
     }
 
     /// The other senders, for the report.
-    pub fn rivals_json(session: &SenderSession, endpoint: &Endpoint) -> Value {
-        let one = session.rivals().iter();
-        one.map(|one| json!({ "name": one.name, "address": endpoint.peer(one.node) })).collect()
+    pub fn rivals_json(report: &SendReport) -> Value {
+        report.rivals.iter().map(|(name, address)| json!({ "name": name, "address": address })).collect()
     }
 
     /// Those who are not served, as rows of the table.
-    pub fn unserved_rows(session: &SenderSession, endpoint: &Endpoint) -> Vec<Vec<String>> {
+    pub fn unserved_rows(report: &SendReport) -> Vec<Vec<String>> {
         let none = || "-".to_owned();
         let row = |name: String, why: String| {
             vec![name, none(), none(), none(), none(), format!("not served: {why}")]
         };
-        let mut rows: Vec<_> = session
-            .unserved()
-            .iter()
-            .map(|one| row(host(&one.name, endpoint.peer(one.node)), one.reason.to_string()))
-            .collect();
-        if session.more_unserved() > 0 {
-            rows.push(row(format!("and {} more", session.more_unserved()), "not listed".to_owned()));
+        let unserved = report.unserved.iter();
+        let mut rows: Vec<_> =
+            unserved.map(|one| row(host(&one.name, one.address), one.reason.to_string())).collect();
+        if report.more_unserved > 0 {
+            rows.push(row(format!("and {} more", report.more_unserved), "not listed".to_owned()));
         }
         rows
     }
+
+    fn print(&self, line: &Value) -> anyhow::Result<()> {
+        if self.json { print_json(line) } else { Ok(()) }
+    }
 }
 
-/// Lines about receivers that are not served; the report has the rest.
+/// Lines about receivers that took nothing; the report has the rest.
 const MOST_TOLD: usize = 64;

@@ -4,9 +4,8 @@ use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use anyhow::Context as _;
-use carillon_core::{BitRate, Duration, Probability, Seeds};
-use carillon_net::{Endpoint, EndpointConfig};
+use carillon_core::{BitRate, Duration, Probability};
+use carillon_transfer::{Bound, DEFAULT_GROUP, Network};
 
 use super::words::{Whereabouts, say};
 
@@ -39,49 +38,36 @@ pub struct NetworkArgs {
 
 impl NetworkArgs {
     /// Opens the sockets.
-    pub fn open(&self, listen: bool, ttl: u8, rate: Option<BitRate>) -> anyhow::Result<(Endpoint, Seeds)> {
-        let drawn = if self.seed.is_none() { Some(random()?) } else { None };
-        let seed = self.seed.or(drawn).unwrap_or_default();
-        let seeds = Seeds::new(seed);
-        let config = EndpointConfig {
-            interface: self.interface.clone(),
-            ttl,
-            listen,
-            drop: self.drop,
-            seeds: seeds.clone(),
-            rate,
-            ..EndpointConfig::new(self.group)
-        };
-        let endpoint = Endpoint::open(config)?;
-        if let Some(line) = Whereabouts::of(&endpoint).loopback() {
+    pub fn open(&self, listen: bool, ttl: u8, rate: Option<BitRate>) -> anyhow::Result<Bound> {
+        let bound = self.network().open(listen, ttl, rate)?;
+        if let Some(line) = Whereabouts::of(&bound.endpoint).loopback() {
             say(line);
         }
-        if let Some(seed) = drawn.filter(|_| self.drop > Probability::ZERO) {
+        if let Some(seed) = bound.drawn.filter(|_| self.drop > Probability::ZERO) {
             say(format_args!("drops drawn with --seed {seed}"));
         }
-        Ok((endpoint, seeds))
+        Ok(bound)
     }
 
     /// The name given, or the host's.
     pub fn name(&self) -> String {
-        self.name.clone().unwrap_or_else(host_name)
+        self.network().name()
     }
-}
 
-/// 64 bits from the system.
-pub fn random() -> anyhow::Result<u64> {
-    getrandom::u64().context("the system gives no random numbers")
-}
+    /// Another one if that is taken; none if it was given.
+    pub fn second_name(&self) -> Option<String> {
+        self.network().second_name()
+    }
 
-/// The name of this host.
-pub fn host_name() -> String {
-    let read = |path| std::fs::read_to_string(path).ok();
-    read("/proc/sys/kernel/hostname")
-        .or_else(|| read("/etc/hostname"))
-        .or_else(|| std::env::var("HOSTNAME").ok())
-        .map(|name| name.trim().to_owned())
-        .filter(|name| !name.is_empty())
-        .unwrap_or_else(|| "host".to_owned())
+    fn network(&self) -> Network {
+        Network {
+            group: self.group,
+            interface: self.interface.clone(),
+            name: self.name.clone(),
+            drop: self.drop,
+            seed: self.seed,
+        }
+    }
 }
 
 /// A number of seconds on the command line.
@@ -98,7 +84,5 @@ pub fn is_text_terminal() -> bool {
     std::io::stderr().is_terminal()
 }
 
-/// A group of the block that organisations may use as they like (RFC 2365); 67 and 65 spell CA.
-pub const DEFAULT_GROUP: &str = "239.255.67.65:7654";
 /// As good as forever.
 const LONGEST: Duration = Duration::from_secs(1_000_000);

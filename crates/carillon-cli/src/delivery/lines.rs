@@ -2,7 +2,6 @@
 
 use std::io::{self, Write as _};
 
-use anyhow::anyhow;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use carillon_transfer::files::Messages;
@@ -26,21 +25,20 @@ impl Lines {
 }
 
 impl Messages for Lines {
-    fn message(&mut self, sender: &str, number: u64, bytes: &[u8]) -> anyhow::Result<()> {
+    fn message(&mut self, sender: &str, number: u64, bytes: &[u8]) -> io::Result<()> {
         if self.json {
             let (key, value) = match std::str::from_utf8(bytes) {
                 Ok(text) => ("text", text.to_owned()),
                 Err(_) => ("base64", STANDARD.encode(bytes)),
             };
-            return print_json(
-                &json!({ "event": "message", "sender": sender, "number": number, key: value }),
-            );
+            let line = json!({ "event": "message", "sender": sender, "number": number, key: value });
+            return print_json(&line).map_err(|error| error.downcast().unwrap_or_else(io::Error::other));
         }
         self.waiting.extend_from_slice(bytes);
         if self.waiting.len() >= WRITE_BYTES { self.flush() } else { Ok(()) }
     }
 
-    fn flush(&mut self) -> anyhow::Result<()> {
+    fn flush(&mut self) -> io::Result<()> {
         if self.waiting.is_empty() {
             return Ok(());
         }
@@ -48,7 +46,7 @@ impl Messages for Lines {
         let written = out.write_all(&self.waiting).and_then(|()| out.flush());
         self.waiting.clear();
         // A reader that has gone is a failure here: it did not get what was sent.
-        written.map_err(|error| anyhow!("cannot write to the standard output: {error}"))
+        written.map_err(|error| io::Error::other(format!("cannot write to the standard output: {error}")))
     }
 }
 

@@ -4,7 +4,8 @@ use std::fmt;
 use std::io::{self, Write as _};
 
 use carillon_core::{Duration, Time};
-use carillon_proto::session::{Member, MemberOutcome};
+use carillon_proto::session::Member;
+use carillon_transfer::Outcome;
 use carillon_transfer::files::shown;
 use indicatif::{HumanBytes, MultiProgress, ProgressBar, ProgressStyle};
 
@@ -37,6 +38,11 @@ pub fn print_json(value: &serde_json::Value) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{}", shown_json(&value.to_string()))?;
     Ok(out.flush()?)
+}
+
+/// Members that are gone.
+pub fn lost_json(lost: &[(String, String)]) -> serde_json::Value {
+    lost.iter().map(|(name, reason)| serde_json::json!({ "name": name, "reason": reason })).collect()
 }
 
 /// Rows in aligned columns; the numbers, all but the first and last column, to the right.
@@ -133,7 +139,7 @@ impl SenderBars {
             self.all.remove(&line);
         }
         for (line, member) in self.lines.iter().zip(members) {
-            let text = format!("  {}  {}", member.name, outcome_text(&member.outcome));
+            let text = format!("  {}  {}", member.name, outcome_text(&Outcome::from(&member.outcome)));
             line.set_message(shown(&text).into_owned());
         }
         if members.len() > SHOWN {
@@ -156,30 +162,10 @@ impl SenderBars {
 }
 
 /// What became of a member, in words.
-pub fn outcome_text(outcome: &MemberOutcome) -> String {
+pub fn outcome_text(outcome: &Outcome) -> String {
     match outcome {
-        MemberOutcome::Active => "receiving".to_owned(),
-        MemberOutcome::Verified => "verified".to_owned(),
-        MemberOutcome::Failed(reason) => format!("failed: {reason}"),
-        MemberOutcome::Lost(reason) => format!("lost: {reason}"),
-    }
-}
-
-/// What became of a member, in one word.
-pub fn outcome_name(outcome: &MemberOutcome) -> &'static str {
-    match outcome {
-        MemberOutcome::Active => "receiving",
-        MemberOutcome::Verified => "verified",
-        MemberOutcome::Failed(_) => "failed",
-        MemberOutcome::Lost(_) => "lost",
-    }
-}
-
-/// Why a member has not got everything, if it has not.
-pub fn outcome_reason(outcome: &MemberOutcome) -> Option<&str> {
-    match outcome {
-        MemberOutcome::Active | MemberOutcome::Verified => None,
-        MemberOutcome::Failed(reason) | MemberOutcome::Lost(reason) => Some(reason),
+        Outcome::Receiving | Outcome::Verified => outcome.name().to_owned(),
+        Outcome::Failed(reason) | Outcome::Lost(reason) => format!("{}: {reason}", outcome.name()),
     }
 }
 

@@ -3,9 +3,10 @@
 use std::net::SocketAddr;
 
 use carillon_core::{Duration, Time};
-use carillon_net::{Driver, Endpoint};
-use carillon_proto::session::{ReceiverPhase, ReceiverSession};
-use carillon_transfer::files::{Incoming, Sink};
+use carillon_net::Endpoint;
+use carillon_proto::session::ReceiverPhase;
+use carillon_transfer::ReceiveRun;
+use carillon_transfer::files::Sink;
 
 use super::{Watch, Whereabouts};
 
@@ -50,7 +51,8 @@ impl Patience {
     }
 
     /// Looks what is happening; returns what is to be said.
-    pub fn look(&mut self, driver: &mut Driver<ReceiverSession, Incoming, Watch>) -> Option<String> {
+    pub fn look(&mut self, run: &mut ReceiveRun<Watch>) -> Option<String> {
+        let driver = run.driver();
         let now = driver.now();
         let unanswered = driver.machine().unanswered();
         if let Some((name, count)) = unanswered.filter(|(_, count)| *count != self.counted) {
@@ -68,11 +70,11 @@ impl Patience {
         {
             self.inviting = Some((name.to_owned(), address));
         }
-        let wait = awaited(driver).filter(|wait| !self.told.contains(wait));
+        let wait = awaited(run).filter(|wait| !self.told.contains(wait));
         let listening = wait == Some(Wait::Invitation);
         if self.listening != listening {
             self.listening = listening;
-            driver.observer_mut().listen(listening);
+            run.driver_mut().observer_mut().listen(listening);
         }
         let Some(wait) = wait else {
             self.waiting = None;
@@ -90,6 +92,7 @@ impl Patience {
         if wait != Wait::Welcome {
             self.told.push(wait);
         }
+        let driver = run.driver();
         let session = driver.machine();
         let name = session.sender_name().unwrap_or("the sender");
         Some(match wait {
@@ -113,8 +116,8 @@ impl Patience {
     }
 }
 
-fn awaited(driver: &Driver<ReceiverSession, Incoming, Watch>) -> Option<Wait> {
-    let (session, incoming) = (driver.machine(), driver.application());
+fn awaited(run: &ReceiveRun<Watch>) -> Option<Wait> {
+    let (session, incoming) = (run.driver().machine(), run.driver().application());
     match session.phase() {
         // One that was not answered has heard a sender.
         ReceiverPhase::Seeking if session.unanswered().is_none() => Some(Wait::Invitation),

@@ -1,21 +1,19 @@
-//! What is counted, and recorded, of a session's events.
+//! What is recorded of a session's events and datagrams.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use carillon_core::{Application, Bytes, Dest, Duration, Event, Machine, NodeId, Observer, Time, TraceEvent};
+use carillon_core::{Application, Bytes, Dest, Duration, Machine, NodeId, Observer, Time, TraceEvent};
 use carillon_lab::trace::{CaptureOptions, TraceFile};
 use carillon_net::{Driver, Endpoint, GROUP, SELF};
-use carillon_proto::session::ReceiverSession;
 
 use super::overheard::{Kind, Overheard};
 
-/// Counts repairs, and passes everything on to the trace if there is one.
+/// Passes everything on to the trace if there is one.
 #[derive(Debug, Default)]
 pub struct Watch {
-    repairs: u64,
     /// What is heard, as long as somebody wants to know.
     overheard: Option<Box<Overheard>>,
     trace: Option<Box<Trace>>,
@@ -61,11 +59,6 @@ impl Watch {
         }
     }
 
-    /// Data packets that went out again.
-    pub fn repairs(&self) -> u64 {
-        self.repairs
-    }
-
     /// From now on listens for what is no business of this end, or no longer.
     pub fn listen(&mut self, on: bool) {
         self.overheard = on.then(Box::default);
@@ -107,19 +100,19 @@ impl Watch {
     }
 }
 
-/// Takes one step, and records it.
-pub fn step<M, A>(driver: &mut Driver<M, A, Watch>, max_wait: Duration) -> anyhow::Result<()>
+/// Records what a step has brought; `watch` finds the watch in the driver's observer.
+pub fn record<M, A, O>(driver: &mut Driver<M, A, O>, watch: impl Fn(&mut O) -> &mut Watch)
 where
     M: Machine + ?Sized,
     A: Application<M>,
+    O: Observer,
 {
-    driver.step(max_wait)?;
-    let strangers = driver.observer().unnamed();
+    let strangers = watch(driver.observer_mut()).unnamed();
     let found: Vec<_> = strangers
         .into_iter()
         .filter_map(|node| driver.endpoint().peer(node).map(|address| (node, address)))
         .collect();
-    let Some(trace) = &mut driver.observer_mut().trace else { return Ok(()) };
+    let Some(trace) = &mut watch(driver.observer_mut()).trace else { return };
     for (node, address) in found {
         trace.file.name_node(node, address);
         trace.named.insert(node, address);
@@ -127,27 +120,10 @@ where
     for (time, from, to, bytes) in trace.datagrams.drain(..) {
         trace.file.datagram(time, from, &to, &bytes);
     }
-    Ok(())
-}
-
-/// Has the endpoint keep the addresses of the members a session now knows, whoever else is heard.
-pub fn keep_peers<A>(driver: &mut Driver<ReceiverSession, A, Watch>)
-where
-    A: Application<ReceiverSession>,
-{
-    let now = driver.now();
-    let nodes: Vec<NodeId> = driver.machine().peers().iter().map(|peer| peer.node).collect();
-    for node in nodes {
-        if let Some(address) = driver.endpoint().peer(node) {
-            // Known, so there is room for it.
-            let _ = driver.endpoint_mut().keep_peer(now, address);
-        }
-    }
 }
 
 impl Observer for Watch {
     fn event(&mut self, event: &TraceEvent) {
-        self.repairs += u64::from(matches!(event.event, Event::RepairSent { .. }));
         if let Some(trace) = &mut self.trace {
             let time = event.time + trace.ahead;
             trace.file.event(&TraceEvent { time, ..event.clone() });

@@ -101,10 +101,7 @@ impl Incoming {
 
     /// What there is to tell of where it goes, a line each.
     pub fn take_notes(&mut self) -> Vec<String> {
-        match &mut self.sink {
-            Sink::Files(target) => target.take_notes(),
-            Sink::Live(_) => Vec::new(),
-        }
+        self.sink.take_notes()
     }
 
     /// Where it all went, for the next transfer.

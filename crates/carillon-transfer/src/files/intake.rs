@@ -41,6 +41,25 @@ pub enum Sink {
     Live(Live),
 }
 
+impl Sink {
+    /// What there is to tell of where it goes, a line each.
+    pub fn take_notes(&mut self) -> Vec<String> {
+        match self {
+            Sink::Files(target) => target.take_notes(),
+            Sink::Live(_) => Vec::new(),
+        }
+    }
+
+    /// For the next transfer.
+    #[must_use]
+    pub fn again(self) -> Sink {
+        match self {
+            Sink::Live(live) => Sink::Live(live.again()),
+            files => files,
+        }
+    }
+}
+
 /// Why a transfer failed here.
 #[derive(Debug)]
 pub enum Problem {

@@ -2,15 +2,26 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io;
 
 /// Who takes the messages of live streams.
 pub trait Messages: Send {
     /// The next message in the order of delivery: the sender's name, and the message's number among its messages.
-    fn message(&mut self, sender: &str, number: u64, bytes: &[u8]) -> anyhow::Result<()>;
+    fn message(&mut self, sender: &str, number: u64, bytes: &[u8]) -> io::Result<()>;
 
     /// No more of them have come: what was taken is not to wait for later ones.
-    fn flush(&mut self) -> anyhow::Result<()> {
+    fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+impl<M: Messages + ?Sized> Messages for Box<M> {
+    fn message(&mut self, sender: &str, number: u64, bytes: &[u8]) -> io::Result<()> {
+        (**self).message(sender, number, bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        (**self).flush()
     }
 }
 
@@ -42,12 +53,12 @@ impl Live {
                 hasher.update(part);
             }
         }
-        self.to.message(sender, number, bytes)
+        Ok(self.to.message(sender, number, bytes)?)
     }
 
     /// What has come is not to wait for later messages.
     pub fn flush(&mut self) -> anyhow::Result<()> {
-        self.to.flush()
+        Ok(self.to.flush()?)
     }
 
     /// With the count and the digests from the start.

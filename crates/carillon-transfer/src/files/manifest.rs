@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, Metadata};
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -12,6 +12,7 @@ use carillon_wire::file::{LINK_TARGET_MAX_LEN, MODE_MASK, RelativePath, link_sta
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use super::names::{is_part_name, shown, shown_path};
+use super::stdin::Input;
 
 /// The files of a transfer, in the order they are sent.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub struct Manifest {
     skipped: Vec<String>,
     /// Links that were left out because it was wished so.
     links_skipped: u64,
+    /// What is read for the stream.
+    input: Input,
 }
 
 /// One of them.
@@ -98,10 +101,29 @@ impl Entry {
 }
 
 impl Manifest {
+    /// What a reader gives, as one file of this name.
+    pub fn reader(name: &str, reader: impl Read + Send + 'static) -> anyhow::Result<Manifest> {
+        let manifest = Manifest {
+            entries: vec![Entry { name: name.to_owned(), kind: Kind::Stream, mode: STREAM_MODE }],
+            links: Symlinks::default(),
+            skipped: Vec::new(),
+            links_skipped: 0,
+            input: Input::new(reader),
+        };
+        manifest.check_names()?;
+        Ok(manifest)
+    }
+
     /// Lists what the paths stand for. Directories are walked, in order of name. Fails if something
     /// cannot be read, or if two files would have one name.
     pub fn list(paths: &[PathBuf], rename: Option<&str>, links: Symlinks) -> anyhow::Result<Manifest> {
-        let mut manifest = Manifest { entries: Vec::new(), links, skipped: Vec::new(), links_skipped: 0 };
+        let mut manifest = Manifest {
+            entries: Vec::new(),
+            links,
+            skipped: Vec::new(),
+            links_skipped: 0,
+            input: Input::default(),
+        };
         for path in paths {
             if path.as_os_str() == "-" {
                 let name = rename.unwrap_or("stdin").to_owned();
@@ -148,6 +170,11 @@ impl Manifest {
     /// How many files there are.
     pub fn files(&self) -> usize {
         self.entries.iter().filter(|entry| matches!(entry.kind, Kind::File { .. } | Kind::Stream)).count()
+    }
+
+    /// What is to be read for the stream.
+    pub(super) fn take_input(&mut self) -> Input {
+        std::mem::take(&mut self.input)
     }
 
     /// Whether links that are found in the place of files are followed.

@@ -15,7 +15,7 @@ use super::Manifest;
 use super::contents::{Contents, Filled, Opened, READ_BYTES};
 use super::manifest::{Entry, Kind};
 use super::names::shown_path;
-use super::stdin::{read_lines, read_stdin};
+use super::stdin::{read_lines, read_stream};
 
 /// Reads the files of a [`Manifest`] piece by piece and offers them as records, as many to a message
 /// as fit.
@@ -231,8 +231,9 @@ impl Outgoing {
                 return Ok(Step::More);
             }
             Kind::Stream => {
-                self.contents.read_stream(read_stdin(self.max_payload));
                 self.packer.push(&Record::File { index, size: None, mode, path });
+                let input = self.manifest.take_input();
+                self.contents.read_stream(read_stream(input, self.max_payload));
             }
             Kind::File { path: source, size } => {
                 let size = match Opened::open(source, self.manifest.follows()) {
@@ -333,7 +334,8 @@ impl Outgoing {
     fn next_line(&mut self, now: Time) -> anyhow::Result<Next> {
         let Stage::Lines(lines) = &mut self.stage else { return Ok(Next::Done) };
         let piece = self.max_payload.saturating_sub(MESSAGE_HEADER_LEN);
-        let line = match lines.get_or_insert_with(|| read_lines(piece)).try_recv() {
+        let manifest = &mut self.manifest;
+        let line = match lines.get_or_insert_with(|| read_lines(manifest.take_input(), piece)).try_recv() {
             Ok(line) => line.context("cannot read the standard input")?,
             Err(TryRecvError::Empty) => {
                 self.look = Some(now + STREAM_LOOK);

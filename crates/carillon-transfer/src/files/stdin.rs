@@ -1,13 +1,35 @@
-//! The standard input, read beside everything else.
+//! The standard input, or another reader, read beside everything else.
 
-use std::io::{self, BufRead, Read};
+use std::fmt;
+use std::io::{self, BufRead, BufReader, Read};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
-/// Reads the standard input in a thread of its own: it may pause for as long as it likes, and the
+/// What is read instead of the standard input, if anything.
+#[derive(Default)]
+pub struct Input(Option<Box<dyn Read + Send>>);
+
+impl Input {
+    /// This reader.
+    pub fn new(reader: impl Read + Send + 'static) -> Self {
+        Input(Some(Box::new(reader)))
+    }
+
+    fn reader(self) -> Box<dyn Read + Send> {
+        self.0.unwrap_or_else(|| Box::new(io::stdin()))
+    }
+}
+
+impl fmt::Debug for Input {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Input(reader)" } else { "Input(stdin)" })
+    }
+}
+
+/// Reads the input in a thread of its own: it may pause for as long as it likes, and the
 /// receivers must hear from the sender all the same.
-pub fn read_stdin(piece: usize) -> Receiver<io::Result<Vec<u8>>> {
+pub fn read_stream(input: Input, piece: usize) -> Receiver<io::Result<Vec<u8>>> {
     let (to, from) = sync_channel(STREAM_CHUNKS);
-    std::thread::spawn(move || forward(&mut io::stdin().lock(), piece, &to));
+    std::thread::spawn(move || forward(&mut input.reader(), piece, &to));
     from
 }
 
@@ -30,10 +52,10 @@ fn forward(input: &mut dyn Read, piece: usize, to: &SyncSender<io::Result<Vec<u8
     }
 }
 
-/// Reads the lines of the standard input in a thread of its own, as they come.
-pub fn read_lines(piece: usize) -> Receiver<io::Result<Vec<u8>>> {
+/// Reads the lines of the input in a thread of its own, as they come.
+pub fn read_lines(input: Input, piece: usize) -> Receiver<io::Result<Vec<u8>>> {
     let (to, from) = sync_channel(STREAM_LINES);
-    std::thread::spawn(move || forward_lines(&mut io::stdin().lock(), piece, &to));
+    std::thread::spawn(move || forward_lines(&mut BufReader::new(input.reader()), piece, &to));
     from
 }
 

@@ -1,0 +1,294 @@
+//! What `carillon send` shows and prints.
+
+use std::time::Duration;
+
+use carillon_net::Endpoint;
+use carillon_proto::session::SenderPhase;
+use carillon_transfer::{Outcome, ReceiverReport, SendEvent, SendReport, SendRun};
+use serde_json::{Value, json};
+
+use super::send::Args;
+use super::tidings::Tidings;
+use crate::delivery::{
+    Human, NOBODY_EXPECTED, Rate, SenderBars, Ticker, Watch, host, is_text_terminal, outcome_text,
+    print_json, print_table, say, waits_for_nobody,
+};
+use crate::exit::JobFailed;
+
+/// A transfer under way: bars, or lines of JSON, and what is said beside them.
+pub struct Screen<'a> {
+    args: &'a Args,
+    bars: Option<SenderBars>,
+    tidings: &'a Tidings,
+    progress: Ticker,
+    screen: Ticker,
+}
+
+impl<'a> Screen<'a> {
+    /// Of this one.
+    pub fn new(run: &SendRun<Watch>, args: &'a Args, tidings: &'a Tidings) -> Self {
+        let shows = is_text_terminal() && !args.network.json;
+        let total = run.driver().application().manifest().bytes();
+        Screen {
+            args,
+            bars: shows.then(|| SenderBars::new(total)),
+            tidings,
+            progress: Ticker::new(PROGRESS_INTERVAL),
+            screen: Ticker::new(SCREEN_INTERVAL),
+        }
+    }
+
+    /// Tells what is new.
+    pub fn turn(&mut self, run: &mut SendRun<Watch>) -> anyhow::Result<()> {
+        for event in run.take_events() {
+            self.tell(run, event)?;
+        }
+        let now = run.driver().now();
+        if self.args.network.json && self.progress.ready(now) {
+            print_progress(run)?;
+        }
+        if self.screen.ready(now) {
+            self.show(run);
+        }
+        Ok(())
+    }
+
+    /// Takes everything off the screen.
+    pub fn clear(&mut self) {
+        if let Some(bars) = self.bars.take() {
+            bars.clear();
+        }
+    }
+
+    fn tell(&mut self, run: &SendRun<Watch>, event: SendEvent) -> anyhow::Result<()> {
+        let json = self.args.network.json;
+        match event {
+            SendEvent::Rival { name, address } => self.tidings.rival(&name, address, self.bars.as_ref()),
+            SendEvent::Unserved { name, address, reason } => {
+                self.tidings.unserved(&name, address, &reason, self.bars.as_ref())
+            }
+            SendEvent::Started => {
+                self.warn_of_small_buffers(run);
+                Ok(())
+            }
+            SendEvent::Left { name } if json => print_json(&json!({ "event": "left", "receiver": name })),
+            SendEvent::Joined { name, address } if json => {
+                print_json(&json!({ "event": "joined", "receiver": name, "address": address }))
+            }
+            SendEvent::Gone { name, after, waited, outcome } if json => print_json(&json!({
+                "event": "gone",
+                "receiver": name,
+                "seconds": after.as_secs_f64(),
+                "waited_s": waited.as_secs_f64(),
+                "outcome": outcome.name(),
+                "reason": outcome.reason(),
+            })),
+            _ => Ok(()),
+        }
+    }
+
+    /// A receiver whose socket buffer is smaller than the window will lose datagrams.
+    fn warn_of_small_buffers(&self, run: &SendRun<Watch>) {
+        let Some(window) = run.facts().window_bytes else { return };
+        for member in run.driver().machine().members() {
+            if u64::from(member.receive_buffer) < window {
+                let line = format!(
+                    "{} can hold {} of the {} that may be under way: expect losses; enlarge its \
+                     net.core.rmem_max, or --set a smaller window",
+                    host(&member.name, run.driver().endpoint().peer(member.node)),
+                    Human(member.receive_buffer.into()),
+                    Human(window)
+                );
+                self.tidings.say(&line, self.bars.as_ref());
+            }
+        }
+    }
+
+    fn show(&mut self, run: &SendRun<Watch>) {
+        let Some(bars) = &mut self.bars else { return };
+        let session = run.driver().machine();
+        let message = match session.phase() {
+            SenderPhase::Gathering => {
+                let (joined, missing) = (session.members().len(), session.missing());
+                match (self.args.receivers, missing.is_empty()) {
+                    (_, false) => format!("waiting for {}", missing.join(", ")),
+                    (Some(count), true) => format!("{joined} of {count} receivers have joined"),
+                    (None, true) if joined == 0 => "waiting for receivers".to_owned(),
+                    (None, true) => "waiting for more receivers".to_owned(),
+                }
+            }
+            SenderPhase::Assembling => "introducing the members to each other".to_owned(),
+            SenderPhase::Running => "sending".to_owned(),
+            _ => "waiting for reports".to_owned(),
+        };
+        bars.show(&message, run.driver().application().bytes(), session.members());
+    }
+}
+
+fn print_progress(run: &SendRun<Watch>) -> anyhow::Result<()> {
+    let (outgoing, session) = (run.driver().application(), run.driver().machine());
+    print_json(&json!({
+        "event": "progress",
+        "phase": phase_name(session.phase()),
+        "bytes": outgoing.bytes(),
+        "total": outgoing.manifest().bytes(),
+        "receivers": session.members().len(),
+        "missing": session.missing(),
+        "seconds": run.since_start(run.driver().now()).as_secs_f64(),
+    }))
+}
+
+/// How it ended.
+pub struct Report<'a> {
+    report: SendReport,
+    args: &'a Args,
+    tidings: &'a Tidings,
+    endpoint: &'a Endpoint,
+    /// Bytes of the longest datagram.
+    datagram: usize,
+}
+
+impl<'a> Report<'a> {
+    /// Of this one.
+    pub fn of(run: &'a SendRun<Watch>, args: &'a Args, tidings: &'a Tidings) -> Self {
+        let (endpoint, datagram) = (run.driver().endpoint(), run.facts().datagram);
+        Report { report: run.report(), args, tidings, endpoint, datagram }
+    }
+
+    /// Says it; `broken` if an error of this end is said as well.
+    pub fn print(&self, broken: bool, interrupted: bool) -> anyhow::Result<()> {
+        let report = &self.report;
+        if self.args.network.json {
+            print_json(&self.json())?;
+        } else if !report.receivers.is_empty() || !report.unserved.is_empty() {
+            print_table(&self.table())?;
+            if self.expected().is_null() && !report.receivers.is_empty() {
+                println!("{NOBODY_EXPECTED}");
+            }
+            if !report.waits {
+                println!("{}", waits_for_nobody(report.protocol));
+            }
+        }
+        if !self.endpoint.interface().loopback {
+            self.tidings.took_nothing(&report.receivers, self.datagram);
+        }
+        for line in &report.withdrawn {
+            say(format_args!("{line}: not delivered"));
+        }
+        match &report.failure {
+            Some(failure) if !broken => {
+                let advice = match report.receivers.is_empty() && report.unserved.is_empty() && !interrupted {
+                    true => format!("; {}", self.tidings.nobody(self.args.ttl)),
+                    false => String::new(),
+                };
+                say(format_args!("not delivered: {failure}{advice}"));
+            }
+            _ => {}
+        }
+        if report.is_success() { Ok(()) } else { Err(JobFailed.into()) }
+    }
+
+    /// Whom the sender was told to wait for: names, a number, or nobody.
+    fn expected(&self) -> Value {
+        match (&self.args.expect, self.args.receivers) {
+            (Some(names), _) => json!(names),
+            (None, count) => json!(count),
+        }
+    }
+
+    fn json(&self) -> Value {
+        let report = &self.report;
+        let receivers: Vec<_> = report.receivers.iter().map(receiver_json).collect();
+        json!({
+            "event": "report",
+            "protocol": report.protocol,
+            "files": report.files,
+            "withdrawn": report.withdrawn,
+            "bytes": report.bytes,
+            "seconds": report.time.as_secs_f64(),
+            "goodput_bps": report.goodput,
+            "repairs": report.repairs,
+            "datagrams_sent": report.datagrams_sent,
+            "bytes_sent": report.bytes_sent,
+            "receivers": receivers,
+            "expected": self.expected(),
+            "unserved": Tidings::unserved_json(report),
+            "more_unserved": report.more_unserved,
+            "rivals": Tidings::rivals_json(report),
+            "waits": report.waits,
+            "failure": report.failure,
+        })
+    }
+
+    fn table(&self) -> Vec<Vec<String>> {
+        let report = &self.report;
+        let head = ["receiver", "bytes", "repairs", "time", "waited", "outcome"];
+        let mut rows = vec![head.map(str::to_owned).to_vec()];
+        // A protocol that does not say whom a repair was for has it in the total only.
+        let counted = report.repairs == 0 || report.receivers.iter().any(|one| one.repairs > 0);
+        rows.extend(report.receivers.iter().map(|one| {
+            let time = one.time.map(|time| format!("{:.2} s", time.as_secs_f64()));
+            vec![
+                one.name.clone(),
+                one.bytes.to_string(),
+                if counted { one.repairs.to_string() } else { "-".to_owned() },
+                time.unwrap_or_else(|| "-".to_owned()),
+                format!("{:.2} s", one.waited.as_secs_f64()),
+                outcome_text(&one.outcome),
+            ]
+        }));
+        rows.extend(Tidings::unserved_rows(report));
+        let unserved = report.unserved.len() as u64 + report.more_unserved;
+        let others = if unserved > 0 { format!(", {unserved} not served") } else { String::new() };
+        let (verified, goodput) = (report.verified(), Rate(report.goodput));
+        let outcome = format!("{verified} of {} verified{others}, {goodput}", report.receivers.len());
+        // Only worth a column if somebody was waited for.
+        let waited: Duration = report.receivers.iter().map(|one| one.waited).max().unwrap_or_default();
+        rows.push(vec![
+            "all".to_owned(),
+            report.bytes.to_string(),
+            report.repairs.to_string(),
+            format!("{:.2} s", report.time.as_secs_f64()),
+            format!("{:.2} s", waited.as_secs_f64()),
+            outcome,
+        ]);
+        if waited.is_zero() {
+            rows.iter_mut().for_each(|row| _ = row.remove(WAITED_COLUMN));
+        }
+        rows
+    }
+}
+
+fn receiver_json(one: &ReceiverReport) -> Value {
+    json!({
+        "name": one.name,
+        "sends": one.sends,
+        "bytes": one.bytes,
+        "repairs": one.repairs,
+        "seconds": one.time.map(|time| time.as_secs_f64()),
+        "waited_s": one.waited.as_secs_f64(),
+        "outcome": one.outcome.name(),
+        "reason": one.outcome.reason(),
+    })
+}
+
+fn phase_name(phase: SenderPhase) -> &'static str {
+    match phase {
+        SenderPhase::Gathering => "gathering",
+        SenderPhase::Assembling => "assembling",
+        SenderPhase::Running => "running",
+        SenderPhase::Closing => "closing",
+        SenderPhase::Finished => "finished",
+        SenderPhase::Aborted => "aborted",
+    }
+}
+
+/// Whether it took nothing and was given up.
+pub fn took_nothing(one: &ReceiverReport) -> bool {
+    one.bytes == 0 && matches!(one.outcome, Outcome::Lost(_))
+}
+
+/// Where the report tells how long each was waited for.
+const WAITED_COLUMN: usize = 4;
+const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
+const SCREEN_INTERVAL: Duration = Duration::from_millis(100);

@@ -1,0 +1,73 @@
+//! What can go wrong here, as opposed to what became of a transfer, which its report says.
+
+use std::fmt;
+
+use carillon_core::ConfigError;
+use carillon_net::{DriveError, OpenError};
+
+/// Why a transfer could not be begun, or could not go on, at this end.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The registry has no such protocol.
+    #[error("no protocol \"{name}\"; known: {known}")]
+    UnknownProtocol {
+        /// What was asked for.
+        name: String,
+        /// The names that exist.
+        known: String,
+    },
+    /// The protocol does not take this setting.
+    #[error("the setting {key}={value}: {source}")]
+    Setting {
+        /// The parameter.
+        key: String,
+        /// What it was to be.
+        value: String,
+        /// What is wrong with it.
+        source: ConfigError,
+    },
+    /// The protocol has no routers that help.
+    #[error("the protocol \"{0}\" has no routers that help")]
+    NoRelays(&'static str),
+    /// The settings do not go together.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The sockets could not be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The network has failed.
+    #[error(transparent)]
+    Drive(#[from] DriveError),
+    /// The files, the reader or the writer, or those of a directory.
+    #[error(transparent)]
+    Local(#[from] LocalError),
+    /// The system gives no random numbers.
+    #[error("the system gives no random numbers")]
+    Random,
+    /// The thread of the transfer has died.
+    #[error("the thread of the transfer has died: {0}")]
+    Died(String),
+}
+
+/// What is wrong with what is read or written here: one line that names the file.
+pub struct LocalError(pub(crate) anyhow::Error);
+
+impl fmt::Display for LocalError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#}", self.0)
+    }
+}
+
+impl fmt::Debug for LocalError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LocalError({:#})", self.0)
+    }
+}
+
+/// The line names its causes itself: there is nothing to follow.
+impl std::error::Error for LocalError {}
+
+pub(crate) fn local(error: anyhow::Error) -> Error {
+    Error::Local(LocalError(error))
+}

@@ -1,0 +1,113 @@
+//! What happens during a transfer, as it happens.
+
+use std::net::SocketAddr;
+
+use carillon_core::Duration;
+use carillon_proto::session::{SenderPhase, UnservedReason};
+
+use crate::report::Outcome;
+
+/// What happened at a sender.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum SendEvent {
+    /// A receiver, or a further sender, has joined.
+    Joined {
+        /// Its name.
+        name: String,
+        /// Where it is.
+        address: Option<SocketAddr>,
+    },
+    /// One that had joined is gone before the start.
+    Left {
+        /// Its name.
+        name: String,
+    },
+    /// Somebody is not served: it came late, was refused, or was not heard again.
+    Unserved {
+        /// Its name, by its own word.
+        name: String,
+        /// Where it is.
+        address: Option<SocketAddr>,
+        /// Why.
+        reason: UnservedReason,
+    },
+    /// Another sender uses the group.
+    Rival {
+        /// Its name.
+        name: String,
+        /// Where it is.
+        address: Option<SocketAddr>,
+    },
+    /// A receiver was given up, or has left.
+    Gone {
+        /// Its name.
+        name: String,
+        /// Since the first message went out.
+        after: Duration,
+        /// How long the sender was held up by it.
+        waited: Duration,
+        /// What became of it.
+        outcome: Outcome,
+    },
+    /// The transfer has begun: nobody is let in any more.
+    Started,
+    /// How far it is; a few times a second at most.
+    Progress {
+        /// What it is doing.
+        phase: SenderPhase,
+        /// Bytes given to the protocol so far.
+        bytes: u64,
+        /// Bytes of all files, unless one is a stream.
+        total: Option<u64>,
+    },
+}
+
+/// What happened at a receiver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReceiveEvent {
+    /// A sender has let this receiver in.
+    Joined {
+        /// Its name.
+        sender: String,
+        /// This receiver's number.
+        member: u32,
+    },
+    /// A file is complete, verified, and has its name.
+    File {
+        /// Who sent it.
+        sender: String,
+        /// Its path below the directory.
+        path: String,
+        /// Its size.
+        bytes: u64,
+        /// BLAKE3 over its bytes.
+        digest: [u8; 32],
+    },
+    /// How far it is; a few times a second at most.
+    Progress {
+        /// Bytes that have arrived.
+        bytes: u64,
+        /// Bytes of all files, if all senders have said so.
+        total: Option<u64>,
+    },
+}
+
+/// What happened at a further sender.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum JoinEvent {
+    /// The one who organises has let it in.
+    Joined {
+        /// The organiser's name.
+        organiser: String,
+        /// This sender's number.
+        member: u32,
+    },
+    /// How far it is; a few times a second at most.
+    Progress {
+        /// Bytes given to the protocol so far.
+        bytes: u64,
+    },
+}

@@ -1,0 +1,91 @@
+//! Where the group is, and who this end is.
+
+use std::net::SocketAddr;
+
+use carillon_core::{BitRate, Probability, Seeds};
+use carillon_net::{Endpoint, EndpointConfig};
+
+use crate::Error;
+
+/// A group, the interface that leads to it, and this end's name. What all ends of a transfer have in common.
+#[derive(Clone, Debug)]
+pub struct Network {
+    /// The multicast group and its UDP port.
+    pub group: SocketAddr,
+    /// The interface, by name or address. Without one: that which the route to the group leads to, and
+    /// loopback where there is no route.
+    pub interface: Option<String>,
+    /// By what name the others know this end. Without one: the host's, and if that is taken, the host's with
+    /// the number of the process.
+    pub name: Option<String>,
+    /// This share of the datagrams that arrive is dropped, as if the network had lost them.
+    pub drop: Probability,
+    /// What all random choices are made from; drawn if there is none.
+    pub seed: Option<u64>,
+}
+
+/// An open endpoint.
+#[derive(Debug)]
+pub struct Bound {
+    /// The sockets.
+    pub endpoint: Endpoint,
+    /// What random choices are made from.
+    pub seeds: Seeds,
+    /// The seed, if it was drawn.
+    pub drawn: Option<u64>,
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        let group = DEFAULT_GROUP.parse().expect("it is an address with a port");
+        Network { group, interface: None, name: None, drop: Probability::ZERO, seed: None }
+    }
+}
+
+impl Network {
+    /// Opens the sockets: to hear the group if it is to listen, for datagrams that travel so many hops, no
+    /// faster than this rate.
+    pub fn open(&self, listen: bool, hops: u8, rate: Option<BitRate>) -> Result<Bound, Error> {
+        let drawn = if self.seed.is_none() { Some(random()?) } else { None };
+        let seeds = Seeds::new(self.seed.or(drawn).unwrap_or_default());
+        let endpoint = Endpoint::open(EndpointConfig {
+            interface: self.interface.clone(),
+            ttl: hops,
+            listen,
+            drop: self.drop,
+            seeds: seeds.clone(),
+            rate,
+            ..EndpointConfig::new(self.group)
+        })?;
+        Ok(Bound { endpoint, seeds, drawn })
+    }
+
+    /// The name given, or the host's.
+    pub fn name(&self) -> String {
+        self.name.clone().unwrap_or_else(host_name)
+    }
+
+    /// Another name, if this one is taken, by another process of this host as a rule; none if the name was given.
+    pub fn second_name(&self) -> Option<String> {
+        self.name.is_none().then(|| format!("{}-{}", host_name(), std::process::id()))
+    }
+}
+
+/// 64 bits from the system.
+pub(crate) fn random() -> Result<u64, Error> {
+    getrandom::u64().map_err(|_| Error::Random)
+}
+
+/// The name of this host.
+fn host_name() -> String {
+    let read = |path| std::fs::read_to_string(path).ok();
+    read("/proc/sys/kernel/hostname")
+        .or_else(|| read("/etc/hostname"))
+        .or_else(|| std::env::var("HOSTNAME").ok())
+        .map(|name| name.trim().to_owned())
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "host".to_owned())
+}
+
+/// A group of the block that organisations may use as they like (RFC 2365); 67 and 65 spell CA.
+pub const DEFAULT_GROUP: &str = "239.255.67.65:7654";

@@ -1,0 +1,362 @@
+//! The receiver.
+
+use std::fmt;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use carillon_core::{Duration, NoObserver, Observer, Probability, Seeds};
+use carillon_net::{DriveError, Driver, Endpoint, GROUP};
+use carillon_proto::REGISTRY;
+use carillon_proto::session::{
+    LOCAL_NODE, ReceiverFailure, ReceiverPhase, ReceiverSession, ReceiverSessionConfig, RefuseReason,
+};
+
+use crate::conduct::{Run, conduct};
+use crate::error::local;
+use crate::files::{Incoming, Live, Messages, Output, Problem, Sink, Target};
+use crate::handle::{Abort, Handle, Teller, spawn};
+use crate::network::random;
+use crate::peers::{keep_peers, lost};
+use crate::report::SenderReport;
+use crate::{Error, Network, ReceiveEvent, ReceiveReport};
+
+/// Where it all goes.
+enum Place {
+    Directory(PathBuf),
+    Writer(Box<dyn Write + Send>),
+    Messages(Box<dyn Messages>),
+}
+
+/// Receives one transfer of files into a directory.
+pub fn receive(directory: impl Into<PathBuf>) -> Receiving {
+    Receiving::new(Place::Directory(directory.into()))
+}
+
+/// Receives one transfer, and writes the contents of its files one after the other, as they come: they are
+/// verified when they end.
+pub fn receive_to(writer: impl Write + Send + 'static) -> Receiving {
+    Receiving::new(Place::Writer(Box::new(writer)))
+}
+
+/// Receives the messages of live streams as they come.
+pub fn receive_messages(to: impl Messages + 'static) -> Receiving {
+    Receiving::new(Place::Messages(Box::new(to)))
+}
+
+/// What a receiver receives, and how. Made by [`receive`], [`receive_to`] and [`receive_messages`]; the defaults
+/// are those of the command.
+#[derive(Debug)]
+pub struct Receiving {
+    place: Place,
+    overwrite: bool,
+    network: Network,
+    options: ReceiveOptions,
+}
+
+/// How a receiver receives: what can be said apart from where.
+#[derive(Clone, Copy, Debug)]
+pub struct ReceiveOptions {
+    /// A sender that has not been heard for this long is given up.
+    pub timeout: Duration,
+    /// Sessions that it cannot be in are let pass, and it waits for the next one.
+    pub keep_seeking: bool,
+    /// The files that are complete are told of one by one.
+    pub tell_files: bool,
+}
+
+impl Default for ReceiveOptions {
+    fn default() -> Self {
+        ReceiveOptions { timeout: Duration::from_secs(5), keep_seeking: false, tell_files: false }
+    }
+}
+
+impl Receiving {
+    fn new(place: Place) -> Self {
+        Receiving { place, overwrite: false, network: Network::default(), options: ReceiveOptions::default() }
+    }
+
+    /// The multicast group and its port. Without one: [`DEFAULT_GROUP`](crate::DEFAULT_GROUP).
+    #[must_use]
+    pub fn group(mut self, group: SocketAddr) -> Self {
+        self.network.group = group;
+        self
+    }
+
+    /// The interface, by name or address. Without one: that which the route to the group leads to.
+    #[must_use]
+    pub fn interface(mut self, interface: impl Into<String>) -> Self {
+        self.network.interface = Some(interface.into());
+        self
+    }
+
+    /// By what name the sender knows this receiver. Without one: the host's, with the number of the process if
+    /// that is taken.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.network.name = Some(name.into());
+        self
+    }
+
+    /// This share of the datagrams that arrive here is dropped, as if the network had lost them.
+    #[must_use]
+    pub fn drop_arriving(mut self, share: Probability) -> Self {
+        self.network.drop = share;
+        self
+    }
+
+    /// What all random choices are made from. Without one it is drawn.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.network.seed = Some(seed);
+        self
+    }
+
+    /// Replaces files that exist.
+    #[must_use]
+    pub fn overwrite(mut self) -> Self {
+        self.overwrite = true;
+        self
+    }
+
+    /// Gives the sender up when it has not been heard for this long; five seconds if nothing is said.
+    #[must_use]
+    pub fn timeout(mut self, time: Duration) -> Self {
+        self.options.timeout = time;
+        self
+    }
+
+    /// Receives, in this thread, and says what came.
+    pub fn run(self) -> Result<ReceiveReport, Error> {
+        self.go(&Abort::default(), &Teller::silent())
+    }
+
+    /// Receives in a thread of its own.
+    #[must_use]
+    pub fn start(mut self) -> Handle<ReceiveEvent, ReceiveReport> {
+        self.options.tell_files = true;
+        spawn("carillon-receive", move |abort, teller| self.go(abort, teller))
+    }
+
+    fn go(self, abort: &Abort, teller: &Teller<ReceiveEvent>) -> Result<ReceiveReport, Error> {
+        let Receiving { place, overwrite, network, options } = self;
+        let mut sink = match place {
+            Place::Directory(path) => Sink::Files(Target::directory(&path, overwrite).map_err(local)?),
+            Place::Writer(writer) => Sink::Files(Target::Output(Output::new("the writer", writer))),
+            Place::Messages(to) => Sink::Live(Live::new(to)),
+        };
+        let bound = network.open(true, 1, None)?;
+        let (mut endpoint, mut seeds, mut name) = (bound.endpoint, bound.seeds, network.name());
+        let mut second = network.second_name();
+        loop {
+            let mut run = options.open(&name, endpoint, &seeds, sink, NoObserver)?;
+            conduct(&mut run, |run| -> Result<_, Error> {
+                run.take_events().into_iter().for_each(|event| teller.tell(event));
+                if teller.is_due() && *run.phase() == ReceiverPhase::Running {
+                    teller.tell_if_room(run.progress());
+                }
+                Ok(abort.wish("the receiver was aborted"))
+            })?;
+            run.take_events().into_iter().for_each(|event| teller.tell(event));
+            match second.take().filter(|_| run.name_is_taken() && !abort.is_wished()) {
+                None => {
+                    let outcome = run.take_outcome();
+                    let outcome = match outcome {
+                        Err(Problem::Local(error)) => return Err(local(error)),
+                        Err(Problem::Transfer(reason)) => Err(reason),
+                        Ok(()) => Ok(()),
+                    };
+                    return Ok(run.report(outcome));
+                }
+                Some(other) => {
+                    name = other;
+                    (endpoint, _, sink) = run.into_parts();
+                    seeds = seeds.part("next");
+                }
+            }
+        }
+    }
+}
+
+impl ReceiveOptions {
+    /// A receiver of this name that is ready to run, observed.
+    pub fn open<O: Observer>(
+        &self,
+        name: &str,
+        endpoint: Endpoint,
+        seeds: &Seeds,
+        sink: Sink,
+        observer: O,
+    ) -> Result<ReceiveRun<O>, Error> {
+        let mut config = ReceiverSessionConfig::new(name, GROUP, REGISTRY);
+        config.silence = self.timeout;
+        config.receive_buffer = u32::try_from(endpoint.receive_buffer()).unwrap_or(u32::MAX);
+        config.max_datagram = u32::try_from(endpoint.max_datagram()).unwrap_or(u32::MAX);
+        config.keep_seeking = self.keep_seeking;
+        config.secret = Some(random()?);
+        config.addresses = endpoint.addresses(LOCAL_NODE);
+        let session = ReceiverSession::new(config, seeds.clone());
+        let mut incoming = Incoming::new(sink);
+        if self.tell_files {
+            incoming = incoming.keep_completed();
+        }
+        let driver = Driver::new(endpoint, Box::new(session), incoming, observer);
+        Ok(ReceiveRun {
+            driver,
+            phase: ReceiverPhase::Seeking,
+            kept: false,
+            announced: false,
+            events: Vec::new(),
+        })
+    }
+}
+
+/// A receiver under way, for [`conduct`](crate::conduct::conduct).
+pub struct ReceiveRun<O: Observer> {
+    driver: Driver<ReceiverSession, Incoming, O>,
+    /// As of the last look.
+    phase: ReceiverPhase,
+    /// Whether the endpoint was told to keep the addresses of the other members.
+    kept: bool,
+    /// Whether the sender was named.
+    announced: bool,
+    events: Vec<ReceiveEvent>,
+}
+
+impl<O: Observer> Run for ReceiveRun<O> {
+    fn step(&mut self, wait: Duration) -> Result<(), DriveError> {
+        self.driver.step(wait)
+    }
+
+    fn look(&mut self) {
+        self.phase = self.driver.machine().phase();
+        if !self.kept && !self.driver.machine().peers().is_empty() {
+            self.kept = true;
+            keep_peers(&mut self.driver);
+        }
+        let session = self.driver.machine();
+        if !self.announced
+            && let (Some(sender), Some(member)) = (session.sender_name(), session.member_number())
+        {
+            self.announced = true;
+            self.events.push(ReceiveEvent::Joined { sender: sender.to_owned(), member });
+        }
+        if self.driver.application().has_completed() {
+            let files = self.driver.application_mut().take_completed();
+            self.events.extend(files.into_iter().map(|(sender, file)| ReceiveEvent::File {
+                sender,
+                path: file.name,
+                bytes: file.bytes,
+                digest: *file.digest.as_bytes(),
+            }));
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        matches!(self.phase, ReceiverPhase::Finished | ReceiverPhase::Failed(_))
+    }
+
+    /// The sender may still have to be told.
+    fn has_last_words(&self) -> bool {
+        matches!(self.phase, ReceiverPhase::Failed(_))
+    }
+
+    fn quit(&mut self, reason: &str) {
+        let now = self.driver.now();
+        self.driver.machine_mut().leave(now, reason);
+        self.phase = self.driver.machine().phase();
+    }
+}
+
+impl<O: Observer> ReceiveRun<O> {
+    /// What has happened since this was last asked.
+    pub fn take_events(&mut self) -> Vec<ReceiveEvent> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// How far the session is.
+    pub fn phase(&self) -> &ReceiverPhase {
+        &self.phase
+    }
+
+    /// The driver.
+    pub fn driver(&self) -> &Driver<ReceiverSession, Incoming, O> {
+        &self.driver
+    }
+
+    /// The driver, to be observed or traced.
+    pub fn driver_mut(&mut self) -> &mut Driver<ReceiverSession, Incoming, O> {
+        &mut self.driver
+    }
+
+    /// The sockets, the observer, and where it all went, for the next transfer.
+    pub fn into_parts(self) -> (Endpoint, O, Sink) {
+        let (endpoint, _, incoming, observer) = self.driver.into_parts();
+        (endpoint, observer, incoming.into_sink())
+    }
+
+    /// Whether it has failed because another member has its name.
+    pub fn name_is_taken(&self) -> bool {
+        is_taken(&self.phase)
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> ReceiveEvent {
+        let incoming = self.driver.application();
+        ReceiveEvent::Progress { bytes: incoming.bytes(), total: incoming.total() }
+    }
+
+    /// How it ended, as far as what came says; otherwise by how the session ended. Asked once.
+    pub fn take_outcome(&mut self) -> Result<(), Problem> {
+        match (self.driver.application_mut().take_result(), &self.phase) {
+            (Some(result), _) => result,
+            (None, ReceiverPhase::Failed(ReceiverFailure::Left(reason))) => {
+                Err(Problem::Transfer(reason.clone()))
+            }
+            (None, ReceiverPhase::Failed(failure)) => Err(Problem::Transfer(failure.to_string())),
+            (None, _) => Err(Problem::Transfer("the transfer is incomplete".to_owned())),
+        }
+    }
+
+    /// What came, with this end.
+    pub fn report(&self, outcome: Result<(), String>) -> ReceiveReport {
+        let (session, incoming) = (self.driver.machine(), self.driver.application());
+        let messages = match incoming.sink() {
+            Sink::Live(live) => live.messages(),
+            Sink::Files(_) => 0,
+        };
+        let senders = incoming.intakes().map(|intake| SenderReport {
+            name: intake.name().to_owned(),
+            files: intake.files(),
+            bytes: intake.bytes(),
+            outcome: intake.result().cloned(),
+        });
+        ReceiveReport {
+            sender: session.sender_name().map(ToOwned::to_owned),
+            outcome,
+            acknowledged: session.report_acknowledged(),
+            files: incoming.files(),
+            bytes: incoming.bytes(),
+            time: Duration::from_secs_f64(incoming.seconds()),
+            messages,
+            senders: senders.collect(),
+            lost: lost(session),
+            datagrams_received: self.driver.stats().datagrams_received,
+        }
+    }
+}
+
+/// Whether a session has ended because another member has the name.
+pub(crate) fn is_taken(phase: &ReceiverPhase) -> bool {
+    *phase == ReceiverPhase::Failed(ReceiverFailure::Refused(RefuseReason::NameTaken, String::new()))
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Directory(path) => f.debug_tuple("Directory").field(path).finish(),
+            Place::Writer(_) => f.write_str("Writer"),
+            Place::Messages(_) => f.write_str("Messages"),
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! What became of a transfer.
+
+use std::net::SocketAddr;
+
+use carillon_core::Duration;
+use carillon_proto::session::{MemberOutcome, UnservedReason};
+
+/// What became of a transfer, by its sender.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct SendReport {
+    /// The protocol that carried it.
+    pub protocol: &'static str,
+    /// Files that were to be sent.
+    pub files: usize,
+    /// Bytes of them that were given to the protocol.
+    pub bytes: u64,
+    /// From the first message to the end of whoever took longest.
+    pub time: Duration,
+    /// Bits in a second that those who have everything got of it; 0 if nobody has.
+    pub goodput: f64,
+    /// Data packets that went out again.
+    pub repairs: u64,
+    /// Datagrams that left, and their bytes.
+    pub datagrams_sent: u64,
+    /// Bytes of all of them.
+    pub bytes_sent: u64,
+    /// Everyone who was let in.
+    pub receivers: Vec<ReceiverReport>,
+    /// Those who were not served, 64 of them.
+    pub unserved: Vec<UnservedReport>,
+    /// How many more were not.
+    pub more_unserved: u64,
+    /// Other senders on the group: names and addresses.
+    pub rivals: Vec<(String, Option<SocketAddr>)>,
+    /// Files that were not delivered because they changed or could not be read, a line each.
+    pub withdrawn: Vec<String>,
+    /// Why the whole has failed, if it has.
+    pub failure: Option<String>,
+    /// Whether the protocol waits for its receivers.
+    pub waits: bool,
+}
+
+impl SendReport {
+    /// Whether everyone who was let in, and at least one, has everything, verified.
+    pub fn is_success(&self) -> bool {
+        let verified = self.verified();
+        self.withdrawn.is_empty()
+            && self.failure.is_none()
+            && verified > 0
+            && verified == self.receivers.len()
+    }
+
+    /// How many have everything, verified.
+    pub fn verified(&self) -> usize {
+        self.receivers.iter().filter(|one| one.outcome == Outcome::Verified).count()
+    }
+}
+
+/// What became of one receiver, or further sender.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ReceiverReport {
+    /// Its name.
+    pub name: String,
+    /// Where it is.
+    pub address: Option<SocketAddr>,
+    /// It is a further sender.
+    pub sends: bool,
+    /// Bytes it has, by its own word.
+    pub bytes: u64,
+    /// Repairs that went out while it lacked something.
+    pub repairs: u64,
+    /// From the first message to its end, if it had one.
+    pub time: Option<Duration>,
+    /// How long the sender was held up by it.
+    pub waited: Duration,
+    /// What became of it.
+    pub outcome: Outcome,
+}
+
+/// What became of a receiver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was still receiving.
+    Receiving,
+    /// It has everything, and every digest is right.
+    Verified,
+    /// It has not, by its own word.
+    Failed(String),
+    /// It was given up.
+    Lost(String),
+}
+
+impl Outcome {
+    /// In one word.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Outcome::Receiving => "receiving",
+            Outcome::Verified => "verified",
+            Outcome::Failed(_) => "failed",
+            Outcome::Lost(_) => "lost",
+        }
+    }
+
+    /// Why it has not everything, if it has not.
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Outcome::Receiving | Outcome::Verified => None,
+            Outcome::Failed(reason) | Outcome::Lost(reason) => Some(reason),
+        }
+    }
+}
+
+impl From<&MemberOutcome> for Outcome {
+    fn from(outcome: &MemberOutcome) -> Outcome {
+        match outcome {
+            MemberOutcome::Active => Outcome::Receiving,
+            MemberOutcome::Verified => Outcome::Verified,
+            MemberOutcome::Failed(reason) => Outcome::Failed(reason.clone()),
+            MemberOutcome::Lost(reason) => Outcome::Lost(reason.clone()),
+        }
+    }
+}
+
+/// Somebody who was not served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UnservedReport {
+    /// Its name, by its own word.
+    pub name: String,
+    /// Where it is.
+    pub address: Option<SocketAddr>,
+    /// Why.
+    pub reason: UnservedReason,
+}
+
+/// What became of a transfer, by a receiver.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ReceiveReport {
+    /// The one who sent, or organised; nobody if none was found.
+    pub sender: Option<String>,
+    /// Whether everything came, verified; or why not.
+    pub outcome: Result<(), String>,
+    /// Whether the sender has confirmed that it knows.
+    pub acknowledged: bool,
+    /// Files completed.
+    pub files: u32,
+    /// Bytes that arrived.
+    pub bytes: u64,
+    /// From the first of them to the last.
+    pub time: Duration,
+    /// Messages of live streams.
+    pub messages: u64,
+    /// Of each sender: its name, bytes, and how it ended.
+    pub senders: Vec<SenderReport>,
+    /// Members that are gone: names and reasons.
+    pub lost: Vec<(String, String)>,
+    /// Datagrams that arrived.
+    pub datagrams_received: u64,
+}
+
+impl ReceiveReport {
+    /// Whether everything came, verified.
+    pub fn is_success(&self) -> bool {
+        self.outcome.is_ok()
+    }
+}
+
+/// What came of one sender.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SenderReport {
+    /// Its name.
+    pub name: String,
+    /// Files completed.
+    pub files: u32,
+    /// Bytes that arrived.
+    pub bytes: u64,
+    /// How it ended, if it did.
+    pub outcome: Option<Result<(), String>>,
+}
+
+/// What became of what a further sender had.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct JoinReport {
+    /// The one who organised; nobody if none was found.
+    pub organiser: Option<String>,
+    /// Whether everything is through to all that are left; or why not.
+    pub outcome: Result<(), String>,
+    /// Whether the organiser has confirmed that it knows.
+    pub acknowledged: bool,
+    /// Bytes of files given to the protocol.
+    pub bytes: u64,
+    /// From the first message to the moment all were through.
+    pub time: Duration,
+    /// Members that are gone: names and reasons.
+    pub lost: Vec<(String, String)>,
+    /// Datagrams that left, and their bytes.
+    pub datagrams_sent: u64,
+    /// Bytes of all of them.
+    pub bytes_sent: u64,
+}
+
+impl JoinReport {
+    /// Whether everything is through.
+    pub fn is_success(&self) -> bool {
+        self.outcome.is_ok()
+    }
+}

@@ -1,0 +1,444 @@
+//! The sender, or the one of several that organises.
+
+mod run;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::Read;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use carillon_core::{
+    AssociationId, BitRate, Duration, HostValue, NoObserver, Observer, Probability, ProtocolEntry, Role,
+    Setting,
+};
+use carillon_net::{Driver, Endpoint, GROUP};
+use carillon_proto::session::{Gather, LOCAL_NODE, SenderSession, SenderSessionConfig};
+use carillon_proto::{REGISTRY, find};
+
+use crate::conduct::{Wish, conduct};
+use crate::error::local;
+use crate::files::{Manifest, Outgoing, Symlinks};
+use crate::handle::{Abort, Handle, Teller, spawn};
+use crate::network::{Bound, random};
+use crate::{Error, Network, SendEvent, SendReport};
+
+pub use run::{SendRun, Tally};
+
+/// What a sender sends.
+pub(crate) enum Source {
+    /// Files and directories; `-` is the standard input.
+    Paths(Vec<PathBuf>),
+    /// What a reader gives, as a file of this name.
+    Reader(String, Box<dyn Read + Send>),
+    /// Each line of a reader at once, as a message of its own.
+    Lines(Box<dyn Read + Send>),
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Source::Paths(paths) => f.debug_tuple("Paths").field(paths).finish(),
+            Source::Reader(name, _) => f.debug_tuple("Reader").field(name).finish(),
+            Source::Lines(_) => f.write_str("Lines"),
+        }
+    }
+}
+
+impl Source {
+    /// What is to be sent, and whether it is a live stream.
+    pub(crate) fn list(self, rename: Option<&str>, symlinks: Symlinks) -> anyhow::Result<(Manifest, bool)> {
+        match self {
+            Source::Paths(paths) => Ok((Manifest::list(&paths, rename, symlinks)?, false)),
+            Source::Reader(name, reader) => Ok((Manifest::reader(rename.unwrap_or(&name), reader)?, false)),
+            Source::Lines(reader) => Ok((Manifest::reader("stream", reader)?, true)),
+        }
+    }
+}
+
+/// Sends files and directories to every receiver of a group.
+pub fn send<P: Into<PathBuf>>(paths: impl IntoIterator<Item = P>) -> Sending {
+    Sending::new(Source::Paths(paths.into_iter().map(Into::into).collect()))
+}
+
+/// Sends what a reader gives, as one file of this name.
+pub fn send_reader(name: &str, reader: impl Read + Send + 'static) -> Sending {
+    Sending::new(Source::Reader(name.to_owned(), Box::new(reader)))
+}
+
+/// Sends each line that a reader gives at once, as a message of its own, until the reader ends.
+pub fn send_lines(reader: impl Read + Send + 'static) -> Sending {
+    Sending::new(Source::Lines(Box::new(reader)))
+}
+
+/// What a sender sends, to whom, and how. Made by [`send`], [`send_reader`] and [`send_lines`]; the defaults are
+/// those of the command.
+#[derive(Debug)]
+pub struct Sending {
+    source: Source,
+    rename: Option<String>,
+    symlinks: Symlinks,
+    network: Network,
+    hops: u8,
+    options: SendOptions,
+}
+
+/// How a sender sends: what can be said apart from what and where.
+#[derive(Clone, Debug)]
+pub struct SendOptions {
+    /// The protocol, by its name in the registry.
+    pub protocol: String,
+    /// Parameters of the protocol.
+    pub settings: Vec<(String, String)>,
+    /// When the transfer starts.
+    pub gather: Gather,
+    /// Where receivers of these names have to be.
+    pub hosts: BTreeMap<String, IpAddr>,
+    /// Routers of the protocol may help.
+    pub relays: bool,
+    /// Gathering is given up after this time.
+    pub join_timeout: Duration,
+    /// A receiver that is not heard for this long, or is waited for and acknowledges nothing, is given up.
+    pub timeout: Duration,
+    /// A receiver that is waited for most of the time and lets less than this through is given up.
+    pub min_rate: Option<BitRate>,
+    /// It sends at most this fast, headers included.
+    pub rate: Option<BitRate>,
+    /// Bytes of a datagram, at most.
+    pub datagram: Option<u32>,
+}
+
+impl Default for SendOptions {
+    fn default() -> Self {
+        SendOptions {
+            protocol: DEFAULT_PROTOCOL.to_owned(),
+            settings: Vec::new(),
+            gather: Gather::Settle(Duration::from_secs(2)),
+            hosts: BTreeMap::new(),
+            relays: false,
+            join_timeout: Duration::from_secs(60),
+            timeout: Duration::from_secs(5),
+            min_rate: Some(carillon_proto::session::DEFAULT_MIN_RATE),
+            rate: None,
+            datagram: None,
+        }
+    }
+}
+
+impl Sending {
+    fn new(source: Source) -> Self {
+        Sending {
+            source,
+            rename: None,
+            symlinks: Symlinks::default(),
+            network: Network::default(),
+            hops: 1,
+            options: SendOptions::default(),
+        }
+    }
+
+    /// The multicast group and its port. Without one: [`DEFAULT_GROUP`](crate::DEFAULT_GROUP).
+    #[must_use]
+    pub fn group(mut self, group: SocketAddr) -> Self {
+        self.network.group = group;
+        self
+    }
+
+    /// The interface, by name or address. Without one: that which the route to the group leads to.
+    #[must_use]
+    pub fn interface(mut self, interface: impl Into<String>) -> Self {
+        self.network.interface = Some(interface.into());
+        self
+    }
+
+    /// By what name the receivers know this sender. Without one: the host's.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.network.name = Some(name.into());
+        self
+    }
+
+    /// This share of the datagrams that arrive here is dropped, as if the network had lost them.
+    #[must_use]
+    pub fn drop_arriving(mut self, share: Probability) -> Self {
+        self.network.drop = share;
+        self
+    }
+
+    /// What all random choices are made from. Without one it is drawn.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.network.seed = Some(seed);
+        self
+    }
+
+    /// Router hops that datagrams may travel: 1, the default, stays on this network.
+    #[must_use]
+    pub fn hops(mut self, hops: u8) -> Self {
+        self.hops = hops;
+        self
+    }
+
+    /// The protocol, by its name in the registry.
+    #[must_use]
+    pub fn protocol(mut self, name: impl Into<String>) -> Self {
+        self.options.protocol = name.into();
+        self
+    }
+
+    /// Sets a parameter of the protocol.
+    #[must_use]
+    pub fn set(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.options.settings.push((key.into(), value.into()));
+        self
+    }
+
+    /// Starts when so many receivers have joined; further senders count too.
+    #[must_use]
+    pub fn receivers(mut self, count: usize) -> Self {
+        self.options.gather = Gather::Count(count);
+        self
+    }
+
+    /// Starts when the receivers of these names have joined, and lets in no others.
+    #[must_use]
+    pub fn expect<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        self.options.gather = Gather::Names(names.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Lets the receiver of this name in from this address only.
+    #[must_use]
+    pub fn from_host(mut self, name: impl Into<String>, host: IpAddr) -> Self {
+        self.options.hosts.insert(name.into(), host);
+        self
+    }
+
+    /// Starts this long after the first receiver has joined. The default, with two seconds.
+    #[must_use]
+    pub fn wait(mut self, time: Duration) -> Self {
+        self.options.gather = Gather::Settle(time);
+        self
+    }
+
+    /// Gives up when the receivers have not joined within this time; a minute if nothing is said.
+    #[must_use]
+    pub fn join_timeout(mut self, time: Duration) -> Self {
+        self.options.join_timeout = time;
+        self
+    }
+
+    /// Gives a receiver up that was not heard for this long, or is waited for and acknowledges nothing; five
+    /// seconds if nothing is said.
+    #[must_use]
+    pub fn timeout(mut self, time: Duration) -> Self {
+        self.options.timeout = time;
+        self
+    }
+
+    /// Gives a receiver up that is waited for most of the time and lets less than this through; `None` for none.
+    #[must_use]
+    pub fn min_rate(mut self, rate: Option<BitRate>) -> Self {
+        self.options.min_rate = rate;
+        self
+    }
+
+    /// Sends at most this fast, headers included.
+    #[must_use]
+    pub fn rate(mut self, rate: BitRate) -> Self {
+        self.options.rate = Some(rate);
+        self
+    }
+
+    /// Sends datagrams of at most this many bytes.
+    #[must_use]
+    pub fn datagram(mut self, bytes: u32) -> Self {
+        self.options.datagram = Some(bytes);
+        self
+    }
+
+    /// Lets routers of the protocol help.
+    #[must_use]
+    pub fn relays(mut self) -> Self {
+        self.options.relays = true;
+        self
+    }
+
+    /// The name that the one file has at the receivers.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.rename = Some(name.into());
+        self
+    }
+
+    /// What becomes of symbolic links in directories.
+    #[must_use]
+    pub fn symlinks(mut self, symlinks: Symlinks) -> Self {
+        self.symlinks = symlinks;
+        self
+    }
+
+    /// Sends, in this thread, and says what became of every receiver.
+    pub fn run(self) -> Result<SendReport, Error> {
+        self.go(&Abort::default(), &Teller::silent())
+    }
+
+    /// Sends in a thread of its own. What is wrong with the files, the settings or the network before anything
+    /// is sent is told by [`Handle::wait`] too.
+    #[must_use]
+    pub fn start(self) -> Handle<SendEvent, SendReport> {
+        spawn("carillon-send", move |abort, teller| self.go(abort, teller))
+    }
+
+    fn go(self, abort: &Abort, teller: &Teller<SendEvent>) -> Result<SendReport, Error> {
+        let Sending { source, rename, symlinks, network, hops, options } = self;
+        let protocol = options.entry()?;
+        let (manifest, stream) = source.list(rename.as_deref(), symlinks).map_err(local)?;
+        let bound = network.open(hears_group(protocol), hops, options.rate)?;
+        let opened = options.open(&network.name(), bound, manifest, stream)?;
+        let mut run = opened.with(NoObserver);
+        conduct(&mut run, |run| -> Result<Wish, Error> {
+            for event in run.take_events() {
+                teller.tell(event);
+            }
+            if teller.is_due() {
+                teller.tell_if_room(run.progress());
+            }
+            Ok(abort.wish("the sender was aborted"))
+        })?;
+        run.take_events().into_iter().for_each(|event| teller.tell(event));
+        match run.take_error() {
+            Some(error) => Err(local(error)),
+            None => Ok(run.report()),
+        }
+    }
+}
+
+/// Whether senders with this protocol hear the group: peers hear each other.
+pub fn hears_group(protocol: &ProtocolEntry) -> bool {
+    protocol.roles.contains(&Role::Peer)
+}
+
+/// A sender that is ready to run.
+pub struct OpenSend {
+    endpoint: Endpoint,
+    session: SenderSession,
+    outgoing: Outgoing,
+    facts: Facts,
+}
+
+/// What was found out when it was opened.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts {
+    /// The protocol.
+    pub protocol: &'static ProtocolEntry,
+    /// Hears the group although its protocol need not, until the start: to hear of other senders.
+    pub eavesdrops: bool,
+    /// Bytes that may be under way, if the protocol has a window.
+    pub window_bytes: Option<u64>,
+    /// Bytes of the longest datagram.
+    pub datagram: usize,
+}
+
+impl OpenSend {
+    /// The sockets.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Ready to run, observed.
+    pub fn with<O: Observer>(self, observer: O) -> SendRun<O> {
+        let tally = Tally { repairs: 0, inner: observer };
+        let driver = Driver::new(self.endpoint, Box::new(self.session), self.outgoing, tally);
+        SendRun::new(driver, self.facts)
+    }
+}
+
+impl SendOptions {
+    /// The protocol.
+    pub fn entry(&self) -> Result<&'static ProtocolEntry, Error> {
+        find(&self.protocol).ok_or_else(|| {
+            let known: Vec<_> = REGISTRY.iter().map(|entry| entry.name).collect();
+            Error::UnknownProtocol { name: self.protocol.clone(), known: known.join(", ") }
+        })
+    }
+
+    /// Makes the session on these sockets; `stream` sends each line of the input as a message.
+    pub fn open(
+        &self,
+        name: &str,
+        bound: Bound,
+        manifest: Manifest,
+        stream: bool,
+    ) -> Result<OpenSend, Error> {
+        let Bound { mut endpoint, seeds, .. } = bound;
+        let protocol = self.entry()?;
+        // To hear of other senders, as long as there is nothing else to hear; it can do without.
+        let eavesdrops = !hears_group(protocol) && endpoint.listen().is_ok();
+        let config = self.configure(name, protocol, &endpoint)?;
+        // A window that the protocol fills whatever the path carries.
+        let is_window = |key: &str| {
+            let mut settings = protocol.host_settings.iter();
+            settings.any(|(name, value)| *name == key && matches!(value, HostValue::Window { .. }))
+        };
+        let window_bytes = match config.config.iter().find(|(key, _)| is_window(key)) {
+            Some((_, Setting::Count(window))) => Some(window * u64::from(config.max_payload)),
+            _ => None,
+        };
+        let datagram = endpoint.max_datagram().min(self.datagram.map_or(usize::MAX, |bytes| bytes as usize));
+        let outgoing = match stream {
+            true => Outgoing::stream(manifest, config.max_payload as usize),
+            false => Outgoing::new(manifest, config.max_payload as usize),
+        };
+        let outgoing = outgoing.map_err(local)?;
+        let session = SenderSession::new(config, seeds)?;
+        let facts = Facts { protocol, eavesdrops, window_bytes, datagram };
+        Ok(OpenSend { endpoint, session, outgoing, facts })
+    }
+
+    /// What the session is told.
+    fn configure(
+        &self,
+        name: &str,
+        protocol: &'static ProtocolEntry,
+        endpoint: &Endpoint,
+    ) -> Result<SenderSessionConfig, Error> {
+        let usual = if endpoint.interface().loopback { LOOPBACK_DATAGRAM } else { usize::MAX };
+        let datagram = endpoint.max_datagram().min(self.datagram.map_or(usual, |bytes| bytes as usize));
+        let association = AssociationId(random()? as u32);
+        let mut config = SenderSessionConfig::new(association, name, GROUP, protocol, datagram as u32);
+        config.member_timeout = self.timeout;
+        config.heartbeat = config.heartbeat.min((self.timeout / 10).max(SHORTEST_HEARTBEAT));
+        config.min_rate = self.min_rate;
+        // What is under way must fit the receivers' socket buffers, of which this one is a sample.
+        let room = endpoint.receive_buffer().min(WINDOW_BYTES) / datagram;
+        config.set_host_values(room as u64)?;
+        for (key, value) in &self.settings {
+            config.config.set(protocol.parameters, key, value).map_err(|source| Error::Setting {
+                key: key.clone(),
+                value: value.clone(),
+                source,
+            })?;
+        }
+        config.gather = self.gather.clone();
+        config.hosts = self.hosts.clone();
+        config.relays = self.relays;
+        if self.relays && !protocol.roles.contains(&Role::Relay) {
+            return Err(Error::NoRelays(protocol.name));
+        }
+        config.gather_limit = Some(self.join_timeout);
+        config.addresses = endpoint.addresses(LOCAL_NODE);
+        config.bit_rate = self.rate.unwrap_or(config.bit_rate);
+        config.max_payload = config.payload_in(datagram);
+        Ok(config)
+    }
+}
+
+/// The protocol of those who choose none.
+pub const DEFAULT_PROTOCOL: &str = "rra";
+/// The largest datagram on loopback, whose own limit is 64 KiB: see `docs/delivery.md`.
+const LOOPBACK_DATAGRAM: usize = 32 << 10;
+/// Bytes under way, at most.
+const WINDOW_BYTES: usize = 2 << 20;
+/// However short the timeout, heartbeats are no more frequent.
+const SHORTEST_HEARTBEAT: Duration = Duration::from_millis(20);

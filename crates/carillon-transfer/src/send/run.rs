@@ -1,0 +1,251 @@
+//! A sender under way: what happens, told once, and what became of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+
+use carillon_core::{Bytes, Dest, Duration, Event, NodeId, Observer, Time, TraceEvent};
+use carillon_net::{DriveError, Driver};
+use carillon_proto::session::{Member, MemberOutcome, SenderPhase, SenderSession};
+
+use super::Facts;
+use crate::conduct::Run;
+use crate::files::Outgoing;
+use crate::report::{Outcome, ReceiverReport, UnservedReport};
+use crate::{SendEvent, SendReport};
+
+/// Counts repairs, and passes everything on.
+#[derive(Debug)]
+pub struct Tally<O> {
+    pub(super) repairs: u64,
+    /// Who is told of everything.
+    pub inner: O,
+}
+
+impl<O: Observer> Observer for Tally<O> {
+    fn event(&mut self, event: &TraceEvent) {
+        self.repairs += u64::from(matches!(event.event, Event::RepairSent { .. }));
+        self.inner.event(event);
+    }
+
+    fn datagram(&mut self, time: Time, from: NodeId, to: &Dest, bytes: &Bytes) {
+        self.inner.datagram(time, from, to, bytes);
+    }
+}
+
+/// A sender under way, for [`conduct`](crate::conduct::conduct).
+pub struct SendRun<O: Observer> {
+    driver: Driver<SenderSession, Outgoing, Tally<O>>,
+    facts: Facts,
+    /// The members told of so far.
+    joined: BTreeMap<NodeId, String>,
+    /// When members were found to be given up or to have left.
+    gone: BTreeMap<NodeId, Time>,
+    /// Those who are not served, told of so far.
+    unserved: BTreeSet<(NodeId, String)>,
+    rivals: usize,
+    started: bool,
+    events: Vec<SendEvent>,
+    error: Option<anyhow::Error>,
+}
+
+impl<O: Observer> Run for SendRun<O> {
+    fn step(&mut self, wait: Duration) -> Result<(), DriveError> {
+        self.driver.step(wait)
+    }
+
+    fn look(&mut self) {
+        let now = self.driver.now();
+        if self.error.is_none() && self.driver.application().has_failed() {
+            self.error = self.driver.application_mut().take_error();
+            let reason = self.error.as_ref().map_or_else(String::new, |error| format!("{error:#}"));
+            self.driver.machine_mut().abort(now, &reason);
+        }
+        if !self.started && self.driver.machine().phase() > SenderPhase::Gathering {
+            self.started = true;
+            if self.facts.eavesdrops {
+                self.driver.endpoint_mut().stop_listening();
+            }
+            self.events.push(SendEvent::Started);
+        }
+        self.note_gone(now);
+        self.note_others();
+        self.note_joined();
+    }
+
+    fn is_over(&self) -> bool {
+        matches!(self.driver.machine().phase(), SenderPhase::Finished | SenderPhase::Aborted)
+    }
+
+    fn has_last_words(&self) -> bool {
+        false
+    }
+
+    fn quit(&mut self, reason: &str) {
+        let now = self.driver.now();
+        self.driver.machine_mut().abort(now, reason);
+    }
+}
+
+impl<O: Observer> SendRun<O> {
+    pub(super) fn new(driver: Driver<SenderSession, Outgoing, Tally<O>>, facts: Facts) -> Self {
+        SendRun {
+            driver,
+            facts,
+            joined: BTreeMap::new(),
+            gone: BTreeMap::new(),
+            unserved: BTreeSet::new(),
+            rivals: 0,
+            started: false,
+            events: Vec::new(),
+            error: None,
+        }
+    }
+
+    /// What has happened since this was last asked.
+    pub fn take_events(&mut self) -> Vec<SendEvent> {
+        std::mem::take(&mut self.events)
+    }
+
+    /// What went wrong with what is sent, once: the session was aborted because of it.
+    pub fn take_error(&mut self) -> Option<anyhow::Error> {
+        self.error.take()
+    }
+
+    /// The driver, to be observed or traced.
+    pub fn driver_mut(&mut self) -> &mut Driver<SenderSession, Outgoing, Tally<O>> {
+        &mut self.driver
+    }
+
+    /// The driver.
+    pub fn driver(&self) -> &Driver<SenderSession, Outgoing, Tally<O>> {
+        &self.driver
+    }
+
+    /// What was found out when it was opened.
+    pub fn facts(&self) -> Facts {
+        self.facts
+    }
+
+    /// The observer, at the end.
+    pub fn into_observer(self) -> O {
+        self.driver.into_parts().3.inner
+    }
+
+    /// Since the first message went out.
+    pub fn since_start(&self, at: Time) -> Duration {
+        self.driver.application().started().map_or(Duration::ZERO, |started| at.since(started))
+    }
+
+    /// How far it is.
+    pub fn progress(&self) -> SendEvent {
+        let outgoing = self.driver.application();
+        SendEvent::Progress {
+            phase: self.driver.machine().phase(),
+            bytes: outgoing.bytes(),
+            total: outgoing.manifest().bytes(),
+        }
+    }
+
+    /// What has become of it so far.
+    pub fn report(&self) -> SendReport {
+        let (session, outgoing) = (self.driver.machine(), self.driver.application());
+        let end = |member: &Member| member.finished.or(self.gone.get(&member.node).copied());
+        // The whole lasts as long as its longest row, and what was got is measured by those who got it.
+        let last = session.members().iter().filter_map(end).max();
+        let got = session.members().iter().filter(|member| member.outcome == MemberOutcome::Verified);
+        let got = self.since_start(got.filter_map(|member| member.finished).max().unwrap_or_default());
+        let receivers = session.members().iter().map(|member| ReceiverReport {
+            name: member.name.clone(),
+            address: self.address(member.node),
+            sends: member.offers,
+            bytes: member.bytes,
+            repairs: member.repairs,
+            time: end(member).map(|at| self.since_start(at)),
+            waited: member.waited,
+            outcome: Outcome::from(&member.outcome),
+        });
+        let unserved = session.unserved().iter().map(|one| UnservedReport {
+            name: one.name.clone(),
+            address: self.address(one.node),
+            reason: one.reason.clone(),
+        });
+        let bytes = outgoing.bytes();
+        let stats = self.driver.stats();
+        SendReport {
+            protocol: self.facts.protocol.name,
+            files: outgoing.manifest().files(),
+            bytes,
+            time: self.since_start(last.unwrap_or_else(|| self.driver.now())),
+            goodput: if got.is_zero() { 0.0 } else { bytes as f64 * 8.0 / got.as_secs_f64() },
+            repairs: self.driver.observer().repairs,
+            datagrams_sent: stats.datagrams_sent,
+            bytes_sent: stats.bytes_sent,
+            receivers: receivers.collect(),
+            unserved: unserved.collect(),
+            more_unserved: session.more_unserved(),
+            rivals: session.rivals().iter().map(|one| (one.name.clone(), self.address(one.node))).collect(),
+            withdrawn: outgoing.withdrawn().to_vec(),
+            failure: session.failure().map(ToOwned::to_owned),
+            waits: self.facts.protocol.waits,
+        }
+    }
+
+    fn address(&self, node: NodeId) -> Option<SocketAddr> {
+        self.driver.endpoint().peer(node)
+    }
+
+    /// A member that does not report has an end all the same.
+    fn note_gone(&mut self, now: Time) {
+        let over = |member: &&Member| member.finished.is_none() && member.outcome != MemberOutcome::Active;
+        let after = self.since_start(now);
+        for member in self.driver.machine().members().iter().filter(over) {
+            if self.gone.contains_key(&member.node) {
+                continue;
+            }
+            self.gone.insert(member.node, now);
+            self.events.push(SendEvent::Gone {
+                name: member.name.clone(),
+                after,
+                waited: member.waited,
+                outcome: Outcome::from(&member.outcome),
+            });
+        }
+    }
+
+    /// Other senders, and who is not served.
+    fn note_others(&mut self) {
+        let (session, endpoint) = (self.driver.machine(), self.driver.endpoint());
+        for rival in session.rivals().iter().skip(self.rivals) {
+            let address = endpoint.peer(rival.node);
+            self.events.push(SendEvent::Rival { name: rival.name.clone(), address });
+        }
+        self.rivals = session.rivals().len();
+        for one in session.unserved() {
+            // Strangers can make up as many as they like.
+            if self.unserved.len() < MOST_TOLD && self.unserved.insert((one.node, one.reason.to_string())) {
+                let (address, reason) = (endpoint.peer(one.node), one.reason.clone());
+                self.events.push(SendEvent::Unserved { name: one.name.clone(), address, reason });
+            }
+        }
+    }
+
+    fn note_joined(&mut self) {
+        let members = self.driver.machine().members();
+        if self.driver.machine().phase() > SenderPhase::Running || members.len() == self.joined.len() {
+            return;
+        }
+        let nodes: BTreeSet<NodeId> = members.iter().map(|member| member.node).collect();
+        for (_, name) in self.joined.extract_if(.., |node, _| !nodes.contains(node)) {
+            self.events.push(SendEvent::Left { name });
+        }
+        for member in members {
+            if self.joined.insert(member.node, member.name.clone()).is_none() {
+                let address = self.driver.endpoint().peer(member.node);
+                self.events.push(SendEvent::Joined { name: member.name.clone(), address });
+            }
+        }
+    }
+}
+
+/// Those who are not served, told of as it happens; the report has the rest.
+const MOST_TOLD: usize = 64;
