@@ -96,6 +96,11 @@ impl Audience {
         self.window
     }
 
+    /// Packets a second that may leave, if anything is known.
+    pub fn pace(&self) -> Option<f64> {
+        self.members.get(self.slowest).and_then(|member| member.path.pace())
+    }
+
     /// One past the last message that all have room for.
     pub fn limit(&self) -> u64 {
         self.limit

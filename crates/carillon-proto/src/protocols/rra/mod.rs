@@ -7,6 +7,7 @@
 
 mod audience;
 mod config;
+mod pace;
 mod path;
 mod questions;
 mod receiver;

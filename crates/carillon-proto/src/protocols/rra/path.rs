@@ -3,8 +3,8 @@
 //! Loss says nothing of a bottleneck where loss is random, and delay little where processes share a
 //! machine. So the window is never less than what arrives asks for: the greatest rate at which packets were seen
 //! to reach the receiver, times the least round trip, and a bounded queue on top (Cardwell et al.,
-//! *BBR: Congestion-Based Congestion Control*, 2016, from which the filters are; the queue and the absence of
-//! pacing are Carillon's). How long the queue may be is tried out: it grows until more is lost than usual. Beyond
+//! *BBR: Congestion-Based Congestion Control*, 2016, from which the filters are; the queue is
+//! Carillon's). How long the queue may be is tried out: it grows until more is lost than usual. Beyond
 //! that the window grows as long as neither a queue nor more loss than usual is seen: lost questions make the
 //! sender pause, and what arrives is then less than what could.
 
@@ -80,6 +80,14 @@ impl Path {
     /// Packets that may be under way.
     pub fn window(&self) -> u64 {
         self.window as u64
+    }
+
+    /// Packets a second that may leave, if anything is known: more than arrive, so that a window is spread over a
+    /// round trip instead of filling a queue at once, and a path that can carry more is still found out.
+    pub fn pace(&self) -> Option<f64> {
+        let rate = self.rate.greatest();
+        let gain = if self.flat < FLAT_ROUNDS { FILLING_PACE } else { PACE };
+        (rate > 0.0).then(|| gain * rate / (1.0 - self.loss.usual()))
     }
 
     /// The receiver answers.
@@ -223,6 +231,9 @@ const LEAST_WINDOW: f64 = 8.0;
 const FILLING_GAIN: f64 = 2.0;
 /// So much more than what arrives is tried, in each round, so that a path that can carry more is found out.
 const GROWTH: f64 = 0.5;
+/// So much faster than packets arrive they leave, at most.
+const FILLING_PACE: f64 = 3.0;
+const PACE: f64 = 2.0;
 /// Rounds without growth after which the path counts as full.
 const FLAT_ROUNDS: u32 = 3;
 /// Seconds of packets that may stand in queues and receive buffers: at first, at least, and at most enough that

@@ -11,6 +11,7 @@ use carillon_core::{
 use carillon_wire::rra::{Asks, HEADER_LEN, Map, Packet};
 
 use super::audience::Audience;
+use super::pace::Pace;
 use super::path::Answer;
 use super::questions::{Question, Questions};
 use super::receiver::MODULUS;
@@ -49,6 +50,8 @@ pub struct RraSender {
     in_burst: u64,
     /// The receiver that last reported losses: repairs ask it.
     reporter: Option<usize>,
+    /// With several questions packets are spread over time.
+    pace: Pace,
     /// All that have something to acknowledge and were not asked are to be.
     ask_all: bool,
     timers: Timers<Timer>,
@@ -63,6 +66,8 @@ enum Timer {
     Answer(u64),
     /// Nothing more was sent for a while: those who were not asked about the last of it are.
     Quiet,
+    /// The next packet may leave.
+    Pace,
 }
 
 impl RraSender {
@@ -98,6 +103,7 @@ impl RraSender {
             serial: 0,
             in_burst: 0,
             reporter: None,
+            pace: Pace::default(),
             ask_all: false,
             timers: Timers::new(),
             finished: false,
@@ -434,6 +440,7 @@ impl Machine for RraSender {
             match timer {
                 Timer::Answer(number) => self.on_no_answer(number),
                 Timer::Quiet => self.ask_all = true,
+                Timer::Pace => {}
             }
         }
     }
@@ -449,7 +456,17 @@ impl Machine for RraSender {
         if self.window.is_empty() || self.is_full(now) {
             return None;
         }
+        if self.by_path
+            && (self.has_new() || !self.repairs.is_empty())
+            && let Some(at) = self.pace.ready_at(now)
+        {
+            self.timers.arm(Timer::Pace, at);
+            return None;
+        }
         if let Some((number, asks)) = self.next_message() {
+            if let Some(rate) = self.audience.pace().filter(|_| self.by_path) {
+                self.pace.on_send(now, rate);
+            }
             return Some(self.send(now, number, asks, buf));
         }
         self.next_poll(now, buf)
