@@ -12,8 +12,9 @@ use carillon_wire::erramilli_singh::{Packet, Progress};
 
 use super::config::Settings;
 use super::peer::{Scene, Timer};
-use super::reception::{Arrival, Lost, Reception};
+use super::reception::Reception;
 use super::repairs::To;
+use crate::blocks::{Arrival, Skipped};
 
 /// Delivers the messages of each source in order, asks for those that are missing, asks for a pause
 /// when a buffer fills, and notices members that have failed.
@@ -103,7 +104,7 @@ impl Sink {
         match arrival {
             Arrival::Duplicate => scene.events.dropped(DropReason::Duplicate),
             Arrival::NoRoom => scene.events.dropped(DropReason::BufferFull),
-            Arrival::Kept => scene.events.push(Event::Received { packet: "data", message }),
+            Arrival::New => scene.events.push(Event::Received { packet: "data", message }),
         }
         if let Some(missing) = missing {
             scene.events.push(Event::LossFound { source: None, message: MessageId(missing) });
@@ -135,8 +136,8 @@ impl Sink {
         if let Some(missing) = reception.announce(next) {
             scene.events.push(Event::LossFound { source: None, message: MessageId(missing) });
         }
-        if let Some(lost) = reception.give_up_before(oldest) {
-            self.on_lost(scene, rank, lost);
+        if let Some(skipped) = reception.give_up_before(oldest) {
+            self.on_lost(scene, rank, skipped);
         }
         let reception = &mut self.members[rank].reception;
         if reception.expected() < next {
@@ -178,8 +179,7 @@ impl Sink {
         }
         while let Some(rank) = self.naks.pop_first() {
             let reception = &mut self.members[rank].reception;
-            let wanted = if self.settings.nak_all { reception.next_ask() } else { reception.wanted() };
-            let Some(number) = wanted else { continue };
+            let Some(number) = reception.next_ask() else { continue };
             if self.settings.nak_all {
                 // Until there is none.
                 self.naks.insert(rank);
@@ -203,15 +203,15 @@ impl Sink {
     }
 
     /// Messages that can be repaired no more are skipped, and named in the trace.
-    fn on_lost(&mut self, scene: &mut Scene<'_>, rank: usize, lost: Lost) {
-        let Lost { first, count, survivors } = lost;
+    fn on_lost(&mut self, scene: &mut Scene<'_>, rank: usize, skipped: Skipped) {
+        let (first, count) = (skipped.range.start, skipped.lost());
         if count > 0 {
             let source = Value::Count(self.nodes[rank].0.into());
             let fields =
                 vec![("source", source), ("first", Value::Count(first)), ("messages", Value::Count(count))];
             scene.events.push(Event::Note(Box::new(Note { name: "unrecoverable", fields })));
         }
-        for (number, payload) in survivors {
+        for (number, payload) in skipped.survivors {
             self.deliver(scene, rank, number, payload);
         }
         self.deliver_in_order(scene, rank);

@@ -13,8 +13,9 @@ use carillon_wire::lms::{Data, HEADER_LEN, Offer, Packet, Progress, Request};
 use super::answers::{Answer, Answers, REMEMBERED, Refusal, To};
 use super::config::{SHORTEST_WAIT, Settings};
 use super::losses::{Losses, Waits};
-use super::reception::{Arrival, Reception, Skipped};
+use super::reception::Reception;
 use super::{MODULUS, pad, wire};
+use crate::blocks::Arrival;
 
 /// Takes messages, asks for what it misses, and answers requests that routers send it.
 #[derive(Debug)]
@@ -139,14 +140,14 @@ impl LmsReceiver {
     /// The source holds nothing before `oldest` any more.
     fn on_oldest(&mut self, now: Time, oldest: u64) {
         self.oldest = self.oldest.max(oldest);
-        let Some(Skipped { new, lost, survivors }) = self.reception.skip_to(oldest) else { return };
+        let Some((skipped, new)) = self.reception.skip_to(oldest) else { return };
         let source = self.sender;
         self.losses.forget_before(now, oldest);
-        let (first, total) = (lost.start, lost.end - lost.start - survivors.len() as u64);
-        let mut survivors = survivors.into_iter().peekable();
+        let (first, total) = (skipped.range.start, skipped.lost());
+        let mut survivors = skipped.survivors.into_iter().map(|(number, _)| number).peekable();
         let mut told = 0;
         // However far numbers jump, what is said of it is bounded.
-        for number in lost.take(MOST_TOLD) {
+        for number in skipped.range.take(MOST_TOLD) {
             let message = MessageId(number);
             if survivors.next_if_eq(&number).is_some() {
                 self.events.push(Event::Delivered { source, message });

@@ -1,6 +1,6 @@
 //! The receiving side of block acknowledgment.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,7 +10,7 @@ use carillon_core::{
 };
 use carillon_wire::mbap::Packet;
 
-use crate::blocks::AckWait;
+use crate::blocks::{AckWait, Reception};
 
 /// Takes messages in sequence only, and acknowledges when n have come or none for a while. With selective
 /// repair it keeps the others too, and asks for each that it misses.
@@ -45,7 +45,7 @@ pub struct MbapReceiver {
 /// Messages behind one that is missing.
 #[derive(Debug, Default)]
 struct Early {
-    messages: BTreeMap<u64, Bytes>,
+    messages: Reception,
     /// Those that are to be asked for.
     asks: BTreeSet<u64>,
     /// One past the last message seen.
@@ -144,7 +144,7 @@ impl MbapReceiver {
         let held = self.deliveries.len() as u64 + early.messages.len() as u64;
         if u64::from(sequence) >= modulus {
             self.events.dropped(DropReason::Malformed);
-        } else if ahead >= self.window || early.messages.contains_key(&message) {
+        } else if ahead >= self.window || early.messages.has(message) {
             self.events.dropped(DropReason::Duplicate);
         } else if held + u64::from(ahead > 0) >= self.room {
             // One place is left for the message that is next: without it nothing goes on.
@@ -158,7 +158,7 @@ impl MbapReceiver {
             }
             early.seen = early.seen.max(message + 1);
             early.messages.insert(message, datagram.bytes.slice(datagram.bytes.len() - len..));
-            while let Some(payload) = early.messages.remove(&self.expected) {
+            while let Some((_, payload)) = early.messages.pop() {
                 self.deliver(payload);
             }
             if self.unacknowledged >= (self.window / SLIDING).max(1) {
@@ -167,8 +167,7 @@ impl MbapReceiver {
         }
         if poll {
             self.answer = Some(Answer::Ack);
-            let kept = &early.messages;
-            early.asks = (self.expected..early.seen).filter(|number| !kept.contains_key(number)).collect();
+            early.asks = early.messages.missing(self.expected..early.seen).collect();
         }
         self.early = Some(early);
     }

@@ -11,7 +11,6 @@ mod pace;
 mod path;
 mod questions;
 mod receiver;
-mod reception;
 mod sender;
 #[cfg(test)]
 mod tests;

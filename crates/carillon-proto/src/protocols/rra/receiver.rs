@@ -9,8 +9,7 @@ use carillon_core::{
 };
 use carillon_wire::rra::{HEADER_LEN, MAX_WORDS, Map, Packet};
 
-use super::reception::Reception;
-use crate::blocks::AckWait;
+use crate::blocks::{AckWait, Reception};
 
 /// Delivers in order; acknowledges when the sender names it.
 #[derive(Debug)]

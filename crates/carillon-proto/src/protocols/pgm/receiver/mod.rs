@@ -16,6 +16,7 @@ use carillon_wire::pgm::{Body, Data, Nak, NakList, Options, Packet, Poll, Spm, T
 
 use super::config::interval;
 use super::identity::{MODULUS, address_of, destination_port, is_newer, node_on_path, tsi, wire};
+use crate::blocks::Reception;
 use missing::{Expired, Missing, Waits};
 use repairer::{Repairer, Task};
 
@@ -33,16 +34,16 @@ pub struct PgmReceiver {
     /// Where requests go, since the first SPM.
     upstream: Option<Upstream>,
     spm_sqn: u32,
-    /// The next packet to deliver, once an SPM has said where to begin.
-    next: u64,
     /// All packets before this are there or missed.
     tracked: u64,
     /// One past the last packet that is known to exist, if any packet or SPM came.
     known: Option<u64>,
     /// The trailing edge of the transmit window.
     trail: u64,
-    /// Packets from `next` on: there, or given up.
-    early: BTreeMap<u64, Option<Bytes>>,
+    /// Packets that came before an SPM has said where to begin: their numbers may be any.
+    heard: BTreeMap<u64, Bytes>,
+    /// Packets from the next to deliver on: there, or given up.
+    early: Reception<Option<Bytes>>,
     missing: Missing,
     spm_request: SpmRequest,
     /// What it does as a designated local repairer, if it is one.
@@ -96,11 +97,11 @@ impl PgmReceiver {
             nak_list: settings.count("nak_list") as u8,
             upstream: None,
             spm_sqn: 0,
-            next: 0,
             tracked: 0,
             known: None,
             trail: 0,
-            early: BTreeMap::new(),
+            heard: BTreeMap::new(),
+            early: Reception::default(),
             missing: Missing::new(waits, context.seeds.clone()),
             spm_request: SpmRequest {
                 back_off: interval("spmr_bo_ivl")?,
@@ -152,6 +153,11 @@ impl PgmReceiver {
         }
     }
 
+    /// The first packet for which there is no room.
+    fn limit(&self) -> u64 {
+        self.early.expected().saturating_add(self.rxw_sqns)
+    }
+
     /// The window that an SPM tells, from its trailing edge to one past the leading edge.
     fn window_of(&self, spm: Spm) -> Option<(u64, u64)> {
         let end = match self.known {
@@ -164,13 +170,18 @@ impl PgmReceiver {
 
     /// The first SPM: what came before it, and what it says, decide where to begin (section 6.1).
     fn synchronise(&mut self, trail: u64, end: u64, join: Option<u32>) {
-        let heard = self.early.first_key_value().map(|(&number, _)| number);
+        let heard = self.heard.first_key_value().map(|(&number, _)| number);
         let start = match join {
             Some(minimum) => expand(minimum.into(), MODULUS, end).clamp(trail, end),
             None => heard.unwrap_or(end),
         };
         let start = heard.map_or(start, |heard| start.min(heard));
-        (self.next, self.tracked, self.trail) = (start, start, start);
+        (self.tracked, self.trail) = (start, start);
+        self.early = Reception::starting_at(start);
+        let end = start.saturating_add(self.rxw_sqns);
+        for (number, payload) in std::mem::take(&mut self.heard).into_iter().take_while(|(n, _)| *n < end) {
+            self.early.insert(number, Some(payload));
+        }
         self.spm_request.at = None;
         self.spm_request.due = false;
     }
@@ -181,7 +192,7 @@ impl PgmReceiver {
             return;
         }
         self.trail = trail;
-        if trail <= self.next {
+        if trail <= self.early.expected() {
             return;
         }
         self.give_up_before(trail.min(self.tracked));
@@ -190,13 +201,11 @@ impl PgmReceiver {
             self.events.push(Event::LossFound { source: Some(self.source), message: MessageId(number) });
             self.events.push(Event::LossFinal { source: self.source, message: MessageId(number) });
         }
-        let rest = self.early.split_off(&trail);
-        for (number, payload) in std::mem::replace(&mut self.early, rest) {
+        for (number, payload) in self.early.skip_to(trail) {
             if let Some(payload) = payload {
                 self.deliver(number, payload);
             }
         }
-        self.next = trail;
         self.tracked = self.tracked.max(trail);
     }
 
@@ -219,15 +228,14 @@ impl PgmReceiver {
             return;
         }
         self.deliver_in_order();
-        let limit = self.known.unwrap_or(0).min(self.next.saturating_add(self.rxw_sqns));
+        let limit = self.known.unwrap_or(0).min(self.limit());
         if limit <= self.tracked {
             return;
         }
-        let absent = |number: &u64| !self.early.contains_key(number);
         let (source, events) = (Some(self.source), &mut self.events);
         self.missing.add(
             now,
-            (self.tracked..limit).filter(absent).inspect(|&number| {
+            self.early.missing(self.tracked..limit).inspect(|&number| {
                 events.push(Event::LossFound { source, message: MessageId(number) });
             }),
         );
@@ -235,20 +243,12 @@ impl PgmReceiver {
     }
 
     fn deliver_in_order(&mut self) {
-        while let Some(entry) = self.early.first_entry()
-            && *entry.key() == self.next
-        {
-            let payload = entry.remove();
+        while let Some((number, payload)) = self.early.pop() {
             if let Some(payload) = payload {
-                self.deliver(self.next, payload);
+                self.deliver(number, payload);
             }
-            self.next += 1;
         }
-        if self.early.is_empty() {
-            // An empty map keeps memory, and most receivers miss nothing most of the time.
-            self.early = BTreeMap::new();
-        }
-        self.tracked = self.tracked.max(self.next);
+        self.tracked = self.tracked.max(self.early.expected());
     }
 
     fn deliver(&mut self, number: u64, payload: Bytes) {
@@ -271,17 +271,17 @@ impl PgmReceiver {
             }
             self.known = self.known.max(Some(number + 1));
             self.on_trail(trail);
-            let there = matches!(self.early.get(&number), Some(Some(_)));
-            if number < self.next || there {
+            let there = matches!(self.early.get(number), Some(Some(_)));
+            if number < self.early.expected() || there {
                 self.events.dropped(DropReason::Duplicate);
                 return self.go_on(now);
             }
-            if number >= self.next.saturating_add(self.rxw_sqns) || self.early.contains_key(&number) {
+            if number >= self.limit() || self.early.has(number) {
                 self.events.dropped(DropReason::OutOfWindow);
                 return self.go_on(now);
             }
         }
-        if (self.early.len() + self.deliveries.len()) as u64 >= self.rxw_sqns {
+        if (self.heard.len() + self.early.len() + self.deliveries.len()) as u64 >= self.rxw_sqns {
             // The application does not keep up: as good as lost.
             self.events.dropped(DropReason::BufferFull);
             return self.go_on(now);
@@ -293,11 +293,9 @@ impl PgmReceiver {
         if self.missing.remove(number) && is_repair {
             self.events.push(Event::LossRepaired { source: self.source, message });
         }
-        if self.upstream.is_some() && number == self.next {
-            self.deliver(number, payload);
-            self.next += 1;
-        } else {
-            self.early.insert(number, Some(payload));
+        match self.upstream {
+            Some(_) => self.early.insert(number, Some(payload)),
+            None => drop(self.heard.insert(number, payload)),
         }
         self.go_on(now);
     }
@@ -318,7 +316,7 @@ impl PgmReceiver {
 
     /// A packet that somebody asks for was sent (section 6.3).
     fn on_wanted(&mut self, now: Time, number: u64) {
-        if number >= self.tracked && number < self.next.saturating_add(self.rxw_sqns) {
+        if number >= self.tracked && number < self.limit() {
             self.known = self.known.max(Some(number + 1));
             self.go_on(now);
         }
