@@ -24,6 +24,7 @@ use std::fmt;
 use carillon_core::AssociationId;
 
 use crate::envelope::{Envelope, protocol};
+use crate::reader::Reader;
 use crate::{ParseError, reformation};
 
 /// What a datagram of the protocol carries.
@@ -167,8 +168,9 @@ pub const RETRANS_MESSAGE_LEN: usize = Envelope::LEN + 14;
 impl<'a> Packet<'a> {
     /// Parses a datagram.
     pub fn parse(bytes: &'a [u8]) -> Result<(AssociationId, Packet<'a>), ParseError> {
-        let (envelope, rest) = Envelope::parse_for(protocol::CHANG_MAXEMCHUK, bytes)?;
-        let fixed = match envelope.packet_type {
+        let (envelope, mut reader) = Reader::behind_envelope(protocol::CHANG_MAXEMCHUK, bytes)?;
+        let kind = envelope.packet_type;
+        reader.require(match kind {
             packet_type::MSG => MSG_HEADER_LEN,
             packet_type::ACK | packet_type::REPAIR => ACK_LEN,
             packet_type::CONFIRM => CONFIRM_LEN,
@@ -176,51 +178,24 @@ impl<'a> Packet<'a> {
             packet_type::RETRANS_MESSAGE => RETRANS_MESSAGE_LEN,
             packet_type::PURGED => PURGED_LEN,
             other => return Err(ParseError::Type(other)),
-        };
-        let truncated = ParseError::Truncated { have: bytes.len(), need: fixed };
-        Self::parse_body(envelope.packet_type, rest)
-            .ok_or(truncated)?
-            .map(|packet| (envelope.association, packet))
-    }
-
-    /// `None` if the bytes are too few.
-    fn parse_body(kind: u8, bytes: &'a [u8]) -> Option<Result<Packet<'a>, ParseError>> {
-        let (view, rest) = number::<4>(bytes)?;
+        })?;
+        let view = reader.u32()?;
         let body = match kind {
-            packet_type::MSG => {
-                let (id, payload) = Id::parse(rest)?;
-                Body::Msg { id, payload }
-            }
-            packet_type::CONFIRM => {
-                let (site, rest) = number::<2>(rest)?;
-                Body::Confirm { site: site as u16, below: number::<8>(rest)?.0 }
-            }
-            packet_type::RETRANS => {
-                let (from, rest) = number::<8>(rest)?;
-                Body::Retrans { from, below: number::<8>(rest)?.0 }
-            }
-            packet_type::PURGED => Body::Purged { below: number::<8>(rest)?.0 },
-            packet_type::RETRANS_MESSAGE => Body::RetransMessage(Id::parse(rest)?.0),
+            packet_type::MSG => Body::Msg { id: reader.id()?, payload: reader.rest() },
+            packet_type::CONFIRM => Body::Confirm { site: reader.u16()?, below: reader.u64()? },
+            packet_type::RETRANS => Body::Retrans { from: reader.u64()?, below: reader.u64()? },
+            packet_type::PURGED => Body::Purged { below: reader.u64()? },
+            packet_type::RETRANS_MESSAGE => Body::RetransMessage(reader.id()?),
+            packet_type::ACK => Body::Ack(reader.ack()?),
             _ => {
-                let (timestamp, rest) = number::<8>(rest)?;
-                let (site, rest) = number::<2>(rest)?;
-                let (next, rest) = number::<2>(rest)?;
-                let (id, payload) = Id::parse(rest)?;
-                let message = (id.source != NO_SOURCE).then_some(id);
-                if message.is_none() && id.number != 0 {
-                    return Some(Err(ParseError::Field { field: "number", value: id.number }));
+                let (ack, payload) = (reader.ack()?, reader.rest());
+                if ack.message.is_none() && !payload.is_empty() {
+                    return Err(ParseError::Field { field: "source", value: NO_SOURCE.into() });
                 }
-                let ack = Ack { timestamp, site: site as u16, next: next as u16, message };
-                match kind {
-                    packet_type::ACK => Body::Ack(ack),
-                    _ if message.is_none() && !payload.is_empty() => {
-                        return Some(Err(ParseError::Field { field: "source", value: NO_SOURCE.into() }));
-                    }
-                    _ => Body::Repair { ack, payload },
-                }
+                Body::Repair { ack, payload }
             }
         };
-        Some(Ok(Packet { view: view as u32, body }))
+        Ok((envelope.association, Packet { view, body }))
     }
 
     /// Appends the packet as a datagram.
@@ -274,12 +249,6 @@ impl<'a> Packet<'a> {
 }
 
 impl Id {
-    fn parse(bytes: &[u8]) -> Option<(Id, &[u8])> {
-        let (source, rest) = number::<2>(bytes)?;
-        let (number, rest) = number::<8>(rest)?;
-        Some((Id { source: source as u16, number }, rest))
-    }
-
     fn emit(&self, buf: &mut Vec<u8>) {
         buf.extend_from_slice(&self.source.to_be_bytes());
         buf.extend_from_slice(&self.number.to_be_bytes());
@@ -295,10 +264,19 @@ impl Ack {
     }
 }
 
-/// Takes a big-endian number of N bytes off the front.
-fn number<const N: usize>(bytes: &[u8]) -> Option<(u64, &[u8])> {
-    let (head, rest) = bytes.split_first_chunk::<N>()?;
-    Some((head.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)), rest))
+impl Reader<'_> {
+    fn id(&mut self) -> Result<Id, ParseError> {
+        Ok(Id { source: self.u16()?, number: self.u64()? })
+    }
+
+    fn ack(&mut self) -> Result<Ack, ParseError> {
+        let (timestamp, site, next, id) = (self.u64()?, self.u16()?, self.u16()?, self.id()?);
+        let message = (id.source != NO_SOURCE).then_some(id);
+        if message.is_none() && id.number != 0 {
+            return Err(ParseError::Field { field: "number", value: id.number });
+        }
+        Ok(Ack { timestamp, site, next, message })
+    }
 }
 
 impl fmt::Display for Packet<'_> {

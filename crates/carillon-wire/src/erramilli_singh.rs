@@ -27,6 +27,7 @@ use carillon_core::AssociationId;
 
 use crate::ParseError;
 use crate::envelope::{Envelope, protocol};
+use crate::reader::Reader;
 
 /// A packet of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,31 +86,24 @@ pub const CHOKE_LEN: usize = Envelope::LEN + 6;
 impl<'a> Packet<'a> {
     /// Parses a datagram. What follows a packet without a payload is padding.
     pub fn parse(bytes: &'a [u8]) -> Result<(AssociationId, Packet<'a>), ParseError> {
-        let (envelope, rest) = Envelope::parse_for(protocol::ERRAMILLI_SINGH, bytes)?;
-        let truncated = |need| ParseError::Truncated { have: bytes.len(), need };
+        let (envelope, mut reader) = Reader::behind_envelope(protocol::ERRAMILLI_SINGH, bytes)?;
         let packet = match envelope.packet_type {
             packet_type::DATA => {
-                let (source, rest) = u16_of(rest).ok_or(truncated(HEADER_LEN))?;
-                let (sequence, payload) = u32_of(rest).ok_or(truncated(HEADER_LEN))?;
-                Packet::Data { source, sequence, payload }
+                reader.require(HEADER_LEN)?;
+                Packet::Data { source: reader.u16()?, sequence: reader.u32()?, payload: reader.rest() }
             }
             kind @ (packet_type::STATUS | packet_type::SANITY) => {
-                let (source, rest) = u16_of(rest).ok_or(truncated(STATUS_LEN))?;
-                let (next, rest) = u32_of(rest).ok_or(truncated(STATUS_LEN))?;
-                let (held, _) = u32_of(rest).ok_or(truncated(STATUS_LEN))?;
-                let progress = Progress { source, next, held };
+                reader.require(STATUS_LEN)?;
+                let progress = Progress { source: reader.u16()?, next: reader.u32()?, held: reader.u32()? };
                 if kind == packet_type::STATUS { Packet::Status(progress) } else { Packet::Sanity(progress) }
             }
             packet_type::NAK => {
-                let (from, rest) = u16_of(rest).ok_or(truncated(NAK_LEN))?;
-                let (source, rest) = u16_of(rest).ok_or(truncated(NAK_LEN))?;
-                let (expected, _) = u32_of(rest).ok_or(truncated(NAK_LEN))?;
-                Packet::Nak { from, source, expected }
+                reader.require(NAK_LEN)?;
+                Packet::Nak { from: reader.u16()?, source: reader.u16()?, expected: reader.u32()? }
             }
             packet_type::CHOKE => {
-                let (from, rest) = u16_of(rest).ok_or(truncated(CHOKE_LEN))?;
-                let (pause_us, _) = u32_of(rest).ok_or(truncated(CHOKE_LEN))?;
-                Packet::Choke { from, pause_us }
+                reader.require(CHOKE_LEN)?;
+                Packet::Choke { from: reader.u16()?, pause_us: reader.u32()? }
             }
             other => return Err(ParseError::Type(other)),
         };
@@ -168,16 +162,6 @@ impl<'a> Packet<'a> {
             Packet::Nak { from, .. } | Packet::Choke { from, .. } => from,
         }
     }
-}
-
-fn u16_of(bytes: &[u8]) -> Option<(u16, &[u8])> {
-    let (head, rest) = bytes.split_first_chunk()?;
-    Some((u16::from_be_bytes(*head), rest))
-}
-
-fn u32_of(bytes: &[u8]) -> Option<(u32, &[u8])> {
-    let (head, rest) = bytes.split_first_chunk()?;
-    Some((u32::from_be_bytes(*head), rest))
 }
 
 impl fmt::Display for Packet<'_> {

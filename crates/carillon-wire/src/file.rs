@@ -34,6 +34,7 @@ pub use path::{LINK_TARGET_MAX_LEN, RelativePath, link_stays_below};
 use std::fmt;
 
 use crate::ParseError;
+use crate::reader::Reader;
 
 /// One record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,82 +158,50 @@ pub const LINK_HEADER_LEN: usize = 1 + 4 + 2;
 impl<'a> Record<'a> {
     /// Parses a record.
     pub fn parse(message: &'a [u8]) -> Result<Self, ParseError> {
-        let Some((&record_type, rest)) = message.split_first() else {
-            return Err(ParseError::Truncated { have: 0, need: 1 });
-        };
-        match record_type {
-            record_type::OFFER => {
-                let (entries, rest) = u32_off(message, rest)?;
-                let (bytes, rest) = u64_off(message, rest)?;
-                end(rest)?;
-                Ok(Record::Offer { entries, bytes: known(bytes) })
-            }
-            record_type::FILE => {
-                let (index, rest) = u32_off(message, rest)?;
-                let (size, rest) = u64_off(message, rest)?;
-                let (mode, rest) = mode_off(message, rest)?;
-                Ok(Record::File { index, size: known(size), mode, path: RelativePath::parse(rest)? })
-            }
+        let mut reader = Reader::new(message);
+        let record = match reader.u8()? {
+            record_type::OFFER => Record::Offer { entries: reader.u32()?, bytes: known(reader.u64()?) },
+            record_type::FILE => Record::File {
+                index: reader.u32()?,
+                size: known(reader.u64()?),
+                mode: reader.mode()?,
+                path: reader.path()?,
+            },
             record_type::DATA => {
-                let (index, rest) = u32_off(message, rest)?;
-                let (offset, bytes) = u64_off(message, rest)?;
+                let (index, offset, bytes) = (reader.u32()?, reader.u64()?, reader.remaining());
                 // No piece may reach the size that stands for an unknown one.
                 if offset.checked_add(bytes.len() as u64).is_none_or(|end| end == UNKNOWN) {
                     return Err(ParseError::Field { field: "offset", value: offset });
                 }
-                Ok(Record::Data { index, offset, bytes })
+                Record::Data { index, offset, bytes }
             }
             record_type::END_OF_FILE => {
-                let (index, rest) = u32_off(message, rest)?;
-                let (size, rest) = u64_off(message, rest)?;
-                let (digest, rest) = take(message, rest)?;
-                end(rest)?;
-                Ok(Record::EndOfFile { index, size, digest })
+                Record::EndOfFile { index: reader.u32()?, size: reader.u64()?, digest: reader.array()? }
             }
-            record_type::END => {
-                let (bytes, rest) = u64_off(message, rest)?;
-                end(rest)?;
-                Ok(Record::End { bytes })
-            }
-            record_type::MESSAGE => {
-                let (number, bytes) = u64_off(message, rest)?;
-                Ok(Record::Message { number, bytes })
-            }
-            record_type::END_OF_STREAM => {
-                let (messages, rest) = u64_off(message, rest)?;
-                end(rest)?;
-                Ok(Record::EndOfStream { messages })
-            }
+            record_type::END => Record::End { bytes: reader.u64()? },
+            record_type::MESSAGE => Record::Message { number: reader.u64()?, bytes: reader.remaining() },
+            record_type::END_OF_STREAM => Record::EndOfStream { messages: reader.u64()? },
             record_type::DIRECTORY => {
-                let (index, rest) = u32_off(message, rest)?;
-                let (mode, rest) = mode_off(message, rest)?;
-                Ok(Record::Directory { index, mode, path: RelativePath::parse(rest)? })
+                Record::Directory { index: reader.u32()?, mode: reader.mode()?, path: reader.path()? }
             }
             record_type::LINK => {
-                let (index, rest) = u32_off(message, rest)?;
-                let (len, rest) = take(message, rest)?;
-                let len = usize::from(u16::from_be_bytes(len));
-                let Some((target, rest)) = rest.split_at_checked(len) else {
-                    return Err(ParseError::Truncated {
-                        have: message.len(),
-                        need: message.len() - rest.len() + len,
-                    });
-                };
-                Ok(Record::Link { index, target: path::target(target)?, path: RelativePath::parse(rest)? })
+                let (index, len) = (reader.u32()?, reader.u16()?);
+                let target = path::target(reader.bytes(len.into())?)?;
+                Record::Link { index, target, path: reader.path()? }
             }
             record_type::WITHDRAW => {
-                let (index, rest) = u32_off(message, rest)?;
-                let ([reason], rest) = take(message, rest)?;
-                end(rest)?;
-                let reason = match reason {
+                let index = reader.u32()?;
+                let reason = match reader.u8()? {
                     CHANGED => Withdrawn::Changed,
                     UNREADABLE => Withdrawn::Unreadable,
                     other => return Err(ParseError::Field { field: "reason", value: other.into() }),
                 };
-                Ok(Record::Withdraw { index, reason })
+                Record::Withdraw { index, reason }
             }
-            other => Err(ParseError::Type(other)),
-        }
+            other => return Err(ParseError::Type(other)),
+        };
+        reader.end("bytes after the record")?;
+        Ok(record)
     }
 
     /// Appends the record.
@@ -352,33 +321,18 @@ impl fmt::Display for Record<'_> {
     }
 }
 
-fn take<'a, const N: usize>(message: &[u8], rest: &'a [u8]) -> Result<([u8; N], &'a [u8]), ParseError> {
-    let Some((head, tail)) = rest.split_first_chunk::<N>() else {
-        return Err(ParseError::Truncated { have: message.len(), need: message.len() - rest.len() + N });
-    };
-    Ok((*head, tail))
-}
-
-fn u32_off<'a>(message: &[u8], rest: &'a [u8]) -> Result<(u32, &'a [u8]), ParseError> {
-    take(message, rest).map(|(bytes, rest)| (u32::from_be_bytes(bytes), rest))
-}
-
-fn u64_off<'a>(message: &[u8], rest: &'a [u8]) -> Result<(u64, &'a [u8]), ParseError> {
-    take(message, rest).map(|(bytes, rest)| (u64::from_be_bytes(bytes), rest))
-}
-
-fn mode_off<'a>(message: &[u8], rest: &'a [u8]) -> Result<(u32, &'a [u8]), ParseError> {
-    let (mode, rest) = u32_off(message, rest)?;
-    match mode & !MODE_MASK {
-        0 => Ok((mode, rest)),
-        _ => Err(ParseError::Field { field: "mode", value: mode.into() }),
+impl<'a> Reader<'a> {
+    fn mode(&mut self) -> Result<u32, ParseError> {
+        let mode = self.u32()?;
+        match mode & !MODE_MASK {
+            0 => Ok(mode),
+            _ => Err(ParseError::Field { field: "mode", value: mode.into() }),
+        }
     }
-}
 
-fn end(rest: &[u8]) -> Result<(), ParseError> {
-    match rest.len() {
-        0 => Ok(()),
-        extra => Err(ParseError::Field { field: "bytes after the record", value: extra as u64 }),
+    /// The path that a record ends with.
+    fn path(&mut self) -> Result<RelativePath<'a>, ParseError> {
+        RelativePath::parse(self.remaining())
     }
 }
 

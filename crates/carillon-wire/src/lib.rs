@@ -11,6 +11,7 @@ pub mod lms;
 pub mod mbap;
 pub mod msaw;
 pub mod pgm;
+mod reader;
 pub mod reformation;
 pub mod rra;
 pub mod sequencer;

@@ -42,6 +42,7 @@ use carillon_core::{AssociationId, PortId};
 
 use crate::ParseError;
 use crate::envelope::{Envelope, protocol};
+use crate::reader::Reader;
 
 /// A packet of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,8 +163,7 @@ pub fn packet_type_of(bytes: &[u8]) -> Option<u8> {
 impl<'a> Packet<'a> {
     /// Parses a datagram. What follows a packet without a payload is padding.
     pub fn parse(bytes: &'a [u8]) -> Result<(AssociationId, Packet<'a>), ParseError> {
-        let (envelope, rest) = Envelope::parse_for(protocol::LMS, bytes)?;
-        let mut fields = Fields { have: bytes.len(), need: Envelope::LEN, rest };
+        let (envelope, mut fields) = Reader::behind_envelope(protocol::LMS, bytes)?;
         let packet = match envelope.packet_type {
             packet_type::SRC_REFRESH => Packet::SrcRefresh(fields.offer()?),
             packet_type::REFRESH => Packet::Refresh(fields.offer()?),
@@ -176,7 +176,7 @@ impl<'a> Packet<'a> {
             packet_type::SETUP => Packet::Setup {
                 previous: fields.address()?,
                 progress: fields.progress()?,
-                timestamp: u64::from_be_bytes(fields.take()?),
+                timestamp: fields.u64()?,
             },
             packet_type::SPM => Packet::Spm { previous: fields.address()?, progress: fields.progress()? },
             kind @ (packet_type::DATA | packet_type::REPAIR) => {
@@ -282,33 +282,9 @@ fn zero(field: &'static str, value: u16) -> Result<(), ParseError> {
     if value == 0 { Ok(()) } else { Err(ParseError::Field { field, value: value.into() }) }
 }
 
-/// What is left of a datagram.
-struct Fields<'a> {
-    have: usize,
-    /// Bytes needed for all fields so far.
-    need: usize,
-    rest: &'a [u8],
-}
-
-impl<'a> Fields<'a> {
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], ParseError> {
-        self.need += N;
-        let truncated = ParseError::Truncated { have: self.have, need: self.need };
-        let (head, rest) = self.rest.split_first_chunk().ok_or(truncated)?;
-        self.rest = rest;
-        Ok(*head)
-    }
-
-    fn u16(&mut self) -> Result<u16, ParseError> {
-        self.take().map(u16::from_be_bytes)
-    }
-
-    fn u32(&mut self) -> Result<u32, ParseError> {
-        self.take().map(u32::from_be_bytes)
-    }
-
+impl<'a> Reader<'a> {
     fn address(&mut self) -> Result<Option<IpAddr>, ParseError> {
-        let address = Ipv6Addr::from(self.take::<16>()?);
+        let address = Ipv6Addr::from(self.array::<16>()?);
         Ok((!address.is_unspecified()).then(|| address.to_canonical()))
     }
 
@@ -321,7 +297,7 @@ impl<'a> Fields<'a> {
     }
 
     fn data(&mut self) -> Result<Data<'a>, ParseError> {
-        Ok(Data { sequence: self.u32()?, oldest: self.u32()?, payload: self.rest })
+        Ok(Data { sequence: self.u32()?, oldest: self.u32()?, payload: self.rest() })
     }
 
     fn request(&mut self) -> Result<Request, ParseError> {
@@ -333,7 +309,7 @@ impl<'a> Fields<'a> {
                 None
             }
         };
-        let [flags, past, hops_left] = self.take()?;
+        let [flags, past, hops_left] = self.array()?;
         if flags > 1 {
             return Err(ParseError::Field { field: "flags", value: flags.into() });
         }

@@ -24,6 +24,7 @@ use carillon_core::AssociationId;
 
 use crate::ParseError;
 use crate::envelope::{Envelope, protocol};
+use crate::reader::Reader;
 
 /// A packet of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,21 +73,13 @@ pub const TIMED_HEADER_LEN: usize = HEADER_LEN + 4;
 impl<'a> Packet<'a> {
     /// Parses a datagram. Whether the number is below 2n only the machine can tell.
     pub fn parse(bytes: &'a [u8]) -> Result<(AssociationId, Packet<'a>), ParseError> {
-        let (envelope, rest) = Envelope::parse_for(protocol::MBAP, bytes)?;
-        let Some((sequence, payload)) = rest.split_first_chunk::<2>() else {
-            return Err(ParseError::Truncated { have: bytes.len(), need: HEADER_LEN });
-        };
-        let sequence = u16::from_be_bytes(*sequence);
+        let (envelope, mut reader) = Reader::behind_envelope(protocol::MBAP, bytes)?;
+        let sequence = reader.u16()?;
         let packet = match envelope.packet_type {
-            packet_type::DATA => Packet::Data { sequence, payload },
-            packet_type::TIMED => {
-                let Some((ack_wait, payload)) = payload.split_first_chunk::<4>() else {
-                    return Err(ParseError::Truncated { have: bytes.len(), need: TIMED_HEADER_LEN });
-                };
-                Packet::Timed { sequence, ack_wait: u32::from_be_bytes(*ack_wait), payload }
-            }
+            packet_type::DATA => Packet::Data { sequence, payload: reader.rest() },
+            packet_type::TIMED => Packet::Timed { sequence, ack_wait: reader.u32()?, payload: reader.rest() },
             packet_type::ACK => Packet::Ack { sequence },
-            packet_type::POLL => Packet::Poll { sequence, payload },
+            packet_type::POLL => Packet::Poll { sequence, payload: reader.rest() },
             packet_type::NAK => Packet::Nak { sequence },
             other => return Err(ParseError::Type(other)),
         };

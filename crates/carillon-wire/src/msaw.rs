@@ -28,6 +28,7 @@ use carillon_core::AssociationId;
 
 use crate::ParseError;
 use crate::envelope::{Envelope, protocol};
+use crate::reader::Reader;
 
 /// A packet of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,41 +102,27 @@ pub const TIMED_HEADER_LEN: usize = HEADER_LEN + 4;
 impl<'a> Packet<'a> {
     /// Parses a datagram.
     pub fn parse(bytes: &'a [u8]) -> Result<(AssociationId, Packet<'a>), ParseError> {
-        let (envelope, rest) = Envelope::parse_for(protocol::MSAW, bytes)?;
-        let Some((&sequence, payload)) = rest.split_first() else {
-            return Err(ParseError::Truncated { have: bytes.len(), need: HEADER_LEN });
-        };
+        let (envelope, mut reader) = Reader::behind_envelope(protocol::MSAW, bytes)?;
+        let sequence = reader.u8()?;
         let one_bit =
             matches!(envelope.packet_type, packet_type::DATA | packet_type::ACK | packet_type::TIMED);
         if one_bit && sequence > 1 {
             return Err(ParseError::Field { field: "sequence", value: sequence.into() });
         }
         let packet = match envelope.packet_type {
-            packet_type::DATA => Packet::Data { sequence, payload },
-            packet_type::TIMED => {
-                let Some((ack_wait, payload)) = payload.split_first_chunk::<4>() else {
-                    return Err(ParseError::Truncated { have: bytes.len(), need: TIMED_HEADER_LEN });
-                };
-                Packet::Timed { sequence, ack_wait: u32::from_be_bytes(*ack_wait), payload }
-            }
+            packet_type::DATA => Packet::Data { sequence, payload: reader.rest() },
+            packet_type::TIMED => Packet::Timed { sequence, ack_wait: reader.u32()?, payload: reader.rest() },
             packet_type::ACK => Packet::Ack { sequence },
-            packet_type::NUMBERED => Packet::Numbered { sequence, payload },
+            packet_type::NUMBERED => Packet::Numbered { sequence, payload: reader.rest() },
             kind @ (packet_type::ANNOUNCE | packet_type::POLL) => {
-                let &[first, round, ..] = payload else {
-                    return Err(ParseError::Truncated { have: bytes.len(), need: HEADER_LEN + 2 });
-                };
+                let [first, round] = reader.array()?;
                 match kind {
                     packet_type::ANNOUNCE => Packet::Announce { sequence, first, round },
                     _ => Packet::Poll { sequence, first, round },
                 }
             }
             packet_type::ACK_UP_TO => Packet::AckUpTo { sequence },
-            packet_type::NAK => {
-                let Some(&round) = payload.first() else {
-                    return Err(ParseError::Truncated { have: bytes.len(), need: HEADER_LEN + 1 });
-                };
-                Packet::Nak { sequence, round }
-            }
+            packet_type::NAK => Packet::Nak { sequence, round: reader.u8()? },
             other => return Err(ParseError::Type(other)),
         };
         Ok((envelope.association, packet))

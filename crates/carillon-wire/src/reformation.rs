@@ -22,6 +22,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 
 use crate::ParseError;
+use crate::reader::Reader;
 
 /// The packet types of this exchange.
 pub const KINDS: RangeInclusive<u8> = kind::INVITE..=kind::JOIN;
@@ -183,28 +184,6 @@ impl Ranks {
         buf.extend(self.bytes());
     }
 
-    /// Takes a set off the front; returns the rest too. Errors count bytes from the front of `bytes`.
-    pub fn parse(bytes: &[u8]) -> Result<(Ranks, &[u8]), ParseError> {
-        let Some((&count, rest)) = bytes.split_first() else {
-            return Err(ParseError::Truncated { have: 0, need: 1 });
-        };
-        let field = |value| ParseError::Field { field: "ranks", value };
-        if usize::from(count) > Self::CAPACITY / 8 {
-            return Err(field(count.into()));
-        }
-        let Some((set, rest)) = rest.split_at_checked(count.into()) else {
-            return Err(ParseError::Truncated { have: bytes.len(), need: 1 + usize::from(count) });
-        };
-        if set.last() == Some(&0) {
-            return Err(field(0));
-        }
-        let mut words = [0; 4];
-        for (i, &byte) in set.iter().enumerate() {
-            words[i / 8] |= u64::from(byte) << (i % 8 * 8);
-        }
-        Ok((Ranks(words), rest))
-    }
-
     /// The bytes up to the last that is not zero.
     fn bytes(&self) -> impl Iterator<Item = u8> {
         let all = self.0.map(u64::to_le_bytes);
@@ -226,12 +205,12 @@ impl FromIterator<usize> for Ranks {
 impl<'a> Packet<'a> {
     /// Parses what follows the envelope of a packet of this type.
     pub fn parse(packet_type: u8, bytes: &'a [u8]) -> Result<Packet<'a>, ParseError> {
-        let mut reader = Reader { bytes, len: bytes.len() };
+        let mut reader = Reader::new(bytes);
         let packet = match packet_type {
             kind::INVITE => Packet::Invite { ballot: reader.ballot()? },
             kind::VOTE => Packet::Vote {
                 ballot: reader.ballot()?,
-                accepted: reader.number::<4>()? as u32,
+                accepted: reader.u32()?,
                 length: reader.length()?,
                 members: reader.ranks()?,
                 joiners: reader.ranks()?,
@@ -239,7 +218,7 @@ impl<'a> Packet<'a> {
             kind::REFUSE => Packet::Refuse { ballot: reader.ballot()?, promised: reader.ballot()? },
             kind::START => Packet::Start {
                 ballot: reader.ballot()?,
-                base: reader.number::<4>()? as u32,
+                base: reader.u32()?,
                 length: reader.length()?,
                 members: reader.ranks()?,
                 joiners: reader.ranks()?,
@@ -248,10 +227,7 @@ impl<'a> Packet<'a> {
             kind::READY => Packet::Ready { ballot: reader.ballot()? },
             kind::ACTIVE => Packet::Active { ballot: reader.ballot()? },
             kind::INSTALLED => Packet::Installed { ballot: reader.ballot()? },
-            kind::JOIN => match reader.number::<1>()? {
-                lost @ 0..=1 => Packet::Join { lost: lost == 1 },
-                value => return Err(ParseError::Field { field: "lost", value }),
-            },
+            kind::JOIN => Packet::Join { lost: reader.flag("lost")? },
             other => return Err(ParseError::Type(other)),
         };
         Ok(packet)
@@ -342,53 +318,35 @@ fn view(number: u32, length: u64, members: &Ranks, joiners: &Ranks, buf: &mut Ve
     joiners.emit(buf);
 }
 
-/// What is left of a packet.
-struct Reader<'a> {
-    bytes: &'a [u8],
-    /// Of all of it.
-    len: usize,
-}
-
-impl<'a> Reader<'a> {
-    fn number<const N: usize>(&mut self) -> Result<u64, ParseError> {
-        let Some((head, rest)) = self.bytes.split_first_chunk::<N>() else {
-            let need = self.len - self.bytes.len() + N;
-            return Err(ParseError::Truncated { have: self.len, need });
-        };
-        self.bytes = rest;
-        Ok(head.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)))
-    }
-
+impl Reader<'_> {
     fn ballot(&mut self) -> Result<Ballot, ParseError> {
-        let number = self.number::<4>()? as u32;
-        let coordinator = self.number::<2>()?;
-        let coordinator = u8::try_from(coordinator)
-            .map_err(|_| ParseError::Field { field: "coordinator", value: coordinator })?;
-        Ok(Ballot { number, coordinator })
+        Ok(Ballot { number: self.u32()?, coordinator: self.rank("coordinator")? })
     }
 
     /// A length that leaves room to count on.
     fn length(&mut self) -> Result<u64, ParseError> {
-        match self.number::<8>()? {
+        match self.u64()? {
             length if length <= MAX_LENGTH => Ok(length),
             value => Err(ParseError::Field { field: "length", value }),
         }
     }
 
-    fn ranks(&mut self) -> Result<Ranks, ParseError> {
-        let before = self.len - self.bytes.len();
-        let (ranks, rest) = Ranks::parse(self.bytes).map_err(|error| match error {
-            ParseError::Truncated { need, .. } => {
-                ParseError::Truncated { have: self.len, need: before + need }
-            }
-            other => other,
-        })?;
-        self.bytes = rest;
-        Ok(ranks)
-    }
-
-    fn rest(&mut self) -> &'a [u8] {
-        std::mem::take(&mut self.bytes)
+    /// A set of ranks, as [`Ranks::emit`] appends it.
+    pub(crate) fn ranks(&mut self) -> Result<Ranks, ParseError> {
+        let count = self.u8()?;
+        let field = |value| ParseError::Field { field: "ranks", value };
+        if usize::from(count) > Ranks::CAPACITY / 8 {
+            return Err(field(count.into()));
+        }
+        let set = self.bytes(count.into())?;
+        if set.last() == Some(&0) {
+            return Err(field(0));
+        }
+        let mut words = [0; 4];
+        for (i, &byte) in set.iter().enumerate() {
+            words[i / 8] |= u64::from(byte) << (i % 8 * 8);
+        }
+        Ok(Ranks(words))
     }
 }
 

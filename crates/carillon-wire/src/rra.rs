@@ -26,6 +26,7 @@ use carillon_core::AssociationId;
 
 use crate::ParseError;
 use crate::envelope::{Envelope, protocol};
+use crate::reader::Reader;
 
 /// A packet of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -112,24 +113,24 @@ pub const MAX_WORDS: usize = 128;
 impl<'a> Packet<'a> {
     /// Parses a datagram.
     pub fn parse(bytes: &'a [u8]) -> Result<(AssociationId, Packet<'a>), ParseError> {
-        let (envelope, rest) = Envelope::parse_for(protocol::RRA, bytes)?;
-        let truncated = |need| ParseError::Truncated { have: bytes.len(), need };
-        let ([a, b, c, d], rest) = numbers(rest).ok_or(truncated(HEADER_LEN))?;
+        let (envelope, mut reader) = Reader::behind_envelope(protocol::RRA, bytes)?;
+        reader.require(HEADER_LEN)?;
+        let (a, b, c, d) = (reader.u32()?, reader.u32()?, reader.u32()?, reader.u32()?);
         let packet = match envelope.packet_type {
             packet_type::ACK => {
                 let (room, words) = ((d >> 16) as u16, (d & 0xFFFF) as usize);
                 if words > MAX_WORDS {
                     return Err(ParseError::Field { field: "words", value: words as u64 });
                 }
-                let map = rest.get(..words * 8).ok_or(truncated(ACK_LEN + words * 8))?;
-                Packet::Ack { expected: a, question: b, arrived: c, room, received: Map(map) }
+                let received = Map(reader.bytes(words * 8)?);
+                Packet::Ack { expected: a, question: b, arrived: c, room, received }
             }
             packet_type::DATA => {
                 let asks = (d != NO_QUESTION).then_some(Asks { acker: c, question: d });
                 if asks.is_none() && c != 0 {
                     return Err(ParseError::Field { field: "acker", value: c.into() });
                 }
-                Packet::Data { sequence: a, first: b, asks, payload: rest }
+                Packet::Data { sequence: a, first: b, asks, payload: reader.rest() }
             }
             packet_type::POLL if d == NO_QUESTION => {
                 return Err(ParseError::Field { field: "question", value: d.into() });
@@ -179,13 +180,6 @@ fn head(numbers: [u32; 4], buf: &mut Vec<u8>) {
     for number in numbers {
         buf.extend_from_slice(&number.to_be_bytes());
     }
-}
-
-/// Takes four big-endian numbers off the front.
-fn numbers(bytes: &[u8]) -> Option<([u32; 4], &[u8])> {
-    let (head, rest) = bytes.split_first_chunk::<16>()?;
-    let number = |at: usize| u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
-    Some(([number(0), number(4), number(8), number(12)], rest))
 }
 
 impl fmt::Display for Asks {

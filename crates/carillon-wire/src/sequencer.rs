@@ -30,6 +30,7 @@ use carillon_core::AssociationId;
 
 use crate::ParseError;
 use crate::envelope::{Envelope, protocol};
+use crate::reader::Reader;
 use crate::reformation::{self, Ranks};
 
 /// A packet of the protocol.
@@ -186,13 +187,12 @@ impl Status {
 impl<'a> Packet<'a> {
     /// Parses a datagram.
     pub fn parse(bytes: &'a [u8]) -> Result<(AssociationId, Packet<'a>), ParseError> {
-        let (envelope, rest) = Envelope::parse_for(protocol::SEQUENCER, bytes)?;
+        let (envelope, mut reader) = Reader::behind_envelope(protocol::SEQUENCER, bytes)?;
         let kind = envelope.packet_type;
         let packet = if reformation::KINDS.contains(&kind) {
-            Packet::Reformation(reformation::Packet::parse(kind, rest)?)
+            Packet::Reformation(reformation::Packet::parse(kind, reader.rest())?)
         } else {
-            let mut reader = Reader { rest, len: bytes.len() };
-            let view = reader.number()?;
+            let view = reader.u32()?;
             Packet::Normal { view, body: reader.body(kind)? }
         };
         Ok((envelope.association, packet))
@@ -323,31 +323,24 @@ impl Body<'_> {
     }
 }
 
-/// What is left of a datagram.
-struct Reader<'a> {
-    rest: &'a [u8],
-    /// Of all of it.
-    len: usize,
-}
-
 impl<'a> Reader<'a> {
     fn body(&mut self, kind: u8) -> Result<Body<'a>, ParseError> {
         Ok(match kind {
             kind::REQUEST | kind::BROADCAST => Body::Request {
-                ack: self.number()?,
-                message: self.number()?,
+                ack: self.u32()?,
+                message: self.u32()?,
                 broadcast: kind == kind::BROADCAST,
-                payload: self.payload(),
+                payload: self.rest(),
             },
             kind::ORDERED | kind::SHORT => Body::Ordered {
-                order: self.number()?,
-                accepted: self.number()?,
-                purge: self.number()?,
-                source: self.rank()?,
-                message: self.number()?,
-                payload: (kind == kind::ORDERED).then(|| self.payload()),
+                order: self.u32()?,
+                accepted: self.u32()?,
+                purge: self.u32()?,
+                source: self.rank("source")?,
+                message: self.u32()?,
+                payload: (kind == kind::ORDERED).then(|| self.rest()),
             },
-            kind::RETRANS => Body::Retrans { ack: self.number()?, order: self.number()? },
+            kind::RETRANS => Body::Retrans { ack: self.u32()?, order: self.u32()? },
             kind::ACK => self.report(Report::Ack)?,
             kind::DUMMY => self.report(Report::Dummy)?,
             kind::ACK_COMMIT => self.report(Report::AckCommit)?,
@@ -357,55 +350,26 @@ impl<'a> Reader<'a> {
             kind::ALIVE => self.status(Status::Alive)?,
             kind::PHASE1 => self.status(Status::Phase1)?,
             kind::PHASE2 => self.status(Status::Phase2)?,
-            kind::FETCH => Body::Fetch { order: self.number()? },
+            kind::FETCH => Body::Fetch { order: self.u32()? },
             kind::FETCHED => Body::Fetched {
-                order: self.number()?,
-                source: self.rank()?,
-                message: self.number()?,
-                payload: self.payload(),
+                order: self.u32()?,
+                source: self.rank("source")?,
+                message: self.u32()?,
+                payload: self.rest(),
             },
-            kind::GONE => Body::Gone { order: self.number()?, state: self.payload() },
+            kind::GONE => Body::Gone { order: self.u32()?, state: self.rest() },
             other => return Err(ParseError::Type(other)),
         })
     }
 
     fn report(&mut self, kind: Report) -> Result<Body<'a>, ParseError> {
-        Ok(Body::Report { kind, ack: self.number()? })
+        Ok(Body::Report { kind, ack: self.u32()? })
     }
 
     fn status(&mut self, kind: Status) -> Result<Body<'a>, ParseError> {
-        let (next, accepted, purge) = (self.number()?, self.number()?, self.number()?);
-        let before = self.len - self.rest.len();
-        let (wanted, rest) = Ranks::parse(self.rest).map_err(|error| match error {
-            ParseError::Truncated { need, .. } => {
-                ParseError::Truncated { have: self.len, need: before + need }
-            }
-            other => other,
-        })?;
-        self.rest = rest;
+        let (next, accepted, purge) = (self.u32()?, self.u32()?, self.u32()?);
+        let wanted = self.ranks()?;
         Ok(Body::Status { kind, next, accepted, purge, wanted })
-    }
-
-    fn number(&mut self) -> Result<u32, ParseError> {
-        self.chunk().map(u32::from_be_bytes)
-    }
-
-    fn rank(&mut self) -> Result<u8, ParseError> {
-        let rank = u16::from_be_bytes(self.chunk()?);
-        u8::try_from(rank).map_err(|_| ParseError::Field { field: "source", value: rank.into() })
-    }
-
-    fn chunk<const N: usize>(&mut self) -> Result<[u8; N], ParseError> {
-        let Some((head, rest)) = self.rest.split_first_chunk::<N>() else {
-            let need = self.len - self.rest.len() + N;
-            return Err(ParseError::Truncated { have: self.len, need });
-        };
-        self.rest = rest;
-        Ok(*head)
-    }
-
-    fn payload(&mut self) -> &'a [u8] {
-        std::mem::take(&mut self.rest)
     }
 }
 

@@ -134,6 +134,7 @@ use carillon_core::AssociationId;
 
 use crate::ParseError;
 use crate::envelope::{Envelope, protocol};
+use crate::reader::Reader;
 
 mod earlier;
 mod peers;
@@ -339,8 +340,7 @@ pub enum RefuseReason {
 impl<'a> Packet<'a> {
     /// Parses a datagram, envelope included.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, ParseError> {
-        let (envelope, rest) = Envelope::parse_for(protocol::SESSION, bytes)?;
-        let mut reader = Reader { rest, datagram: bytes.len() };
+        let (envelope, mut reader) = Reader::behind_envelope(protocol::SESSION, bytes)?;
         let body = match envelope.packet_type {
             packet_type::INVITE => Body::Invite(Invite::parse(&mut reader)?),
             packet_type::JOIN => {
@@ -379,10 +379,8 @@ impl<'a> Packet<'a> {
             }
             other => return Err(ParseError::Type(other)),
         };
-        match reader.rest.len() {
-            0 => Ok(Packet { association: envelope.association, body }),
-            extra => Err(ParseError::Field { field: "bytes after the packet", value: extra as u64 }),
-        }
+        reader.end("bytes after the packet")?;
+        Ok(Packet { association: envelope.association, body })
     }
 
     /// Appends the packet, envelope included.
@@ -677,55 +675,13 @@ fn put_text(buf: &mut Vec<u8>, text: &Text<'_>) {
     buf.extend_from_slice(text.as_bytes());
 }
 
-/// Takes fields off the front, each checked against what is there.
-struct Reader<'a> {
-    rest: &'a [u8],
-    datagram: usize,
-}
-
 impl<'a> Reader<'a> {
-    fn bytes(&mut self, len: usize) -> Result<&'a [u8], ParseError> {
-        let (head, rest) = self.rest.split_at_checked(len).ok_or(self.truncated(len))?;
-        self.rest = rest;
-        Ok(head)
-    }
-
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], ParseError> {
-        let (head, rest) = self.rest.split_first_chunk::<N>().ok_or(self.truncated(N))?;
-        self.rest = rest;
-        Ok(*head)
-    }
-
-    fn u8(&mut self) -> Result<u8, ParseError> {
-        self.array().map(u8::from_be_bytes)
-    }
-
-    fn u16(&mut self) -> Result<u16, ParseError> {
-        self.array().map(u16::from_be_bytes)
-    }
-
-    fn u32(&mut self) -> Result<u32, ParseError> {
-        self.array().map(u32::from_be_bytes)
-    }
-
-    fn u64(&mut self) -> Result<u64, ParseError> {
-        self.array().map(u64::from_be_bytes)
-    }
-
     fn nonce(&mut self) -> Result<Nonce, ParseError> {
         self.u64().map(Nonce)
     }
 
     fn identity(&mut self) -> Result<Identity, ParseError> {
         self.u64().map(Identity)
-    }
-
-    fn flag(&mut self, field: &'static str) -> Result<bool, ParseError> {
-        match self.u8()? {
-            0 => Ok(false),
-            1 => Ok(true),
-            other => Err(ParseError::Field { field, value: other.into() }),
-        }
     }
 
     fn name(&mut self) -> Result<Name<'a>, ParseError> {
@@ -736,10 +692,6 @@ impl<'a> Reader<'a> {
     fn text(&mut self) -> Result<Text<'a>, ParseError> {
         let len = self.u8()?;
         Text::parse("text", self.bytes(len.into())?)
-    }
-
-    fn truncated(&self, need: usize) -> ParseError {
-        ParseError::Truncated { have: self.datagram, need: self.datagram - self.rest.len() + need }
     }
 }
 

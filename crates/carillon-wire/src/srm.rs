@@ -74,6 +74,7 @@ use carillon_core::AssociationId;
 
 use crate::ParseError;
 use crate::envelope::{Envelope, protocol};
+use crate::reader::Reader;
 
 /// A packet of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -238,14 +239,14 @@ impl fmt::Debug for Entries<'_> {
 impl<'a> Packet<'a> {
     /// Parses a datagram. What follows a SESSION or a REQUEST is padding.
     pub fn parse(bytes: &'a [u8]) -> Result<(AssociationId, Packet<'a>), ParseError> {
-        let (envelope, rest) = Envelope::parse_for(protocol::SRM, bytes)?;
+        let (envelope, mut fields) = Reader::behind_envelope(protocol::SRM, bytes)?;
         let packet = match envelope.packet_type {
             kind @ (packet_type::DATA | packet_type::REPAIR) => {
-                let mut fields = Fields::new(bytes, rest, HEADER_LEN)?;
-                let (from, source, sequence) = (fields.u32(), fields.u32(), fields.u32());
-                let (round, scope, again, zero) = (fields.u8(), fields.u8(), fields.u8(), fields.u8());
-                let (distance_us, requester) = (fields.u32(), fields.u32());
-                let data = Data { from, source, sequence, payload: fields.rest };
+                fields.require(HEADER_LEN)?;
+                let (from, source, sequence) = (fields.u32()?, fields.u32()?, fields.u32()?);
+                let (round, scope, again, zero) = (fields.u8()?, fields.u8()?, fields.u8()?, fields.u8()?);
+                let (distance_us, requester) = (fields.u32()?, fields.u32()?);
+                let data = Data { from, source, sequence, payload: fields.rest() };
                 if zero != 0 {
                     return Err(ParseError::Field { field: "zero", value: zero.into() });
                 }
@@ -258,11 +259,11 @@ impl<'a> Packet<'a> {
                 }
             }
             packet_type::SESSION => {
-                let mut fields = Fields::new(bytes, rest, SESSION_LEN)?;
-                let (from, number, clock_us) = (fields.u32(), fields.u32(), fields.u32());
-                let (next, oldest) = (fields.u32(), fields.u32());
-                let (sources, others) = (fields.u32() as usize, fields.u32() as usize);
-                let (entries, _) = fields.rest.as_chunks::<ENTRY_LEN>();
+                fields.require(SESSION_LEN)?;
+                let (from, number, clock_us) = (fields.u32()?, fields.u32()?, fields.u32()?);
+                let (next, oldest) = (fields.u32()?, fields.u32()?);
+                let (sources, others) = (fields.u32()? as usize, fields.u32()? as usize);
+                let (entries, _) = fields.rest().as_chunks::<ENTRY_LEN>();
                 let count = sources.saturating_add(others);
                 let Some(entries) = entries.get(..count) else {
                     let need = count.saturating_mul(ENTRY_LEN).saturating_add(SESSION_LEN);
@@ -273,9 +274,9 @@ impl<'a> Packet<'a> {
                 Packet::Session(Session { from, number, clock_us, next, oldest, sources, others })
             }
             packet_type::REQUEST => {
-                let mut fields = Fields::new(bytes, rest, REQUEST_LEN)?;
-                let (from, source, sequence) = (fields.u32(), fields.u32(), fields.u32());
-                let (round, scope, distance_us) = (fields.u8(), fields.u8(), fields.u32());
+                fields.require(REQUEST_LEN)?;
+                let (from, source, sequence) = (fields.u32()?, fields.u32()?, fields.u32()?);
+                let (round, scope, distance_us) = (fields.u8()?, fields.u8()?, fields.u32()?);
                 Packet::Request(Request { from, source, sequence, round, scope, distance_us })
             }
             other => return Err(ParseError::Type(other)),
@@ -336,35 +337,6 @@ impl<'a> Packet<'a> {
             Packet::Session(session) => session.from,
             Packet::Request(request) => request.from,
         }
-    }
-}
-
-/// Reads fields one after the other from bytes that are long enough for all of them.
-struct Fields<'a> {
-    rest: &'a [u8],
-}
-
-impl<'a> Fields<'a> {
-    fn new(whole: &[u8], rest: &'a [u8], need: usize) -> Result<Self, ParseError> {
-        match whole.len() < need {
-            true => Err(ParseError::Truncated { have: whole.len(), need }),
-            false => Ok(Fields { rest }),
-        }
-    }
-
-    fn take<const N: usize>(&mut self) -> [u8; N] {
-        // The constructor has looked at the length.
-        let Some((head, rest)) = self.rest.split_first_chunk() else { return [0; N] };
-        self.rest = rest;
-        *head
-    }
-
-    fn u8(&mut self) -> u8 {
-        u8::from_be_bytes(self.take())
-    }
-
-    fn u32(&mut self) -> u32 {
-        u32::from_be_bytes(self.take())
     }
 }
 

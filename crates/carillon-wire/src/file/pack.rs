@@ -4,6 +4,7 @@ use carillon_core::Bytes;
 
 use super::{Record, record_type};
 use crate::ParseError;
+use crate::reader::Reader;
 
 /// The records of a message, in order: one, or those of a PACK.
 ///
@@ -51,10 +52,9 @@ impl<'a> Iterator for Records<'a> {
 }
 
 fn packed(rest: &[u8]) -> Result<(Record<'_>, &[u8]), ParseError> {
-    let truncated = |need| ParseError::Truncated { have: rest.len(), need };
-    let (len, after) = rest.split_first_chunk::<PACK_RECORD_LEN>().ok_or(truncated(PACK_RECORD_LEN))?;
-    let len = usize::from(u16::from_be_bytes(*len));
-    let (record, after) = after.split_at_checked(len).ok_or(truncated(PACK_RECORD_LEN + len))?;
+    let mut reader = Reader::new(rest);
+    let len = reader.u16()?;
+    let (record, after) = (reader.bytes(len.into())?, reader.rest());
     match record.first() {
         Some(&(record_type::MESSAGE | record_type::END_OF_STREAM)) => {
             Err(ParseError::Field { field: "type of a packed record", value: record[0].into() })

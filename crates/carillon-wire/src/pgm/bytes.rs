@@ -4,55 +4,18 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::CHECKSUM_AT;
 use crate::ParseError;
+use crate::reader::Reader;
 
-/// Takes fields off the front.
-#[derive(Clone, Debug)]
-pub(super) struct Reader<'a> {
-    rest: &'a [u8],
-    have: usize,
-}
-
-impl<'a> Reader<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Self {
-        Reader { rest: bytes, have: bytes.len() }
-    }
-
-    pub(super) fn slice(&mut self, len: usize) -> Result<&'a [u8], ParseError> {
-        let need = self.have - self.rest.len() + len;
-        let (head, rest) =
-            self.rest.split_at_checked(len).ok_or(ParseError::Truncated { have: self.have, need })?;
-        self.rest = rest;
-        Ok(head)
-    }
-
-    pub(super) fn take<const N: usize>(&mut self) -> Result<[u8; N], ParseError> {
-        let mut field = [0; N];
-        field.copy_from_slice(self.slice(N)?);
-        Ok(field)
-    }
-
-    pub(super) fn u16(&mut self) -> Result<u16, ParseError> {
-        self.take().map(u16::from_be_bytes)
-    }
-
-    pub(super) fn u32(&mut self) -> Result<u32, ParseError> {
-        self.take().map(u32::from_be_bytes)
-    }
-
+impl Reader<'_> {
     /// An address behind its family.
     pub(super) fn nla(&mut self) -> Result<IpAddr, ParseError> {
         let family = self.u16()?;
         self.u16()?;
         match family {
-            IPV4 => Ok(Ipv4Addr::from(self.take::<4>()?).into()),
-            IPV6 => Ok(Ipv6Addr::from(self.take::<16>()?).into()),
+            IPV4 => Ok(Ipv4Addr::from(self.array::<4>()?).into()),
+            IPV6 => Ok(Ipv6Addr::from(self.array::<16>()?).into()),
             other => Err(ParseError::Field { field: "NLA AFI", value: other.into() }),
         }
-    }
-
-    /// All that is left.
-    pub(super) fn rest(&self) -> &'a [u8] {
-        self.rest
     }
 }
 

@@ -41,7 +41,8 @@ use std::net::IpAddr;
 pub use options::{BackOffInterval, BackOffRange, Fragment, NakList, Options, ParityParameters};
 
 use crate::ParseError;
-use bytes::{Reader, checksum, put_nla};
+use crate::reader::Reader;
+use bytes::{checksum, put_nla};
 
 /// The transport session identifier: what every packet of one source carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -224,9 +225,9 @@ impl<'a> Packet<'a> {
     pub fn parse(bytes: &'a [u8]) -> Result<Packet<'a>, ParseError> {
         let mut reader = Reader::new(bytes);
         let ports = [reader.u16()?, reader.u16()?];
-        let [kind, flags] = reader.take::<2>()?;
+        let [kind, flags] = reader.array::<2>()?;
         let stored = reader.u16()?;
-        let gsi = reader.take::<6>()?;
+        let gsi = reader.array::<6>()?;
         let tsdu = usize::from(reader.u16()?);
         let kind = PacketType::of(kind).ok_or(ParseError::Type(kind))?;
         let is_data = matches!(kind, PacketType::Odata | PacketType::Rdata);

@@ -13,8 +13,9 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use super::bytes::{Reader, put_address, put_nla};
+use super::bytes::{put_address, put_nla};
 use crate::ParseError;
+use crate::reader::Reader;
 
 /// The option extensions of a packet: those that are there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -121,13 +122,13 @@ impl fmt::Debug for NakList<'_> {
 impl<'a> Options<'a> {
     /// Takes the options off the front.
     pub(super) fn parse(reader: &mut Reader<'a>) -> Result<Self, ParseError> {
-        let [kind, len, total @ ..] = reader.take::<4>()?;
+        let [kind, len, total @ ..] = reader.array::<4>()?;
         let wrong = |field, value: u8| ParseError::Field { field, value: value.into() };
         if kind & !END != LENGTH || len != 4 {
             return Err(wrong("OPT_LENGTH", len));
         }
         let total = usize::from(u16::from_be_bytes(total));
-        let all = reader.slice(total.checked_sub(4).ok_or(wrong("OPT_LENGTH", total as u8))?)?;
+        let all = reader.bytes(total.checked_sub(4).ok_or(wrong("OPT_LENGTH", total as u8))?)?;
         let mut rest = Reader::new(all);
         let mut options = Options::default();
         let mut ended = kind & END != 0;
@@ -135,10 +136,10 @@ impl<'a> Options<'a> {
             if ended {
                 break;
             }
-            let [kind, len, _, own] = rest.take::<4>()?;
+            let [kind, len, _, own] = rest.array::<4>()?;
             ended = kind & END != 0;
             let len = len.checked_sub(4).ok_or(wrong("option length", len))?;
-            let contents = rest.slice(len.into())?;
+            let contents = rest.bytes(len.into())?;
             options.add(kind & !END, own, contents)?;
         }
         match ended && rest.rest().is_empty() {
@@ -176,8 +177,8 @@ impl<'a> Options<'a> {
             NBR_UNREACH => self.neighbour_unreachable = true,
             PATH_NLA => {
                 self.path = Some(match contents.len() {
-                    16 => Ipv6Addr::from(reader.take::<16>()?).into(),
-                    _ => Ipv4Addr::from(reader.take::<4>()?).into(),
+                    16 => Ipv6Addr::from(reader.array::<16>()?).into(),
+                    _ => Ipv4Addr::from(reader.array::<4>()?).into(),
                 });
             }
             SYN => self.syn = true,

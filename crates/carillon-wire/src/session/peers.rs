@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use super::{Identity, Name, Reader, put_name};
+use super::{Identity, Name, put_name};
 use crate::ParseError;
+use crate::reader::Reader;
 
 /// Members a session of peers can have, the one that gathers included.
 pub const MAX_PEERS: usize = 1024;
@@ -91,7 +92,7 @@ impl<'a> PeerList<'a> {
 
     /// The members of a page; `None` if these bytes are none.
     pub fn new(bytes: &'a [u8]) -> Option<Self> {
-        Self::parse(&mut Reader { rest: bytes, datagram: bytes.len() }).ok()
+        Self::parse(&mut Reader::new(bytes)).ok()
     }
 
     /// How many they are.
@@ -102,17 +103,17 @@ impl<'a> PeerList<'a> {
 
     /// The members in order of rank.
     pub fn iter(&self) -> impl Iterator<Item = Peer<'a>> + use<'a> {
-        let mut reader = Reader { rest: self.bytes, datagram: self.bytes.len() };
+        let mut reader = Reader::new(self.bytes);
         (0..self.count).map_while(move |_| Peer::parse(&mut reader).ok())
     }
 
     fn parse(reader: &mut Reader<'a>) -> Result<Self, ParseError> {
-        let bytes = reader.rest;
+        let bytes = reader.rest();
         if bytes.len() > RosterPage::CAPACITY {
             return Err(ParseError::Field { field: "bytes of members", value: bytes.len() as u64 });
         }
         let mut count = 0;
-        while count == 0 || !reader.rest.is_empty() {
+        while count == 0 || !reader.rest().is_empty() {
             Peer::parse(reader)?;
             count += 1;
         }

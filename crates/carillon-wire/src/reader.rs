@@ -1,0 +1,145 @@
+//! The fields of a packet, taken off the front one after the other, each checked against what is there.
+
+use crate::ParseError;
+use crate::envelope::Envelope;
+
+/// What is left of a packet. Integers are big-endian.
+#[derive(Clone, Debug)]
+pub(crate) struct Reader<'a> {
+    rest: &'a [u8],
+    /// Bytes of all of it, from which errors count.
+    have: usize,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Reader { rest: bytes, have: bytes.len() }
+    }
+
+    /// What follows the envelope in a datagram of this protocol.
+    pub(crate) fn behind_envelope(protocol: u8, bytes: &'a [u8]) -> Result<(Envelope, Self), ParseError> {
+        let (envelope, rest) = Envelope::parse_for(protocol, bytes)?;
+        Ok((envelope, Reader { rest, have: bytes.len() }))
+    }
+
+    /// All of the packet has to have so many bytes, whatever is read of it.
+    pub(crate) fn require(&self, need: usize) -> Result<(), ParseError> {
+        if self.have < need { Err(ParseError::Truncated { have: self.have, need }) } else { Ok(()) }
+    }
+
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], ParseError> {
+        let (head, rest) = self.rest.split_first_chunk().ok_or(self.truncated(N))?;
+        self.rest = rest;
+        Ok(*head)
+    }
+
+    pub(crate) fn bytes(&mut self, len: usize) -> Result<&'a [u8], ParseError> {
+        let (head, rest) = self.rest.split_at_checked(len).ok_or(self.truncated(len))?;
+        self.rest = rest;
+        Ok(head)
+    }
+
+    pub(crate) fn u8(&mut self) -> Result<u8, ParseError> {
+        self.array().map(u8::from_be_bytes)
+    }
+
+    pub(crate) fn u16(&mut self) -> Result<u16, ParseError> {
+        self.array().map(u16::from_be_bytes)
+    }
+
+    pub(crate) fn u32(&mut self) -> Result<u32, ParseError> {
+        self.array().map(u32::from_be_bytes)
+    }
+
+    pub(crate) fn u64(&mut self) -> Result<u64, ParseError> {
+        self.array().map(u64::from_be_bytes)
+    }
+
+    /// A byte that is 0 or 1.
+    pub(crate) fn flag(&mut self, field: &'static str) -> Result<bool, ParseError> {
+        match self.u8()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            other => Err(ParseError::Field { field, value: other.into() }),
+        }
+    }
+
+    /// A rank that fits a byte, in two.
+    pub(crate) fn rank(&mut self, field: &'static str) -> Result<u8, ParseError> {
+        let rank = self.u16()?;
+        u8::try_from(rank).map_err(|_| ParseError::Field { field, value: rank.into() })
+    }
+
+    /// All that is left.
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// The same, and then nothing is left.
+    pub(crate) fn remaining(&mut self) -> &'a [u8] {
+        std::mem::take(&mut self.rest)
+    }
+
+    /// Nothing may be left; `field` names what would be.
+    pub(crate) fn end(&self, field: &'static str) -> Result<(), ParseError> {
+        match self.rest.len() {
+            0 => Ok(()),
+            extra => Err(ParseError::Field { field, value: extra as u64 }),
+        }
+    }
+
+    fn truncated(&self, len: usize) -> ParseError {
+        let need = (self.have - self.rest.len()).saturating_add(len);
+        ParseError::Truncated { have: self.have, need }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_cut_is_an_error_that_says_how_many_bytes_the_field_needs() {
+        let bytes: Vec<u8> = (0..22).collect();
+        type Field = fn(&mut Reader<'_>) -> Result<u64, ParseError>;
+        let fields: [(Field, usize); 6] = [
+            (|reader| reader.u8().map(Into::into), 1),
+            (|reader| reader.u16().map(Into::into), 2),
+            (|reader| reader.u32().map(Into::into), 4),
+            (|reader| reader.u64(), 8),
+            (
+                |reader| reader.array::<3>().map(|bytes| bytes.iter().fold(0, |n, &b| n << 8 | u64::from(b))),
+                3,
+            ),
+            (|reader| reader.bytes(4).map(|bytes| bytes.iter().fold(0, |n, &b| n << 8 | u64::from(b))), 4),
+        ];
+        for have in 0..=bytes.len() {
+            let mut reader = Reader::new(&bytes[..have]);
+            let mut at = 0;
+            for (field, len) in fields {
+                let need = at + len;
+                let value = bytes[at..need].iter().fold(0, |n, &b| n << 8 | u64::from(b));
+                match field(&mut reader) {
+                    Ok(read) => assert_eq!((read, need <= have), (value, true)),
+                    Err(error) => {
+                        assert_eq!((error, need > have), (ParseError::Truncated { have, need }, true));
+                        break;
+                    }
+                }
+                at = need;
+            }
+        }
+    }
+
+    #[test]
+    fn no_length_is_too_long_to_be_refused() {
+        let mut reader = Reader::new(&[1, 2, 3]);
+        assert_eq!(reader.u8(), Ok(1));
+        assert!(matches!(reader.bytes(usize::MAX), Err(ParseError::Truncated { have: 3, need: usize::MAX })));
+        assert_eq!(
+            (reader.rest(), reader.end("more")),
+            (&[2, 3][..], Err(ParseError::Field { field: "more", value: 2 }))
+        );
+        assert_eq!(reader.require(4), Err(ParseError::Truncated { have: 3, need: 4 }));
+    }
+}
