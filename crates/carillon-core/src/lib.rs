@@ -12,6 +12,7 @@ mod ids;
 pub mod machine;
 mod notice;
 mod observer;
+mod pace;
 mod registry;
 mod rng;
 mod sequence;
@@ -28,6 +29,7 @@ pub use ids::{AssociationId, GroupId, MessageId, NodeId, PortId, PortSet};
 pub use machine::{Application, Delivery, Machine, OfferError, Receiver, Relay, Sender};
 pub use notice::Notice;
 pub use observer::{NoObserver, Observer};
+pub use pace::Pace;
 pub use registry::{
     Build, BuildContext, Config, ConfigError, HeaderBytes, HostValue, Identities, Kind, NetworkKind, Order,
     Parameter, ProtocolEntry, Role, Setting,

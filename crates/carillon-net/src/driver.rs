@@ -276,7 +276,7 @@ where
             retry
         } else if stalled {
             // Stopped by the rate, whose depth makes up for a late wake-up, or by the turn's budget.
-            Some(self.endpoint.pacer.ready_at(now).unwrap_or(now))
+            Some(self.endpoint.pace.ready_at(now).unwrap_or(now))
         } else {
             None
         };
@@ -302,7 +302,7 @@ impl<O: Observer> Host for Outlet<'_, O> {
             && !self.gate.blocked
             && self.gate.retry.is_none()
             && self.gate.budget > 0
-            && self.endpoint.pacer.ready_at(self.now).is_none();
+            && self.endpoint.pace.ready_at(self.now).is_none();
         self.gate.stalled |= !open;
         open
     }
@@ -344,7 +344,7 @@ impl<O: Observer> Outlet<'_, O> {
             return;
         }
         self.gate.budget = self.gate.budget.saturating_sub(bytes.len().max(64));
-        self.endpoint.pacer.spend(self.now, bytes.len() + self.endpoint.header_bytes());
+        self.endpoint.pace.spend(self.now, (bytes.len() + self.endpoint.header_bytes()) as u64);
         let segments = self.endpoint.max_segments();
         self.endpoint.outbox.push(to, address, hops, bytes, segments);
         self.flush_to(1);

@@ -3,8 +3,9 @@
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::time::Duration;
 
-use carillon_core::{Addresses, BitRate, GroupId, NodeId, Probability, Seeds, Time};
+use carillon_core::{Addresses, BitRate, GroupId, NodeId, Pace, Probability, Seeds, Time};
 use quinn_udp::UdpSocketState;
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
 
@@ -12,7 +13,6 @@ use crate::book::{Book, SharedPeers};
 use crate::inbox::Inbox;
 use crate::injector::Injector;
 use crate::outbox::Outbox;
-use crate::pacer::Pacer;
 use crate::{Choice, Interface, OpenError, Stats};
 
 /// What an [`Endpoint`] is to be.
@@ -74,7 +74,7 @@ pub struct Endpoint {
     pub(crate) injector: Injector,
     pub(crate) inbox: Inbox,
     pub(crate) outbox: Outbox,
-    pub(crate) pacer: Pacer,
+    pub(crate) pace: Pace,
     pub(crate) stats: Stats,
     /// The hop limit the sending socket has now.
     pub(crate) hops: u8,
@@ -127,7 +127,7 @@ impl Endpoint {
             injector: Injector::new(config.drop, &config.seeds),
             inbox: Inbox::new(),
             outbox: Outbox::default(),
-            pacer: Pacer::new(config.rate),
+            pace: Pace::new(config.rate, PACE_DEPTH),
             stats: Stats::default(),
             hops: ttl,
             segmentation: true,
@@ -386,6 +386,10 @@ fn set_hops(socket: &Socket, group: SocketAddr, hops: u8) -> io::Result<()> {
 fn header_bytes(group: SocketAddr) -> usize {
     if group.is_ipv4() { 28 } else { 48 }
 }
+
+/// Time's worth of bytes that may go out at once: more than a scheduler is usually late, less than the buffer of a
+/// switch port.
+const PACE_DEPTH: Duration = Duration::from_millis(1);
 
 /// Peers known at a time.
 pub(crate) const PEERS: usize = 65_536;

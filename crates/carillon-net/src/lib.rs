@@ -35,7 +35,6 @@ mod inbox;
 mod injector;
 mod interface;
 mod outbox;
-mod pacer;
 mod peers;
 #[cfg(target_os = "linux")]
 mod relay;

@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use carillon_core::{AssociationId, DropReason, Event, MessageId, OfferError, Outcome, Rng, Time, Transmit};
+use carillon_core::{
+    AssociationId, DropReason, Event, MessageId, OfferError, Outcome, Pace, Rng, Time, Transmit,
+};
 use carillon_wire::erramilli_singh::{Packet, Progress};
 
 use super::config::Settings;
@@ -26,9 +28,9 @@ pub(super) struct Source {
     repairs: Repairs,
     idle: Idle,
     /// No data packet before this.
-    paced_until: Time,
+    pace: Pace,
     /// No new message before this.
-    choked_until: Time,
+    choked: Pace,
     finished: bool,
     /// Messages below this are done with.
     completed: u64,
@@ -45,8 +47,8 @@ impl Source {
             window: BackWindow::new(settings.b),
             repairs: Repairs::new(settings.repair_guard),
             idle: Idle::new(&settings),
-            paced_until: Time::ZERO,
-            choked_until: Time::ZERO,
+            pace: Pace::default(),
+            choked: Pace::default(),
             finished: false,
             completed: 0,
             settings,
@@ -108,8 +110,7 @@ impl Source {
     pub fn on_choke(&mut self, scene: &mut Scene<'_>, pause: std::time::Duration) {
         let last = MessageId(self.window.next().saturating_sub(1));
         scene.events.push(Event::Received { packet: "choke", message: last });
-        let until = scene.now + pause.min(self.settings.t3);
-        self.choked_until = self.choked_until.max(until);
+        self.choked.pause(scene.now, pause.min(self.settings.t3));
     }
 
     /// The interval of status or sanity messages is over.
@@ -147,11 +148,11 @@ impl Source {
     /// them fills buffers too.
     fn poll_data(&mut self, scene: &mut Scene<'_>, buf: &mut Vec<u8>) -> Option<Transmit> {
         let due = match (self.repairs.is_empty(), self.waiting.is_empty()) {
-            (false, _) => self.paced_until,
-            (true, false) => self.paced_until.max(self.choked_until),
+            (false, _) => self.pace.ready_at(scene.now),
+            (true, false) => self.pace.ready_at(scene.now).max(self.choked.ready_at(scene.now)),
             (true, true) => return None,
         };
-        if due > scene.now {
+        if let Some(due) = due {
             scene.timers.arm(Timer::Pace, due);
             return None;
         }
@@ -184,7 +185,7 @@ impl Source {
         Packet::Data { source: self.rank, sequence, payload }.emit(self.association, buf);
         let transmit = scene.transmit(to);
         let transmit = scene.events.data_sent(transmit, MessageId(number), buf.len(), repair);
-        self.paced_until = scene.now + self.settings.send_interval;
+        self.pace.pause(scene.now, self.settings.send_interval);
         self.stay(scene);
         Some(transmit)
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use carillon_core::{
     Addresses, AssociationId, BuildContext, Config, ConfigError, Dest, DropReason, Event, Events, GroupId,
-    Machine, MessageId, NodeId, Notice, OfferError, Received, Sender, Time, Timers, Transmit, expand,
+    Machine, MessageId, NodeId, Notice, OfferError, Pace, Received, Sender, Time, Timers, Transmit, expand,
 };
 use carillon_wire::lms::{Data, HEADER_LEN, Offer, Packet, Progress, Request};
 
@@ -45,8 +45,8 @@ pub struct LmsSender {
     gone_told: Option<Time>,
     /// The interval of the next heartbeat.
     heartbeat: Duration,
-    /// No message goes out before.
-    paced_until: Time,
+    /// When the next message may go.
+    pace: Pace,
     timers: Timers<Timer>,
     events: Events,
 }
@@ -103,7 +103,7 @@ impl LmsSender {
             spm_to: BTreeSet::new(),
             gone_told: None,
             heartbeat: settings.heartbeat.unwrap_or_default(),
-            paced_until: Time::ZERO,
+            pace: Pace::default(),
             timers: Timers::new(),
             events: Events::default(),
             settings,
@@ -276,14 +276,14 @@ impl Machine for LmsSender {
         if let Some(transmit) = self.poll_control(now, buf) {
             return Some(transmit);
         }
-        if now < self.paced_until {
+        if let Some(at) = self.pace.ready_at(now) {
             if !self.answers.is_empty() || self.next < self.offered() {
-                self.timers.arm(Timer::Pace, self.paced_until);
+                self.timers.arm(Timer::Pace, at);
             }
             return None;
         }
         let transmit = self.poll_repair(now, buf).or_else(|| self.poll_message(now, buf))?;
-        self.paced_until = now + self.settings.send_interval;
+        self.pace.pause(now, self.settings.send_interval);
         Some(transmit)
     }
 

@@ -8,7 +8,6 @@
 
 mod config;
 mod identity;
-mod pace;
 mod receiver;
 mod relay;
 mod source;

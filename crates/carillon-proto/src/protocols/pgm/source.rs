@@ -6,14 +6,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Config, ConfigError, Dest, DropReason, Event, Events, GroupId, Machine, MessageId, NodeId,
-    Notice, OfferError, Received, Sender, Time, Timers, Transmit, expand,
+    BitRate, BuildContext, Config, ConfigError, Dest, DropReason, Event, Events, GroupId, Machine, MessageId,
+    NodeId, Notice, OfferError, Pace, Received, Sender, Time, Timers, Transmit, expand,
 };
 use carillon_wire::pgm::{Body, Data, MAX_TSDU, Nak, NakList, Options, Packet, Poll, Spm, Tsi};
 
 use super::config::interval;
 use super::identity::{MODULUS, address_of, destination_port, tsi, wire};
-use super::pace::Pace;
 use super::window::{Advance, Window};
 use crate::blocks::{Members, RepairBudget};
 
@@ -107,7 +106,7 @@ impl PgmSource {
             group_address: context.addresses.of_group(context.group),
             link_overhead: context.link_overhead.into(),
             window: Window::new(advance, settings.count("txw_sqns") as usize),
-            pace: Pace::new(settings.count("txw_max_rte"), settings.size("txw_burst").0),
+            pace: pace(settings),
             paces_repairs: with_data,
             txw_secs: interval("txw_secs")?,
             spm_ivl: interval("spm_ivl")?,
@@ -258,7 +257,7 @@ impl PgmSource {
         let options = Options { join: self.join.then_some(trail), fin: self.closed, ..Options::default() };
         self.packet(Body::Spm(spm), options).emit(buf);
         self.spm_sqn = self.spm_sqn.wrapping_add(1);
-        self.pace.on_sent(now, buf.len() as u64 + self.link_overhead);
+        self.pace.spend(now, buf.len() as u64 + self.link_overhead);
         let message = MessageId(self.window.next().saturating_sub(1));
         self.events.push(Event::ControlSent { packet: "spm", message });
         self.to_group()
@@ -291,7 +290,7 @@ impl PgmSource {
             let data = Data { sqn: wire(number), trail, payload: &slot.payload.clone() };
             self.packet(Body::Rdata(data), Options::default()).emit(buf);
             if self.paces_repairs {
-                self.pace.on_sent(now, buf.len() as u64 + self.link_overhead);
+                self.pace.spend(now, buf.len() as u64 + self.link_overhead);
             }
             let to_group = self.to_group();
             return Some(self.events.data_sent(to_group, MessageId(number), buf.len(), true));
@@ -304,7 +303,7 @@ impl PgmSource {
         let (number, slot) = self.window.send_next(now)?;
         let data = Data { sqn: wire(number), trail, payload: &slot.payload.clone() };
         self.packet(Body::Odata(data), Options::default()).emit(buf);
-        self.pace.on_sent(now, buf.len() as u64 + self.link_overhead);
+        self.pace.spend(now, buf.len() as u64 + self.link_overhead);
         self.restart_heartbeat(now);
         self.arm_advance();
         let message = MessageId(number);
@@ -383,7 +382,7 @@ impl Machine for PgmSource {
         if self.poll_due {
             return Some(self.emit_poll(buf));
         }
-        let blocked = self.pace.blocked_until(now);
+        let blocked = self.pace.ready_at(now);
         if (blocked.is_none() || !self.paces_repairs)
             && let Some(transmit) = self.emit_repair(now, buf)
         {
@@ -445,6 +444,12 @@ impl Sender for PgmSource {
     fn is_finished(&self) -> bool {
         self.closed
     }
+}
+
+/// How fast the source may send: section 5.1.1.
+fn pace(settings: &Config) -> Pace {
+    let rate = BitRate::new(settings.count("txw_max_rte").saturating_mul(8));
+    Pace::new(rate, rate.map_or(Duration::ZERO, |rate| rate.time_for_bytes(settings.size("txw_burst").0)))
 }
 
 /// Confirmations that may wait for the port.

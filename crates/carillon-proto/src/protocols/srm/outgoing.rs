@@ -1,10 +1,9 @@
-//! What a member has to send: its own messages, and when the next packet with one may go.
+//! What a member has to send: its own messages.
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use bytes::Bytes;
-use carillon_core::{OfferError, Time};
+use carillon_core::OfferError;
 
 /// Own messages that are not sent yet.
 #[derive(Debug)]
@@ -51,30 +50,6 @@ impl Outgoing {
     /// The next message.
     pub fn pop(&mut self) -> Option<Bytes> {
         self.waiting.pop_front()
-    }
-}
-
-/// Keeps packets of one kind a time apart.
-#[derive(Debug)]
-pub(super) struct Pace {
-    interval: Duration,
-    next: Time,
-}
-
-impl Pace {
-    /// One packet each so long.
-    pub fn new(interval: Duration) -> Self {
-        Pace { interval, next: Time::ZERO }
-    }
-
-    /// When the next one may go, if not now.
-    pub fn wait(&self, now: Time) -> Option<Time> {
-        (self.next > now).then_some(self.next)
-    }
-
-    /// One goes now.
-    pub fn spend(&mut self, now: Time) {
-        self.next = now + self.interval;
     }
 }
 

@@ -6,15 +6,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 use carillon_core::{
     AssociationId, BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Event, Events, GroupId,
-    Machine, MessageId, NodeId, Note, Notice, OfferError, Outcome, Received, Receiver, Rng, Scope, Sender,
-    Time, Timers, Transmit, Value,
+    Machine, MessageId, NodeId, Note, Notice, OfferError, Outcome, Pace, Received, Receiver, Rng, Scope,
+    Sender, Time, Timers, Transmit, Value,
 };
 use carillon_wire::srm::{Answer, Data, Entries, HEADER_LEN, Packet, Request, Session};
 
 use super::config::{Local, Settings};
 use super::flow::Flow;
 use super::known::Known;
-use super::outgoing::{Outgoing, Pace};
+use super::outgoing::Outgoing;
 use super::recovery::{Arrival, Key, Recovery};
 use super::stream::{Stream, cost};
 use crate::blocks::RepairBudget;
@@ -123,8 +123,8 @@ impl SrmPeer {
             waiting: 0,
             ready: BTreeSet::new(),
             gone: BTreeSet::new(),
-            request_pace: Pace::new(settings.request_ivl),
-            send_pace: Pace::new(settings.send_ivl),
+            request_pace: Pace::default(),
+            send_pace: Pace::default(),
             session_number: 0,
             session_due: false,
             started: false,
@@ -498,12 +498,12 @@ impl SrmPeer {
         if !self.recovery.has_requests() {
             return None;
         }
-        if let Some(at) = self.request_pace.wait(now) {
+        if let Some(at) = self.request_pace.ready_at(now) {
             self.timers.arm(Timer::RequestPace, at);
             return None;
         }
         let (key, round) = self.recovery.next_request()?;
-        self.request_pace.spend(now);
+        self.request_pace.pause(now, self.settings.request_ivl);
         let (source, number) = key;
         let distance_us = micros(self.known.distance(source));
         let local = round == 1 && self.settings.local != Local::Off;
@@ -549,7 +549,7 @@ impl SrmPeer {
         let payload = self.streams.get(&source)?.payload(number)?;
         let data = Data { from: self.own, source, sequence: number as u32, payload };
         Packet::Repair { data, answer }.emit(self.association, buf);
-        self.send_pace.spend(now);
+        self.send_pace.pause(now, self.settings.send_ivl);
         let (to_group, message) = (self.to_group(answer.scope), MessageId(number));
         if source == self.own {
             return Some(self.events.data_sent(to_group, message, buf.len(), true));
@@ -577,7 +577,7 @@ impl SrmPeer {
         self.forget_before(own, base);
         let data = Data { from: own, source: own, sequence: number as u32, payload: &payload };
         Packet::Data(data).emit(self.association, buf);
-        self.send_pace.spend(now);
+        self.send_pace.pause(now, self.settings.send_ivl);
         let to_group = self.to_group(u8::MAX);
         Some(self.events.data_sent(to_group, MessageId(number), buf.len(), false))
     }
@@ -628,7 +628,7 @@ impl Machine for SrmPeer {
         if self.repeats.is_empty() && !self.recovery.has_repairs() && !has_data {
             return None;
         }
-        if let Some(at) = self.send_pace.wait(now) {
+        if let Some(at) = self.send_pace.ready_at(now) {
             self.timers.arm(Timer::SendPace, at);
             return None;
         }

@@ -1,0 +1,125 @@
+//! How fast something may be sent: a token bucket, kept as the time at which the line would be free.
+
+use std::time::Duration;
+
+use crate::{BitRate, Time};
+
+/// Says when the next datagram may go. A datagram goes whole, so the bucket may be overdrawn by one; its depth is a
+/// time, so that it means the same at any rate.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pace {
+    rate: Option<BitRate>,
+    depth: Duration,
+    /// When a line of this rate would have carried everything sent so far.
+    free: Time,
+}
+
+impl Pace {
+    /// At this rate, if there is one, with so much time's worth of bytes at once after a pause.
+    pub const fn new(rate: Option<BitRate>, depth: Duration) -> Self {
+        Pace { rate, depth, free: Time::ZERO }
+    }
+
+    /// Counts bytes that go out.
+    pub fn spend(&mut self, now: Time, bytes: u64) {
+        if let Some(rate) = self.rate {
+            self.free = self.free.max(now) + rate.time_for_bytes(bytes);
+        }
+    }
+
+    /// Nothing more goes for so long, whatever the rate: a packet each interval pauses for it after each.
+    pub fn pause(&mut self, now: Time, span: Duration) {
+        self.free = self.free.max(now + span + self.depth);
+    }
+
+    /// From now on the rate is another one; bytes that are ahead of the old one are as many ahead of the new.
+    pub fn set_rate(&mut self, now: Time, rate: Option<BitRate>) {
+        if let (Some(old), Some(new)) = (self.rate, rate) {
+            self.free = now + new.time_for_bits(old.bits_in(self.free.since(now)));
+        }
+        self.rate = rate;
+    }
+
+    /// When the next datagram may go: `None` is now.
+    pub fn ready_at(&self, now: Time) -> Option<Time> {
+        let at = Time::from_nanos(self.free.as_nanos().saturating_sub(self.depth.as_nanos() as u64));
+        (at > now).then_some(at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Time {
+        Time::from_nanos(millis * 1_000_000)
+    }
+
+    #[test]
+    fn over_a_second_the_rate_is_kept_however_late_the_calls() {
+        let mut pace = Pace::new(Some(BitRate::mbps(8)), Duration::from_millis(1));
+        let (mut now, mut sent) = (Time::ZERO, 0);
+        let mut late = 0;
+        while now < Time::from_nanos(1_000_000_000) {
+            match pace.ready_at(now) {
+                None => {
+                    pace.spend(now, 1000);
+                    sent += 1000;
+                }
+                Some(at) => {
+                    late = (late + 37_000) % 900_000;
+                    now = at + Duration::from_nanos(late);
+                }
+            }
+        }
+        // One second at 1 byte per microsecond, plus the depth and one datagram.
+        assert!((998_000..=1_002_000).contains(&sent), "{sent}");
+    }
+
+    #[test]
+    fn without_a_rate_it_is_always_ready() {
+        let mut pace = Pace::default();
+        pace.spend(Time::ZERO, 1 << 40);
+        assert_eq!(pace.ready_at(Time::ZERO), None);
+    }
+
+    #[test]
+    fn after_a_burst_packets_go_at_the_rate() {
+        // 1000 bytes a second, 2000 at once.
+        let mut pace = Pace::new(BitRate::new(8000), Duration::from_secs(2));
+        for _ in 0..3 {
+            assert_eq!(pace.ready_at(at(0)), None);
+            pace.spend(at(0), 1000);
+        }
+        assert_eq!(pace.ready_at(at(0)), Some(at(1000)));
+        assert_eq!(pace.ready_at(at(400)), Some(at(1000)));
+        assert_eq!(pace.ready_at(at(1000)), None);
+    }
+
+    #[test]
+    fn a_pause_is_kept_whatever_the_depth() {
+        for depth in [0, 5] {
+            let mut pace = Pace::new(None, Duration::from_millis(depth));
+            pace.pause(at(10), Duration::from_millis(20));
+            assert_eq!((pace.ready_at(at(29)), pace.ready_at(at(30))), (Some(at(30)), None));
+            pace.pause(at(12), Duration::from_millis(1));
+            assert_eq!(pace.ready_at(at(29)), Some(at(30)), "a shorter one ends no longer one");
+        }
+    }
+
+    #[test]
+    fn a_new_rate_holds_from_when_it_is_set_and_forgives_nothing() {
+        let mut pace = Pace::new(BitRate::new(8000), Duration::ZERO);
+        pace.spend(at(0), 1000);
+        // Half of it has gone; the rest takes a quarter of the time.
+        pace.set_rate(at(500), BitRate::new(32_000));
+        assert_eq!(pace.ready_at(at(500)), Some(at(625)));
+        pace.spend(at(625), 1000);
+        assert_eq!(pace.ready_at(at(625)), Some(at(875)));
+        // Nothing is owed after a pause, and none saved up.
+        pace.set_rate(at(2000), BitRate::new(8000));
+        assert_eq!(pace.ready_at(at(2000)), None);
+        pace.spend(at(2000), 1000);
+        assert_eq!(pace.ready_at(at(2000)), Some(at(3000)));
+    }
+}
