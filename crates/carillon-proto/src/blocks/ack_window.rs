@@ -1,9 +1,9 @@
 //! A sender's window of outstanding messages, and how far each receiver has acknowledged.
 
-use std::collections::VecDeque;
-
 use bytes::Bytes;
 use carillon_core::Time;
+
+use super::Numbered;
 
 /// A message in the window.
 #[derive(Debug)]
@@ -33,9 +33,7 @@ pub struct Slot {
 /// acknowledged, not the receivers.
 #[derive(Debug)]
 pub struct AckWindow {
-    /// Number of the first message in the window.
-    start: u64,
-    slots: VecDeque<Slot>,
+    slots: Numbered<Slot>,
     /// For each receiver, one past the last message it has acknowledged.
     vector: Vec<u64>,
     /// Receivers not expelled.
@@ -48,7 +46,7 @@ const EXPELLED: u64 = u64::MAX;
 impl AckWindow {
     /// An empty window of a group of this size.
     pub fn new(receivers: usize) -> Self {
-        AckWindow { start: 0, slots: VecDeque::new(), vector: vec![0; receivers], live: receivers }
+        AckWindow { slots: Numbered::default(), vector: vec![0; receivers], live: receivers }
     }
 
     /// Adds a message at the end; returns its number.
@@ -63,26 +61,23 @@ impl AckWindow {
             failed: false,
             acknowledged: 0,
         };
-        self.slots.push_back(slot);
-        self.end() - 1
+        self.slots.push(slot)
     }
 
     /// Receiver `index` acknowledges everything up to `message`; returns whether that was news.
     pub fn acknowledge(&mut self, index: usize, message: u64) -> bool {
-        let from = self.vector[index].max(self.start);
+        let from = self.vector[index].max(self.start());
         if message < from || message >= self.end() {
             return false;
         }
-        for number in from..=message {
-            self.slots[(number - self.start) as usize].acknowledged += 1;
-        }
+        self.count(from, message + 1, |slot| slot.acknowledged += 1);
         self.vector[index] = message + 1;
         true
     }
 
     /// Everything from this message on that was sent is to be sent again; returns how many messages.
     pub fn go_back_to(&mut self, number: u64) -> u32 {
-        let skip = number.saturating_sub(self.start) as usize;
+        let skip = number.saturating_sub(self.start()) as usize;
         let mut count = 0;
         for slot in self.slots.iter_mut().skip(skip).filter(|slot| slot.sent.is_some() && !slot.due) {
             slot.due = true;
@@ -93,41 +88,37 @@ impl AckWindow {
 
     /// Takes a receiver out of the count.
     pub fn expel(&mut self, index: usize) {
-        for number in self.start..self.vector[index].min(self.end()) {
-            self.slots[(number - self.start) as usize].acknowledged -= 1;
-        }
+        self.count(self.start(), self.vector[index].min(self.end()), |slot| slot.acknowledged -= 1);
         self.vector[index] = EXPELLED;
         self.live -= 1;
     }
 
     /// The receivers that have not acknowledged the first message.
     pub fn missing_first(&self) -> Vec<usize> {
-        let missing = |&(_, &next): &(usize, &u64)| next <= self.start;
+        let missing = |&(_, &next): &(usize, &u64)| next <= self.start();
         self.vector.iter().enumerate().filter(missing).map(|(index, _)| index).collect()
     }
 
     /// Whether this receiver has not acknowledged the first message, which has gone out.
     pub fn awaits(&self, index: usize) -> bool {
-        self.first().is_some_and(|slot| slot.sent.is_some()) && self.vector[index] <= self.start
+        self.first().is_some_and(|slot| slot.sent.is_some()) && self.vector[index] <= self.start()
     }
 
     /// The receivers that have not acknowledged the whole window, and how many messages each misses.
     pub fn missing(&self) -> impl Iterator<Item = (usize, u32)> {
-        let messages = |next: u64| self.end().saturating_sub(next.max(self.start)) as u32;
+        let messages = |next: u64| self.end().saturating_sub(next.max(self.start())) as u32;
         let missing = self.vector.iter().map(move |&next| messages(next)).enumerate();
         missing.filter(|&(_, messages)| messages > 0)
     }
 
     /// Takes the first message out if every receiver has acknowledged it.
     pub fn pop_acknowledged(&mut self) -> Option<(u64, Slot)> {
-        if self.slots.front()?.acknowledged < self.live { None } else { self.pop() }
+        if self.slots.first()?.acknowledged < self.live { None } else { self.pop() }
     }
 
     /// Takes the first message out.
     pub fn pop(&mut self) -> Option<(u64, Slot)> {
-        let slot = self.slots.pop_front()?;
-        self.start += 1;
-        Some((self.start - 1, slot))
+        self.slots.pop()
     }
 
     /// The messages in order.
@@ -137,15 +128,12 @@ impl AckWindow {
 
     /// The first message that is to be sent.
     pub fn first_due(&mut self) -> Option<(u64, &mut Slot)> {
-        let start = self.start;
-        let position = self.slots.iter().position(|slot| slot.due)?;
-        Some((start + position as u64, &mut self.slots[position]))
+        (self.slots.start()..).zip(self.slots.iter_mut()).find(|(_, slot)| slot.due)
     }
 
     /// The message of this number.
     pub fn get_mut(&mut self, number: u64) -> Option<&mut Slot> {
-        let index = usize::try_from(number.checked_sub(self.start)?).ok()?;
-        self.slots.get_mut(index)
+        self.slots.get_mut(number)
     }
 
     /// One past the last message that a receiver has acknowledged.
@@ -155,17 +143,17 @@ impl AckWindow {
 
     /// The first message.
     pub fn first(&self) -> Option<&Slot> {
-        self.slots.front()
+        self.slots.first()
     }
 
     /// Number of the first message in the window.
     pub fn start(&self) -> u64 {
-        self.start
+        self.slots.start()
     }
 
     /// One past the number of the last message in the window.
     pub fn end(&self) -> u64 {
-        self.start + self.slots.len() as u64
+        self.slots.end()
     }
 
     /// How many messages are outstanding.
@@ -181,5 +169,11 @@ impl AckWindow {
     /// Whether a receiver was taken out of the count.
     pub fn is_expelled(&self, index: usize) -> bool {
         self.vector[index] == EXPELLED
+    }
+
+    fn count(&mut self, from: u64, end: u64, count: impl Fn(&mut Slot)) {
+        for number in from..end {
+            self.slots.get_mut(number).into_iter().for_each(&count);
+        }
     }
 }

@@ -4,17 +4,18 @@
 //! gives both rules of section 2.9: what `L` sites have accepted the token after is committed, and
 //! what all have accepted it after is not kept any more.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use carillon_wire::chang_maxemchuk::{Ack, Id};
 
+use crate::blocks::Numbered;
+
 /// The order of all messages, as far as a site holds it.
 #[derive(Debug)]
 pub(super) struct Log {
-    /// The timestamp of the first entry that is kept.
-    base: u64,
-    entries: VecDeque<Entry>,
+    /// By timestamp.
+    entries: Numbered<Entry>,
     /// Acknowledgments beyond the first gap, and those whose message is not there.
     early: BTreeMap<u64, Early>,
     /// How far beyond the log an acknowledgment is kept.
@@ -51,8 +52,7 @@ impl Log {
     /// An empty log of a group of so many sites that keeps acknowledgments up to `ahead` beyond a gap.
     pub fn new(sites: usize, ahead: u64) -> Self {
         Log {
-            base: 0,
-            entries: VecDeque::new(),
+            entries: Numbered::default(),
             early: BTreeMap::new(),
             ahead,
             start: 0,
@@ -66,7 +66,7 @@ impl Log {
 
     /// One past the last timestamp below which nothing is missing: the next to be given.
     pub fn length(&self) -> u64 {
-        self.base + self.entries.len() as u64
+        self.entries.end()
     }
 
     /// One past the last timestamp that may be kept.
@@ -81,12 +81,12 @@ impl Log {
 
     /// The entry of a timestamp, if it is in the log and still kept.
     pub fn get(&self, timestamp: u64) -> Option<&Entry> {
-        self.entries.get(timestamp.checked_sub(self.base)? as usize)
+        self.entries.get(timestamp)
     }
 
     /// The last entry of this view.
     pub fn last(&self) -> Option<&Entry> {
-        self.entries.back().filter(|_| self.length() > self.start)
+        self.entries.last().filter(|_| self.length() > self.start)
     }
 
     /// The entry of a message, if it is still kept.
@@ -142,7 +142,7 @@ impl Log {
         if ack.message.is_some() {
             self.before_last_message = Some(self.transfers);
         }
-        self.entries.push_back(Entry { ack, payload, transfers: self.transfers });
+        self.entries.push(Entry { ack, payload, transfers: self.transfers });
         self.since_transfer += 1;
         if ack.next != ack.site {
             self.transfers += 1;
@@ -192,7 +192,7 @@ impl Log {
     /// (section 2.9.1).
     pub fn commit_next(&mut self, resilience: u64) -> Option<&Entry> {
         let accepted = self.accepted();
-        let entry = self.entries.get(self.committed.checked_sub(self.base)? as usize)?;
+        let entry = self.entries.get(self.committed)?;
         if accepted < entry.transfers + resilience {
             return None;
         }
@@ -225,23 +225,21 @@ impl Log {
     /// Forgets all entries from this timestamp on, none of which is committed; returns their messages
     /// in order.
     pub fn truncate(&mut self, length: u64) -> Vec<Id> {
-        let keep = length.max(self.committed).saturating_sub(self.base) as usize;
-        let dropped = self.entries.split_off(keep.min(self.entries.len()));
         self.early.clear();
-        dropped.iter().filter_map(|entry| entry.ack.message).collect()
+        let dropped = self.entries.split_off(length.max(self.committed));
+        dropped.filter_map(|entry| entry.ack.message).collect()
     }
 
     /// Forgets all: the order goes on here from this timestamp.
     pub fn restart(&mut self, length: u64) {
-        self.base = length;
         self.committed = length;
-        self.entries.clear();
+        self.entries = Numbered::starting_at(length);
         self.begin_view();
     }
 
     /// One past the first timestamp that is not kept any more.
     pub fn base(&self) -> u64 {
-        self.base
+        self.entries.start()
     }
 
     /// How far a site that lives can be behind another that still keeps what it lacks.
@@ -252,11 +250,10 @@ impl Log {
     /// Forgets what the token has gone around all `sites` of the view since ("buffers may be purged").
     pub fn purge(&mut self, sites: u64) {
         let accepted = self.accepted();
-        while self.base < self.committed
-            && self.entries.front().is_some_and(|entry| accepted >= entry.transfers + sites)
+        while self.base() < self.committed
+            && self.entries.first().is_some_and(|entry| accepted >= entry.transfers + sites)
         {
-            self.entries.pop_front();
-            self.base += 1;
+            self.entries.pop();
         }
     }
 }

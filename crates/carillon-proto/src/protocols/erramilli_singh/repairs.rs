@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use carillon_core::Time;
 
+use crate::blocks::HoldOff;
+
 /// To whom a repair goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum To {
@@ -21,12 +23,12 @@ pub(super) enum To {
 pub(super) struct Repairs {
     guard: Duration,
     due: BTreeSet<(u64, To)>,
-    /// When each was last sent; only of messages still held.
-    sent: BTreeMap<(u64, To), Time>,
+    /// When and whither each was last sent; only of messages still held.
+    sent: BTreeMap<u64, HoldOff<To>>,
     /// Those who asked for what is not held any more and are to be told so.
     refusals: BTreeSet<To>,
     /// When each was last told.
-    refused: BTreeMap<To, Time>,
+    refused: HoldOff<To>,
 }
 
 impl Repairs {
@@ -37,21 +39,20 @@ impl Repairs {
             due: BTreeSet::new(),
             sent: BTreeMap::new(),
             refusals: BTreeSet::new(),
-            refused: BTreeMap::new(),
+            refused: HoldOff::default(),
         }
     }
 
     /// Someone lacks the message.
     pub fn ask(&mut self, now: Time, number: u64, to: To) {
-        let key = (number, to);
-        if self.may_repeat(now, self.sent.get(&key)) {
-            self.due.insert(key);
+        if self.sent.get(&number).is_none_or(|sent| sent.is_over(now, to, self.guard)) {
+            self.due.insert((number, to));
         }
     }
 
     /// Someone lacks a message that is gone.
     pub fn refuse(&mut self, now: Time, to: To) {
-        if self.may_repeat(now, self.refused.get(&to)) {
+        if self.refused.is_over(now, to, self.guard) {
             self.refusals.insert(to);
         }
     }
@@ -59,27 +60,23 @@ impl Repairs {
     /// Takes the next refusal that is due.
     pub fn pop_refusal(&mut self, now: Time) -> Option<To> {
         let to = self.refusals.pop_first()?;
-        self.refused.insert(to, now);
+        self.refused.note(now, to, self.guard);
         Some(to)
     }
 
     /// Takes the next one that is due.
     pub fn pop(&mut self, now: Time) -> Option<(u64, To)> {
-        let key = self.due.pop_first()?;
-        self.sent.insert(key, now);
-        Some(key)
+        let (number, to) = self.due.pop_first()?;
+        self.sent.entry(number).or_default().note(now, to, self.guard);
+        Some((number, to))
     }
 
     /// A message is held no more. The messages leave in order, and none for which a repair is due:
     /// repairs go before new messages.
     pub fn forget(&mut self, number: u64) {
-        while self.sent.first_key_value().is_some_and(|((first, _), _)| *first <= number) {
+        while self.sent.first_key_value().is_some_and(|(&first, _)| first <= number) {
             self.sent.pop_first();
         }
-    }
-
-    fn may_repeat(&self, now: Time, last: Option<&Time>) -> bool {
-        last.is_none_or(|&at| now >= at + self.guard)
     }
 
     /// Whether no repair is due.

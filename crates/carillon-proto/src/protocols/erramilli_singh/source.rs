@@ -3,9 +3,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use carillon_core::{
-    AssociationId, DropReason, Event, MessageId, OfferError, Outcome, Pace, Rng, Time, Transmit,
-};
+use carillon_core::{AssociationId, DropReason, Event, MessageId, OfferError, Outcome, Pace, Rng, Transmit};
 use carillon_wire::erramilli_singh::{Packet, Progress};
 
 use super::config::Settings;

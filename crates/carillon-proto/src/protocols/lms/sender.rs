@@ -1,6 +1,6 @@
 //! The source, which is its own LMS router too.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use carillon_wire::lms::{Data, HEADER_LEN, Offer, Packet, Progress, Request};
 use super::answers::{Answer, Answers, Refusal, To};
 use super::config::Settings;
 use super::{MODULUS, pad, wire};
-use crate::blocks::{Members, RepairBudget};
+use crate::blocks::{HoldOff, Members, Numbered, RepairBudget};
 
 /// Sends messages, shows the way up to itself, and answers the requests that reach it.
 #[derive(Debug)]
@@ -24,9 +24,8 @@ pub struct LmsSender {
     settings: Settings,
     /// Bytes of a SETUP: those of the largest data packet.
     setup_len: usize,
-    /// The messages it holds, from `oldest` on.
-    held: VecDeque<Held>,
-    oldest: u64,
+    /// The messages it holds.
+    held: Numbered<Held>,
     /// The message to be sent next.
     next: u64,
     finished: bool,
@@ -55,15 +54,13 @@ pub struct LmsSender {
 #[derive(Debug)]
 struct Held {
     payload: Bytes,
-    /// When it was last sent again, and whither.
-    repaired: Option<(Time, To)>,
+    repaired: HoldOff<To>,
 }
 
 impl Held {
     /// Whether what is to go there has just gone.
     fn has_just_gone(&self, now: Time, to: To, holdoff: Duration) -> bool {
-        self.repaired
-            .is_some_and(|(at, there)| (there == to || there == To::Group) && now.since(at) < holdoff)
+        !self.repaired.is_over(now, to, holdoff) || !self.repaired.is_over(now, To::Group, holdoff)
     }
 }
 
@@ -89,8 +86,7 @@ impl LmsSender {
             group: context.group,
             addresses: context.addresses.clone(),
             setup_len: HEADER_LEN.saturating_add(context.max_payload as usize).min(LARGEST_SETUP),
-            held: VecDeque::new(),
-            oldest: 0,
+            held: Numbered::default(),
             next: 0,
             finished: false,
             answers: Answers::default(),
@@ -112,11 +108,16 @@ impl LmsSender {
 
     /// One past the last message offered.
     fn offered(&self) -> u64 {
-        self.oldest + self.held.len() as u64
+        self.held.end()
+    }
+
+    /// The oldest message that it holds, or the next.
+    fn oldest(&self) -> u64 {
+        self.held.start()
     }
 
     fn progress(&self) -> Progress {
-        Progress { next: wire(self.next), oldest: wire(self.oldest) }
+        Progress { next: wire(self.next), oldest: wire(self.oldest()) }
     }
 
     fn on_req(&mut self, now: Time, from: NodeId, request: &Request) {
@@ -129,11 +130,11 @@ impl LmsSender {
         }
         let hi = hi.min(lo.saturating_add(left - 1));
         self.events.push(Event::Received { packet: "req", message: MessageId(lo) });
-        if lo < self.oldest {
+        if lo < self.oldest() {
             self.tell_gone(now, from, request.direct);
         }
         let numbers = match self.next.checked_sub(1) {
-            Some(last) => lo.max(self.oldest)..=hi.min(last),
+            Some(last) => lo.max(self.oldest())..=hi.min(last),
             // It has sent nothing.
             None => return self.events.dropped(DropReason::OutOfWindow),
         };
@@ -184,9 +185,9 @@ impl LmsSender {
 
     fn poll_repair(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
         while let Some((number, Answer { to, from, .. })) = self.answers.pop() {
-            let at = number.checked_sub(self.oldest);
+            let oldest = wire(self.oldest());
             // It may have been forgotten since it was asked for.
-            let Some(held) = at.and_then(|at| self.held.get_mut(at as usize)) else { continue };
+            let Some(held) = self.held.get_mut(number) else { continue };
             let requester = self.members.index_of(from);
             if held.has_just_gone(now, to, self.settings.repair_holdoff)
                 || self.budget.left(requester, self.next) == 0
@@ -194,9 +195,9 @@ impl LmsSender {
                 continue;
             }
             self.budget.spend(requester, 1);
-            held.repaired = Some((now, to));
+            held.repaired.note(now, to, self.settings.repair_holdoff);
             let payload = &held.payload;
-            let data = Data { sequence: wire(number), oldest: wire(self.oldest), payload };
+            let data = Data { sequence: wire(number), oldest, payload };
             let (packet, dest) = match to {
                 To::TurningPoint(point) => {
                     let Some(router) = self.addresses.node_at(point.address) else { continue };
@@ -213,8 +214,8 @@ impl LmsSender {
     }
 
     fn poll_message(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let payload = &self.held.get((self.next - self.oldest) as usize)?.payload;
-        let data = Data { sequence: wire(self.next), oldest: wire(self.oldest), payload };
+        let payload = &self.held.get(self.next)?.payload;
+        let data = Data { sequence: wire(self.next), oldest: wire(self.oldest()), payload };
         Packet::Data(data).emit(self.association, buf);
         let to_group = Transmit::now(Dest::group(self.group));
         let transmit = self.events.data_sent(to_group, MessageId(self.next), buf.len(), false);
@@ -310,10 +311,9 @@ impl Sender for LmsSender {
         if message - self.next >= MAX_UNSENT.min(self.settings.buffer) {
             return Err(OfferError::Full);
         }
-        self.held.push_back(Held { payload, repaired: None });
+        self.held.push(Held { payload, repaired: HoldOff::default() });
         if self.held.len() as u64 > self.settings.buffer {
-            self.held.pop_front();
-            self.oldest += 1;
+            self.held.pop();
         }
         Ok(MessageId(message))
     }

@@ -168,7 +168,7 @@ impl PgmSource {
         for number in std::iter::once(nak.sqn).chain(list.iter()).map(number) {
             let Some(slot) = self.window.asked(now, number) else { continue };
             held = true;
-            let again = slot.repaired.is_none_or(|at| now.since(at) >= self.rdata_holdoff);
+            let again = slot.repaired.is_over(now, (), self.rdata_holdoff);
             if !slot.pending && again && new < left {
                 slot.pending = true;
                 new += 1;
@@ -286,7 +286,7 @@ impl PgmSource {
         while let Some(number) = self.repairs.pop_first() {
             let trail = wire(self.window.trail());
             // It may have left the window since it was asked for.
-            let Some(slot) = self.window.send_again(now, number) else { continue };
+            let Some(slot) = self.window.send_again(now, number, self.rdata_holdoff) else { continue };
             let data = Data { sqn: wire(number), trail, payload: &slot.payload.clone() };
             self.packet(Body::Rdata(data), Options::default()).emit(buf);
             if self.paces_repairs {

@@ -1,10 +1,11 @@
 //! What the source holds: its transmit window and the messages behind it that have not gone out.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
 use carillon_core::Time;
+
+use crate::blocks::{HoldOff, Numbered};
 
 /// How the window advances (RFC 3208, section 5.1.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,9 +21,8 @@ pub(super) enum Advance {
 pub(super) struct Window {
     advance: Advance,
     limit: usize,
-    slots: VecDeque<Slot>,
-    /// The first that is held.
-    trail: u64,
+    /// From the first that is held on.
+    slots: Numbered<Slot>,
     /// The first that was not sent.
     next: u64,
 }
@@ -35,15 +35,14 @@ pub(super) struct Slot {
     sent: Time,
     /// When it was last sent or asked for.
     touched: Time,
-    /// When it was last sent again.
-    pub(super) repaired: Option<Time>,
+    pub(super) repaired: HoldOff,
     /// It is to be sent again.
     pub(super) pending: bool,
 }
 
 impl Window {
     pub(super) fn new(advance: Advance, limit: usize) -> Self {
-        Window { advance, limit, slots: VecDeque::new(), trail: 0, next: 0 }
+        Window { advance, limit, slots: Numbered::default(), next: 0 }
     }
 
     /// Takes a message; or says until when there is no room, if that is known.
@@ -51,30 +50,28 @@ impl Window {
         if self.slots.len() >= self.limit {
             self.make_room(now)?;
         }
-        let slot = Slot { payload, sent: now, touched: now, repaired: None, pending: false };
-        self.slots.push_back(slot);
-        Ok(self.end() - 1)
+        let slot = Slot { payload, sent: now, touched: now, repaired: HoldOff::default(), pending: false };
+        Ok(self.slots.push(slot))
     }
 
     fn make_room(&mut self, now: Time) -> Result<(), Option<Time>> {
         let Advance::WithData(quiet) = self.advance else { return Err(None) };
-        if self.trail == self.next {
+        if self.trail() == self.next {
             return Err(None);
         }
-        let free = self.slots.front().map_or(now, |slot| slot.touched + quiet);
-        if free > now || self.slots.front().is_some_and(|slot| slot.pending) {
+        let free = self.slots.first().map_or(now, |slot| slot.touched + quiet);
+        if free > now || self.slots.first().is_some_and(|slot| slot.pending) {
             return Err(Some(free).filter(|&free| free > now));
         }
-        self.slots.pop_front();
-        self.trail += 1;
+        self.slots.pop();
         Ok(())
     }
 
     /// When the trailing edge next advances by itself.
     pub(super) fn next_advance(&self) -> Option<Time> {
         match self.advance {
-            Advance::WithTime(span) if self.trail < self.next => {
-                self.slots.front().map(|slot| slot.sent + span)
+            Advance::WithTime(span) if self.trail() < self.next => {
+                self.slots.first().map(|slot| slot.sent + span)
             }
             _ => None,
         }
@@ -83,15 +80,14 @@ impl Window {
     /// Time has passed: what was held long enough goes.
     pub(super) fn on_time(&mut self, now: Time) {
         while self.next_advance().is_some_and(|at| at <= now) {
-            self.slots.pop_front();
-            self.trail += 1;
+            self.slots.pop();
         }
     }
 
     /// The next message goes out for the first time.
     pub(super) fn send_next(&mut self, now: Time) -> Option<(u64, &Slot)> {
         let number = self.next;
-        let slot = self.slots.get_mut(usize::try_from(number - self.trail).ok()?)?;
+        let slot = self.slots.get_mut(number)?;
         (slot.sent, slot.touched) = (now, now);
         self.next += 1;
         Some((number, slot))
@@ -105,22 +101,21 @@ impl Window {
     }
 
     /// A message that was sent and is still held: it goes out again.
-    pub(super) fn send_again(&mut self, now: Time, number: u64) -> Option<&Slot> {
+    pub(super) fn send_again(&mut self, now: Time, number: u64, holdoff: Duration) -> Option<&Slot> {
         let slot = self.sent_mut(number)?;
         slot.touched = now;
-        slot.repaired = Some(now);
+        slot.repaired.note(now, (), holdoff);
         slot.pending = false;
         Some(slot)
     }
 
     fn sent_mut(&mut self, number: u64) -> Option<&mut Slot> {
-        let index = number.checked_sub(self.trail).filter(|_| number < self.next)?;
-        self.slots.get_mut(usize::try_from(index).ok()?)
+        self.slots.get_mut(number).filter(|_| number < self.next)
     }
 
     /// The trailing edge.
     pub(super) fn trail(&self) -> u64 {
-        self.trail
+        self.slots.start()
     }
 
     /// One past the leading edge.
@@ -130,10 +125,6 @@ impl Window {
 
     /// Whether everything has gone out.
     pub(super) fn is_sent(&self) -> bool {
-        self.next == self.end()
-    }
-
-    fn end(&self) -> u64 {
-        self.trail + self.slots.len() as u64
+        self.next == self.slots.end()
     }
 }

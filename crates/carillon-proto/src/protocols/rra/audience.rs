@@ -7,7 +7,7 @@ use carillon_core::Time;
 
 use super::path::{Answer, Path};
 use super::questions::Question;
-use crate::blocks::{Retransmission, RetransmissionTimeout};
+use crate::blocks::{RepairBudget, Retransmission, RetransmissionTimeout};
 
 /// A receiver.
 #[derive(Clone, Debug)]
@@ -22,8 +22,6 @@ pub(super) struct Member {
     pub path: Path,
     /// One past the last message that it has room for.
     pub limit: u64,
-    /// Repairs that were sent on its word.
-    repairs: u64,
     /// Since when it has been asked without an answer.
     waiting: Option<Time>,
     /// No longer in the group.
@@ -36,6 +34,8 @@ pub(super) struct Member {
 #[derive(Debug)]
 pub(super) struct Audience {
     members: Vec<Member>,
+    /// Repairs that each may still ask for: so that one that lies cannot make the sender repeat everything for ever.
+    pub budget: RepairBudget<usize>,
     /// Those to be asked again.
     again: BTreeSet<usize>,
     /// The receiver whose turn is next.
@@ -59,7 +59,6 @@ impl Audience {
             timeout: RetransmissionTimeout::new(retransmission),
             path: Path::new(),
             limit: u64::MAX,
-            repairs: 0,
             waiting: None,
             removed: false,
             message: 0,
@@ -67,6 +66,7 @@ impl Audience {
         let window = member.path.window();
         Audience {
             members: vec![member; members],
+            budget: RepairBudget::new(REPAIRS_A_MESSAGE),
             again: BTreeSet::new(),
             turn: 0,
             slowest: 0,
@@ -104,18 +104,6 @@ impl Audience {
     /// One past the last message that all have room for.
     pub fn limit(&self) -> u64 {
         self.limit
-    }
-
-    /// Repairs that it may still ask for after so many messages: more than any path that is of use to
-    /// anybody needs, so that one that lies cannot make the sender repeat everything for ever.
-    pub fn repairs_left(&self, index: usize, sent: u64) -> u64 {
-        let budget = REPAIRS_TO_BEGIN_WITH.saturating_add(sent.saturating_mul(REPAIRS_A_MESSAGE));
-        budget.saturating_sub(self.members[index].repairs)
-    }
-
-    /// So many repairs are due on its word.
-    pub fn count_repairs(&mut self, index: usize, repairs: u64) {
-        self.members[index].repairs += repairs;
     }
 
     /// Whether it has left questions without an answer so long that the others need not wait any more.
@@ -243,7 +231,6 @@ impl Audience {
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Questions in a row that random loss may take.
 const LOST_NOW_AND_THEN: u32 = 4;
-/// What a receiver may have repaired: so much for each message, on the average of all, and so much at once. A path
-/// that loses nine packets of ten needs nine repairs a message.
+/// What a receiver may have repaired for each message. A path that loses nine packets of ten needs nine repairs a
+/// message.
 const REPAIRS_A_MESSAGE: u64 = 9;
-const REPAIRS_TO_BEGIN_WITH: u64 = 1024;

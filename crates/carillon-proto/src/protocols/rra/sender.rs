@@ -159,7 +159,7 @@ impl RraSender {
     /// since.
     fn mark_missing(&mut self, index: usize, question: &Question, expected: u64, received: Map<'_>) {
         let mut missing = 0;
-        let budget = self.audience.repairs_left(index, self.sent);
+        let budget = self.audience.budget.left(index, self.sent);
         let whole = received.span() < MAX_SPAN && !self.one_at_a_time();
         let mut lacks = |number: u64, window: &mut AckWindow| {
             let Some(slot) = window.get_mut(number) else { return };
@@ -192,7 +192,7 @@ impl RraSender {
             }
         }
         if missing > 0 {
-            self.audience.count_repairs(index, missing.into());
+            self.audience.budget.spend(index, missing.into());
             self.reporter = Some(index);
             let member = self.members.node(index);
             self.events.repair_needed(member, missing);

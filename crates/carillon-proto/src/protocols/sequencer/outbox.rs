@@ -1,9 +1,9 @@
 //! The messages of this member that are under way.
 
-use std::collections::VecDeque;
-
 use bytes::Bytes;
 use carillon_core::OfferError;
+
+use crate::blocks::Numbered;
 
 /// A message of this member.
 #[derive(Clone, Debug)]
@@ -21,8 +21,7 @@ pub(super) struct Outgoing {
 /// The messages of this member that it has not delivered to itself, oldest first.
 #[derive(Clone, Debug)]
 pub(super) struct Outbox {
-    messages: VecDeque<Outgoing>,
-    first: u64,
+    messages: Numbered<Outgoing>,
     window: usize,
     max_payload: usize,
     finished: bool,
@@ -31,7 +30,7 @@ pub(super) struct Outbox {
 impl Outbox {
     /// Up to `window` messages of up to `max_payload` bytes, numbered from `first`.
     pub fn new(window: usize, max_payload: usize, first: u64) -> Self {
-        Outbox { messages: VecDeque::new(), first, window, max_payload, finished: false }
+        Outbox { messages: Numbered::starting_at(first), window, max_payload, finished: false }
     }
 
     /// Takes a message.
@@ -45,8 +44,7 @@ impl Outbox {
         if self.messages.len() >= self.window {
             return Err(OfferError::Full);
         }
-        self.messages.push_back(Outgoing { payload, due: true, sent: None, ordered: false });
-        Ok(self.first + self.messages.len() as u64 - 1)
+        Ok(self.messages.push(Outgoing { payload, due: true, sent: None, ordered: false }))
     }
 
     /// No more will be offered.
@@ -56,35 +54,32 @@ impl Outbox {
 
     /// Numbers go on from here: the group knows what a member said before it lost its state.
     pub fn number_from(&mut self, first: u64) {
-        self.first = first;
+        self.messages.number_from(first);
     }
 
     /// Takes the oldest out.
     pub fn complete(&mut self) -> Option<(u64, Outgoing)> {
-        let message = self.messages.pop_front()?;
-        self.first += 1;
-        Some((self.first - 1, message))
+        self.messages.pop()
     }
 
     /// The message of this number, if it is under way.
     pub fn get_mut(&mut self, number: u64) -> Option<&mut Outgoing> {
-        self.messages.get_mut(usize::try_from(number.checked_sub(self.first)?).ok()?)
+        self.messages.get_mut(number)
     }
 
     /// The message of this number, if it is under way.
     pub fn get(&self, number: u64) -> Option<&Outgoing> {
-        self.messages.get(usize::try_from(number.checked_sub(self.first)?).ok()?)
+        self.messages.get(number)
     }
 
     /// The first message that is to be sent.
     pub fn first_due(&self) -> Option<u64> {
-        let at = self.messages.iter().position(|message| message.due)?;
-        Some(self.first + at as u64)
+        (self.first()..).zip(self.messages.iter()).find(|(_, message)| message.due).map(|(number, _)| number)
     }
 
     /// After a view came into force: what the log holds is ordered, the rest is sent again.
     pub fn reorder(&mut self, ordered_below: u64) {
-        for (message, number) in self.messages.iter_mut().zip(self.first..) {
+        for (number, message) in (self.messages.start()..).zip(self.messages.iter_mut()) {
             message.ordered = number < ordered_below;
             message.due = !message.ordered;
         }
@@ -109,7 +104,7 @@ impl Outbox {
 
     /// The number of the oldest message under way, or of the next one.
     pub fn first(&self) -> u64 {
-        self.first
+        self.messages.start()
     }
 
     /// How many are under way.

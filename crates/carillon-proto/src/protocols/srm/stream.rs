@@ -1,16 +1,14 @@
 //! The messages of one source, as far as a member knows and keeps them.
 
-use std::collections::VecDeque;
-
 use bytes::Bytes;
 use carillon_core::expand;
+
+use crate::blocks::Numbered;
 
 /// The last messages of a source: those that are there are kept for repairs and, in order, delivered.
 #[derive(Debug)]
 pub(super) struct Stream {
-    /// Number of the first slot.
-    base: u64,
-    slots: VecDeque<Slot>,
+    slots: Numbered<Slot>,
     /// What the messages that are here cost.
     bytes: usize,
     /// The message to be delivered next: not before `base`.
@@ -34,7 +32,7 @@ struct Slot {
 impl Stream {
     /// A stream that begins with this message.
     pub fn new(first: u64) -> Self {
-        Stream { base: first, slots: VecDeque::new(), bytes: 0, deliver: first, undelivered: 0, told: first }
+        Stream { slots: Numbered::starting_at(first), bytes: 0, deliver: first, undelivered: 0, told: first }
     }
 
     /// The message that a sequence number means: the one nearest to the next one.
@@ -44,12 +42,12 @@ impl Stream {
 
     /// The number of the first message that is not known to have been sent.
     pub fn next(&self) -> u64 {
-        self.base + self.slots.len() as u64
+        self.slots.end()
     }
 
     /// The oldest message that has a place.
     pub fn base(&self) -> u64 {
-        self.base
+        self.slots.start()
     }
 
     /// The message to be delivered next.
@@ -97,9 +95,8 @@ impl Stream {
 
     /// One more message was sent by this member itself. Returns its number.
     pub fn push(&mut self, payload: Bytes) -> u64 {
-        let number = self.next();
         self.bytes += cost(&payload);
-        self.slots.push_back(Slot { payload: Some(payload), ..Slot::default() });
+        let number = self.slots.push(Slot { payload: Some(payload), ..Slot::default() });
         self.deliver = number + 1;
         number
     }
@@ -107,23 +104,24 @@ impl Stream {
     /// Places for all messages before `next`.
     pub fn extend(&mut self, next: u64) {
         while self.next() < next {
-            self.slots.push_back(Slot::default());
+            self.slots.push(Slot::default());
         }
     }
 
     /// Messages before `base` lose their places.
     pub fn forget_before(&mut self, base: u64) {
-        while self.base < base
-            && let Some(slot) = self.slots.pop_front()
+        while self.base() < base
+            && let Some((number, slot)) = self.slots.pop()
         {
             let freed = slot.payload.as_ref().map_or(0, cost);
             self.bytes -= freed;
-            if self.base >= self.deliver {
+            if number >= self.deliver {
                 self.undelivered -= freed;
             }
-            self.base += 1;
         }
-        self.base = self.base.max(base);
+        if self.slots.is_empty() {
+            self.slots.number_from(base.max(self.base()));
+        }
         self.deliver = self.deliver.max(base);
     }
 
@@ -184,11 +182,11 @@ impl Stream {
     }
 
     fn slot(&self, number: u64) -> Option<&Slot> {
-        self.slots.get(usize::try_from(number.checked_sub(self.base)?).ok()?)
+        self.slots.get(number)
     }
 
     fn slot_mut(&mut self, number: u64) -> Option<&mut Slot> {
-        self.slots.get_mut(usize::try_from(number.checked_sub(self.base)?).ok()?)
+        self.slots.get_mut(number)
     }
 }
 

@@ -9,6 +9,7 @@ use carillon_wire::pgm::emit_repair;
 
 use super::super::identity::wire;
 use super::PgmRelay;
+use crate::blocks::HoldOff;
 
 /// The newest packets of one source that have passed. They are gone after a restart: then requests go
 /// upstream.
@@ -30,8 +31,8 @@ pub(super) struct Store {
 #[derive(Debug)]
 struct Kept {
     bytes: Bytes,
-    /// Where repairs of it went less than the hold-off ago.
-    repaired: Vec<(PortId, Time)>,
+    /// Where repairs of it went.
+    repaired: HoldOff<PortId>,
 }
 
 /// What becomes of a request.
@@ -67,7 +68,9 @@ impl Store {
     /// A packet of the source came: of all only the newest are kept.
     pub(super) fn keep(&mut self, sqn: u32, bytes: &Bytes) {
         let Some(number) = self.place(sqn).filter(|_| self.limit > 0) else { return };
-        self.packets.entry(number).or_insert_with(|| Kept { bytes: bytes.clone(), repaired: Vec::new() });
+        self.packets
+            .entry(number)
+            .or_insert_with(|| Kept { bytes: bytes.clone(), repaired: HoldOff::default() });
         let first = *self.complete_from.get_or_insert(number);
         if self.packets.len() > self.limit
             && let Some((oldest, _)) = self.packets.pop_first()
@@ -129,10 +132,9 @@ impl Store {
 impl Kept {
     /// A repair goes out by a port, unless one has just done.
     fn on_repaired(&mut self, now: Time, port: PortId, holdoff: Duration) -> bool {
-        self.repaired.retain(|&(_, at)| now.since(at) < holdoff);
-        let is_due = self.repaired.iter().all(|&(other, _)| other != port);
+        let is_due = self.repaired.is_over(now, port, holdoff);
         if is_due {
-            self.repaired.push((port, now));
+            self.repaired.note(now, port, holdoff);
         }
         is_due
     }
