@@ -8,41 +8,44 @@ use crate::{BitRate, Time};
 /// time, so that it means the same at any rate.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pace {
-    rate: Option<BitRate>,
-    depth: Duration,
+    /// Bits per second; 0 if there is no rate. Here and below plain numbers: there may be a million machines.
+    rate: u64,
+    /// Nanoseconds.
+    depth: u64,
     /// When a line of this rate would have carried everything sent so far.
     free: Time,
 }
 
 impl Pace {
     /// At this rate, if there is one, with so much time's worth of bytes at once after a pause.
-    pub const fn new(rate: Option<BitRate>, depth: Duration) -> Self {
-        Pace { rate, depth, free: Time::ZERO }
+    pub fn new(rate: Option<BitRate>, depth: Duration) -> Self {
+        let depth = u64::try_from(depth.as_nanos()).unwrap_or(u64::MAX);
+        Pace { rate: rate.map_or(0, BitRate::bps), depth, free: Time::ZERO }
     }
 
     /// Counts bytes that go out.
     pub fn spend(&mut self, now: Time, bytes: u64) {
-        if let Some(rate) = self.rate {
+        if let Some(rate) = BitRate::new(self.rate) {
             self.free = self.free.max(now) + rate.time_for_bytes(bytes);
         }
     }
 
     /// Nothing more goes for so long, whatever the rate: a packet each interval pauses for it after each.
     pub fn pause(&mut self, now: Time, span: Duration) {
-        self.free = self.free.max(now + span + self.depth);
+        self.free = self.free.max(now + span + Duration::from_nanos(self.depth));
     }
 
     /// From now on the rate is another one; bytes that are ahead of the old one are as many ahead of the new.
     pub fn set_rate(&mut self, now: Time, rate: Option<BitRate>) {
-        if let (Some(old), Some(new)) = (self.rate, rate) {
+        if let (Some(old), Some(new)) = (BitRate::new(self.rate), rate) {
             self.free = now + new.time_for_bits(old.bits_in(self.free.since(now)));
         }
-        self.rate = rate;
+        self.rate = rate.map_or(0, BitRate::bps);
     }
 
     /// When the next datagram may go: `None` is now.
     pub fn ready_at(&self, now: Time) -> Option<Time> {
-        let at = Time::from_nanos(self.free.as_nanos().saturating_sub(self.depth.as_nanos() as u64));
+        let at = Time::from_nanos(self.free.as_nanos().saturating_sub(self.depth));
         (at > now).then_some(at)
     }
 }
