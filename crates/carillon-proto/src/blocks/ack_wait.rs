@@ -1,11 +1,11 @@
-//! Randomly timed acknowledgments.
+//! Randomly timed acknowledgments of one size.
 
 use std::time::Duration;
 
-use carillon_core::{BitRate, Config, Rng, Seeds, Span, Time};
+use carillon_core::{BitRate, BuildContext, Config, Dest, NodeId, Rng, Time, Transmit};
 
 /// A random wait before each acknowledgment, so that those of many receivers do not meet
-/// (Segovia 1996, section 2.5.1): a whole number of bit times, uniform in `[0, R]`.
+/// (Segovia 1996, section 2.5.1): a whole number of bit times, uniform in `[0, R]`; and what they are padded to.
 #[derive(Clone, Debug)]
 pub struct AckWait {
     bits: u64,
@@ -14,23 +14,27 @@ pub struct AckWait {
     told: bool,
     /// Absent for R = 0 for ever, where nothing is drawn: a million receivers need no million generators.
     rng: Option<Box<Rng>>,
+    /// Bytes of an acknowledgment, at least.
+    len: usize,
 }
 
 impl AckWait {
-    /// A wait of up to `limit`, drawn from the node's own stream.
-    pub fn new(limit: Span, rate: BitRate, seeds: &Seeds) -> Self {
-        Self::with(limit, rate, seeds, false)
+    /// What `ack_wait` and `ack_bytes` say, drawn from the node's own stream.
+    pub fn new(context: &BuildContext, settings: &Config) -> Self {
+        Self::with(context, settings, false)
     }
 
-    /// The wait that `ack_wait` and `ack_wait_method` say.
-    pub fn from_settings(settings: &Config, rate: BitRate, seeds: &Seeds) -> Self {
-        Self::with(settings.span("ack_wait"), rate, seeds, settings.choice("ack_wait_method") == "adaptive")
+    /// The same, unless `ack_wait_method` leaves R to the sender.
+    pub fn or_told(context: &BuildContext, settings: &Config) -> Self {
+        Self::with(context, settings, settings.choice("ack_wait_method") == "adaptive")
     }
 
-    fn with(limit: Span, rate: BitRate, seeds: &Seeds, told: bool) -> Self {
-        let bits = limit.bits_at(rate);
-        let rng = (bits > 0 || told).then(|| Box::new(seeds.stream("ack_wait")));
-        AckWait { bits, rate, told, rng }
+    fn with(context: &BuildContext, settings: &Config, told: bool) -> Self {
+        let rate = context.bit_rate;
+        let bits = settings.span("ack_wait").bits_at(rate);
+        let rng = (bits > 0 || told).then(|| Box::new(context.seeds.stream("ack_wait")));
+        let len = (settings.size("ack_bytes").0 as usize).saturating_sub(context.link_overhead as usize);
+        AckWait { bits, rate, told, rng, len }
     }
 
     /// The sender says that R is so many nanoseconds; news only if it is to say so.
@@ -40,9 +44,13 @@ impl AckWait {
         }
     }
 
-    /// When an acknowledgment decided now departs; `None` is at once.
-    pub fn draw(&mut self, now: Time) -> Option<Time> {
-        let rng = self.rng.as_mut()?;
-        Some(now + self.rate.time_for_bits(rng.below(self.bits.saturating_add(1))))
+    /// The acknowledgment in the buffer is decided now: padded, it departs after its wait.
+    pub fn transmit(&mut self, now: Time, to: NodeId, buf: &mut Vec<u8>) -> Transmit {
+        if buf.len() < self.len {
+            buf.resize(self.len, 0);
+        }
+        let (bits, rate) = (self.bits, self.rate);
+        let draw = |rng: &mut Box<Rng>| now + rate.time_for_bits(rng.below(bits.saturating_add(1)));
+        Transmit { departure: self.rng.as_mut().map(draw), ..Transmit::now(Dest::Node(to)) }
     }
 }

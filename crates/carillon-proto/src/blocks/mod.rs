@@ -12,6 +12,7 @@ mod reception;
 pub mod reformation;
 mod repair_budget;
 pub mod retransmission;
+mod round_trip;
 mod serial_unicast;
 mod timeout;
 
@@ -26,5 +27,6 @@ pub use receive_window::{Arrival, ReceiveWindow, Skipped};
 pub use reception::Reception;
 pub use repair_budget::{REPAIR_BUDGET, RepairBudget};
 pub use retransmission::{PastLimit, Retransmission};
+pub use round_trip::RoundTrip;
 pub use serial_unicast::SerialUnicast;
 pub use timeout::{RetransmissionTimeout, TimeoutMethod};

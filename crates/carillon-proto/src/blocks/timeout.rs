@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Retransmission;
+use super::{Retransmission, RoundTrip};
 
 /// The three ways to set a retransmission timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum TimeoutMethod {
 pub struct RetransmissionTimeout {
     method: TimeoutMethod,
     current: Duration,
-    smoothed: Option<(Duration, Duration)>,
+    round_trip: RoundTrip,
     min: Duration,
     max: Duration,
 }
@@ -36,7 +36,7 @@ impl RetransmissionTimeout {
     }
 
     fn with(method: TimeoutMethod, initial: Duration, min: Duration, max: Duration) -> Self {
-        RetransmissionTimeout { method, current: initial, smoothed: None, min, max }
+        RetransmissionTimeout { method, current: initial, round_trip: RoundTrip::default(), min, max }
     }
 
     /// A message was acknowledged by all this long after its only transmission.
@@ -44,20 +44,15 @@ impl RetransmissionTimeout {
         if self.method == TimeoutMethod::Constant {
             return;
         }
-        // RFC 6298, section 2: alpha = 1/8, beta = 1/4, K = 4.
-        let (mean, deviation) = match self.smoothed {
-            None => (sample, sample / 2),
-            Some((mean, deviation)) => ((mean * 7 + sample) / 8, (deviation * 3 + mean.abs_diff(sample)) / 4),
-        };
-        self.smoothed = Some((mean, deviation));
-        self.current = self.of(mean, deviation);
+        self.round_trip.on_sample(sample);
+        self.on_recovery();
     }
 
     /// The timeout expired: RFC 6298, rule 5.5. Of a path that is known no more than three times: where
     /// each packet may be lost, one that waits ever longer is taken for dead before it gets through.
     pub fn on_expiry(&mut self) {
         if self.method == TimeoutMethod::Adaptive {
-            let known = self.smoothed.map(|(mean, deviation)| self.of(mean, deviation) * MOST_BACKOFF);
+            let known = self.known().map(|known| known * MOST_BACKOFF);
             self.current = (self.current * 2).min(self.max).min(known.unwrap_or(self.max));
         }
     }
@@ -65,9 +60,7 @@ impl RetransmissionTimeout {
     /// A message was completed after retransmissions: no sample, but the network answers, so the
     /// doubling ends.
     pub fn on_recovery(&mut self) {
-        if let Some((mean, deviation)) = self.smoothed {
-            self.current = self.of(mean, deviation);
-        }
+        self.current = self.known().unwrap_or(self.current);
     }
 
     /// The timeout to use now.
@@ -75,10 +68,9 @@ impl RetransmissionTimeout {
         self.current
     }
 
-    /// RFC 6298 (2.3), with a quarter of the round trip in the place of the clock's granularity: on a path
-    /// that never varies the timeout stays clear of the round trip all the same.
-    fn of(&self, mean: Duration, deviation: Duration) -> Duration {
-        (mean + (deviation * 4).max(mean / 4)).clamp(self.min, self.max)
+    /// What the samples say, within the bounds.
+    fn known(&self) -> Option<Duration> {
+        self.round_trip.timeout().map(|timeout| timeout.clamp(self.min, self.max))
     }
 }
 

@@ -6,6 +6,9 @@ use bytes::Bytes;
 use carillon_wire::chang_maxemchuk::Id;
 
 /// For each source, the number that comes next in the order, and the messages from there on.
+///
+/// Not a `Reception`: a message that loses its place in the order when the view changes is expected again, and one
+/// does not go back.
 #[derive(Debug)]
 pub(super) struct Inbox {
     sources: Vec<Source>,

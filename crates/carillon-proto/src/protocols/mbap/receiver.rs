@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carillon_core::{
-    AssociationId, BuildContext, Config, Delivery, Dest, DropReason, Event, Events, Machine, MessageId,
-    NodeId, Received, Receiver, Time, Transmit,
+    AssociationId, BuildContext, Config, Delivery, DropReason, Event, Events, Machine, MessageId, NodeId,
+    Received, Receiver, Time, Transmit,
 };
 use carillon_wire::mbap::Packet;
 
@@ -37,7 +37,6 @@ pub struct MbapReceiver {
     ack_timeout: Duration,
     stop_after_full_window: bool,
     ack_wait: AckWait,
-    ack_len: usize,
     deliveries: VecDeque<Delivery>,
     events: Events,
 }
@@ -78,8 +77,7 @@ impl MbapReceiver {
             ack_timer: None,
             ack_timeout: settings.span("ack_timeout").at(context.bit_rate),
             stop_after_full_window: settings.choice("ack_timer") == "until-full-window",
-            ack_wait: AckWait::from_settings(settings, context.bit_rate, &context.seeds),
-            ack_len: (settings.size("ack_bytes").0 as usize).saturating_sub(context.link_overhead as usize),
+            ack_wait: AckWait::or_told(context, settings),
             deliveries: VecDeque::new(),
             events: Events::default(),
         }
@@ -254,11 +252,8 @@ impl Machine for MbapReceiver {
             (Answer::Nak, missing) => ("nak", missing, Packet::Nak { sequence: number(missing) }),
         };
         packet.emit(self.association, buf);
-        if buf.len() < self.ack_len {
-            buf.resize(self.ack_len, 0);
-        }
         self.events.push(Event::ControlSent { packet: name, message: MessageId(about) });
-        Some(Transmit { departure: self.ack_wait.draw(now), ..Transmit::now(Dest::Node(self.sender)) })
+        Some(self.ack_wait.transmit(now, self.sender, buf))
     }
 
     fn poll_event(&mut self) -> Option<Event> {

@@ -1,8 +1,8 @@
 //! The receiving side of stop-and-wait.
 
 use carillon_core::{
-    AssociationId, BuildContext, Config, Delivery, Dest, DropReason, Event, Events, Machine, MessageId,
-    NodeId, Received, Receiver, Time, Transmit,
+    AssociationId, BuildContext, Config, Delivery, DropReason, Event, Events, Machine, MessageId, NodeId,
+    Received, Receiver, Time, Transmit,
 };
 use carillon_wire::msaw::Packet;
 
@@ -21,7 +21,6 @@ pub struct MsawReceiver {
     /// before it was acknowledged, and the host fetches it before the acknowledgment is answered.
     delivery: Option<Delivery>,
     ack_wait: AckWait,
-    ack_len: usize,
     events: Events,
 }
 
@@ -34,8 +33,7 @@ impl MsawReceiver {
             expected: 0,
             ack_due: None,
             delivery: None,
-            ack_wait: AckWait::from_settings(settings, context.bit_rate, &context.seeds),
-            ack_len: (settings.size("ack_bytes").0 as usize).saturating_sub(context.link_overhead as usize),
+            ack_wait: AckWait::or_told(context, settings),
             events: Events::default(),
         }
     }
@@ -85,12 +83,9 @@ impl Machine for MsawReceiver {
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
         let sequence = self.ack_due.take()?;
         Packet::Ack { sequence }.emit(self.association, buf);
-        if buf.len() < self.ack_len {
-            buf.resize(self.ack_len, 0);
-        }
         let message = MessageId(self.expected.saturating_sub(1));
         self.events.push(Event::ControlSent { packet: "ack", message });
-        Some(Transmit { departure: self.ack_wait.draw(now), ..Transmit::now(Dest::Node(self.sender)) })
+        Some(self.ack_wait.transmit(now, self.sender, buf))
     }
 
     fn poll_event(&mut self) -> Option<Event> {

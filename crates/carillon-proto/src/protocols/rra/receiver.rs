@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use carillon_core::{
-    AssociationId, BuildContext, Config, Delivery, Dest, DropReason, Event, Events, Machine, MessageId,
-    NodeId, Received, Receiver, Time, Transmit, expand,
+    AssociationId, BuildContext, Config, Delivery, DropReason, Event, Events, Machine, MessageId, NodeId,
+    Received, Receiver, Time, Transmit, expand,
 };
 use carillon_wire::rra::{HEADER_LEN, MAX_WORDS, Map, Packet};
 
@@ -29,7 +29,6 @@ pub struct RraReceiver {
     /// The newest question that is to be answered: its answer says all that those before would.
     asked: Option<u32>,
     ack_wait: AckWait,
-    ack_len: usize,
     /// The map of the last acknowledgment, kept for its room.
     map: Vec<u8>,
     deliveries: VecDeque<Delivery>,
@@ -50,8 +49,7 @@ impl RraReceiver {
             reception: Reception::default(),
             arrived: 0,
             asked: None,
-            ack_wait: AckWait::new(settings.span("ack_wait"), context.bit_rate, &context.seeds),
-            ack_len: (settings.size("ack_bytes").0 as usize).saturating_sub(context.link_overhead as usize),
+            ack_wait: AckWait::new(context, settings),
             map: Vec::new(),
             deliveries: VecDeque::new(),
             events: Events::default(),
@@ -158,12 +156,9 @@ impl Machine for RraReceiver {
             received: Map::new(&self.map),
         }
         .emit(self.association, buf);
-        if buf.len() < self.ack_len {
-            buf.resize(self.ack_len, 0);
-        }
         let message = MessageId(expected.saturating_sub(1));
         self.events.push(Event::ControlSent { packet: "ack", message });
-        Some(Transmit { departure: self.ack_wait.draw(now), ..Transmit::now(Dest::Node(self.sender)) })
+        Some(self.ack_wait.transmit(now, self.sender, buf))
     }
 
     fn poll_event(&mut self) -> Option<Event> {

@@ -16,6 +16,9 @@ pub(super) struct Entry {
 }
 
 /// The messages that a member holds, with gaps where it lacks some.
+///
+/// Not a `Reception`: it keeps what is in order for others, a place may be known before its message, and another view may
+/// cut it short.
 #[derive(Clone, Debug)]
 pub(super) struct Log {
     entries: BTreeMap<u64, Entry>,

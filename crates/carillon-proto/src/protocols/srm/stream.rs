@@ -6,6 +6,9 @@ use carillon_core::expand;
 use crate::blocks::Numbered;
 
 /// The last messages of a source: those that are there are kept for repairs and, in order, delivered.
+///
+/// Not a `Reception`, which hands over what it delivers: any member repairs here, and places before the next message have a
+/// history of requests too.
 #[derive(Debug)]
 pub(super) struct Stream {
     slots: Numbered<Slot>,

@@ -1,8 +1,8 @@
 //! The receiving side: asks for what it misses when it is announced, acknowledges when it is polled.
 
 use carillon_core::{
-    AssociationId, BuildContext, Config, Delivery, Dest, DropReason, Event, Events, Machine, MessageId,
-    NodeId, Received, Receiver, Time, Transmit, expand,
+    AssociationId, BuildContext, Config, Delivery, DropReason, Event, Events, Machine, MessageId, NodeId,
+    Received, Receiver, Time, Transmit, expand,
 };
 use carillon_wire::msaw::{HEADER_LEN, Packet};
 
@@ -21,7 +21,6 @@ pub struct NakReceiver {
     delivery: Option<Delivery>,
     answer: Option<Answer>,
     ack_wait: AckWait,
-    ack_len: usize,
     events: Events,
 }
 
@@ -42,8 +41,7 @@ impl NakReceiver {
             expected: 0,
             delivery: None,
             answer: None,
-            ack_wait: AckWait::new(settings.span("ack_wait"), context.bit_rate, &context.seeds),
-            ack_len: (settings.size("ack_bytes").0 as usize).saturating_sub(context.link_overhead as usize),
+            ack_wait: AckWait::new(context, settings),
             events: Events::default(),
         }
     }
@@ -135,11 +133,8 @@ impl Machine for NakReceiver {
             }
         };
         packet.emit(self.association, buf);
-        if buf.len() < self.ack_len {
-            buf.resize(self.ack_len, 0);
-        }
         self.events.push(Event::ControlSent { packet: name, message: MessageId(about) });
-        Some(Transmit { departure: self.ack_wait.draw(now), ..Transmit::now(Dest::Node(self.sender)) })
+        Some(self.ack_wait.transmit(now, self.sender, buf))
     }
 
     fn poll_event(&mut self) -> Option<Event> {

@@ -12,7 +12,7 @@ use super::PgmRelay;
 use crate::blocks::HoldOff;
 
 /// The newest packets of one source that have passed. They are gone after a restart: then requests go
-/// upstream.
+/// upstream. By number with gaps, and not a `Numbered`: what was lost above never passes.
 #[derive(Debug)]
 pub(super) struct Store {
     /// Packets kept, at most.
