@@ -277,7 +277,7 @@ const SLIDING: u64 = 4;
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use carillon_core::{BitRate, GroupId, PortId, Scope, Seeds};
+    use carillon_core::{BitRate, Dest, GroupId, PortId, Scope, Seeds};
 
     use super::*;
 

@@ -143,13 +143,13 @@ fn what_the_token_has_gone_around_all_sites_since_is_kept_no_more() {
 #[test]
 fn who_has_the_token_is_waited_for_as_long_as_messages_wait_for_it() {
     let mut site = Site::new(2, &[]);
-    assert_eq!(site.awaited(), []);
+    assert_eq!(site.awaited(), [0; 0]);
     site.offer("a").unwrap();
     assert_eq!(site.awaited(), [0]);
     site.hear(0, ack(0, (2, 0), (0, 1)));
     assert_eq!(site.awaited(), [1], "it is to accept the token");
     site.hear(1, Body::Confirm { site: 1, below: 1 });
-    assert_eq!(site.awaited(), [], "the message is committed");
+    assert_eq!(site.awaited(), [0; 0], "the message is committed");
     assert_eq!(site.take(), ["2:0 a"]);
 }
 

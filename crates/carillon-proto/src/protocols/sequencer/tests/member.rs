@@ -221,7 +221,7 @@ fn who_was_left_behind_in_the_basic_form_goes_on_and_says_what_it_lost() {
 #[test]
 fn the_sequencer_is_waited_for_or_those_that_it_waits_for_itself() {
     let mut member = Member::new(1, &[]);
-    assert_eq!(member.awaited(), []);
+    assert_eq!(member.awaited(), [0; 0]);
     member.offer("a").unwrap();
     assert_eq!(member.awaited(), [0]);
     member.hear(0, status(Status::Phase1, 0, 0, &[2, 3]));

@@ -173,9 +173,9 @@ fn those_who_send_take_turns() {
 #[test]
 fn the_first_members_are_waited_for_until_they_have_a_message() {
     let mut sequencer = Member::new(0, &[("resilience", "1")]);
-    assert_eq!(sequencer.awaited(), []);
+    assert_eq!(sequencer.awaited(), [0; 0]);
     sequencer.offer("a").unwrap();
     assert_eq!(sequencer.awaited(), [1]);
     sequencer.hear(1, report(Report::Ack, 1));
-    assert_eq!(sequencer.awaited(), []);
+    assert_eq!(sequencer.awaited(), [0; 0]);
 }
