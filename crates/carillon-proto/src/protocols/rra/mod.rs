@@ -7,7 +7,6 @@
 
 mod audience;
 mod config;
-mod pace;
 mod path;
 mod questions;
 mod receiver;

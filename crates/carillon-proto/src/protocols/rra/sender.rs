@@ -4,14 +4,13 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use carillon_core::{
-    AssociationId, BuildContext, Config, ConfigError, Dest, DropReason, Event, Events, GroupId, Identities,
-    Machine, MessageId, NodeId, Notice, OfferError, Outcome, Received, Sender, Time, Timers, Transmit,
-    expand,
+    AssociationId, BitRate, BuildContext, Config, ConfigError, Dest, DropReason, Event, Events, GroupId,
+    Identities, Machine, MessageId, NodeId, Notice, OfferError, Outcome, Pace, Received, Sender, Time,
+    Timers, Transmit, expand,
 };
 use carillon_wire::rra::{Asks, HEADER_LEN, Map, Packet};
 
 use super::audience::Audience;
-use super::pace::Pace;
 use super::path::Answer;
 use super::questions::{Question, Questions};
 use super::receiver::MODULUS;
@@ -103,7 +102,7 @@ impl RraSender {
             serial: 0,
             in_burst: 0,
             reporter: None,
-            pace: Pace::default(),
+            pace: Pace::new(None, PACE_DEPTH),
             ask_all: false,
             timers: Timers::new(),
             finished: false,
@@ -148,6 +147,10 @@ impl RraSender {
             arrived: ack.arrived,
         };
         self.audience.on_answer(now, index, closed, answer, limit);
+        if self.by_path {
+            let rate = self.audience.pace().map(|packets| (packets * 8.0 * PACKET as f64) as u64);
+            self.pace.set_rate(now, rate.and_then(BitRate::new));
+        }
         if expected > self.window.start() {
             self.window.acknowledge(index, expected - 1);
         }
@@ -464,9 +467,7 @@ impl Machine for RraSender {
             return None;
         }
         if let Some((number, asks)) = self.next_message() {
-            if let Some(rate) = self.audience.pace().filter(|_| self.by_path) {
-                self.pace.on_send(now, rate);
-            }
+            self.pace.spend(now, PACKET);
             return Some(self.send(now, number, asks, buf));
         }
         self.next_poll(now, buf)
@@ -527,6 +528,10 @@ impl Sender for RraSender {
     }
 }
 
+/// What may leave at once: enough for one system call to carry much, and for timers that are late.
+const PACE_DEPTH: std::time::Duration = std::time::Duration::from_millis(4);
+/// Bytes that stand for a packet where packets are counted.
+const PACKET: u64 = 1000;
 /// What an acknowledgment can tell of beyond its first missing message.
 const MAX_SPAN: u64 = carillon_wire::rra::MAX_WORDS as u64 * 64;
 /// How long after the last packet those are asked who were not.
