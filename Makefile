@@ -60,6 +60,10 @@ bench: setup ## all benchmarks; they print ratios and assert nothing
 	$(CARGO) build --release --quiet --bin carillon
 	@scripts/bench-goodput.py target/release/carillon
 
+.PHONY: bench-against
+bench-against: setup ## all benchmarks of REV and of this revision by turns, with the ratios (REV=commit, ROUNDS=5)
+	@scripts/bench-against.py $(REV) --rounds $(or $(ROUNDS),5)
+
 .PHONY: bench-delivery
 bench-delivery: setup ## send and recv on networks with loss, delay and bottlenecks, beside UFTP (root; RUNS=20: the whole table)
 	$(CARGO) build --release --quiet --bin carillon
