@@ -2,6 +2,8 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/bash
 CARGO := cargo
+# What random tests of the nightly tier begin with: SEED=1 make nightly repeats those of the default tier.
+SEED := $(or $(SEED),$(shell date +%s))
 
 .PHONY: help
 help: ## list the targets
@@ -28,7 +30,9 @@ check: setup ## format, lints and documentation, warnings as errors
 
 .PHONY: nightly
 nightly: setup ## the long tier: 10 000 seeded conformance runs for each protocol, 50 files of each through every loss and delay, 20 seeds of every attack
-	CARILLON_RUNS=10000 $(CARGO) test --release -p carillon-proto --test conformance --test peers --test routed -- --nocapture
+	@echo "fresh seeds: PROPTEST_RNG_SEED=$(SEED) CARILLON_FROM=$(SEED)"
+	PROPTEST_RNG_SEED=$(SEED) PROPTEST_CASES=4096 $(CARGO) test --release --workspace
+	CARILLON_FROM=$(SEED) CARILLON_RUNS=10000 $(CARGO) test --release -p carillon-proto --test conformance --test fuzz_corpus -- --nocapture
 	CARILLON_RUNS=50 $(CARGO) test --release -p carillon-proto --test delivery
 	CARILLON_RUNS=20 $(CARGO) test --release -p carillon-proto --test strangers
 	CARILLON_SILENCE=1 $(CARGO) test --release -p carillon-cli --test delivery silence -- --nocapture
@@ -86,8 +90,9 @@ bench-ns2: setup ## time and memory beside ns-2.35 on the same network (installs
 
 .PHONY: fuzz
 fuzz: setup ## run each fuzz target for a minute (needs a nightly toolchain and cargo-fuzz)
-	@cd fuzz && for target in $$(cargo +nightly fuzz list); do \
-		cargo +nightly fuzz run $$target -- -max_total_time=60 || exit 1; done
+	@cd fuzz && for target in $$(cargo run --quiet --example targets); do \
+		mkdir -p corpus/$$target; \
+		CARILLON_TARGET=$$target cargo +nightly fuzz run any corpus/$$target -- -max_total_time=60 || exit 1; done
 
 .PHONY: clean
 clean: ## remove what was built

@@ -2,15 +2,12 @@
 //!
 //! This file is also part of the test that replays the corpus, `fuzz_corpus` of `carillon-proto`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use carillon_core::{AssociationId, Duration, GroupId, Machine, NodeId, ProtocolEntry, Role, Seeds, Time};
+use carillon_core::{AssociationId, Duration, GroupId, Machine, NodeId, ProtocolEntry, Seeds, Time};
 use carillon_lab::command_file::CommandFile;
 use carillon_lab::scenario::ScenarioFile;
 use carillon_proto::REGISTRY;
-use carillon_proto::protocols::{
-    chang_maxemchuk, erramilli_singh, lms, mbap, msaw, pgm, rra, sequencer, srm,
-};
 use carillon_proto::session::{
     Gather, ReceiverSession, ReceiverSessionConfig, SenderSession, SenderSessionConfig,
 };
@@ -19,112 +16,56 @@ use carillon_testkit::fuzz::{Input, Known, Rules, Subject, bit_rate, drive, mach
 use carillon_testkit::fuzz::{one_line_or_good, packets, wire};
 
 /// Something to run on fuzzed bytes: panics when it finds something.
-pub type Body = fn(&[u8]);
+pub type Body = Box<dyn Fn(&[u8])>;
 
-/// Every target by name.
-pub const TARGETS: &[(&str, Body)] = &[
-    ("wire_envelope", wire::envelope),
-    ("wire_msaw", wire::msaw),
-    ("wire_mbap", wire::mbap),
-    ("wire_rra", wire::rra),
-    ("wire_erramilli_singh", wire::erramilli_singh),
-    ("wire_sequencer", wire::sequencer),
-    ("wire_chang_maxemchuk", wire::chang_maxemchuk),
-    ("wire_lms", wire::lms),
-    ("wire_srm", wire::srm),
-    ("wire_pgm", wire::pgm),
-    ("wire_session", wire::session),
-    ("wire_file", wire::file),
-    ("machine_msaw_sender", machine_msaw_sender),
-    ("machine_msaw_receiver", machine_msaw_receiver),
-    ("machine_mbap_sender", machine_mbap_sender),
-    ("machine_mbap_receiver", machine_mbap_receiver),
-    ("machine_rra_sender", machine_rra_sender),
-    ("machine_rra_receiver", machine_rra_receiver),
-    ("machine_erramilli_singh", machine_erramilli_singh),
-    ("machine_sequencer", machine_sequencer),
-    ("machine_chang_maxemchuk", machine_chang_maxemchuk),
-    ("machine_lms_sender", machine_lms_sender),
-    ("machine_lms_receiver", machine_lms_receiver),
-    ("machine_lms_relay", machine_lms_relay),
-    ("machine_srm", machine_srm),
-    ("machine_pgm_sender", machine_pgm_sender),
-    ("machine_pgm_receiver", machine_pgm_receiver),
-    ("machine_pgm_relay", machine_pgm_relay),
-    ("machine_session_sender", machine_session_sender),
-    ("machine_session_receiver", machine_session_receiver),
-    ("scenario", scenario),
-    ("command_file", command_file),
-    ("gt_itm", gt_itm_file),
-];
-
-fn machine_msaw_sender(bytes: &[u8]) {
-    one_machine(&[&msaw::ENTRY, &msaw::UNICAST_ENTRY], Role::Sender, packets::msaw, bytes);
+/// Something to fuzz.
+pub struct Target {
+    /// Its name, and that of its folder in `corpus/`.
+    pub name: String,
+    /// What is run.
+    pub body: Body,
+    /// Inputs to begin with, besides its corpus.
+    pub seeds: Vec<Vec<u8>>,
 }
 
-fn machine_msaw_receiver(bytes: &[u8]) {
-    one_machine(&[&msaw::ENTRY, &msaw::UNICAST_ENTRY], Role::Receiver, packets::msaw, bytes);
+impl Target {
+    fn new(name: impl Into<String>, body: impl Fn(&[u8]) + 'static) -> Self {
+        Target { name: name.into(), body: Box::new(body), seeds: Vec::new() }
+    }
 }
 
-fn machine_mbap_sender(bytes: &[u8]) {
-    one_machine(&[&mbap::ENTRY, &mbap::UNICAST_ENTRY], Role::Sender, packets::mbap, bytes);
-}
-
-fn machine_mbap_receiver(bytes: &[u8]) {
-    one_machine(&[&mbap::ENTRY, &mbap::UNICAST_ENTRY], Role::Receiver, packets::mbap, bytes);
-}
-
-fn machine_rra_sender(bytes: &[u8]) {
-    one_machine(&[&rra::ENTRY], Role::Sender, packets::rra, bytes);
-}
-
-fn machine_rra_receiver(bytes: &[u8]) {
-    one_machine(&[&rra::ENTRY], Role::Receiver, packets::rra, bytes);
-}
-
-fn machine_erramilli_singh(bytes: &[u8]) {
-    one_machine(&[&erramilli_singh::ENTRY], Role::Peer, packets::erramilli_singh, bytes);
-}
-
-fn machine_sequencer(bytes: &[u8]) {
-    one_machine(&[&sequencer::ENTRY], Role::Peer, packets::sequencer, bytes);
-}
-
-fn machine_chang_maxemchuk(bytes: &[u8]) {
-    one_machine(&[&chang_maxemchuk::ENTRY], Role::Peer, packets::chang_maxemchuk, bytes);
-}
-
-fn machine_lms_sender(bytes: &[u8]) {
-    one_machine(&[&lms::ENTRY], Role::Sender, packets::lms, bytes);
-}
-
-fn machine_lms_receiver(bytes: &[u8]) {
-    one_machine(&[&lms::ENTRY], Role::Receiver, packets::lms, bytes);
-}
-
-fn machine_lms_relay(bytes: &[u8]) {
-    one_machine(&[&lms::ENTRY], Role::Relay, packets::lms, bytes);
-}
-
-fn machine_srm(bytes: &[u8]) {
-    one_machine(&[&srm::ENTRY], Role::Peer, packets::srm, bytes);
-}
-
-fn machine_pgm_sender(bytes: &[u8]) {
-    one_machine(&[&pgm::ENTRY], Role::Sender, packets::pgm, bytes);
-}
-
-fn machine_pgm_receiver(bytes: &[u8]) {
-    one_machine(&[&pgm::ENTRY], Role::Receiver, packets::pgm, bytes);
-}
-
-fn machine_pgm_relay(bytes: &[u8]) {
-    one_machine(&[&pgm::ENTRY], Role::Relay, packets::pgm, bytes);
-}
-
-fn one_machine(entries: &[&'static ProtocolEntry], role: Role, own: packets::Source, bytes: &[u8]) {
-    let mut input = Input::new(bytes);
-    machine(input.pick(entries), role, own, &mut input);
+/// Every target: the formats and machines of the registry, and what is not a protocol's.
+pub fn targets() -> Vec<Target> {
+    let mut all = vec![
+        Target::new("wire_envelope", wire::envelope),
+        Target::new("wire_session", wire::session),
+        Target::new("wire_file", wire::file),
+        Target::new("pgm_elements", wire::pgm_elements),
+        Target::new("machine_session_sender", machine_session_sender),
+        Target::new("machine_session_receiver", machine_session_receiver),
+        Target::new("scenario", scenario),
+        Target::new("command_file", command_file),
+        Target::new("gt_itm", gt_itm_file),
+    ];
+    // Protocols of one format have their machines in one target.
+    let mut formats: BTreeMap<&str, Vec<&'static ProtocolEntry>> = BTreeMap::new();
+    for &entry in REGISTRY {
+        formats.entry(entry.format.name).or_default().push(entry);
+    }
+    for (name, entries) in formats {
+        let format = entries[0].format;
+        let seeds = format.golden.iter().map(|golden| wire::hex(golden.hex)).collect();
+        let body = move |bytes: &[u8]| wire::format(format, bytes);
+        all.push(Target { seeds, ..Target::new(format!("wire_{name}"), body) });
+        for &role in entries[0].roles {
+            let entries = entries.clone();
+            all.push(Target::new(format!("machine_{name}_{role}"), move |bytes| {
+                let mut input = Input::new(bytes);
+                machine(input.pick(&entries), role, &mut input);
+            }));
+        }
+    }
+    all
 }
 
 fn machine_session_sender(bytes: &[u8]) {
@@ -158,7 +99,8 @@ fn machine_session_sender(bytes: &[u8]) {
     let transmits = if entry.confirmed { window + 64 } else { MANY };
     let rules = Rules { transmits, deliveries: None, plain: false };
     let known = Known::new(ASSOCIATION, NodeId(2), entry.name);
-    let sources: &[packets::Source] = &[packets::session, own(entry), packets::session, packets::any];
+    let own = packets::own(entry.format);
+    let sources: &[packets::Source<'_>] = &[&packets::session, &own, &packets::session, &packets::any];
     drive(&mut SendingSession(session), &rules, known, sources, &mut input);
 }
 
@@ -177,7 +119,8 @@ fn machine_session_receiver(bytes: &[u8]) {
     config.bit_rate = bit_rate(&mut input);
     let rules = Rules { transmits: if entry.confirmed { 8 } else { MANY }, deliveries: None, plain: false };
     let known = Known { settings: SETTINGS, ..Known::new(ASSOCIATION, NodeId(2), entry.name) };
-    let sources: &[packets::Source] = &[packets::session, own(entry), packets::session, packets::any];
+    let own = packets::own(entry.format);
+    let sources: &[packets::Source<'_>] = &[&packets::session, &own, &packets::session, &packets::any];
     let session = ReceiverSession::new(config, Seeds::new(1));
     drive(&mut ReceivingSession(session), &rules, known, sources, &mut input);
 }
@@ -247,21 +190,6 @@ impl Subject for ReceivingSession {
                 assert_eq!(self.0.sender_name().is_some(), self.0.association().is_some());
             }
         }
-    }
-}
-
-/// The packets of a protocol.
-fn own(entry: &ProtocolEntry) -> packets::Source {
-    match entry.name {
-        "msaw" | "saw" => packets::msaw,
-        "rra" => packets::rra,
-        "erramilli-singh" => packets::erramilli_singh,
-        "sequencer" => packets::sequencer,
-        "chang-maxemchuk" => packets::chang_maxemchuk,
-        "lms" => packets::lms,
-        "srm" => packets::srm,
-        "pgm" => packets::pgm,
-        _ => packets::mbap,
     }
 }
 

@@ -6,9 +6,11 @@
 
 mod addresses;
 mod datagram;
+mod describe;
 mod drain;
 mod event;
 mod ids;
+mod input;
 pub mod machine;
 mod notice;
 mod observer;
@@ -23,9 +25,11 @@ mod units;
 pub use addresses::{AddressBook, Addresses, Numbered};
 pub use bytes::Bytes;
 pub use datagram::{Dest, Received, Scope, Transmit, Verdict};
+pub use describe::{Format, Golden, Ground, OUTSIDE, Promise, Reading, Rest, States, Trial};
 pub use drain::{Host, drain};
 pub use event::{DropReason, Event, Events, Note, Outcome, SCHEMA_VERSION, TraceEvent, Value};
 pub use ids::{AssociationId, GroupId, MessageId, NodeId, PortId, PortSet};
+pub use input::Input;
 pub use machine::{Application, Delivery, Machine, OfferError, Receiver, Relay, Sender};
 pub use notice::Notice;
 pub use observer::{NoObserver, Observer};

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::{
-    Addresses, AssociationId, BitRate, DataSize, GroupId, Machine, NodeId, Probability, Seeds, Span,
+    Addresses, AssociationId, BitRate, DataSize, Format, GroupId, Machine, NodeId, Probability, Promise,
+    Seeds, Span, States, Trial,
 };
 
 /// A protocol: its description and its constructor.
@@ -49,6 +50,14 @@ pub struct ProtocolEntry {
     pub delivery_settings: &'static [(&'static str, &'static str)],
     /// Parameters that follow what the host of a delivery knows, and what they follow.
     pub host_settings: &'static [(&'static str, HostValue)],
+    /// Its packet format.
+    pub format: &'static Format,
+    /// What it promises.
+    pub promise: Promise,
+    /// Draws settings with which it keeps its promise in a trial.
+    pub trial: fn(&mut Trial<'_>),
+    /// The states of its machines, as its page draws them.
+    pub states: &'static [States],
     /// Its unicast equivalent, the measure of relative throughput.
     pub unicast_equivalent: Option<&'static str>,
     /// Builds the machine of one role at one node.

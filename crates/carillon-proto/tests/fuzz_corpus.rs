@@ -1,58 +1,62 @@
 //! The fuzz targets on the committed corpus and on seeded random inputs: what once failed stays
 //! found, and the targets stay in working order, without a fuzzer.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use carillon_core::{Rng, Seeds};
+use carillon_testkit::{first_seed, variable};
 
 #[path = "../../../fuzz/src/targets.rs"]
 mod targets;
 
-use targets::TARGETS;
+use targets::{Target, targets};
 
 #[test]
 fn the_committed_corpus_passes() {
-    for &(name, body) in TARGETS {
-        let folder = corpus().join(name);
-        let mut inputs: Vec<PathBuf> = std::fs::read_dir(&folder)
-            .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
-            .map(|entry| entry.expect("the corpus can be listed").path())
-            .collect();
-        inputs.sort();
-        assert!(!inputs.is_empty(), "{} is empty", folder.display());
-        for path in inputs {
+    for target in targets() {
+        for path in committed(&target) {
             // A failure names its input last.
             println!("{}", path.display());
-            body(&std::fs::read(&path).expect("the corpus can be read"));
+            (target.body)(&std::fs::read(&path).expect("the corpus can be read"));
         }
+        target.seeds.iter().for_each(|seed| (target.body)(seed));
     }
 }
 
 #[test]
 fn every_corpus_folder_belongs_to_a_target() {
+    let targets = targets();
     for entry in std::fs::read_dir(corpus()).expect("there is a corpus") {
         let name = entry.expect("the corpus can be listed").file_name();
-        assert!(TARGETS.iter().any(|(known, _)| name == *known), "no target is called {name:?}");
+        assert!(targets.iter().any(|target| name == *target.name), "no target is called {name:?}");
     }
 }
 
 #[test]
 fn random_inputs_pass() {
-    for &(name, body) in TARGETS {
-        let mut rng = Seeds::new(1).part("fuzz").stream(name);
-        let seeds: Vec<Vec<u8>> = std::fs::read_dir(corpus().join(name))
-            .expect("there is a corpus")
-            .map(|entry| entry.expect("the corpus can be listed").path())
-            .collect::<std::collections::BTreeSet<_>>()
-            .into_iter()
-            .map(|path| std::fs::read(path).expect("the corpus can be read"))
-            .collect();
-        for number in 0..RANDOM_INPUTS {
-            let input = if number % 2 == 0 { random(&mut rng) } else { mutated(&seeds, &mut rng) };
-            println!("{name}, input {number}: {input:?}");
-            body(&input);
+    let seed = first_seed();
+    let inputs = variable("CARILLON_RUNS").unwrap_or(RANDOM_INPUTS);
+    for target in targets() {
+        let mut rng = Seeds::new(seed).part("fuzz").stream(&target.name);
+        let read = |path| std::fs::read(path).expect("the corpus can be read");
+        let mut seeds: Vec<Vec<u8>> = committed(&target).into_iter().map(read).collect();
+        seeds.extend(target.seeds);
+        for number in 0..inputs {
+            let input = match seeds.is_empty() || number % 2 == 0 {
+                true => random(&mut rng),
+                false => mutated(&seeds, &mut rng),
+            };
+            println!("{}, CARILLON_SEED={seed}, input {number}: {input:?}", target.name);
+            (target.body)(&input);
         }
     }
+}
+
+/// The committed inputs of a target, if it has any.
+fn committed(target: &Target) -> BTreeSet<PathBuf> {
+    let Ok(folder) = std::fs::read_dir(corpus().join(&target.name)) else { return BTreeSet::new() };
+    folder.map(|entry| entry.expect("the corpus can be listed").path()).collect()
 }
 
 /// Up to 256 random bytes.
@@ -82,4 +86,4 @@ fn corpus() -> PathBuf {
 }
 
 /// For each target.
-const RANDOM_INPUTS: u32 = 3000;
+const RANDOM_INPUTS: u64 = 1000;

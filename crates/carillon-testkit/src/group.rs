@@ -91,6 +91,11 @@ impl Group {
         self
     }
 
+    /// All settings of the protocol.
+    pub fn settings(self, settings: Config) -> Self {
+        Group { settings, ..self }
+    }
+
     /// How many receivers.
     pub fn receivers(self, receivers: u32) -> Self {
         Group { receivers, ..self }

@@ -5,7 +5,7 @@
 //! A [`Group`] is one sender and some receivers of a protocol in a simulated world, over a
 //! [`Star`] whose links do what the test says or over an Ethernet. An [`Oracle`] at each receiver
 //! judges what is delivered. A [`Bench`] has one machine alone, for transcripts of packets, a
-//! [`PeerBench`] one peer of a group. [`for_each_seed`] repeats a test with many seeds, and says how to repeat
+//! [`PeerBench`] one peer of a group. [`for_each_run`] repeats a test with many seeds, and says how to repeat
 //! the one that failed.
 
 mod bench;
@@ -27,7 +27,7 @@ pub use group::{Group, SENDER};
 pub use loopback::loopback_group;
 pub use oracle::{Contents, Offers, Oracle, Received};
 pub use peer_bench::{PeerBench, peer_context};
-pub use replay::{Place, for_each_seed};
+pub use replay::{Place, first_seed, for_each_run, variable};
 pub use report::{Datagram, Report, Tape};
 pub use routed::random_network;
 pub use skip::{REQUIRE_NETWORK, skip};

@@ -2,43 +2,70 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+use carillon_core::ProtocolEntry;
+
 /// Where a random test lives: what `cargo test` needs to find it again.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
     /// The package.
     pub package: &'static str,
-    /// The file in its `tests` folder, without its ending.
+    /// The file or folder in its `tests` folder, without ending.
     pub target: &'static str,
     /// The test, with its modules.
     pub test: &'static str,
 }
 
-/// Runs `body` with the seeds 1, 2, 3 …: `runs` of them, or as many as the environment variable
-/// `CARILLON_RUNS` says; or with the one seed that `CARILLON_SEED` says.
+/// Runs `body` for each of these protocols, or the one that the environment variable `CARILLON_PROTOCOL` names,
+/// with `runs` seeds, or as many as `CARILLON_RUNS` says: from 1 on, or from the one that `CARILLON_FROM` says
+/// (the nightly tier, where they are fresh); or with the one seed that `CARILLON_SEED` says.
 ///
 /// # Panics
 ///
 /// If `body` fails or panics; the command that repeats the run is printed.
-pub fn for_each_seed(place: Place, runs: u64, mut body: impl FnMut(u64) -> Result<(), String>) {
-    let seeds = match variable("CARILLON_SEED") {
-        Some(seed) => seed..=seed,
-        None => 1..=variable("CARILLON_RUNS").unwrap_or(runs),
+pub fn for_each_run(
+    place: Place,
+    entries: &[&'static ProtocolEntry],
+    runs: u64,
+    mut body: impl FnMut(&'static ProtocolEntry, u64) -> Result<(), String>,
+) {
+    let wanted = std::env::var("CARILLON_PROTOCOL").ok();
+    let first = first_seed();
+    let last = match variable("CARILLON_SEED") {
+        Some(seed) => seed,
+        None => first + variable("CARILLON_RUNS").unwrap_or(runs) - 1,
     };
-    for seed in seeds {
-        let Place { package, target, test } = place;
-        let again = format!("CARILLON_SEED={seed} cargo test -p {package} --test {target} -- --exact {test}");
-        match catch_unwind(AssertUnwindSafe(|| body(seed))) {
-            Ok(Ok(())) => {}
-            Ok(Err(complaint)) => panic!("{complaint}\nrun it again: {again}"),
-            Err(panic) => {
-                eprintln!("run it again: {again}");
-                resume_unwind(panic);
+    for entry in entries.iter().filter(|entry| wanted.as_ref().is_none_or(|wanted| wanted == entry.name)) {
+        for seed in first..=last {
+            let Place { package, target, test } = place;
+            let protocol = entry.name;
+            let again = format!(
+                "CARILLON_PROTOCOL={protocol} CARILLON_SEED={seed} \
+                 cargo test -p {package} --test {target} -- --exact {test}"
+            );
+            match catch_unwind(AssertUnwindSafe(|| body(entry, seed))) {
+                Ok(Ok(())) => {}
+                Ok(Err(complaint)) => panic!("{protocol}: {complaint}\nrun it again: {again}"),
+                Err(panic) => {
+                    eprintln!("run it again: {again}");
+                    resume_unwind(panic);
+                }
             }
         }
     }
 }
 
-fn variable(name: &str) -> Option<u64> {
+/// The seed that random runs begin with: the same in every run of the default tier, a fresh one in the nightly
+/// tier, which prints it.
+pub fn first_seed() -> u64 {
+    variable("CARILLON_SEED").or(variable("CARILLON_FROM")).unwrap_or(1)
+}
+
+/// A number that the environment sets.
+///
+/// # Panics
+///
+/// If it is no number.
+pub fn variable(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;
     Some(text.parse().unwrap_or_else(|_| panic!("{name}={text}: expected a whole number")))
 }

@@ -19,6 +19,8 @@
 //! Sites are named by their rank in the group. In an ACK, `source` 0xffff with `number` 0 says that
 //! nothing is acknowledged; `next` equal to `site` says that the token stays.
 
+mod describe;
+
 use std::fmt;
 
 use carillon_core::AssociationId;
@@ -26,6 +28,8 @@ use carillon_core::AssociationId;
 use crate::envelope::{Envelope, protocol};
 use crate::reader::Reader;
 use crate::{ParseError, reformation};
+
+pub use describe::FORMAT;
 
 /// What a datagram of the protocol carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -21,6 +21,8 @@
 //! messages before `next` the back window still holds, so that a receiver knows what cannot be
 //! repaired any more.
 
+mod describe;
+
 use std::fmt;
 
 use carillon_core::AssociationId;
@@ -28,6 +30,8 @@ use carillon_core::AssociationId;
 use crate::ParseError;
 use crate::envelope::{Envelope, protocol};
 use crate::reader::Reader;
+
+pub use describe::FORMAT;
 
 /// A packet of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -35,6 +35,8 @@
 //! that it holds. Flag 1 of a REQ says that it was sent to the source itself, which is to answer the
 //! node that sent it. `past` is how many repliers it goes past yet.
 
+mod describe;
+
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -43,6 +45,8 @@ use carillon_core::{AssociationId, PortId};
 use crate::ParseError;
 use crate::envelope::{Envelope, protocol};
 use crate::reader::Reader;
+
+pub use describe::FORMAT;
 
 /// A packet of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

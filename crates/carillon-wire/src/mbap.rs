@@ -18,6 +18,8 @@
 //! With an adaptive acknowledgment wait, Carillon's too, messages are of type 5, TIMED: DATA with four
 //! bytes after the sequence number, the wait R in nanoseconds that is in force.
 
+mod describe;
+
 use std::fmt;
 
 use carillon_core::AssociationId;
@@ -25,6 +27,8 @@ use carillon_core::AssociationId;
 use crate::ParseError;
 use crate::envelope::{Envelope, protocol};
 use crate::reader::Reader;
+
+pub use describe::FORMAT;
 
 /// A packet of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

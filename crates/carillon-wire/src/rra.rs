@@ -20,6 +20,8 @@
 //! reached the receiver, and `room` is how many messages from `expected` on it can take, 65535 for
 //! that many or more.
 
+mod describe;
+
 use std::fmt;
 
 use carillon_core::AssociationId;
@@ -27,6 +29,8 @@ use carillon_core::AssociationId;
 use crate::ParseError;
 use crate::envelope::{Envelope, protocol};
 use crate::reader::Reader;
+
+pub use describe::FORMAT;
 
 /// A packet of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -24,6 +24,8 @@
 //! Numbers count modulo 2^32. `ack`, `next`, `accepted` and `purge` are one past the last message that
 //! the member has without a gap, that is ordered, that is accepted, that all members have.
 
+mod describe;
+
 use std::fmt;
 
 use carillon_core::AssociationId;
@@ -32,6 +34,8 @@ use crate::ParseError;
 use crate::envelope::{Envelope, protocol};
 use crate::reader::Reader;
 use crate::reformation::{self, Ranks};
+
+pub use describe::FORMAT;
 
 /// A packet of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -68,6 +68,8 @@
 //! `round` on. With nothing below it a SESSION is as long as in ns-2, 20 + 16 G bytes where G members
 //! are known, the sender too.
 
+mod describe;
+
 use std::fmt;
 
 use carillon_core::AssociationId;
@@ -75,6 +77,8 @@ use carillon_core::AssociationId;
 use crate::ParseError;
 use crate::envelope::{Envelope, protocol};
 use crate::reader::Reader;
+
+pub use describe::FORMAT;
 
 /// A packet of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -26,8 +26,8 @@ pub static REPEAT: ProtocolEntry = ProtocolEntry {
     parameters: PARAMETERS,
     delivery_settings: &[],
     host_settings: &[],
-    unicast_equivalent: None,
     build,
+    ..carillon_proto::protocols::rra::ENTRY
 };
 
 const PARAMETERS: &[Parameter] = &[

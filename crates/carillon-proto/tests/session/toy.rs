@@ -27,8 +27,8 @@ pub static TOY: ProtocolEntry = ProtocolEntry {
     parameters: &[],
     delivery_settings: &[],
     host_settings: &[],
-    unicast_equivalent: None,
     build,
+    ..carillon_proto::protocols::rra::ENTRY
 };
 
 const NUMBER: u8 = 201;

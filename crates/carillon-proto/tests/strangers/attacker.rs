@@ -235,7 +235,7 @@ impl Attacker {
                 let mut random = [0; 64];
                 self.rng.fill(&mut random);
                 let known = Known::new(association, SENDER, self.entry.name);
-                own(self.entry)(&mut Input::new(&random), &known, &mut buf);
+                packets::own(self.entry.format)(&mut Input::new(&random), &known, &mut buf);
                 (buf, self.rng.chance(0.5))
             }
         }
@@ -383,22 +383,6 @@ fn extremes(entry: &ProtocolEntry) -> String {
         }
     }
     all
-}
-
-/// The packets of a protocol.
-fn own(entry: &ProtocolEntry) -> packets::Source {
-    match entry.name {
-        "msaw" | "saw" => packets::msaw,
-        "mbap" | "bap" => packets::mbap,
-        "rra" => packets::rra,
-        "erramilli-singh" => packets::erramilli_singh,
-        "sequencer" => packets::sequencer,
-        "chang-maxemchuk" => packets::chang_maxemchuk,
-        "lms" => packets::lms,
-        "srm" => packets::srm,
-        "pgm" => packets::pgm,
-        other => panic!("nobody makes packets of {other} yet"),
-    }
 }
 
 /// Whether any member may speak to all others.

@@ -54,7 +54,7 @@ pub struct Rules {
 /// - a protocol's machine accounts for every datagram with an event; completes each message once
 ///   and in order; waits for a timeout while messages are outstanding; takes messages and is
 ///   finished when none are; delivers in order and keeps no more than its window.
-pub fn drive<S>(subject: &mut S, rules: &Rules, known: Known, sources: &[Source], input: &mut Input<'_>)
+pub fn drive<S>(subject: &mut S, rules: &Rules, known: Known, sources: &[Source<'_>], input: &mut Input<'_>)
 where
     S: Subject + ?Sized,
 {
@@ -111,7 +111,7 @@ struct Run<'r> {
 }
 
 impl Run<'_> {
-    fn step<S: Subject + ?Sized>(&mut self, subject: &mut S, sources: &[Source], input: &mut Input<'_>) {
+    fn step<S: Subject + ?Sized>(&mut self, subject: &mut S, sources: &[Source<'_>], input: &mut Input<'_>) {
         let code = input.byte();
         // Now and then the port takes only a few datagrams.
         let budget = match code >> 5 {

@@ -6,12 +6,11 @@ use carillon_core::{
 };
 
 use super::drive::{Rules, drive};
-use super::packets::{Known, Source};
+use super::packets::Known;
 use super::{Input, packets};
 
-/// One machine of a protocol under a fuzzed list of operations. `own` makes packets of this
-/// protocol.
-pub fn machine(entry: &'static ProtocolEntry, role: Role, own: Source, input: &mut Input<'_>) {
+/// One machine of a protocol under a fuzzed list of operations.
+pub fn machine(entry: &'static ProtocolEntry, role: Role, input: &mut Input<'_>) {
     let rate = bit_rate(input);
     let config = settings(entry.parameters, input);
     let members = input.pick(MEMBERS);
@@ -47,16 +46,15 @@ pub fn machine(entry: &'static ProtocolEntry, role: Role, own: Source, input: &m
     };
     let window = config.iter().find(|(name, _)| *name == "window").map_or(1, |_| config.count("window"));
     let window = usize::try_from(window).unwrap_or(usize::MAX);
-    // What a peer or a repairer holds for others and repeats to them is bounded by its own parameters.
+    // What a peer or a repairer holds for others and repeats to them is bounded by its own parameters; and
+    // nobody tells a sender that is not told what has come, or its receiver when there is no more.
     let rules = match role {
         _ if !entry.confirmed => Rules { transmits: MANY, deliveries: None, plain: false },
         Role::Peer => Rules { transmits: MANY, deliveries: None, plain: false },
-        // Nobody tells such a sender what has come, and such a receiver when there is no more.
-        _ if !entry.confirmed => Rules { transmits: MANY, deliveries: None, plain: false },
         _ => Rules { transmits: window.max(members.len()) + 1, deliveries: Some(window), plain: true },
     };
     let known = Known::new(ASSOCIATION, SENDER, entry.name);
-    drive(&mut machine, &rules, known, &[own, packets::any], input);
+    drive(&mut machine, &rules, known, &[&packets::own(entry.format), &packets::any], input);
 }
 
 /// Settings of which some are not the defaults.

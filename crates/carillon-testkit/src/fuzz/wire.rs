@@ -1,10 +1,9 @@
 //! Packet formats under any bytes: parsing is total, and what parses is emitted again as it was.
 
+use carillon_core::{Format, Reading, Rest};
 use carillon_wire::envelope::Envelope;
 use carillon_wire::file::{Packer, Record, link_stays_below, records};
-use carillon_wire::{
-    chang_maxemchuk, erramilli_singh, lms, mbap, msaw, pgm, reformation, rra, sequencer, session, srm,
-};
+use carillon_wire::{pgm, session};
 
 /// The common envelope: eight bytes, whatever follows.
 pub fn envelope(bytes: &[u8]) {
@@ -17,117 +16,52 @@ pub fn envelope(bytes: &[u8]) {
     assert!(Envelope::parse_for(envelope.protocol ^ 1, bytes).is_err(), "another protocol is not");
 }
 
-/// Stop-and-wait: an acknowledgment may be followed by padding, which is not part of it.
-pub fn msaw(bytes: &[u8]) {
-    let Ok((association, packet)) = msaw::Packet::parse(bytes).map_err(shown) else { return };
-    let mut again = Vec::new();
-    packet.emit(association, &mut again);
-    check(bytes, &again, packet.wire_len(), &packet.to_string());
-    let padded = !matches!(packet, msaw::Packet::Data { .. } | msaw::Packet::Numbered { .. });
-    assert!(padded || again.len() == bytes.len(), "a message runs to the end of its datagram");
-    assert_eq!(msaw::Packet::parse(&again), Ok((association, packet)));
+/// The format of a protocol: what parses is emitted as it was, and parses to the same again.
+///
+/// # Panics
+///
+/// If it does not.
+pub fn format(format: &Format, bytes: &[u8]) {
+    let Ok(reading) = (format.read)(bytes) else { return };
+    let Reading { line, bytes: again, wire_len, rest } = &reading;
+    assert_eq!(again.len(), *wire_len, "a packet is as long as it says");
+    assert!(!line.contains(char::is_control), "{line:?} is one line");
+    match rest {
+        Rest::Nothing => assert_eq!(again, bytes, "what parses is emitted as it was"),
+        Rest::Padding => assert!(bytes.starts_with(again), "what parses is emitted as it was"),
+        Rest::Anywhere => {}
+    }
+    assert_eq!((format.read)(again), Ok(reading), "what was emitted parses to the same");
 }
 
-/// Block acknowledgment: padding as in stop-and-wait.
-pub fn mbap(bytes: &[u8]) {
-    let Ok((association, packet)) = mbap::Packet::parse(bytes).map_err(shown) else { return };
-    let mut again = Vec::new();
-    packet.emit(association, &mut again);
-    check(bytes, &again, packet.wire_len(), &packet.to_string());
-    let padded = matches!(packet, mbap::Packet::Ack { .. } | mbap::Packet::Nak { .. });
-    assert!(padded || again.len() == bytes.len(), "a message runs to the end of its datagram");
-    assert_eq!(mbap::Packet::parse(&again), Ok((association, packet)));
+/// The bytes that these digits say.
+///
+/// # Panics
+///
+/// If they are no hexadecimal digits, or an odd number of them.
+pub fn hex(digits: &str) -> Vec<u8> {
+    let digits: Vec<u8> = digits.chars().filter(|c| !c.is_whitespace()).map(digit).collect();
+    assert!(digits.len().is_multiple_of(2), "a byte has two digits");
+    digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
 }
 
-/// Round-robin acknowledgment.
-pub fn rra(bytes: &[u8]) {
-    let Ok((association, packet)) = rra::Packet::parse(bytes).map_err(shown) else { return };
-    let mut again = Vec::new();
-    packet.emit(association, &mut again);
-    check(bytes, &again, packet.wire_len(), &packet.to_string());
-    let padded = !matches!(packet, rra::Packet::Data { .. });
-    assert!(padded || again.len() == bytes.len(), "a message runs to the end of its datagram");
-    assert_eq!(rra::Packet::parse(&again), Ok((association, packet)));
+fn digit(c: char) -> u8 {
+    c.to_digit(16).unwrap_or_else(|| panic!("{c:?} is no hexadecimal digit")) as u8
 }
 
-/// Erramilli and Singh: what carries no message may be followed by padding.
-pub fn erramilli_singh(bytes: &[u8]) {
-    let Ok((association, packet)) = erramilli_singh::Packet::parse(bytes).map_err(shown) else { return };
-    let mut again = Vec::new();
-    packet.emit(association, &mut again);
-    check(bytes, &again, packet.wire_len(), &packet.to_string());
-    let padded = !matches!(packet, erramilli_singh::Packet::Data { .. });
-    assert!(padded || again.len() == bytes.len(), "a message runs to the end of its datagram");
-    assert_eq!(erramilli_singh::Packet::parse(&again), Ok((association, packet)));
-}
-
-/// SRM: what carries no message may be followed by padding.
-pub fn srm(bytes: &[u8]) {
-    let Ok((association, packet)) = srm::Packet::parse(bytes).map_err(shown) else { return };
-    let mut again = Vec::new();
-    packet.emit(association, &mut again);
-    check(bytes, &again, packet.wire_len(), &packet.to_string());
-    let padded = matches!(packet, srm::Packet::Session(_) | srm::Packet::Request(_));
-    assert!(padded || again.len() == bytes.len(), "a message runs to the end of its datagram");
-    assert_eq!(srm::Packet::parse(&again), Ok((association, packet)));
-}
-
-/// The sequencer protocol: what carries no message may be followed by padding.
-pub fn sequencer(bytes: &[u8]) {
-    let Ok((association, packet)) = sequencer::Packet::parse(bytes).map_err(shown) else { return };
-    let mut again = Vec::new();
-    packet.emit(association, &mut again);
-    check(bytes, &again, packet.wire_len(), &packet.to_string());
-    assert_eq!(sequencer::Packet::parse(&again), Ok((association, packet)));
-}
-
-/// Chang and Maxemchuk: what carries no message and no state may be followed by padding.
-pub fn chang_maxemchuk(bytes: &[u8]) {
-    use chang_maxemchuk::{Body, Datagram};
-    let Ok((association, packet)) = Datagram::parse(bytes).map_err(shown) else { return };
-    let mut again = Vec::new();
-    packet.emit(association, &mut again);
-    check(bytes, &again, packet.wire_len(), &packet.to_string());
-    let padded = match packet {
-        Datagram::Normal(packet) => !matches!(packet.body, Body::Msg { .. } | Body::Repair { .. }),
-        Datagram::Reformation(packet) => !matches!(packet, reformation::Packet::Start { .. }),
-    };
-    assert!(padded || again.len() == bytes.len(), "a message runs to the end of its datagram");
-    assert_eq!(Datagram::parse(&again), Ok((association, packet)));
-}
-
-/// LMS: what carries no message may be followed by padding.
-pub fn lms(bytes: &[u8]) {
-    use lms::Packet;
-    let Ok((association, packet)) = Packet::parse(bytes).map_err(shown) else { return };
-    let mut again = Vec::new();
-    packet.emit(association, &mut again);
-    check(bytes, &again, packet.wire_len(), &packet.to_string());
-    let padded = !matches!(packet, Packet::Data(_) | Packet::Repair(_) | Packet::Dmcast { .. });
-    assert!(padded || again.len() == bytes.len(), "a message runs to the end of its datagram");
-    assert_eq!(Packet::parse(&again), Ok((association, packet)));
-    assert_eq!(lms::packet_type_of(bytes), Some(bytes[3]));
-}
-
-/// PGM: options that are not known are left out when it is emitted again, and a checksum is put in. Few
-/// bytes have the right one, so they are looked at without one too.
-pub fn pgm(bytes: &[u8]) {
+/// What network elements do with packets of PGM. Few bytes have the right checksum, so they are looked at
+/// without one too.
+pub fn pgm_elements(bytes: &[u8]) {
     let mut unsummed = bytes.to_vec();
     if let Some(sum) = unsummed.get_mut(6..8) {
         sum.fill(0);
     }
     for bytes in [bytes, &unsummed] {
+        format(&pgm::FORMAT, bytes);
         let _ = pgm::PacketType::peek(bytes);
         let _ = pgm::with_path(bytes, std::net::Ipv4Addr::LOCALHOST.into());
         let mut repair = Vec::new();
         assert_eq!(pgm::emit_repair(bytes, 1, &mut repair), pgm::Packet::parse(&repair).is_ok());
-        let Ok(packet) = pgm::Packet::parse(bytes).map_err(shown) else { continue };
-        let mut again = Vec::new();
-        packet.emit(&mut again);
-        assert_eq!(again.len(), packet.wire_len(), "a packet is as long as it says");
-        assert_eq!(pgm::Packet::parse(&again), Ok(packet));
-        let line = packet.to_string();
-        assert!(!line.contains(char::is_control), "{line:?} is one line");
     }
 }
 

@@ -33,6 +33,7 @@
 //! refused. Options that are not among the fields of [`Options`] are skipped.
 
 mod bytes;
+mod describe;
 mod options;
 
 use std::fmt;
@@ -43,6 +44,8 @@ pub use options::{BackOffInterval, BackOffRange, Fragment, NakList, Options, Par
 use crate::ParseError;
 use crate::reader::Reader;
 use bytes::{checksum, put_nla};
+
+pub use describe::FORMAT;
 
 /// The transport session identifier: what every packet of one source carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

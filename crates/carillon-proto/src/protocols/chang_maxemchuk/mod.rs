@@ -9,6 +9,7 @@
 
 mod answers;
 mod config;
+mod describe;
 mod inbox;
 mod list;
 mod log;
@@ -43,6 +44,10 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
     host_settings: config::HOST_SETTINGS,
+    format: &carillon_wire::chang_maxemchuk::FORMAT,
+    promise: describe::PROMISE,
+    trial: describe::trial,
+    states: describe::STATES,
     unicast_equivalent: None,
     build: |role, context, settings| {
         Ok(match role {

@@ -12,6 +12,7 @@
 //! the source leaves open is decided in `docs/protocols/erramilli-singh.md`.
 
 mod config;
+mod describe;
 mod idle;
 mod numbers;
 mod peer;
@@ -44,6 +45,10 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
     host_settings: config::HOST_SETTINGS,
+    format: &carillon_wire::erramilli_singh::FORMAT,
+    promise: describe::PROMISE,
+    trial: describe::trial,
+    states: describe::STATES,
     unicast_equivalent: None,
     build: |role, context, settings| match role {
         Role::Peer => Ok(Box::new(ErramilliSinghPeer::new(context, settings)?)),

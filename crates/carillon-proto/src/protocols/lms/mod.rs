@@ -13,6 +13,7 @@
 
 mod answers;
 mod config;
+mod describe;
 mod losses;
 mod receiver;
 mod reception;
@@ -44,6 +45,10 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
     host_settings: &[],
+    format: &carillon_wire::lms::FORMAT,
+    promise: describe::PROMISE,
+    trial: describe::trial,
+    states: describe::STATES,
     unicast_equivalent: None,
     build: |role, context, settings| {
         Ok(match role {

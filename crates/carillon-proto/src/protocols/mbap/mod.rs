@@ -5,6 +5,7 @@
 //! source. See `docs/protocols/mbap.md`.
 
 mod config;
+mod describe;
 mod receiver;
 mod sender;
 #[cfg(test)]
@@ -33,6 +34,10 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
     host_settings: config::HOST_SETTINGS,
+    format: &carillon_wire::mbap::FORMAT,
+    promise: describe::PROMISE,
+    trial: describe::trial,
+    states: describe::STATES,
     unicast_equivalent: Some("bap"),
     build: |role, context, settings| build(role, context, settings, false),
 };

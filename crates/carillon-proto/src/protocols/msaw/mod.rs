@@ -5,6 +5,7 @@
 //! one source. See `docs/protocols/msaw.md`.
 
 mod config;
+mod describe;
 mod nak;
 mod receiver;
 mod sender;
@@ -36,6 +37,10 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
     host_settings: &[],
+    format: &carillon_wire::msaw::FORMAT,
+    promise: describe::PROMISE,
+    trial: describe::trial,
+    states: describe::STATES,
     unicast_equivalent: Some("saw"),
     build: |role, context, settings| build(role, context, settings, false),
 };
@@ -45,6 +50,8 @@ pub const UNICAST_ENTRY: ProtocolEntry = ProtocolEntry {
     name: "saw",
     summary: "unicast equivalent of msaw: stop-and-wait to one receiver after the other",
     reference: "Segovia 1996, sections 2.4 and 4.1",
+    trial: describe::serial_trial,
+    states: &[describe::ACK_SENDER],
     unicast_equivalent: None,
     build: |role, context, settings| build(role, context, settings, true),
     ..ENTRY

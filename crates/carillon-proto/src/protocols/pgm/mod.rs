@@ -7,6 +7,7 @@
 //! the receivers. What is left out is said in `docs/protocols/pgm.md`.
 
 mod config;
+mod describe;
 mod identity;
 mod receiver;
 mod relay;
@@ -38,6 +39,10 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
     host_settings: &[],
+    format: &carillon_wire::pgm::FORMAT,
+    promise: describe::PROMISE,
+    trial: describe::trial,
+    states: describe::STATES,
     unicast_equivalent: None,
     build: |role, context, settings| {
         Ok(match role {

@@ -7,6 +7,7 @@
 
 mod audience;
 mod config;
+mod describe;
 mod path;
 mod questions;
 mod receiver;
@@ -36,6 +37,10 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
     host_settings: config::HOST_SETTINGS,
+    format: &carillon_wire::rra::FORMAT,
+    promise: describe::PROMISE,
+    trial: describe::trial,
+    states: describe::STATES,
     unicast_equivalent: None,
     build: |role, context, settings| {
         Ok(match role {

@@ -11,6 +11,7 @@
 //! `docs/protocols/sequencer.md` has the rules and what was decided where the source is silent.
 
 mod config;
+mod describe;
 mod election;
 mod leader;
 mod log;
@@ -44,6 +45,10 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
     host_settings: config::HOST_SETTINGS,
+    format: &carillon_wire::sequencer::FORMAT,
+    promise: describe::PROMISE,
+    trial: describe::trial,
+    states: describe::STATES,
     unicast_equivalent: None,
     build: |role, context, settings| match role {
         Role::Peer => Ok(Box::new(SequencerPeer::new(context, settings)?)),

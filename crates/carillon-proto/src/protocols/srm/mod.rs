@@ -12,6 +12,7 @@
 
 mod adaptive;
 mod config;
+mod describe;
 mod flow;
 mod known;
 mod outgoing;
@@ -43,6 +44,10 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
     host_settings: config::HOST_SETTINGS,
+    format: &carillon_wire::srm::FORMAT,
+    promise: describe::PROMISE,
+    trial: describe::trial,
+    states: describe::STATES,
     unicast_equivalent: None,
     build: |role, context, settings| match role {
         Role::Peer => Ok(Box::new(SrmPeer::new(context, settings)?)),

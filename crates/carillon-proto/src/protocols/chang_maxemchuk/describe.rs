@@ -1,0 +1,35 @@
+//! What the protocol says of itself.
+
+use carillon_core::{Ground, Promise, States, Trial};
+
+/// Survives L failures if a majority lives.
+pub(super) const PROMISE: Promise = Promise::Peers { crashes: |nodes| (nodes - 1) / 2 };
+
+pub(super) fn trial(trial: &mut Trial<'_>) {
+    let resilience = trial.crashes.into();
+    let most = u64::from(trial.nodes - trial.crashes);
+    trial.count("resilience", resilience, most).count("transfer_every", 1, 3).count("window", 1, 8);
+    trial.set("message_timeout", "40 ms").set("transfer_timeout", "30 ms").set("request_timeout", "15 ms");
+    trial.ms("confirm_timeout", 1, 15).ms("idle_timeout", 20, 100);
+    // Without crashes and with much loss, patience: nobody who lives is to be given up.
+    let patient = trial.crashes == 0 || trial.ground == Ground::Loopback;
+    trial.set("retries", if patient { 40 } else { 8 });
+}
+
+pub(super) const STATES: &[States] = &[States {
+    of: "member",
+    transitions: &[
+        ("[*]", "Elsewhere", ""),
+        ("Elsewhere", "Here", "lacks nothing up to a transfer to it, application not behind"),
+        ("Here", "Here", "next message of a source / ACK that keeps the token"),
+        ("Here", "Passing", "next message / ACK that passes it on"),
+        ("Here", "Passing", "nothing to acknowledge, something to commit / transfer"),
+        ("Here", "Here", "nothing to do for confirm_timeout / CONFIRM"),
+        ("Passing", "Passing", "transfer_timeout / the ACK again"),
+        ("Passing", "Elsewhere", "next site's ACK or CONFIRM"),
+        ("Passing", "Reformation", "R repetitions, no sign of life"),
+        ("Elsewhere", "Reformation", "INVITE, or nothing heard"),
+        ("Reformation", "Elsewhere", "list in force"),
+        ("Reformation", "Here", "list in force, own ballot"),
+    ],
+}];

@@ -1,0 +1,36 @@
+//! What the protocol says of itself.
+
+use carillon_core::{Promise, States, Trial};
+
+/// Everything the source still holds is repaired. There is a REFRESH of each receiver for a SETUP, and for
+/// its losses a few requests, each sent on by a few routers.
+pub(super) const PROMISE: Promise =
+    Promise::ByRequest { control_per_node_and_second: 3.0, repeated_by_routers: None };
+
+pub(super) fn trial(trial: &mut Trial<'_>) {
+    // Where a way of nine links loses a fifth on each, one request in fifty is answered.
+    trial.set("retry_max", "100 ms").pick("setup_ivl", &["1 s", "3 s"]);
+    if trial.chance(0.3) {
+        trial.set("replier_choice", "adaptive").set("loss_smpl_ivl", 10);
+    }
+    if trial.chance(0.3) {
+        trial.set("src_refresh", true);
+    }
+    if trial.chance(0.3) {
+        trial.set("replier_buffer", 4);
+    }
+}
+
+pub(super) const STATES: &[States] = &[States {
+    of: "router, for a link",
+    transitions: &[
+        ("[*]", "NoReplier", "SETUP or SPM"),
+        ("NoReplier", "Replier", "REFRESH / send it up"),
+        ("Replier", "Replier", "REFRESH from it, or cheaper / send it up"),
+        ("Replier", "NoReplier", "LEAVE from it / send it up"),
+        ("Replier", "NoReplier", "not refreshed for three setup intervals"),
+        ("Replier", "Upstream", "SRC_REFRESH, not dearer and nearer"),
+        ("Upstream", "NoReplier", "not refreshed for three setup intervals"),
+        ("Upstream", "Replier", "cheaper REFRESH"),
+    ],
+}];

@@ -1,0 +1,55 @@
+//! What the protocol says of itself.
+
+use carillon_core::{Promise, States, Trial};
+
+use crate::blocks::retransmission;
+
+/// One bit tells a message from the one before it: links have to keep the order.
+pub(super) const PROMISE: Promise = Promise::Acknowledged { in_order: true, idle_feedback: None };
+
+pub(super) fn trial(trial: &mut Trial<'_>) {
+    let polls = ["1", "2", "16", "64"];
+    trial.pick("retransmission", &["multicast", "unicast"]).pick("poll_interval", &polls);
+    let negative = trial.chance(0.5);
+    retransmission::trial(trial, !negative);
+    if negative {
+        let wait = ["10 us", "5 ms"];
+        trial.set("feedback", "nak").set("retransmission", "multicast").pick("nak_wait", &wait);
+    }
+}
+
+/// One receiver after the other is always asked for positive acknowledgments.
+pub(super) fn serial_trial(trial: &mut Trial<'_>) {
+    retransmission::trial(trial, true);
+}
+
+pub(super) const STATES: &[States] = &[ACK_SENDER, NAK_SENDER];
+
+pub(super) const ACK_SENDER: States = States {
+    of: "sender",
+    transitions: &[
+        ("[*]", "Idle", ""),
+        ("Idle", "Waiting", "message offered / multicast DATA, start timer"),
+        ("Waiting", "Waiting", "ACK of a member, some still missing"),
+        ("Waiting", "Waiting", "timer, count <= limit / send again, count + 1"),
+        ("Waiting", "Idle", "last ACK / completed"),
+        ("Waiting", "Idle", "timer, count > limit, skip / failed"),
+        ("Waiting", "Idle", "timer, count > limit, expel / the silent ones are lost, completed"),
+    ],
+};
+
+pub(super) const NAK_SENDER: States = States {
+    of: "sender with negative acknowledgments",
+    transitions: &[
+        ("[*]", "Ready", ""),
+        ("Ready", "Waiting", "message / NUMBERED, ANNOUNCE, start silence timer"),
+        ("Waiting", "Waiting", "NAK / all from it on again, ANNOUNCE, restart timer"),
+        ("Waiting", "Ready", "silence timer"),
+        ("Ready", "Polling", "idle timer, or finished / POLL, start poll timer"),
+        ("Waiting", "Polling", "the window is full / POLL instead of ANNOUNCE"),
+        ("Polling", "Polling", "NAK / all from it on again, POLL"),
+        ("Polling", "Polling", "poll timer, repeats <= limit / POLL"),
+        ("Polling", "Ready", "all have acknowledged all / completed"),
+        ("Polling", "Ready", "poll timer, repeats > limit / failed, or who is silent is expelled"),
+    ],
+};

@@ -1,0 +1,216 @@
+//! Protocols with one sender that is told what has arrived.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use carillon_core::{Event, Ground, NodeId, Outcome, Probability, Promise, ProtocolEntry, Seeds};
+use carillon_sim::{LanConfig, TimerRule};
+use carillon_testkit::{Group, Link, Report, SENDER};
+
+use super::{drawn, hold, lossy, same};
+
+/// What such a protocol promises besides.
+#[derive(Clone, Copy)]
+struct Promised {
+    in_order: bool,
+    idle_feedback: Option<Duration>,
+}
+
+fn acknowledged(promise: &Promise) -> Option<Promised> {
+    match *promise {
+        Promise::Acknowledged { in_order, idle_feedback } => Some(Promised { in_order, idle_feedback }),
+        _ => None,
+    }
+}
+
+#[test]
+fn delivers_everything_over_lossy_links() {
+    hold("acknowledged::delivers_everything_over_lossy_links", acknowledged, 50, lossy_links);
+}
+
+#[test]
+fn delivers_everything_over_a_lossy_ethernet() {
+    hold("acknowledged::delivers_everything_over_a_lossy_ethernet", acknowledged, 25, lossy_ethernet);
+}
+
+#[test]
+fn ends_over_links_that_reorder_and_duplicate() {
+    hold("acknowledged::ends_over_links_that_reorder_and_duplicate", acknowledged, 40, unordered_links);
+}
+
+#[test]
+fn ends_when_nothing_arrives() {
+    hold("acknowledged::ends_when_nothing_arrives", acknowledged, 10, silence);
+}
+
+#[test]
+fn goes_on_when_receivers_crash_and_restart() {
+    hold("acknowledged::goes_on_when_receivers_crash_and_restart", acknowledged, 30, crashes);
+}
+
+#[test]
+fn is_the_same_for_the_same_seed() {
+    hold("acknowledged::is_the_same_for_the_same_seed", acknowledged, 3, equal);
+}
+
+/// Loss of up to 30 % in either direction, different on every link; everything else at random.
+fn lossy_links(entry: &'static ProtocolEntry, promised: Promised, seed: u64) -> Result<(), String> {
+    let mut rng = Seeds::new(seed).stream("conformance.links");
+    let receivers = 1 + rng.below(8) as u32;
+    let group =
+        Group::new(entry, seed).receivers(receivers).messages(10 + rng.below(40)).afterwards(AFTERWARDS);
+    let mut group = drawn(group, entry, Ground::Links, receivers + 1, &mut rng, |_| {});
+    for node in (1..=receivers).map(NodeId) {
+        let (there, back) = (lossy(&mut rng, 0.3), lossy(&mut rng, 0.3));
+        group = group.link(SENDER, node, there).link(node, SENDER, back);
+    }
+    if rng.chance(0.25) {
+        // Slower than the network: messages wait at the receivers, and their buffers fill.
+        group = group.pace(Duration::from_millis(1 + rng.below(20)));
+    }
+    let report = group.run();
+    report.check_reliable()?;
+    becomes_quiet(promised, &report, receivers)
+}
+
+/// The medium the protocols were made for, with loss of up to 10 % at every interface.
+fn lossy_ethernet(entry: &'static ProtocolEntry, promised: Promised, seed: u64) -> Result<(), String> {
+    let mut rng = Seeds::new(seed).stream("conformance.ethernet");
+    let receivers = 1 + rng.below(8) as u32;
+    let group =
+        Group::new(entry, seed).receivers(receivers).messages(10 + rng.below(20)).afterwards(AFTERWARDS);
+    let group = drawn(group.max_payload(1400), entry, Ground::Ethernet, receivers + 1, &mut rng, |_| {});
+    let report = group.run_lan(LanConfig {
+        loss: Probability::new(rng.unit() * 0.1).expect("a tenth at most"),
+        timers: if rng.chance(0.5) { TimerRule::Exact } else { TimerRule::AfterBusActivity },
+        backoff_inclusive: rng.chance(0.5),
+        interframe_gap_bits: rng.below(2) * 96,
+        propagation_delay: Duration::from_nanos(rng.below(25_000)),
+        // In every other run machines are held up by their port, and what they have to say may change meanwhile.
+        port_queue: NonZeroU32::new(rng.below(2) as u32 * (1 + rng.below(4) as u32)),
+        ..LanConfig::default()
+    });
+    report.check_reliable()?;
+    becomes_quiet(promised, &report, receivers)
+}
+
+/// Duplication and reordering as well. A protocol that needs order has to end here, and no more.
+fn unordered_links(entry: &'static ProtocolEntry, promised: Promised, seed: u64) -> Result<(), String> {
+    let mut rng = Seeds::new(seed).stream("conformance.unordered");
+    let receivers = 1 + rng.below(8) as u32;
+    let link = Link {
+        jitter: Duration::from_micros(rng.below(10_000)),
+        duplication: Probability::new(rng.unit() * 0.3).expect("less than one"),
+        ..lossy(&mut rng, 0.3)
+    };
+    let group = Group::new(entry, seed).receivers(receivers).messages(30).all_links(link);
+    let expels = rng.chance(0.5);
+    let group = drawn(group, entry, Ground::Links, receivers + 1, &mut rng, |trial| {
+        trial.tries = promised.in_order.then_some(10);
+        trial.expels = expels;
+    });
+    let report = group.run();
+    if !promised.in_order {
+        return report.check_reliable();
+    }
+    ended(&report)
+}
+
+/// All is lost, one way or the other: the sender gives up, and says so.
+fn silence(entry: &'static ProtocolEntry, _promised: Promised, seed: u64) -> Result<(), String> {
+    let mut rng = Seeds::new(seed).stream("conformance.silence");
+    let receivers = 1 + rng.below(8) as u32;
+    let expel = rng.chance(0.5);
+    let group = Group::new(entry, seed).receivers(receivers).messages(5);
+    let mut group = drawn(group, entry, Ground::Links, receivers + 1, &mut rng, |trial| {
+        trial.tries = Some(3);
+        trial.expels = expel;
+    });
+    let back = rng.chance(0.5);
+    for node in (1..=receivers).map(NodeId) {
+        let (from, to) = if back { (node, SENDER) } else { (SENDER, node) };
+        group = group.link(from, to, Link::losing(1.0));
+    }
+    let report = group.run();
+    ended(&report)?;
+    let failed = report.completed().iter().filter(|(_, o)| *o == Outcome::Failed).count();
+    let lost = report.count(|_, event| matches!(event, Event::MemberLost { .. }));
+    match (expel, failed, lost) {
+        (true, 0, lost) if lost == receivers as usize => Ok(()),
+        (false, 5, 0) => Ok(()),
+        _ => Err(format!("expel {expel}: {failed} messages failed, {lost} of {receivers} members lost")),
+    }
+}
+
+/// Receivers crash, and some come back as strangers: the others get everything, and those that are
+/// gone are named. If the sender crashes too, nothing wrong is delivered.
+fn crashes(entry: &'static ProtocolEntry, promised: Promised, seed: u64) -> Result<(), String> {
+    let mut rng = Seeds::new(seed).stream("conformance.crashes");
+    let receivers = 2 + rng.below(7) as u32;
+    let link =
+        Link { delay: Duration::from_micros(100 + rng.below(2_000)), ..Link::losing(rng.unit() * 0.05) };
+    let group =
+        Group::new(entry, seed).receivers(receivers).messages(30).all_links(link).afterwards(AFTERWARDS);
+    // Ten times in a row nothing of a receiver that lives is lost.
+    let mut group = drawn(group, entry, Ground::Links, receivers + 1, &mut rng, |trial| {
+        (trial.crashes, trial.tries, trial.expels) = (1, Some(10), true);
+    });
+    let first = 1 + rng.below(receivers.into()) as u32;
+    for node in (first..=receivers).take(1 + rng.below(2) as usize).map(NodeId) {
+        let at = Duration::from_micros(rng.below(200_000));
+        group = group.crash(node, at);
+        if rng.chance(0.5) {
+            group = group.restart(node, at + Duration::from_micros(1 + rng.below(200_000)));
+        }
+    }
+    if rng.chance(0.2) {
+        let report = group.crash(SENDER, Duration::from_micros(rng.below(200_000))).run();
+        return report.check_safety();
+    }
+    let report = group.run();
+    report.check_reliable()?;
+    if let Some(stranger) = report.rejoined.iter().find(|received| !received.deliveries.is_empty()) {
+        return Err(format!("{} delivers what was not for it", stranger.node));
+    }
+    becomes_quiet(promised, &report, receivers)
+}
+
+/// Equal seeds, equal runs.
+fn equal(entry: &'static ProtocolEntry, _promised: Promised, seed: u64) -> Result<(), String> {
+    let mut rng = Seeds::new(seed).stream("conformance.same");
+    let group = Group::new(entry, seed).receivers(5).messages(20).all_links(Link::losing(0.2));
+    let group = drawn(group, entry, Ground::Links, 6, &mut rng, |_| {});
+    same(|| group.run())?.check_reliable()
+}
+
+fn ended(report: &Report) -> Result<(), String> {
+    if report.finished.is_none() {
+        return Err(format!("the sender did not finish: {}", report.progress()));
+    }
+    // Message by message, once each, whatever became of it.
+    if report.completed().iter().map(|(message, _)| message.0).ne(0..report.messages) {
+        return Err(format!("the sender completed {:?}", report.completed()));
+    }
+    Ok(())
+}
+
+/// Traffic stops, or keeps to what the protocol says.
+fn becomes_quiet(promised: Promised, report: &Report, receivers: u32) -> Result<(), String> {
+    // What was under way when the sender finished may still be answered.
+    let allowed = match promised.idle_feedback {
+        None => 16 * receivers as usize,
+        Some(each) => (AFTERWARDS.as_nanos() / each.as_nanos() + 8) as usize * receivers as usize,
+    };
+    match report.sent_afterwards {
+        sent if sent > allowed => {
+            Err(format!("{sent} datagrams after the sender had finished: {allowed} allowed"))
+        }
+        _ if promised.idle_feedback.is_none() && !report.quiet => {
+            Err("something is still to happen long after the sender has finished".to_owned())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// How long a group is watched after its sender has finished.
+const AFTERWARDS: Duration = Duration::from_secs(2);

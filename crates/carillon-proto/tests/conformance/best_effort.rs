@@ -1,0 +1,55 @@
+//! Protocols that repair nothing: what they deliver is right, and everything comes where nothing is lost.
+
+use std::time::Duration;
+
+use carillon_core::{Ground, Probability, Promise, ProtocolEntry, Seeds};
+use carillon_testkit::{Group, Link};
+
+use super::{drawn, hold, lossy, same};
+
+fn best_effort(promise: &Promise) -> Option<()> {
+    matches!(promise, Promise::BestEffort).then_some(())
+}
+
+#[test]
+fn delivers_everything_where_nothing_is_lost() {
+    hold("best_effort::delivers_everything_where_nothing_is_lost", best_effort, 20, |entry, (), seed| {
+        group(entry, seed, Link::default(), false).run().check_reliable()
+    });
+}
+
+#[test]
+fn delivers_nothing_wrong_over_links_that_lose_reorder_and_duplicate() {
+    let test = "best_effort::delivers_nothing_wrong_over_links_that_lose_reorder_and_duplicate";
+    hold(test, best_effort, 30, |entry, (), seed| {
+        let mut rng = Seeds::new(seed).stream("best_effort.links");
+        let link = Link {
+            jitter: Duration::from_micros(rng.below(10_000)),
+            duplication: Probability::new(rng.unit() * 0.3).expect("less than one"),
+            ..lossy(&mut rng, 0.5)
+        };
+        let report = group(entry, seed, link, true).run();
+        report.check_told()?;
+        if !report.quiet {
+            return Err("something is still to happen long after the sender has finished".to_owned());
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn is_the_same_for_the_same_seed() {
+    hold("best_effort::is_the_same_for_the_same_seed", best_effort, 3, |entry, (), seed| {
+        let group = group(entry, seed, Link::losing(0.2), true);
+        same(|| group.run()).map(drop)
+    });
+}
+
+fn group(entry: &'static ProtocolEntry, seed: u64, link: Link, is_lossy: bool) -> Group {
+    let mut rng = Seeds::new(seed).stream("best_effort");
+    let receivers = 1 + rng.below(8) as u32;
+    let group = Group::new(entry, seed).receivers(receivers).messages(10 + rng.below(40)).all_links(link);
+    let group =
+        drawn(group, entry, Ground::Links, receivers + 1, &mut rng, |trial| trial.is_lossy = is_lossy);
+    group.interval(Duration::from_millis(rng.below(20)))
+}

@@ -1,0 +1,58 @@
+//! One suite over the registry: each protocol is held to what its entry promises, over random groups, losses and
+//! seeds, with the settings that it draws itself.
+//!
+//! `CARILLON_RUNS` says how many runs each test makes (the nightly ones: 10 000), `CARILLON_PROTOCOL` chooses a
+//! protocol; a failure prints the command that repeats its run.
+
+mod acknowledged;
+mod best_effort;
+mod peers;
+mod registry;
+mod routed;
+
+use std::time::Duration;
+
+use carillon_core::{Ground, Promise, ProtocolEntry, Rng, Trial};
+use carillon_proto::REGISTRY;
+use carillon_testkit::{Group, Link, Place, Report, for_each_run};
+
+/// A run of one test: a protocol, and the seed from which everything is drawn.
+type Body<P> = fn(&'static ProtocolEntry, P, u64) -> Result<(), String>;
+
+/// Runs a test of every protocol that makes a promise of the kind that `of` picks.
+fn hold<P>(test: &'static str, of: fn(&Promise) -> Option<P>, runs: u64, body: Body<P>) {
+    let entries: Vec<_> = REGISTRY.iter().copied().filter(|entry| of(&entry.promise).is_some()).collect();
+    let place = Place { package: "carillon-proto", target: "conformance", test };
+    for_each_run(place, &entries, runs, |entry, seed| {
+        let Some(promise) = of(&entry.promise) else { return Ok(()) };
+        body(entry, promise, seed)
+    });
+}
+
+/// The group with settings that the protocol draws for it.
+fn drawn(
+    group: Group,
+    entry: &ProtocolEntry,
+    ground: Ground,
+    nodes: u32,
+    rng: &mut Rng,
+    prepare: impl FnOnce(&mut Trial<'_>),
+) -> Group {
+    let mut trial = Trial::new(entry.parameters, ground, nodes, rng);
+    prepare(&mut trial);
+    (entry.trial)(&mut trial);
+    group.settings(trial.into_config())
+}
+
+fn lossy(rng: &mut Rng, most: f64) -> Link {
+    Link { delay: Duration::from_micros(100 + rng.below(2_000)), ..Link::losing(rng.unit() * most) }
+}
+
+/// Equal seeds, equal runs.
+fn same(run: impl Fn() -> Report) -> Result<Report, String> {
+    let (one, other) = (run(), run());
+    if one.events != other.events {
+        return Err("the same group ran differently the second time".to_owned());
+    }
+    Ok(one)
+}

@@ -1,0 +1,154 @@
+//! Protocols whose members are peers.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use carillon_core::{Ground, NodeId, Probability, Promise, ProtocolEntry, Rng, Seeds};
+use carillon_sim::LanConfig;
+use carillon_testkit::{Group, Link};
+
+use super::{drawn, hold, lossy, same};
+
+/// How many crashes a group of so many nodes survives.
+type Crashes = fn(nodes: u32) -> u32;
+
+fn peers(promise: &Promise) -> Option<Crashes> {
+    match promise {
+        Promise::Peers { crashes } => Some(*crashes),
+        _ => None,
+    }
+}
+
+#[test]
+fn delivers_everything_over_lossy_links() {
+    hold("peers::delivers_everything_over_lossy_links", peers, 40, |entry, survives, seed| {
+        Suite { entry, survives }.lossy_links(seed)
+    });
+}
+
+#[test]
+fn delivers_everything_over_a_lossy_ethernet() {
+    hold("peers::delivers_everything_over_a_lossy_ethernet", peers, 20, |entry, survives, seed| {
+        Suite { entry, survives }.lossy_ethernet(seed)
+    });
+}
+
+#[test]
+fn survives_as_many_crashes_as_it_promises() {
+    hold("peers::survives_as_many_crashes_as_it_promises", peers, 40, |entry, survives, seed| {
+        Suite { entry, survives }.crashes(seed)
+    });
+}
+
+#[test]
+fn delivers_nothing_wrong_whatever_crashes() {
+    hold("peers::delivers_nothing_wrong_whatever_crashes", peers, 30, |entry, survives, seed| {
+        Suite { entry, survives }.too_many_crashes(seed)
+    });
+}
+
+#[test]
+fn is_the_same_for_the_same_seed() {
+    hold("peers::is_the_same_for_the_same_seed", peers, 3, |entry, survives, seed| {
+        Suite { entry, survives }.same(seed)
+    });
+}
+
+struct Suite {
+    entry: &'static ProtocolEntry,
+    survives: Crashes,
+}
+
+impl Suite {
+    /// A group whose members and senders are drawn, and how many nodes it has.
+    fn group(&self, seed: u64, rng: &mut Rng) -> (Group, u32) {
+        let nodes = 2 + rng.below(7) as u32;
+        let senders = 1 + rng.below(nodes.into()) as u32;
+        let group = Group::new(self.entry, seed).receivers(nodes - 1).senders(senders);
+        (group.messages(3 + rng.below(15)).afterwards(AFTERWARDS), nodes)
+    }
+
+    fn drawn(&self, group: Group, nodes: u32, crashes: u32, rng: &mut Rng) -> Group {
+        drawn(group, self.entry, Ground::Links, nodes, rng, |trial| trial.crashes = crashes)
+    }
+
+    /// Loss of up to 30 % in either direction of every link, duplication and reordering.
+    fn lossy_links(&self, seed: u64) -> Result<(), String> {
+        let mut rng = Seeds::new(seed).stream("peers.links");
+        let (mut group, nodes) = self.group(seed, &mut rng);
+        group = self.drawn(group, nodes, 0, &mut rng);
+        let unordered = rng.chance(0.5);
+        for from in (0..nodes).map(NodeId) {
+            for to in (0..nodes).map(NodeId).filter(|&to| to != from) {
+                let mut link = lossy(&mut rng, 0.3);
+                if unordered {
+                    link.jitter = Duration::from_micros(rng.below(5_000));
+                    link.duplication = Probability::new(rng.unit() * 0.3).expect("less than one");
+                }
+                group = group.link(from, to, link);
+            }
+        }
+        if rng.chance(0.25) {
+            group = group.pace(Duration::from_millis(1 + rng.below(20)));
+        }
+        group.run().check_reliable()
+    }
+
+    /// One Ethernet, with loss of up to 10 % at every interface.
+    fn lossy_ethernet(&self, seed: u64) -> Result<(), String> {
+        let mut rng = Seeds::new(seed).stream("peers.ethernet");
+        let (group, nodes) = self.group(seed, &mut rng);
+        let group = self.drawn(group.max_payload(1000), nodes, 0, &mut rng);
+        let loss = Probability::new(rng.unit() * 0.1).expect("a tenth at most");
+        // In every other run machines are held up by their port.
+        let port_queue = NonZeroU32::new(rng.below(2) as u32 * (1 + rng.below(4) as u32));
+        group.run_lan(LanConfig { loss, port_queue, ..LanConfig::default() }).check_reliable()
+    }
+
+    /// Nodes crash, as many as the protocol survives; some come back.
+    fn crashes(&self, seed: u64) -> Result<(), String> {
+        let mut rng = Seeds::new(seed).stream("peers.crashes");
+        let (group, nodes) = self.group(seed, &mut rng);
+        let crashes = (self.survives)(nodes).min(1 + rng.below(3) as u32);
+        let group = self.drawn(group, nodes, crashes, &mut rng);
+        let link = Link { jitter: Duration::from_micros(rng.below(2_000)), ..lossy(&mut rng, 0.05) };
+        crashing(group.all_links(link), nodes, crashes, &mut rng).run().check_reliable()
+    }
+
+    /// More crash than the protocol survives: it may stop, but not deliver anything wrong.
+    fn too_many_crashes(&self, seed: u64) -> Result<(), String> {
+        let mut rng = Seeds::new(seed).stream("peers.too_many");
+        let (group, nodes) = self.group(seed, &mut rng);
+        let crashes = (self.survives)(nodes);
+        let group = self.drawn(group, nodes, crashes, &mut rng);
+        let more = (1 + rng.below(nodes.into()) as u32).max(crashes + 1).min(nodes);
+        let group = group.all_links(lossy(&mut rng, 0.1)).limit(Duration::from_secs(60));
+        crashing(group, nodes, more, &mut rng).run().check_safety()
+    }
+
+    /// Equal seeds, equal runs.
+    fn same(&self, seed: u64) -> Result<(), String> {
+        let mut rng = Seeds::new(seed).stream("peers.same");
+        let (group, nodes) = self.group(seed, &mut rng);
+        let group = self.drawn(group, nodes, 0, &mut rng).all_links(lossy(&mut rng, 0.2));
+        same(|| group.run())?.check_reliable()
+    }
+}
+
+/// So many nodes of the group crash, any of them, within a third of a second; half of them come
+/// back.
+fn crashing(mut group: Group, nodes: u32, crashes: u32, rng: &mut Rng) -> Group {
+    let mut left: Vec<u32> = (0..nodes).collect();
+    for _ in 0..crashes {
+        let node = NodeId(left.swap_remove(rng.below(left.len() as u64) as usize));
+        let at = Duration::from_micros(rng.below(300_000));
+        group = group.crash(node, at);
+        if rng.chance(0.5) {
+            group = group.restart(node, at + Duration::from_micros(1 + rng.below(1_000_000)));
+        }
+    }
+    group
+}
+
+/// How long a group is watched after its senders have finished.
+const AFTERWARDS: Duration = Duration::from_secs(10);

@@ -1,0 +1,121 @@
+//! What every entry of the registry has to say of itself.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use carillon_core::{Ground, NetworkKind, OUTSIDE, Promise, Role, Seeds, Trial};
+use carillon_proto::REGISTRY;
+use carillon_testkit::fuzz::wire;
+
+fn source(path: &str) -> PathBuf {
+    [env!("CARGO_MANIFEST_DIR"), "src/protocols", path].iter().collect()
+}
+
+#[test]
+fn every_folder_of_protocols_is_in_the_registry() {
+    let registry = std::fs::read_to_string(source("mod.rs")).expect("the registry can be read");
+    for folder in std::fs::read_dir(source("")).expect("there are protocols") {
+        let folder =
+            folder.expect("folders can be listed").file_name().into_string().expect("a name of letters");
+        if folder != "mod.rs" {
+            let entry = format!("&{folder}::ENTRY,");
+            assert!(registry.contains(&entry), "{folder} is not in the registry: it has no line {entry}");
+        }
+    }
+}
+
+#[test]
+fn names_are_unlike() {
+    let names: BTreeSet<_> = REGISTRY.iter().map(|entry| entry.name).collect();
+    assert_eq!(names.len(), REGISTRY.len());
+}
+
+#[test]
+fn what_an_entry_promises_goes_with_its_roles_and_networks() {
+    for entry in REGISTRY {
+        let has = |role| entry.roles.contains(&role);
+        assert!(has(Role::Peer) || has(Role::Sender) && has(Role::Receiver), "{}: its roles", entry.name);
+        let confirmed = matches!(entry.promise, Promise::Acknowledged { .. } | Promise::Peers { .. });
+        assert_eq!(entry.confirmed, confirmed, "{}: confirmed", entry.name);
+        match entry.promise {
+            Promise::Acknowledged { .. } | Promise::BestEffort => assert!(!has(Role::Peer), "{}", entry.name),
+            Promise::Peers { .. } => assert_eq!(entry.roles, [Role::Peer], "{}", entry.name),
+            Promise::ByRequest { .. } => {
+                assert!(entry.networks.contains(&NetworkKind::Graph), "{}: its networks", entry.name);
+            }
+        }
+        assert!(!entry.summary.is_empty() && !entry.reference.is_empty(), "{}: what it is", entry.name);
+    }
+}
+
+#[test]
+fn trials_draw_settings_that_the_protocol_takes() {
+    for entry in REGISTRY {
+        for seed in 0..200 {
+            let mut rng = Seeds::new(seed).stream("trial");
+            let grounds = [Ground::Links, Ground::Ethernet, Ground::Routed, Ground::Loopback];
+            let ground = grounds[rng.below(4) as usize];
+            let mut trial = Trial::new(entry.parameters, ground, 2 + seed as u32 % 7, &mut rng);
+            trial.is_lossy = seed % 2 == 0;
+            trial.tries = (seed % 3 == 0).then_some(3);
+            // It panics over what the protocol does not take.
+            (entry.trial)(&mut trial);
+            trial.into_config();
+        }
+    }
+}
+
+#[test]
+fn golden_packets_are_what_they_were() {
+    for entry in REGISTRY {
+        let name = entry.format.name;
+        assert!(!entry.format.golden.is_empty(), "{name} has no golden bytes");
+        for golden in entry.format.golden {
+            let bytes = wire::hex(golden.hex);
+            let reading = (entry.format.read)(&bytes)
+                .unwrap_or_else(|error| panic!("{name}, {}: {error}", golden.line));
+            assert_eq!(reading.line, golden.line, "{name}");
+            assert_eq!(reading.bytes, bytes, "{name}, {}", golden.line);
+            for len in 0..bytes.len() {
+                wire::format(entry.format, &bytes[..len]);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_type_of_packet_that_is_made_for_fuzzing_has_golden_bytes() {
+    for entry in REGISTRY {
+        // The format's name and the packet's; some say between them which view of the group it belongs to.
+        let is_name = |word: &&str| *word != "view" && !word.starts_with(|c: char| c.is_ascii_digit());
+        let kind = |line: &str| line.split(' ').filter(is_name).take(2).collect::<Vec<_>>().join(" ");
+        let golden: BTreeSet<_> = entry.format.golden.iter().map(|golden| kind(golden.line)).collect();
+        let mut rng = Seeds::new(1).stream(entry.format.name);
+        let mut made = BTreeSet::new();
+        for _ in 0..5_000 {
+            let mut bytes = [0; 64];
+            rng.fill(&mut bytes);
+            let mut packet = Vec::new();
+            let session = carillon_core::AssociationId(7);
+            (entry.format.fuzzed)(&mut carillon_core::Input::new(&bytes), session, &mut packet);
+            wire::format(entry.format, &packet);
+            if let Ok(reading) = (entry.format.read)(&packet) {
+                made.insert(kind(&reading.line));
+            }
+        }
+        assert_eq!(golden, made, "{}: golden bytes on the left, made on the right", entry.format.name);
+    }
+}
+
+#[test]
+fn states_begin_somewhere_and_can_be_left() {
+    for entry in REGISTRY {
+        for states in entry.states {
+            let has = |from: &str| states.transitions.iter().any(|transition| transition.0 == from);
+            assert!(has(OUTSIDE), "{}, {}: where does it begin?", entry.name, states.of);
+            for (_, to, _) in states.transitions {
+                assert!(*to == OUTSIDE || has(to), "{}, {}: {to} cannot be left", entry.name, states.of);
+            }
+        }
+    }
+}

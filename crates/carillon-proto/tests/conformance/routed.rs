@@ -1,0 +1,200 @@
+//! Protocols whose receivers ask for what they miss, over random routed networks.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use carillon_core::{Event, Ground, NodeId, Probability, Promise, ProtocolEntry, Rng, Seeds};
+use carillon_sim::graph::{GraphConfig, LossModel, Topology};
+use carillon_testkit::{Group, Report, random_network};
+
+use super::{drawn, hold, same};
+
+/// What such a protocol promises besides.
+#[derive(Clone, Copy)]
+struct Promised {
+    control_per_node_and_second: f64,
+    repeated_by_routers: Option<&'static str>,
+}
+
+fn by_request(promise: &Promise) -> Option<Promised> {
+    match *promise {
+        Promise::ByRequest { control_per_node_and_second, repeated_by_routers } => {
+            Some(Promised { control_per_node_and_second, repeated_by_routers })
+        }
+        _ => None,
+    }
+}
+
+#[test]
+fn repairs_everything_over_lossy_routes() {
+    hold("routed::repairs_everything_over_lossy_routes", by_request, 30, |entry, promised, seed| {
+        Suite { entry, promised }.lossy_routes(seed)
+    });
+}
+
+#[test]
+fn loses_nothing_in_silence_where_a_fifth_is_lost_on_every_link() {
+    hold(
+        "routed::loses_nothing_in_silence_where_a_fifth_is_lost_on_every_link",
+        by_request,
+        20,
+        |entry, promised, seed| Suite { entry, promised }.a_fifth(seed),
+    );
+}
+
+#[test]
+fn goes_on_when_routers_forget_everything() {
+    hold("routed::goes_on_when_routers_forget_everything", by_request, 20, |entry, promised, seed| {
+        Suite { entry, promised }.router_restarts(seed)
+    });
+}
+
+#[test]
+fn goes_on_when_receivers_die() {
+    hold("routed::goes_on_when_receivers_die", by_request, 20, |entry, promised, seed| {
+        Suite { entry, promised }.receivers_die(seed)
+    });
+}
+
+#[test]
+fn goes_on_when_routes_change() {
+    hold("routed::goes_on_when_routes_change", by_request, 20, |entry, promised, seed| {
+        Suite { entry, promised }.routes_change(seed)
+    });
+}
+
+#[test]
+fn is_the_same_for_the_same_seed() {
+    hold("routed::is_the_same_for_the_same_seed", by_request, 3, |entry, promised, seed| {
+        Suite { entry, promised }.same(seed)
+    });
+}
+
+struct Suite {
+    entry: &'static ProtocolEntry,
+    promised: Promised,
+}
+
+/// A group that is about to run, and where.
+struct Setting {
+    group: Group,
+    topology: Arc<Topology>,
+    config: GraphConfig,
+    receivers: u32,
+    rng: Rng,
+}
+
+impl Suite {
+    /// A random network with a random group of this protocol on it: 30 messages, one each 20 ms, after
+    /// the routers have come to know the source by the first ones, none of which is to be lost.
+    fn setting(&self, seed: u64) -> Setting {
+        let mut rng = Seeds::new(seed).stream("routed");
+        let receivers = 1 + rng.below(8) as u32;
+        let routers = 1 + rng.below(8) as u32;
+        let detours = rng.below(3) as u32;
+        let longest = Duration::from_millis(1 + rng.below(8));
+        let topology = Arc::new(random_network(receivers, routers, detours, longest, &mut rng));
+        let config = GraphConfig { overhead: 28, ..GraphConfig::default() };
+        let group = Group::new(self.entry, seed).receivers(receivers).messages(MESSAGES);
+        let group = group.interval(Duration::from_millis(20)).afterwards(AFTERWARDS);
+        let group = drawn(group, self.entry, Ground::Routed, receivers + 1, &mut rng, |_| {});
+        // In every other run machines are held up by their port.
+        let port_queue = NonZeroU32::new(rng.below(2) as u32 * (1 + rng.below(4) as u32));
+        Setting { group, topology, config: GraphConfig { port_queue, ..config }, receivers, rng }
+    }
+
+    fn lossy_routes(&self, seed: u64) -> Result<(), String> {
+        let Setting { group, topology, config, mut rng, .. } = self.setting(seed);
+        let loss = LossModel::Bernoulli(p(rng.unit() * 0.1));
+        let report = group.run_graph(topology.clone(), config, loss);
+        report.check_reliable()?;
+        self.check_traffic(&report, &topology)
+    }
+
+    fn a_fifth(&self, seed: u64) -> Result<(), String> {
+        let Setting { group, topology, config, .. } = self.setting(seed);
+        let report = group.run_graph(topology.clone(), config, LossModel::Bernoulli(p(0.2)));
+        report.check_told()?;
+        self.check_traffic(&report, &topology)
+    }
+
+    fn router_restarts(&self, seed: u64) -> Result<(), String> {
+        let Setting { mut group, topology, config, receivers, mut rng } = self.setting(seed);
+        for router in (receivers + 1..topology.nodes() as u32).map(NodeId) {
+            if rng.chance(0.5) {
+                group = group.restart(router, Duration::from_micros(rng.below(1_000_000)));
+            }
+        }
+        let report = group.run_graph(topology.clone(), config, LossModel::Bernoulli(p(0.05)));
+        report.check_reliable()?;
+        self.check_traffic(&report, &topology)
+    }
+
+    fn receivers_die(&self, seed: u64) -> Result<(), String> {
+        let Setting { mut group, topology, config, receivers, mut rng } = self.setting(seed);
+        for node in (1..=receivers).map(NodeId) {
+            if rng.chance(0.4) {
+                group = group.crash(node, Duration::from_micros(rng.below(1_000_000)));
+            }
+        }
+        let report = group.run_graph(topology.clone(), config, LossModel::Bernoulli(p(0.05)));
+        report.check_reliable()?;
+        self.check_traffic(&report, &topology)
+    }
+
+    fn routes_change(&self, seed: u64) -> Result<(), String> {
+        let Setting { mut group, topology, config, mut rng, .. } = self.setting(seed);
+        for link in 0..topology.links().len() as u32 {
+            if rng.chance(0.3) {
+                let down = Duration::from_micros(rng.below(800_000));
+                let up = down + Duration::from_micros(1 + rng.below(300_000));
+                group = group.link_up(link, false, down).link_up(link, true, up);
+            }
+        }
+        let report = group.run_graph(topology.clone(), config, LossModel::Bernoulli(p(0.02)));
+        report.check_reliable()?;
+        self.check_traffic(&report, &topology)
+    }
+
+    fn same(&self, seed: u64) -> Result<(), String> {
+        let Setting { group, topology, config, .. } = self.setting(seed);
+        same(|| group.run_graph(topology.clone(), config, LossModel::Bernoulli(p(0.1)))).map(drop)
+    }
+
+    /// Nothing storms or circles: control traffic keeps to what the protocol promises.
+    fn check_traffic(&self, report: &Report, topology: &Topology) -> Result<(), String> {
+        let control = report.count(|_, event| matches!(event, Event::ControlSent { .. }));
+        let end = report.events.last().map_or(0.0, |event| event.time.as_secs_f64());
+        let allowed = self.promised.control_per_node_and_second * topology.nodes() as f64 * end.max(1.0);
+        if control as f64 > allowed {
+            return Err(format!("{control} packets without a message in {end:.1} s: {allowed:.0} allowed"));
+        }
+        // Each repair has a request, of a member or of a router that repeats one which nobody confirms; a
+        // message has at most a few at each receiver.
+        let repairs = report.count(|_, event| {
+            matches!(event, Event::RepairSent { .. } | Event::Forwarded { repair: true, .. })
+        });
+        let nodes = report.receivers.len() + 1;
+        let requests = report.count(|node, event| match event {
+            Event::Requested { .. } => true,
+            Event::ControlSent { packet, .. } => {
+                node.index() >= nodes && self.promised.repeated_by_routers == Some(*packet)
+            }
+            _ => false,
+        });
+        if repairs > requests * nodes {
+            return Err(format!("{repairs} repairs for {requests} requests among {nodes} members"));
+        }
+        Ok(())
+    }
+}
+
+fn p(value: f64) -> Probability {
+    Probability::new(value).expect("a probability")
+}
+
+const MESSAGES: u64 = 30;
+
+/// How long a group is watched after its sender has finished.
+const AFTERWARDS: Duration = Duration::from_secs(60);

@@ -1,5 +1,0 @@
-//! What each protocol promises, and how it is set up for that.
-
-pub mod lms;
-pub mod pgm;
-pub mod srm;
