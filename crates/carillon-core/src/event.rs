@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use serde::Serialize;
 
 use crate::notice::Notices;
-use crate::{MessageId, NodeId, Notice, Time};
+use crate::{AssociationId, MessageId, NodeId, Notice, Time};
 
 /// Version of the event vocabulary, written into every result folder.
 pub const SCHEMA_VERSION: u32 = 3;
@@ -265,6 +265,20 @@ impl Events {
     /// Adds a drop.
     pub fn dropped(&mut self, reason: DropReason) {
         self.push(Event::Dropped { reason });
+    }
+
+    /// The packet of a datagram if it could be read and is of this session; a drop otherwise.
+    pub fn of_session<P, E>(
+        &mut self,
+        parsed: Result<(AssociationId, P), E>,
+        ours: AssociationId,
+    ) -> Option<P> {
+        match parsed {
+            Ok((association, packet)) if association == ours => return Some(packet),
+            Ok(_) => self.dropped(DropReason::Foreign),
+            Err(_) => self.dropped(DropReason::Malformed),
+        }
+        None
     }
 
     /// Takes the oldest: what `poll_event` returns.

@@ -18,21 +18,28 @@ use std::fmt::Debug;
 use bytes::Bytes;
 use thiserror::Error;
 
-use crate::{Event, MessageId, NodeId, Notice, Received, Time, Transmit, Verdict};
+use crate::{Event, Events, MessageId, NodeId, Notice, Received, Time, Transmit, Verdict};
 
 /// One protocol role at one node: a state machine that does no I/O.
 ///
 /// See the [module documentation](self) for the contract between a machine and its host.
 pub trait Machine: Debug + Send {
+    /// What it keeps its events and notices in, if that is one place: then it need not hand them out itself.
+    fn events(&mut self) -> Option<&mut Events> {
+        None
+    }
+
     /// Takes in a datagram. Malformed or foreign bytes are counted as a
     /// [`Event::Dropped`] and otherwise ignored. Drain afterwards.
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>);
 
-    /// Fires every timer due at or before `now`. Drain afterwards.
-    fn handle_timeout(&mut self, now: Time);
+    /// Fires every timer due at or before `now`. Drain afterwards. Nothing to do for a machine without timers.
+    fn handle_timeout(&mut self, _now: Time) {}
 
     /// When `handle_timeout` must next be called; `None` if no timer is armed.
-    fn poll_timeout(&self) -> Option<Time>;
+    fn poll_timeout(&self) -> Option<Time> {
+        None
+    }
 
     /// The next datagram to send, if any: appends its bytes to the empty `buf`. Called until
     /// `None`.
@@ -40,11 +47,13 @@ pub trait Machine: Debug + Send {
 
     /// The next thing worth recording, if any. Called until `None`. For recording only: nobody acts upon it,
     /// and a host that records nothing may drop it.
-    fn poll_event(&mut self) -> Option<Event>;
+    fn poll_event(&mut self) -> Option<Event> {
+        self.events()?.pop()
+    }
 
     /// The next thing that the host has to know, if any. Called until `None`.
     fn poll_notice(&mut self) -> Option<Notice> {
-        None
+        self.events()?.pop_notice()
     }
 
     /// This machine as a source of messages, if it is one.

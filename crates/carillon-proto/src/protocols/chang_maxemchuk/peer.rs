@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use carillon_core::{
     AssociationId, BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Event, Events, GroupId,
-    Machine, MessageId, NodeId, Notice, OfferError, Received, Receiver, Sender, Time, Timers, Transmit,
+    Machine, MessageId, NodeId, OfferError, Received, Receiver, Sender, Time, Timers, Transmit,
 };
 use carillon_wire::chang_maxemchuk::{self as wire, Body, Id, Packet};
 
@@ -260,6 +260,10 @@ impl Peer {
 }
 
 impl Machine for Peer {
+    fn events(&mut self) -> Option<&mut Events> {
+        Some(&mut self.events)
+    }
+
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
         let packet = match wire::Datagram::parse(datagram.bytes) {
             Err(_) => return self.events.dropped(DropReason::Malformed),
@@ -351,14 +355,6 @@ impl Machine for Peer {
             return Some(Transmit::now(group));
         }
         self.poll_messages(now, buf)
-    }
-
-    fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop()
-    }
-
-    fn poll_notice(&mut self) -> Option<Notice> {
-        self.events.pop_notice()
     }
 
     fn as_sender(&mut self) -> Option<&mut dyn Sender> {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use carillon_core::{
-    AssociationId, BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Event, Events, GroupId,
-    Machine, MessageId, NodeId, Notice, OfferError, Received, Receiver, Rng, Sender, Time, Timers, Transmit,
+    AssociationId, BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Events, GroupId, Machine,
+    MessageId, NodeId, OfferError, Received, Receiver, Rng, Sender, Time, Timers, Transmit,
 };
 use carillon_wire::erramilli_singh::{HEADER_LEN, Packet};
 
@@ -130,20 +130,18 @@ impl ErramilliSinghPeer {
 }
 
 impl Machine for ErramilliSinghPeer {
+    fn events(&mut self) -> Option<&mut Events> {
+        Some(&mut self.events)
+    }
+
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
-        match Packet::parse(datagram.bytes) {
-            Err(_) => self.events.dropped(DropReason::Malformed),
-            Ok((association, _)) if association != self.association => {
-                self.events.dropped(DropReason::Foreign);
-            }
-            Ok((_, packet)) => {
-                let rank = usize::from(packet.sender());
-                if rank == self.rank || self.members.get(rank) != Some(&datagram.source) {
-                    return self.events.dropped(DropReason::NotAMember);
-                }
-                self.on_packet(now, datagram.bytes, packet);
-            }
+        let parsed = Packet::parse(datagram.bytes);
+        let Some(packet) = self.events.of_session(parsed, self.association) else { return };
+        let rank = usize::from(packet.sender());
+        if rank == self.rank || self.members.get(rank) != Some(&datagram.source) {
+            return self.events.dropped(DropReason::NotAMember);
         }
+        self.on_packet(now, datagram.bytes, packet);
     }
 
     fn handle_timeout(&mut self, now: Time) {
@@ -167,14 +165,6 @@ impl Machine for ErramilliSinghPeer {
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
         let (source, sink, mut scene) = self.at(now);
         sink.poll(&mut scene, buf).or_else(|| source.poll(&mut scene, buf))
-    }
-
-    fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop()
-    }
-
-    fn poll_notice(&mut self) -> Option<Notice> {
-        self.events.pop_notice()
     }
 
     fn as_sender(&mut self) -> Option<&mut dyn Sender> {

@@ -275,15 +275,17 @@ impl LmsReceiver {
 }
 
 impl Machine for LmsReceiver {
+    fn events(&mut self) -> Option<&mut Events> {
+        Some(&mut self.events)
+    }
+
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
-        let packet = match Packet::parse(datagram.bytes) {
-            Err(_) => return self.events.dropped(DropReason::Malformed),
-            Ok((association, _)) if association != self.association => {
-                return self.events.dropped(DropReason::Foreign);
-            }
-            Ok((_, Packet::Req(request))) => return self.on_req(datagram.source, &request),
-            Ok(_) if datagram.source != self.sender => return self.events.dropped(DropReason::NotAMember),
-            Ok((_, packet)) => packet,
+        let parsed = Packet::parse(datagram.bytes);
+        let Some(packet) = self.events.of_session(parsed, self.association) else { return };
+        let packet = match packet {
+            Packet::Req(request) => return self.on_req(datagram.source, &request),
+            _ if datagram.source != self.sender => return self.events.dropped(DropReason::NotAMember),
+            packet => packet,
         };
         match packet {
             Packet::Data(data) => self.on_data(now, data, datagram.bytes.slice(HEADER_LEN..), false),
@@ -320,10 +322,6 @@ impl Machine for LmsReceiver {
         // The application may have made room for what was announced.
         self.find_losses();
         self.poll_refresh(buf).or_else(|| self.poll_request(now, buf)).or_else(|| self.poll_answer(buf))
-    }
-
-    fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop()
     }
 
     fn as_receiver(&mut self) -> Option<&mut dyn Receiver> {

@@ -15,7 +15,7 @@ use carillon_wire::lms::{Offer, Packet, Request, TurningPoint, packet_type, pack
 use super::config::Settings;
 use super::pad;
 
-/// A router that speaks LMS, for all sources whose SETUP passes it.
+/// A router that speaks LMS, for all sources whose SETUP passes it. It has no timers: age is looked at when it matters.
 #[derive(Debug)]
 pub struct LmsRelay {
     addresses: Addresses,
@@ -291,6 +291,10 @@ fn forward_as(association: AssociationId, packet: Packet<'_>, len: usize) -> Ver
 }
 
 impl Machine for LmsRelay {
+    fn events(&mut self) -> Option<&mut Events> {
+        Some(&mut self.events)
+    }
+
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
         match Packet::parse(datagram.bytes) {
             Err(_) => self.events.dropped(DropReason::Malformed),
@@ -304,13 +308,6 @@ impl Machine for LmsRelay {
         }
     }
 
-    /// Age is looked at when it matters: a router has no timers.
-    fn handle_timeout(&mut self, _now: Time) {}
-
-    fn poll_timeout(&self) -> Option<Time> {
-        None
-    }
-
     fn poll_transmit(&mut self, _now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
         let (transmit, bytes, event) = self.out.pop_front()?;
         buf.extend_from_slice(&bytes);
@@ -318,10 +315,6 @@ impl Machine for LmsRelay {
             self.events.push(event);
         }
         Some(transmit)
-    }
-
-    fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop()
     }
 
     fn as_relay(&mut self) -> Option<&mut dyn Relay> {

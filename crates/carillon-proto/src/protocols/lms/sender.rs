@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use carillon_core::{
     Addresses, AssociationId, BuildContext, Config, ConfigError, Dest, DropReason, Event, Events, GroupId,
-    Machine, MessageId, NodeId, Notice, OfferError, Pace, Received, Sender, Time, Timers, Transmit, expand,
+    Machine, MessageId, NodeId, OfferError, Pace, Received, Sender, Time, Timers, Transmit, expand,
 };
 use carillon_wire::lms::{Data, HEADER_LEN, Offer, Packet, Progress, Request};
 
@@ -229,21 +229,23 @@ impl LmsSender {
 }
 
 impl Machine for LmsSender {
+    fn events(&mut self) -> Option<&mut Events> {
+        Some(&mut self.events)
+    }
+
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
-        match Packet::parse(datagram.bytes) {
-            Err(_) => self.events.dropped(DropReason::Malformed),
-            Ok((association, _)) if association != self.association => {
-                self.events.dropped(DropReason::Foreign);
-            }
-            Ok((_, Packet::Req(request))) => self.on_req(now, datagram.source, &request),
+        let parsed = Packet::parse(datagram.bytes);
+        let Some(packet) = self.events.of_session(parsed, self.association) else { return };
+        match packet {
+            Packet::Req(request) => self.on_req(now, datagram.source, &request),
             // The replier at the source's router is the source, whoever offers itself.
-            Ok((_, Packet::Refresh(_))) => {
+            Packet::Refresh(_) => {
                 self.events.push(Event::Received { packet: "refresh", message: MessageId(0) });
             }
-            Ok((_, Packet::Leave)) => {
+            Packet::Leave => {
                 self.events.push(Event::Received { packet: "leave", message: MessageId(0) });
             }
-            Ok(_) => self.events.dropped(DropReason::Foreign),
+            _ => self.events.dropped(DropReason::Foreign),
         }
     }
 
@@ -286,14 +288,6 @@ impl Machine for LmsSender {
         let transmit = self.poll_repair(now, buf).or_else(|| self.poll_message(now, buf))?;
         self.pace.pause(now, self.settings.send_interval);
         Some(transmit)
-    }
-
-    fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop()
-    }
-
-    fn poll_notice(&mut self) -> Option<Notice> {
-        self.events.pop_notice()
     }
 
     fn as_sender(&mut self) -> Option<&mut dyn Sender> {

@@ -205,22 +205,24 @@ impl MbapReceiver {
 }
 
 impl Machine for MbapReceiver {
+    fn events(&mut self) -> Option<&mut Events> {
+        Some(&mut self.events)
+    }
+
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
-        match Packet::parse(datagram.bytes) {
-            Err(_) => self.events.dropped(DropReason::Malformed),
-            Ok((association, _)) if association != self.association => {
-                self.events.dropped(DropReason::Foreign);
-            }
-            Ok(_) if datagram.source != self.sender => self.events.dropped(DropReason::NotAMember),
-            Ok((_, Packet::Ack { .. } | Packet::Nak { .. })) => self.events.dropped(DropReason::Foreign),
-            Ok((_, Packet::Data { sequence, payload })) => {
+        let parsed = Packet::parse(datagram.bytes);
+        let Some(packet) = self.events.of_session(parsed, self.association) else { return };
+        match packet {
+            _ if datagram.source != self.sender => self.events.dropped(DropReason::NotAMember),
+            Packet::Ack { .. } | Packet::Nak { .. } => self.events.dropped(DropReason::Foreign),
+            Packet::Data { sequence, payload } => {
                 self.on_data(now, sequence, payload.len(), false, datagram);
             }
-            Ok((_, Packet::Timed { sequence, ack_wait, payload })) => {
+            Packet::Timed { sequence, ack_wait, payload } => {
                 self.ack_wait.set(ack_wait);
                 self.on_data(now, sequence, payload.len(), false, datagram);
             }
-            Ok((_, Packet::Poll { sequence, payload })) => {
+            Packet::Poll { sequence, payload } => {
                 self.on_data(now, sequence, payload.len(), true, datagram);
             }
         }
@@ -254,10 +256,6 @@ impl Machine for MbapReceiver {
         packet.emit(self.association, buf);
         self.events.push(Event::ControlSent { packet: name, message: MessageId(about) });
         Some(self.ack_wait.transmit(now, self.sender, buf))
-    }
-
-    fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop()
     }
 
     fn as_receiver(&mut self) -> Option<&mut dyn Receiver> {

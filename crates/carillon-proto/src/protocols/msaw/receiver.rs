@@ -40,19 +40,21 @@ impl MsawReceiver {
 }
 
 impl Machine for MsawReceiver {
+    fn events(&mut self) -> Option<&mut Events> {
+        Some(&mut self.events)
+    }
+
     fn handle_datagram(&mut self, _now: Time, datagram: Received<'_>) {
-        let (sequence, len) = match Packet::parse(datagram.bytes) {
-            Err(_) => return self.events.dropped(DropReason::Malformed),
-            Ok((association, _)) if association != self.association => {
-                return self.events.dropped(DropReason::Foreign);
-            }
-            Ok(_) if datagram.source != self.sender => return self.events.dropped(DropReason::NotAMember),
-            Ok((_, Packet::Data { sequence, payload })) => (sequence, payload.len()),
-            Ok((_, Packet::Timed { sequence, ack_wait, payload })) => {
+        let parsed = Packet::parse(datagram.bytes);
+        let Some(packet) = self.events.of_session(parsed, self.association) else { return };
+        let (sequence, len) = match packet {
+            _ if datagram.source != self.sender => return self.events.dropped(DropReason::NotAMember),
+            Packet::Data { sequence, payload } => (sequence, payload.len()),
+            Packet::Timed { sequence, ack_wait, payload } => {
                 self.ack_wait.set(ack_wait);
                 (sequence, payload.len())
             }
-            Ok(_) => return self.events.dropped(DropReason::Foreign),
+            _ => return self.events.dropped(DropReason::Foreign),
         };
         // Section 2.5: a message that is not the expected one was acknowledged before; its
         // acknowledgment was lost and is sent again.
@@ -74,22 +76,12 @@ impl Machine for MsawReceiver {
         }
     }
 
-    fn handle_timeout(&mut self, _now: Time) {}
-
-    fn poll_timeout(&self) -> Option<Time> {
-        None
-    }
-
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
         let sequence = self.ack_due.take()?;
         Packet::Ack { sequence }.emit(self.association, buf);
         let message = MessageId(self.expected.saturating_sub(1));
         self.events.push(Event::ControlSent { packet: "ack", message });
         Some(self.ack_wait.transmit(now, self.sender, buf))
-    }
-
-    fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop()
     }
 
     fn as_receiver(&mut self) -> Option<&mut dyn Receiver> {

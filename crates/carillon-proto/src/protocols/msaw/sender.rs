@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carillon_core::{
-    Dest, DropReason, Event, Events, Machine, MessageId, NodeId, Notice, OfferError, Outcome, Received,
-    Sender, Time, Timers, Transmit,
+    Dest, DropReason, Event, Events, Machine, MessageId, NodeId, OfferError, Outcome, Received, Sender, Time,
+    Timers, Transmit,
 };
 use carillon_wire::msaw::Packet;
 
@@ -193,14 +193,16 @@ impl MsawSender {
 }
 
 impl Machine for MsawSender {
+    fn events(&mut self) -> Option<&mut Events> {
+        Some(&mut self.events)
+    }
+
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
-        match Packet::parse(datagram.bytes) {
-            Err(_) => self.events.dropped(DropReason::Malformed),
-            Ok((association, _)) if association != self.config.association => {
-                self.events.dropped(DropReason::Foreign);
-            }
-            Ok((_, Packet::Ack { sequence })) => self.on_ack(now, datagram.source, sequence),
-            Ok(_) => self.events.dropped(DropReason::Foreign),
+        let parsed = Packet::parse(datagram.bytes);
+        let Some(packet) = self.events.of_session(parsed, self.config.association) else { return };
+        match packet {
+            Packet::Ack { sequence } => self.on_ack(now, datagram.source, sequence),
+            _ => self.events.dropped(DropReason::Foreign),
         }
     }
 
@@ -250,14 +252,6 @@ impl Machine for MsawSender {
             }
         }
         Some(self.events.data_sent(Transmit::now(dest), message, buf.len(), !first))
-    }
-
-    fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop()
-    }
-
-    fn poll_notice(&mut self) -> Option<Notice> {
-        self.events.pop_notice()
     }
 
     fn as_sender(&mut self) -> Option<&mut dyn Sender> {

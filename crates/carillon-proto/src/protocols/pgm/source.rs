@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use carillon_core::{
     BitRate, BuildContext, Config, ConfigError, Dest, DropReason, Event, Events, GroupId, Machine, MessageId,
-    NodeId, Notice, OfferError, Pace, Received, Sender, Time, Timers, Transmit, expand,
+    NodeId, OfferError, Pace, Received, Sender, Time, Timers, Transmit, expand,
 };
 use carillon_wire::pgm::{Body, Data, MAX_TSDU, Nak, NakList, Options, Packet, Poll, Spm, Tsi};
 
@@ -313,6 +313,10 @@ impl PgmSource {
 }
 
 impl Machine for PgmSource {
+    fn events(&mut self) -> Option<&mut Events> {
+        Some(&mut self.events)
+    }
+
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
         let packet = match Packet::parse(datagram.bytes) {
             Ok(packet) => packet,
@@ -401,14 +405,6 @@ impl Machine for PgmSource {
                 None
             }
         }
-    }
-
-    fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop()
-    }
-
-    fn poll_notice(&mut self) -> Option<Notice> {
-        self.events.pop_notice()
     }
 
     fn as_sender(&mut self) -> Option<&mut dyn Sender> {

@@ -106,16 +106,18 @@ impl RraReceiver {
 }
 
 impl Machine for RraReceiver {
+    fn events(&mut self) -> Option<&mut Events> {
+        Some(&mut self.events)
+    }
+
     fn handle_datagram(&mut self, _now: Time, datagram: Received<'_>) {
-        let (sequence, first, asks, data) = match Packet::parse(datagram.bytes) {
-            Err(_) => return self.events.dropped(DropReason::Malformed),
-            Ok((association, _)) if association != self.association => {
-                return self.events.dropped(DropReason::Foreign);
-            }
-            Ok(_) if datagram.source != self.sender => return self.events.dropped(DropReason::NotAMember),
-            Ok((_, Packet::Ack { .. })) => return self.events.dropped(DropReason::Foreign),
-            Ok((_, Packet::Data { sequence, first, asks, .. })) => (sequence, first, asks, true),
-            Ok((_, Packet::Poll { sequence, first, asks })) => (sequence, first, Some(asks), false),
+        let parsed = Packet::parse(datagram.bytes);
+        let Some(packet) = self.events.of_session(parsed, self.association) else { return };
+        let (sequence, first, asks, data) = match packet {
+            _ if datagram.source != self.sender => return self.events.dropped(DropReason::NotAMember),
+            Packet::Ack { .. } => return self.events.dropped(DropReason::Foreign),
+            Packet::Data { sequence, first, asks, .. } => (sequence, first, asks, true),
+            Packet::Poll { sequence, first, asks } => (sequence, first, Some(asks), false),
         };
         let expected = self.reception.expected();
         let number = expand(sequence.into(), MODULUS, expected);
@@ -137,12 +139,6 @@ impl Machine for RraReceiver {
         }
     }
 
-    fn handle_timeout(&mut self, _now: Time) {}
-
-    fn poll_timeout(&self) -> Option<Time> {
-        None
-    }
-
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
         let question = self.asked.take()?;
         self.map.clear();
@@ -159,10 +155,6 @@ impl Machine for RraReceiver {
         let message = MessageId(expected.saturating_sub(1));
         self.events.push(Event::ControlSent { packet: "ack", message });
         Some(self.ack_wait.transmit(now, self.sender, buf))
-    }
-
-    fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop()
     }
 
     fn as_receiver(&mut self) -> Option<&mut dyn Receiver> {

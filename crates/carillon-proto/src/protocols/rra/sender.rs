@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use carillon_core::{
     AssociationId, BitRate, BuildContext, Config, ConfigError, Dest, DropReason, Event, Events, GroupId,
-    Identities, Machine, MessageId, NodeId, Notice, OfferError, Outcome, Pace, Received, Sender, Time,
-    Timers, Transmit, expand,
+    Identities, Machine, MessageId, NodeId, OfferError, Outcome, Pace, Received, Sender, Time, Timers,
+    Transmit, expand,
 };
 use carillon_wire::rra::{Asks, HEADER_LEN, Map, Packet};
 
@@ -425,16 +425,18 @@ struct Ack<'a> {
 }
 
 impl Machine for RraSender {
+    fn events(&mut self) -> Option<&mut Events> {
+        Some(&mut self.events)
+    }
+
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
-        match Packet::parse(datagram.bytes) {
-            Err(_) => self.events.dropped(DropReason::Malformed),
-            Ok((association, _)) if association != self.association => {
-                self.events.dropped(DropReason::Foreign)
-            }
-            Ok((_, Packet::Ack { expected, question, arrived, room, received })) => {
+        let parsed = Packet::parse(datagram.bytes);
+        let Some(packet) = self.events.of_session(parsed, self.association) else { return };
+        match packet {
+            Packet::Ack { expected, question, arrived, room, received } => {
                 self.on_ack(now, datagram.source, Ack { expected, question, arrived, room, received });
             }
-            Ok(_) => self.events.dropped(DropReason::Foreign),
+            _ => self.events.dropped(DropReason::Foreign),
         }
     }
 
@@ -471,14 +473,6 @@ impl Machine for RraSender {
             return Some(self.send(now, number, asks, buf));
         }
         self.next_poll(now, buf)
-    }
-
-    fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop()
-    }
-
-    fn poll_notice(&mut self) -> Option<Notice> {
-        self.events.pop_notice()
     }
 
     fn as_sender(&mut self) -> Option<&mut dyn Sender> {

@@ -6,8 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use carillon_core::{
     AssociationId, BuildContext, Config, ConfigError, Delivery, DropReason, Duration, Event, Events, GroupId,
-    Machine, MessageId, NodeId, Notice, OfferError, Outcome, Received, Receiver, Sender, Time, Timers,
-    Transmit,
+    Machine, MessageId, NodeId, OfferError, Outcome, Received, Receiver, Sender, Time, Timers, Transmit,
 };
 use carillon_wire::reformation::Ranks;
 use carillon_wire::sequencer::{Body, Packet, Report};
@@ -223,19 +222,17 @@ impl SequencerPeer {
 }
 
 impl Machine for SequencerPeer {
+    fn events(&mut self) -> Option<&mut Events> {
+        Some(&mut self.events)
+    }
+
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
-        match Packet::parse(datagram.bytes) {
-            Err(_) => self.events.dropped(DropReason::Malformed),
-            Ok((association, _)) if association != self.association => {
-                self.events.dropped(DropReason::Foreign);
-            }
-            Ok((_, packet)) => {
-                let from = self.members.iter().position(|&member| member == datagram.source);
-                match from.filter(|&from| from != self.rank) {
-                    Some(from) => self.on_packet(now, from, datagram.bytes, &packet),
-                    None => self.events.dropped(DropReason::NotAMember),
-                }
-            }
+        let parsed = Packet::parse(datagram.bytes);
+        let Some(packet) = self.events.of_session(parsed, self.association) else { return };
+        let from = self.members.iter().position(|&member| member == datagram.source);
+        match from.filter(|&from| from != self.rank) {
+            Some(from) => self.on_packet(now, from, datagram.bytes, &packet),
+            None => self.events.dropped(DropReason::NotAMember),
         }
     }
 
@@ -261,14 +258,6 @@ impl Machine for SequencerPeer {
         let transmit = self.next_packet(now, buf);
         self.arm_timers(now);
         transmit
-    }
-
-    fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop()
-    }
-
-    fn poll_notice(&mut self) -> Option<Notice> {
-        self.events.pop_notice()
     }
 
     fn as_sender(&mut self) -> Option<&mut dyn Sender> {

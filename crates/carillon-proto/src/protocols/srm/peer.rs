@@ -6,8 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use carillon_core::{
     AssociationId, BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Event, Events, GroupId,
-    Machine, MessageId, NodeId, Note, Notice, OfferError, Outcome, Pace, Received, Receiver, Rng, Scope,
-    Sender, Time, Timers, Transmit, Value,
+    Machine, MessageId, NodeId, Note, OfferError, Outcome, Pace, Received, Receiver, Rng, Scope, Sender,
+    Time, Timers, Transmit, Value,
 };
 use carillon_wire::srm::{Answer, Data, Entries, HEADER_LEN, Packet, Request, Session};
 
@@ -584,22 +584,20 @@ impl SrmPeer {
 }
 
 impl Machine for SrmPeer {
+    fn events(&mut self) -> Option<&mut Events> {
+        Some(&mut self.events)
+    }
+
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
         self.start(now);
-        match Packet::parse(datagram.bytes) {
-            Err(_) => self.events.dropped(DropReason::Malformed),
-            Ok((association, _)) if association != self.association => {
-                self.events.dropped(DropReason::Foreign);
-            }
-            Ok((_, packet)) => {
-                let rank = packet.sender();
-                if rank == self.own || self.members.get(rank as usize) != Some(&datagram.source) {
-                    return self.events.dropped(DropReason::NotAMember);
-                }
-                self.known.on_heard(rank);
-                self.on_packet(now, datagram, packet);
-            }
+        let parsed = Packet::parse(datagram.bytes);
+        let Some(packet) = self.events.of_session(parsed, self.association) else { return };
+        let rank = packet.sender();
+        if rank == self.own || self.members.get(rank as usize) != Some(&datagram.source) {
+            return self.events.dropped(DropReason::NotAMember);
         }
+        self.known.on_heard(rank);
+        self.on_packet(now, datagram, packet);
     }
 
     fn handle_timeout(&mut self, now: Time) {
@@ -634,14 +632,6 @@ impl Machine for SrmPeer {
         }
         // Repairs first: others wait for them in order.
         self.poll_repair(now, buf).or_else(|| self.poll_data(now, buf))
-    }
-
-    fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop()
-    }
-
-    fn poll_notice(&mut self) -> Option<Notice> {
-        self.events.pop_notice()
     }
 
     fn as_sender(&mut self) -> Option<&mut dyn Sender> {

@@ -97,28 +97,24 @@ impl NakReceiver {
 }
 
 impl Machine for NakReceiver {
-    fn handle_datagram(&mut self, _now: Time, datagram: Received<'_>) {
-        match Packet::parse(datagram.bytes) {
-            Err(_) => self.events.dropped(DropReason::Malformed),
-            Ok((association, _)) if association != self.association => {
-                self.events.dropped(DropReason::Foreign);
-            }
-            Ok(_) if datagram.source != self.sender => self.events.dropped(DropReason::NotAMember),
-            Ok((_, Packet::Numbered { sequence, .. })) => self.on_message(sequence, datagram),
-            Ok((_, Packet::Announce { sequence, first, round })) => {
-                self.on_announcement(sequence, first, round, false);
-            }
-            Ok((_, Packet::Poll { sequence, first, round })) => {
-                self.on_announcement(sequence, first, round, true);
-            }
-            Ok(_) => self.events.dropped(DropReason::Foreign),
-        }
+    fn events(&mut self) -> Option<&mut Events> {
+        Some(&mut self.events)
     }
 
-    fn handle_timeout(&mut self, _now: Time) {}
-
-    fn poll_timeout(&self) -> Option<Time> {
-        None
+    fn handle_datagram(&mut self, _now: Time, datagram: Received<'_>) {
+        let parsed = Packet::parse(datagram.bytes);
+        let Some(packet) = self.events.of_session(parsed, self.association) else { return };
+        match packet {
+            _ if datagram.source != self.sender => self.events.dropped(DropReason::NotAMember),
+            Packet::Numbered { sequence, .. } => self.on_message(sequence, datagram),
+            Packet::Announce { sequence, first, round } => {
+                self.on_announcement(sequence, first, round, false);
+            }
+            Packet::Poll { sequence, first, round } => {
+                self.on_announcement(sequence, first, round, true);
+            }
+            _ => self.events.dropped(DropReason::Foreign),
+        }
     }
 
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
@@ -135,10 +131,6 @@ impl Machine for NakReceiver {
         packet.emit(self.association, buf);
         self.events.push(Event::ControlSent { packet: name, message: MessageId(about) });
         Some(self.ack_wait.transmit(now, self.sender, buf))
-    }
-
-    fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop()
     }
 
     fn as_receiver(&mut self) -> Option<&mut dyn Receiver> {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Config, Dest, DropReason, Event, Events, Machine, MessageId, NodeId, Notice, OfferError,
-    Outcome, Received, Sender, Time, Timers, Transmit, expand,
+    BuildContext, Config, Dest, DropReason, Event, Events, Machine, MessageId, NodeId, OfferError, Outcome,
+    Received, Sender, Time, Timers, Transmit, expand,
 };
 use carillon_wire::msaw::Packet;
 
@@ -220,17 +220,19 @@ impl NakSender {
 }
 
 impl Machine for NakSender {
+    fn events(&mut self) -> Option<&mut Events> {
+        Some(&mut self.events)
+    }
+
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
-        match Packet::parse(datagram.bytes) {
-            Err(_) => self.events.dropped(DropReason::Malformed),
-            Ok((association, _)) if association != self.config.association => {
-                self.events.dropped(DropReason::Foreign);
-            }
-            Ok((_, Packet::AckUpTo { sequence })) => self.on_answer(now, datagram.source, sequence, None),
-            Ok((_, Packet::Nak { sequence, round })) => {
+        let parsed = Packet::parse(datagram.bytes);
+        let Some(packet) = self.events.of_session(parsed, self.config.association) else { return };
+        match packet {
+            Packet::AckUpTo { sequence } => self.on_answer(now, datagram.source, sequence, None),
+            Packet::Nak { sequence, round } => {
                 self.on_answer(now, datagram.source, sequence, Some(round));
             }
-            Ok(_) => self.events.dropped(DropReason::Foreign),
+            _ => self.events.dropped(DropReason::Foreign),
         }
     }
 
@@ -292,14 +294,6 @@ impl Machine for NakSender {
         packet.emit(self.config.association, buf);
         self.events.push(Event::ControlSent { packet: name, message: MessageId(last) });
         Some(Transmit::now(group))
-    }
-
-    fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop()
-    }
-
-    fn poll_notice(&mut self) -> Option<Notice> {
-        self.events.pop_notice()
     }
 
     fn as_sender(&mut self) -> Option<&mut dyn Sender> {

@@ -451,6 +451,10 @@ impl PgmReceiver {
 }
 
 impl Machine for PgmReceiver {
+    fn events(&mut self) -> Option<&mut Events> {
+        Some(&mut self.events)
+    }
+
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
         let packet = match Packet::parse(datagram.bytes) {
             Ok(packet) => packet,
@@ -515,10 +519,6 @@ impl Machine for PgmReceiver {
             None if self.spm_request.due => Some(self.emit_spm_request(now, buf)),
             _ => None,
         }
-    }
-
-    fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop()
     }
 
     fn as_receiver(&mut self) -> Option<&mut dyn Receiver> {

@@ -326,6 +326,10 @@ impl PgmRelay {
 }
 
 impl Machine for PgmRelay {
+    fn events(&mut self) -> Option<&mut Events> {
+        Some(&mut self.events)
+    }
+
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
         let packet = match Packet::parse(datagram.bytes) {
             Ok(packet) => packet,
@@ -384,10 +388,6 @@ impl Machine for PgmRelay {
             .or_else(|| self.emit_null(buf))
             .or_else(|| self.emit_passage(now, buf))
             .or_else(|| self.emit_repair(buf))
-    }
-
-    fn poll_event(&mut self) -> Option<Event> {
-        self.events.pop()
     }
 
     fn as_relay(&mut self) -> Option<&mut dyn Relay> {
