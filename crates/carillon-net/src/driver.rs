@@ -96,7 +96,7 @@ where
     /// number of bytes; what is left over makes the next turn start at once. So a flood of
     /// datagrams stops neither timers nor the application, and a machine with much to send still
     /// hears its peers. The first turn does not wait, nor does one after the machine or the
-    /// application was borrowed mutably.
+    /// application was borrowed mutably, or after a [`Waker`](crate::Waker) was used.
     pub fn step(&mut self, max_wait: Duration) -> Result<(), DriveError> {
         let readable = self.wait(max_wait)?;
         self.fresh = false;
@@ -270,7 +270,7 @@ where
         let outbox = &self.endpoint.outbox;
         let departure = outbox.next_departure().filter(|_| !(blocked || stalled || retry.is_some()));
         let exact = [self.timeout, self.application.poll_timeout(), departure].into_iter().flatten().min();
-        let coarse = if self.fresh {
+        let coarse = if self.fresh || self.endpoint.bell.is_rung() {
             Some(now)
         } else if blocked || retry.is_some() {
             retry
@@ -286,13 +286,15 @@ where
         let deadline = Deadline { at, precise: exact < coarse };
         let interest =
             if self.gate.blocked { PollFlags::POLLIN | PollFlags::POLLOUT } else { PollFlags::POLLIN };
-        let Endpoint { unicast, multicast, .. } = &self.endpoint;
-        let unicast = (unicast.fd(), interest);
+        let Endpoint { unicast, multicast, bell, .. } = &self.endpoint;
+        let (unicast, rung) = ((unicast.fd(), interest), (bell.fd(), PollFlags::POLLIN));
         let ready = match multicast {
-            Some(group) => wait([unicast, (group.fd(), PollFlags::POLLIN)], deadline),
-            None => wait([unicast], deadline).map(|[unicast]| [unicast, false]),
+            Some(group) => wait([unicast, rung, (group.fd(), PollFlags::POLLIN)], deadline),
+            None => wait([unicast, rung], deadline).map(|[unicast, rung]| [unicast, rung, false]),
         };
-        ready.map_err(DriveError::Wait)
+        let [unicast, rung, multicast] = ready.map_err(DriveError::Wait)?;
+        self.endpoint.bell.answer(rung);
+        Ok([unicast, multicast])
     }
 }
 

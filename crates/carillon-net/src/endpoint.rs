@@ -13,6 +13,7 @@ use crate::book::{Book, SharedPeers};
 use crate::inbox::Inbox;
 use crate::injector::Injector;
 use crate::outbox::Outbox;
+use crate::waker::{Bell, Waker};
 use crate::{Choice, Interface, OpenError, Stats};
 
 /// What an [`Endpoint`] is to be.
@@ -76,6 +77,7 @@ pub struct Endpoint {
     pub(crate) outbox: Outbox,
     pub(crate) pace: Pace,
     pub(crate) stats: Stats,
+    pub(crate) bell: Bell,
     /// The hop limit the sending socket has now.
     pub(crate) hops: u8,
     segmentation: bool,
@@ -129,6 +131,7 @@ impl Endpoint {
             outbox: Outbox::default(),
             pace: Pace::new(config.rate, PACE_DEPTH),
             stats: Stats::default(),
+            bell: Bell::new().map_err(OpenError::doing("open a pair of sockets"))?,
             hops: ttl,
             segmentation: true,
         })
@@ -151,6 +154,11 @@ impl Endpoint {
     /// it is heard now and then. `None` if the table is full of such peers.
     pub fn keep_peer(&mut self, now: Time, address: SocketAddr) -> Option<NodeId> {
         self.peers.keep(now, address)
+    }
+
+    /// What makes a driver of this endpoint take a turn, for other threads.
+    pub fn waker(&self) -> Waker {
+        self.bell.waker()
     }
 
     /// Turns segmentation offload off, or on again: for measurements, and for networks whose

@@ -1,5 +1,6 @@
 //! What has arrived: batches of datagrams read into shared buffers.
 
+use std::collections::VecDeque;
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -17,8 +18,8 @@ use socket2::Socket;
 #[derive(Debug)]
 pub(crate) struct Inbox {
     slots: [BytesMut; BATCH_SIZE],
-    /// Slots handed out from the last batch.
-    lent: Vec<(usize, Bytes)>,
+    /// Slots handed out, the longest ago first, those that may come back.
+    lent: VecDeque<Bytes>,
     /// What is in the slots.
     metas: [RecvMeta; BATCH_SIZE],
     filled: Range<usize>,
@@ -40,7 +41,7 @@ impl Inbox {
     pub(crate) fn new() -> Self {
         Inbox {
             slots: std::array::from_fn(|_| BytesMut::zeroed(SLOT)),
-            lent: Vec::with_capacity(BATCH_SIZE),
+            lent: VecDeque::with_capacity(LENT),
             metas: [RecvMeta::default(); BATCH_SIZE],
             filled: 0..0,
             multicast: false,
@@ -52,8 +53,10 @@ impl Inbox {
     pub(crate) fn fill(&mut self, io: &Socket, state: &UdpSocketState, multicast: bool) -> io::Result<()> {
         self.filled = 0..0;
         self.open = None;
-        for (at, bytes) in self.lent.drain(..) {
-            self.slots[at] = bytes.try_into_mut().unwrap_or_else(|_| BytesMut::zeroed(SLOT));
+        for at in 0..self.slots.len() {
+            if self.slots[at].is_empty() {
+                self.slots[at] = self.returned().unwrap_or_else(|| BytesMut::zeroed(SLOT));
+            }
         }
         let mut buffers = self.slots.each_mut().map(|slot| IoSliceMut::new(slot));
         let count = state.recv(io.into(), &mut buffers, &mut self.metas)?;
@@ -78,6 +81,12 @@ impl Inbox {
         Some(Datagram { source: meta.addr, multicast: self.multicast, bytes: first })
     }
 
+    /// A buffer that was handed out and that nobody holds any more.
+    fn returned(&mut self) -> Option<BytesMut> {
+        let at = self.lent.iter().position(Bytes::is_unique)?;
+        self.lent.swap_remove_front(at)?.try_into_mut().ok()
+    }
+
     fn next_slot(&mut self) -> Option<(RecvMeta, Bytes)> {
         let at = self.filled.next()?;
         let meta = self.metas[at];
@@ -86,13 +95,19 @@ impl Inbox {
         }
         let whole = std::mem::take(&mut self.slots[at]).freeze();
         let bytes = whole.slice(..meta.len);
-        self.lent.push((at, whole));
+        if self.lent.len() == LENT {
+            self.lent.pop_front();
+        }
+        self.lent.push_back(whole);
         Some((meta, bytes))
     }
 }
 
 /// Bytes of a receive buffer: more than any datagram or coalesced run has, so nothing is truncated.
 const SLOT: usize = 65_536;
+
+/// Buffers handed out that are looked through for one to use again: what a writer behind the machine may hold.
+const LENT: usize = 64;
 
 /// From this many bytes on a buffer is handed out rather than copied.
 const FULL: usize = SLOT / 4;

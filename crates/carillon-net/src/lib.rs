@@ -40,6 +40,7 @@ mod peers;
 mod relay;
 mod stats;
 mod wait;
+mod waker;
 
 pub use driver::Driver;
 pub use endpoint::{Endpoint, EndpointConfig, GROUP, SELF};
@@ -48,3 +49,4 @@ pub use interface::{Choice, Interface};
 #[cfg(target_os = "linux")]
 pub use relay::{RelayConfig, RelayDriver, RelayEndpoint, RelayStats};
 pub use stats::Stats;
+pub use waker::Waker;

@@ -1,0 +1,66 @@
+//! Waking a driver that waits, from another thread.
+
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Makes the driver of an endpoint take a turn soon, in which it polls its application: for threads that work for
+/// an application. Clones wake the same driver; the default wakes nobody.
+#[derive(Clone, Debug, Default)]
+pub struct Waker(Option<Arc<Line>>);
+
+/// Where a waker is heard.
+#[derive(Debug)]
+pub(crate) struct Bell {
+    heard: UnixStream,
+    line: Arc<Line>,
+}
+
+#[derive(Debug)]
+struct Line {
+    /// It was rung and not answered yet: ringing again would tell nothing.
+    rung: AtomicBool,
+    to: UnixStream,
+}
+
+impl Waker {
+    /// Wakes it. Cheap if it has not got up since it was last woken.
+    pub fn wake(&self) {
+        let Some(line) = &self.0 else { return };
+        if !line.rung.swap(true, Ordering::AcqRel) {
+            // Full, it wakes too.
+            let _ = (&line.to).write(&[0]);
+        }
+    }
+}
+
+impl Bell {
+    pub(crate) fn new() -> io::Result<Bell> {
+        let (to, heard) = UnixStream::pair()?;
+        to.set_nonblocking(true)?;
+        heard.set_nonblocking(true)?;
+        Ok(Bell { heard, line: Arc::new(Line { rung: AtomicBool::new(false), to }) })
+    }
+
+    pub(crate) fn waker(&self) -> Waker {
+        Waker(Some(self.line.clone()))
+    }
+
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+        self.heard.as_fd()
+    }
+
+    pub(crate) fn is_rung(&self) -> bool {
+        self.line.rung.load(Ordering::Acquire)
+    }
+
+    /// Is ready to be rung again. What was to be told is looked at after this.
+    pub(crate) fn answer(&mut self, readable: bool) {
+        if self.line.rung.swap(false, Ordering::AcqRel) || readable {
+            // Rung between the two lines it stays rung, and the next turn does not wait.
+            while matches!((&self.heard).read(&mut [0; 16]), Ok(1..)) {}
+        }
+    }
+}
