@@ -136,10 +136,12 @@ use crate::ParseError;
 use crate::envelope::{Envelope, protocol};
 use crate::reader::Reader;
 
+mod attached;
 mod earlier;
 mod peers;
 mod text;
 
+pub use attached::Attached;
 pub use earlier::{emit_notice, is_earlier};
 pub use peers::{MAX_PEERS, Peer, PeerList, RosterPage};
 pub use text::{Name, Settings, Text, is_hidden};
@@ -168,6 +170,8 @@ pub enum Body<'a> {
         offers: bool,
         /// The receiver's name.
         name: Name<'a>,
+        /// What its application says to the sender's.
+        attached: Attached<'a>,
     },
     /// The receiver is a member.
     Welcome {
@@ -346,7 +350,8 @@ impl<'a> Packet<'a> {
             packet_type::JOIN => {
                 let (nonce, receive_buffer) = (reader.nonce()?, reader.u32()?);
                 let offers = reader.flag("offers")?;
-                Body::Join { nonce, receive_buffer, offers, name: reader.name()? }
+                let name = reader.name()?;
+                Body::Join { nonce, receive_buffer, offers, name, attached: Attached::parse(&mut reader)? }
             }
             packet_type::WELCOME => Body::Welcome { nonce: reader.nonce()?, member: reader.u32()? },
             packet_type::REFUSE => {
@@ -389,11 +394,12 @@ impl<'a> Packet<'a> {
         Envelope { protocol: protocol::SESSION, packet_type: self.body.packet_type(), association }.emit(buf);
         match &self.body {
             Body::Invite(invite) => invite.emit(buf),
-            Body::Join { nonce, receive_buffer, offers, name } => {
+            Body::Join { nonce, receive_buffer, offers, name, attached } => {
                 put_nonce(buf, *nonce);
                 buf.extend_from_slice(&receive_buffer.to_be_bytes());
                 buf.push(u8::from(*offers));
                 put_name(buf, name);
+                attached.emit(buf);
             }
             Body::Welcome { nonce, member } => {
                 put_nonce(buf, *nonce);
@@ -445,7 +451,7 @@ impl<'a> Packet<'a> {
         Envelope::LEN
             + match &self.body {
                 Body::Invite(invite) => invite.wire_len(),
-                Body::Join { name, .. } => 8 + 4 + 1 + 1 + name.len(),
+                Body::Join { name, attached, .. } => 8 + 4 + 1 + 1 + name.len() + attached.wire_len(),
                 Body::Welcome { .. } => 8 + 4,
                 Body::Refuse { text, .. } => 8 + 1 + 1 + text.len(),
                 Body::Progress { .. } => 8 + 8,
@@ -619,9 +625,10 @@ impl fmt::Display for Packet<'_> {
                 }
                 parenthesis(f, reason)
             }
-            Body::Join { nonce, receive_buffer, offers, name } => {
+            Body::Join { nonce, receive_buffer, offers, name, attached } => {
                 write!(f, "join {nonce} \"{name}\" receive buffer {receive_buffer}")?;
-                f.write_str(if *offers { " offers" } else { "" })
+                f.write_str(if *offers { " offers" } else { "" })?;
+                write!(f, "{attached}")
             }
             Body::Welcome { nonce, member } => write!(f, "welcome {nonce} member {member}"),
             Body::Refuse { nonce, reason, text } => {

@@ -3,8 +3,8 @@
 use carillon_core::AssociationId;
 use carillon_wire::ParseError;
 use carillon_wire::session::{
-    Body, Identity, Invite, MAX_PEERS, Name, Nonce, Packet, Peer, PeerList, Proof, RefuseReason, RosterPage,
-    Settings, State, Text, emit_notice, is_earlier,
+    Attached, Body, Identity, Invite, MAX_PEERS, Name, Nonce, Packet, Peer, PeerList, Proof, RefuseReason,
+    RosterPage, Settings, State, Text, emit_notice, is_earlier,
 };
 use proptest::prelude::*;
 
@@ -58,9 +58,21 @@ fn golden_bytes() {
             receive_buffer: 0x0001_0000,
             offers: false,
             name: Name::new("zoë").unwrap(),
+            attached: Attached::default(),
         },
         "ca020002 01020304  1122334455667788 00010000 00 04 7a6fc3ab",
         "session a16909060 join 1122334455667788 \"zoë\" receive buffer 65536",
+    );
+    golden(
+        Body::Join {
+            nonce: NONCE,
+            receive_buffer: 0x0001_0000,
+            offers: true,
+            name: Name::new("a").unwrap(),
+            attached: Attached::new(&[0, 0xFF, 7]).unwrap(),
+        },
+        "ca020002 01020304  1122334455667788 00010000 01 01 61 0003 00ff07",
+        "session a16909060 join 1122334455667788 \"a\" receive buffer 65536 offers attached 3 bytes",
     );
     golden(
         Body::Welcome { nonce: NONCE, member: 5 },
@@ -212,8 +224,23 @@ fn fields_with_impossible_values_are_named() {
     report[24] = 2;
     assert_eq!(field(&report), ("verified", 2));
     // A name of no or too many bytes.
-    let mut join =
-        emitted(Body::Join { nonce: NONCE, receive_buffer: 1, offers: true, name: Name::new("x").unwrap() });
+    let mut join = emitted(Body::Join {
+        nonce: NONCE,
+        receive_buffer: 1,
+        offers: true,
+        name: Name::new("x").unwrap(),
+        attached: Attached::default(),
+    });
+    // What is attached has a length, which is neither nothing nor too much, and is all there.
+    let attached = |len: u16, bytes: usize| {
+        let tail = len.to_be_bytes().into_iter().chain(vec![1; bytes]);
+        join.iter().copied().chain(tail).collect::<Vec<u8>>()
+    };
+    assert!(Packet::parse(&attached(256, 256)).is_ok());
+    assert_eq!(field(&attached(0, 0)), ("attached", 0));
+    assert_eq!(field(&attached(257, 257)), ("attached", 257));
+    assert!(Packet::parse(&attached(4, 3)).is_err() && Packet::parse(&attached(4, 5)).is_err());
+    assert!(Attached::new(&[0; 257]).is_none());
     join[21] = 0;
     assert_eq!(field(&join[..22]), ("name", 0));
     join.truncate(21);
@@ -304,6 +331,7 @@ prop_compose! {
         state in 0usize..6,
         reason in 0usize..6,
         name in name(),
+        attached in proptest::collection::vec(any::<u8>(), 0..=Attached::MAX_LEN),
         other in name(),
         text in text(),
         settings in settings(),
@@ -354,7 +382,10 @@ prop_compose! {
                 settings: Settings::new(&settings).unwrap(),
                 reason: text,
             }),
-            1 => Body::Join { nonce, receive_buffer: number, offers: flag, name },
+            1 => {
+                let attached = Attached::new(&attached).unwrap();
+                Body::Join { nonce, receive_buffer: number, offers: flag, name, attached }
+            }
             2 => Body::Welcome { nonce, member: number },
             3 => Body::Refuse { nonce, reason: reasons[reason], text },
             4 => Body::Progress { nonce, bytes: count },

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use carillon_core::{
     Addresses, AssociationId, BitRate, Config, ConfigError, Duration, GroupId, HostValue, ProtocolEntry, Role,
 };
-use carillon_wire::session::{MAX_PEERS, Name, Settings};
+use carillon_wire::session::{Attached, MAX_PEERS, Name, Settings};
 
 /// See [`SenderSessionConfig::heartbeat`].
 pub const DEFAULT_HEARTBEAT: Duration = Duration::from_millis(200);
@@ -26,6 +26,8 @@ pub const DEFAULT_RECEIVE_BUFFER: u32 = 16 << 20;
 
 /// See [`ReceiverSessionConfig::memory`].
 pub const DEFAULT_MEMORY: usize = 64 << 20;
+/// See [`ReceiverSessionConfig::attached`].
+pub const MAX_ATTACHED: usize = Attached::MAX_LEN;
 
 /// What a [`SenderSession`](super::SenderSession) is told.
 #[derive(Clone, Debug)]
@@ -250,6 +252,8 @@ pub struct ReceiverSessionConfig {
     pub keep_seeking: bool,
     /// Take part as a further sender: of a protocol with peers only.
     pub offers: bool,
+    /// What the sender's application is told with the name; more than [`MAX_ATTACHED`] bytes are not told.
+    pub attached: Vec<u8>,
 }
 
 impl ReceiverSessionConfig {
@@ -273,6 +277,7 @@ impl ReceiverSessionConfig {
             addresses: Addresses::default(),
             keep_seeking: false,
             offers: false,
+            attached: Vec::new(),
         }
     }
 }

@@ -28,7 +28,7 @@ use carillon_core::NodeId;
 pub use carillon_wire::session::RefuseReason;
 pub use config::{
     DEFAULT_HEARTBEAT, DEFAULT_MAX_MEMBERS, DEFAULT_MEMBER_TIMEOUT, DEFAULT_MIN_RATE, DEFAULT_RECEIVE_BUFFER,
-    DEFAULT_SILENCE, Gather, ReceiverSessionConfig, SenderSessionConfig,
+    DEFAULT_SILENCE, Gather, MAX_ATTACHED, ReceiverSessionConfig, SenderSessionConfig,
 };
 pub use receiver::{PeerMember, ReceiverFailure, ReceiverPhase, ReceiverSession};
 pub use roster::{Member, MemberOutcome};

@@ -31,6 +31,8 @@ pub struct Member {
     pub bytes: u64,
     /// Bytes it can hold for its application, by its own word.
     pub receive_buffer: u32,
+    /// What its application attached to its JOIN, at most 256 bytes.
+    pub attached: Vec<u8>,
     /// What became of it.
     pub outcome: MemberOutcome,
 }
@@ -76,6 +78,7 @@ pub(super) struct Joining<'a> {
     pub name: &'a str,
     pub receive_buffer: u32,
     pub offers: bool,
+    pub attached: &'a [u8],
 }
 
 /// The members, in order of joining.
@@ -94,7 +97,7 @@ pub(super) struct Roster {
 
 impl Roster {
     pub fn add(&mut self, now: Time, node: NodeId, nonce: Nonce, joining: Joining<'_>) {
-        let Joining { name, receive_buffer, offers } = joining;
+        let Joining { name, receive_buffer, offers, attached } = joining;
         self.by_node.insert(node, self.members.len());
         self.names.insert(name.to_owned());
         self.members.push(Member {
@@ -108,6 +111,7 @@ impl Roster {
             waited: Duration::ZERO,
             bytes: 0,
             receive_buffer,
+            attached: attached.to_owned(),
             outcome: MemberOutcome::Active,
         });
         self.records.push(Record {

@@ -8,7 +8,9 @@ use carillon_proto::session::{
     ReceiverSessionConfig, SenderPhase, SenderSession, SenderSessionConfig,
 };
 use carillon_wire::lms;
-use carillon_wire::session::{Body, Invite, Name, Nonce, Packet, RefuseReason, Settings, State, Text};
+use carillon_wire::session::{
+    Attached, Body, Invite, Name, Nonce, Packet, RefuseReason, Settings, State, Text,
+};
 use proptest::prelude::*;
 
 use super::harness::*;
@@ -38,6 +40,7 @@ fn join(nonce: u64, name: &str) -> Vec<u8> {
         receive_buffer: 1,
         offers: false,
         name: Name::new(name).unwrap(),
+        attached: Attached::default(),
     })
 }
 

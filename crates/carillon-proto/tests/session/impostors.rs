@@ -7,7 +7,7 @@ use std::rc::Rc;
 use carillon_core::{AssociationId, Dest, Duration, NodeId};
 use carillon_proto::session::{Gather, MemberOutcome, ReceiverPhase, SenderPhase, SenderSessionConfig};
 use carillon_wire::session::{
-    Body, Identity, Invite, Name, Nonce, Packet, Peer, PeerList, RosterPage, Settings, State, Text,
+    Attached, Body, Identity, Invite, Name, Nonce, Packet, Peer, PeerList, RosterPage, Settings, State, Text,
 };
 
 use super::harness::*;
@@ -22,7 +22,16 @@ fn packet(association: u32, body: Body<'_>) -> Vec<u8> {
 
 fn join(nonce: u64, name: &str) -> Vec<u8> {
     let name = Name::new(name).unwrap();
-    packet(ASSOCIATION.0, Body::Join { nonce: Nonce(nonce), receive_buffer: 1, offers: false, name })
+    packet(
+        ASSOCIATION.0,
+        Body::Join {
+            nonce: Nonce(nonce),
+            receive_buffer: 1,
+            offers: false,
+            name,
+            attached: Attached::default(),
+        },
+    )
 }
 
 fn false_invitation(association: u32) -> Vec<u8> {

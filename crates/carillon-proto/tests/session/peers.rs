@@ -8,8 +8,8 @@ use carillon_proto::session::{
     SenderPhase, SenderSessionConfig,
 };
 use carillon_wire::session::{
-    Body, Identity, Invite, Name, Nonce, Packet, Peer as RosterPeer, PeerList, Proof, RosterPage, Settings,
-    State, Text,
+    Attached, Body, Identity, Invite, Name, Nonce, Packet, Peer as RosterPeer, PeerList, Proof, RosterPage,
+    Settings, State, Text,
 };
 use proptest::prelude::*;
 
@@ -423,7 +423,13 @@ fn ready_counts_from_members_for_the_present_edition_only() {
     let mut machine = sender_with(organiser(2));
     let join = |nonce, name| {
         let name = Name::new(name).unwrap();
-        emit(Body::Join { nonce: Nonce(nonce), receive_buffer: 1, offers: false, name })
+        emit(Body::Join {
+            nonce: Nonce(nonce),
+            receive_buffer: 1,
+            offers: false,
+            name,
+            attached: Attached::default(),
+        })
     };
     give(&mut machine, ms(0), NodeId(1), &join(1, "a"));
     give(&mut machine, ms(1), NodeId(2), &join(2, "b"));
@@ -445,7 +451,13 @@ fn when_all_but_one_leave_while_assembling_the_rest_gets_a_new_edition() {
     let mut machine = sender_with(organiser(2));
     for (node, name) in [(1, "a"), (2, "b")] {
         let name = Name::new(name).unwrap();
-        let join = Body::Join { nonce: Nonce(node.into()), receive_buffer: 1, offers: false, name };
+        let join = Body::Join {
+            nonce: Nonce(node.into()),
+            receive_buffer: 1,
+            offers: false,
+            name,
+            attached: Attached::default(),
+        };
         give(&mut machine, ms(1), NodeId(node), &emit(join));
     }
     let leave = |nonce| emit(Body::Leave { nonce: Nonce(nonce), text: Text::default() });

@@ -14,7 +14,9 @@ use carillon_proto::session::{
     Gather, MemberOutcome, ReceiverFailure, ReceiverPhase, ReceiverSession, ReceiverSessionConfig,
     SenderPhase, SenderSession, SenderSessionConfig,
 };
-use carillon_wire::session::{Body, Invite, Name, Nonce, Packet, Proof, RefuseReason, Settings, State, Text};
+use carillon_wire::session::{
+    Attached, Body, Invite, Name, Nonce, Packet, Proof, RefuseReason, Settings, State, Text,
+};
 
 use super::harness::*;
 use super::outcomes;
@@ -46,7 +48,16 @@ fn invitation(association: u32, state: State, protocol: &str, settings: &str) ->
 
 fn join(nonce: u64, name: &str) -> Vec<u8> {
     let name = Name::new(name).unwrap();
-    packet(ASSOCIATION, Body::Join { nonce: Nonce(nonce), receive_buffer: 1, offers: false, name })
+    packet(
+        ASSOCIATION,
+        Body::Join {
+            nonce: Nonce(nonce),
+            receive_buffer: 1,
+            offers: false,
+            name,
+            attached: Attached::default(),
+        },
+    )
 }
 
 fn registry_receiver(name: &str, seed: u64) -> ReceiverSession {
@@ -281,7 +292,13 @@ fn forged_ends_do_not_end_a_transfer() {
                             Body::Leave { nonce, text },
                             Body::Report { nonce, bytes: 9, verified: true, text },
                             Body::Report { nonce, bytes: 9, verified: false, text },
-                            Body::Join { nonce, receive_buffer: 1, offers: true, name },
+                            Body::Join {
+                                nonce,
+                                receive_buffer: 1,
+                                offers: true,
+                                name,
+                                attached: Attached::default(),
+                            },
                             Body::Ready { nonce, edition: 1 },
                             Body::Ask { nonce },
                             Body::Decline { name, text },

@@ -2,7 +2,7 @@
 
 use carillon_core::{AssociationId, Dest, NodeId, Seeds};
 use carillon_proto::session::{Gather, MemberOutcome, ReceiverSession, SenderPhase};
-use carillon_wire::session::{Body, Invite, Name, Nonce, Packet, Settings, State, Text};
+use carillon_wire::session::{Attached, Body, Invite, Name, Nonce, Packet, Settings, State, Text};
 
 use super::harness::*;
 use super::{names, outcomes};
@@ -134,8 +134,13 @@ fn another_sender_on_the_group_is_named_and_told_three_times() {
 fn a_sender_that_has_started_learns_of_another_but_does_not_answer() {
     let mut machine = sender(Gather::Count(1));
     let mut join = Vec::new();
-    let body =
-        Body::Join { nonce: Nonce(1), receive_buffer: 1, offers: false, name: Name::new("a").unwrap() };
+    let body = Body::Join {
+        nonce: Nonce(1),
+        receive_buffer: 1,
+        offers: false,
+        name: Name::new("a").unwrap(),
+        attached: Attached::default(),
+    };
     Packet { association: ASSOCIATION, body }.emit(&mut join);
     give(&mut machine, ms(0), NodeId(1), &join);
     assert_eq!(machine.phase(), SenderPhase::Running);

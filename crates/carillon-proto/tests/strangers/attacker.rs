@@ -8,8 +8,8 @@ use carillon_testkit::fuzz::{Input, Known, packets};
 use carillon_wire::Envelope;
 use carillon_wire::envelope::protocol;
 use carillon_wire::session::{
-    Body, Identity, Invite, Name, Nonce, Packet, Peer, PeerList, Proof, RefuseReason, RosterPage, Settings,
-    State, Text,
+    Attached, Body, Identity, Invite, Name, Nonce, Packet, Peer, PeerList, Proof, RefuseReason, RosterPage,
+    Settings, State, Text,
 };
 
 use super::world::{NAMES, PAYLOAD, Phase, SENDER, Shot};
@@ -268,7 +268,13 @@ impl Attacker {
                 settings: Settings::new(self.pick(&["", &extreme])).unwrap(),
                 reason: text,
             }),
-            2 => Body::Join { nonce, receive_buffer: 1, offers: self.rng.chance(0.3), name },
+            2 => Body::Join {
+                nonce,
+                receive_buffer: 1,
+                offers: self.rng.chance(0.3),
+                name,
+                attached: Attached::default(),
+            },
             3 => Body::Welcome { nonce, member: self.pick(&[0, 1, u32::MAX]) },
             4 => {
                 let reason =

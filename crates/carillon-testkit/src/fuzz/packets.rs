@@ -3,8 +3,8 @@
 use carillon_core::{AssociationId, Format, Input, NodeId};
 use carillon_wire::envelope::Envelope;
 use carillon_wire::session::{
-    Body, Identity, Invite, Name, Nonce, Packet, Peer, PeerList, Proof, RefuseReason, RosterPage, Settings,
-    State, Text,
+    Attached, Body, Identity, Invite, Name, Nonce, Packet, Peer, PeerList, Proof, RefuseReason, RosterPage,
+    Settings, State, Text,
 };
 
 /// What an attentive neighbour of the machine knows.
@@ -106,6 +106,10 @@ pub fn session(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
             receive_buffer: input.u32(),
             offers: input.byte() & 1 == 1,
             name: name(input),
+            attached: {
+                let len = input.below(Attached::MAX_LEN + 1);
+                Attached::new(input.bytes(len)).unwrap_or_default()
+            },
         },
         3 => Body::Welcome { nonce, member: input.u32() },
         4 => Body::Refuse {

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 
 use carillon_core::{AssociationId, Dest, NodeId, Time, Transmit};
-use carillon_wire::session::{Body, Name, Nonce, Packet, State};
+use carillon_wire::session::{Attached, Body, Name, Nonce, Packet, State};
 
 use super::{FOREVER, ReceiverPhase, ReceiverSession};
 
@@ -107,7 +107,8 @@ impl ReceiverSession {
     fn join_packet(&self, association: AssociationId, nonce: Nonce) -> Option<Packet<'_>> {
         let name = Name::new(&self.config.name)?;
         let (receive_buffer, offers) = (self.config.receive_buffer, self.config.offers);
-        Some(Packet { association, body: Body::Join { nonce, receive_buffer, offers, name } })
+        let attached = Attached::new(&self.config.attached).unwrap_or_default();
+        Some(Packet { association, body: Body::Join { nonce, receive_buffer, offers, name, attached } })
     }
 }
 

@@ -4,7 +4,7 @@ use carillon_core::{
     AssociationId, BuildContext, Config, Dest, DropReason, Identities, NodeId, Received, Role, Time, Transmit,
 };
 use carillon_wire::Envelope;
-use carillon_wire::session::{Body, Invite, Name, Nonce, Packet, RefuseReason, State, Text};
+use carillon_wire::session::{Attached, Body, Invite, Name, Nonce, Packet, RefuseReason, State, Text};
 
 use super::peers::{Peers, one_sender};
 use super::{
@@ -361,10 +361,11 @@ impl ReceiverSession {
         let body = if self.join_due {
             self.join_due = false;
             let name = Name::new(&self.config.name).expect("the name was cleaned when the session was made");
-            let ReceiverSessionConfig { receive_buffer, offers, .. } = self.config;
+            let ReceiverSessionConfig { receive_buffer, offers, ref attached, .. } = self.config;
+            let attached = Attached::new(attached).unwrap_or_default();
             let body = match invited.problem {
                 Some(_) => Body::Ask { nonce },
-                None => Body::Join { nonce, receive_buffer, offers, name },
+                None => Body::Join { nonce, receive_buffer, offers, name, attached },
             };
             let len = Packet { association: invited.association, body }.wire_len();
             if invited.member.is_none() {

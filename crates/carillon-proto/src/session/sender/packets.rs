@@ -92,8 +92,9 @@ impl SenderSession {
             return self.events.dropped(DropReason::NotAMember);
         }
         match packet.body {
-            Body::Join { nonce, receive_buffer, offers, name } => {
-                self.on_join(now, source, nonce, Joining { name: &name, receive_buffer, offers });
+            Body::Join { nonce, receive_buffer, offers, name, attached } => {
+                let attached = attached.bytes();
+                self.on_join(now, source, nonce, Joining { name: &name, receive_buffer, offers, attached });
             }
             Body::Progress { nonce, bytes } => self.on_progress(now, source, nonce, bytes),
             Body::Report { nonce, bytes, verified, text } => {
