@@ -1,9 +1,11 @@
 //! What can go wrong here, as opposed to what became of a transfer, which its report says.
 
 use std::fmt;
+use std::io;
 
 use carillon_core::ConfigError;
 use carillon_net::{DriveError, OpenError};
+use carillon_proto::session::MAX_ATTACHED;
 
 /// Why a transfer could not be begun, or could not go on, at this end.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +32,9 @@ pub enum Error {
     /// The protocol has no routers that help.
     #[error("the protocol \"{0}\" has no routers that help")]
     NoRelays(&'static str),
+    /// More is attached than the session carries.
+    #[error("{0} bytes are attached, and the session carries {MAX_ATTACHED}")]
+    Attached(usize),
     /// The settings do not go together.
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -53,6 +58,20 @@ pub enum Error {
 /// What is wrong with what is read or written here: one line that names the file.
 pub struct LocalError(pub(crate) anyhow::Error);
 
+impl LocalError {
+    /// What the system said, if it was the system: that the disk is full, that a file exists.
+    #[must_use]
+    pub fn kind(&self) -> Option<io::ErrorKind> {
+        self.0.chain().find_map(|cause| cause.downcast_ref::<io::Error>()).map(io::Error::kind)
+    }
+}
+
+impl From<anyhow::Error> for LocalError {
+    fn from(error: anyhow::Error) -> LocalError {
+        LocalError(error)
+    }
+}
+
 impl fmt::Display for LocalError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:#}", self.0)
@@ -67,7 +86,3 @@ impl fmt::Debug for LocalError {
 
 /// The line names its causes itself: there is nothing to follow.
 impl std::error::Error for LocalError {}
-
-pub(crate) fn local(error: anyhow::Error) -> Error {
-    Error::Local(LocalError(error))
-}

@@ -17,6 +17,9 @@ pub enum SendEvent {
         name: String,
         /// Where it is.
         address: Option<SocketAddr>,
+        /// What its program attached ([`Receiving::attach`](crate::Receiving::attach)): whatever somebody on the
+        /// network likes, 256 bytes of it at most.
+        attached: Vec<u8>,
     },
     /// One that had joined is gone before the start.
     Left {

@@ -12,18 +12,22 @@ use carillon_proto::session::{
 };
 
 use crate::conduct::{Run, conduct};
-use crate::error::local;
 use crate::files::{Contribution, Manifest, Outgoing, Symlinks};
 use crate::handle::{Abort, Handle, Teller, spawn};
-use crate::network::random;
+use crate::network::{attached, random};
 use crate::peers::{keep_peers, lost};
 use crate::receive::is_taken;
 use crate::send::Source;
-use crate::{Error, JoinEvent, JoinReport, Network};
+use crate::{Error, JoinEvent, JoinReport, LocalError, Network};
 
 /// Sends files and directories in a session that another one organises, of a protocol of peers.
 pub fn join<P: Into<PathBuf>>(paths: impl IntoIterator<Item = P>) -> Joining {
     Joining::new(Source::Paths(paths.into_iter().map(Into::into).collect()))
+}
+
+/// Likewise, what a reader gives, as one file of this name.
+pub fn join_reader(name: &str, reader: impl Read + Send + 'static) -> Joining {
+    Joining::new(Source::Reader(name.to_owned(), Box::new(reader)))
 }
 
 /// Likewise, each line that a reader gives at once, as a message of its own.
@@ -31,7 +35,7 @@ pub fn join_lines(reader: impl Read + Send + 'static) -> Joining {
     Joining::new(Source::Lines(Box::new(reader)))
 }
 
-/// What a further sender sends, and how. Made by [`join`] and [`join_lines`]; the defaults are those of the command.
+/// What a further sender sends, and how. Made by [`join`], [`join_reader`] and [`join_lines`]; the defaults are those of the command.
 #[derive(Debug)]
 pub struct Joining {
     source: Source,
@@ -43,7 +47,7 @@ pub struct Joining {
 }
 
 /// How a further sender takes part: what can be said apart from what and where.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct JoinOptions {
     /// It looks for an organiser for this long.
     pub join_timeout: Duration,
@@ -51,11 +55,18 @@ pub struct JoinOptions {
     pub timeout: Duration,
     /// It sends at most this fast, headers included.
     pub rate: Option<BitRate>,
+    /// What the organiser's program is told with the name, 256 bytes at most.
+    pub attached: Vec<u8>,
 }
 
 impl Default for JoinOptions {
     fn default() -> Self {
-        JoinOptions { join_timeout: Duration::from_secs(60), timeout: Duration::from_secs(5), rate: None }
+        JoinOptions {
+            join_timeout: Duration::from_secs(60),
+            timeout: Duration::from_secs(5),
+            rate: None,
+            attached: Vec::new(),
+        }
     }
 }
 
@@ -149,6 +160,14 @@ impl Joining {
         self
     }
 
+    /// Has the organiser's program told this with the name, as [`SendEvent::Joined`](crate::SendEvent::Joined): at
+    /// most 256 bytes.
+    #[must_use]
+    pub fn attach(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.options.attached = bytes.into();
+        self
+    }
+
     /// Sends, in this thread, and says what became of it.
     pub fn run(self) -> Result<JoinReport, Error> {
         self.go(&Abort::default(), &Teller::silent())
@@ -162,11 +181,11 @@ impl Joining {
 
     fn go(self, abort: &Abort, teller: &Teller<JoinEvent>) -> Result<JoinReport, Error> {
         let Joining { source, rename, symlinks, network, hops, options } = self;
-        let (manifest, stream) = source.list(rename.as_deref(), symlinks).map_err(local)?;
+        let (manifest, stream) = source.list(rename.as_deref(), symlinks)?;
         let bound = network.open(true, hops, options.rate)?;
         let (mut endpoint, mut seeds, mut name) = (bound.endpoint, bound.seeds, network.name());
         let mut second = network.second_name();
-        let mut contribution = Contribution::new(manifest, stream);
+        let mut contribution = Contribution::new(manifest, stream, endpoint.waker());
         loop {
             let mut run = options.open(&name, endpoint, &seeds, contribution, NoObserver)?;
             let mut announced = false;
@@ -186,7 +205,7 @@ impl Joining {
             match second.take().filter(|_| run.name_is_taken() && !abort.is_wished()) {
                 None => {
                     return match run.take_error() {
-                        Some(error) => Err(local(error)),
+                        Some(error) => Err(error.into()),
                         None => Ok(run.report()),
                     };
                 }
@@ -196,7 +215,7 @@ impl Joining {
                     (endpoint, _, begun) = run.into_parts();
                     let manifest =
                         begun.ok_or_else(|| Error::Died("the session has changed its mind".to_owned()))?;
-                    contribution = Contribution::new(manifest, stream);
+                    contribution = Contribution::new(manifest, stream, endpoint.waker());
                     seeds = seeds.part("again");
                 }
             }
@@ -220,19 +239,20 @@ impl JoinOptions {
         config.max_datagram = u32::try_from(endpoint.max_datagram()).unwrap_or(u32::MAX);
         config.offers = true;
         config.bit_rate = self.rate.unwrap_or(config.bit_rate);
+        config.attached = attached(&self.attached)?;
         config.secret = Some(random()?);
         config.addresses = endpoint.addresses(LOCAL_NODE);
         let session = ReceiverSession::new(config, seeds.clone());
         let driver = Driver::new(endpoint, Box::new(session), contribution, observer);
-        let (phase, options) = (ReceiverPhase::Seeking, *self);
-        Ok(JoinRun { driver, options, phase, kept: false })
+        let (phase, join_timeout) = (ReceiverPhase::Seeking, self.join_timeout);
+        Ok(JoinRun { driver, join_timeout, phase, kept: false })
     }
 }
 
 /// A further sender under way, for [`conduct`](crate::conduct::conduct).
 pub struct JoinRun<O: Observer> {
     driver: Driver<ReceiverSession, Contribution, O>,
-    options: JoinOptions,
+    join_timeout: Duration,
     /// As of the last look.
     phase: ReceiverPhase,
     /// Whether the endpoint was told to keep the addresses of the other members.
@@ -247,7 +267,7 @@ impl<O: Observer> Run for JoinRun<O> {
     fn look(&mut self) {
         self.phase = self.driver.machine().phase();
         let now = self.driver.now();
-        if self.phase == ReceiverPhase::Seeking && now.since(Time::ZERO) >= self.options.join_timeout {
+        if self.phase == ReceiverPhase::Seeking && now.since(Time::ZERO) >= self.join_timeout {
             self.quit(NOBODY);
         }
         if !self.kept && !self.driver.machine().peers().is_empty() {
@@ -289,7 +309,7 @@ impl<O: Observer> JoinRun<O> {
     }
 
     /// What went wrong with what is sent, once.
-    pub fn take_error(&mut self) -> Option<anyhow::Error> {
+    pub fn take_error(&mut self) -> Option<LocalError> {
         self.driver.application_mut().take_error()
     }
 

@@ -130,7 +130,7 @@ pub use error::{Error, LocalError};
 pub use event::{JoinEvent, ReceiveEvent, SendEvent};
 pub use files::{Messages, Symlinks};
 pub use handle::{Blocking, Events, Handle};
-pub use join::{JoinOptions, JoinRun, Joining, join, join_lines};
+pub use join::{JoinOptions, JoinRun, Joining, join, join_lines, join_reader};
 pub use network::{Bound, DEFAULT_GROUP, Network};
 pub use receive::{ReceiveOptions, ReceiveRun, Receiving, receive, receive_messages, receive_to};
 pub use report::{

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use carillon_core::{BitRate, Probability, Seeds};
 use carillon_net::{Endpoint, EndpointConfig};
+use carillon_proto::session::MAX_ATTACHED;
 
 use crate::Error;
 
@@ -74,6 +75,11 @@ impl Network {
 /// 64 bits from the system.
 pub(crate) fn random() -> Result<u64, Error> {
     getrandom::u64().map_err(|_| Error::Random)
+}
+
+/// What is attached, if it is not too much.
+pub(crate) fn attached(bytes: &[u8]) -> Result<Vec<u8>, Error> {
+    if bytes.len() > MAX_ATTACHED { Err(Error::Attached(bytes.len())) } else { Ok(bytes.to_owned()) }
 }
 
 /// The name of this host.

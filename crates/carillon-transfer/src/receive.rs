@@ -13,10 +13,9 @@ use carillon_proto::session::{
 };
 
 use crate::conduct::{Run, conduct};
-use crate::error::local;
 use crate::files::{Incoming, Live, Messages, Output, Problem, Sink, Target};
 use crate::handle::{Abort, Handle, Teller, spawn};
-use crate::network::random;
+use crate::network::{attached, random};
 use crate::peers::{keep_peers, lost};
 use crate::report::SenderReport;
 use crate::{Error, Network, ReceiveEvent, ReceiveReport};
@@ -55,7 +54,7 @@ pub struct Receiving {
 }
 
 /// How a receiver receives: what can be said apart from where.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ReceiveOptions {
     /// A sender that has not been heard for this long is given up.
     pub timeout: Duration,
@@ -63,11 +62,18 @@ pub struct ReceiveOptions {
     pub keep_seeking: bool,
     /// The files that are complete are told of one by one.
     pub tell_files: bool,
+    /// What the sender's program is told with the name, 256 bytes at most.
+    pub attached: Vec<u8>,
 }
 
 impl Default for ReceiveOptions {
     fn default() -> Self {
-        ReceiveOptions { timeout: Duration::from_secs(5), keep_seeking: false, tell_files: false }
+        ReceiveOptions {
+            timeout: Duration::from_secs(5),
+            keep_seeking: false,
+            tell_files: false,
+            attached: Vec::new(),
+        }
     }
 }
 
@@ -126,6 +132,14 @@ impl Receiving {
         self
     }
 
+    /// Has the sender's program told this with the name, as [`SendEvent::Joined`](crate::SendEvent::Joined): at
+    /// most 256 bytes, which the session does not read. Anybody on the network can.
+    #[must_use]
+    pub fn attach(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.options.attached = bytes.into();
+        self
+    }
+
     /// Receives, in this thread, and says what came.
     pub fn run(self) -> Result<ReceiveReport, Error> {
         self.go(&Abort::default(), &Teller::silent())
@@ -141,7 +155,7 @@ impl Receiving {
     fn go(self, abort: &Abort, teller: &Teller<ReceiveEvent>) -> Result<ReceiveReport, Error> {
         let Receiving { place, overwrite, network, options } = self;
         let mut sink = match place {
-            Place::Directory(path) => Sink::Files(Target::directory(&path, overwrite).map_err(local)?),
+            Place::Directory(path) => Sink::Files(Target::directory(&path, overwrite)?),
             Place::Writer(writer) => Sink::Files(Target::Output(Output::new("the writer", writer))),
             Place::Messages(to) => Sink::Live(Live::new(to)),
         };
@@ -162,7 +176,7 @@ impl Receiving {
                 None => {
                     let outcome = run.take_outcome();
                     let outcome = match outcome {
-                        Err(Problem::Local(error)) => return Err(local(error)),
+                        Err(Problem::Local(error)) => return Err(error.into()),
                         Err(Problem::Transfer(reason)) => Err(reason),
                         Ok(()) => Ok(()),
                     };
@@ -170,7 +184,9 @@ impl Receiving {
                 }
                 Some(other) => {
                     name = other;
-                    (endpoint, _, sink) = run.into_parts();
+                    let there;
+                    (endpoint, _, there) = run.into_parts();
+                    sink = there.ok_or_else(|| Error::Died("what takes the bytes is gone".to_owned()))?;
                     seeds = seeds.part("next");
                 }
             }
@@ -193,10 +209,11 @@ impl ReceiveOptions {
         config.receive_buffer = u32::try_from(endpoint.receive_buffer()).unwrap_or(u32::MAX);
         config.max_datagram = u32::try_from(endpoint.max_datagram()).unwrap_or(u32::MAX);
         config.keep_seeking = self.keep_seeking;
+        config.attached = attached(&self.attached)?;
         config.secret = Some(random()?);
         config.addresses = endpoint.addresses(LOCAL_NODE);
         let session = ReceiverSession::new(config, seeds.clone());
-        let mut incoming = Incoming::new(sink);
+        let mut incoming = Incoming::new(sink, endpoint.waker());
         if self.tell_files {
             incoming = incoming.keep_completed();
         }
@@ -289,8 +306,8 @@ impl<O: Observer> ReceiveRun<O> {
         &mut self.driver
     }
 
-    /// The sockets, the observer, and where it all went, for the next transfer.
-    pub fn into_parts(self) -> (Endpoint, O, Sink) {
+    /// The sockets, the observer, and where it all went, for the next transfer; nothing if a writer has panicked.
+    pub fn into_parts(self) -> (Endpoint, O, Option<Sink>) {
         let (endpoint, _, incoming, observer) = self.driver.into_parts();
         (endpoint, observer, incoming.into_sink())
     }
@@ -322,14 +339,14 @@ impl<O: Observer> ReceiveRun<O> {
     pub fn report(&self, outcome: Result<(), String>) -> ReceiveReport {
         let (session, incoming) = (self.driver.machine(), self.driver.application());
         let messages = match incoming.sink() {
-            Sink::Live(live) => live.messages(),
-            Sink::Files(_) => 0,
+            Some(Sink::Live(live)) => live.messages(),
+            _ => 0,
         };
-        let senders = incoming.intakes().map(|intake| SenderReport {
-            name: intake.name().to_owned(),
-            files: intake.files(),
-            bytes: intake.bytes(),
-            outcome: intake.result().cloned(),
+        let senders = incoming.senders().map(|sender| SenderReport {
+            name: sender.name.clone(),
+            files: sender.files,
+            bytes: sender.bytes,
+            outcome: sender.result.clone(),
         });
         ReceiveReport {
             sender: session.sender_name().map(ToOwned::to_owned),

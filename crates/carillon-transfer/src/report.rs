@@ -67,6 +67,8 @@ pub struct ReceiverReport {
     pub address: Option<SocketAddr>,
     /// It is a further sender.
     pub sends: bool,
+    /// What its program attached when it joined.
+    pub attached: Vec<u8>,
     /// Bytes it has, by its own word.
     pub bytes: u64,
     /// Repairs that went out while it lacked something.

@@ -17,10 +17,15 @@ use crate::exit::JobFailed;
 pub fn run(args: &Args, manifest: Manifest, stop: &Stop) -> anyhow::Result<()> {
     let Bound { mut endpoint, mut seeds, .. } = args.network.open(true, args.ttl, args.rate)?;
     let mut watch = Watch::new(args.network.trace.as_deref(), &endpoint)?;
-    let options = JoinOptions { join_timeout: args.join_timeout, timeout: args.timeout, rate: args.rate };
+    let options = JoinOptions {
+        join_timeout: args.join_timeout,
+        timeout: args.timeout,
+        rate: args.rate,
+        ..JoinOptions::default()
+    };
     let mut name = args.network.name();
     let mut second = args.network.second_name();
-    let mut contribution = Contribution::new(manifest, args.stream);
+    let mut contribution = Contribution::new(manifest, args.stream, endpoint.waker());
     loop {
         let mut run = options.open(&name, endpoint, &seeds, contribution, watch)?;
         run.driver_mut().observer_mut().listen(true);
@@ -43,7 +48,7 @@ pub fn run(args: &Args, manifest: Manifest, stop: &Stop) -> anyhow::Result<()> {
         let begun;
         (endpoint, watch, begun) = run.into_parts();
         let Some(manifest) = begun else { anyhow::bail!("the session has changed its mind") };
-        contribution = Contribution::new(manifest, args.stream);
+        contribution = Contribution::new(manifest, args.stream, endpoint.waker());
         watch.restart();
         seeds = seeds.part("again");
     }
@@ -54,7 +59,7 @@ fn finish(run: &mut JoinRun<Watch>, json: bool) -> anyhow::Result<()> {
     let error = run.take_error();
     let report = run.report();
     let failure = match (run.phase(), &error) {
-        (_, Some(error)) => Some(format!("{error:#}")),
+        (_, Some(error)) => Some(error.to_string()),
         _ if run.found_nobody() => Some(Whereabouts::of(run.driver().endpoint()).no_organiser()),
         (ReceiverPhase::Failed(failure), None) => Some(explain(failure)),
         (_, None) => report.outcome.err(),
@@ -81,7 +86,7 @@ fn finish(run: &mut JoinRun<Watch>, json: bool) -> anyhow::Result<()> {
         }
     }
     match (error, failure) {
-        (Some(error), _) => Err(error),
+        (Some(error), _) => Err(error.into()),
         (None, None) => Ok(()),
         (None, Some(failure)) => {
             say(failure);

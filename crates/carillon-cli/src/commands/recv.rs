@@ -69,6 +69,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         timeout: args.timeout,
         keep_seeking: args.keep_going,
         tell_files: args.network.json,
+        ..ReceiveOptions::default()
     };
     let mut name = args.network.name();
     let mut second = args.network.second_name().filter(|_| !args.keep_going);
@@ -96,7 +97,10 @@ pub fn run(args: Args) -> anyhow::Result<()> {
             worst = worse(worst, result);
         }
         patience = transfer.patience;
-        (endpoint, watch, sink) = transfer.run.into_parts();
+        let there;
+        (endpoint, watch, there) = transfer.run.into_parts();
+        let Some(place) = there else { return worst };
+        sink = place;
         if !again && (!args.keep_going || stop.asked()) {
             if args.keep_going {
                 said_all(args.network.json, transfers, failed)?;
@@ -161,7 +165,7 @@ impl Transfer<'_> {
     /// What there is of a transfer that has failed.
     fn rest(&self, files: u32, bytes: u64) -> String {
         let incoming = self.run.driver().application();
-        match incoming.intakes().next() {
+        match incoming.senders().next() {
             None => String::new(),
             Some(_) if self.args.stream => String::new(),
             Some(_) => {
@@ -205,8 +209,8 @@ impl Transfer<'_> {
         let (files, bytes, seconds) = (report.files, report.bytes, report.time.as_secs_f64());
         let goodput = if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
         let live = match incoming.sink() {
-            Sink::Live(live) => Some(live),
-            Sink::Files(_) => None,
+            Some(Sink::Live(live)) => Some(live),
+            _ => None,
         };
         if self.args.network.json {
             let stats = self.run.driver().stats();
@@ -269,10 +273,10 @@ impl Transfer<'_> {
                 Err(JobFailed.into())
             }
             Err(Problem::Local(error)) if self.args.keep_going => {
-                say(format_args!("{error:#}"));
+                say(&error);
                 Err(anyhow!("not every transfer could be written: see above"))
             }
-            Err(Problem::Local(error)) => Err(error),
+            Err(Problem::Local(error)) => Err(error.into()),
         }
     }
 }

@@ -198,7 +198,7 @@ fn expected_receiver(text: &str) -> anyhow::Result<(String, Option<IpAddr>)> {
 fn go(mut run: SendRun<Watch>, args: &Args, stop: &Stop) -> anyhow::Result<()> {
     let tidings = Tidings::new(run.driver().endpoint(), args.network.json);
     let mut screen = Screen::new(&run, args, &tidings);
-    let conducted = conduct(&mut run, |run| {
+    let conducted = conduct(&mut run, |run| -> anyhow::Result<Wish> {
         record(run.driver_mut(), |tally| &mut tally.inner);
         if stop.insisted() {
             return Ok(Wish::Drop);
@@ -208,7 +208,7 @@ fn go(mut run: SendRun<Watch>, args: &Args, stop: &Stop) -> anyhow::Result<()> {
     });
     screen.clear();
     // Also of what a local error or a signal has cut short.
-    let error = run.take_error().or(conducted.err());
+    let error = run.take_error().map(anyhow::Error::from).or(conducted.err());
     let reported = Report::of(&run, args, &tidings).print(error.is_some(), stop.asked());
     let result = error.map_or(reported, Err);
     let traced = run.into_observer().finish();

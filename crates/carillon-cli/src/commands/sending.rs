@@ -72,7 +72,7 @@ impl<'a> Screen<'a> {
                 Ok(())
             }
             SendEvent::Left { name } if json => print_json(&json!({ "event": "left", "receiver": name })),
-            SendEvent::Joined { name, address } if json => {
+            SendEvent::Joined { name, address, .. } if json => {
                 print_json(&json!({ "event": "joined", "receiver": name, "address": address }))
             }
             SendEvent::Gone { name, after, waited, outcome } if json => print_json(&json!({

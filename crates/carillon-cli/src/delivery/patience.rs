@@ -6,7 +6,6 @@ use carillon_core::{Duration, Time};
 use carillon_net::Endpoint;
 use carillon_proto::session::ReceiverPhase;
 use carillon_transfer::ReceiveRun;
-use carillon_transfer::files::Sink;
 
 use super::{Watch, Whereabouts};
 
@@ -127,8 +126,8 @@ fn awaited(run: &ReceiveRun<Watch>) -> Option<Wait> {
             if session.has_started()
                 && incoming.bytes() == 0
                 && incoming.total() != Some(0)
-                && (incoming.intakes().next().is_none() || incoming.total().is_some())
-                && matches!(incoming.sink(), Sink::Files(_)) =>
+                && (incoming.senders().next().is_none() || incoming.total().is_some())
+                && !incoming.is_live() =>
         {
             Some(Wait::Data)
         }

@@ -2,9 +2,11 @@
 
 use anyhow::anyhow;
 use carillon_core::{Application, Sender as _, Time};
+use carillon_net::Waker;
 use carillon_proto::session::{ReceiverPhase, ReceiverSession};
 
 use super::{Manifest, Outgoing};
+use crate::LocalError;
 
 /// Sends the files of a [`Manifest`], or the standard input as a live stream, in a session that
 /// someone else organises.
@@ -12,8 +14,9 @@ use super::{Manifest, Outgoing};
 pub struct Contribution {
     stage: Stage,
     stream: bool,
+    waker: Waker,
     ended: Option<Time>,
-    error: Option<anyhow::Error>,
+    error: Option<LocalError>,
 }
 
 #[derive(Debug)]
@@ -25,9 +28,9 @@ enum Stage {
 }
 
 impl Contribution {
-    /// Will send this.
-    pub fn new(manifest: Manifest, stream: bool) -> Self {
-        Contribution { stage: Stage::Waiting(Some(manifest)), stream, ended: None, error: None }
+    /// Will send this; a thread that reads it wakes the loop with this.
+    pub fn new(manifest: Manifest, stream: bool, waker: Waker) -> Self {
+        Contribution { stage: Stage::Waiting(Some(manifest)), stream, waker, ended: None, error: None }
     }
 
     /// What is being sent, once the session is known.
@@ -40,7 +43,7 @@ impl Contribution {
     }
 
     /// What went wrong here, once.
-    pub fn take_error(&mut self) -> Option<anyhow::Error> {
+    pub fn take_error(&mut self) -> Option<LocalError> {
         self.error.take()
     }
 
@@ -61,10 +64,10 @@ impl Contribution {
         }
     }
 
-    fn fail(&mut self, now: Time, session: &mut ReceiverSession, error: anyhow::Error) -> bool {
+    fn fail(&mut self, now: Time, session: &mut ReceiverSession, error: LocalError) -> bool {
         match session.phase() {
-            ReceiverPhase::Running => session.report(now, 0, Err(format!("{error:#}"))),
-            _ => session.leave(now, &format!("{error:#}")),
+            ReceiverPhase::Running => session.report(now, 0, Err(error.to_string())),
+            _ => session.leave(now, &error.to_string()),
         }
         self.error = Some(error);
         self.stage = Stage::Reported(None);
@@ -75,10 +78,11 @@ impl Contribution {
 impl Application<ReceiverSession> for Contribution {
     fn poll(&mut self, now: Time, session: &mut ReceiverSession) -> bool {
         if let (Stage::Waiting(manifest), Some(max)) = (&mut self.stage, session.max_payload()) {
-            let manifest = manifest.take().ok_or_else(|| anyhow!("there is nothing to send"));
+            let manifest = manifest.take().ok_or_else(|| LocalError(anyhow!("there is nothing to send")));
+            let waker = self.waker.clone();
             let outgoing = manifest.and_then(|manifest| match self.stream {
-                true => Outgoing::stream(manifest, max as usize),
-                false => Outgoing::new(manifest, max as usize),
+                true => Outgoing::stream(manifest, max as usize, waker),
+                false => Outgoing::new(manifest, max as usize, waker),
             });
             match outgoing {
                 Ok(outgoing) => self.stage = Stage::Sending(Box::new(outgoing)),
@@ -101,7 +105,7 @@ impl Application<ReceiverSession> for Contribution {
             return self.fail(now, session, error);
         }
         if outgoing.is_refused() && session.phase() == ReceiverPhase::Running {
-            return self.fail(now, session, anyhow!(REFUSED));
+            return self.fail(now, session, anyhow!(REFUSED).into());
         }
         if !session.is_finished() {
             return called;

@@ -3,39 +3,79 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use anyhow::{Context as _, anyhow};
 use carillon_core::{Application, Duration, NodeId, Receiver as _, Time};
+use carillon_net::Waker;
 use carillon_proto::session::{LOCAL_NODE, PeerMember, ReceiverSession};
 
+use super::disk::{Disk, Notes, State};
 use super::intake::{Completed, Intake, Problem, Sink};
 use super::target::Target;
+use crate::LocalError;
 
-/// Takes what all senders of a session deliver, and reports the result to the session once.
+/// Takes what all senders of a session deliver, and reports the result to the session once. A thread of its own
+/// checks and writes it: as long as that has too much to do, nothing is taken, and a verdict is given when all is
+/// done.
 #[derive(Debug)]
 pub struct Incoming {
-    sink: Sink,
-    intakes: BTreeMap<NodeId, Intake>,
+    place: Place,
+    waker: Waker,
+    /// Senders that have begun, as far as is known.
+    senders: BTreeMap<NodeId, State>,
+    completed: Vec<(String, Completed)>,
     /// Senders that are lost, and until when what they sent before may still be delivered.
     lost: BTreeMap<NodeId, Time>,
+    given_up: BTreeSet<NodeId>,
     started: Option<Time>,
     ended: Option<Time>,
+    error: Option<LocalError>,
     result: Option<Result<(), Problem>>,
     over: bool,
     /// Whether the files completed are kept until they are taken.
     keeps: bool,
+    kind: Kind,
+}
+
+/// Where it all goes.
+#[derive(Debug)]
+enum Place {
+    /// Nothing has come yet, or all has come.
+    Here(Sink),
+    There(Disk),
+    /// The thread has died with it.
+    Lost,
+}
+
+/// What is known of it wherever it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Folder,
+    Output,
+    Live,
 }
 
 impl Incoming {
-    /// Will write one transfer there.
-    pub fn new(sink: Sink) -> Self {
+    /// Will write one transfer there, in a thread of its own that wakes the loop with this.
+    pub fn new(sink: Sink, waker: Waker) -> Self {
+        let kind = match &sink {
+            Sink::Files(Target::Directory(_)) => Kind::Folder,
+            Sink::Files(Target::Output(_)) => Kind::Output,
+            Sink::Live(_) => Kind::Live,
+        };
         Incoming {
-            sink,
-            intakes: BTreeMap::new(),
+            place: Place::Here(sink),
+            waker,
+            senders: BTreeMap::new(),
+            completed: Vec::new(),
             lost: BTreeMap::new(),
+            given_up: BTreeSet::new(),
             started: None,
             ended: None,
+            error: None,
             result: None,
             over: false,
             keeps: false,
+            kind,
         }
     }
 
@@ -44,41 +84,42 @@ impl Incoming {
         Incoming { keeps: true, ..self }
     }
 
-    /// Bytes received so far.
+    /// Bytes received so far, and written but for the last small file.
     pub fn bytes(&self) -> u64 {
-        self.intakes.values().map(Intake::bytes).sum()
+        self.senders.values().map(|sender| sender.bytes).sum()
     }
 
     /// Bytes of all files together, if all senders have said so.
     pub fn total(&self) -> Option<u64> {
-        if self.intakes.is_empty() {
+        if self.senders.is_empty() {
             return None;
         }
-        self.intakes.values().map(Intake::total).sum()
+        self.senders.values().map(|sender| sender.total).sum()
     }
 
     /// Files completed.
     pub fn files(&self) -> u32 {
-        self.intakes.values().map(Intake::files).sum()
+        self.senders.values().map(|sender| sender.files).sum()
     }
 
     /// What came of each sender.
-    pub fn intakes(&self) -> impl Iterator<Item = &Intake> {
-        self.intakes.values()
+    pub fn senders(&self) -> impl Iterator<Item = &State> {
+        self.senders.values()
+    }
+
+    /// Whether it is for live streams, and not for files.
+    pub fn is_live(&self) -> bool {
+        self.kind == Kind::Live
     }
 
     /// Takes the files completed since the last call, with the names of their senders.
     pub fn take_completed(&mut self) -> Vec<(String, Completed)> {
-        let of = |intake: &mut Intake| {
-            let name = intake.name().to_owned();
-            intake.take_completed().into_iter().map(move |file| (name.clone(), file))
-        };
-        self.intakes.values_mut().flat_map(of).collect()
+        std::mem::take(&mut self.completed)
     }
 
     /// Whether files were completed since they were last taken.
     pub fn has_completed(&self) -> bool {
-        self.intakes.values().any(Intake::has_completed)
+        !self.completed.is_empty()
     }
 
     /// From the first record to the last.
@@ -89,44 +130,100 @@ impl Incoming {
         }
     }
 
-    /// How the transfer ended, once it has.
+    /// How the transfer ended, once it has. What was not written until now is not written any more.
     pub fn take_result(&mut self) -> Option<Result<(), Problem>> {
+        self.settle();
         self.result.take()
     }
 
-    /// Where it all went.
-    pub fn sink(&self) -> &Sink {
-        &self.sink
+    /// Where it all went; nothing while it is being written.
+    pub fn sink(&self) -> Option<&Sink> {
+        match &self.place {
+            Place::Here(sink) => Some(sink),
+            Place::There(_) | Place::Lost => None,
+        }
     }
 
-    /// What there is to tell of where it goes, a line each.
+    /// What there is to tell of where it goes, a line each, when it is over.
     pub fn take_notes(&mut self) -> Vec<String> {
-        self.sink.take_notes()
+        match &mut self.place {
+            Place::Here(sink) => sink.take_notes(),
+            Place::There(_) | Place::Lost => Vec::new(),
+        }
     }
 
-    /// Where it all went, for the next transfer.
-    pub fn into_sink(self) -> Sink {
-        self.sink
+    /// Where it all went, for the next transfer; nothing if the thread has died with it.
+    pub fn into_sink(mut self) -> Option<Sink> {
+        self.settle();
+        match std::mem::replace(&mut self.place, Place::Lost) {
+            Place::Here(sink) => Some(sink),
+            Place::There(_) | Place::Lost => None,
+        }
     }
 
-    /// What comes of this node, from the first message on.
-    fn intake(&mut self, node: NodeId, session: &ReceiverSession) -> &mut Intake {
-        let keeps = self.keeps;
-        self.intakes.entry(node).or_insert_with(|| {
-            let senders: Vec<&PeerMember> = session.peers().iter().filter(|peer| peer.offers).collect();
-            let peer = session.peers().iter().find(|peer| peer.node == node);
-            let name = peer.map(|peer| peer.name.as_str()).or(session.sender_name()).unwrap_or("sender");
-            let folder = (senders.len() > 1).then(|| folder(name, &senders));
-            Intake::new(name.to_owned(), folder, keeps)
-        })
+    /// Ends the thread.
+    fn settle(&mut self) {
+        if let Place::There(_) = self.place
+            && let Place::There(disk) = std::mem::replace(&mut self.place, Place::Lost)
+        {
+            let (sink, notes) = disk.end();
+            self.place = sink.map_or(Place::Lost, Place::Here);
+            self.note(notes);
+        }
     }
 
-    /// Takes some messages; returns whether there were any.
+    /// Takes note of what the thread has done.
+    fn note(&mut self, notes: Notes) {
+        self.senders.extend(notes.senders);
+        self.completed.extend(notes.completed);
+        self.error = self.error.take().or(notes.error);
+    }
+
+    /// Begins with what comes of this node, unless it has begun.
+    fn begin(&mut self, disk: &Disk, node: NodeId, session: &ReceiverSession) {
+        if self.senders.contains_key(&node) {
+            return;
+        }
+        let senders: Vec<&PeerMember> = session.peers().iter().filter(|peer| peer.offers).collect();
+        let peer = session.peers().iter().find(|peer| peer.node == node);
+        let name = peer.map(|peer| peer.name.as_str()).or(session.sender_name()).unwrap_or("sender");
+        let folder = (senders.len() > 1).then(|| folder(name, &senders));
+        self.senders.insert(node, State { name: name.to_owned(), ..State::default() });
+        disk.begin(node, Intake::new(name.to_owned(), folder, self.keeps));
+    }
+
+    /// Takes some messages, and gives up senders of whom nothing more is to be expected; returns whether anything
+    /// was done.
     fn take(&mut self, now: Time, session: &mut ReceiverSession) -> anyhow::Result<bool> {
+        if matches!(self.place, Place::Here(_)) && session.member_number().is_none() {
+            return Ok(false);
+        }
+        let mut disk = match std::mem::replace(&mut self.place, Place::Lost) {
+            Place::There(disk) => disk,
+            Place::Here(sink) => {
+                Disk::start(sink, self.waker.clone()).context("cannot start a thread for what comes")?
+            }
+            Place::Lost => return Err(anyhow!("what takes the bytes is gone")),
+        };
+        let taken = self.take_with(&mut disk, now, session);
+        self.place = Place::There(disk);
+        taken
+    }
+
+    fn take_with(
+        &mut self,
+        disk: &mut Disk,
+        now: Time,
+        session: &mut ReceiverSession,
+    ) -> anyhow::Result<bool> {
+        if let Some(notes) = disk.news() {
+            self.note(notes);
+            session.progress(self.bytes());
+        }
         let mut any = false;
-        let files = self.files();
+        let several = session.peers().iter().filter(|peer| peer.offers).count() > 1;
         for _ in 0..POLL_MESSAGES {
-            if self.files() - files >= POLL_FILES {
+            if !disk.has_room() {
                 break;
             }
             let Some(delivery) = session.poll_delivery() else { break };
@@ -135,46 +232,42 @@ impl Incoming {
             if let Some(until) = self.lost.get_mut(&delivery.source) {
                 *until = now + GRACE;
             }
-            let several = session.peers().iter().filter(|peer| peer.offers).count() > 1;
-            if several && matches!(self.sink, Sink::Files(Target::Output(_))) {
+            if several && self.kind == Kind::Output {
                 anyhow::bail!("several send files, which do not fit one output: leave --stdout out");
             }
-            self.intake(delivery.source, session);
-            if let Some(intake) = self.intakes.get_mut(&delivery.source) {
-                intake.take(&delivery.payload, &mut self.sink)?;
-            }
+            self.begin(disk, delivery.source, session);
+            disk.take(delivery.source, delivery.payload);
         }
-        if let Sink::Live(live) = &mut self.sink {
-            live.flush()?;
-        }
-        if any {
-            session.progress(self.bytes());
-        }
+        self.miss(disk, now, session);
         Ok(any)
     }
 
     /// Gives up senders of whom nothing more is to be expected.
-    fn miss(&mut self, now: Time, session: &ReceiverSession) {
+    fn miss(&mut self, disk: &Disk, now: Time, session: &ReceiverSession) {
         for peer in session.peers().iter().filter(|peer| peer.offers && peer.node != LOCAL_NODE) {
             let Some(reason) = &peer.lost else { continue };
             let until = *self.lost.entry(peer.node).or_insert(now + GRACE);
-            if now >= until {
-                let reason = format!("the sender {} is gone ({reason}) before all came", peer.name);
-                self.intake(peer.node, session).give_up(reason);
+            if now >= until && self.given_up.insert(peer.node) {
+                self.begin(disk, peer.node, session);
+                disk.give_up(
+                    peer.node,
+                    format!("the sender {} is gone ({reason}) before all came", peer.name),
+                );
             }
         }
     }
 
     /// How it ended, if every sender has ended.
     fn ending(&self, session: &ReceiverSession) -> Option<Result<(), Problem>> {
-        let ended = |node: &NodeId| self.intakes.get(node).is_some_and(|intake| intake.result().is_some());
+        let ended = |node: &NodeId| self.senders.get(node).is_some_and(|sender| sender.result.is_some());
         let peers = session.peers();
         let all = match peers.is_empty() {
-            true => self.intakes.keys().next().is_some_and(ended),
+            true => self.senders.keys().next().is_some_and(ended),
             false => peers.iter().filter(|peer| peer.offers).all(|peer| ended(&peer.node)),
         };
-        let failed = |intake: &Intake| intake.result().and_then(|result| result.as_ref().err()).cloned();
-        let reasons: Vec<String> = self.intakes.values().filter_map(failed).collect();
+        let failed =
+            |sender: &State| sender.result.as_ref().and_then(|result| result.as_ref().err()).cloned();
+        let reasons: Vec<String> = self.senders.values().filter_map(failed).collect();
         all.then(|| match reasons.is_empty() {
             true => Ok(()),
             false => Err(Problem::Transfer(reasons.join("; "))),
@@ -189,25 +282,24 @@ impl Application<ReceiverSession> for Incoming {
             return session.poll_delivery().is_some();
         }
         let taken = self.take(now, session);
-        self.miss(now, session);
-        let result = match taken {
-            Err(error) => Err(Problem::Local(error)),
-            Ok(any) => match self.ending(session) {
+        let result = match (taken, self.error.take()) {
+            (Err(error), _) => Err(Problem::Local(LocalError(error))),
+            (Ok(_), Some(error)) => Err(Problem::Local(error)),
+            (Ok(any), None) => match self.ending(session) {
                 Some(result) => result,
                 None => return any,
             },
         };
         self.over = true;
         self.ended = Some(now);
-        let bytes = self.intakes.values().map(Intake::bytes).sum();
-        session.report(now, bytes, result.as_ref().map(|_| ()).map_err(ToString::to_string));
+        session.report(now, self.bytes(), result.as_ref().map(|_| ()).map_err(ToString::to_string));
         self.result = Some(result);
         true
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        let open = |node: &NodeId| self.intakes.get(node).is_none_or(|intake| intake.result().is_none());
-        let open = self.lost.iter().filter(|(node, _)| open(node)).map(|(_, &until)| until);
+        let open =
+            self.lost.iter().filter(|(node, _)| !self.given_up.contains(node)).map(|(_, &until)| until);
         if self.over { None } else { open.min() }
     }
 }
@@ -228,9 +320,7 @@ fn folder(name: &str, senders: &[&PeerMember]) -> String {
     }
 }
 
-/// Messages taken in one turn, so that the network is heard between writes.
+/// Messages taken in one turn, so that the network is heard between them.
 const POLL_MESSAGES: usize = 64;
-/// Files after which a turn ends: they take longer than their bytes.
-const POLL_FILES: u32 = 256;
 /// What a lost sender had sent may be delivered this much later than the last one before.
 const GRACE: Duration = Duration::from_secs(2);

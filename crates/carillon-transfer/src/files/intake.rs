@@ -7,6 +7,7 @@ use carillon_wire::file::{Record, RelativePath, Withdrawn, link_stays_below, rec
 use super::live::Live;
 use super::names::{is_part_name, shown};
 use super::target::{Partial, Position, Target};
+use crate::LocalError;
 
 /// Writes what the records of one sender say, and holds them to what they say: every byte in its
 /// place, every digest equal.
@@ -66,7 +67,7 @@ pub enum Problem {
     /// What arrived is not what was sent, or not all.
     Transfer(String),
     /// The receiver's own trouble: its disk, its files.
-    Local(anyhow::Error),
+    Local(LocalError),
 }
 
 /// A file that has its name.
@@ -154,8 +155,8 @@ impl Intake {
             Ok(true) => self.end(Ok(())),
             Err(Problem::Transfer(reason)) => self.end(Err(reason)),
             Err(Problem::Local(error)) => {
-                self.end(Err(format!("{error:#}")));
-                return Err(error);
+                self.end(Err(error.to_string()));
+                return Err(error.0);
             }
         }
         Ok(())
@@ -234,7 +235,7 @@ impl Intake {
                     let text = format!("message {number} came when message {expected} was to come");
                     return Err(refused(&text));
                 }
-                live.write(&self.name, number, bytes).map_err(Problem::Local)?;
+                live.write(&self.name, number, bytes).map_err(ours)?;
                 self.bytes += bytes.len() as u64;
                 self.stage = Stage::Live(number + 1);
             }
@@ -289,7 +290,7 @@ impl Intake {
                 self.expect_entry(index)?;
                 let name = self.below(path)?;
                 let Sink::Files(target) = sink else { return Err(self.files_come()) };
-                target.make_directory(&mut self.position, &relative(&name)?, mode).map_err(Problem::Local)?;
+                target.make_directory(&mut self.position, &relative(&name)?, mode).map_err(ours)?;
                 self.entries += 1;
                 self.stage = Stage::Between;
             }
@@ -301,7 +302,7 @@ impl Intake {
                 }
                 let name = self.below(path)?;
                 let Sink::Files(target) = sink else { return Err(self.files_come()) };
-                target.make_link(&mut self.position, &relative(&name)?, text).map_err(Problem::Local)?;
+                target.make_link(&mut self.position, &relative(&name)?, text).map_err(ours)?;
                 self.entries += 1;
                 self.stage = Stage::Between;
             }
@@ -314,7 +315,7 @@ impl Intake {
                     )));
                 }
                 if let Some(descent) = &mut self.position {
-                    descent.finish().map_err(Problem::Local)?;
+                    descent.finish().map_err(ours)?;
                 }
                 return match self.missing.text() {
                     None => Ok(true),
@@ -342,7 +343,7 @@ impl Intake {
         // A small one is written at once when all of it is there.
         let partial = match size {
             Some(size) if size <= WRITE_BYTES as u64 => None,
-            _ => Some(target.begin(&mut self.position, &relative(&name)?, mode).map_err(Problem::Local)?),
+            _ => Some(target.begin(&mut self.position, &relative(&name)?, mode).map_err(ours)?),
         };
         let spare = self.spare.take().unwrap_or_default();
         Ok(Open { partial, name, mode, size, offset: 0, spare })
@@ -411,7 +412,7 @@ impl Open {
         }
         if bytes.len() >= DIRECT_BYTES && self.spare.buffer.is_empty() {
             self.spare.hasher.update(bytes);
-            return partial.write(bytes).map_err(Problem::Local);
+            return partial.write(bytes).map_err(ours);
         }
         self.spare.buffer.extend_from_slice(bytes);
         Ok(())
@@ -445,7 +446,7 @@ impl Open {
             Some(partial) => partial.commit(),
             None => target.write(position, &relative(&name)?, mode, &spare.buffer),
         };
-        written.map_err(Problem::Local)?;
+        written.map_err(ours)?;
         Ok((Completed { name, bytes: offset, digest }, spare.cleared()))
     }
 }
@@ -455,7 +456,7 @@ impl Spare {
         self.hasher.update(&self.buffer);
         let written = partial.write(&self.buffer);
         self.buffer.clear();
-        written.map_err(Problem::Local)
+        written.map_err(ours)
     }
 
     fn cleared(mut self: Box<Self>) -> Box<Self> {
@@ -484,13 +485,17 @@ impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Problem::Transfer(reason) => f.write_str(reason),
-            Problem::Local(error) => write!(f, "{error:#}"),
+            Problem::Local(error) => write!(f, "{error}"),
         }
     }
 }
 
 fn relative(name: &str) -> Result<RelativePath<'_>, Problem> {
     RelativePath::new(name).ok_or_else(|| refused(&format!("the path {} is too long", shown(name))))
+}
+
+fn ours(error: anyhow::Error) -> Problem {
+    Problem::Local(LocalError(error))
 }
 
 fn refused(reason: &str) -> Problem {

@@ -41,7 +41,7 @@ impl Live {
     }
 
     /// Takes the next message in the order.
-    pub fn write(&mut self, sender: &str, number: u64, bytes: &[u8]) -> anyhow::Result<()> {
+    pub(super) fn write(&mut self, sender: &str, number: u64, bytes: &[u8]) -> anyhow::Result<()> {
         self.messages += 1;
         if !self.senders.contains_key(sender) {
             self.senders.insert(sender.to_owned(), blake3::Hasher::new());
@@ -57,7 +57,7 @@ impl Live {
     }
 
     /// What has come is not to wait for later messages.
-    pub fn flush(&mut self) -> anyhow::Result<()> {
+    pub(super) fn flush(&mut self) -> anyhow::Result<()> {
         Ok(self.to.flush()?)
     }
 

@@ -6,6 +6,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, bail};
 use carillon_wire::file::{LINK_TARGET_MAX_LEN, MODE_MASK, RelativePath, link_stays_below};
@@ -13,6 +14,7 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use super::names::{is_part_name, shown, shown_path};
 use super::stdin::Input;
+use crate::LocalError;
 
 /// The files of a transfer, in the order they are sent.
 #[derive(Debug)]
@@ -24,7 +26,7 @@ pub struct Manifest {
     /// Links that were left out because it was wished so.
     links_skipped: u64,
     /// What is read for the stream.
-    input: Input,
+    input: Mutex<Input>,
 }
 
 /// One of them.
@@ -102,13 +104,13 @@ impl Entry {
 
 impl Manifest {
     /// What a reader gives, as one file of this name.
-    pub fn reader(name: &str, reader: impl Read + Send + 'static) -> anyhow::Result<Manifest> {
+    pub fn reader(name: &str, reader: impl Read + Send + 'static) -> Result<Manifest, LocalError> {
         let manifest = Manifest {
             entries: vec![Entry { name: name.to_owned(), kind: Kind::Stream, mode: STREAM_MODE }],
             links: Symlinks::default(),
             skipped: Vec::new(),
             links_skipped: 0,
-            input: Input::new(reader),
+            input: Mutex::new(Input::new(reader)),
         };
         manifest.check_names()?;
         Ok(manifest)
@@ -116,13 +118,17 @@ impl Manifest {
 
     /// Lists what the paths stand for. Directories are walked, in order of name. Fails if something
     /// cannot be read, or if two files would have one name.
-    pub fn list(paths: &[PathBuf], rename: Option<&str>, links: Symlinks) -> anyhow::Result<Manifest> {
+    pub fn list(paths: &[PathBuf], rename: Option<&str>, links: Symlinks) -> Result<Manifest, LocalError> {
+        Ok(Manifest::walk_all(paths, rename, links)?)
+    }
+
+    fn walk_all(paths: &[PathBuf], rename: Option<&str>, links: Symlinks) -> anyhow::Result<Manifest> {
         let mut manifest = Manifest {
             entries: Vec::new(),
             links,
             skipped: Vec::new(),
             links_skipped: 0,
-            input: Input::default(),
+            input: Mutex::default(),
         };
         for path in paths {
             if path.as_os_str() == "-" {
@@ -173,8 +179,8 @@ impl Manifest {
     }
 
     /// What is to be read for the stream.
-    pub(super) fn take_input(&mut self) -> Input {
-        std::mem::take(&mut self.input)
+    pub(super) fn take_input(&self) -> Input {
+        std::mem::take(&mut *self.input.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Whether links that are found in the place of files are followed.

@@ -7,23 +7,27 @@
 mod contents;
 mod contribution;
 mod descent;
+mod disk;
 mod draft;
 mod incoming;
 mod intake;
 #[cfg(test)]
 mod intake_tests;
+mod lane;
 mod leftovers;
 mod live;
 mod manifest;
 mod names;
 mod outgoing;
 mod output;
+mod reader;
 mod stdin;
 mod target;
 
 pub use contribution::Contribution;
+pub use disk::State as SenderState;
 pub use incoming::Incoming;
-pub use intake::{Completed, Intake, Problem, Sink};
+pub use intake::{Completed, Problem, Sink};
 pub use live::{Live, Messages};
 pub use manifest::{Manifest, Symlinks};
 pub use names::{is_unseemly, shown};

@@ -14,6 +14,7 @@ use super::draft::{self, Draft, WriteError};
 use super::leftovers::Sweep;
 use super::names::shown_path;
 use super::output::Output;
+use crate::LocalError;
 
 /// A directory for received files, or one output for their contents.
 #[derive(Debug)]
@@ -53,7 +54,11 @@ pub type Position = Option<Descent>;
 impl Target {
     /// A directory, made if it does not exist, that can be written to. What a receiver that was killed
     /// has left there is removed or named.
-    pub fn directory(root: &Path, overwrite: bool) -> anyhow::Result<Target> {
+    pub fn directory(root: &Path, overwrite: bool) -> Result<Target, LocalError> {
+        Ok(Target::open(root, overwrite)?)
+    }
+
+    fn open(root: &Path, overwrite: bool) -> anyhow::Result<Target> {
         let failed = || format!("cannot write to directory {}", shown_path(root));
         let mut number = getrandom::u64().context("the system gives no random numbers")?;
         let descent = Descent::new(root).with_context(failed)?;
@@ -74,7 +79,7 @@ impl Target {
     }
 
     /// Begins a file. One that exists is refused unless it may be overwritten.
-    pub fn begin(
+    pub(super) fn begin(
         &mut self,
         position: &mut Position,
         name: &RelativePath<'_>,
@@ -104,7 +109,7 @@ impl Target {
     }
 
     /// Writes a file of which everything is there.
-    pub fn write(
+    pub(super) fn write(
         &mut self,
         position: &mut Position,
         name: &RelativePath<'_>,
@@ -128,7 +133,7 @@ impl Target {
 
     /// Makes a directory, unless it exists. It gets its permission bits when what follows in it is
     /// there.
-    pub fn make_directory(
+    pub(super) fn make_directory(
         &mut self,
         position: &mut Position,
         name: &RelativePath<'_>,
@@ -139,7 +144,7 @@ impl Target {
     }
 
     /// Makes a symbolic link. Whether it is harmless is not asked here.
-    pub fn make_link(
+    pub(super) fn make_link(
         &mut self,
         position: &mut Position,
         name: &RelativePath<'_>,

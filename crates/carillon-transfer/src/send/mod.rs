@@ -17,11 +17,10 @@ use carillon_proto::session::{Gather, LOCAL_NODE, SenderSession, SenderSessionCo
 use carillon_proto::{REGISTRY, find};
 
 use crate::conduct::{Wish, conduct};
-use crate::error::local;
 use crate::files::{Manifest, Outgoing, Symlinks};
 use crate::handle::{Abort, Handle, Teller, spawn};
 use crate::network::{Bound, random};
-use crate::{Error, Network, SendEvent, SendReport};
+use crate::{Error, LocalError, Network, SendEvent, SendReport};
 
 pub use run::{SendRun, Tally};
 
@@ -47,7 +46,11 @@ impl fmt::Debug for Source {
 
 impl Source {
     /// What is to be sent, and whether it is a live stream.
-    pub(crate) fn list(self, rename: Option<&str>, symlinks: Symlinks) -> anyhow::Result<(Manifest, bool)> {
+    pub(crate) fn list(
+        self,
+        rename: Option<&str>,
+        symlinks: Symlinks,
+    ) -> Result<(Manifest, bool), LocalError> {
         match self {
             Source::Paths(paths) => Ok((Manifest::list(&paths, rename, symlinks)?, false)),
             Source::Reader(name, reader) => Ok((Manifest::reader(rename.unwrap_or(&name), reader)?, false)),
@@ -293,7 +296,7 @@ impl Sending {
     fn go(self, abort: &Abort, teller: &Teller<SendEvent>) -> Result<SendReport, Error> {
         let Sending { source, rename, symlinks, network, hops, options } = self;
         let protocol = options.entry()?;
-        let (manifest, stream) = source.list(rename.as_deref(), symlinks).map_err(local)?;
+        let (manifest, stream) = source.list(rename.as_deref(), symlinks)?;
         let bound = network.open(hears_group(protocol), hops, options.rate)?;
         let opened = options.open(&network.name(), bound, manifest, stream)?;
         let mut run = opened.with(NoObserver);
@@ -308,7 +311,7 @@ impl Sending {
         })?;
         run.take_events().into_iter().for_each(|event| teller.tell(event));
         match run.take_error() {
-            Some(error) => Err(local(error)),
+            Some(error) => Err(error.into()),
             None => Ok(run.report()),
         }
     }
@@ -387,10 +390,10 @@ impl SendOptions {
         };
         let datagram = endpoint.max_datagram().min(self.datagram.map_or(usize::MAX, |bytes| bytes as usize));
         let outgoing = match stream {
-            true => Outgoing::stream(manifest, config.max_payload as usize),
-            false => Outgoing::new(manifest, config.max_payload as usize),
+            true => Outgoing::stream(manifest, config.max_payload as usize, endpoint.waker()),
+            false => Outgoing::new(manifest, config.max_payload as usize, endpoint.waker()),
         };
-        let outgoing = outgoing.map_err(local)?;
+        let outgoing = outgoing?;
         let session = SenderSession::new(config, seeds)?;
         let facts = Facts { protocol, eavesdrops, window_bytes, datagram };
         Ok(OpenSend { endpoint, session, outgoing, facts })

@@ -11,7 +11,7 @@ use super::Facts;
 use crate::conduct::Run;
 use crate::files::Outgoing;
 use crate::report::{Outcome, ReceiverReport, UnservedReport};
-use crate::{SendEvent, SendReport};
+use crate::{LocalError, SendEvent, SendReport};
 
 /// Counts repairs, and passes everything on.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ pub struct SendRun<O: Observer> {
     rivals: usize,
     started: bool,
     events: Vec<SendEvent>,
-    error: Option<anyhow::Error>,
+    error: Option<LocalError>,
 }
 
 impl<O: Observer> Run for SendRun<O> {
@@ -57,7 +57,7 @@ impl<O: Observer> Run for SendRun<O> {
         let now = self.driver.now();
         if self.error.is_none() && self.driver.application().has_failed() {
             self.error = self.driver.application_mut().take_error();
-            let reason = self.error.as_ref().map_or_else(String::new, |error| format!("{error:#}"));
+            let reason = self.error.as_ref().map_or_else(String::new, |error| error.to_string());
             self.driver.machine_mut().abort(now, &reason);
         }
         if !self.started && self.driver.machine().phase() > SenderPhase::Gathering {
@@ -107,7 +107,7 @@ impl<O: Observer> SendRun<O> {
     }
 
     /// What went wrong with what is sent, once: the session was aborted because of it.
-    pub fn take_error(&mut self) -> Option<anyhow::Error> {
+    pub fn take_error(&mut self) -> Option<LocalError> {
         self.error.take()
     }
 
@@ -158,6 +158,7 @@ impl<O: Observer> SendRun<O> {
             name: member.name.clone(),
             address: self.address(member.node),
             sends: member.offers,
+            attached: member.attached.clone(),
             bytes: member.bytes,
             repairs: member.repairs,
             time: end(member).map(|at| self.since_start(at)),
@@ -241,7 +242,8 @@ impl<O: Observer> SendRun<O> {
         for member in members {
             if self.joined.insert(member.node, member.name.clone()).is_none() {
                 let address = self.driver.endpoint().peer(member.node);
-                self.events.push(SendEvent::Joined { name: member.name.clone(), address });
+                let (name, attached) = (member.name.clone(), member.attached.clone());
+                self.events.push(SendEvent::Joined { name, address, attached });
             }
         }
     }

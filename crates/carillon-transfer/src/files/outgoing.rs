@@ -1,0 +1,252 @@
+//! The sending application: files in, messages out.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, TryRecvError};
+
+use anyhow::{Context as _, anyhow};
+use carillon_core::{Application, Bytes, Duration, OfferError, Sender, Time};
+use carillon_net::Waker;
+use carillon_wire::file::{MESSAGE_HEADER_LEN, Record};
+
+use super::Manifest;
+use super::lane::Found;
+use super::reader::{Ahead, header_len};
+use super::stdin::read_lines;
+use crate::LocalError;
+
+/// Offers the files of a [`Manifest`] as records, as many to a message as fit.
+///
+/// A thread of its own reads and hashes them, a megabyte ahead of what the protocol takes. Until that takes the first
+/// message no file is read: it may wait for long.
+#[derive(Debug)]
+pub struct Outgoing {
+    manifest: Arc<Manifest>,
+    /// Bytes of a message, at most.
+    max_payload: usize,
+    waker: Waker,
+    source: Source,
+    /// Messages that the protocol has not taken yet, with their bytes of files.
+    ready: VecDeque<(Bytes, u64)>,
+    /// Bytes of files offered.
+    bytes: u64,
+    /// Files that were not delivered, a line each.
+    withdrawn: Vec<String>,
+    started: Option<Time>,
+    finished: bool,
+    /// The session takes nothing although it was not finished.
+    refused: bool,
+    /// When to look at a live stream again.
+    look: Option<Time>,
+    error: Option<LocalError>,
+}
+
+/// Where messages come from.
+#[derive(Debug)]
+enum Source {
+    /// They do not yet: the first is ready.
+    Waiting,
+    Files(Ahead),
+    /// A live stream: its lines, once they are read, and their number.
+    Lines(Option<Receiver<io::Result<Vec<u8>>>>, u64),
+    Done,
+}
+
+impl Outgoing {
+    /// Will send these files in messages of up to `max_payload` bytes; a thread that reads them wakes the loop
+    /// with this.
+    pub fn new(manifest: Manifest, max_payload: usize, waker: Waker) -> Result<Self, LocalError> {
+        let entries = u32::try_from(manifest.entries().len()).unwrap_or(u32::MAX);
+        let first = emit(&Record::Offer { entries, bytes: manifest.bytes() });
+        Outgoing::with(manifest, max_payload, waker, Source::Waiting, [(first, 0)].into())
+    }
+
+    /// Will send the standard input as a live stream: each line a message as soon as it is there,
+    /// longer ones cut.
+    pub fn stream(manifest: Manifest, max_payload: usize, waker: Waker) -> Result<Self, LocalError> {
+        Outgoing::with(manifest, max_payload, waker, Source::Lines(None, 0), VecDeque::new())
+    }
+
+    fn with(
+        manifest: Manifest,
+        max_payload: usize,
+        waker: Waker,
+        source: Source,
+        ready: VecDeque<(Bytes, u64)>,
+    ) -> Result<Self, LocalError> {
+        let longest = manifest.entries().iter().map(header_len).max().unwrap_or(0);
+        if max_payload < MIN_PAYLOAD.max(longest) {
+            let name = manifest.entries().iter().map(|entry| entry.name.len()).max().unwrap_or(0);
+            let text = format!("names of {name} bytes do not fit messages of {max_payload} bytes");
+            return Err(LocalError(anyhow!(text)));
+        }
+        Ok(Outgoing {
+            manifest: Arc::new(manifest),
+            max_payload,
+            waker,
+            source,
+            ready,
+            bytes: 0,
+            withdrawn: Vec::new(),
+            started: None,
+            finished: false,
+            refused: false,
+            look: None,
+            error: None,
+        })
+    }
+
+    /// Bytes of files offered so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Files that are not delivered because they changed or could not be read, a line each.
+    pub fn withdrawn(&self) -> &[String] {
+        &self.withdrawn
+    }
+
+    /// When the protocol took the first message.
+    pub fn started(&self) -> Option<Time> {
+        self.started
+    }
+
+    /// The files.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// The files, to be sent elsewhere; nothing once it was begun.
+    pub fn into_manifest(self) -> Option<Manifest> {
+        if self.started.is_some() { None } else { Arc::into_inner(self.manifest) }
+    }
+
+    /// Whether the session has refused what was offered: it is over, or not for this sender.
+    pub fn is_refused(&self) -> bool {
+        self.refused
+    }
+
+    /// Whether something went wrong here.
+    pub fn has_failed(&self) -> bool {
+        self.error.is_some()
+    }
+
+    /// What went wrong here, once: nothing more will be offered, and the session is to be aborted.
+    pub fn take_error(&mut self) -> Option<LocalError> {
+        self.error.take()
+    }
+
+    /// Gets more messages ready; whether there are any.
+    fn prepare(&mut self, now: Time) -> anyhow::Result<Found> {
+        match &mut self.source {
+            Source::Waiting => {
+                let ahead = Ahead::start(self.manifest.clone(), self.max_payload, self.waker.clone());
+                self.source = Source::Files(ahead.context("cannot start a thread that reads")?);
+                self.prepare(now)
+            }
+            Source::Files(ahead) => {
+                let found = ahead.take(&mut self.ready);
+                self.withdrawn.append(&mut ahead.withdrawn());
+                match ahead.take_error().filter(|_| found == Found::End) {
+                    Some(error) => Err(error.0),
+                    None => Ok(found),
+                }
+            }
+            Source::Lines(..) => self.next_line(now),
+            Source::Done => Ok(Found::End),
+        }
+    }
+
+    /// The next line of a live stream.
+    fn next_line(&mut self, now: Time) -> anyhow::Result<Found> {
+        let Source::Lines(lines, messages) = &mut self.source else { return Ok(Found::End) };
+        let piece = self.max_payload.saturating_sub(MESSAGE_HEADER_LEN);
+        let manifest = &self.manifest;
+        match lines.get_or_insert_with(|| read_lines(manifest.take_input(), piece)).try_recv() {
+            Ok(line) => {
+                let line = line.context("cannot read the standard input")?;
+                let message = emit(&Record::Message { number: *messages, bytes: &line });
+                *messages += 1;
+                self.ready.push_back((message, line.len() as u64));
+            }
+            Err(TryRecvError::Empty) => {
+                self.look = Some(now + STREAM_LOOK);
+                return Ok(Found::NotYet);
+            }
+            Err(TryRecvError::Disconnected) => {
+                self.ready.push_back((emit(&Record::EndOfStream { messages: *messages }), 0));
+                self.source = Source::Done;
+            }
+        }
+        Ok(Found::Some)
+    }
+
+    /// Offers one message; returns whether the protocol took it.
+    fn offer<S: Sender>(&mut self, now: Time, session: &mut S) -> anyhow::Result<bool> {
+        if self.ready.is_empty() {
+            match self.prepare(now)? {
+                Found::Some => {}
+                Found::NotYet => return Ok(false),
+                Found::End => {
+                    session.finish(now);
+                    self.finished = true;
+                    return Ok(true);
+                }
+            }
+        }
+        let Some((message, len)) = self.ready.front() else { return Ok(false) };
+        match session.offer(now, message.clone()) {
+            Ok(_) => {
+                self.started.get_or_insert(now);
+                self.bytes += len;
+                self.ready.pop_front();
+                Ok(true)
+            }
+            Err(OfferError::Full) => Ok(false),
+            // The session is over: its phase and its members say why.
+            Err(OfferError::Finished) => {
+                (self.finished, self.refused) = (true, true);
+                Ok(false)
+            }
+            Err(error @ OfferError::TooLarge { .. }) => Err(error.into()),
+        }
+    }
+}
+
+impl<S: Sender> Application<S> for Outgoing {
+    fn poll(&mut self, now: Time, session: &mut S) -> bool {
+        self.look = None;
+        let mut called = false;
+        // A peer delivers too, and must not be held up by what nobody takes.
+        while session.as_receiver().and_then(|receiver| receiver.poll_delivery()).is_some() {
+            called = true;
+        }
+        while !self.finished {
+            match self.offer(now, session) {
+                Ok(true) => called = true,
+                Ok(false) => break,
+                Err(error) => {
+                    self.error = Some(LocalError(error));
+                    self.finished = true;
+                }
+            }
+        }
+        called
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.look
+    }
+}
+
+fn emit(record: &Record<'_>) -> Bytes {
+    let mut message = Vec::with_capacity(record.wire_len());
+    record.emit(&mut message);
+    message.into()
+}
+
+/// How often to look for more of a stream that has paused.
+const STREAM_LOOK: Duration = Duration::from_millis(2);
+/// No message carries less than a digest and its frame.
+const MIN_PAYLOAD: usize = 64;
