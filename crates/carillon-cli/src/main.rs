@@ -3,7 +3,6 @@
 mod commands;
 mod delivery;
 mod exit;
-mod testbed;
 
 use std::process::ExitCode;
 

@@ -16,7 +16,7 @@ use carillon_lab::statistics_file::write_pass;
 use carillon_lab::trace::{CaptureOptions, TraceFile};
 
 use super::jobs::{Jobs, RunProgress, not_overwritten};
-use crate::testbed::{self, Medium};
+use crate::delivery::Stop;
 
 /// Run a scenario (.toml) or a command file of the 1996 simulator (any other extension).
 #[derive(Debug, clap::Args)]
@@ -54,6 +54,24 @@ pub struct Args {
     /// Write the events (.jsonl) or datagrams (.pcapng) of the run; the scenario must have one run.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+}
+
+/// What joins the nodes of a testbed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Medium {
+    /// A model of the shared Ethernet, run in real time.
+    Shared,
+    /// The system's bridge: a switch as fast as the machine.
+    Switched,
+}
+
+impl From<Medium> for carillon_testbed::Medium {
+    fn from(medium: Medium) -> Self {
+        match medium {
+            Medium::Shared => carillon_testbed::Medium::Shared,
+            Medium::Switched => carillon_testbed::Medium::Switched,
+        }
+    }
 }
 
 /// Where a scenario runs.
@@ -103,7 +121,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         (None, Some(path), Backend::Sim) => logged(&plan, &in_dir(args.out.as_deref(), path)?)?,
         (None, None, Backend::Testbed) => {
             let progress = RunProgress::new(file.name());
-            let runs = testbed::run_plan(&plan, args.medium, &|| progress.run_done(plan.runs.len()))?;
+            let (stop, done) = (Stop::on_signals()?, || progress.run_done(plan.runs.len()));
+            let runs = carillon_testbed::run_plan(&plan, args.medium.into(), &|| stop.asked(), &done)?;
             progress.finish();
             runs
         }
@@ -137,7 +156,10 @@ fn traced(plan: &Plan, path: &Path, backend: Backend, medium: Medium) -> anyhow:
     let mut trace = TraceFile::create(path, CaptureOptions::default())?;
     let result = match backend {
         Backend::Sim => run_one(run, &mut trace)?,
-        Backend::Testbed => testbed::run_one(run, medium, &mut trace)?,
+        Backend::Testbed => {
+            let stop = Stop::on_signals()?;
+            carillon_testbed::run_one(run, medium.into(), &|| stop.asked(), &mut trace)?
+        }
     };
     trace.finish()?;
     Ok(result)

@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, bail, ensure};
 use nix::sched::{CloneFlags, setns};
 
-use super::Medium;
+use crate::Medium;
 
 /// The namespaces of a run; they go when this is dropped.
 #[derive(Debug)]

@@ -20,8 +20,8 @@ use nix::sys::socket::{
 };
 use nix::sys::time::TimeSpec;
 
-use super::Shared;
-use super::namespaces::{Namespaces, node_of, port};
+use crate::Shared;
+use crate::namespaces::{Namespaces, node_of, port};
 
 /// Carries frames until the run is over.
 pub fn carry(

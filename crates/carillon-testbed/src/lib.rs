@@ -9,6 +9,7 @@ mod medium;
 mod namespaces;
 mod node;
 
+use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
@@ -21,11 +22,10 @@ use carillon_lab::run::{RunResult, is_over};
 use carillon_lab::scenario::{Scenario, ScenarioNetwork};
 use carillon_sim::LanConfig;
 
-use crate::delivery::Stop;
 use namespaces::Namespaces;
 
 /// What joins the nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Medium {
     /// A model of the shared Ethernet, run in real time.
     Shared,
@@ -36,26 +36,53 @@ pub enum Medium {
 /// Bytes that a frame adds to a datagram here: Ethernet, its check sequence, IPv4, UDP.
 const FRAME_OVERHEAD: u32 = 14 + 4 + 20 + 8;
 
-/// All runs of a plan, one after the other.
-pub fn run_plan(plan: &Plan, medium: Medium, progress: &dyn Fn()) -> anyhow::Result<Vec<RunResult>> {
-    let stop = Stop::on_signals()?;
+/// Why a run could not be made: one line that names its causes.
+pub struct Error(anyhow::Error);
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#}", self.0)
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Error({:#})", self.0)
+    }
+}
+
+impl std::error::Error for Error {}
+
+/// All runs of a plan, one after the other, until it is wished that they stop; `progress` is called after each.
+pub fn run_plan(
+    plan: &Plan,
+    medium: Medium,
+    stop: &dyn Fn() -> bool,
+    progress: &dyn Fn(),
+) -> Result<Vec<RunResult>, Error> {
     let run = |run: &Run| {
-        let result = run_watched(run, medium, &stop, &mut carillon_core::NoObserver);
+        let result = run_one(run, medium, stop, &mut carillon_core::NoObserver);
         progress();
         result
     };
     plan.runs.iter().map(run).collect()
 }
 
-/// One run; `observer` is told its events afterwards, in the order of time.
-pub fn run_one(run: &Run, medium: Medium, observer: &mut dyn Observer) -> anyhow::Result<RunResult> {
-    run_watched(run, medium, &Stop::on_signals()?, observer)
+/// One run, until it is over or it is wished that it stop; `observer` is told its events afterwards, in the order of
+/// time.
+pub fn run_one(
+    run: &Run,
+    medium: Medium,
+    stop: &dyn Fn() -> bool,
+    observer: &mut dyn Observer,
+) -> Result<RunResult, Error> {
+    run_watched(run, medium, stop, observer).map_err(Error)
 }
 
 fn run_watched(
     run: &Run,
     medium: Medium,
-    stop: &Stop,
+    stop: &dyn Fn() -> bool,
     observer: &mut dyn Observer,
 ) -> anyhow::Result<RunResult> {
     let begin = Instant::now();
@@ -90,7 +117,7 @@ fn run_watched(
     })?;
     // The namespaces are to go first.
     drop(namespaces);
-    anyhow::ensure!(!stop.asked(), "interrupted");
+    anyhow::ensure!(!stop(), "interrupted");
     let mut events = shared.events.into_inner().unwrap_or_default();
     events.sort_by_key(|event| event.time);
     let mut recorder = Recorder::new(&run.scenario);
@@ -146,13 +173,10 @@ impl Shared {
     }
 
     /// Waits for the end of the run; says whether the senders are done.
-    fn wait(&self, scenario: &Scenario, stop: &Stop) -> bool {
+    fn wait(&self, scenario: &Scenario, stop: &dyn Fn() -> bool) -> bool {
         let mut finished_at = None;
-        let goes_on = || {
-            !stop.asked()
-                && !self.broken.load(Ordering::Relaxed)
-                && self.start.elapsed() < scenario.time_limit
-        };
+        let goes_on =
+            || !stop() && !self.broken.load(Ordering::Relaxed) && self.start.elapsed() < scenario.time_limit;
         while goes_on() {
             if self.finished.load(Ordering::Relaxed) >= u64::from(scenario.senders) {
                 let at: Instant = *finished_at.get_or_insert_with(Instant::now);
