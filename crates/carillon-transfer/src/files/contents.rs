@@ -19,6 +19,8 @@ pub struct Contents {
     buffer: Vec<u8>,
     start: usize,
     offset: u64,
+    /// How often some of it was taken.
+    pieces: u32,
     at_end: bool,
     /// Since when there has been less than a piece of a stream.
     short_since: Option<Time>,
@@ -28,6 +30,11 @@ pub struct Contents {
 enum Input {
     Nothing,
     File(Opened),
+    /// A small file that was read at once.
+    Whole {
+        stamp: Stamp,
+        follow: bool,
+    },
     Stream(Receiver<io::Result<Vec<u8>>>),
 }
 
@@ -41,7 +48,7 @@ pub struct Opened {
 
 /// What tells whether a file is still the same, unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
+pub struct Stamp {
     device: u64,
     inode: u64,
     size: u64,
@@ -65,10 +72,7 @@ pub enum Filled {
 impl Opened {
     /// Opens a regular file. A symbolic link in its place is followed only if that is wished.
     pub fn open(path: &Path, follow: bool) -> io::Result<Opened> {
-        let nofollow = if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
-        // A pipe that took its place must not block.
-        let flags = OFlags::NONBLOCK | OFlags::NOCTTY | nofollow;
-        let file = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)?;
+        let file = open(path, follow)?;
         let metadata = file.metadata()?;
         if !metadata.is_file() {
             return Err(io::Error::other("it is not a regular file any more"));
@@ -97,16 +101,18 @@ impl Opened {
     fn is_same(&self) -> io::Result<bool> {
         Ok(Stamp::of(&self.file.metadata()?) == self.stamp)
     }
+}
 
-    /// Whether the path still leads to it, and it is what it was.
-    fn is_there(&self, path: &Path) -> bool {
-        let found = if self.follow { fs::metadata(path) } else { fs::symlink_metadata(path) };
-        found.is_ok_and(|metadata| Stamp::of(&metadata) == self.stamp)
-    }
+fn open(path: &Path, follow: bool) -> io::Result<File> {
+    let nofollow = if follow { OFlags::empty() } else { OFlags::NOFOLLOW };
+    // A pipe that took its place must not block.
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY | nofollow;
+    OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path)
 }
 
 impl Stamp {
-    fn of(metadata: &Metadata) -> Stamp {
+    /// Of a file with this metadata.
+    pub fn of(metadata: &Metadata) -> Stamp {
         Stamp {
             device: metadata.dev(),
             inode: metadata.ino(),
@@ -116,12 +122,23 @@ impl Stamp {
         }
     }
 
+    /// Its size.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
     /// Whether at this time another change might leave the same times.
     fn is_fresh(&self, now: Duration) -> bool {
         let (seconds, nanos) = self.changed;
         let changed = Duration::new(seconds.max(0) as u64, nanos.clamp(0, 999_999_999) as u32);
         // A server's clock may be a little ahead of this one's; one that is far ahead will not be waited for.
         now.abs_diff(changed) < self.tick()
+    }
+
+    /// Whether the path still leads to it, and it is what it was.
+    fn is_there(&self, path: &Path, follow: bool) -> bool {
+        let found = if follow { fs::metadata(path) } else { fs::symlink_metadata(path) };
+        found.is_ok_and(|metadata| Stamp::of(&metadata) == *self)
     }
 
     /// Longer than its times stand still.
@@ -140,6 +157,7 @@ impl Contents {
             buffer: Vec::new(),
             start: 0,
             offset: 0,
+            pieces: 0,
             at_end: false,
             short_since: None,
         }
@@ -148,6 +166,26 @@ impl Contents {
     /// Goes on with this file.
     pub fn read_file(&mut self, file: Opened) {
         self.begin(Input::File(file));
+    }
+
+    /// Goes on with this file if it is small, still what it was when it was listed, and has been so for longer than
+    /// times stand still: then it is opened, read and looked at once. Otherwise it is to be opened and watched.
+    pub fn read_whole(&mut self, path: &Path, follow: bool, listed: &Stamp) -> io::Result<bool> {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        if listed.size == 0 || listed.size > READ_BYTES as u64 || listed.is_fresh(now) {
+            return Ok(false);
+        }
+        let mut file = open(path, follow)?;
+        self.begin(Input::Whole { stamp: *listed, follow });
+        self.buffer.resize(listed.size as usize, 0);
+        let read = file.read(&mut self.buffer)?;
+        if read as u64 != listed.size || Stamp::of(&file.metadata()?) != *listed {
+            self.begin(Input::Nothing);
+            return Ok(false);
+        }
+        self.hasher.update(&self.buffer);
+        self.at_end = true;
+        Ok(true)
     }
 
     /// Goes on with the standard input, as it comes.
@@ -183,7 +221,9 @@ impl Contents {
     /// Whether the file is still what it was, and where it was; asked before its end is told.
     pub fn is_unchanged(&self, path: Option<&Path>) -> bool {
         match (&self.input, path) {
-            (Input::File(opened), Some(path)) => opened.is_there(path),
+            (Input::File(opened), Some(path)) => opened.stamp.is_there(path, opened.follow),
+            // What was read at once and goes out at once has had no time to change.
+            (Input::Whole { stamp, follow }, Some(path)) => self.pieces <= 1 || stamp.is_there(path, *follow),
             _ => true,
         }
     }
@@ -196,7 +236,7 @@ impl Contents {
         self.buffer.drain(..self.start);
         self.start = 0;
         match &self.input {
-            Input::Nothing => Filled::Ready,
+            Input::Nothing | Input::Whole { .. } => Filled::Ready,
             Input::File(_) => self.fill_from_file().unwrap_or_else(Filled::Unreadable),
             Input::Stream(_) => match self.fill_from_stream(now, wanted) {
                 Ok(true) => Filled::Ready,
@@ -212,6 +252,7 @@ impl Contents {
         self.start += len.min(self.available());
         let bytes = &self.buffer[from..self.start];
         self.offset += bytes.len() as u64;
+        self.pieces += 1;
         (offset, bytes)
     }
 
@@ -219,7 +260,7 @@ impl Contents {
         self.input = input;
         self.hasher.reset();
         self.buffer.clear();
-        (self.start, self.offset, self.at_end, self.short_since) = (0, 0, false, None);
+        (self.start, self.offset, self.pieces, self.at_end, self.short_since) = (0, 0, 0, false, None);
     }
 
     fn fill_from_file(&mut self) -> io::Result<Filled> {
@@ -293,7 +334,7 @@ mod tests {
                 }
                 std::thread::yield_now();
             };
-            assert!(opened.is_same().expect("it can be looked at") && opened.is_there(&path));
+            assert!(opened.is_same().expect("it can be looked at") && opened.stamp.is_there(&path, true));
             // Of the same size, at once.
             fs::OpenOptions::new()
                 .write(true)
@@ -301,7 +342,7 @@ mod tests {
                 .and_then(|mut file| io::Write::write_all(&mut file, &[change; 10]))
                 .expect("it can be written");
             assert!(!opened.is_same().expect("it can be looked at"), "change {change} is not noticed");
-            assert!(!opened.is_there(&path), "change {change} is not noticed");
+            assert!(!opened.stamp.is_there(&path, true), "change {change} is not noticed");
         }
     }
 

@@ -102,6 +102,28 @@ pub fn write(
     Err(WriteError::Name(io::ErrorKind::NotFound.into()))
 }
 
+/// Writes a file of which everything is there, and which has no name at all before its own: that takes the fewest
+/// calls, and nothing is left behind whatever happens. `None` if it cannot be done here: the file system has no such
+/// files, this system gives them names to some users only, or something else was in the way.
+#[cfg(target_os = "linux")]
+pub fn write_unnamed(
+    directory: BorrowedFd<'_>,
+    name: &str,
+    mode: u32,
+    bytes: &[u8],
+) -> Option<Result<(), WriteError>> {
+    let flags = OFlags::WRONLY | OFlags::TMPFILE | OFlags::CLOEXEC;
+    let mut file = openat(directory, ".", flags, Mode::from_raw_mode(mode as _)).map(File::from).ok()?;
+    if let Err(error) = file.write_all(bytes) {
+        return Some(Err(WriteError::Contents(error)));
+    }
+    match linkat(&file, "", directory, name, AtFlags::EMPTY_PATH) {
+        Ok(()) => Some(Ok(())),
+        Err(Errno::EXIST) => Some(Err(WriteError::Name(Errno::EXIST.into()))),
+        Err(_) => None,
+    }
+}
+
 /// What went wrong with [`write()`].
 #[derive(Debug)]
 pub enum WriteError {

@@ -12,6 +12,7 @@ use anyhow::{Context as _, bail};
 use carillon_wire::file::{LINK_TARGET_MAX_LEN, MODE_MASK, RelativePath, link_stays_below};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
+use super::contents::Stamp;
 use super::names::{is_part_name, shown, shown_path};
 use super::stdin::Input;
 use crate::LocalError;
@@ -47,8 +48,8 @@ pub enum Kind {
     File {
         /// Where it is.
         path: PathBuf,
-        /// Its size when it was listed.
-        size: u64,
+        /// What it was when it was listed.
+        stamp: Stamp,
     },
     /// The standard input.
     Stream,
@@ -196,7 +197,7 @@ impl Manifest {
     /// Bytes of all files together; `None` if one of them is a stream.
     pub fn bytes(&self) -> Option<u64> {
         let size = |entry: &Entry| match entry.kind {
-            Kind::File { size, .. } => Some(size),
+            Kind::File { stamp, .. } => Some(stamp.size()),
             Kind::Stream => None,
             Kind::Directory | Kind::Link(_) => Some(0),
         };
@@ -303,7 +304,7 @@ impl Manifest {
             File::open(path).with_context(|| cannot_read(path))?;
         }
         let mode = metadata.permissions().mode() & MODE_MASK;
-        let kind = Kind::File { path: path.to_owned(), size: metadata.len() };
+        let kind = Kind::File { path: path.to_owned(), stamp: Stamp::of(metadata) };
         self.entries.push(Entry { name, kind, mode });
         Ok(())
     }

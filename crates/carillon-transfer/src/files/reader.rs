@@ -222,8 +222,16 @@ impl Reader {
                 let input = self.manifest.take_input();
                 self.contents.read_stream(read_stream(input, self.max_payload));
             }
-            Kind::File { path: source, size } => {
-                let size = match Opened::open(source, self.manifest.follows()) {
+            Kind::File { path: source, stamp } => {
+                let follow = self.manifest.follows();
+                // What is in the way of it is in the way below too.
+                if let Ok(true) = self.contents.read_whole(source, follow, stamp) {
+                    self.fresh = None;
+                    self.packer.push(&Record::File { index, size: Some(stamp.size()), mode, path });
+                    self.stage = Stage::Contents(at);
+                    return Ok(Step::More);
+                }
+                let size = match Opened::open(source, follow) {
                     Ok(opened) if opened.is_fresh() => {
                         let since = *self.fresh.get_or_insert(now);
                         if now.since(since) < opened.patience() {
@@ -242,7 +250,7 @@ impl Reader {
                     Err(error) => {
                         self.withdrawn.push(format!("cannot read {}: {error}", shown_path(source)));
                         withdraw = Some(Withdrawn::Unreadable);
-                        *size
+                        stamp.size()
                     }
                 };
                 self.fresh = None;

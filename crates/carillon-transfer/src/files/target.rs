@@ -31,6 +31,8 @@ pub struct Folder {
     root: PathBuf,
     /// Whether files that exist are replaced.
     overwrite: bool,
+    /// Whether small files can do without a temporary name, as far as is known.
+    unnamed: bool,
     /// What the next temporary name is made of.
     number: u64,
     sweep: Sweep,
@@ -67,7 +69,14 @@ impl Target {
         let user = probe.and_then(|probe| probe.user()).with_context(failed)?;
         let mut sweep = Sweep::new(user);
         let swept = sweep.tree(descent.root(), root);
-        Ok(Target::Directory(Box::new(Folder { root: root.to_owned(), overwrite, number, sweep, swept })))
+        Ok(Target::Directory(Box::new(Folder {
+            root: root.to_owned(),
+            overwrite,
+            unnamed: !overwrite && cfg!(target_os = "linux"),
+            number,
+            sweep,
+            swept,
+        })))
     }
 
     /// What there is to tell of the directory, a line each.
@@ -124,7 +133,15 @@ impl Target {
         let directory = folder.enter(position, parents, None)?;
         let path = || folder.root.join(name.as_str());
         let number = || next(&mut folder.number);
-        match draft::write(directory, file_name, mode, bytes, folder.overwrite, number) {
+        #[cfg(target_os = "linux")]
+        let unnamed =
+            folder.unnamed.then(|| draft::write_unnamed(directory, file_name, mode, bytes)).flatten();
+        #[cfg(not(target_os = "linux"))]
+        let unnamed = None;
+        folder.unnamed = unnamed.is_some();
+        let written = unnamed
+            .unwrap_or_else(|| draft::write(directory, file_name, mode, bytes, folder.overwrite, number));
+        match written {
             Ok(()) => Ok(()),
             Err(WriteError::Name(error)) => named(Err(error), directory, file_name, &path),
             Err(WriteError::Contents(error)) => Err(error).with_context(|| cannot_write(&path())),
