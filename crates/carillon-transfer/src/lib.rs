@@ -4,7 +4,7 @@
 //!
 //! Three functions begin a transfer, and their builders say how: [`send`], [`receive`], and [`join`] for a further
 //! sender in a session of peers. [`send_reader`] and [`send_lines`] send what a reader gives, as one file or line by
-//! line; [`receive_to`] and [`receive_messages`] hand it to a writer, or to [`Messages`].
+//! line, [`join_reader`] and [`join_lines`] likewise; [`receive_to`] and [`receive_messages`] hand it to a writer, or to [`Messages`].
 //!
 //! # Blocking
 //!
@@ -112,7 +112,7 @@
 //!
 //! A program that wants to look into a session while it runs, as the command does, opens it in parts: [`Network::open`] the
 //! sockets, [`SendOptions::open`], [`ReceiveOptions::open`] or [`JoinOptions::open`] the session, and then runs it in the one
-//! loop that there is, [`conduct`](conduct::conduct). [`files`] has the applications at the ends of a session.
+//! loop that there is, [`conduct`](conduct::conduct). Disks are worked at by threads beside it. [`files`] has the applications at the ends of a session.
 
 pub mod conduct;
 mod error;

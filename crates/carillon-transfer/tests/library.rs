@@ -1,0 +1,132 @@
+//! What a program gets of the library: other senders, bytes beside the name, an end before the end, and errors that
+//! say what they are.
+
+use std::io::{self, Cursor, Read};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use carillon_testkit::loopback_group;
+use carillon_transfer::{
+    Error, Handle, Outcome, ReceiveEvent, ReceiveReport, SendEvent, SendReport, Sending, join_reader,
+    receive, send_reader,
+};
+
+/// Gives bytes for ever.
+struct Endless;
+
+impl Read for Endless {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        thread::sleep(Duration::from_millis(1));
+        let len = buf.len().min(10_000);
+        buf[..len].fill(7);
+        Ok(len)
+    }
+}
+
+fn receiver(group: SocketAddr, name: &str, out: &Path) -> Handle<ReceiveEvent, ReceiveReport> {
+    receive(out.join(name)).group(group).interface("lo").name(name).start()
+}
+
+fn sender(sending: Sending, group: SocketAddr) -> Handle<SendEvent, SendReport> {
+    sending.group(group).interface("lo").name("s").start()
+}
+
+/// Waits until bytes are on their way.
+fn wait_for_bytes(sender: &Handle<SendEvent, SendReport>) {
+    let flows = |event| matches!(event, SendEvent::Progress { bytes: 100_000.., .. });
+    assert!(sender.events().into_iter().any(flows), "nothing flows");
+}
+
+#[test]
+fn what_is_attached_comes_with_the_name() {
+    let Some(group) = loopback_group() else { return };
+    let out = tempfile::tempdir().expect("a directory");
+    let attached: Vec<u8> = (0..=255).collect();
+    let there = receive(out.path()).group(group).interface("lo").name("a").attach(attached.clone()).start();
+    let here = sender(send_reader("text", Cursor::new("x")).receivers(1), group);
+    let joined = here.events().into_iter().find_map(|event| match event {
+        SendEvent::Joined { name, attached, .. } => Some((name, attached)),
+        _ => None,
+    });
+    assert_eq!(joined, Some(("a".to_owned(), attached.clone())));
+    let report = here.wait().expect("it can send");
+    assert!(report.is_success() && there.wait().expect("it can receive").is_success());
+    assert_eq!(report.receivers[0].attached, attached);
+}
+
+#[test]
+fn more_than_can_be_attached_is_an_error() {
+    let Some(group) = loopback_group() else { return };
+    let out = tempfile::tempdir().expect("a directory");
+    let result = receive(out.path()).group(group).interface("lo").attach([0; 257]).run();
+    assert!(matches!(result, Err(Error::Attached(257))), "{result:?}");
+}
+
+#[test]
+fn a_directory_that_is_none_is_an_error_of_its_kind() {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let Err(Error::Local(error)) = receive(file.path()).run() else { panic!("it is no directory") };
+    assert!(error.kind().is_some() && error.to_string().contains("cannot write to directory"), "{error}");
+}
+
+#[test]
+fn a_reader_joins_in_a_session_of_peers() {
+    let Some(group) = loopback_group() else { return };
+    let out = tempfile::tempdir().expect("a directory");
+    let there = receiver(group, "r", out.path());
+    let other = join_reader("b.txt", Cursor::new("from b")).group(group).interface("lo").name("b").start();
+    let sending = send_reader("s.txt", Cursor::new("from s")).protocol("sequencer").expect(["r", "b"]);
+    let report = sender(sending, group).wait().expect("it can send");
+    assert!(report.is_success(), "{report:?}");
+    assert!(other.wait().expect("it can send").is_success());
+    assert!(there.wait().expect("it can receive").is_success());
+    let read = |name| std::fs::read_to_string(out.path().join("r").join(name)).expect("it came");
+    assert_eq!((read("s/s.txt"), read("b/b.txt")), ("from s".to_owned(), "from b".to_owned()));
+}
+
+#[test]
+fn a_sender_that_is_aborted_tells_the_others_and_says_so() {
+    let Some(group) = loopback_group() else { return };
+    let out = tempfile::tempdir().expect("a directory");
+    let there = receiver(group, "r", out.path());
+    let here = sender(send_reader("endless", Endless).receivers(1), group);
+    wait_for_bytes(&here);
+    here.abort();
+    let report = here.wait().expect("it can send");
+    assert_eq!(report.failure.as_deref(), Some("the sender was aborted"));
+    let outcome = there.wait().expect("it can receive").outcome;
+    assert!(outcome.as_ref().is_err_and(|reason| reason.contains("the sender was aborted")), "{outcome:?}");
+    assert_eq!(std::fs::read_dir(out.path().join("r")).expect("it is there").count(), 0, "a part is left");
+}
+
+#[test]
+fn a_sender_whose_handle_is_dropped_ends_for_the_others_too() {
+    let Some(group) = loopback_group() else { return };
+    let out = tempfile::tempdir().expect("a directory");
+    let there = receiver(group, "r", out.path());
+    let here = sender(send_reader("endless", Endless).receivers(1), group);
+    wait_for_bytes(&here);
+    drop(here);
+    let outcome = there.wait().expect("it can receive").outcome;
+    assert!(outcome.as_ref().is_err_and(|reason| reason.contains("the sender was aborted")), "{outcome:?}");
+}
+
+#[test]
+fn a_receiver_whose_handle_is_dropped_is_named_by_the_sender_and_holds_nobody() {
+    let Some(group) = loopback_group() else { return };
+    let out = tempfile::tempdir().expect("a directory");
+    let (gone, stays) = (receiver(group, "gone", out.path()), receiver(group, "stays", out.path()));
+    let text = vec![1; 30_000_000];
+    let rate = carillon_core::BitRate::mbps(100);
+    let here = sender(send_reader("text", Cursor::new(text)).rate(rate).expect(["gone", "stays"]), group);
+    wait_for_bytes(&here);
+    drop(gone);
+    let report = here.wait().expect("it can send");
+    let outcome = |name| report.receivers.iter().find(|one| one.name == name).map(|one| one.outcome.clone());
+    assert_eq!(outcome("stays"), Some(Outcome::Verified));
+    let reason = outcome("gone").and_then(|outcome| outcome.reason().map(ToOwned::to_owned));
+    assert!(reason.as_ref().is_some_and(|why| why.contains("the receiver was aborted")), "{reason:?}");
+    assert!(stays.wait().expect("it can receive").is_success());
+}
