@@ -64,3 +64,42 @@ impl Bell {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicUsize;
+    use std::thread;
+    use std::time::{Duration, Instant};
+
+    use nix::poll::PollFlags;
+
+    use super::*;
+    use crate::wait::{Deadline, wait};
+
+    #[test]
+    fn whoever_waits_hears_every_last_ring() {
+        let mut bell = Bell::new().expect("two sockets");
+        let (waker, told) = (bell.waker(), Arc::new(AtomicUsize::new(0)));
+        let worker = thread::spawn({
+            let told = told.clone();
+            move || {
+                for _ in 0..ROUNDS {
+                    told.fetch_add(1, Ordering::Release);
+                    waker.wake();
+                }
+            }
+        });
+        let mut seen = 0;
+        while seen < ROUNDS {
+            let patience = if bell.is_rung() { Duration::ZERO } else { Duration::from_secs(20) };
+            let deadline = Deadline { at: Instant::now() + patience, precise: false };
+            let [readable] = wait([(bell.fd(), PollFlags::POLLIN)], deadline).expect("it can wait");
+            assert!(readable || patience.is_zero(), "a ring was lost after {seen}");
+            bell.answer(readable);
+            seen = told.load(Ordering::Acquire);
+        }
+        worker.join().expect("it does not panic");
+    }
+
+    const ROUNDS: usize = 20_000;
+}

@@ -8,30 +8,23 @@
 mod medium;
 mod namespaces;
 mod node;
+mod shared;
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Barrier, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::Context as _;
-use carillon_core::{Event, NodeId, Observer, Probability, TraceEvent};
+use carillon_core::{NodeId, Observer};
 use carillon_lab::metrics::Recorder;
 use carillon_lab::plan::{Plan, Run};
-use carillon_lab::run::{RunResult, is_over};
+use carillon_lab::run::RunResult;
 use carillon_lab::scenario::{Scenario, ScenarioNetwork};
 use carillon_sim::LanConfig;
 
 use namespaces::Namespaces;
+use shared::Shared;
 
-/// What joins the nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Medium {
-    /// A model of the shared Ethernet, run in real time.
-    Shared,
-    /// The system's bridge: a switch as fast as the machine.
-    Switched,
-}
+pub use namespaces::Medium;
 
 /// Bytes that a frame adds to a datagram here: Ethernet, its check sequence, IPv4, UDP.
 const FRAME_OVERHEAD: u32 = 14 + 4 + 20 + 8;
@@ -127,82 +120,4 @@ fn run_watched(
     }
     let result = RunResult::new(&run, recorder, done, events.len() as u64, begin.elapsed());
     result.context("on the testbed")
-}
-
-/// What the threads of a run share.
-struct Shared {
-    nodes: usize,
-    /// Time zero of the run.
-    start: Instant,
-    /// The share of datagrams that drivers drop on arrival: the medium's model has losses of its own.
-    drop: Probability,
-    /// Where each node can be sent to, once it is open.
-    addresses: Mutex<Vec<Option<std::net::SocketAddr>>>,
-    /// All nodes and the medium pass it together, twice: when they are open, and when nodes know each
-    /// other.
-    ready: Barrier,
-    /// Whether a node could not be set up: the others do not begin.
-    broken: AtomicBool,
-    finished: AtomicU64,
-    delivered: AtomicU64,
-    over: AtomicBool,
-    events: Mutex<Vec<TraceEvent>>,
-}
-
-impl Shared {
-    fn new(scenario: &Scenario, loss: Probability, medium: Medium) -> Self {
-        let nodes = scenario.receivers as usize + 1;
-        // On the bridge nothing is lost on sending, so that receivers lose what both ends would.
-        let kept = 1.0 - loss.value();
-        let drop = match medium {
-            Medium::Shared => Probability::ZERO,
-            Medium::Switched => Probability::new(1.0 - kept * kept).unwrap_or(Probability::ZERO),
-        };
-        Shared {
-            nodes,
-            start: Instant::now(),
-            drop,
-            addresses: Mutex::new(vec![None; nodes]),
-            ready: Barrier::new(nodes + usize::from(medium == Medium::Shared)),
-            broken: AtomicBool::new(false),
-            finished: AtomicU64::new(0),
-            delivered: AtomicU64::new(0),
-            over: AtomicBool::new(false),
-            events: Mutex::new(Vec::new()),
-        }
-    }
-
-    /// Waits for the end of the run; says whether the senders are done.
-    fn wait(&self, scenario: &Scenario, stop: &dyn Fn() -> bool) -> bool {
-        let mut finished_at = None;
-        let goes_on =
-            || !stop() && !self.broken.load(Ordering::Relaxed) && self.start.elapsed() < scenario.time_limit;
-        while goes_on() {
-            if self.finished.load(Ordering::Relaxed) >= u64::from(scenario.senders) {
-                let at: Instant = *finished_at.get_or_insert_with(Instant::now);
-                if is_over(scenario, at.elapsed(), self.delivered.load(Ordering::Relaxed)) {
-                    break;
-                }
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
-        self.over.store(true, Ordering::Relaxed);
-        finished_at.is_some()
-    }
-
-    fn is_over(&self) -> bool {
-        self.over.load(Ordering::Relaxed)
-    }
-
-    fn count(&self, event: &TraceEvent) {
-        if matches!(event.event, Event::Delivered { source, .. } if source != event.node) {
-            self.delivered.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    fn give(&self, events: Vec<TraceEvent>) {
-        if let Ok(mut all) = self.events.lock() {
-            all.extend(events);
-        }
-    }
 }

@@ -20,8 +20,8 @@ use nix::sys::socket::{
 };
 use nix::sys::time::TimeSpec;
 
-use crate::Shared;
 use crate::namespaces::{Namespaces, node_of, port};
+use crate::shared::Shared;
 
 /// Carries frames until the run is over.
 pub fn carry(

@@ -8,7 +8,14 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, bail, ensure};
 use nix::sched::{CloneFlags, setns};
 
-use crate::Medium;
+/// What joins the nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Medium {
+    /// A model of the shared Ethernet, run in real time.
+    Shared,
+    /// The system's bridge: a switch as fast as the machine.
+    Switched,
+}
 
 /// The namespaces of a run; they go when this is dropped.
 #[derive(Debug)]

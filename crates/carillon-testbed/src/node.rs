@@ -9,8 +9,8 @@ use carillon_lab::plan::Run;
 use carillon_lab::run::{Numbering, build_node, payload_bytes};
 use carillon_net::{Driver, Endpoint, EndpointConfig, SELF};
 
-use crate::Shared;
 use crate::namespaces::{INTERFACE, Namespaces};
+use crate::shared::Shared;
 
 /// The group and port of every run: namespaces share nothing.
 const GROUP: ([u8; 4], u16) = ([239, 255, 77, 77], 7777);

@@ -4,7 +4,8 @@
 //!
 //! Three functions begin a transfer, and their builders say how: [`send`], [`receive`], and [`join`] for a further
 //! sender in a session of peers. [`send_reader`] and [`send_lines`] send what a reader gives, as one file or line by
-//! line, [`join_reader`] and [`join_lines`] likewise; [`receive_to`] and [`receive_messages`] hand it to a writer, or to [`Messages`].
+//! line, [`join_reader`] and [`join_lines`] likewise; [`receive_to`] and [`receive_messages`] hand it to a writer, or to
+//! [`Messages`].
 //!
 //! # Blocking
 //!

@@ -150,7 +150,7 @@ impl Worker {
                 at = Some(node);
                 done += bytes;
                 if let Err(error) = self.act(node, job) {
-                    self.tell(node, 0, false);
+                    // Before the sender's result, which it is the cause of.
                     self.board.lock().error = Some(LocalError(error));
                     self.tell(node, done, true);
                     return self.sink;

@@ -117,16 +117,21 @@ impl<T> Lane<T> {
 
     /// The worker: has nothing more for now, waits so long, and says whether it is wanted still.
     pub fn pause(&self, time: Duration) -> bool {
-        self.wake();
-        let state = self.lock();
+        let mut state = self.lock();
+        if state.waits && !state.items.is_empty() {
+            state.waits = false;
+            self.waker.wake();
+        }
         let waited = self.moved.wait_timeout_while(state, time, |state| !state.closed);
         !waited.unwrap_or_else(PoisonError::into_inner).0.closed
     }
 
     /// The worker: will put nothing more in.
     pub fn end(&self) {
-        self.lock().ended = true;
-        self.wake();
+        let mut state = self.lock();
+        (state.ended, state.waits) = (true, false);
+        drop(state);
+        self.waker.wake();
     }
 
     /// The worker: takes all that there is, once there is something; nothing when it is closed.
@@ -149,11 +154,6 @@ impl<T> Lane<T> {
         if wake {
             self.waker.wake();
         }
-    }
-
-    fn wake(&self) {
-        self.lock().waits = false;
-        self.waker.wake();
     }
 
     fn lock(&self) -> MutexGuard<'_, State<T>> {

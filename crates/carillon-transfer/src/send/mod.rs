@@ -22,7 +22,7 @@ use crate::handle::{Abort, Handle, Teller, spawn};
 use crate::network::{Bound, random};
 use crate::{Error, LocalError, Network, SendEvent, SendReport};
 
-pub use run::{SendRun, Tally};
+pub use run::{Facts, SendRun, Tally};
 
 /// What a sender sends.
 pub(crate) enum Source {
@@ -328,19 +328,6 @@ pub struct OpenSend {
     session: SenderSession,
     outgoing: Outgoing,
     facts: Facts,
-}
-
-/// What was found out when it was opened.
-#[derive(Clone, Copy, Debug)]
-pub struct Facts {
-    /// The protocol.
-    pub protocol: &'static ProtocolEntry,
-    /// Hears the group although its protocol need not, until the start: to hear of other senders.
-    pub eavesdrops: bool,
-    /// Bytes that may be under way, if the protocol has a window.
-    pub window_bytes: Option<u64>,
-    /// Bytes of the longest datagram.
-    pub datagram: usize,
 }
 
 impl OpenSend {

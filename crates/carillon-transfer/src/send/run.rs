@@ -3,15 +3,27 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
-use carillon_core::{Bytes, Dest, Duration, Event, NodeId, Observer, Time, TraceEvent};
+use carillon_core::{Bytes, Dest, Duration, Event, NodeId, Observer, ProtocolEntry, Time, TraceEvent};
 use carillon_net::{DriveError, Driver};
 use carillon_proto::session::{Member, MemberOutcome, SenderPhase, SenderSession};
 
-use super::Facts;
 use crate::conduct::Run;
 use crate::files::Outgoing;
 use crate::report::{Outcome, ReceiverReport, UnservedReport};
 use crate::{LocalError, SendEvent, SendReport};
+
+/// What was found out when it was opened.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts {
+    /// The protocol.
+    pub protocol: &'static ProtocolEntry,
+    /// Hears the group although its protocol need not, until the start: to hear of other senders.
+    pub eavesdrops: bool,
+    /// Bytes that may be under way, if the protocol has a window.
+    pub window_bytes: Option<u64>,
+    /// Bytes of the longest datagram.
+    pub datagram: usize,
+}
 
 /// Counts repairs, and passes everything on.
 #[derive(Debug)]

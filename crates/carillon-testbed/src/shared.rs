@@ -1,0 +1,89 @@
+//! What the threads of a run share.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Barrier, Mutex};
+use std::time::{Duration, Instant};
+
+use carillon_core::{Event, Probability, TraceEvent};
+use carillon_lab::run::is_over;
+use carillon_lab::scenario::Scenario;
+
+use crate::namespaces::Medium;
+
+/// What the threads of a run share.
+pub struct Shared {
+    pub nodes: usize,
+    /// Time zero of the run.
+    pub start: Instant,
+    /// The share of datagrams that drivers drop on arrival: the medium's model has losses of its own.
+    pub drop: Probability,
+    /// Where each node can be sent to, once it is open.
+    pub addresses: Mutex<Vec<Option<std::net::SocketAddr>>>,
+    /// All nodes and the medium pass it together, twice: when they are open, and when nodes know each
+    /// other.
+    pub ready: Barrier,
+    /// Whether a node could not be set up: the others do not begin.
+    pub broken: AtomicBool,
+    pub finished: AtomicU64,
+    pub delivered: AtomicU64,
+    pub over: AtomicBool,
+    pub events: Mutex<Vec<TraceEvent>>,
+}
+
+impl Shared {
+    pub fn new(scenario: &Scenario, loss: Probability, medium: Medium) -> Self {
+        let nodes = scenario.receivers as usize + 1;
+        // On the bridge nothing is lost on sending, so that receivers lose what both ends would.
+        let kept = 1.0 - loss.value();
+        let drop = match medium {
+            Medium::Shared => Probability::ZERO,
+            Medium::Switched => Probability::new(1.0 - kept * kept).unwrap_or(Probability::ZERO),
+        };
+        Shared {
+            nodes,
+            start: Instant::now(),
+            drop,
+            addresses: Mutex::new(vec![None; nodes]),
+            ready: Barrier::new(nodes + usize::from(medium == Medium::Shared)),
+            broken: AtomicBool::new(false),
+            finished: AtomicU64::new(0),
+            delivered: AtomicU64::new(0),
+            over: AtomicBool::new(false),
+            events: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// Waits for the end of the run; says whether the senders are done.
+    pub fn wait(&self, scenario: &Scenario, stop: &dyn Fn() -> bool) -> bool {
+        let mut finished_at = None;
+        let goes_on =
+            || !stop() && !self.broken.load(Ordering::Relaxed) && self.start.elapsed() < scenario.time_limit;
+        while goes_on() {
+            if self.finished.load(Ordering::Relaxed) >= u64::from(scenario.senders) {
+                let at: Instant = *finished_at.get_or_insert_with(Instant::now);
+                if is_over(scenario, at.elapsed(), self.delivered.load(Ordering::Relaxed)) {
+                    break;
+                }
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        self.over.store(true, Ordering::Relaxed);
+        finished_at.is_some()
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.over.load(Ordering::Relaxed)
+    }
+
+    pub fn count(&self, event: &TraceEvent) {
+        if matches!(event.event, Event::Delivered { source, .. } if source != event.node) {
+            self.delivered.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub fn give(&self, events: Vec<TraceEvent>) {
+        if let Ok(mut all) = self.events.lock() {
+            all.extend(events);
+        }
+    }
+}
