@@ -2,7 +2,7 @@
 //! by the same metrics as a simulated one.
 //!
 //! The nodes are joined by a bridge, or by a user-space model of the shared medium: the simulator's own
-//! Ethernet, run by the clock ([`medium`]). A node is a thread that lives in its namespace, with its own
+//! Ethernet, run by the clock (`medium`). A node is a thread that lives in its namespace, with its own
 //! sockets, driver, machine and application.
 
 mod medium;
