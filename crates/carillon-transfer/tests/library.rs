@@ -1,16 +1,17 @@
 //! What a program gets of the library: other senders, bytes beside the name, an end before the end, and errors that
 //! say what they are.
 
-use std::io::{self, Cursor, Read};
+use std::io::{self, Cursor, Read, Write};
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use carillon_testkit::loopback_group;
 use carillon_transfer::{
     Error, Handle, Outcome, ReceiveEvent, ReceiveReport, SendEvent, SendReport, Sending, join_reader,
-    receive, send_reader,
+    receive, receive_to, send_reader,
 };
 
 /// Gives bytes for ever.
@@ -22,6 +23,46 @@ impl Read for Endless {
         let len = buf.len().min(10_000);
         buf[..len].fill(7);
         Ok(len)
+    }
+}
+
+/// Counts what it is given, and holds up whoever writes as long as the gate is shut.
+#[derive(Clone, Default)]
+struct Gate(Arc<(Mutex<(bool, u64)>, Condvar)>);
+
+impl Gate {
+    fn open(&self) {
+        self.0.0.lock().unwrap().0 = true;
+        self.0.1.notify_all();
+    }
+
+    fn written(&self) -> u64 {
+        self.0.0.lock().unwrap().1
+    }
+}
+
+impl Write for Gate {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut state = self.0.1.wait_while(self.0.0.lock().unwrap(), |state| !state.0).unwrap();
+        state.1 += bytes.len() as u64;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A writer with a defect.
+struct Defective;
+
+impl Write for Defective {
+    fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+        panic!("as it is to be");
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -130,3 +171,42 @@ fn a_receiver_whose_handle_is_dropped_is_named_by_the_sender_and_holds_nobody() 
     assert!(reason.as_ref().is_some_and(|why| why.contains("the receiver was aborted")), "{reason:?}");
     assert!(stays.wait().expect("it can receive").is_success());
 }
+
+#[test]
+fn who_writes_slowly_slows_the_sender_and_has_everything_before_it_says_so() {
+    let Some(group) = loopback_group() else { return };
+    let gate = Gate::default();
+    let there = receive_to(gate.clone()).group(group).interface("lo").name("r").start();
+    let sending =
+        send_reader("text", Cursor::new(vec![1; LONG])).receivers(1).timeout(Duration::from_secs(60));
+    let here = sender(sending, group);
+    wait_for_bytes(&here);
+    thread::sleep(Duration::from_secs(1));
+    let most = std::iter::from_fn(|| here.events().try_next()).filter_map(|event| match event {
+        SendEvent::Progress { bytes, .. } => Some(bytes),
+        _ => None,
+    });
+    assert!(most.max().is_none_or(|bytes| bytes < LONG as u64 / 2), "nothing holds the sender up");
+    assert!(!here.has_ended() && !there.has_ended());
+    gate.open();
+    assert!(here.wait().expect("it can send").is_success());
+    assert_eq!(gate.written(), LONG as u64);
+    assert!(there.wait().expect("it can receive").is_success());
+}
+
+#[test]
+fn a_writer_that_panics_is_an_error_here_and_a_failure_there() {
+    let Some(group) = loopback_group() else { return };
+    let there = receive_to(Defective).group(group).interface("lo").name("r").start();
+    let report =
+        sender(send_reader("text", Cursor::new("x")).receivers(1), group).wait().expect("it can send");
+    let Err(Error::Local(error)) = there.wait() else { panic!("it has not been told") };
+    assert!(error.to_string().contains("panicked"), "{error}");
+    assert!(
+        matches!(&report.receivers[0].outcome, Outcome::Failed(why) if why.contains("panicked")),
+        "{report:?}"
+    );
+}
+
+/// Far more than is under way or waits anywhere.
+const LONG: usize = 64_000_000;
