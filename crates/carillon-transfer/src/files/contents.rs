@@ -347,6 +347,37 @@ mod tests {
     }
 
     #[test]
+    fn a_small_file_is_read_at_once_only_as_it_was_listed() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (path, other) = (directory.path().join("file"), directory.path().join("other"));
+        fs::write(&path, [1; 1000]).expect("a file");
+        fs::write(&other, [2; 1000]).expect("another");
+        let listed = Stamp::of(&fs::metadata(&path).expect("it is there"));
+        let mut contents = Contents::new();
+        // Not before its times would tell of a change.
+        while !contents.read_whole(&path, true, &listed).expect("it can be read") {
+            std::thread::yield_now();
+        }
+        assert_eq!((contents.available(), contents.digest()), (1000, *blake3::hash(&[1; 1000]).as_bytes()));
+        fs::rename(&other, &path).expect("it is replaced");
+        contents.take(1000);
+        assert!(
+            contents.is_done() && contents.is_unchanged(Some(&path)),
+            "it was whole, and went out at once"
+        );
+        assert!(!contents.read_whole(&path, true, &listed).expect("it can be read"), "it is another");
+
+        let listed = Stamp::of(&fs::metadata(&path).expect("it is there"));
+        while !contents.read_whole(&path, true, &listed).expect("it can be read") {
+            std::thread::yield_now();
+        }
+        contents.take(500);
+        fs::write(&path, [3; 1000]).expect("it changes");
+        contents.take(500);
+        assert!(!contents.is_unchanged(Some(&path)), "it changed before its end went out");
+    }
+
+    #[test]
     fn times_of_whole_seconds_are_fresh_for_longer() {
         let stamp = |nanos| Stamp { device: 1, inode: 1, size: 1, modified: (100, 0), changed: (100, nanos) };
         let at = |millis| Duration::from_millis(millis);
