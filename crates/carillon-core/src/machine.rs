@@ -2,9 +2,9 @@
 //!
 //! # The driving contract
 //!
-//! 1. After any `&mut` call on a machine its host calls [`drain`](crate::drain): transmits until
-//!    `None` or the port is busy, then notices and events, then `poll_timeout`. A port that was busy has the machine
-//!    drained once it has room.
+//! 1. A host calls `start` once, before anything else. After this and any other `&mut` call on a machine it calls
+//!    [`drain`](crate::drain): transmits until `None` or the port is busy, then notices and events, then
+//!    `poll_timeout`. A port that was busy has the machine drained once it has room.
 //! 2. `now` never goes back.
 //! 3. `handle_timeout` early is a no-op; late, it fires everything due, in (deadline, key) order.
 //! 4. After `handle_timeout(now)` and a drain, `poll_timeout()` is `None` or later than `now`, whether or
@@ -28,6 +28,10 @@ pub trait Machine: Debug + Send {
     fn events(&mut self) -> Option<&mut Events> {
         None
     }
+
+    /// Its time begins: the first call, made once. What it does by the clock from the beginning (a first packet, a
+    /// timer that always runs) it does from here. Drain afterwards.
+    fn start(&mut self, _now: Time) {}
 
     /// Takes in a datagram. Malformed or foreign bytes are counted as a
     /// [`Event::Dropped`] and otherwise ignored. Drain afterwards.

@@ -73,8 +73,9 @@ where
     A: Application<M>,
     O: Observer,
 {
-    /// Joins the four and starts the clock.
-    pub fn new(endpoint: Endpoint, machine: Box<M>, application: A, observer: O) -> Self {
+    /// Joins the four and starts the clock, and the machine with it.
+    pub fn new(endpoint: Endpoint, mut machine: Box<M>, application: A, observer: O) -> Self {
+        machine.start(Time::ZERO);
         Driver {
             endpoint,
             start: Instant::now(),

@@ -91,6 +91,7 @@ fn peak(entry: &ProtocolEntry, memory: usize) -> usize {
     HELD.store(0, Ordering::Relaxed);
     let mut machines =
         [build(entry, role(Role::Sender), 0, usize::MAX), build(entry, role(Role::Receiver), 1, memory)];
+    machines.iter_mut().for_each(|machine| machine.start(Time::ZERO));
     let (mut now, mut most, mut count) = (Time::ZERO, 0, 0_u64);
     let end = Time::from_nanos(20_000_000_000);
     while now < end && count < DATAGRAMS {
@@ -154,6 +155,7 @@ fn parked(entry: &ProtocolEntry, memory: usize) -> usize {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     HELD.store(0, Ordering::Relaxed);
     let mut machines = [build(entry, Role::Peer, 0, memory), build(entry, Role::Peer, 1, usize::MAX)];
+    machines.iter_mut().for_each(|machine| machine.start(Time::ZERO));
     let (mut now, mut most, mut count, mut offered) = (Time::ZERO, 0, 0_u64, 0_u64);
     let end = Time::from_nanos(20_000_000_000);
     while now < end && count < DATAGRAMS {

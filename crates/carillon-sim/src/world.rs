@@ -87,6 +87,7 @@ impl<N: Network, O: Observer> World<N, O> {
         let index = node.index();
         self.nodes[index].machine = machine;
         self.nodes[index].application = application;
+        self.nodes[index].machine.start(self.now);
         self.settle(index, false);
     }
 
@@ -100,10 +101,11 @@ impl<N: Network, O: Observer> World<N, O> {
         self.now = self.now.max(now);
     }
 
-    /// Lets every node do what it does first: applications offer, machines send. Call once, after
+    /// Starts every machine and lets every node do what it does first: applications offer, machines send. Call once, after
     /// the last node was added.
     pub fn start(&mut self) {
         for index in 0..self.nodes.len() {
+            self.nodes[index].machine.start(self.now);
             self.settle(index, false);
         }
     }

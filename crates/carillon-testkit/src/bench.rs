@@ -86,7 +86,9 @@ impl Bench {
             rejoining: false,
         };
         let machine = (entry.build)(role, &context, &config).unwrap_or_else(|error| panic!("{error}"));
-        Bench { machine: Box::new(Checked::new(machine)), now: Time::ZERO, out: Out::default() }
+        let mut machine = Checked::new(machine);
+        machine.start(Time::ZERO);
+        Bench { machine: Box::new(machine), now: Time::ZERO, out: Out::default() }
     }
 
     /// Lets time pass until this many bit times after the start; timers fire when they are due.

@@ -3,23 +3,25 @@
 use carillon_core::{Event, Machine, Notice, Received, Receiver, Relay, Sender, Time, Transmit};
 
 /// Hands every call on, and checks the rules of the [driving contract](carillon_core::Machine)
-/// that can be checked from outside: time does not go back (rule 2), and `handle_timeout` before
+/// that can be checked from outside: it is started once and first (rule 1), time does not go back (rule 2), and `handle_timeout` before
 /// anything is due changes nothing (rule 3).
 #[derive(Debug)]
 pub struct Checked {
     machine: Box<dyn Machine>,
     now: Time,
+    started: bool,
     calls: u64,
 }
 
 impl Checked {
     /// Watches this machine.
     pub fn new(machine: Box<dyn Machine>) -> Self {
-        Checked { machine, now: Time::ZERO, calls: 0 }
+        Checked { machine, now: Time::ZERO, started: false, calls: 0 }
     }
 
     /// Before a call that the host makes on a drained machine.
     fn before(&mut self, now: Time) {
+        assert!(self.started, "the host has not started the machine");
         self.moves_to(now);
         self.calls += 1;
         // Comparing states as text is slow: now and then is enough.
@@ -38,6 +40,12 @@ impl Checked {
 }
 
 impl Machine for Checked {
+    fn start(&mut self, now: Time) {
+        self.moves_to(now);
+        assert!(!std::mem::replace(&mut self.started, true), "the host starts a machine once");
+        self.machine.start(now);
+    }
+
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
         self.before(now);
         self.machine.handle_datagram(now, datagram);
@@ -54,6 +62,7 @@ impl Machine for Checked {
 
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
         assert!(buf.is_empty(), "the host gives an empty buffer");
+        assert!(self.started, "the host has not started the machine");
         self.moves_to(now);
         let transmit = self.machine.poll_transmit(now, buf);
         assert!(transmit.is_some() || buf.is_empty(), "bytes were written for a datagram that is not sent");

@@ -82,6 +82,7 @@ impl PeerBench {
         let nodes = context.members.to_vec();
         let out = Out { nodes, show, sent: Vec::new(), events: Vec::new(), fired: false };
         let mut bench = PeerBench { machine: Box::new(Checked::new(machine)), now: 0, out };
+        bench.machine.start(Time::ZERO);
         bench.drain();
         bench
     }

@@ -53,9 +53,10 @@ struct Outlet<'a, O> {
 }
 
 impl<O: Observer> RelayDriver<O> {
-    /// Joins the three and starts the clock. A machine that is no [`Relay`](carillon_core::Relay) forwards
+    /// Joins the three and starts the clock, and the machine with it. One that is no [`Relay`](carillon_core::Relay) forwards
     /// all.
-    pub fn new(endpoint: RelayEndpoint, machine: Box<dyn Machine>, observer: O) -> Self {
+    pub fn new(endpoint: RelayEndpoint, mut machine: Box<dyn Machine>, observer: O) -> Self {
+        machine.start(Time::ZERO);
         let (start, outbox) = (Instant::now(), Outbox::default());
         RelayDriver { endpoint, machine, observer, start, timeout: None, outbox, buf: Vec::new() }
     }

@@ -104,6 +104,10 @@ impl<S: Sender> SerialUnicast<S> {
 }
 
 impl<S: Sender> Machine for SerialUnicast<S> {
+    fn start(&mut self, now: Time) {
+        self.legs.iter_mut().for_each(|leg| leg.start(now));
+    }
+
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
         match self.members.index_of(datagram.source) {
             Some(index) => {
@@ -243,6 +247,7 @@ mod tests {
         config.set(entry.parameters, "window", "4").expect("a setting");
         for at_once in [true, false] {
             let mut machine = (entry.build)(Role::Sender, &context, &config).expect("a sender");
+            machine.start(Time::ZERO);
             let sender = machine.as_sender().expect("it is one");
             let offer = |sender: &mut dyn Sender| sender.offer(Time::ZERO, Bytes::from_static(b"x"));
             if !at_once {

@@ -226,6 +226,7 @@ impl World {
             config.addresses = Addresses::new(Book(node));
             nodes.push(Machinery::Receiver(Box::new(ReceiverSession::new(config, seeds.node(node)))));
         }
+        nodes.iter_mut().for_each(|node| node.machine().start(Time::ZERO));
         let node = |(index, machine)| Node {
             machine,
             free: Time::ZERO,

@@ -14,6 +14,9 @@ use super::network::{Cell, Fault, World};
 struct Silent(Box<dyn Machine>);
 
 impl Machine for Silent {
+    fn start(&mut self, now: Time) {
+        self.0.start(now);
+    }
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
         self.0.handle_datagram(now, datagram);
     }

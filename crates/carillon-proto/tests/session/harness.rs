@@ -38,7 +38,9 @@ pub fn sender(gather: Gather) -> SenderSession {
 }
 
 pub fn sender_with(config: SenderSessionConfig) -> SenderSession {
-    SenderSession::new(config, Seeds::new(1).node(SENDER)).expect("the settings are good")
+    let mut session = SenderSession::new(config, Seeds::new(1).node(SENDER)).expect("the settings are good");
+    session.start(Time::ZERO);
+    session
 }
 
 pub fn receiver_config(name: &str) -> ReceiverSessionConfig {

@@ -191,6 +191,7 @@ fn where_routers_help_strangers_may_ask_and_no_more() {
     let mut config = SenderSessionConfig::new(ASSOCIATION, "source", GROUP, lms, 100);
     config.relays = true;
     let mut machine = SenderSession::new(config, Seeds::new(1)).unwrap();
+    machine.start(ms(0));
     give(&mut machine, ms(0), NodeId(1), &join(1, "a"));
     machine.offer(ms(1), bytes::Bytes::from_static(b"message")).unwrap();
     wake(&mut machine, ms(2));

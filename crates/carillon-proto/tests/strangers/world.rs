@@ -107,6 +107,8 @@ impl Outcome {
 }
 
 pub struct World {
+    /// The sender begins later than the receivers.
+    started: bool,
     pub now: Time,
     setting: Setting,
     pub sender: Box<SenderSession>,
@@ -192,6 +194,7 @@ impl World {
         };
         World {
             now: Time::ZERO,
+            started: false,
             setting: *setting,
             sender,
             receivers: NAMES.iter().enumerate().map(receiver).collect(),
@@ -324,6 +327,9 @@ impl World {
     fn serve(&mut self, node: usize, attacker: &mut Attacker) {
         if node == 0 && self.now < STARTS {
             return;
+        }
+        if node == 0 && !std::mem::replace(&mut self.started, true) {
+            self.with(node, |machine, now| machine.start(now));
         }
         loop {
             let mut port = Port(Vec::new());

@@ -75,6 +75,7 @@ where
         losses: false,
         lost: BTreeSet::new(),
     };
+    subject.machine().start(run.now);
     run.drain(subject.machine(), None);
     for _ in 0..MAX_OPERATIONS {
         if input.is_empty() {

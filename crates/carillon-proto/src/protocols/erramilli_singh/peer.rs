@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use carillon_core::{
     AssociationId, BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Events, GroupId, Machine,
-    MessageId, NodeId, OfferError, Received, Receiver, Rng, Sender, Time, Timers, Transmit,
+    MessageId, NodeId, OfferError, Received, Receiver, Sender, Time, Timers, Transmit,
 };
 use carillon_wire::erramilli_singh::{HEADER_LEN, Packet};
 
@@ -24,9 +24,6 @@ pub struct ErramilliSinghPeer {
     rank: usize,
     source: Source,
     sink: Sink,
-    rng: Rng,
-    /// Timers run from the first call that says what time it is.
-    started: bool,
     timers: Timers<Timer>,
     events: Events,
 }
@@ -77,34 +74,29 @@ impl ErramilliSinghPeer {
         // Who has forgotten the numbers of its messages cannot go on with them.
         let may_offer = !context.rejoining && (rank == 0 || !settings.lecture);
         let association = context.association;
+        let sanity = context.seeds.stream("erramilli-singh.sanity");
         let sink = Sink::new(association, rank, context.members.clone(), context.rejoining, settings.clone());
         Ok(ErramilliSinghPeer {
             association,
             group: context.group,
             members: context.members.clone(),
             rank: rank.into(),
-            source: Source::new(association, rank, may_offer, settings),
+            source: Source::new(association, rank, may_offer, settings, sanity),
             sink,
-            rng: context.seeds.stream("erramilli-singh.sanity"),
-            started: false,
             timers: Timers::new(),
             events: Events::default(),
         })
     }
 
-    /// Both sides and the scene at `now`; they start when this is first asked for.
+    /// Both sides and the scene at `now`.
     fn at(&mut self, now: Time) -> (&mut Source, &mut Sink, Scene<'_>) {
-        let mut scene = Scene {
+        let scene = Scene {
             now,
             timers: &mut self.timers,
             events: &mut self.events,
             group: self.group,
             members: &self.members,
         };
-        if !std::mem::replace(&mut self.started, true) {
-            self.source.start(&mut scene, &mut self.rng);
-            self.sink.start(&mut scene);
-        }
         (&mut self.source, &mut self.sink, scene)
     }
 
@@ -132,6 +124,12 @@ impl ErramilliSinghPeer {
 impl Machine for ErramilliSinghPeer {
     fn events(&mut self) -> Option<&mut Events> {
         Some(&mut self.events)
+    }
+
+    fn start(&mut self, now: Time) {
+        let (source, sink, mut scene) = self.at(now);
+        source.start(&mut scene);
+        sink.start(&mut scene);
     }
 
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {

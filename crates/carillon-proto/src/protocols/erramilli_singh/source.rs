@@ -32,11 +32,19 @@ pub(super) struct Source {
     finished: bool,
     /// Messages below this are done with.
     completed: u64,
+    /// When sanity messages begin.
+    sanity: Rng,
 }
 
 impl Source {
     /// The sending side of the member of this rank.
-    pub fn new(association: AssociationId, rank: u16, may_offer: bool, settings: Settings) -> Self {
+    pub fn new(
+        association: AssociationId,
+        rank: u16,
+        may_offer: bool,
+        settings: Settings,
+        sanity: Rng,
+    ) -> Self {
         Source {
             association,
             rank,
@@ -49,15 +57,16 @@ impl Source {
             choked: Pace::default(),
             finished: false,
             completed: 0,
+            sanity,
             settings,
         }
     }
 
     /// The node starts. Its first sanity message comes within T2, at random: nodes that start
     /// together would for ever send theirs at the same moments.
-    pub fn start(&mut self, scene: &mut Scene<'_>, rng: &mut Rng) {
+    pub fn start(&mut self, scene: &mut Scene<'_>) {
         let t2 = u64::try_from(self.settings.t2.as_nanos()).unwrap_or(u64::MAX);
-        let phase = std::time::Duration::from_nanos(1 + rng.below(t2));
+        let phase = std::time::Duration::from_nanos(1 + self.sanity.below(t2));
         scene.timers.arm(Timer::Idle, scene.now + phase);
     }
 

@@ -34,7 +34,6 @@ pub struct LmsSender {
     /// By member; of all others, such as routers, together.
     budget: RepairBudget<Option<usize>>,
     /// Timers run from the first call that says what time it is.
-    started: bool,
     setup_due: bool,
     src_refresh_due: bool,
     spm_due: bool,
@@ -92,8 +91,7 @@ impl LmsSender {
             answers: Answers::default(),
             members: Members::new(context.members.clone()),
             budget: RepairBudget::new(settings.repair_budget),
-            started: false,
-            setup_due: false,
+            setup_due: true,
             src_refresh_due: false,
             spm_due: false,
             spm_to: BTreeSet::new(),
@@ -273,9 +271,6 @@ impl Machine for LmsSender {
     }
 
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
-        if !std::mem::replace(&mut self.started, true) {
-            self.setup_due = true;
-        }
         if let Some(transmit) = self.poll_control(now, buf) {
             return Some(transmit);
         }

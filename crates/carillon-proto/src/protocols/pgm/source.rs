@@ -54,7 +54,6 @@ pub struct PgmSource {
     confirmations: VecDeque<Confirmation>,
     /// Repairs that are due.
     repairs: BTreeSet<u64>,
-    begun: bool,
     finished: bool,
     /// It has finished, and everything has gone out.
     closed: bool,
@@ -130,24 +129,11 @@ impl PgmSource {
             heartbeat: interval("ihb_min")?,
             confirmations: VecDeque::new(),
             repairs: BTreeSet::new(),
-            begun: false,
             finished: false,
             closed: false,
             timers: Timers::new(),
             events: Events::default(),
         })
-    }
-
-    /// The first SPM goes out before all data.
-    fn begin(&mut self, now: Time) {
-        if !std::mem::replace(&mut self.begun, true) {
-            self.spm_due = true;
-            self.timers.arm(Timer::Ambient, now + self.spm_ivl);
-            if let Some(interval) = self.poll_ivl {
-                self.poll_due = true;
-                self.timers.arm(Timer::Poll, now + interval);
-            }
-        }
     }
 
     /// Section 5.3: a NAK is confirmed at once, and answered if the packet is held.
@@ -214,7 +200,6 @@ impl PgmSource {
     fn close_when_done(&mut self, now: Time) {
         if self.finished && !self.closed && self.window.is_sent() {
             self.closed = true;
-            self.begin(now);
             self.spm_due = true;
             self.restart_heartbeat(now);
             self.timers.arm(Timer::Over, now + self.txw_secs);
@@ -317,6 +302,16 @@ impl Machine for PgmSource {
         Some(&mut self.events)
     }
 
+    /// The first SPM goes out before all data.
+    fn start(&mut self, now: Time) {
+        self.spm_due = true;
+        self.timers.arm(Timer::Ambient, now + self.spm_ivl);
+        if let Some(interval) = self.poll_ivl {
+            self.poll_due = true;
+            self.timers.arm(Timer::Poll, now + interval);
+        }
+    }
+
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
         let packet = match Packet::parse(datagram.bytes) {
             Ok(packet) => packet,
@@ -376,7 +371,6 @@ impl Machine for PgmSource {
 
     /// Confirmations first, then SPMs, then repairs, then new data (section 5.1.1).
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
-        self.begin(now);
         if let Some(transmit) = self.emit_confirmation(buf) {
             return Some(transmit);
         }
@@ -420,7 +414,6 @@ impl Sender for PgmSource {
         if payload.len() > MAX_TSDU {
             return Err(OfferError::TooLarge { len: payload.len(), max: MAX_TSDU });
         }
-        self.begin(now);
         match self.window.push(now, payload) {
             Ok(number) => Ok(MessageId(number)),
             Err(until) => {

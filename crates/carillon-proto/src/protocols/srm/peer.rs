@@ -50,8 +50,6 @@ pub struct SrmPeer {
     send_pace: Pace,
     session_number: u32,
     session_due: bool,
-    /// Timers run from the first call that says what time it is.
-    started: bool,
     rng: Rng,
     timers: Timers<Timer>,
     events: Events,
@@ -127,18 +125,11 @@ impl SrmPeer {
             send_pace: Pace::default(),
             session_number: 0,
             session_due: false,
-            started: false,
             rng: context.seeds.stream("srm.session"),
             timers: Timers::new(),
             events: Events::default(),
             settings,
         })
-    }
-
-    fn start(&mut self, now: Time) {
-        if !std::mem::replace(&mut self.started, true) {
-            self.arm_session(now);
-        }
     }
 
     fn arm_session(&mut self, now: Time) {
@@ -588,8 +579,11 @@ impl Machine for SrmPeer {
         Some(&mut self.events)
     }
 
+    fn start(&mut self, now: Time) {
+        self.arm_session(now);
+    }
+
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
-        self.start(now);
         let parsed = Packet::parse(datagram.bytes);
         let Some(packet) = self.events.of_session(parsed, self.association) else { return };
         let rank = packet.sender();
@@ -601,7 +595,6 @@ impl Machine for SrmPeer {
     }
 
     fn handle_timeout(&mut self, now: Time) {
-        self.start(now);
         while let Some(timer) = self.timers.expire(now) {
             match timer {
                 Timer::Session => self.session_due = true,
@@ -617,7 +610,6 @@ impl Machine for SrmPeer {
     }
 
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
-        self.start(now);
         let control = self.poll_session(now, buf).or_else(|| self.poll_request(now, buf));
         if control.is_some() {
             return control;
@@ -644,20 +636,17 @@ impl Machine for SrmPeer {
 }
 
 impl Sender for SrmPeer {
-    fn offer(&mut self, now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
-        self.start(now);
+    fn offer(&mut self, _now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
         let waiting = self.outgoing.offer(payload)?;
         let sent = self.streams.get(&self.own).map_or(0, Stream::next);
         Ok(MessageId(sent + waiting))
     }
 
-    fn finish(&mut self, now: Time) {
-        self.start(now);
+    fn finish(&mut self, _now: Time) {
         self.outgoing.finish();
     }
 
-    fn expel(&mut self, now: Time, member: NodeId) {
-        self.start(now);
+    fn expel(&mut self, _now: Time, member: NodeId) {
         if let Some(rank) = self.members.iter().position(|&other| other == member) {
             self.gone.insert(rank as u32);
             let sent = self.streams.get(&self.own).map_or(0, Stream::next);

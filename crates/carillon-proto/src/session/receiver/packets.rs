@@ -303,6 +303,7 @@ impl ReceiverSession {
             return self.events.dropped(DropReason::Duplicate);
         }
         invited.member = Some(number);
+        self.with_inner(|inner| inner.start(now));
         self.join_due = false;
         self.timers.arm(Timer::Join, now + JOIN_WAIT_MAX);
         self.timers.arm(Timer::Confirm, now + self.config.silence);

@@ -300,6 +300,7 @@ impl ReceiverSession {
         }
         (self.join_due, self.present_due, self.ready_due) = (false, false, false);
         self.set_phase(ReceiverPhase::Running);
+        self.with_inner(|inner| inner.start(now));
         self.feed_early(now);
         if self.finishing || !self.config.offers {
             self.with_inner(|inner| {

@@ -32,8 +32,8 @@ pub use rivals::Rival;
 /// Of a protocol of peers it is a member that delivers too: then it is also a
 /// [`Receiver`], whose deliveries the host takes.
 ///
-/// The first call with a time starts it: a host drains it once. Until the gathering rule holds,
-/// [`offer`](Sender::offer) says [`OfferError::Full`].
+/// It invites from [`start`](Machine::start) on. Until the gathering rule holds, [`offer`](Sender::offer) says
+/// [`OfferError::Full`].
 #[derive(Debug)]
 pub struct SenderSession {
     config: SenderSessionConfig,
@@ -63,7 +63,6 @@ pub struct SenderSession {
     /// Answers to strangers since this time.
     strangers: (Time, u32),
     farewell: Option<Farewell>,
-    begun: bool,
     wait_over: bool,
     /// `finish` was called.
     finishing: bool,
@@ -161,7 +160,6 @@ impl SenderSession {
             replies: BTreeMap::new(),
             strangers: (Time::ZERO, 0),
             farewell: None,
-            begun: false,
             wait_over: false,
             finishing: false,
             offered_bytes: 0,
@@ -179,8 +177,7 @@ impl SenderSession {
 
     /// Gives the session up: tells the group why, three times a heartbeat apart, and is then
     /// [`SenderPhase::Aborted`]. Does nothing once the session is over. Drain afterwards.
-    pub fn abort(&mut self, now: Time, reason: &str) {
-        self.begin(now);
+    pub fn abort(&mut self, _now: Time, reason: &str) {
         if self.is_over() {
             return;
         }
@@ -253,23 +250,6 @@ impl SenderSession {
 
     fn is_over(&self) -> bool {
         self.farewell.is_some() || matches!(self.phase, SenderPhase::Finished | SenderPhase::Aborted)
-    }
-
-    fn begin(&mut self, now: Time) {
-        if self.begun {
-            return;
-        }
-        self.begun = true;
-        self.events.push(Event::StateChanged { state: "gathering" });
-        self.invite(now);
-        if let Some(limit) = self.config.gather_limit {
-            self.timers.arm(Timer::GatherLimit, now + limit);
-        }
-        match self.config.gather {
-            Gather::Wait(wait) if wait.is_zero() => self.wait_over = true,
-            Gather::Wait(wait) => self.timers.arm(Timer::GatherWait, now + wait),
-            Gather::Count(_) | Gather::Names(_) | Gather::Settle(_) => {}
-        }
     }
 
     /// An invitation is due now, and the next one a heartbeat later.
@@ -392,6 +372,7 @@ impl SenderSession {
             self.heard(now, index);
         }
         self.begin_watch(now);
+        self.with_inner(|inner| inner.start(now));
         if self.finishing {
             self.finish_inner(now);
         }
@@ -543,9 +524,21 @@ impl SenderSession {
 }
 
 impl Machine for SenderSession {
+    fn start(&mut self, now: Time) {
+        self.events.push(Event::StateChanged { state: "gathering" });
+        self.invite(now);
+        if let Some(limit) = self.config.gather_limit {
+            self.timers.arm(Timer::GatherLimit, now + limit);
+        }
+        match self.config.gather {
+            Gather::Wait(wait) if wait.is_zero() => self.wait_over = true,
+            Gather::Wait(wait) => self.timers.arm(Timer::GatherWait, now + wait),
+            Gather::Count(_) | Gather::Names(_) | Gather::Settle(_) => {}
+        }
+    }
+
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
         self.note_time(now);
-        self.begin(now);
         if Envelope::parse_for(protocol::SESSION, datagram.bytes).is_ok() {
             self.on_session_packet(now, datagram);
         } else if let Some(index) = self.roster.index_of(datagram.source) {
@@ -571,7 +564,6 @@ impl Machine for SenderSession {
 
     fn handle_timeout(&mut self, now: Time) {
         self.note_time(now);
-        self.begin(now);
         while let Some(timer) = self.timers.expire(now) {
             self.on_timer(now, timer);
         }
@@ -585,7 +577,6 @@ impl Machine for SenderSession {
     }
 
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
-        self.begin(now);
         loop {
             // Answers first: a member learns that its report arrived before it hears that all is over.
             if let Some(transmit) = self.emit_reply(buf) {
@@ -644,7 +635,6 @@ impl Receiver for SenderSession {
 
 impl Sender for SenderSession {
     fn offer(&mut self, now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
-        self.begin(now);
         let (len, max) = (payload.len(), self.config.max_payload as usize);
         if self.finishing || self.is_over() || self.phase > SenderPhase::Running {
             return Err(OfferError::Finished);
@@ -668,7 +658,6 @@ impl Sender for SenderSession {
     }
 
     fn finish(&mut self, now: Time) {
-        self.begin(now);
         self.finishing = true;
         self.finish_inner(now);
         self.advance(now);

@@ -73,6 +73,7 @@ impl Bench {
         let machine = (ENTRY.build)(role, &context(node), &config(settings)).expect("valid settings");
         let machine = Box::new(Checked::new(machine));
         let mut bench = Bench { machine, node: NodeId(node), now: Time::ZERO, out: Out::default() };
+        bench.machine.start(bench.now);
         bench.drain(false);
         bench
     }

@@ -67,6 +67,7 @@ impl Desk {
         let machine = (ENTRY.build)(role, &context(node), &config).expect("the settings go together");
         let mut desk =
             Desk { machine: Box::new(Checked::new(machine)), now: Time::ZERO, out: Out::default() };
+        desk.machine.start(desk.now);
         desk.drain(false);
         desk
     }
