@@ -15,7 +15,8 @@ pub trait Host {
     /// Records an event.
     fn event(&mut self, event: Event);
 
-    /// Takes a notice. Drivers and simulator have nothing to do about any: a machine around another has.
+    /// Takes a notice. Drivers and simulator have nothing to do about any and hand it on to whoever watches; a machine
+    /// around another has.
     fn notice(&mut self, _notice: Notice) {}
 
     /// Whether `handle_timeout(now)` was called since time moved to `now`: only then are no timers
@@ -55,4 +56,24 @@ where
         next.unwrap_or(Time::ZERO),
     );
     next
+}
+
+/// Rule 3 of the contract, the half that no other check sees: `handle_timeout` before anything is due does nothing. To
+/// be called on a machine that has just been drained to the end.
+///
+/// # Panics
+///
+/// If it moved a timer, or gave anything out.
+pub fn check_early<M: Machine + ?Sized>(machine: &mut M, now: Time, buf: &mut Vec<u8>) {
+    let next = machine.poll_timeout();
+    if next.is_some_and(|at| at <= now) {
+        return;
+    }
+    machine.handle_timeout(now);
+    assert_eq!(machine.poll_timeout(), next, "an early handle_timeout moved a timer: {machine:?}");
+    buf.clear();
+    let sent = machine.poll_transmit(now, buf);
+    assert_eq!(sent, None, "an early handle_timeout made it send: {machine:?}");
+    assert_eq!(machine.poll_notice(), None, "an early handle_timeout gave notice: {machine:?}");
+    assert_eq!(machine.poll_event(), None, "an early handle_timeout made an event: {machine:?}");
 }

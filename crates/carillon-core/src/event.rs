@@ -172,6 +172,21 @@ pub enum Event {
     Note(Box<Note>),
 }
 
+impl Event {
+    /// The notice that goes with it: what is both recorded and told.
+    pub fn notice(&self) -> Option<Notice> {
+        Some(match *self {
+            Event::Sent { message, .. } => Notice::Sent { message, repair: false },
+            Event::RepairSent { message, .. } => Notice::Sent { message, repair: true },
+            Event::Completed { message, outcome, .. } => Notice::Completed { message, outcome },
+            Event::RepairNeeded { member, messages } => Notice::RepairNeeded { member, messages },
+            Event::MemberLost { member } => Notice::MemberLost { member },
+            Event::LossFinal { source, message } => Notice::GivenUp { source, message },
+            _ => return None,
+        })
+    }
+}
+
 /// Why a packet was of no use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]

@@ -14,11 +14,12 @@
 //! 6. No input bytes may panic, block, or grow memory past a bound in the configuration.
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use thiserror::Error;
 
-use crate::{Event, Events, MessageId, NodeId, Notice, Received, Time, Transmit, Verdict};
+use crate::{Event, Events, HelperTable, MessageId, NodeId, Notice, Received, Time, Transmit, Verdict};
 
 /// One protocol role at one node: a state machine that does no I/O.
 ///
@@ -59,6 +60,10 @@ pub trait Machine: Debug + Send {
     fn poll_notice(&mut self) -> Option<Notice> {
         self.events()?.pop_notice()
     }
+
+    /// A helper is lost, and the nodes that turned to it turn to others. A table that is not newer than the last one
+    /// is not taken over. A machine of a protocol without helpers has nothing to do. Drain afterwards.
+    fn retable(&mut self, _now: Time, _table: &Arc<HelperTable>) {}
 
     /// This machine as a source of messages, if it is one.
     fn as_sender(&mut self) -> Option<&mut dyn Sender> {

@@ -41,6 +41,13 @@ pub enum Notice {
     },
     /// So few members answer that the protocol cannot go on.
     TooFew,
+    /// This node has given a message up that it misses, and its application will not get it.
+    GivenUp {
+        /// The node whose message it is.
+        source: NodeId,
+        /// Which of its messages.
+        message: MessageId,
+    },
 }
 
 /// Notices not handed out yet. Small until the first: most members of a large group have none.
@@ -96,6 +103,12 @@ impl Events {
     pub fn member_lost(&mut self, member: NodeId) {
         self.push(Event::MemberLost { member });
         self.tell(Notice::MemberLost { member });
+    }
+
+    /// This node gives up a message of another that it misses.
+    pub fn given_up(&mut self, source: NodeId, message: MessageId) {
+        self.push(Event::LossFinal { source, message });
+        self.tell(Notice::GivenUp { source, message });
     }
 
     /// So few members answer that it cannot go on; the note says how many.

@@ -2,13 +2,17 @@
 
 use bytes::Bytes;
 
-use crate::{Dest, NodeId, Time, TraceEvent};
+use crate::{Dest, NodeId, Notice, Time, TraceEvent};
 
 /// Watches a run. Both drivers report to the same observers, so simulated and real runs are
 /// measured and captured alike.
 pub trait Observer: Send {
     /// Something happened at a node.
     fn event(&mut self, event: &TraceEvent);
+
+    /// A machine told its host something. What is to happen because of what a machine does is decided by this, and
+    /// never by an event.
+    fn notice(&mut self, _time: Time, _node: NodeId, _notice: &Notice) {}
 
     /// A datagram left a node's interface at this time.
     fn datagram(&mut self, _time: Time, _from: NodeId, _to: &Dest, _bytes: &Bytes) {}
@@ -26,6 +30,9 @@ impl<T: Observer + ?Sized> Observer for &mut T {
     fn event(&mut self, event: &TraceEvent) {
         (**self).event(event);
     }
+    fn notice(&mut self, time: Time, node: NodeId, notice: &Notice) {
+        (**self).notice(time, node, notice);
+    }
     fn datagram(&mut self, time: Time, from: NodeId, to: &Dest, bytes: &Bytes) {
         (**self).datagram(time, from, to, bytes);
     }
@@ -38,6 +45,11 @@ impl<T: Observer> Observer for Vec<T> {
             observer.event(event);
         }
     }
+    fn notice(&mut self, time: Time, node: NodeId, notice: &Notice) {
+        for observer in self {
+            observer.notice(time, node, notice);
+        }
+    }
     fn datagram(&mut self, time: Time, from: NodeId, to: &Dest, bytes: &Bytes) {
         for observer in self {
             observer.datagram(time, from, to, bytes);
@@ -48,6 +60,9 @@ impl<T: Observer> Observer for Vec<T> {
 impl<T: Observer + ?Sized> Observer for Box<T> {
     fn event(&mut self, event: &TraceEvent) {
         (**self).event(event);
+    }
+    fn notice(&mut self, time: Time, node: NodeId, notice: &Notice) {
+        (**self).notice(time, node, notice);
     }
     fn datagram(&mut self, time: Time, from: NodeId, to: &Dest, bytes: &Bytes) {
         (**self).datagram(time, from, to, bytes);

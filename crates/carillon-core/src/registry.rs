@@ -10,7 +10,7 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::{
-    Addresses, AssociationId, BitRate, DataSize, Format, GroupId, Machine, NodeId, Probability, Promise,
+    Addresses, AssociationId, BitRate, DataSize, Format, GroupId, HelperTable, Helpers, Machine, NodeId, Probability, Promise,
     Seeds, Span, States, Trial,
 };
 
@@ -40,6 +40,8 @@ pub struct ProtocolEntry {
     /// Whether its senders mark the first transmission of each message
     /// ([`Events::data_sent`](crate::Events::data_sent)): experiments that lose one packet need that.
     pub marks_originals: bool,
+    /// What it does with helpers that are addressed.
+    pub helpers: Helpers,
     /// What its data packets add to a payload, with these settings.
     pub header_bytes: fn(&Config) -> HeaderBytes,
     /// The networks it runs on.
@@ -120,6 +122,9 @@ pub enum Role {
     Peer,
     /// Stands on the path between them and helps: a router of the protocol.
     Relay,
+    /// Is addressed by others and helps: it keeps messages for them and speaks for them, and neither offers nor delivers
+    /// any. A receiver that also helps has the role of a receiver.
+    Helper,
 }
 
 /// The order in which the members of a group deliver.
@@ -148,6 +153,7 @@ impl fmt::Display for Role {
             Role::Receiver => "receiver",
             Role::Peer => "peer",
             Role::Relay => "relay",
+            Role::Helper => "helper",
         })
     }
 }
@@ -186,6 +192,8 @@ pub struct BuildContext {
     /// peers all of them, this node too, in an order that is the same everywhere: the position of a
     /// peer in it is its rank.
     pub members: Arc<[NodeId]>,
+    /// Who turns to which helper; the same at every node. Empty without helpers.
+    pub helpers: Arc<HelperTable>,
     /// What names nodes on the wire, for protocols that name them.
     pub identities: Identities,
     /// The network addresses of nodes and groups, for protocols whose packets carry them.

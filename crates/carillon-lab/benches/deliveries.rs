@@ -48,6 +48,7 @@ fn world(receivers: u32, messages: u64) -> World<Ideal, NoObserver> {
         node: NodeId(0),
         sender: NodeId(0),
         members: (1..=receivers).map(NodeId).collect(),
+        helpers: Default::default(),
         identities: Default::default(),
         addresses: Default::default(),
         group: GroupId(0),
@@ -63,7 +64,10 @@ fn world(receivers: u32, messages: u64) -> World<Ideal, NoObserver> {
     let source = Source::new(messages, 1000, Duration::ZERO);
     world.add_node(build(Role::Sender, context.clone()), Some(Box::new(source)));
     for node in (1..=receivers).map(NodeId) {
-        world.add_node(build(Role::Receiver, BuildContext { node, ..context.clone() }), Some(Box::new(Sink)));
+        world.add_node(
+            build(Role::Receiver, BuildContext { node, ..context.clone() }),
+            Some(Box::new(Sink::default())),
+        );
     }
     world
 }

@@ -1,11 +1,12 @@
 //! Runs: a scenario in a world, and all runs of a plan on several threads.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use carillon_core::{
     Addresses, Application, AssociationId, BuildContext, ConfigError, GroupId, Identities, Machine, NodeId,
-    Observer, ProtocolEntry, Role, Seeds, Time,
+    Notice, Observer, ProtocolEntry, Role, Seeds, Time,
 };
 use carillon_sim::applications::{Sink, Source};
 use carillon_sim::graph::Graph;
@@ -69,15 +70,16 @@ pub enum RunError {
 pub fn run_one(run: &Run, observer: &mut dyn Observer) -> Result<RunResult, RunError> {
     let begin = Instant::now();
     let scenario = &run.scenario;
-    let watch = Both(Recorder::new(scenario), observer);
-    let mut world = build_world(scenario, &run.seeds, watch)?;
+    let settled = Settled::default();
+    let watch = Watch { recorder: Recorder::new(scenario), settled: settled.clone(), observer };
+    let mut world = build_counted(scenario, &run.seeds, watch, &settled)?;
     world.start();
     let limit = Time::ZERO + scenario.time_limit;
     let mut ending = Ending::of(scenario);
-    let stop = world.run(limit, |world| ending.has_come(scenario, world));
+    let stop = world.run(limit, |world| ending.has_come(scenario, world, &settled));
     let done = stop == StopReason::Done || ending.finished_at.is_some();
     let steps = world.steps();
-    let Both(recorder, _) = world.into_observer();
+    let Watch { recorder, .. } = world.into_observer();
     RunResult::new(run, recorder, done, steps, begin.elapsed())
 }
 
@@ -114,6 +116,25 @@ pub fn is_over(scenario: &Scenario, finished_for: Duration, settled: u64) -> boo
         || settled >= metrics::expected_deliveries(scenario)
 }
 
+/// How often a message was taken by an application that is not its source's, or given up at such a node, so far in
+/// a run. It goes by what applications take and machines give notice of.
+#[derive(Clone, Debug, Default)]
+pub struct Settled(Arc<AtomicU64>);
+
+impl Settled {
+    /// A machine gave notice of something.
+    pub fn note(&self, notice: &Notice) {
+        if matches!(notice, Notice::GivenUp { .. }) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// So many.
+    pub fn count(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
 /// Watches for the end of a simulated run.
 #[derive(Debug)]
 struct Ending {
@@ -130,7 +151,12 @@ impl Ending {
         Ending { senders: scenario.sending(), finished: 0, finished_at: None }
     }
 
-    fn has_come(&mut self, scenario: &Scenario, world: &mut SimulatedWorld<Both<'_>>) -> bool {
+    fn has_come<O: Observer>(
+        &mut self,
+        scenario: &Scenario,
+        world: &mut SimulatedWorld<O>,
+        settled: &Settled,
+    ) -> bool {
         while let Some(&sender) = self.senders.get(self.finished) {
             if world.machine(sender).as_sender().is_some_and(|sender| !sender.is_finished()) {
                 return false;
@@ -138,7 +164,7 @@ impl Ending {
             self.finished += 1;
         }
         let finished_at = *self.finished_at.get_or_insert(world.now());
-        is_over(scenario, world.now().since(finished_at), world.observer().0.settled())
+        is_over(scenario, world.now().since(finished_at), settled.count())
     }
 }
 
@@ -171,6 +197,15 @@ pub fn build_world<O: Observer>(
     seeds: &Seeds,
     observer: O,
 ) -> Result<SimulatedWorld<O>, RunError> {
+    build_counted(scenario, seeds, observer, &Settled::default())
+}
+
+fn build_counted<O: Observer>(
+    scenario: &Scenario,
+    seeds: &Seeds,
+    observer: O,
+    settled: &Settled,
+) -> Result<SimulatedWorld<O>, RunError> {
     let payload = payload_bytes(scenario)?;
     let members = scenario.members();
     let numbering = Numbering::global(scenario, members.clone());
@@ -189,7 +224,7 @@ pub fn build_world<O: Observer>(
     for node in (0..nodes as u32).map(NodeId) {
         let numbering = Numbering { node, ..numbering.clone() };
         if is_host[node.index()] {
-            let (machine, application) = build_node(scenario, seeds, payload, node, &numbering)?;
+            let (machine, application) = build_node(scenario, seeds, payload, node, &numbering, settled)?;
             world.add_node(machine, Some(application));
         } else if scenario.protocol.roles.contains(&Role::Relay) {
             let numbering = Numbering { members: [].into(), ..numbering };
@@ -274,17 +309,19 @@ pub fn build_node(
     payload: u32,
     node: NodeId,
     numbering: &Numbering,
+    settled: &Settled,
 ) -> Result<NodeParts, ConfigError> {
+    let sink = Sink::counting(numbering.node, settled.0.clone());
     let workload = &scenario.workload;
     let start = Time::ZERO + workload.start;
     let source = |messages| Source::new(messages, payload as usize, workload.interval).starting(start);
     let (role, application): (_, Box<dyn Application>) = if scenario.is_among_peers() {
         let messages = if scenario.is_sending(node) { workload.messages } else { 0 };
-        (Role::Peer, Box::new((source(messages), Sink)))
+        (Role::Peer, Box::new((source(messages), sink)))
     } else if node == scenario.sender() {
         (Role::Sender, Box::new(source(workload.messages)))
     } else {
-        (Role::Receiver, Box::new(Sink))
+        (Role::Receiver, Box::new(sink))
     };
     let context = context(scenario, &seeds.node(node), payload, numbering);
     Ok((build(scenario, role, &context)?, application))
@@ -296,6 +333,7 @@ fn context(scenario: &Scenario, seeds: &Seeds, payload: u32, numbering: &Numberi
         node: numbering.node,
         sender: numbering.sender,
         members: numbering.members.clone(),
+        helpers: Default::default(),
         identities: numbering.identities.clone(),
         addresses: Addresses::default(),
         group: GroupId(0),
@@ -321,16 +359,25 @@ pub fn payload_bytes(scenario: &Scenario) -> Result<u32, RunError> {
     message_bytes.checked_sub(headers).ok_or(RunError::NoRoom { message_bytes, headers })
 }
 
-/// The recorder and whoever else watches.
-struct Both<'a>(Recorder, &'a mut dyn Observer);
+/// The recorder, what the run ends by, and whoever else watches.
+struct Watch<'a> {
+    recorder: Recorder,
+    settled: Settled,
+    observer: &'a mut dyn Observer,
+}
 
-impl Observer for Both<'_> {
+impl Observer for Watch<'_> {
     fn event(&mut self, event: &carillon_core::TraceEvent) {
-        self.0.event(event);
-        self.1.event(event);
+        self.recorder.event(event);
+        self.observer.event(event);
+    }
+
+    fn notice(&mut self, time: Time, node: NodeId, notice: &Notice) {
+        self.settled.note(notice);
+        self.observer.notice(time, node, notice);
     }
 
     fn datagram(&mut self, time: Time, from: NodeId, to: &carillon_core::Dest, bytes: &carillon_core::Bytes) {
-        self.1.datagram(time, from, to, bytes);
+        self.observer.datagram(time, from, to, bytes);
     }
 }

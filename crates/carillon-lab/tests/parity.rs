@@ -50,13 +50,14 @@ fn machine(scenario: &Scenario, role: Role, node: NodeId, sender: NodeId, seed: 
     let members = match role {
         Role::Sender => (1..=scenario.receivers).map(NodeId).collect(),
         Role::Receiver => [].into(),
-        Role::Peer | Role::Relay => unreachable!("protocols with one sender are compared"),
+        Role::Peer | Role::Relay | Role::Helper => unreachable!("protocols with one sender are compared"),
     };
     let context = BuildContext {
         association: AssociationId(1),
         node,
         sender,
         members,
+        helpers: Default::default(),
         identities: Default::default(),
         addresses: Default::default(),
         group: GroupId(0),

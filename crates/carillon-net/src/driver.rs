@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use carillon_core::{
-    Application, Dest, DropReason, Event, Host, Machine, Note, Observer, PortId, Received, Scope, Time,
-    TraceEvent, Transmit, Value, drain,
+    Application, Dest, DropReason, Event, Host, Machine, Note, Notice, Observer, PortId, Received, Scope,
+    Time, TraceEvent, Transmit, Value, check_early, drain,
 };
 use nix::errno::Errno;
 use nix::poll::PollFlags;
@@ -114,6 +114,9 @@ where
             self.drain_after(now, true);
         } else {
             self.drain(now);
+            if cfg!(debug_assertions) && !self.gate.stalled {
+                check_early(&mut *self.machine, now, &mut self.buf);
+            }
         }
         let [unicast, multicast] = readable;
         if multicast {
@@ -319,6 +322,10 @@ impl<O: Observer> Host for Outlet<'_, O> {
 
     fn event(&mut self, event: Event) {
         self.record(event);
+    }
+
+    fn notice(&mut self, notice: Notice) {
+        self.observer.notice(self.now, SELF, &notice);
     }
 
     fn timers_fired(&self) -> bool {

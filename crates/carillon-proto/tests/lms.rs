@@ -69,6 +69,7 @@ fn world<O: Observer>(
             node,
             sender: source,
             members: [].into(),
+            helpers: Default::default(),
             identities: Default::default(),
             addresses: Default::default(),
             group: GroupId(0),

@@ -68,6 +68,7 @@ fn build(entry: &ProtocolEntry, role: Role, node: u32, memory: usize) -> Box<dyn
         node: NodeId(node),
         sender: NodeId(0),
         members: if peers { [NodeId(0), NodeId(1)].into() } else { [NodeId(1)].into() },
+        helpers: Default::default(),
         identities: Identities::default(),
         addresses: Addresses::default(),
         group: GroupId(0),

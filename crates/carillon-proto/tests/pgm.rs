@@ -67,6 +67,7 @@ fn run_with(
             node,
             sender: NodeId(0),
             members: topology.receivers.clone().into(),
+            helpers: Default::default(),
             identities: Default::default(),
             addresses: Default::default(),
             group: GroupId(0),

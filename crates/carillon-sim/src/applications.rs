@@ -1,8 +1,10 @@
 //! What the nodes of a simulated run do: offer messages, and take them.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use carillon_core::{Application, Bytes, Machine, OfferError, Time};
+use carillon_core::{Application, Bytes, Machine, NodeId, OfferError, Time};
 
 /// Offers a number of equal messages: as fast as they are taken, or at a steady rate.
 #[derive(Debug)]
@@ -67,15 +69,30 @@ impl Application for Source {
 }
 
 /// Takes every message at once.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Sink;
+#[derive(Clone, Debug, Default)]
+pub struct Sink {
+    /// Whose own messages are not counted, and how many others were taken at all nodes of the run.
+    tally: Option<(NodeId, Arc<AtomicU64>)>,
+}
+
+impl Sink {
+    /// The sink of a node that adds each message of another to the count.
+    pub fn counting(node: NodeId, count: Arc<AtomicU64>) -> Self {
+        Sink { tally: Some((node, count)) }
+    }
+}
 
 impl Application for Sink {
     fn poll(&mut self, _now: Time, machine: &mut (dyn Machine + 'static)) -> bool {
         let Some(receiver) = machine.as_receiver() else { return false };
         let mut touched = false;
-        while receiver.poll_delivery().is_some() {
+        while let Some(delivery) = receiver.poll_delivery() {
             touched = true;
+            if let Some((node, count)) = &self.tally
+                && delivery.source != *node
+            {
+                count.fetch_add(1, Ordering::Relaxed);
+            }
         }
         touched
     }

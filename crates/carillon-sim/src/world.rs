@@ -1,8 +1,10 @@
 //! A network with machines at its nodes, and the loop that drives them.
 
+use std::sync::Arc;
+
 use carillon_core::{
-    Application, Bytes, Event, Host, Machine, NodeId, Observer, Received, Time, TraceEvent, Transmit,
-    Verdict, drain,
+    Application, Bytes, Event, HelperTable, Host, Machine, NodeId, Notice, Observer, Received, Time,
+    TraceEvent, Transmit, Verdict, drain,
 };
 
 use crate::network::{Arrival, Network, Precedence, TimerRule};
@@ -21,6 +23,10 @@ pub struct World<N, O> {
     arrival: Arrival,
     buf: Vec<u8>,
     steps: u64,
+    /// Who turns to which helper, if the protocol has some.
+    helpers: Arc<HelperTable>,
+    /// Members given up since the table was last looked at.
+    lost: Vec<NodeId>,
 }
 
 /// Kept small and in one array: a fan-out walks it in order.
@@ -62,7 +68,15 @@ impl<N: Network, O: Observer> World<N, O> {
             arrival: Arrival::default(),
             buf: Vec::new(),
             steps: 0,
+            helpers: Arc::default(),
+            lost: Vec::new(),
         }
+    }
+
+    /// The same with helpers. When one of them is given up, its children go to its parent, and every machine has the new
+    /// table at once: what it takes to tell them is not simulated.
+    pub fn with_helpers(self, helpers: Arc<HelperTable>) -> Self {
+        World { helpers, ..self }
     }
 
     /// Adds the next node: its machine, and the application that uses it.
@@ -89,6 +103,7 @@ impl<N: Network, O: Observer> World<N, O> {
         self.nodes[index].application = application;
         self.nodes[index].machine.start(self.now);
         self.settle(index, false);
+        self.retable();
     }
 
     /// Lets time pass up to `now` if nothing happens before that.
@@ -108,6 +123,7 @@ impl<N: Network, O: Observer> World<N, O> {
             self.nodes[index].machine.start(self.now);
             self.settle(index, false);
         }
+        self.retable();
     }
 
     /// Runs until `done` holds, nothing is left to happen, or `limit` is reached. The condition is
@@ -141,6 +157,27 @@ impl<N: Network, O: Observer> World<N, O> {
     /// Does the next thing; returns false if there is nothing left to do.
     pub fn step(&mut self) -> bool {
         self.steps += 1;
+        let goes_on = self.advance();
+        if !self.lost.is_empty() {
+            self.retable();
+        }
+        goes_on
+    }
+
+    /// Tells every machine who turns to whom, now that some are lost.
+    fn retable(&mut self) {
+        while let Some(lost) = self.lost.pop() {
+            let Some(next) = self.helpers.without(lost) else { continue };
+            self.helpers = Arc::new(next);
+            for index in 0..self.nodes.len() {
+                let table = self.helpers.clone();
+                self.nodes[index].machine.retable(self.now, &table);
+                self.settle(index, false);
+            }
+        }
+    }
+
+    fn advance(&mut self) -> bool {
         let timer = self.wakeups.next_time();
         match (self.network.next_time(), timer) {
             (None, None) => return false,
@@ -230,6 +267,7 @@ impl<N: Network, O: Observer> World<N, O> {
             network: &mut self.network,
             observer: &mut self.observer,
             timers_fired,
+            lost: &mut self.lost,
         };
         let machine = node.machine.as_mut();
         let wanted = match &mut node.application {
@@ -303,6 +341,7 @@ struct NodeHost<'a, N, O> {
     network: &'a mut N,
     observer: &'a mut O,
     timers_fired: bool,
+    lost: &'a mut Vec<NodeId>,
 }
 
 impl<N: Network, O: Observer> Host for NodeHost<'_, N, O> {
@@ -317,6 +356,13 @@ impl<N: Network, O: Observer> Host for NodeHost<'_, N, O> {
 
     fn event(&mut self, event: Event) {
         self.observer.event(&TraceEvent { time: self.now, node: self.node, event });
+    }
+
+    fn notice(&mut self, notice: Notice) {
+        if let Notice::MemberLost { member } = notice {
+            self.lost.push(member);
+        }
+        self.observer.notice(self.now, self.node, &notice);
     }
 
     fn timers_fired(&self) -> bool {

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use carillon_core::{Application, Event, NodeId, Observer, Time, TraceEvent};
+use carillon_core::{Application, Event, NodeId, Notice, Observer, Time, TraceEvent};
 use carillon_lab::plan::Run;
 use carillon_lab::run::{Numbering, build_node, payload_bytes};
 use carillon_net::{Driver, Endpoint, EndpointConfig, SELF};
@@ -75,7 +75,8 @@ fn prepare(node: NodeId, run: &Run, mut endpoint: Endpoint, shared: &Shared) -> 
     }
     let numbering = Numbering::with(&run.scenario, node, |other| swapped(node, other));
     let payload = payload_bytes(&run.scenario)?;
-    let (machine, application) = build_node(&run.scenario, &run.seeds, payload, node, &numbering)?;
+    let (machine, application) =
+        build_node(&run.scenario, &run.seeds, payload, node, &numbering, &shared.settled)?;
     Ok((endpoint, machine, application))
 }
 
@@ -111,8 +112,11 @@ impl Observer for Tape<'_> {
             | Event::MemberLost { member: other } => *other = swapped(self.node, *other),
             _ => {}
         }
-        self.shared.count(&event);
         self.events.push(event);
+    }
+
+    fn notice(&mut self, _time: Time, _node: NodeId, notice: &Notice) {
+        self.shared.settled.note(notice);
     }
 }
 

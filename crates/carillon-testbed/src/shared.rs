@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
 
-use carillon_core::{Event, Probability, TraceEvent};
-use carillon_lab::run::is_over;
+use carillon_core::{Probability, TraceEvent};
+use carillon_lab::run::{Settled, is_over};
 use carillon_lab::scenario::Scenario;
 
 use crate::namespaces::Medium;
@@ -25,7 +25,7 @@ pub struct Shared {
     /// Whether a node could not be set up: the others do not begin.
     pub broken: AtomicBool,
     pub finished: AtomicU64,
-    pub delivered: AtomicU64,
+    pub settled: Settled,
     pub over: AtomicBool,
     pub events: Mutex<Vec<TraceEvent>>,
 }
@@ -47,7 +47,7 @@ impl Shared {
             ready: Barrier::new(nodes + usize::from(medium == Medium::Shared)),
             broken: AtomicBool::new(false),
             finished: AtomicU64::new(0),
-            delivered: AtomicU64::new(0),
+            settled: Settled::default(),
             over: AtomicBool::new(false),
             events: Mutex::new(Vec::new()),
         }
@@ -61,7 +61,7 @@ impl Shared {
         while goes_on() {
             if self.finished.load(Ordering::Relaxed) >= u64::from(scenario.senders) {
                 let at: Instant = *finished_at.get_or_insert_with(Instant::now);
-                if is_over(scenario, at.elapsed(), self.delivered.load(Ordering::Relaxed)) {
+                if is_over(scenario, at.elapsed(), self.settled.count()) {
                     break;
                 }
             }
@@ -73,12 +73,6 @@ impl Shared {
 
     pub fn is_over(&self) -> bool {
         self.over.load(Ordering::Relaxed)
-    }
-
-    pub fn count(&self, event: &TraceEvent) {
-        if matches!(event.event, Event::Delivered { source, .. } if source != event.node) {
-            self.delivered.fetch_add(1, Ordering::Relaxed);
-        }
     }
 
     pub fn give(&self, events: Vec<TraceEvent>) {

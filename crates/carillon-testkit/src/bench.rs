@@ -75,6 +75,7 @@ impl Bench {
             node,
             sender: SENDER,
             members: (first_member..=receivers).map(NodeId).collect(),
+            helpers: Default::default(),
             identities: Default::default(),
             addresses: Default::default(),
             group: GroupId(0),

@@ -1,22 +1,27 @@
 //! A machine watched from outside: does it keep the contract between machine and host?
 
-use carillon_core::{Event, Machine, Notice, Received, Receiver, Relay, Sender, Time, Transmit};
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use carillon_core::{Event, HelperTable, Machine, Notice, Received, Receiver, Relay, Sender, Time, Transmit};
 
 /// Hands every call on, and checks the rules of the [driving contract](carillon_core::Machine)
 /// that can be checked from outside: it is started once and first (rule 1), time does not go back (rule 2), and `handle_timeout` before
-/// anything is due changes nothing (rule 3).
+/// anything is due changes nothing (rule 3). And whatever event goes with a notice comes with it.
 #[derive(Debug)]
 pub struct Checked {
     machine: Box<dyn Machine>,
     now: Time,
     started: bool,
+    /// Notices whose events are still to come.
+    told: VecDeque<Notice>,
     calls: u64,
 }
 
 impl Checked {
     /// Watches this machine.
     pub fn new(machine: Box<dyn Machine>) -> Self {
-        Checked { machine, now: Time::ZERO, started: false, calls: 0 }
+        Checked { machine, now: Time::ZERO, started: false, told: VecDeque::new(), calls: 0 }
     }
 
     /// Before a call that the host makes on a drained machine.
@@ -69,12 +74,33 @@ impl Machine for Checked {
         transmit
     }
 
+    /// What is both an event and a notice is told as both, and in the same order.
     fn poll_event(&mut self) -> Option<Event> {
-        self.machine.poll_event()
+        let event = self.machine.poll_event();
+        match &event {
+            Some(event) if event.notice().is_some() => {
+                assert_eq!(
+                    self.told.pop_front(),
+                    event.notice(),
+                    "of {event:?} no notice was given, or of another"
+                );
+            }
+            Some(_) => {}
+            None => assert_eq!(self.told.pop_front(), None, "what notice is given of is recorded too"),
+        }
+        event
     }
 
     fn poll_notice(&mut self) -> Option<Notice> {
-        self.machine.poll_notice()
+        let notice = self.machine.poll_notice();
+        // Its event is a note of the protocol's own.
+        self.told.extend(notice.filter(|notice| *notice != Notice::TooFew));
+        notice
+    }
+
+    fn retable(&mut self, now: Time, table: &Arc<HelperTable>) {
+        self.before(now);
+        self.machine.retable(now, table);
     }
 
     fn as_sender(&mut self) -> Option<&mut dyn Sender> {

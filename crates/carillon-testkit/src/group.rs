@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use carillon_core::{
-    Application, AssociationId, BitRate, BuildContext, Config, GroupId, Machine, NodeId, ProtocolEntry, Role,
-    Seeds, Time,
+    Application, AssociationId, BitRate, BuildContext, Config, GroupId, HelperTable, Machine, NodeId,
+    ProtocolEntry, Role, Seeds, Time,
 };
 use carillon_sim::graph::{Graph, GraphConfig, LossModel, Topology};
 use carillon_sim::{Crashed, Lan, LanConfig, Network, StopReason, World};
@@ -27,6 +27,9 @@ pub struct Group {
     settings: Config,
     seeds: Seeds,
     receivers: u32,
+    helpers: u32,
+    designated: u32,
+    fanout: usize,
     senders: u32,
     faults: Vec<Fault>,
     messages: u64,
@@ -66,6 +69,9 @@ impl Group {
             settings: Config::defaults(entry.parameters),
             seeds: Seeds::new(seed),
             receivers: 1,
+            helpers: 0,
+            designated: 0,
+            fanout: 2,
             senders: 1,
             faults: Vec::new(),
             messages: 10,
@@ -99,6 +105,35 @@ impl Group {
     /// How many receivers.
     pub fn receivers(self, receivers: u32) -> Self {
         Group { receivers, ..self }
+    }
+
+    /// How many helpers there are: the nodes after the receivers, in a balanced tree.
+    pub fn helpers(self, helpers: u32) -> Self {
+        Group { helpers, ..self }
+    }
+
+    /// So many of the receivers help too: the first ones.
+    pub fn designated(self, designated: u32) -> Self {
+        Group { designated, ..self }
+    }
+
+    /// How many children a helper or the sender has, as long as there are helpers enough: 2 unless said otherwise. With 1
+    /// the helpers are a chain.
+    pub fn fanout(self, fanout: usize) -> Self {
+        Group { fanout, ..self }
+    }
+
+    /// The node of a helper.
+    pub fn helper(&self, index: u32) -> NodeId {
+        NodeId(self.receivers + 1 + index)
+    }
+
+    /// Who turns to which helper.
+    pub fn table(&self) -> HelperTable {
+        let receivers: Vec<NodeId> = (1..=self.receivers).map(NodeId).collect();
+        let apart = (0..self.helpers).map(|index| self.helper(index));
+        let helpers: Vec<NodeId> = (1..=self.designated).map(NodeId).chain(apart).collect();
+        HelperTable::balanced(&helpers, &receivers, self.fanout)
     }
 
     /// How many of the peers send: the first ones.
@@ -173,7 +208,7 @@ impl Group {
 
     /// Runs over a star.
     pub fn run(&self) -> Report {
-        let mut star = Star::new(self.receivers + 1, self.default_link.clone(), &self.seeds);
+        let mut star = Star::new(self.hosts(), self.default_link.clone(), &self.seeds);
         for (from, to, link) in &self.links {
             star.set_link(*from, *to, link.clone());
         }
@@ -183,41 +218,42 @@ impl Group {
     /// Runs over one shared Ethernet.
     pub fn run_lan(&self, config: LanConfig) -> Report {
         let group = Group { link_overhead: config.frame_overhead, ..self.clone() };
-        let lan = Lan::new(config, self.receivers as usize + 1, &self.seeds);
+        let lan = Lan::new(config, self.hosts() as usize, &self.seeds);
         group.run_on(lan)
     }
 
-    /// Runs over a routed network: node 0 is the sender, 1 to r are the receivers, and the others
+    /// Runs over a routed network: node 0 is the sender, 1 to r are the receivers, then come the helpers, and the others
     /// are routers, which help if the protocol has relays.
     pub fn run_graph(&self, topology: Arc<Topology>, config: GraphConfig, loss: LossModel) -> Report {
         let nodes = topology.nodes() as u32;
         let mut graph = Graph::new(topology.clone(), config, &self.seeds);
         let members = if self.are_peers() { 0 } else { 1 };
-        (members..=self.receivers).for_each(|node| graph.join(GroupId(0), NodeId(node)));
+        (members..self.hosts()).for_each(|node| graph.join(GroupId(0), NodeId(node)));
         for (link, ends) in (0_u32..).zip(topology.links().iter().map(|link| link.ends)) {
             ends.into_iter().for_each(|end| graph.set_loss(link, end, loss));
         }
         if self.entry.roles.contains(&Role::Relay) {
-            (self.receivers + 1..nodes).for_each(|node| graph.set_relay(NodeId(node)));
+            (self.hosts()..nodes).for_each(|node| graph.set_relay(NodeId(node)));
         }
         let group = Group { link_overhead: config.overhead, ..self.clone() };
         group.run_world(graph, nodes, |graph, link, is_up| graph.set_up(link, is_up))
     }
 
-    /// Runs over a network of `receivers + 1` nodes.
+    /// Runs over a network with a node for the sender and for each receiver and helper.
     pub fn run_on<N: Network>(&self, network: N) -> Report {
-        self.run_world(network, self.receivers + 1, |_, link, _| panic!("this network has no link {link}"))
+        self.run_world(network, self.hosts(), |_, link, _| panic!("this network has no link {link}"))
     }
 
     fn run_world<N: Network>(&self, network: N, nodes: u32, set_link: fn(&mut N, u32, bool)) -> Report {
-        let mut world = World::new(network, Tape::default());
+        assert!(self.entry.helpers.allow(self.table().helpers().len()), "{} helpers", self.helpers);
+        let mut world = World::new(network, Tape::default()).with_helpers(self.table().into());
         let mut lives = Vec::new();
         for node in (0..=self.receivers).map(NodeId) {
             let (machine, application) = self.node(node, false, &mut lives);
             world.add_node(machine, Some(application));
         }
         for node in (self.receivers + 1..nodes).map(NodeId) {
-            world.add_node(self.router(node, false), None);
+            world.add_node(self.between(node, false), None);
         }
         world.start();
         let mut faults = self.faults.clone();
@@ -234,7 +270,7 @@ impl Group {
                     world.replace(node, Box::new(Crashed), None);
                 }
                 Change::Restart(node) if node.0 > self.receivers => {
-                    world.replace(node, self.router(node, true), None);
+                    world.replace(node, self.between(node, true), None);
                 }
                 Change::Restart(node) => {
                     let (machine, application) = self.node(node, true, &mut rejoined);
@@ -284,9 +320,16 @@ impl Group {
         (0..self.senders).map(NodeId)
     }
 
-    /// The machine of a router.
-    fn router(&self, node: NodeId, restarted: bool) -> Box<dyn Machine> {
-        if self.entry.roles.contains(&Role::Relay) {
+    /// Nodes that are no routers.
+    fn hosts(&self) -> u32 {
+        self.receivers + 1 + self.helpers
+    }
+
+    /// The machine of a helper or a router.
+    fn between(&self, node: NodeId, restarted: bool) -> Box<dyn Machine> {
+        if node.0 < self.hosts() {
+            self.build(Role::Helper, node, restarted)
+        } else if self.entry.roles.contains(&Role::Relay) {
             self.build(Role::Relay, node, restarted)
         } else {
             Box::new(Crashed)
@@ -337,6 +380,7 @@ impl Group {
             node,
             sender: SENDER,
             members: (first..=self.receivers).map(NodeId).collect(),
+            helpers: self.table().into(),
             identities: Default::default(),
             addresses: Default::default(),
             group: GroupId(0),

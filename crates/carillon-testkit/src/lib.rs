@@ -20,6 +20,7 @@ mod report;
 mod routed;
 mod skip;
 mod star;
+mod tree;
 
 pub use bench::{ASSOCIATION, Bench, bits};
 pub use checked::Checked;
@@ -32,3 +33,4 @@ pub use report::{Datagram, Report, Tape};
 pub use routed::random_network;
 pub use skip::{REQUIRE_NETWORK, skip};
 pub use star::{Link, Star};
+pub use tree::TREE;

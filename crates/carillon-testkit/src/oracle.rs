@@ -65,12 +65,15 @@ pub struct Offers {
     /// Time between two messages.
     interval: Duration,
     next: Time,
+    /// When it was last asked: a message that was not taken then waits for the machine.
+    polled: Time,
 }
 
 impl Offers {
     /// Offers this many messages.
     pub fn new(contents: Contents, messages: u64) -> Self {
-        Offers { contents, messages, offered: 0, finished: false, interval: Duration::ZERO, next: Time::ZERO }
+        let (interval, next, polled) = (Duration::ZERO, Time::ZERO, Time::ZERO);
+        Offers { contents, messages, offered: 0, finished: false, interval, next, polled }
     }
 
     /// The same, but one message each so long.
@@ -82,6 +85,7 @@ impl Offers {
 impl Application for Offers {
     fn poll(&mut self, now: Time, machine: &mut (dyn Machine + 'static)) -> bool {
         let sender = machine.as_sender().expect("the sender's machine offers messages");
+        self.polled = now;
         let mut touched = false;
         while self.offered < self.messages && self.next <= now {
             match sender.offer(now, self.contents.message(self.offered)) {
@@ -109,7 +113,7 @@ impl Application for Offers {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        (self.offered < self.messages && !self.interval.is_zero()).then_some(self.next)
+        (self.offered < self.messages && self.next > self.polled).then_some(self.next)
     }
 }
 

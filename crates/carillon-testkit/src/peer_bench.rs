@@ -16,6 +16,7 @@ pub fn peer_context(nodes: &[NodeId], rank: usize, rejoining: bool) -> BuildCont
         node: nodes[rank],
         sender: nodes[0],
         members: nodes.into(),
+        helpers: Default::default(),
         identities: Default::default(),
         addresses: Default::default(),
         group: GroupId(0),

@@ -105,6 +105,7 @@ fn build(
         node: SELF,
         sender: SELF,
         members: [].into(),
+        helpers: Default::default(),
         identities: Identities::agreed(0, [].into()),
         addresses: endpoint.addresses(),
         group: GROUP,

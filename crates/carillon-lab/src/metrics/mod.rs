@@ -127,11 +127,6 @@ impl Recorder {
         }
     }
 
-    /// Messages so far that have been delivered to others than their source, or given up there.
-    pub fn settled(&self) -> u64 {
-        self.totals.deliveries + self.recoveries.given_up
-    }
-
     fn share_collisions(&mut self) {
         let block = &mut self.records[self.block.1..];
         if block.is_empty() {

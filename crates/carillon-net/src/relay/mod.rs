@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use carillon_core::{
-    Dest, Event, Host, Machine, Observer, Received, Scope, Time, TraceEvent, Transmit, Verdict, drain,
+    Dest, Event, Host, Machine, Notice, Observer, Received, Scope, Time, TraceEvent, Transmit, Verdict,
+    check_early, drain,
 };
 use nix::poll::PollFlags;
 
@@ -78,6 +79,9 @@ impl<O: Observer> RelayDriver<O> {
             self.machine.handle_timeout(now);
         }
         self.drain(now, is_due);
+        if cfg!(debug_assertions) {
+            check_early(&mut *self.machine, now, &mut self.buf);
+        }
         for _ in 0..TURN_DATAGRAMS {
             let Some(arrival) = self.endpoint.receive(now)? else { break };
             self.handle(now, arrival);
@@ -175,6 +179,10 @@ impl<O: Observer> Host for Outlet<'_, O> {
 
     fn event(&mut self, event: Event) {
         self.observer.event(&TraceEvent { time: self.now, node: SELF, event });
+    }
+
+    fn notice(&mut self, notice: Notice) {
+        self.observer.notice(self.now, SELF, &notice);
     }
 
     fn timers_fired(&self) -> bool {

@@ -233,6 +233,7 @@ mod tests {
             node: NodeId(0),
             sender: NodeId(0),
             members,
+            helpers: Default::default(),
             identities: Default::default(),
             addresses: Default::default(),
             group: GroupId(0),

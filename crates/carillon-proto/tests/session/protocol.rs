@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use carillon_core::{
     BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Duration, Event, Events, HeaderBytes,
-    Kind, Machine, MessageId, NetworkKind, NodeId, Notice, OfferError, Order, Outcome, Parameter,
+    Helpers, Kind, Machine, MessageId, NetworkKind, NodeId, Notice, OfferError, Order, Outcome, Parameter,
     ProtocolEntry, Received, Receiver, Role, Sender, Time, Timers, Transmit,
 };
 use carillon_wire::Envelope;
@@ -21,6 +21,7 @@ pub static REPEAT: ProtocolEntry = ProtocolEntry {
     confirmed: true,
     waits: true,
     marks_originals: false,
+    helpers: Helpers::None,
     header_bytes: |_| HeaderBytes::all(Envelope::LEN + 8),
     networks: &[NetworkKind::Lan],
     parameters: PARAMETERS,
@@ -50,7 +51,7 @@ fn build(role: Role, context: &BuildContext, config: &Config) -> Result<Box<dyn 
     }
     let wait = config.span("wait").at(context.bit_rate);
     Ok(match role {
-        Role::Peer | Role::Relay => return Err(ConfigError::no_such_role(role)),
+        Role::Peer | Role::Relay | Role::Helper => return Err(ConfigError::no_such_role(role)),
         Role::Sender => Box::new(RepeatSender {
             context: context.clone(),
             limit: config.count("limit"),

@@ -6,9 +6,9 @@ use std::collections::{BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Duration, Events, HeaderBytes, Machine,
-    MessageId, NetworkKind, NodeId, OfferError, Order, ProtocolEntry, Received, Receiver, Role, Sender, Time,
-    Timers, Transmit,
+    BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Duration, Events, HeaderBytes, Helpers,
+    Machine, MessageId, NetworkKind, NodeId, OfferError, Order, ProtocolEntry, Received, Receiver, Role,
+    Sender, Time, Timers, Transmit,
 };
 use carillon_wire::Envelope;
 
@@ -22,6 +22,7 @@ pub static TOY: ProtocolEntry = ProtocolEntry {
     confirmed: true,
     waits: false,
     marks_originals: false,
+    helpers: Helpers::None,
     header_bytes: |_| HeaderBytes::all(Envelope::LEN + 24),
     networks: &[NetworkKind::Lan],
     parameters: &[],

@@ -1,8 +1,8 @@
 //! Protocol machines with fuzzed settings.
 
 use carillon_core::{
-    AssociationId, BitRate, BuildContext, Config, GroupId, Kind, NodeId, Parameter, ProtocolEntry, Role,
-    Seeds,
+    AssociationId, BitRate, BuildContext, Config, GroupId, HelperTable, Helpers, Kind, NodeId, Parameter,
+    ProtocolEntry, Role, Seeds,
 };
 
 use super::drive::{Rules, drive};
@@ -21,12 +21,21 @@ pub fn machine(entry: &'static ProtocolEntry, role: Role, input: &mut Input<'_>)
         Role::Receiver => (NodeId(1), members),
         Role::Peer => (SENDER, PEERS),
         Role::Relay => (NodeId(9), &[][..]),
+        Role::Helper => (NodeId(9), members),
+    };
+    // A machine has helpers or is one where its protocol has them.
+    let helpers = match entry.helpers {
+        Helpers::None => HelperTable::default(),
+        Helpers::Optional | Helpers::Required(_) => {
+            HelperTable::balanced(&[NodeId(9), NodeId(10)], members, 1)
+        }
     };
     let context = BuildContext {
         association: ASSOCIATION,
         node,
         sender: SENDER,
         members: members.into(),
+        helpers: helpers.into(),
         identities: Default::default(),
         addresses: Default::default(),
         group: GroupId(0),
@@ -51,6 +60,8 @@ pub fn machine(entry: &'static ProtocolEntry, role: Role, input: &mut Input<'_>)
     let rules = match role {
         _ if !entry.confirmed => Rules { transmits: MANY, deliveries: None, plain: false },
         Role::Peer => Rules { transmits: MANY, deliveries: None, plain: false },
+        // Who gives a helper up waits for another table, of which nobody tells it here.
+        _ if entry.helpers != Helpers::None => Rules { transmits: MANY, deliveries: None, plain: false },
         _ => Rules { transmits: window.max(members.len()) + 1, deliveries: Some(window), plain: true },
     };
     let known = Known::new(ASSOCIATION, SENDER, entry.name);

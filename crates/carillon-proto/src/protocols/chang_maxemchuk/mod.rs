@@ -22,7 +22,7 @@ mod tests;
 mod token;
 mod watch;
 
-use carillon_core::{ConfigError, HeaderBytes, NetworkKind, Order, ProtocolEntry, Role};
+use carillon_core::{ConfigError, HeaderBytes, Helpers, NetworkKind, Order, ProtocolEntry, Role};
 use carillon_wire::chang_maxemchuk::{ACK_LEN, MSG_HEADER_LEN};
 
 pub use peer::Peer;
@@ -38,6 +38,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     confirmed: true,
     waits: true,
     marks_originals: true,
+    helpers: Helpers::None,
     // A repair carries the acknowledgment with the message.
     header_bytes: |_| HeaderBytes { data: MSG_HEADER_LEN, most: ACK_LEN },
     networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],
@@ -52,7 +53,9 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     build: |role, context, settings| {
         Ok(match role {
             Role::Peer => Box::new(Peer::new(context, settings)?),
-            Role::Sender | Role::Receiver | Role::Relay => return Err(ConfigError::no_such_role(role)),
+            Role::Sender | Role::Receiver | Role::Relay | Role::Helper => {
+                return Err(ConfigError::no_such_role(role));
+            }
         })
     },
 };

@@ -22,7 +22,7 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
-use carillon_core::{ConfigError, HeaderBytes, NetworkKind, Order, ProtocolEntry, Role};
+use carillon_core::{ConfigError, HeaderBytes, Helpers, NetworkKind, Order, ProtocolEntry, Role};
 use carillon_wire::lms::HEADER_LEN;
 
 pub use receiver::LmsReceiver;
@@ -40,6 +40,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     confirmed: false,
     waits: false,
     marks_originals: true,
+    helpers: Helpers::None,
     header_bytes: |_| HeaderBytes::all(HEADER_LEN),
     networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],
     parameters: config::PARAMETERS,
@@ -52,7 +53,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     unicast_equivalent: None,
     build: |role, context, settings| {
         Ok(match role {
-            Role::Peer => return Err(ConfigError::no_such_role(role)),
+            Role::Peer | Role::Helper => return Err(ConfigError::no_such_role(role)),
             Role::Sender => Box::new(LmsSender::new(context, settings)?),
             Role::Receiver => Box::new(LmsReceiver::new(context, settings)?),
             Role::Relay => Box::new(LmsRelay::new(context, settings)?),

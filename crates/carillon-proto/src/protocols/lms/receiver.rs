@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use carillon_core::{
     Addresses, AssociationId, BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Event, Events,
-    Machine, MessageId, NodeId, Note, Received, Receiver, Time, Transmit, Value, expand,
+    Machine, MessageId, NodeId, Note, Notice, Received, Receiver, Time, Transmit, Value, expand,
 };
 use carillon_wire::lms::{Data, HEADER_LEN, Offer, Packet, Progress, Request};
 
@@ -156,7 +156,7 @@ impl LmsReceiver {
             if new.contains(&number) {
                 self.events.push(Event::LossFound { source: Some(source), message });
             }
-            self.events.push(Event::LossFinal { source, message });
+            self.events.given_up(source, message);
             told += 1;
         }
         for number in survivors {

@@ -11,7 +11,9 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
-use carillon_core::{BuildContext, Config, ConfigError, Machine, NetworkKind, Order, ProtocolEntry, Role};
+use carillon_core::{
+    BuildContext, Config, ConfigError, Helpers, Machine, NetworkKind, Order, ProtocolEntry, Role,
+};
 
 pub use receiver::MbapReceiver;
 pub use sender::MbapSender;
@@ -29,6 +31,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     confirmed: true,
     waits: true,
     marks_originals: true,
+    helpers: Helpers::None,
     header_bytes: config::header_bytes,
     networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],
     parameters: config::PARAMETERS,
@@ -60,7 +63,7 @@ fn build(
 ) -> Result<Box<dyn Machine>, ConfigError> {
     let config = config::SenderConfig::new(context, settings)?;
     Ok(match role {
-        Role::Peer | Role::Relay => return Err(ConfigError::no_such_role(role)),
+        Role::Peer | Role::Relay | Role::Helper => return Err(ConfigError::no_such_role(role)),
         Role::Receiver => Box::new(MbapReceiver::new(context, settings)),
         Role::Sender if unicast => {
             let members = Members::new(context.members.clone());

@@ -285,6 +285,7 @@ mod tests {
             node: NodeId(2),
             sender: NodeId(1),
             members: [].into(),
+            helpers: Default::default(),
             identities: Default::default(),
             addresses: Default::default(),
             group: GroupId(0),

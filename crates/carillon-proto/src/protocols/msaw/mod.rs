@@ -12,7 +12,9 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
-use carillon_core::{BuildContext, Config, ConfigError, Machine, NetworkKind, Order, ProtocolEntry, Role};
+use carillon_core::{
+    BuildContext, Config, ConfigError, Helpers, Machine, NetworkKind, Order, ProtocolEntry, Role,
+};
 
 pub use config::Addressed;
 pub use nak::{NakReceiver, NakSender};
@@ -32,6 +34,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     confirmed: true,
     waits: true,
     marks_originals: true,
+    helpers: Helpers::None,
     header_bytes: config::header_bytes,
     networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],
     parameters: config::PARAMETERS,
@@ -74,7 +77,7 @@ fn build(
         return Err(ConfigError::Conflict(what.to_owned()));
     }
     Ok(match role {
-        Role::Peer | Role::Relay => return Err(ConfigError::no_such_role(role)),
+        Role::Peer | Role::Relay | Role::Helper => return Err(ConfigError::no_such_role(role)),
         Role::Receiver if negative => Box::new(NakReceiver::new(context, settings)),
         Role::Sender if negative => Box::new(NakSender::new(context, config, settings)),
         Role::Receiver => Box::new(MsawReceiver::new(context, settings)),

@@ -16,7 +16,7 @@ mod source;
 mod tests;
 mod window;
 
-use carillon_core::{ConfigError, HeaderBytes, NetworkKind, Order, ProtocolEntry, Role};
+use carillon_core::{ConfigError, HeaderBytes, Helpers, NetworkKind, Order, ProtocolEntry, Role};
 use carillon_wire::pgm::DATA_HEADER_LEN;
 
 pub use receiver::PgmReceiver;
@@ -34,6 +34,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     confirmed: false,
     waits: false,
     marks_originals: true,
+    helpers: Helpers::None,
     header_bytes: |_| HeaderBytes::all(DATA_HEADER_LEN),
     networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],
     parameters: config::PARAMETERS,
@@ -46,7 +47,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     unicast_equivalent: None,
     build: |role, context, settings| {
         Ok(match role {
-            Role::Peer => return Err(ConfigError::no_such_role(role)),
+            Role::Peer | Role::Helper => return Err(ConfigError::no_such_role(role)),
             Role::Sender => Box::new(PgmSource::new(context, settings)?),
             Role::Receiver => Box::new(PgmReceiver::new(context, settings)?),
             Role::Relay => Box::new(PgmRelay::new(context, settings)?),

@@ -15,7 +15,7 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
-use carillon_core::{ConfigError, HeaderBytes, NetworkKind, Order, ProtocolEntry, Role};
+use carillon_core::{ConfigError, HeaderBytes, Helpers, NetworkKind, Order, ProtocolEntry, Role};
 use carillon_wire::rra::HEADER_LEN;
 
 pub use receiver::RraReceiver;
@@ -32,6 +32,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     confirmed: true,
     waits: true,
     marks_originals: true,
+    helpers: Helpers::None,
     header_bytes: |_| HeaderBytes::all(HEADER_LEN),
     networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],
     parameters: config::PARAMETERS,
@@ -44,7 +45,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     unicast_equivalent: None,
     build: |role, context, settings| {
         Ok(match role {
-            Role::Peer | Role::Relay => return Err(ConfigError::no_such_role(role)),
+            Role::Peer | Role::Relay | Role::Helper => return Err(ConfigError::no_such_role(role)),
             Role::Receiver => Box::new(RraReceiver::new(context, settings)),
             Role::Sender => Box::new(RraSender::new(context, settings)?),
         })

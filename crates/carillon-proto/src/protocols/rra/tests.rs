@@ -29,6 +29,7 @@ fn parts(receivers: u32, settings: &[(&str, &str)]) -> (RraSender, Vec<RraReceiv
         node,
         sender: SENDER,
         members: (1..=receivers).map(NodeId).collect(),
+        helpers: Default::default(),
         identities: Default::default(),
         addresses: Default::default(),
         group: GroupId(0),

@@ -24,7 +24,7 @@ mod sequencing;
 mod tests;
 mod transmit;
 
-use carillon_core::{ConfigError, HeaderBytes, NetworkKind, Order, ProtocolEntry, Role};
+use carillon_core::{ConfigError, HeaderBytes, Helpers, NetworkKind, Order, ProtocolEntry, Role};
 use carillon_wire::sequencer::HEADER_LEN;
 
 pub use peer::SequencerPeer;
@@ -40,6 +40,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     confirmed: true,
     waits: true,
     marks_originals: true,
+    helpers: Helpers::None,
     header_bytes: |_| HeaderBytes::all(HEADER_LEN),
     networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],
     parameters: config::PARAMETERS,
@@ -52,6 +53,6 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     unicast_equivalent: None,
     build: |role, context, settings| match role {
         Role::Peer => Ok(Box::new(SequencerPeer::new(context, settings)?)),
-        Role::Sender | Role::Receiver | Role::Relay => Err(ConfigError::no_such_role(role)),
+        Role::Sender | Role::Receiver | Role::Relay | Role::Helper => Err(ConfigError::no_such_role(role)),
     },
 };

@@ -23,7 +23,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-use carillon_core::{ConfigError, HeaderBytes, NetworkKind, Order, ProtocolEntry, Role};
+use carillon_core::{ConfigError, HeaderBytes, Helpers, NetworkKind, Order, ProtocolEntry, Role};
 use carillon_wire::srm::HEADER_LEN;
 
 pub use peer::SrmPeer;
@@ -39,6 +39,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     confirmed: false,
     waits: true,
     marks_originals: true,
+    helpers: Helpers::None,
     header_bytes: |_| HeaderBytes::all(HEADER_LEN),
     networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],
     parameters: config::PARAMETERS,
@@ -51,6 +52,6 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     unicast_equivalent: None,
     build: |role, context, settings| match role {
         Role::Peer => Ok(Box::new(SrmPeer::new(context, settings)?)),
-        Role::Sender | Role::Receiver | Role::Relay => Err(ConfigError::no_such_role(role)),
+        Role::Sender | Role::Receiver | Role::Relay | Role::Helper => Err(ConfigError::no_such_role(role)),
     },
 };

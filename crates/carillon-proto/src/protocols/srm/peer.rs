@@ -401,7 +401,7 @@ impl SrmPeer {
                     self.events.push(Event::Delivered { source: node, message });
                 }
                 _ if stream.give_up(number) => {
-                    self.events.push(Event::LossFinal { source: node, message });
+                    self.events.given_up(node, message);
                 }
                 _ => {}
             }
@@ -440,7 +440,7 @@ impl SrmPeer {
             let Some(stream) = self.streams.get_mut(&source) else { return };
             if stream.give_up(number) {
                 let (source, message) = (self.members[source as usize], MessageId(number));
-                self.events.push(Event::LossFinal { source, message });
+                self.events.given_up(source, message);
             }
             return self.deliver(source);
         }

@@ -222,6 +222,7 @@ impl ReceiverSession {
             node: LOCAL_NODE,
             sender,
             members: [].into(),
+            helpers: Default::default(),
             identities: Identities::agreed(secret::identity(self.nonce).0, [].into()),
             addresses: self.config.addresses.clone(),
             group: self.config.group,

@@ -116,7 +116,10 @@ impl Pulse {
             Notice::Sent { repair: false, .. } => self.sent += 1,
             Notice::Sent { repair: true, .. } => self.repeated = self.repeated.saturating_add(1),
             Notice::Completed { .. } => (self.completed, self.repeated) = (self.completed + 1, 0),
-            Notice::RepairNeeded { .. } | Notice::MemberLost { .. } | Notice::TooFew => {}
+            Notice::RepairNeeded { .. }
+            | Notice::MemberLost { .. }
+            | Notice::TooFew
+            | Notice::GivenUp { .. } => {}
         }
     }
 

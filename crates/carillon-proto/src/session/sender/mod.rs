@@ -290,6 +290,7 @@ impl SenderSession {
             node: LOCAL_NODE,
             sender: LOCAL_NODE,
             members: members().map(|(node, _)| node).collect(),
+            helpers: Default::default(),
             identities: Identities::agreed(identity, members().map(|(_, identity)| identity).collect()),
             addresses: self.config.addresses.clone(),
             group: self.config.group,
@@ -472,7 +473,7 @@ impl SenderSession {
                 }
                 Notice::Sent { repair: true, .. } => self.roster.repaired(),
                 Notice::TooFew => self.too_few |= self.config.has_peers(),
-                Notice::Sent { .. } | Notice::Completed { .. } => {}
+                Notice::Sent { .. } | Notice::Completed { .. } | Notice::GivenUp { .. } => {}
             }
         }
         // Who is lost has been recorded above, once.

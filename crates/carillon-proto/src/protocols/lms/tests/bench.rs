@@ -48,6 +48,7 @@ pub(super) fn context(node: u32) -> BuildContext {
         node: NodeId(node),
         sender: NodeId(0),
         members: [].into(),
+        helpers: Default::default(),
         identities: Default::default(),
         addresses: Default::default(),
         group: GroupId(0),

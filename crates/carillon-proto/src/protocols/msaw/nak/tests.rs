@@ -207,6 +207,7 @@ fn it_goes_with_retransmission_to_the_group_and_a_constant_wait_only() {
             node: carillon_core::NodeId(0),
             sender: carillon_core::NodeId(0),
             members: [carillon_core::NodeId(1)].into(),
+            helpers: Default::default(),
             identities: Default::default(),
             addresses: Default::default(),
             group: carillon_core::GroupId(0),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use carillon_core::{
     Addresses, BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Event, Events, GroupId,
-    Machine, MessageId, NodeId, Received, Receiver, Time, Transmit, expand,
+    Machine, MessageId, NodeId, Notice, Received, Receiver, Time, Transmit, expand,
 };
 use carillon_wire::pgm::{Body, Data, Nak, NakList, Options, Packet, Poll, Spm, Tsi};
 
@@ -199,7 +199,7 @@ impl PgmReceiver {
         // Of a jump beyond all that is kept only so many losses are told one by one.
         for number in self.tracked..trail.min(self.tracked.saturating_add(self.rxw_sqns)) {
             self.events.push(Event::LossFound { source: Some(self.source), message: MessageId(number) });
-            self.events.push(Event::LossFinal { source: self.source, message: MessageId(number) });
+            self.events.given_up(self.source, MessageId(number));
         }
         for (number, payload) in self.early.skip_to(trail) {
             if let Some(payload) = payload {
@@ -219,7 +219,7 @@ impl PgmReceiver {
     /// A packet will not be asked for any more.
     fn give_up(&mut self, number: u64) {
         self.early.insert(number, None);
-        self.events.push(Event::LossFinal { source: self.source, message: MessageId(number) });
+        self.events.given_up(self.source, MessageId(number));
     }
 
     /// Delivers what can be, and finds out what is missed of what is known to exist.

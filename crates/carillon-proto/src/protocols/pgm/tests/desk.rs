@@ -209,6 +209,7 @@ pub(super) fn context(node: NodeId) -> BuildContext {
         node,
         sender: SOURCE,
         members: [NodeId(5)].into(),
+        helpers: Default::default(),
         identities: Default::default(),
         addresses: Default::default(),
         group: GroupId(0),

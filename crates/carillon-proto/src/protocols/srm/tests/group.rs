@@ -68,6 +68,7 @@ pub(super) fn world(
             node,
             sender: members[0],
             members: members.into(),
+            helpers: Default::default(),
             identities: Default::default(),
             addresses: Default::default(),
             group: GroupId(0),

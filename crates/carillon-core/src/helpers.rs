@@ -1,0 +1,240 @@
+//! Helpers that are addressed, and the one table of who turns to whom.
+//!
+//! Designated receivers, local exchanges, repair servers, the inner nodes of a tree: they offer nothing, but hear the
+//! group, keep messages for others, gather what others say, and speak for them. The table is the same at every node.
+//! It only ever moves nodes towards the sender, so that no circle can form however late each node hears of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use thiserror::Error;
+
+use crate::NodeId;
+
+/// What a protocol does with helpers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Helpers {
+    /// It has none.
+    None,
+    /// It works better with some. Without any, all turn to the sender.
+    Optional,
+    /// It needs at least so many.
+    Required(u32),
+}
+
+impl Helpers {
+    /// Whether a group may have so many.
+    pub fn allow(self, count: usize) -> bool {
+        match self {
+            Helpers::None => count == 0,
+            Helpers::Optional => true,
+            Helpers::Required(least) => count >= least as usize,
+        }
+    }
+}
+
+/// A helper in the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Helper {
+    /// Where it runs.
+    pub node: NodeId,
+    /// The helper it turns to itself; the sender if there is none.
+    pub parent: Option<NodeId>,
+    /// Whether it delivers too: a designated receiver, one of the members.
+    pub delivers: bool,
+}
+
+/// Who turns to whom: helpers to helpers, members to helpers, and the rest to the sender.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HelperTable {
+    edition: u32,
+    helpers: Vec<Helper>,
+    /// The helper that each member turns to first; who is not here turns to the sender.
+    members: BTreeMap<NodeId, NodeId>,
+}
+
+/// Why a table is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum TableError {
+    /// A helper stands in it twice.
+    #[error("helper {0} stands twice in the table")]
+    Twice(NodeId),
+    /// Somebody turns to a node that is no helper.
+    #[error("{0} turns to {1}, which is no helper")]
+    Unknown(NodeId, NodeId),
+    /// A way from helper to helper does not end at the sender.
+    #[error("helper {0} turns to itself by way of others")]
+    Circle(NodeId),
+}
+
+impl HelperTable {
+    /// The table of these helpers, and of the members that turn to one of them.
+    pub fn new(
+        helpers: Vec<Helper>,
+        members: impl IntoIterator<Item = (NodeId, NodeId)>,
+    ) -> Result<Self, TableError> {
+        let table = HelperTable { edition: 0, helpers, members: members.into_iter().collect() };
+        let mut known = BTreeSet::new();
+        for helper in &table.helpers {
+            if !known.insert(helper.node) {
+                return Err(TableError::Twice(helper.node));
+            }
+        }
+        let turns = table.helpers.iter().filter_map(|helper| Some((helper.node, helper.parent?)));
+        let members = table.members.iter().map(|(&member, &helper)| (member, helper));
+        if let Some((node, to)) = turns.chain(members).find(|(_, to)| !known.contains(to)) {
+            return Err(TableError::Unknown(node, to));
+        }
+        for helper in &table.helpers {
+            // From helper to helper it is at most as far as there are helpers.
+            let mut at = Some(helper.node);
+            for _ in 0..=table.helpers.len() {
+                at = at.and_then(|node| table.parent(node));
+            }
+            if at.is_some() {
+                return Err(TableError::Circle(helper.node));
+            }
+        }
+        Ok(table)
+    }
+
+    /// A tree in which each node has at most `fanout` children as long as there are helpers enough: the first helpers
+    /// turn to the sender, the next to these, and the members to the last ones, in turn.
+    pub fn balanced(helpers: &[NodeId], members: &[NodeId], fanout: usize) -> Self {
+        let fanout = fanout.max(1);
+        let parent = |index: usize| index.checked_sub(fanout).map(|below| helpers[below / fanout]);
+        let entry =
+            |(index, &node)| Helper { node, parent: parent(index), delivers: members.contains(&node) };
+        let entries: Vec<Helper> = helpers.iter().enumerate().map(entry).collect();
+        let is_leaf = |helper: &&NodeId| entries.iter().all(|entry| entry.parent != Some(**helper));
+        let leaves: Vec<NodeId> = helpers.iter().filter(is_leaf).copied().collect();
+        let others = members.iter().filter(|member| !helpers.contains(member));
+        let members = others.zip(leaves.iter().cycle()).map(|(&member, &leaf)| (member, leaf)).collect();
+        HelperTable { edition: 0, helpers: entries, members }
+    }
+
+    /// The next edition, without a helper that is lost: its children turn to its parent. `None` if it is no helper.
+    pub fn without(&self, lost: NodeId) -> Option<Self> {
+        let parent = self.helpers.iter().find(|helper| helper.node == lost)?.parent;
+        let mut next = self.clone();
+        next.edition = self.edition.saturating_add(1);
+        next.helpers.retain(|helper| helper.node != lost);
+        for helper in next.helpers.iter_mut().filter(|helper| helper.parent == Some(lost)) {
+            helper.parent = parent;
+        }
+        match parent {
+            Some(parent) => next.members.values_mut().filter(|to| **to == lost).for_each(|to| *to = parent),
+            None => next.members.retain(|_, to| *to != lost),
+        }
+        Some(next)
+    }
+
+    /// The same table at a host that numbers nodes by itself.
+    pub fn renumbered(&self, local: impl Fn(NodeId) -> NodeId) -> Self {
+        let helper = |helper: &Helper| Helper {
+            node: local(helper.node),
+            parent: helper.parent.map(&local),
+            delivers: helper.delivers,
+        };
+        HelperTable {
+            edition: self.edition,
+            helpers: self.helpers.iter().map(helper).collect(),
+            members: self.members.iter().map(|(&member, &to)| (local(member), local(to))).collect(),
+        }
+    }
+
+    /// Which edition: a machine takes no table over that is not newer than what it has.
+    pub fn edition(&self) -> u32 {
+        self.edition
+    }
+
+    /// The helpers.
+    pub fn helpers(&self) -> &[Helper] {
+        &self.helpers
+    }
+
+    /// Whether a node is one of them.
+    pub fn is_helper(&self, node: NodeId) -> bool {
+        self.helpers.iter().any(|helper| helper.node == node)
+    }
+
+    /// The helper that a node turns to; the sender if there is none.
+    pub fn parent(&self, node: NodeId) -> Option<NodeId> {
+        match self.helpers.iter().find(|helper| helper.node == node) {
+            Some(helper) => helper.parent,
+            None => self.members.get(&node).copied(),
+        }
+    }
+
+    /// The helpers and members that turn to a helper. Those of the sender, who also has all members that no helper
+    /// serves, are found with [`children_of_sender`](Self::children_of_sender).
+    pub fn children(&self, helper: NodeId) -> Vec<NodeId> {
+        let helpers = self.helpers.iter().filter(|child| child.parent == Some(helper));
+        let members = self.members.iter().filter(|(_, to)| **to == helper);
+        helpers.map(|child| child.node).chain(members.map(|(&member, _)| member)).collect()
+    }
+
+    /// The helpers that turn to the sender, and those of these members that do.
+    pub fn children_of_sender(&self, members: &[NodeId]) -> Vec<NodeId> {
+        let helpers = self.helpers.iter().filter(|child| child.parent.is_none()).map(|child| child.node);
+        let alone =
+            members.iter().filter(|member| !self.is_helper(**member) && !self.members.contains_key(member));
+        helpers.chain(alone.copied()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nodes(range: std::ops::RangeInclusive<u32>) -> Vec<NodeId> {
+        range.map(NodeId).collect()
+    }
+
+    fn helper(node: u32, parent: Option<u32>) -> Helper {
+        Helper { node: NodeId(node), parent: parent.map(NodeId), delivers: false }
+    }
+
+    #[test]
+    fn a_balanced_tree_gives_each_helper_its_children_in_turn() {
+        let table = HelperTable::balanced(&nodes(10..=13), &nodes(1..=5), 2);
+        let parents: Vec<_> =
+            (10..=13).map(|node| table.parent(NodeId(node)).map(|parent| parent.0)).collect();
+        assert_eq!(parents, [None, None, Some(10), Some(10)]);
+        assert_eq!(table.children(NodeId(11)), [NodeId(1), NodeId(4)], "it has no helper below it");
+        assert_eq!(table.children(NodeId(10)), [NodeId(12), NodeId(13)]);
+        assert_eq!(table.children_of_sender(&nodes(1..=5)), [NodeId(10), NodeId(11)]);
+    }
+
+    #[test]
+    fn a_member_that_helps_is_a_helper_that_delivers() {
+        let table = HelperTable::balanced(&nodes(1..=1), &nodes(1..=3), 2);
+        assert!(table.helpers()[0].delivers);
+        assert_eq!(table.parent(NodeId(1)), None);
+        assert_eq!(table.children_of_sender(&nodes(1..=3)), [NodeId(1)]);
+    }
+
+    #[test]
+    fn the_children_of_a_lost_helper_go_to_its_parent_and_at_last_to_the_sender() {
+        let table =
+            HelperTable::new(vec![helper(8, None), helper(9, Some(8))], [(NodeId(1), NodeId(9))]).unwrap();
+        let next = table.without(NodeId(9)).unwrap();
+        assert_eq!((next.edition(), next.parent(NodeId(1))), (1, Some(NodeId(8))));
+        let last = next.without(NodeId(8)).unwrap();
+        assert_eq!((last.edition(), last.parent(NodeId(1))), (2, None));
+        assert_eq!(last.children_of_sender(&nodes(1..=1)), [NodeId(1)]);
+        assert_eq!(last.without(NodeId(8)), None, "it is lost already");
+    }
+
+    #[test]
+    fn what_is_no_tree_is_no_table() {
+        let table =
+            |helpers, members: &[(NodeId, NodeId)]| HelperTable::new(helpers, members.iter().copied());
+        let twice = vec![helper(8, None), helper(8, None)];
+        assert_eq!(table(twice, &[]), Err(TableError::Twice(NodeId(8))));
+        let strange = vec![helper(8, Some(3))];
+        assert_eq!(table(strange, &[]), Err(TableError::Unknown(NodeId(8), NodeId(3))));
+        let circle = vec![helper(8, Some(9)), helper(9, Some(8))];
+        assert_eq!(table(circle, &[]), Err(TableError::Circle(NodeId(8))));
+        assert_eq!(table(vec![], &[(NodeId(1), NodeId(2))]), Err(TableError::Unknown(NodeId(1), NodeId(2))));
+    }
+}

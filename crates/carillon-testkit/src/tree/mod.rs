@@ -1,0 +1,103 @@
+//! A protocol of a tree just good enough to try helpers by: whoever turns to a node acknowledges to it, with what all
+//! below have, and is repaired by it. In no product's registry.
+
+mod branch;
+mod node;
+mod sender;
+
+use carillon_core::{
+    AssociationId, BuildContext, Config, ConfigError, Format, HeaderBytes, Helpers, Input, Kind, Machine, NetworkKind,
+    Order, Parameter, Promise, ProtocolEntry, Reading, Rest, Role,
+};
+use carillon_wire::Envelope;
+
+use node::TreeNode;
+use sender::TreeSender;
+
+/// The protocol.
+pub static TREE: ProtocolEntry = ProtocolEntry {
+    name: "test-tree",
+    family: "test",
+    summary: "acknowledgments are gathered along a tree of helpers, which repair",
+    reference: "none",
+    roles: &[Role::Sender, Role::Receiver, Role::Helper],
+    order: Order::Source,
+    confirmed: true,
+    waits: true,
+    marks_originals: true,
+    helpers: Helpers::Optional,
+    header_bytes: |_| HeaderBytes::all(HEADER_LEN),
+    networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],
+    parameters: PARAMETERS,
+    delivery_settings: &[],
+    host_settings: &[],
+    format: &FORMAT,
+    promise: Promise::Acknowledged { in_order: true, idle_feedback: None },
+    trial: |_, _| {},
+    states: &[],
+    unicast_equivalent: None,
+    build,
+};
+
+static FORMAT: Format = Format { name: "test-tree", fuzzed, read, golden: &[] };
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter {
+        name: "window",
+        kind: Kind::Count { min: 1, max: 1000 },
+        default: "8",
+        doc: "messages that not all have",
+    },
+    Parameter {
+        name: "limit",
+        kind: Kind::Count { min: 1, max: 1_000_000 },
+        default: "50",
+        doc: "repairs in vain",
+    },
+    Parameter { name: "wait", kind: Kind::Span, default: "20 ms", doc: "time between them" },
+];
+
+fn build(role: Role, context: &BuildContext, config: &Config) -> Result<Box<dyn Machine>, ConfigError> {
+    Ok(match role {
+        Role::Sender => Box::new(TreeSender::new(context, config)),
+        Role::Receiver | Role::Helper => Box::new(TreeNode::new(role, context, config)),
+        Role::Peer | Role::Relay => return Err(ConfigError::no_such_role(role)),
+    })
+}
+
+/// A packet of either type, now and then of none or of another session.
+fn fuzzed(input: &mut Input<'_>, association: AssociationId, bytes: &mut Vec<u8>) {
+    let association = AssociationId(association.0 + u32::from(input.byte() < 16));
+    let (packet_type, number, len) = (input.byte() % 4, u64::from(input.byte() % 24), input.below(8));
+    emit(association, packet_type, number, input.bytes(len), bytes);
+}
+
+fn read(bytes: &[u8]) -> Result<Reading, String> {
+    let (packet_type, association, number) = parse(bytes).ok_or("it is none")?;
+    let mut again = Vec::new();
+    let payload = bytes.get(HEADER_LEN..).unwrap_or_default();
+    emit(association, packet_type, number, payload, &mut again);
+    let line = format!("type {packet_type} number {number}");
+    Ok(Reading::new(&line, again, bytes.len(), Rest::Nothing))
+}
+
+const PROTOCOL: u8 = 202;
+/// From the sender, or from a helper that repairs: the message's number, its payload.
+const DATA: u8 = 1;
+/// To the node turned to: all below have the messages below this number.
+const ACK: u8 = 2;
+const HEADER_LEN: usize = Envelope::LEN + 8;
+
+fn emit(association: AssociationId, packet_type: u8, number: u64, payload: &[u8], buf: &mut Vec<u8>) {
+    Envelope { protocol: PROTOCOL, packet_type, association }.emit(buf);
+    buf.extend_from_slice(&number.to_be_bytes());
+    buf.extend_from_slice(payload);
+}
+
+/// The type, the session and the number of a packet.
+fn parse(bytes: &[u8]) -> Option<(u8, AssociationId, u64)> {
+    let (envelope, rest) = Envelope::parse_for(PROTOCOL, bytes).ok()?;
+    let number = rest.first_chunk::<8>()?;
+    let fits = matches!(envelope.packet_type, DATA) || envelope.packet_type == ACK && rest.len() == 8;
+    fits.then_some((envelope.packet_type, envelope.association, u64::from_be_bytes(*number)))
+}
