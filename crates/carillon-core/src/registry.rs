@@ -10,8 +10,8 @@ use std::sync::Arc;
 use thiserror::Error;
 
 use crate::{
-    Addresses, AssociationId, BitRate, DataSize, Format, GroupId, HelperTable, Helpers, Machine, NodeId, Probability, Promise,
-    Seeds, Span, States, Trial,
+    Addresses, AssociationId, BitRate, DataSize, Format, GroupId, HelperTable, Helpers, Machine, NodeId,
+    Probability, Promise, Seeds, Span, States, Trial,
 };
 
 /// A protocol: its description and its constructor.

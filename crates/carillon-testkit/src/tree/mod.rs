@@ -6,8 +6,8 @@ mod node;
 mod sender;
 
 use carillon_core::{
-    AssociationId, BuildContext, Config, ConfigError, Format, HeaderBytes, Helpers, Input, Kind, Machine, NetworkKind,
-    Order, Parameter, Promise, ProtocolEntry, Reading, Rest, Role,
+    AssociationId, BuildContext, Config, ConfigError, Format, HeaderBytes, Helpers, Input, Kind, Machine,
+    NetworkKind, Order, Parameter, Promise, ProtocolEntry, Reading, Rest, Role,
 };
 use carillon_wire::Envelope;
 
@@ -33,7 +33,7 @@ pub static TREE: ProtocolEntry = ProtocolEntry {
     host_settings: &[],
     format: &FORMAT,
     promise: Promise::Acknowledged { in_order: true, idle_feedback: None },
-    trial: |_, _| {},
+    trial: |_| {},
     states: &[],
     unicast_equivalent: None,
     build,

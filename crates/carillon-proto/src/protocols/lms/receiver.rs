@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use carillon_core::{
     Addresses, AssociationId, BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Event, Events,
-    Machine, MessageId, NodeId, Note, Notice, Received, Receiver, Time, Transmit, Value, expand,
+    Machine, MessageId, NodeId, Note, Received, Receiver, Time, Transmit, Value, expand,
 };
 use carillon_wire::lms::{Data, HEADER_LEN, Offer, Packet, Progress, Request};
 

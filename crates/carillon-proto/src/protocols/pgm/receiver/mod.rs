@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use carillon_core::{
     Addresses, BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Event, Events, GroupId,
-    Machine, MessageId, NodeId, Notice, Received, Receiver, Time, Transmit, expand,
+    Machine, MessageId, NodeId, Received, Receiver, Time, Transmit, expand,
 };
 use carillon_wire::pgm::{Body, Data, Nak, NakList, Options, Packet, Poll, Spm, Tsi};
 
