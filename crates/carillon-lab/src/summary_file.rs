@@ -5,6 +5,8 @@ use std::path::Path;
 use serde::Deserialize;
 use thiserror::Error;
 
+use crate::statistics::Summary;
+
 /// A summary: one row for each sweep point and metric.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SummaryFile {
@@ -33,6 +35,9 @@ pub struct Numbers {
     /// Their mean.
     #[serde(deserialize_with = "or_nan")]
     pub mean: f64,
+    /// Their standard deviation.
+    #[serde(deserialize_with = "or_nan")]
+    pub sd: f64,
     /// The least.
     #[serde(deserialize_with = "or_nan")]
     pub min: f64,
@@ -45,6 +50,9 @@ pub struct Numbers {
     /// The third quartile.
     #[serde(deserialize_with = "or_nan")]
     pub p75: f64,
+    /// The 95th percentile.
+    #[serde(deserialize_with = "or_nan")]
+    pub p95: f64,
     /// The greatest.
     #[serde(deserialize_with = "or_nan")]
     pub max: f64,
@@ -75,6 +83,14 @@ pub enum SummaryError {
         /// What is wrong.
         what: String,
     },
+}
+
+impl Numbers {
+    /// The same as it was before it was written.
+    pub fn summary(&self) -> Summary {
+        let &Numbers { n, mean, sd, min, p25, p50, p75, p95, max, ci95_low, ci95_high, .. } = self;
+        Summary { n, mean, sd, min, p25, p50, p75, p95, max, ci95_low, ci95_high }
+    }
 }
 
 impl SummaryFile {

@@ -11,7 +11,9 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
-use carillon_core::{BuildContext, Config, ConfigError, Machine, NetworkKind, Order, ProtocolEntry, Role};
+use carillon_core::{
+    BuildContext, Config, ConfigError, Machine, NetworkKind, Order, ProtocolEntry, Role, UnicastEquivalent,
+};
 
 pub use receiver::MbapReceiver;
 pub use sender::MbapSender;
@@ -38,7 +40,11 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     promise: describe::PROMISE,
     trial: describe::trial,
     states: describe::STATES,
-    unicast_equivalent: Some("bap"),
+    unicast_equivalent: Some(UnicastEquivalent {
+        protocol: "bap",
+        ack_bytes: |settings| settings.size("ack_bytes").0,
+        window: |settings| settings.count("window"),
+    }),
     build: |role, context, settings| build(role, context, settings, false),
 };
 

@@ -12,7 +12,9 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
-use carillon_core::{BuildContext, Config, ConfigError, Machine, NetworkKind, Order, ProtocolEntry, Role};
+use carillon_core::{
+    BuildContext, Config, ConfigError, Machine, NetworkKind, Order, ProtocolEntry, Role, UnicastEquivalent,
+};
 
 pub use config::Addressed;
 pub use nak::{NakReceiver, NakSender};
@@ -41,7 +43,11 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     promise: describe::PROMISE,
     trial: describe::trial,
     states: describe::STATES,
-    unicast_equivalent: Some("saw"),
+    unicast_equivalent: Some(UnicastEquivalent {
+        protocol: "saw",
+        ack_bytes: |settings| settings.size("ack_bytes").0,
+        window: |_| 1,
+    }),
     build: |role, context, settings| build(role, context, settings, false),
 };
 
