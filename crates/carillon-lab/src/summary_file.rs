@@ -119,6 +119,29 @@ impl SummaryFile {
     }
 }
 
+/// A row of `runs.csv`: what one run has of a metric.
+pub(crate) struct RunMean {
+    pub point: Vec<String>,
+    pub metric: String,
+    pub mean: f64,
+}
+
+/// The means of runs that a result folder has, in the order of the plan.
+pub(crate) fn run_means(path: &Path) -> Result<Vec<RunMean>, csv::Error> {
+    let mut reader = csv::Reader::from_path(path)?;
+    // After the swept keys: replication, metric, n, mean.
+    let keys = reader.headers()?.len().saturating_sub(4);
+    let mean = |record: csv::StringRecord| {
+        let text = |at: usize| record.get(at).unwrap_or_default();
+        RunMean {
+            point: record.iter().take(keys).map(str::to_owned).collect(),
+            metric: text(keys + 1).to_owned(),
+            mean: text(keys + 3).parse().unwrap_or(f64::NAN),
+        }
+    };
+    reader.records().map(|record| record.map(mean)).collect()
+}
+
 /// What the reader has to say, without its account of where it was.
 fn reason(error: &csv::Error) -> String {
     match error.kind() {

@@ -39,7 +39,6 @@ pub use comparison::{Bound, ComparedCell, ComparedRow, Comparison, PublishedCell
 pub use figures::{Curve, EachBound, FigureSpec};
 pub use files::{EXPERIMENTS, Settings, Source, Text, find, matching, read};
 pub use means::MeansSpec;
-pub(crate) use means::capitalised;
 pub use published::PublishedValues;
 pub use quotient::Quotient;
 pub use recovery::{Pooled, RecoverySpec};

@@ -11,7 +11,7 @@ use crate::metrics::Terms;
 use crate::results::{Contents, SweepOptions, run_into};
 use crate::scenario::{Point, Scenario, ScenarioFile, text_of};
 use crate::statistics::Summary;
-use crate::summary_file::{SummaryFile, SummaryRow};
+use crate::summary_file::{RunMean, SummaryFile, SummaryRow, run_means};
 
 /// A scenario that was run.
 #[derive(Debug)]
@@ -182,28 +182,6 @@ impl Simulation {
 struct Manifest {
     steps: u64,
     wall_s: f64,
-}
-
-/// A row of `runs.csv`: what one run has of a metric.
-struct RunMean {
-    point: Vec<String>,
-    metric: String,
-    mean: f64,
-}
-
-fn run_means(path: &Path) -> Result<Vec<RunMean>, csv::Error> {
-    let mut reader = csv::Reader::from_path(path)?;
-    // After the swept keys: replication, metric, n, mean.
-    let keys = reader.headers()?.len().saturating_sub(4);
-    let mean = |record: csv::StringRecord| {
-        let text = |at: usize| record.get(at).unwrap_or_default();
-        RunMean {
-            point: record.iter().take(keys).map(str::to_owned).collect(),
-            metric: text(keys + 1).to_owned(),
-            mean: text(keys + 3).parse().unwrap_or(f64::NAN),
-        }
-    };
-    reader.records().map(|record| record.map(mean)).collect()
 }
 
 impl SimulatedPoint {

@@ -8,8 +8,8 @@ use carillon_sim::graph::{GraphConfig, LossModel};
 use toml::{Table, Value};
 
 use super::document::{
-    self, Bytes, DROP_KEYS, Document, DropOne, GILBERT_ELLIOTT_KEYS, GRAPH_KEYS, GRAPH_LOSS_KEYS, LAN_KEYS, Links,
-    Loss, LossModelName,
+    self, Bytes, DROP_KEYS, Document, DropOne, GILBERT_ELLIOTT_KEYS, GRAPH_KEYS, GRAPH_LOSS_KEYS, LAN_KEYS,
+    Links, Loss, LossModelName,
 };
 use super::network::{DropPlaces, Drops, LinkKind, RoutedNetwork, ScenarioNetwork};
 use super::{Scenario, ScenarioError, ScenarioFile, Workload, sweep, topology};
