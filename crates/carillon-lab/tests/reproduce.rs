@@ -16,7 +16,7 @@ fn laboratory(messages: u64, out: &Path) -> Laboratory<'_> {
         jobs: 2,
         seed: None,
         messages: Some(messages),
-        out: out,
+        out,
         existing: Existing::Keep,
         stop: &|| false,
         progress: &|_| {},

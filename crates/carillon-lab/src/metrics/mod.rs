@@ -67,13 +67,13 @@ impl Observer for Recorder {
             Event::Forwarded { source, message, repair: true, .. } => self.on_repair(source, message),
             Event::ControlSent { .. } => self.totals.control_packets += 1,
             // Its own messages reach no member by the network.
-            Event::Delivered { source, message } if source != event.node => {
-                if self.progress(source, message).is_some() {
-                    self.totals.deliveries += 1;
-                    let offered = self.offered.get(source.index()).and_then(|of| of.get(message.0 as usize));
-                    if let (Some(&offered), true) = (offered, self.keeps_latencies) {
-                        self.totals.delivery_latencies.push((event.time - offered).as_secs_f64());
-                    }
+            Event::Delivered { source, message }
+                if source != event.node && self.progress(source, message).is_some() =>
+            {
+                self.totals.deliveries += 1;
+                let offered = self.offered.get(source.index()).and_then(|of| of.get(message.0 as usize));
+                if let (Some(&offered), true) = (offered, self.keeps_latencies) {
+                    self.totals.delivery_latencies.push((event.time - offered).as_secs_f64());
                 }
             }
             Event::Completed { message, outcome, window } => {
@@ -282,7 +282,7 @@ impl Need {
 
 /// A run as metrics see it: what its trace told, and the terms of its scenario.
 #[derive(Debug)]
-pub(self) struct Run<'a> {
+struct Run<'a> {
     scenario: &'a Scenario,
     messages: &'a [MessageRecord],
     totals: Totals,
