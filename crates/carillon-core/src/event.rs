@@ -19,6 +19,14 @@ pub const SCHEMA_VERSION: u32 = 3;
 #[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Event {
+    /// An application offered a message, and the sender took it.
+    Offered {
+        /// The message, as the sender numbers it.
+        message: MessageId,
+        /// When it was there to be offered: before now, if it was due at a steady rate and the sender was full.
+        #[serde(rename = "since_ns")]
+        since: Time,
+    },
     /// A data packet with a message of this node went out for the first time.
     Sent {
         /// The message it carries.

@@ -32,13 +32,13 @@ pub use event::{DropReason, Event, Events, Note, Outcome, SCHEMA_VERSION, TraceE
 pub use helpers::{Helper, HelperTable, Helpers, TableError};
 pub use ids::{AssociationId, GroupId, MessageId, NodeId, PortId, PortSet};
 pub use input::Input;
-pub use machine::{Application, Delivery, Machine, OfferError, Receiver, Relay, Sender};
+pub use machine::{Application, Delivery, Machine, OfferError, Receiver, Relay, Sender, poll_application};
 pub use notice::Notice;
 pub use observer::{NoObserver, Observer};
 pub use pace::Pace;
 pub use registry::{
     Build, BuildContext, Config, ConfigError, HeaderBytes, HostValue, Identities, Kind, NetworkKind, Order,
-    Parameter, ProtocolEntry, Role, Setting,
+    Parameter, ProtocolEntry, Role, Setting, UnicastEquivalent,
 };
 pub use rng::{Rng, Seeds};
 pub use sequence::{SeqSet, expand};

@@ -139,6 +139,30 @@ pub trait Application<M: Machine + ?Sized = dyn Machine>: Send {
     fn poll_timeout(&self) -> Option<Time> {
         None
     }
+
+    /// The next message that it has offered and that was taken, and since when it was there to be offered. Asked
+    /// for after a poll that called the machine, by [`poll_application`].
+    fn poll_offered(&mut self) -> Option<(MessageId, Time)> {
+        None
+    }
+}
+
+/// Polls an application, as every host does: what it offered is recorded before what the machine makes of it.
+pub fn poll_application<M, A>(
+    application: &mut A,
+    now: Time,
+    machine: &mut M,
+    mut record: impl FnMut(Event),
+) -> bool
+where
+    M: Machine + ?Sized,
+    A: Application<M> + ?Sized,
+{
+    let called = application.poll(now, machine);
+    while called && let Some((message, since)) = application.poll_offered() {
+        record(Event::Offered { message, since });
+    }
+    called
 }
 
 /// Two applications of one node, the first of which is polled first: at a peer, one that offers and
@@ -152,6 +176,10 @@ impl<M: Machine + ?Sized, A: Application<M>, B: Application<M>> Application<M> f
     fn poll_timeout(&self) -> Option<Time> {
         self.0.poll_timeout().into_iter().chain(self.1.poll_timeout()).min()
     }
+
+    fn poll_offered(&mut self) -> Option<(MessageId, Time)> {
+        self.0.poll_offered().or_else(|| self.1.poll_offered())
+    }
 }
 
 impl<M: Machine + ?Sized, A: Application<M> + ?Sized> Application<M> for Box<A> {
@@ -161,6 +189,10 @@ impl<M: Machine + ?Sized, A: Application<M> + ?Sized> Application<M> for Box<A> 
 
     fn poll_timeout(&self) -> Option<Time> {
         (**self).poll_timeout()
+    }
+
+    fn poll_offered(&mut self) -> Option<(MessageId, Time)> {
+        (**self).poll_offered()
     }
 }
 

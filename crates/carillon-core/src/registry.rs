@@ -31,7 +31,7 @@ pub struct ProtocolEntry {
     pub order: Order,
     /// Whether a sender comes to know which of its messages have arrived. If not, receivers ask for
     /// what they miss and nobody says that all is well: the sender completes nothing, and is finished
-    /// once everything has gone out.
+    /// once everything has gone out. Then they record each loss found, asked for, and repaired or given up.
     pub confirmed: bool,
     /// Whether, with the settings for delivery, a sender keeps its messages until all members have them, and says for whom it waits
     /// ([`Sender::awaits`](crate::Sender::awaits)). If not, it goes on without those who fall behind: nobody
@@ -61,9 +61,20 @@ pub struct ProtocolEntry {
     /// The states of its machines, as its page draws them.
     pub states: &'static [States],
     /// Its unicast equivalent, the measure of relative throughput.
-    pub unicast_equivalent: Option<&'static str>,
+    pub unicast_equivalent: Option<UnicastEquivalent>,
     /// Builds the machine of one role at one node.
     pub build: Build,
+}
+
+/// The unicast equivalent of a protocol, and what a comparison with it has to know.
+#[derive(Clone, Copy, Debug)]
+pub struct UnicastEquivalent {
+    /// The protocol that does the same to one receiver after the other.
+    pub protocol: &'static str,
+    /// Bytes of an acknowledgment on the link, with these settings.
+    pub ack_bytes: fn(&Config) -> u64,
+    /// Messages that share an acknowledgment, with these settings.
+    pub window: fn(&Config) -> u64,
 }
 
 /// What data packets of a protocol add to a payload, envelope included.

@@ -47,7 +47,7 @@ fn chapter_4() {
     ] {
         let file = ScenarioFile::parse("bench", &text).expect("a valid scenario");
         let plan = Plan::new(&file).expect("a valid plan");
-        runs += run_plan(&plan, 1, &|| {}).expect("the runs finish").len();
+        runs += run_plan(&plan, 1).expect("the runs finish").len();
     }
     println!("\nchapter 4, {runs} error-free points on one core: {:.2} s", begin.elapsed().as_secs_f64());
 }

@@ -1,7 +1,7 @@
 //! Runs: a scenario in a world, and all runs of a plan on several threads.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use carillon_core::{
@@ -11,7 +11,6 @@ use carillon_core::{
 use carillon_sim::applications::{Sink, Source};
 use carillon_sim::graph::Graph;
 use carillon_sim::{Crashed, Lan, Network, StopReason, World};
-use rayon::prelude::*;
 use thiserror::Error;
 
 use crate::drops;
@@ -68,6 +67,15 @@ pub enum RunError {
 
 /// Runs one scenario; `observer` watches too.
 pub fn run_one(run: &Run, observer: &mut dyn Observer) -> Result<RunResult, RunError> {
+    run_while(run, observer, &|| false).map(|result| result.expect("nobody stopped the run"))
+}
+
+/// The same, unless it is stopped before its end.
+fn run_while(
+    run: &Run,
+    observer: &mut dyn Observer,
+    stop: &dyn Fn() -> bool,
+) -> Result<Option<RunResult>, RunError> {
     let begin = Instant::now();
     let scenario = &run.scenario;
     let settled = Settled::default();
@@ -76,11 +84,19 @@ pub fn run_one(run: &Run, observer: &mut dyn Observer) -> Result<RunResult, RunE
     world.start();
     let limit = Time::ZERO + scenario.time_limit;
     let mut ending = Ending::of(scenario);
-    let stop = world.run(limit, |world| ending.has_come(scenario, world, &settled));
-    let done = stop == StopReason::Done || ending.finished_at.is_some();
+    let mut stopped = false;
+    let reason = world.run(limit, |world| {
+        // A look at it costs more than a step.
+        stopped = world.steps() % 1024 == 0 && stop();
+        stopped || ending.has_come(scenario, world, &settled)
+    });
+    if stopped {
+        return Ok(None);
+    }
+    let done = reason == StopReason::Done || ending.finished_at.is_some();
     let steps = world.steps();
     let Watch { recorder, .. } = world.into_observer();
-    RunResult::new(run, recorder, done, steps, begin.elapsed())
+    RunResult::new(run, recorder, done, steps, begin.elapsed()).map(Some)
 }
 
 impl RunResult {
@@ -168,22 +184,57 @@ impl Ending {
     }
 }
 
-/// Runs a whole plan on `jobs` threads; the results come in the order of the plan whatever their
-/// number. `progress` is told after each run.
-pub fn run_plan(plan: &Plan, jobs: usize, progress: &(dyn Fn() + Sync)) -> Result<Vec<RunResult>, RunError> {
+/// Runs these runs of a plan on `jobs` threads, and hands over the result of each as it ends, with its place in the plan. The
+/// first error ends it, of a run or of `take`; so does `stop`, after which no run is begun and those under way are dropped.
+pub fn run_each<E: From<RunError> + Send>(
+    plan: &Plan,
+    runs: &[usize],
+    jobs: usize,
+    stop: &(dyn Fn() -> bool + Sync),
+    take: &mut (dyn FnMut(usize, RunResult) -> Result<(), E> + Send),
+) -> Result<(), E> {
+    let next = AtomicUsize::new(0);
+    let taken = Mutex::new((take, Ok(())));
+    let failed = AtomicBool::new(false);
+    let work = || {
+        let over = || stop() || failed.load(Ordering::Relaxed);
+        while !over()
+            && let Some(&run) = runs.get(next.fetch_add(1, Ordering::Relaxed))
+        {
+            let result = run_while(&plan.runs[run], &mut carillon_core::NoObserver, &over);
+            // A thread that died with the lock has failed with a panic of its own.
+            let Ok(mut taken) = taken.lock() else { return };
+            let (take, outcome) = &mut *taken;
+            let done = match result {
+                Ok(None) => return,
+                Ok(Some(result)) => take(run, result),
+                Err(error) => Err(error.into()),
+            };
+            if outcome.is_ok() && done.is_err() {
+                *outcome = done;
+                failed.store(true, Ordering::Relaxed);
+            }
+        }
+    };
     // Not more threads than runs.
-    let jobs = jobs.min(plan.runs.len()).max(1);
-    let pool = rayon::ThreadPoolBuilder::new().num_threads(jobs).build().expect("threads can be started");
-    pool.install(|| {
-        plan.runs
-            .par_iter()
-            .map(|run| {
-                let result = run_one(run, &mut carillon_core::NoObserver);
-                progress();
-                result
-            })
-            .collect()
-    })
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.min(runs.len()).max(1) {
+            scope.spawn(work);
+        }
+    });
+    taken.into_inner().map_or_else(|_| panic!("a thread of the laboratory died"), |(_, outcome)| outcome)
+}
+
+/// Runs a whole plan on `jobs` threads and keeps everything; the results come in the order of the plan whatever their
+/// number.
+pub fn run_plan(plan: &Plan, jobs: usize) -> Result<Vec<RunResult>, RunError> {
+    let mut results: Vec<Option<RunResult>> = plan.runs.iter().map(|_| None).collect();
+    let all: Vec<usize> = (0..plan.runs.len()).collect();
+    run_each::<RunError>(plan, &all, jobs, &|| false, &mut |run, result| {
+        results[run] = Some(result);
+        Ok(())
+    })?;
+    Ok(results.into_iter().flatten().collect())
 }
 
 /// A world on any kind of network.

@@ -58,19 +58,65 @@ impl Summary {
         let end = samples.partition_point(|sample| !(sample.is_nan() && sample.is_sign_positive()));
         let samples = &samples[start..end];
 
-        let (mean, sd) = (mean(samples), standard_deviation(samples));
-        let n = samples.len();
-        let half_width = if n > 1 { t_quantile_975(n - 1) * sd / (n as f64).sqrt() } else { f64::NAN };
+        Self::of_sorted(samples.len() as u64, || samples.iter().copied())
+    }
+
+    /// Summarises so many samples, which come in their total order each time they are asked for; none is NaN.
+    pub(crate) fn of_sorted<I: Iterator<Item = f64>>(n: u64, sorted: impl Fn() -> I) -> Summary {
+        let Some(last) = n.checked_sub(1) else {
+            let none = f64::NAN;
+            return Summary {
+                n,
+                mean: none,
+                sd: none,
+                min: none,
+                p25: none,
+                p50: none,
+                p75: none,
+                p95: none,
+                max: none,
+                ci95_low: none,
+                ci95_high: none,
+            };
+        };
+        let mut wanted: Vec<u64> = [0.25, 0.50, 0.75, 0.95]
+            .into_iter()
+            .map(|share| (share * last as f64).floor() as u64)
+            .flat_map(|below| [below, (below + 1).min(last)])
+            .chain([0, last])
+            .collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        let mut found: Vec<f64> = Vec::with_capacity(wanted.len());
+        let noted = (0..).zip(sorted()).map(|(at, sample)| {
+            if wanted.get(found.len()) == Some(&at) {
+                found.push(sample);
+            }
+            sample
+        });
+        let sum = compensated_sum(noted);
+        let at = |place: u64| {
+            let known = wanted.binary_search(&place).ok().and_then(|known| found.get(known));
+            known.copied().unwrap_or(f64::NAN)
+        };
+        let (min, max) = (at(0), at(last));
+        // The last rounding must not carry the mean of equal samples past them. (A file that ended early has none.)
+        let mean = sum / n as f64;
+        let mean = if min <= max { mean.clamp(min, max) } else { f64::NAN };
+        let sd = standard_deviation(n, mean, sorted());
+        let half_width =
+            if n > 1 { t_quantile_975((n - 1) as usize) * sd / (n as f64).sqrt() } else { f64::NAN };
+        let percentile = |share| percentile(last, share, at);
         Summary {
-            n: n as u64,
+            n,
             mean,
             sd,
-            min: samples.first().copied().unwrap_or(f64::NAN),
-            p25: percentile(samples, 0.25),
-            p50: percentile(samples, 0.50),
-            p75: percentile(samples, 0.75),
-            p95: percentile(samples, 0.95),
-            max: samples.last().copied().unwrap_or(f64::NAN),
+            min,
+            p25: percentile(0.25),
+            p50: percentile(0.50),
+            p75: percentile(0.75),
+            p95: percentile(0.95),
+            max,
             ci95_low: mean - half_width,
             ci95_high: mean + half_width,
         }
@@ -94,15 +140,14 @@ impl Summary {
     }
 }
 
-/// The percentile of sorted samples at `share` of 0 to 1, between two samples by linear
-/// interpolation (type 7 of Hyndman and Fan 1996, the default of R and NumPy). NaN without samples.
-pub fn percentile(sorted: &[f64], share: f64) -> f64 {
-    let Some(last) = sorted.len().checked_sub(1) else { return f64::NAN };
-    let position = share.clamp(0.0, 1.0) * last as f64;
-    let below = position.floor() as usize;
-    let (low, high) = (sorted[below], sorted[(below + 1).min(last)]);
+/// The percentile at `share` of 0 to 1 of sorted samples of which the greatest is number `last`, between two samples
+/// by linear interpolation (type 7 of Hyndman and Fan 1996, the default of R and NumPy).
+fn percentile(last: u64, share: f64, at: impl Fn(u64) -> f64) -> f64 {
+    let position = share * last as f64;
+    let below = position.floor();
+    let (low, high) = (at(below as u64), at((below as u64 + 1).min(last)));
     // Of two equal infinities the difference is no number.
-    if low == high { low } else { low + (position - position.floor()) * (high - low) }
+    if low == high { low } else { low + (position - below) * (high - low) }
 }
 
 /// The 0.975 quantile of Student's t with this many degrees of freedom, to within 1e-6; NaN with
@@ -124,31 +169,26 @@ pub fn t_quantile_975(degrees: usize) -> f64 {
     z + terms.iter().rev().fold(0.0, |sum, term| (sum + term) / degrees)
 }
 
-/// The mean, from a compensated sum.
-fn mean(sorted: &[f64]) -> f64 {
-    let (Some(&min), Some(&max)) = (sorted.first(), sorted.last()) else { return f64::NAN };
+/// A sum to which small samples count even beside great ones.
+fn compensated_sum(samples: impl Iterator<Item = f64>) -> f64 {
     let mut sum = 0.0_f64;
     let mut lost = 0.0;
-    for &sample in sorted {
+    for sample in samples {
         let next = sum + sample;
         lost += if sum.abs() >= sample.abs() { (sum - next) + sample } else { (sample - next) + sum };
         sum = next;
     }
     // With infinite samples the compensation is no number, and there is nothing to compensate.
-    let total = if sum.is_finite() { sum + lost } else { sum };
-    let mean = total / sorted.len() as f64;
-    // The last rounding must not carry the mean of equal samples past them. `clamp` keeps NaN.
-    mean.clamp(min, max)
+    if sum.is_finite() { sum + lost } else { sum }
 }
 
 /// The standard deviation, in a second pass over deviations from the mean, whose rounding the
 /// last term takes out again.
-fn standard_deviation(sorted: &[f64]) -> f64 {
-    if sorted.len() < 2 {
+fn standard_deviation(n: u64, mean: f64, sorted: impl Iterator<Item = f64>) -> f64 {
+    if n < 2 {
         return f64::NAN;
     }
-    let n = sorted.len() as f64;
-    let mean = mean(sorted);
+    let n = n as f64;
     let (mut squares, mut rest) = (0.0, 0.0);
     for sample in sorted {
         let deviation = sample - mean;

@@ -5,6 +5,8 @@ use std::path::Path;
 use serde::Deserialize;
 use thiserror::Error;
 
+use crate::statistics::Summary;
+
 /// A summary: one row for each sweep point and metric.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SummaryFile {
@@ -33,6 +35,9 @@ pub struct Numbers {
     /// Their mean.
     #[serde(deserialize_with = "or_nan")]
     pub mean: f64,
+    /// Their standard deviation.
+    #[serde(deserialize_with = "or_nan")]
+    pub sd: f64,
     /// The least.
     #[serde(deserialize_with = "or_nan")]
     pub min: f64,
@@ -45,6 +50,9 @@ pub struct Numbers {
     /// The third quartile.
     #[serde(deserialize_with = "or_nan")]
     pub p75: f64,
+    /// The 95th percentile.
+    #[serde(deserialize_with = "or_nan")]
+    pub p95: f64,
     /// The greatest.
     #[serde(deserialize_with = "or_nan")]
     pub max: f64,
@@ -77,6 +85,14 @@ pub enum SummaryError {
     },
 }
 
+impl Numbers {
+    /// The same as it was before it was written.
+    pub fn summary(&self) -> Summary {
+        let &Numbers { n, mean, sd, min, p25, p50, p75, p95, max, ci95_low, ci95_high, .. } = self;
+        Summary { n, mean, sd, min, p25, p50, p75, p95, max, ci95_low, ci95_high }
+    }
+}
+
 impl SummaryFile {
     /// Reads the summary of a result folder.
     pub fn read(folder: &Path) -> Result<Self, SummaryError> {
@@ -101,6 +117,29 @@ impl SummaryFile {
         }
         Ok(summary)
     }
+}
+
+/// A row of `runs.csv`: what one run has of a metric.
+pub(crate) struct RunMean {
+    pub point: Vec<String>,
+    pub metric: String,
+    pub mean: f64,
+}
+
+/// The means of runs that a result folder has, in the order of the plan.
+pub(crate) fn run_means(path: &Path) -> Result<Vec<RunMean>, csv::Error> {
+    let mut reader = csv::Reader::from_path(path)?;
+    // After the swept keys: replication, metric, n, mean.
+    let keys = reader.headers()?.len().saturating_sub(4);
+    let mean = |record: csv::StringRecord| {
+        let text = |at: usize| record.get(at).unwrap_or_default();
+        RunMean {
+            point: record.iter().take(keys).map(str::to_owned).collect(),
+            metric: text(keys + 1).to_owned(),
+            mean: text(keys + 3).parse().unwrap_or(f64::NAN),
+        }
+    };
+    reader.records().map(|record| record.map(mean)).collect()
 }
 
 /// What the reader has to say, without its account of where it was.

@@ -217,23 +217,20 @@ impl Table {
 
     /// Writes the table as a Parquet file with Snappy pages. Missing real numbers are null.
     pub fn write_parquet(&self, path: &Path) -> Result<(), TableError> {
-        let in_file = |source| match source {
-            // Failures of the file below arrive wrapped; told apart, they read like those of CSV.
-            ParquetError::External(error) => match error.downcast::<io::Error>() {
-                Ok(source) => TableError::Io { path: path.into(), source: *source },
-                Err(error) => {
-                    TableError::Parquet { path: path.into(), source: ParquetError::External(error) }
-                }
-            },
-            source => TableError::Parquet { path: path.into(), source },
-        };
-        write_whole(path, |file| self.to_parquet(file)).map_err(in_file)
+        write_whole(path, |file| self.to_parquet(file)).map_err(|error| in_file(path, error))
     }
 
     /// Writes what [`Table::write_csv`] writes.
     pub fn to_csv(&self, out: &mut impl Write) -> io::Result<()> {
+        self.append_csv(out, true)
+    }
+
+    /// Writes its rows as lines of CSV, after the line of names if that is to be there too.
+    pub(crate) fn append_csv(&self, out: &mut impl Write, names: bool) -> io::Result<()> {
         let mut lines = csv::Writer::from_writer(out);
-        lines.write_record(&self.names)?;
+        if names {
+            lines.write_record(&self.names)?;
+        }
         let mut number = String::new();
         for row in 0..self.rows {
             for column in &self.columns {
@@ -256,21 +253,39 @@ impl Table {
 
     /// Writes what [`Table::write_parquet`] writes.
     pub fn to_parquet(&self, out: &mut (impl Write + Send)) -> Result<(), ParquetError> {
-        let properties = WriterProperties::builder()
-            .set_created_by(CREATED_BY.into())
-            .set_compression(Compression::SNAPPY);
-        let mut file =
-            SerializedFileWriter::new(out, Arc::new(self.schema()?), Arc::new(properties.build()))?;
+        let mut file = self.parquet(out)?;
         for start in (0..self.rows).step_by(ROWS_PER_GROUP) {
-            let end = self.rows.min(start + ROWS_PER_GROUP);
-            let mut group = file.next_row_group()?;
-            for column in &self.columns {
-                column.write(&mut group, start, end)?;
-            }
-            group.close()?;
+            self.write_group(&mut file, start, self.rows.min(start + ROWS_PER_GROUP))?;
         }
         file.close()?;
         Ok(())
+    }
+
+    fn parquet<W: Write + Send>(&self, out: W) -> Result<SerializedFileWriter<W>, ParquetError> {
+        let properties = WriterProperties::builder()
+            .set_created_by(CREATED_BY.into())
+            .set_compression(Compression::SNAPPY);
+        SerializedFileWriter::new(out, Arc::new(self.schema()?), Arc::new(properties.build()))
+    }
+
+    /// Writes rows `start..end` as the next row group.
+    fn write_group<W: Write + Send>(
+        &self,
+        file: &mut SerializedFileWriter<W>,
+        start: usize,
+        end: usize,
+    ) -> Result<(), ParquetError> {
+        let mut group = file.next_row_group()?;
+        for column in &self.columns {
+            column.write(&mut group, start, end)?;
+        }
+        group.close()?;
+        Ok(())
+    }
+
+    fn clear(&mut self) {
+        self.columns.iter_mut().for_each(|column| *column = Column::new(column.kind()));
+        self.rows = 0;
     }
 
     fn schema(&self) -> Result<Type, ParquetError> {
@@ -289,6 +304,74 @@ impl Table {
         };
         let fields = self.columns().map(field).collect::<Result<Vec<_>, _>>()?;
         Type::group_type_builder("table").with_fields(fields).build()
+    }
+}
+
+/// A Parquet file that is written row by row: a group of rows is in memory. It has its name once it is whole.
+pub(crate) struct ParquetWriter {
+    path: PathBuf,
+    temporary: PathBuf,
+    rows: Table,
+    file: Option<SerializedFileWriter<BufWriter<File>>>,
+}
+
+impl std::fmt::Debug for ParquetWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ParquetWriter").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl ParquetWriter {
+    /// A file with the columns of a table without rows.
+    pub fn create(path: &Path, columns: Table) -> Result<Self, TableError> {
+        let io = |source| TableError::Io { path: path.into(), source };
+        let temporary = temporary(path).map_err(io)?;
+        let file = BufWriter::new(File::create(&temporary).map_err(io)?);
+        let file = columns.parquet(file).map_err(|error| in_file(path, error))?;
+        Ok(ParquetWriter { path: path.into(), temporary, rows: columns, file: Some(file) })
+    }
+
+    /// Adds a row, as [`Table::push`] does.
+    pub fn push(&mut self, row: impl IntoIterator<Item = Cell>) -> Result<(), TableError> {
+        self.rows.push(row);
+        if self.rows.len() == ROWS_PER_GROUP { self.write_group() } else { Ok(()) }
+    }
+
+    /// Completes the file.
+    pub fn finish(mut self) -> Result<(), TableError> {
+        if !self.rows.is_empty() {
+            self.write_group()?;
+        }
+        let file = self.file.take().expect("a file is completed once");
+        let buffer = file.into_inner().map_err(|error| in_file(&self.path, error))?;
+        let io = |source| TableError::Io { path: self.path.clone(), source };
+        buffer.into_inner().map_err(io::IntoInnerError::into_error).map_err(io)?;
+        fs::rename(&self.temporary, &self.path).map_err(io)
+    }
+
+    fn write_group(&mut self) -> Result<(), TableError> {
+        let file = self.file.as_mut().expect("a file is open until it is completed");
+        let written = self.rows.write_group(file, 0, self.rows.len());
+        self.rows.clear();
+        written.map_err(|error| in_file(&self.path, error))
+    }
+}
+
+impl Drop for ParquetWriter {
+    fn drop(&mut self) {
+        // Once it has its name there is none of this.
+        let _ = fs::remove_file(&self.temporary);
+    }
+}
+
+/// An error of writing Parquet. Failures of the file below arrive wrapped; told apart, they read like those of CSV.
+fn in_file(path: &Path, error: ParquetError) -> TableError {
+    match error {
+        ParquetError::External(error) => match error.downcast::<io::Error>() {
+            Ok(source) => TableError::Io { path: path.into(), source: *source },
+            Err(error) => TableError::Parquet { path: path.into(), source: ParquetError::External(error) },
+        },
+        source => TableError::Parquet { path: path.into(), source },
     }
 }
 
@@ -426,15 +509,7 @@ fn write_whole<E: From<io::Error>>(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<File>) -> Result<(), E>,
 ) -> Result<(), E> {
-    static SERIAL: AtomicU64 = AtomicU64::new(0);
-    let Some(name) = path.file_name() else {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the path names no file").into());
-    };
-    let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-    let mut temporary = std::ffi::OsString::from(".");
-    temporary.push(name);
-    temporary.push(format!(".{}-{serial}.tmp", process::id()));
-    let temporary = path.with_file_name(temporary);
+    let temporary = temporary(path)?;
     let written = (|| {
         let mut file = BufWriter::new(File::create(&temporary)?);
         write(&mut file)?;
@@ -448,10 +523,23 @@ fn write_whole<E: From<io::Error>>(
     written
 }
 
+/// A name beside a file's own that nobody else uses.
+fn temporary(path: &Path) -> io::Result<PathBuf> {
+    static SERIAL: AtomicU64 = AtomicU64::new(0);
+    let Some(name) = path.file_name() else {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the path names no file"));
+    };
+    let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+    let mut temporary = std::ffi::OsString::from(".");
+    temporary.push(name);
+    temporary.push(format!(".{}-{serial}.tmp", process::id()));
+    Ok(path.with_file_name(temporary))
+}
+
 const CREATED_BY: &str = concat!("carillon version ", env!("CARGO_PKG_VERSION"));
 
 /// Bounds what a reader must hold of a table of many samples.
-const ROWS_PER_GROUP: usize = 1 << 20;
+const ROWS_PER_GROUP: usize = 1 << 17;
 
 /// Bounds the copies made while writing.
 const ROWS_PER_BATCH: usize = 1 << 14;

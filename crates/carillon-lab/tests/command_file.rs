@@ -26,7 +26,7 @@ REPETITIONS = 1
 fn statistics(text: &str) -> String {
     let command = CommandFile::parse("sample.cmd", text).unwrap();
     let plan = Plan::new(&command.scenario).unwrap();
-    let runs = run_plan(&plan, 1, &|| {}).unwrap();
+    let runs = run_plan(&plan, 1).unwrap();
     let mut out = Vec::new();
     for pass in runs.chunk_by(|a, b| a.point == b.point) {
         let run = plan.runs.iter().find(|run| run.point == pass[0].point).unwrap();

@@ -1,12 +1,13 @@
 //! The same scenario, version and seed give the same bytes.
 
 use std::fs;
-use std::time::Duration;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use carillon_core::NoObserver;
 use carillon_lab::plan::Plan;
-use carillon_lab::results::Results;
-use carillon_lab::run::{run_one, run_plan};
+use carillon_lab::results::{Contents, Existing, SweepError, SweepOptions, is_complete, progress, run_into};
+use carillon_lab::run::run_one;
 use carillon_lab::scenario::ScenarioFile;
 
 const SCENARIO: &str = r#"
@@ -32,14 +33,39 @@ replications = 3
 "#;
 
 fn folder(jobs: usize) -> Vec<Vec<u8>> {
-    let file = ScenarioFile::parse("determinism.toml", SCENARIO).unwrap();
-    let plan = Plan::new(&file).unwrap();
-    let runs = run_plan(&plan, jobs, &|| {}).unwrap();
     let dir = tempfile::tempdir().unwrap();
-    Results::new(&file, &plan, &runs, Duration::from_secs(1)).write(dir.path()).unwrap();
-    ["summary.csv", "summary.parquet", "samples.parquet"]
-        .map(|name| fs::read(dir.path().join(name)).unwrap())
-        .into()
+    sweep(dir.path(), jobs, Existing::Keep, &|| false).unwrap();
+    tables(dir.path())
+}
+
+fn sweep(
+    dir: &Path,
+    jobs: usize,
+    existing: Existing,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<(), SweepError> {
+    sweep_counting(dir, jobs, existing, stop, &AtomicUsize::new(0))
+}
+
+/// The same, counting the runs as they end.
+fn sweep_counting(
+    dir: &Path,
+    jobs: usize,
+    existing: Existing,
+    stop: &(dyn Fn() -> bool + Sync),
+    ended: &AtomicUsize,
+) -> Result<(), SweepError> {
+    let file = ScenarioFile::parse("determinism.toml", SCENARIO).unwrap();
+    let contents = Contents { samples: true, messages: false };
+    let progress = |_| {
+        ended.fetch_add(1, Ordering::Relaxed);
+    };
+    run_into(&file, dir, &SweepOptions { contents, existing, jobs, stop, progress: &progress }).map(drop)
+}
+
+fn tables(dir: &Path) -> Vec<Vec<u8>> {
+    let names = ["summary.csv", "runs.csv", "summary.parquet", "samples.parquet"];
+    names.map(|name| fs::read(dir.join(name)).unwrap()).into()
 }
 
 #[test]
@@ -49,6 +75,40 @@ fn tables_do_not_depend_on_the_number_of_threads() {
     assert_eq!(one, folder(1));
     let text = String::from_utf8(one[0].clone()).unwrap();
     assert!(text.starts_with("protocol.window,group.receivers,metric,n,mean,sd,min,p25,p50,p75,p95,max,ci95_low,ci95_high\n1,2,message_latency_s,180,"));
+}
+
+#[test]
+fn an_interrupted_sweep_keeps_what_is_done_and_goes_on_to_the_same_bytes() {
+    let whole = folder(2);
+    let dir = tempfile::tempdir().unwrap();
+    let dir = dir.path();
+    let mut done = 0;
+    for more in [3, 5] {
+        let ended = AtomicUsize::new(0);
+        let stop = || ended.load(Ordering::Relaxed) >= more;
+        let existing = if done == 0 { Existing::Keep } else { Existing::Resume };
+        let error = sweep_counting(dir, 1, existing, &stop, &ended).unwrap_err().to_string();
+        done += more;
+        assert!(error.starts_with(&format!("interrupted: {done} of 18 runs are done")), "{error}");
+        assert_eq!(progress(dir), Some((done as u64, 18)));
+        // What is written is the beginning of the whole.
+        for (name, whole) in ["summary.csv", "runs.csv"].into_iter().zip(&whole) {
+            let part = fs::read(dir.join(name)).unwrap();
+            assert!(whole.starts_with(&part) && part.len() < whole.len(), "{name}");
+        }
+    }
+    let error = sweep(dir, 1, Existing::Keep, &|| false).unwrap_err().to_string();
+    assert!(error.contains("8 of 18 runs done: give --resume"), "{error}");
+    // The process may have been killed while it wrote.
+    let journal = dir.join("runs.partial");
+    let bytes = fs::read(&journal).unwrap();
+    fs::write(&journal, &bytes[..bytes.len() - 5]).unwrap();
+    sweep(dir, 2, Existing::Resume, &|| false).unwrap();
+    assert_eq!(tables(dir), whole);
+    assert!(!journal.exists());
+    // And another sweep does not go on in its place.
+    let file = ScenarioFile::parse("determinism.toml", SCENARIO).unwrap();
+    assert!(is_complete(dir, &file) && !is_complete(dir, &file.with("run.seed", "2").unwrap()));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::path::Path;
 use carillon_lab::reproduce::{
     CheckVerdict, EXPERIMENTS, Experiment, Laboratory, Options, Outcome, Shows, read,
 };
+use carillon_lab::results::Existing;
 
 const PLAN: &str = r#"name = "mine"
 [network]
@@ -52,7 +53,16 @@ fn experiments(text: &str) -> Result<&'static [Experiment], String> {
 }
 
 fn outcomes(experiments: &'static [Experiment]) -> Vec<Outcome> {
-    let options = Options { jobs: 1, seed: None, messages: None, out: None, progress: &|_| {} };
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options {
+        jobs: 1,
+        seed: None,
+        messages: None,
+        out: dir.path(),
+        existing: Existing::Keep,
+        stop: &|| false,
+        progress: &|_| {},
+    };
     let mut laboratory = Laboratory::new(options);
     experiments.iter().map(|experiment| laboratory.reproduce(experiment).unwrap()).collect()
 }

@@ -2,10 +2,8 @@
 
 use std::path::Path;
 
-use carillon_lab::plan::Plan;
 use carillon_lab::plot::{Figure, Folder, Intervals, Marks, PlotSpec, figures, panels_svg};
-use carillon_lab::results::Results;
-use carillon_lab::run::run_plan;
+use carillon_lab::results::{Contents, Existing, SweepOptions, run_into};
 use carillon_lab::scenario::ScenarioFile;
 
 const HEAD: &str = "n,mean,sd,min,p25,p50,p75,p95,max,ci95_low,ci95_high";
@@ -115,10 +113,15 @@ fn table_4_1(settings: &[(&str, &str)]) -> Figure {
     let text = include_str!("../../../experiments/plans/segovia-4.1.toml");
     let file = ScenarioFile::parse("segovia-4.1", text).unwrap();
     let file = file.with_all(&[&[("workload.messages", "5")], settings].concat()).unwrap();
-    let plan = Plan::new(&file).unwrap();
-    let runs = run_plan(&plan, 1, &|| {}).unwrap();
     let dir = tempfile::tempdir().unwrap();
-    Results::new(&file, &plan, &runs, std::time::Duration::from_secs(1)).write(dir.path()).unwrap();
+    let options = SweepOptions {
+        contents: Contents::default(),
+        existing: Existing::Keep,
+        jobs: 1,
+        stop: &|| false,
+        progress: &|_| {},
+    };
+    run_into(&file, dir.path(), &options).unwrap();
     only(figures(&[Folder::read(dir.path()).unwrap()], &spec("relative_throughput")).unwrap())
 }
 

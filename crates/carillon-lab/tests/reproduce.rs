@@ -1,15 +1,26 @@
 //! The shipped experiments: well formed, and in agreement with their published numbers. The full
 //! runs are `carillon reproduce`; here each has a part of their packets.
 
+use std::path::Path;
+
 use carillon_lab::plan::Plan;
 use carillon_lab::plot::{Figure, Marks, svg};
 use carillon_lab::report::Page;
 use carillon_lab::reproduce::{
     Comparison, EXPERIMENTS, Laboratory, Options, Outcome, Shows, Verdict, find, matching,
 };
+use carillon_lab::results::Existing;
 
-fn laboratory(messages: u64) -> Laboratory<'static> {
-    Laboratory::new(Options { jobs: 2, seed: None, messages: Some(messages), out: None, progress: &|_| {} })
+fn laboratory(messages: u64, out: &Path) -> Laboratory<'_> {
+    Laboratory::new(Options {
+        jobs: 2,
+        seed: None,
+        messages: Some(messages),
+        out,
+        existing: Existing::Keep,
+        stop: &|| false,
+        progress: &|_| {},
+    })
 }
 
 fn table(laboratory: &mut Laboratory<'_>, id: &str) -> Comparison {
@@ -45,7 +56,8 @@ fn a_source_stands_for_all_its_tables_and_figures() {
 
 #[test]
 fn published_means_lie_within_their_bounds() {
-    let mut laboratory = laboratory(1500);
+    let dir = tempfile::tempdir().unwrap();
+    let mut laboratory = laboratory(1500, dir.path());
     for id in ["4.1", "4.2", "4.3", "4.4", "4.5", "4.6"] {
         let comparison = table(&mut laboratory, &format!("segovia-{id}"));
         assert!(comparison.published_cells().count() >= 3, "{id}");
@@ -63,7 +75,7 @@ fn published_means_lie_within_their_bounds() {
 
 #[test]
 fn a_known_deviation_is_shown_with_its_reason_and_fails_nothing() {
-    let comparison = table(&mut laboratory(300), "segovia-4.8");
+    let comparison = table(&mut laboratory(300, tempfile::tempdir().unwrap().path()), "segovia-4.8");
     assert!(comparison.count(Verdict::ExpectedDeviation) > 10, "\n{comparison}");
     assert!(comparison.holds(), "\n{comparison}");
     assert!(comparison.to_string().contains("NO, known"));
@@ -73,7 +85,7 @@ fn a_known_deviation_is_shown_with_its_reason_and_fails_nothing() {
 
 #[test]
 fn a_table_without_published_numbers_says_so_and_has_no_column_for_them() {
-    let comparison = table(&mut laboratory(30), "segovia-4.9");
+    let comparison = table(&mut laboratory(30, tempfile::tempdir().unwrap().path()), "segovia-4.9");
     assert_eq!(comparison.published_cells().count(), 0);
     let text = comparison.to_string();
     assert!(text.contains("No published numbers are at hand"), "{text}");
@@ -82,7 +94,8 @@ fn a_table_without_published_numbers_says_so_and_has_no_column_for_them() {
 
 #[test]
 fn every_table_and_figure_is_made_and_stands_on_the_page() {
-    let mut laboratory = laboratory(30);
+    let dir = tempfile::tempdir().unwrap();
+    let mut laboratory = laboratory(30, dir.path());
     let mut page = Page::new("All");
     let segovia = matching("segovia");
     for experiment in &segovia {
@@ -109,7 +122,8 @@ fn every_table_and_figure_is_made_and_stands_on_the_page() {
 
 #[test]
 fn a_published_mean_shows_to_which_of_several_curves_it_belongs() {
-    let mut laboratory = laboratory(30);
+    let dir = tempfile::tempdir().unwrap();
+    let mut laboratory = laboratory(30, dir.path());
     let Outcome::Figure(figure) = laboratory.reproduce(find("segovia-fig-4.11").unwrap()).unwrap() else {
         panic!("it is a figure");
     };

@@ -208,3 +208,34 @@ fn settings_of_a_protocol_that_is_not_run_are_looked_at_too() {
     assert!(unknown.contains("both.toml:11") && unknown.contains("protocol.mbap.windw"), "{unknown}");
     assert!(error("[protocol.mbap]", "[protocol.mbpa]").contains("nor a protocol"));
 }
+
+#[test]
+fn sizes_have_units_or_are_bytes() {
+    let message_bytes = |value: &str| {
+        let text = OF_THEIR_OWN.replace("message_bytes = 1000", &format!("message_bytes = {value}"));
+        let file = ScenarioFile::parse("both.toml", &text).map_err(|error| error.to_string())?;
+        Ok::<_, String>(file.resolve(&file.points()[0]).unwrap().workload.message_bytes)
+    };
+    assert_eq!(message_bytes("1000"), Ok(1000));
+    assert_eq!(message_bytes("\"1 KiB\""), Ok(1024));
+    assert_eq!(message_bytes("\"1.5 kB\""), Ok(1500));
+    for wrong in ["\"1 Kib\"", "-5", "1.5", "\"5 GB\""] {
+        let error = message_bytes(wrong).unwrap_err();
+        assert!(error.contains("both.toml:15") && error.contains("such as \"1 KiB\""), "{error}");
+    }
+}
+
+#[test]
+fn what_would_take_all_memory_is_refused_before_it_is_taken() {
+    let error = |key: &str, value: &str| {
+        let file = ScenarioFile::parse("both.toml", OF_THEIR_OWN).unwrap();
+        file.with(key, value).unwrap_err().to_string()
+    };
+    let runs = error("run.replications", "4000000000");
+    assert!(runs.contains("more than 100000 runs") && runs.contains("replicate less"), "{runs}");
+    let messages = error("workload.messages", "1000000000000");
+    assert!(messages.contains("3 receivers") && messages.contains("send fewer messages"), "{messages}");
+    assert!(error("group.receivers", "4000000000").contains("group.receivers"));
+    let points = error("sweep.\"group.receivers\"", "{ from = 1, to = 1000000, step = 1 }");
+    assert!(points.contains("100000"), "{points}");
+}

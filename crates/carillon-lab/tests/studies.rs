@@ -10,9 +10,19 @@ use carillon_lab::reproduce::{
     Analysis, EXPERIMENTS, Laboratory, Options, Outcome, Settings, Sheet, Shows, Source, Study, find,
     matching,
 };
+use carillon_lab::results::Existing;
 
 fn study(id: &str, messages: u64) -> Study {
-    let options = Options { jobs: 2, seed: None, messages: Some(messages), out: None, progress: &|_| {} };
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options {
+        jobs: 2,
+        seed: None,
+        messages: Some(messages),
+        out: dir.path(),
+        existing: Existing::Keep,
+        stop: &|| false,
+        progress: &|_| {},
+    };
     match Laboratory::new(options).reproduce(find(id).unwrap()).unwrap() {
         Outcome::Study(study) => study,
         other => panic!("{id} is no study: {other:?}"),

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use carillon_core::{
     Application, Dest, DropReason, Event, Host, Machine, Note, Notice, Observer, PortId, Received, Scope,
-    Time, TraceEvent, Transmit, Value, check_early, drain,
+    Time, TraceEvent, Transmit, Value, check_early, drain, poll_application,
 };
 use nix::errno::Errno;
 use nix::poll::PollFlags;
@@ -259,7 +259,9 @@ where
 
     fn serve_application(&mut self, now: Time) {
         for _ in 0..TURN_POLLS {
-            if !self.application.poll(now, &mut self.machine) {
+            let Driver { application, machine, observer, .. } = self;
+            let record = |event| observer.event(&TraceEvent { time: now, node: SELF, event });
+            if !poll_application(application, now, &mut **machine, record) {
                 return;
             }
             self.drain(now);

@@ -1,10 +1,11 @@
 //! What the nodes of a simulated run do: offer messages, and take them.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use carillon_core::{Application, Bytes, Machine, NodeId, OfferError, Time};
+use carillon_core::{Application, Bytes, Machine, MessageId, NodeId, OfferError, Time};
 
 /// Offers a number of equal messages: as fast as they are taken, or at a steady rate.
 #[derive(Debug)]
@@ -19,6 +20,8 @@ pub struct Source {
     /// When it was last asked.
     polled: Time,
     finished: bool,
+    /// What was taken and not told of: the message, and since when it was there.
+    offered: VecDeque<(MessageId, Time)>,
 }
 
 impl Source {
@@ -26,7 +29,15 @@ impl Source {
     pub fn new(messages: u64, payload_bytes: usize, interval: Duration) -> Self {
         // Any content will do: protocols do not look at it, and sharing it costs nothing.
         let payload = (0..payload_bytes).map(|i| i as u8).collect::<Vec<_>>().into();
-        Source { payload, left: messages, interval, next: Time::ZERO, polled: Time::ZERO, finished: false }
+        Source {
+            payload,
+            left: messages,
+            interval,
+            next: Time::ZERO,
+            polled: Time::ZERO,
+            finished: false,
+            offered: VecDeque::new(),
+        }
     }
 }
 
@@ -44,8 +55,11 @@ impl Application for Source {
         let mut touched = false;
         while self.left > 0 && self.next <= now {
             match sender.offer(now, self.payload.clone()) {
-                Ok(_) => {
+                Ok(message) => {
                     touched = true;
+                    // As fast as taken there is no moment before at which it was due.
+                    let since = if self.interval.is_zero() { now } else { self.next };
+                    self.offered.push_back((message, since));
                     self.left -= 1;
                     self.next += self.interval;
                 }
@@ -65,6 +79,10 @@ impl Application for Source {
 
     fn poll_timeout(&self) -> Option<Time> {
         (self.left > 0 && self.next > self.polled).then_some(self.next)
+    }
+
+    fn poll_offered(&mut self) -> Option<(MessageId, Time)> {
+        self.offered.pop_front()
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use carillon_core::{
     Application, Bytes, Event, HelperTable, Host, Machine, NodeId, Notice, Observer, Received, Time,
-    TraceEvent, Transmit, Verdict, drain,
+    TraceEvent, Transmit, Verdict, drain, poll_application,
 };
 
 use crate::network::{Arrival, Network, Precedence, TimerRule};
@@ -273,10 +273,10 @@ impl<N: Network, O: Observer> World<N, O> {
         let wanted = match &mut node.application {
             None => drain(machine, self.now, &mut self.buf, &mut host),
             Some(application) => {
-                application.poll(self.now, machine);
+                poll_application(application, self.now, machine, |event| host.event(event));
                 loop {
                     let timeout = drain(machine, self.now, &mut self.buf, &mut host);
-                    if !application.poll(self.now, machine) {
+                    if !poll_application(application, self.now, machine, |event| host.event(event)) {
                         break earliest(timeout, application.poll_timeout());
                     }
                 }

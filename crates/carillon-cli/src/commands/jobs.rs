@@ -1,10 +1,10 @@
 //! What `run` and `reproduce` share: the number of threads, progress, and care for results that are there.
 
 use std::io::IsTerminal as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use anyhow::bail;
-use carillon_lab::results::has_results;
+use anyhow::Context as _;
+use carillon_lab::results::{Existing, Report};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// The number of threads.
@@ -25,12 +25,77 @@ impl Jobs {
     }
 }
 
-/// Results that are there are replaced only if that is asked for.
-pub fn not_overwritten(dir: &Path, overwrite: bool) -> anyhow::Result<()> {
-    if !overwrite && has_results(dir) {
-        bail!("{} has results already: give --overwrite to replace them, or another --out", dir.display());
+/// Where results go, and what becomes of those that are there.
+#[derive(Debug, clap::Args)]
+pub struct Out {
+    /// Write results into DIR.
+    #[arg(long = "out", value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// Replace the results that are in DIR.
+    #[arg(long, requires = "dir", conflicts_with = "resume")]
+    overwrite: bool,
+    /// Go on with the sweep that is in DIR: what is done is kept.
+    #[arg(long, requires = "dir")]
+    resume: bool,
+}
+
+impl Out {
+    /// The folder that was given.
+    pub fn given(&self) -> Option<&Path> {
+        self.dir.as_deref()
     }
-    Ok(())
+
+    /// Whether results that are there go on.
+    pub fn resumes(&self) -> bool {
+        self.resume
+    }
+
+    /// What becomes of results that are there.
+    pub fn existing(&self) -> Existing {
+        match (self.overwrite, self.resume) {
+            (true, _) => Existing::Replace,
+            (_, true) => Existing::Resume,
+            (false, false) => Existing::Keep,
+        }
+    }
+
+    /// The folder that was given, or one that goes with the process.
+    pub fn folder(&self) -> anyhow::Result<Folder> {
+        match &self.dir {
+            Some(dir) => Ok(Folder::Given(dir.clone())),
+            None => Ok(Folder::Passing(tempfile::tempdir().context("cannot make a folder for results")?)),
+        }
+    }
+}
+
+/// A folder for results.
+#[derive(Debug)]
+pub enum Folder {
+    /// The user's.
+    Given(PathBuf),
+    /// One that is removed in the end.
+    Passing(tempfile::TempDir),
+}
+
+impl Folder {
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        match self {
+            Folder::Given(dir) => dir,
+            Folder::Passing(dir) => dir.path(),
+        }
+    }
+}
+
+/// Says what the means of latencies leave out.
+pub fn warn_of_undelivered(report: &Report) {
+    if let Some((share, point)) = &report.worst {
+        eprintln!(
+            "not everything was delivered at {} of the points, at worst {:.3} % of a run{point}: delivery_latency_s is that of the rest (undelivered_share)",
+            report.undelivered,
+            share * 100.0
+        );
+    }
 }
 
 /// A bar over the runs of a plan, on a terminal only.

@@ -2,7 +2,7 @@
 //! the questions they left open.
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context as _;
 use carillon_lab::plot::{Figure, png, svg};
@@ -10,9 +10,11 @@ use carillon_lab::report::Page;
 use carillon_lab::reproduce::{
     EXPERIMENTS, Experiment, Laboratory, Options, Outcome, check_table, matching, read,
 };
+use carillon_lab::results;
 
-use super::jobs::{Jobs, RunProgress, not_overwritten};
+use super::jobs::{Jobs, Out, RunProgress};
 use super::plot::PIXELS;
+use crate::delivery::Stop;
 use crate::exit::JobFailed;
 
 /// Repeat published tables and figures and print them beside the published numbers.
@@ -27,7 +29,8 @@ Examples:
   carillon reproduce mine.toml --out results  experiments of your own, written as docs/figures.md says
 
 Exits with 1 if a number or a claim lies outside its bounds and is not known to: known deviations are shown
-with their reason.")]
+with their reason. With --out there is below DIR a folder for each experiment (results and comparison, tables as CSV,
+figures as SVG, PNG and JSON), and index.html, a page of all.")]
 pub struct Args {
     /// The experiments, or a source for all of its experiments, or files (.toml) of your own; all that are
     /// shipped if none is named.
@@ -36,13 +39,8 @@ pub struct Args {
     /// List the experiments and stop.
     #[arg(long)]
     list: bool,
-    /// Write below DIR a folder for each experiment (results and comparison, tables as CSV, figures as
-    /// SVG, PNG and JSON), and index.html, a page of all.
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
-    /// Replace the results that are in DIR.
-    #[arg(long, requires = "out")]
-    overwrite: bool,
+    #[command(flatten)]
+    out: Out,
     /// Use this seed instead of the experiment's own.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
@@ -63,16 +61,19 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         return Ok(());
     }
     let chosen = chosen(args)?;
-    if let Some(dir) = &args.out {
-        not_overwritten(dir, args.overwrite)?;
-    }
+    let folder = args.out.folder()?;
+    results::check(folder.path(), args.out.existing())?;
+    let stop = Stop::on_signals()?;
+    let asked = || stop.asked();
     let progress = RunProgress::new("reproduce");
     let run_done = |runs| progress.run_done(runs);
     let mut laboratory = Laboratory::new(Options {
         jobs: args.jobs.number(),
         seed: args.seed,
         messages: None,
-        out: args.out.as_deref(),
+        out: folder.path(),
+        existing: args.out.existing(),
+        stop: &asked,
         progress: &run_done,
     });
     let mut page = Page::new("Tables and figures beside their published numbers, and open questions");
@@ -85,17 +86,17 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             (Outcome::Study(study), false) => study.to_string(),
             (Outcome::Study(study), true) => serde_json::to_string(study)?,
             (Outcome::Figure(figure), true) => serde_json::to_string(figure)?,
-            (Outcome::Figure(figure), false) => described(figure, args.out.as_deref()),
+            (Outcome::Figure(figure), false) => described(figure, args.out.given()),
         };
         writeln!(stdout, "{text}")?;
-        if let Some(dir) = &args.out {
+        if let Some(dir) = args.out.given() {
             write_outcome(&dir.join(experiment.id), &outcome)?;
         }
         page.add(experiment, &outcome);
         holds &= outcome.holds();
     }
     progress.finish();
-    if let Some(dir) = &args.out {
+    if let Some(dir) = args.out.given() {
         write(&dir.join("index.html"), page.html())?;
     }
     if holds { Ok(()) } else { Err(JobFailed.into()) }

@@ -3,19 +3,19 @@
 use std::fs;
 use std::io::{BufWriter, Write as _};
 use std::path::{Component, Path, PathBuf};
-use std::time::{Instant, SystemTime};
+use std::time::SystemTime;
 
 use anyhow::{Context as _, bail};
 use carillon_lab::command_file::CommandFile;
 use carillon_lab::log::PlayByPlay;
 use carillon_lab::plan::Plan;
-use carillon_lab::results::Results;
-use carillon_lab::run::{RunResult, run_one, run_plan};
+use carillon_lab::results::{self, Contents, Writer};
+use carillon_lab::run::{RunError, RunResult, run_each, run_one};
 use carillon_lab::scenario::ScenarioFile;
 use carillon_lab::statistics_file::write_pass;
 use carillon_lab::trace::{CaptureOptions, TraceFile};
 
-use super::jobs::{Jobs, RunProgress, not_overwritten};
+use super::jobs::{Jobs, Out, RunProgress, warn_of_undelivered};
 use crate::delivery::Stop;
 
 /// Run a scenario (.toml) or a command file of the 1996 simulator (any other extension).
@@ -27,16 +27,13 @@ Examples:
   carillon run msaw.toml --backend testbed        as root: real UDP between network namespaces
   carillon run bapwin.cmd                 writes the statistics file it names
 
-Without --out, prints the summary table as CSV.")]
+Without --out, prints the summary table as CSV. With it DIR gets summary.csv, summary.parquet, runs.csv (the mean of each
+run), samples.parquet and manifest.json, as runs end: what an interrupted sweep has done is kept for --resume.")]
 pub struct Args {
     /// The scenario or command file.
     file: PathBuf,
-    /// Write summary.csv, summary.parquet, samples.parquet and manifest.json into DIR.
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
-    /// Replace the results that are in DIR.
-    #[arg(long, requires = "out")]
-    overwrite: bool,
+    #[command(flatten)]
+    out: Out,
     /// Set a key of the scenario, such as group.receivers=20.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     settings: Vec<String>,
@@ -104,48 +101,90 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(seed) = args.seed {
         file = file.with("run.seed", &seed.to_string())?;
     }
-    if let Some(dir) = &args.out {
-        not_overwritten(dir, args.overwrite)?;
-    }
+    let folder = args.out.folder()?;
+    results::check(folder.path(), args.out.existing())?;
     if let Some(command) = &command {
-        in_dir(args.out.as_deref(), &command.statistics)?;
+        in_dir(args.out.given(), &command.statistics)?;
+    }
+    let contents = Contents { samples: args.out.given().is_some(), messages: command.is_some() };
+    if args.out.resumes() && results::is_complete(folder.path(), &file) {
+        eprintln!("{} is complete: nothing is left to run", folder.path().display());
+        return Ok(());
     }
     let plan = Plan::new(&file)?;
-    let begin = Instant::now();
+    let mut writer = Writer::open(&file, &plan, folder.path(), contents, args.out.existing())?;
+    let pending = writer.pending();
+    let progress = RunProgress::new(file.name());
     let log = command.as_ref().and_then(|command| command.log.as_deref());
-    let runs = match (&args.trace, log, args.backend) {
-        (Some(path), _, backend) => vec![traced(&plan, path, backend, args.medium)?],
+    let mut take = |run: usize, result: &RunResult| -> anyhow::Result<()> {
+        writer.take(run, result)?;
+        progress.run_done(pending.len());
+        Ok(())
+    };
+    let ended = match (&args.trace, log, args.backend) {
+        (Some(path), _, backend) => {
+            traced(&plan, path, backend, args.medium).and_then(|result| take(0, &result))
+        }
         (None, Some(_), Backend::Testbed) => {
             bail!("{origin}: a log of the whole pass is written by the simulator only")
         }
-        (None, Some(path), Backend::Sim) => logged(&plan, &in_dir(args.out.as_deref(), path)?)?,
+        (None, Some(path), Backend::Sim) => logged(&plan, &in_dir(args.out.given(), path)?, &mut take),
         (None, None, Backend::Testbed) => {
-            let progress = RunProgress::new(file.name());
-            let (stop, done) = (Stop::on_signals()?, || progress.run_done(plan.runs.len()));
-            let runs = carillon_testbed::run_plan(&plan, args.medium.into(), &|| stop.asked(), &done)?;
-            progress.finish();
-            runs
+            let stop = Stop::on_signals()?;
+            let medium = args.medium.into();
+            pending.iter().try_for_each(|&run| {
+                let observer = &mut carillon_core::NoObserver;
+                take(run, &carillon_testbed::run_one(&plan.runs[run], medium, &|| stop.asked(), observer)?)
+            })
         }
         (None, None, Backend::Sim) => {
-            let progress = RunProgress::new(file.name());
-            let runs = run_plan(&plan, args.jobs.number(), &|| progress.run_done(plan.runs.len()))?;
-            progress.finish();
-            runs
+            let stop = Stop::on_signals()?;
+            let mut take = |run, result: RunResult| Ok::<(), RunFailed>(take(run, &result)?);
+            run_each(&plan, &pending, args.jobs.number(), &|| stop.asked(), &mut take)
+                .map_err(|RunFailed(error)| error)
         }
     };
-    let results = Results::new(&file, &plan, &runs, begin.elapsed());
-    if let Some(dir) = &args.out {
-        results.write(dir)?;
+    progress.finish();
+    let left = writer.pending().len();
+    if ended.is_err() || left > 0 {
+        let done = writer.interrupt()?;
+        if args.out.given().is_some() && done > 0 {
+            eprintln!(
+                "{done} of {} runs are done and kept in {}: --resume goes on with the rest",
+                plan.runs.len(),
+                folder.path().display()
+            );
+        }
+        ended?;
+        bail!("interrupted");
     }
     if let Some(command) = &command {
-        let path = in_dir(args.out.as_deref(), &command.statistics)?;
-        write_statistics(&path, &plan, &file, &runs)
+        let path = in_dir(args.out.given(), &command.statistics)?;
+        write_statistics(&path, &plan, &file, &mut writer)
             .with_context(|| format!("cannot write {}", path.display()))?;
         eprintln!("{} passes written to {}", plan.points.len(), path.display());
-    } else if args.out.is_none() {
-        results.summary().to_csv(&mut std::io::stdout().lock())?;
+    }
+    warn_of_undelivered(&writer.finish()?);
+    if command.is_none() && args.out.given().is_none() {
+        let mut summary = fs::File::open(folder.path().join("summary.csv"))?;
+        std::io::copy(&mut summary, &mut std::io::stdout().lock())?;
     }
     Ok(())
+}
+
+/// Any error that ends a sweep.
+struct RunFailed(anyhow::Error);
+
+impl From<RunError> for RunFailed {
+    fn from(error: RunError) -> Self {
+        RunFailed(error.into())
+    }
+}
+
+impl From<anyhow::Error> for RunFailed {
+    fn from(error: anyhow::Error) -> Self {
+        RunFailed(error)
+    }
 }
 
 /// The one run of a plan, with a trace file.
@@ -165,34 +204,36 @@ fn traced(plan: &Plan, path: &Path, backend: Backend, medium: Medium) -> anyhow:
     Ok(result)
 }
 
+/// What becomes of the results of a run.
+type Take<'a> = dyn FnMut(usize, &RunResult) -> anyhow::Result<()> + 'a;
+
 /// All runs one after the other, their events told in the log file.
-fn logged(plan: &Plan, path: &Path) -> anyhow::Result<Vec<RunResult>> {
+fn logged(plan: &Plan, path: &Path, take: &mut Take<'_>) -> anyhow::Result<()> {
     let problem = || format!("cannot write {}", path.display());
     let mut log = PlayByPlay::new(BufWriter::new(fs::File::create(path).with_context(problem)?));
-    let mut results = Vec::new();
-    for run in &plan.runs {
+    for (at, run) in plan.runs.iter().enumerate() {
         log.begin_pass(run.point, run.replication, &plan.points[run.point].to_string());
-        results.push(run_one(run, &mut log)?);
+        take(at, &run_one(run, &mut log)?)?;
     }
-    log.finish().with_context(problem)?;
-    Ok(results)
+    log.finish().with_context(problem)
 }
 
 fn write_statistics(
     path: &Path,
     plan: &Plan,
     file: &ScenarioFile,
-    runs: &[RunResult],
-) -> std::io::Result<()> {
+    results: &mut Writer<'_>,
+) -> anyhow::Result<()> {
     let mut out = BufWriter::new(fs::File::create(path)?);
     let date = date();
-    for pass in runs.chunk_by(|a, b| a.point == b.point) {
-        let scenario = plan.runs.iter().find(|run| run.point == pass[0].point).map(|run| &run.scenario);
-        let Some(scenario) = scenario else { continue };
-        let messages = pass.iter().flat_map(|run| &run.messages);
-        write_pass(&mut out, scenario, file.replications(), &date, messages)?;
+    let mut first = 0;
+    for pass in plan.runs.chunk_by(|a, b| a.point == b.point) {
+        let runs = first..first + pass.len();
+        first = runs.end;
+        let messages: Vec<_> = runs.map(|run| results.messages(run)).collect::<Result<_, _>>()?;
+        write_pass(&mut out, &pass[0].scenario, file.replications(), &date, messages.iter().flatten())?;
     }
-    out.flush()
+    Ok(out.flush()?)
 }
 
 /// A file that a command file names: below --out, or here. Only the command line leads elsewhere.

@@ -91,7 +91,9 @@ impl Cell {
 
     /// It sends to one receiver after the other, so that all takes so many times as long.
     fn in_turn(&self) -> u32 {
-        let serial = REGISTRY.iter().any(|other| other.unicast_equivalent == Some(self.entry.name));
+        let serial = REGISTRY
+            .iter()
+            .any(|other| other.unicast_equivalent.is_some_and(|unicast| unicast.protocol == self.entry.name));
         if serial { RECEIVERS as u32 } else { 1 }
     }
 

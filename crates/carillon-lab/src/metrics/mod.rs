@@ -1,12 +1,15 @@
 //! Metrics: functions of the trace alone. Definitions in `docs/metrics.md`.
 
 mod recovery;
+mod registry;
 
 use carillon_core::{BitRate, Event, MessageId, NodeId, Observer, Outcome, Time, TraceEvent};
 
 pub use recovery::Recoveries;
+pub use registry::{METRICS, Metric};
 
 use crate::scenario::Scenario;
+use recovery::UnicastTime;
 
 /// What became of one message: the row of Segovia's statistics file (section 3.5).
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,6 +37,8 @@ pub struct Recorder {
     keeps_latencies: bool,
     /// By source and message.
     messages: Vec<Vec<Progress>>,
+    /// When messages were there to be offered, by source and message.
+    offered: Vec<Vec<Time>>,
     records: Vec<MessageRecord>,
     totals: Totals,
     recoveries: Recoveries,
@@ -53,27 +58,22 @@ impl Observer for Recorder {
     fn event(&mut self, event: &TraceEvent) {
         self.recoveries.event(event);
         match event.event {
+            Event::Offered { message, since } => note(&mut self.offered, event.node, message, since),
             Event::Sent { message, .. } => {
-                let source = event.node.index();
-                if self.messages.len() <= source {
-                    self.messages.resize_with(source + 1, Vec::new);
-                }
-                let (messages, index) = (&mut self.messages[source], message.0 as usize);
-                if messages.len() <= index {
-                    messages.resize(index + 1, Progress { started: event.time, retransmissions: 0 });
-                }
+                let progress = Progress { started: event.time, retransmissions: 0 };
+                note(&mut self.messages, event.node, message, progress);
             }
             Event::RepairSent { message, .. } => self.on_repair(event.node, message),
             Event::Forwarded { source, message, repair: true, .. } => self.on_repair(source, message),
             Event::ControlSent { .. } => self.totals.control_packets += 1,
             // Its own messages reach no member by the network.
-            Event::Delivered { source, message } if source != event.node => {
-                if let Some(progress) = self.progress(source, message) {
-                    let latency = (event.time - progress.started).as_secs_f64();
-                    self.totals.deliveries += 1;
-                    if self.keeps_latencies {
-                        self.totals.delivery_latencies.push(latency);
-                    }
+            Event::Delivered { source, message }
+                if source != event.node && self.progress(source, message).is_some() =>
+            {
+                self.totals.deliveries += 1;
+                let offered = self.offered.get(source.index()).and_then(|of| of.get(message.0 as usize));
+                if let (Some(&offered), true) = (offered, self.keeps_latencies) {
+                    self.totals.delivery_latencies.push((event.time - offered).as_secs_f64());
                 }
             }
             Event::Completed { message, outcome, window } => {
@@ -109,6 +109,7 @@ impl Recorder {
         Recorder {
             keeps_latencies: !single && expected_deliveries(scenario) <= MOST_LATENCIES,
             messages: Vec::new(),
+            offered: Vec::new(),
             records: Vec::new(),
             totals: Totals::default(),
             recoveries: Recoveries::default(),
@@ -147,13 +148,25 @@ impl Recorder {
     }
 }
 
+/// Notes what was not known of a message, and of those before it.
+fn note<T: Clone>(notes: &mut Vec<Vec<T>>, source: NodeId, message: MessageId, what: T) {
+    let source = source.index();
+    if notes.len() <= source {
+        notes.resize_with(source + 1, Vec::new);
+    }
+    let (notes, index) = (&mut notes[source], message.0 as usize);
+    if notes.len() <= index {
+        notes.resize(index + 1, what);
+    }
+}
+
 /// Deliveries in a run whose latencies are kept, at most.
 const MOST_LATENCIES: u64 = 10_000_000;
 
 /// What does not belong to one message.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
-    /// For each delivery, seconds since the message was first sent.
+    /// For each delivery, seconds since the message was offered.
     pub delivery_latencies: Vec<f64>,
     /// Messages delivered to others than their source.
     pub deliveries: u64,
@@ -187,8 +200,8 @@ impl Terms {
     /// The terms of a scenario; `None` for a protocol without a unicast equivalent by
     /// acknowledgments.
     pub fn of(scenario: &Scenario) -> Option<Self> {
-        scenario.protocol.unicast_equivalent?;
-        let ack = scenario.config.size("ack_bytes").0.max(scenario.network.min_packet().into());
+        let ack_bytes = scenario.protocol.unicast_equivalent?.ack_bytes;
+        let ack = ack_bytes(&scenario.config).max(scenario.network.min_packet().into());
         let rate = scenario.network.bit_rate();
         let seconds = |bytes: u64| bytes as f64 * 8.0 / rate.bps() as f64;
         Some(Terms {
@@ -213,44 +226,95 @@ impl Terms {
 /// The samples of one metric in a run.
 pub type Samples = (&'static str, Vec<f64>);
 
-/// All metrics of a run.
+/// What a metric needs to be there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// Senders come to know what has arrived: `completed`.
+    Completions,
+    /// Receivers ask for what they miss: `loss_found`, `requested`, `loss_repaired`, `loss_final`.
+    Requests,
+    /// First transmissions are marked, so that their losses are: `frame_lost`.
+    Originals,
+    /// Each delivery by itself: `offered`, `delivered`.
+    EachDelivery,
+    /// One shared Ethernet.
+    Lan,
+    /// A routed network.
+    Graph,
+    /// A unicast equivalent of the protocol.
+    UnicastEquivalent,
+}
+
+impl Need {
+    /// What it is called in the documentation.
+    pub fn text(self) -> &'static str {
+        match self {
+            Need::Completions => "senders that are told (`completed`)",
+            Need::Requests => "receivers that ask (`loss_found`, `requested`, `loss_repaired`, `loss_final`)",
+            Need::Originals => "marked first transmissions (`frame_lost`)",
+            Need::EachDelivery => {
+                "`offered` and `delivered`, without `loss.drop_one`, 10 million deliveries a run at most"
+            }
+            Need::Lan => "lan",
+            Need::Graph => "graph",
+            Need::UnicastEquivalent => "a unicast equivalent",
+        }
+    }
+
+    /// Whether runs of a scenario give it: by its network, and by what the protocol says of itself.
+    fn is_given(self, scenario: &Scenario) -> bool {
+        match self {
+            Need::Completions => scenario.protocol.confirmed,
+            Need::Requests => !scenario.protocol.confirmed,
+            Need::Originals => scenario.protocol.marks_originals,
+            Need::EachDelivery => true,
+            Need::Lan => scenario.network.lan().is_some(),
+            Need::Graph => scenario.network.graph().is_some(),
+            Need::UnicastEquivalent => scenario.protocol.unicast_equivalent.is_some(),
+        }
+    }
+}
+
+/// A run as metrics see it: what its trace told, and the terms of its scenario.
+#[derive(Debug)]
+struct Run<'a> {
+    scenario: &'a Scenario,
+    messages: &'a [MessageRecord],
+    totals: Totals,
+    /// Latencies of repairs, each with what unicast takes there.
+    repairs: Vec<(f64, UnicastTime)>,
+}
+
+impl Run<'_> {
+    fn of_messages(&self, metric: impl Fn(&Self, &MessageRecord) -> f64) -> Vec<f64> {
+        self.messages.iter().map(|message| metric(self, message)).collect()
+    }
+
+    fn of_repairs(&self, metric: impl Fn(f64, UnicastTime) -> f64) -> Vec<f64> {
+        self.repairs.iter().map(|&(latency, unicast)| metric(latency, unicast)).collect()
+    }
+
+    fn receivers(&self) -> f64 {
+        f64::from(self.scenario.receivers)
+    }
+
+    fn message_bits(&self) -> f64 {
+        f64::from(self.scenario.workload.message_bytes) * 8.0
+    }
+}
+
+/// A count for each loss; nothing where nothing was lost.
+fn per_loss(run: &Run<'_>, count: u64) -> Vec<f64> {
+    match run.totals.recoveries.losses {
+        0 => Vec::new(),
+        losses => vec![count as f64 / losses as f64],
+    }
+}
+
+/// All metrics of a run that its scenario gives what they need.
 pub fn samples(scenario: &Scenario, messages: &[MessageRecord], totals: Totals) -> Vec<Samples> {
-    let latency = |record: &MessageRecord| (record.end - record.start).as_secs_f64();
-    let of = |metric: &dyn Fn(&MessageRecord) -> f64| messages.iter().map(metric).collect::<Vec<f64>>();
-    let frame_bits = f64::from(scenario.workload.message_bytes) * 8.0;
-    let receivers = f64::from(scenario.receivers);
-    let mut all: Vec<Samples> = Vec::new();
-    if scenario.protocol.confirmed {
-        all.push(("message_latency_s", of(&latency)));
-        let throughput =
-            |record: &MessageRecord| receivers * f64::from(record.window) * frame_bits / latency(record);
-        all.push(("throughput_bps", of(&throughput)));
-        if let Some(terms) = Terms::of(scenario) {
-            let relative =
-                |record: &MessageRecord| terms.unicast_time(record.window.into()) / latency(record);
-            all.push(("relative_throughput", of(&relative)));
-        }
-        all.push(("retransmissions_per_message", of(&|record| record.retransmissions.into())));
-        if scenario.network.lan().is_some() {
-            all.push(("collisions_per_message", of(&|record| record.collisions)));
-        }
-        all.push(("failed_messages", of(&|record| f64::from(u8::from(record.failed)))));
-        let begin = messages.iter().map(|record| record.start).min();
-        let end = messages.iter().map(|record| record.end).max();
-        let seconds = begin.zip(end).map_or(0.0, |(begin, end)| (end - begin).as_secs_f64());
-        let completed = messages.iter().filter(|record| !record.failed).count() as f64;
-        all.push(("group_throughput_bps", vec![receivers * completed * frame_bits / seconds]));
-    }
-    if let Some(graph) = scenario.network.graph() {
-        all.extend(totals.recoveries.samples(scenario, graph));
-    }
-    let useful = totals.deliveries as f64 * f64::from(scenario.workload.message_bytes) / receivers;
-    all.push(("wire_bytes_per_useful_byte", vec![totals.frame_bytes as f64 / useful]));
-    let messages = scenario.workload.messages as f64 * f64::from(scenario.senders);
-    let control_packets = totals.control_packets as f64 / messages;
-    all.push(("control_packets_per_message", vec![control_packets]));
-    let undelivered = 1.0 - totals.deliveries as f64 / expected_deliveries(scenario) as f64;
-    all.push(("undelivered_share", vec![undelivered]));
-    all.push(("delivery_latency_s", totals.delivery_latencies));
-    all
+    let repairs = scenario.network.graph().map(|graph| totals.recoveries.repairs_beside(scenario, graph));
+    let mut run = Run { scenario, messages, totals, repairs: repairs.unwrap_or_default() };
+    let given = METRICS.iter().filter(|metric| metric.needs.iter().all(|need| need.is_given(scenario)));
+    given.map(|metric| (metric.name, (metric.samples)(&mut run))).collect()
 }

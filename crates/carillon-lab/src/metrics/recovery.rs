@@ -6,7 +6,6 @@ use std::time::Duration;
 use carillon_core::{DropReason, Event, MessageId, NodeId, Time, TraceEvent};
 use carillon_sim::graph::PathTree;
 
-use super::Samples;
 use crate::scenario::{RoutedNetwork, Scenario};
 
 /// Reads of the trace what tells of losses and repairs.
@@ -15,14 +14,14 @@ pub struct Recoveries {
     /// When a node found that it misses a message of a source, until it has it.
     open: BTreeMap<(NodeId, NodeId, MessageId), Time>,
     /// Losses repaired: where, whose message, and how long it took.
-    repaired: Vec<(NodeId, NodeId, Duration)>,
+    pub(super) repaired: Vec<(NodeId, NodeId, Duration)>,
     /// First transmissions lost on links.
-    losses: u64,
+    pub(super) losses: u64,
     /// Data that came to a node that had it.
-    duplicates: u64,
-    requests: u64,
+    pub(super) duplicates: u64,
+    pub(super) requests: u64,
     /// Repairs sent by the source of a message, and by others.
-    repairs: [u64; 2],
+    pub(super) repairs: [u64; 2],
     /// Messages given up by a node.
     pub(super) given_up: u64,
 }
@@ -52,35 +51,15 @@ impl Recoveries {
         }
     }
 
-    /// The metrics of a run on a routed network.
-    pub(super) fn samples(&self, scenario: &Scenario, network: &RoutedNetwork) -> Vec<Samples> {
-        let mut ideal = Unicast::new(network, scenario.workload.message_bytes);
-        let mut latencies = Vec::with_capacity(self.repaired.len());
-        let mut normalized = Vec::with_capacity(self.repaired.len());
-        let mut propagation = Vec::with_capacity(self.repaired.len());
-        for &(node, source, latency) in &self.repaired {
-            let latency = latency.as_secs_f64();
-            let of = ideal.of(source, node);
-            latencies.push(latency);
-            normalized.push(latency / of.recovery);
-            propagation.push(latency / of.propagation);
-        }
-        let per_loss = |count: u64| match self.losses {
-            0 => Vec::new(),
-            losses => vec![count as f64 / losses as f64],
-        };
-        let exposure = per_loss(self.duplicates).into_iter().map(|each| each / f64::from(scenario.receivers));
-        vec![
-            ("recovery_latency_s", latencies),
-            ("normalized_recovery_latency", normalized),
-            ("normalized_recovery_latency_propagation", propagation),
-            ("recoveries_per_loss", per_loss(self.repaired.len() as u64)),
-            ("exposure", exposure.collect()),
-            ("requests_per_loss", per_loss(self.requests)),
-            ("repairs_per_loss", per_loss(self.repairs.iter().sum())),
-            ("repeated_retransmissions", per_loss(self.repairs[0])),
-            ("losses", vec![self.losses as f64]),
-        ]
+    /// The latency of each repair, in seconds, beside what unicast takes from there.
+    pub(super) fn repairs_beside(
+        &self,
+        scenario: &Scenario,
+        network: &RoutedNetwork,
+    ) -> Vec<(f64, UnicastTime)> {
+        let mut unicast = Unicast::new(network, scenario.workload.message_bytes);
+        let repaired = self.repaired.iter();
+        repaired.map(|&(node, source, took)| (took.as_secs_f64(), unicast.of(source, node))).collect()
     }
 }
 
@@ -96,11 +75,11 @@ struct Unicast<'a> {
 
 /// The times of one node, in seconds.
 #[derive(Clone, Copy, Debug, Default)]
-struct UnicastTime {
+pub(super) struct UnicastTime {
     /// Request up and repair down, each stored and forwarded at every hop.
-    recovery: f64,
+    pub(super) recovery: f64,
     /// Propagation alone, there and back.
-    propagation: f64,
+    pub(super) propagation: f64,
 }
 
 impl<'a> Unicast<'a> {

@@ -8,8 +8,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
 
-use super::{Axis, Dash, Figure, Marker, Marks, Series};
-use crate::reproduce::{PublishedValues, capitalised};
+use super::{Axis, DASHES, Figure, MARKERS, Marks, Series, capitalised, distinct, is_ordered, sample_sizes};
+use crate::reproduce::PublishedValues;
 use crate::summary_file::{Numbers, SummaryError, SummaryFile, SummaryRow};
 
 /// What is to be drawn of result folders.
@@ -311,7 +311,7 @@ impl Drawing {
             if drawn.is_empty() {
                 continue;
             }
-            let line = self.categories.is_empty() && drawn.len() > 1;
+            let line = self.categories.is_empty() && is_ordered(&self.x) && drawn.len() > 1;
             marks.push(Series {
                 name: self.name(name),
                 colour,
@@ -376,12 +376,7 @@ impl Drawing {
 
     /// What is drawn, and of how many samples.
     fn caption(&self, spec: &PlotSpec, chosen: &[Entry<'_>]) -> Vec<String> {
-        let counts = || chosen.iter().map(|entry| entry.numbers().n);
-        let (least, most) = (counts().min().unwrap_or(0), counts().max().unwrap_or(0));
-        let samples = match least == most {
-            true => format!("n = {least} at each point"),
-            false => format!("n = {least} to {most} at a point"),
-        };
+        let samples = sample_sizes(chosen.iter().map(|entry| entry.numbers().n));
         let what = match spec.intervals {
             Intervals::Ci95 => "Means; bars: 95 % confidence intervals (Student's t over the samples)",
             Intervals::Quartiles => "Medians; bars: first to third quartile",
@@ -527,16 +522,3 @@ fn share_axes(panels: &mut [Figure]) {
         (figure.x.range, figure.y.range) = (x, y);
     }
 }
-
-fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
-    let mut seen = Vec::new();
-    for value in values {
-        if !seen.contains(&value) {
-            seen.push(value);
-        }
-    }
-    seen
-}
-
-const DASHES: [Dash; 4] = [Dash::Solid, Dash::Dashed, Dash::DashDot, Dash::Dotted];
-const MARKERS: [Marker; 4] = [Marker::Disc, Marker::Square, Marker::Triangle, Marker::Diamond];

@@ -220,3 +220,38 @@ impl Marks {
         corners.into_iter().filter(|(x, y)| x.is_finite() && y.is_finite())
     }
 }
+
+/// How the curves of a figure differ in print without colours.
+pub(crate) const DASHES: [Dash; 4] = [Dash::Solid, Dash::Dashed, Dash::DashDot, Dash::Dotted];
+pub(crate) const MARKERS: [Marker; 4] = [Marker::Disc, Marker::Square, Marker::Triangle, Marker::Diamond];
+
+/// How many samples are behind the points of a figure: for its caption.
+pub(crate) fn sample_sizes(counts: impl Iterator<Item = u64> + Clone) -> String {
+    let (least, most) = (counts.clone().min().unwrap_or(0), counts.max().unwrap_or(0));
+    if least == most {
+        format!("n = {least} at each point")
+    } else {
+        format!("n = {least} to {most} at a point")
+    }
+}
+
+/// Whether numbers of a key have an order that a line may follow: seeds have none.
+pub(crate) fn is_ordered(key: &str) -> bool {
+    !key.ends_with("seed")
+}
+
+/// Each value once, in the order of their appearance.
+pub(crate) fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
+    let mut seen = Vec::new();
+    for value in values {
+        if !seen.contains(&value) {
+            seen.push(value);
+        }
+    }
+    seen
+}
+
+pub(crate) fn capitalised(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
+}

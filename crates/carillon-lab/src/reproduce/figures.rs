@@ -7,7 +7,9 @@ use serde::Deserialize;
 
 use super::{Bounds, Comparison, SimulatedPoint, Simulation, TableSpec, Text, files};
 use crate::metrics::Terms;
-use crate::plot::{Axis, Dash, Figure, HiLoMean, Marker, Marks, Percentiles, Series};
+use crate::plot::{
+    Axis, DASHES, Dash, Figure, HiLoMean, MARKERS, Marker, Marks, Percentiles, Series, sample_sizes,
+};
 
 /// What a figure shows; the horizontal axis is the number of receivers.
 #[derive(Clone, Debug, Deserialize)]
@@ -102,6 +104,12 @@ impl FigureSpec {
         let points = |curve: &Curve| curve.points(simulation(curve.table));
         // All curves of a figure have one size of data.
         let size = |points: &[CurvePoint<'_>]| points.first().map_or(DATA_BYTES, CurvePoint::message_bytes);
+        let mut counts = Vec::new();
+        let mut points = |curve: &Curve| {
+            let points = points(curve);
+            counts.extend(points.iter().filter_map(CurvePoint::samples_simulated));
+            points
+        };
         let (series, data_bytes) = match self {
             FigureSpec::UpperBound { windows, receivers } => (upper_bounds(windows, *receivers), DATA_BYTES),
             FigureSpec::Spread(curve) => {
@@ -121,6 +129,9 @@ impl FigureSpec {
         let (label, unit) = self.quantity();
         let log = matches!(self, FigureSpec::UpperBound { .. });
         let mut notes = vec![format!("10 Mbit/s Ethernet, {data_bytes}-byte data, 64-byte acknowledgments")];
+        if !counts.is_empty() {
+            notes.push(format!("Simulated packets: {}", sample_sizes(counts.into_iter())));
+        }
         if let Some(parameter) = ["SAWrand", "BAPrand"].into_iter().find(|name| title.contains(name)) {
             notes.push(format!("{parameter}: longest random wait before an acknowledgment, in bit times"));
         }
@@ -190,6 +201,10 @@ impl CurvePoint<'_> {
         Some((self.x, (summary.mean - reach).max(0.0) * self.scale, (summary.mean + reach) * self.scale))
     }
 
+    fn samples_simulated(&self) -> Option<u64> {
+        self.simulated.summary(self.metric).map(|summary| summary.n)
+    }
+
     fn message_bytes(&self) -> u32 {
         self.simulated.message_bytes
     }
@@ -243,7 +258,7 @@ fn upper_bounds(windows: &[u32], to: f64) -> Vec<Series> {
         let points = (0..=steps.round() as u32).map(|step| 10.0_f64.powf(f64::from(step) / 20.0));
         let limit = (f64::from(window) * f64::from(DATA_BYTES) + 64.0) / 64.0;
         let name = if windows.len() == 1 { String::new() } else { format!("window {window}: ") };
-        let dash = [Dash::Solid, Dash::Dashed, Dash::DashDot][at % 3];
+        let dash = DASHES[at % 3];
         series.push(Series {
             name: format!("{name}upper bound"),
             colour: at as u8,
@@ -302,11 +317,9 @@ fn percentiles(points: &[CurvePoint<'_>]) -> Vec<Series> {
 }
 
 fn means(curves: Vec<(&Curve, Vec<CurvePoint<'_>>)>, bounds: EachBound) -> Vec<Series> {
-    let markers = [Marker::Disc, Marker::Square, Marker::Triangle, Marker::Diamond];
-    let dashes = [Dash::Solid, Dash::Dashed, Dash::DashDot];
     let (mut bands, mut lines, mut bounded, mut published) = (vec![], vec![], vec![], vec![]);
     for (at, (curve, points)) in curves.iter().enumerate() {
-        let (colour, dash, marker) = (at as u8, dashes[at % dashes.len()], markers[at % markers.len()]);
+        let (colour, dash, marker) = (at as u8, DASHES[at % 3], MARKERS[at % MARKERS.len()]);
         let first = |name: &str| if at == 0 { name.to_owned() } else { String::new() };
         let band = points.iter().filter_map(CurvePoint::chance).collect();
         bands.push(Series { name: first(CHANCE), colour, marks: Marks::Band { points: band } });

@@ -6,7 +6,9 @@ use super::quotient::Quotient;
 use super::sheet::{Heading, Number, Sheet};
 use super::study::Findings;
 use super::{Key, Quantity, SimulatedPoint, Simulation, StudyPlan, Text, files};
-use crate::plot::{Axis, Dash, Figure, Marker, Marks, Series};
+use crate::plot::{
+    Axis, DASHES, Figure, MARKERS, Marks, Series, capitalised, distinct, is_ordered, sample_sizes,
+};
 
 /// Which means are shown, and how.
 ///
@@ -42,6 +44,8 @@ pub(super) struct Mean {
     pub alternative: String,
     /// The mean.
     pub number: Number,
+    /// Samples behind it; none of what is made of several.
+    pub n: u64,
 }
 
 impl MeansSpec {
@@ -84,6 +88,7 @@ impl MeansSpec {
             row: row.collect::<Option<_>>()?,
             alternative: parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" "),
             way,
+            n: summary.n,
             number: Number {
                 value: summary.mean * quantity.scale,
                 half_width: half_width.is_finite().then_some(half_width),
@@ -142,36 +147,48 @@ impl MeansSpec {
                 if alternatives.len() > 1 {
                     name.push((*alternative).to_owned());
                 }
-                lines.push(Series {
-                    name: name.join(", "),
-                    colour,
-                    marks: Marks::Line {
-                        points: curve().map(|mean| (mean.row[last], mean.number.value)).collect(),
-                        dash: DASHES[look % DASHES.len()],
-                        marker: Some(MARKERS[look % MARKERS.len()]),
-                    },
-                });
+                let points = curve().map(|mean| (mean.row[last], mean.number.value)).collect();
+                let marks = joined(&self.keys[last], look, points);
+                lines.push(Series { name: name.join(", "), colour, marks });
             }
         }
         let panel: Vec<String> =
             self.keys.iter().zip(panel).map(|(key, value)| named_value(key, *value)).collect();
-        let (label, unit) = match quantity.label.split_once(", ") {
-            Some((label, unit)) => (label, Some(unit)),
-            None => (quantity.label, None),
-        };
         let x = match self.keys[last].label.strip_suffix(" %") {
             Some(label) => Axis::new(&capitalised(label), Some("%")),
             None => Axis::new(&capitalised(self.keys[last].label), None),
         };
+        let y = quantity.axis();
         let shaded =
             (!bands.is_empty()).then_some("Shaded: 95 % confidence interval of the mean, from replications");
+        let counts = means.iter().map(|mean| mean.n).filter(|n| *n > 0);
+        let samples = (counts.clone().count() > 0).then(|| format!("Means; {}", sample_sizes(counts)));
         Figure {
             id: format!("{id}-{}", [quantity.column.to_owned(), panel.join("-").replace(' ', "-")].join("-")),
-            title: format!("{} ({})", capitalised(label), panel.join(", ")),
-            notes: shaded.map(str::to_owned).into_iter().collect(),
+            title: format!("{} ({})", y.label, panel.join(", ")),
+            notes: samples.into_iter().chain(shaded.map(str::to_owned)).collect(),
             x,
-            y: Axis::new(&capitalised(label), unit),
+            y,
             series: bands.into_iter().chain(lines).collect(),
+        }
+    }
+}
+
+/// Points of a curve over a key: joined by a line where its numbers have an order.
+pub(super) fn joined(over: &Key, look: usize, points: Vec<(f64, f64)>) -> Marks {
+    let (dash, marker) = (DASHES[look % DASHES.len()], MARKERS[look % MARKERS.len()]);
+    match is_ordered(over.scenario) {
+        true => Marks::Line { points, dash, marker: Some(marker) },
+        false => Marks::Points { points, marker },
+    }
+}
+
+impl Quantity {
+    /// The axis of it, with the unit that its label ends with.
+    pub(super) fn axis(&self) -> Axis {
+        match self.label.split_once(", ") {
+            Some((label, unit)) => Axis::new(&capitalised(label), Some(unit)),
+            None => Axis::new(&capitalised(self.label), None),
         }
     }
 }
@@ -180,23 +197,3 @@ impl MeansSpec {
 fn named_value(key: &Key, value: f64) -> String {
     format!("{value} {}", key.label)
 }
-
-/// Each value once, in the order of their appearance.
-pub(super) fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
-    let mut seen = Vec::new();
-    for value in values {
-        if !seen.contains(&value) {
-            seen.push(value);
-        }
-    }
-    seen
-}
-
-pub(crate) fn capitalised(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
-}
-
-const DASHES: [Dash; 4] = [Dash::Solid, Dash::Dashed, Dash::DashDot, Dash::Dotted];
-const MARKERS: [Marker; 5] =
-    [Marker::Disc, Marker::Square, Marker::Triangle, Marker::Diamond, Marker::Circle];

@@ -25,15 +25,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use carillon_core::ConfigError;
 use serde::Deserialize;
 use thiserror::Error;
 
-use self::simulation::Folder;
 use crate::plot::Figure;
-use crate::results::ResultsError;
-use crate::run::RunError;
+use crate::results::{Existing, SweepError};
 use crate::scenario::{ScenarioError, ScenarioFile};
+use crate::summary_file::SummaryError;
 
 pub use ack_wait::{AckWaitSpec, Condition};
 pub use check::{Check, CheckVerdict, HEADINGS, table as check_table};
@@ -41,7 +39,6 @@ pub use comparison::{Bound, ComparedCell, ComparedRow, Comparison, PublishedCell
 pub use figures::{Curve, EachBound, FigureSpec};
 pub use files::{EXPERIMENTS, Settings, Source, Text, find, matching, read};
 pub use means::MeansSpec;
-pub(crate) use means::capitalised;
 pub use published::PublishedValues;
 pub use quotient::Quotient;
 pub use recovery::{Pooled, RecoverySpec};
@@ -194,18 +191,12 @@ pub enum ReproduceError {
     /// Its scenario.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
-    /// A run.
+    /// Its runs.
     #[error(transparent)]
-    Run(#[from] RunError),
+    Sweep(#[from] SweepError),
     /// Its results.
     #[error(transparent)]
-    Results(#[from] ResultsError),
-}
-
-impl From<ConfigError> for ReproduceError {
-    fn from(error: ConfigError) -> Self {
-        RunError::from(error).into()
-    }
+    Summary(#[from] SummaryError),
 }
 
 /// How experiments are to be run.
@@ -216,8 +207,12 @@ pub struct Options<'a> {
     pub seed: Option<u64>,
     /// Messages of each run, if not the scenario's.
     pub messages: Option<u64>,
-    /// Where the result folders go, if anywhere.
-    pub out: Option<&'a Path>,
+    /// Where the result folders go, which everything is made from.
+    pub out: &'a Path,
+    /// What is to be done about those that are there.
+    pub existing: Existing,
+    /// Whether to stop.
+    pub stop: &'a (dyn Fn() -> bool + Sync),
     /// Told after each run, with the number of all runs of the scenario.
     pub progress: &'a (dyn Fn(usize) + Sync),
 }
@@ -276,7 +271,7 @@ impl<'a> Laboratory<'a> {
             Shows::Study(study) => {
                 for plan in study.plans {
                     let file = plan.plan.scenario()?.with_all(plan.settings)?;
-                    self.simulate_file(plan.id, file, None, Folder::Summary)?;
+                    self.simulate_file(plan.id, file, None, false)?;
                 }
                 let simulations: Vec<_> =
                     study.plans.iter().map(|plan| (plan, &self.simulations[plan.id])).collect();
@@ -286,7 +281,7 @@ impl<'a> Laboratory<'a> {
     }
 
     fn simulate(&mut self, id: &'static str, table: &TableSpec) -> Result<(), ReproduceError> {
-        self.simulate_file(id, table.plan.scenario()?, table.unicast_settings, Folder::Whole)
+        self.simulate_file(id, table.plan.scenario()?, table.unicast_settings, true)
     }
 
     fn simulate_file(
@@ -294,10 +289,10 @@ impl<'a> Laboratory<'a> {
         id: &'static str,
         file: ScenarioFile,
         unicast_settings: Option<&[(&str, &str)]>,
-        folder: Folder,
+        samples: bool,
     ) -> Result<(), ReproduceError> {
         if !self.simulations.contains_key(id) {
-            let simulation = Simulation::run(id, file, unicast_settings, folder, &self.options)?;
+            let simulation = Simulation::run(id, file, unicast_settings, samples, &self.options)?;
             self.simulations.insert(id, simulation);
         }
         Ok(())

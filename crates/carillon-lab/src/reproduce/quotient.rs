@@ -2,8 +2,9 @@
 
 use serde::Deserialize;
 
-use super::means::{Mean, distinct};
+use super::means::Mean;
 use super::{Quantity, Text, files};
+use crate::plot::distinct;
 
 /// How much better one way does than another.
 ///
@@ -37,6 +38,7 @@ impl Quotient {
                 way: None,
                 alternative: format!("{} / {}", self.of, self.by),
                 number: (best(self.of) / best(self.by)).into(),
+                n: 0,
             }
         });
         quotients.collect()
@@ -54,6 +56,7 @@ mod tests {
             way: Some(way.to_owned()),
             alternative: format!("{plan} {way}"),
             number: value.into(),
+            n: 1,
         };
         let means = [
             mean(1.0, "short", "unicast", 2.0),

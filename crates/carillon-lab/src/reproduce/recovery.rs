@@ -3,11 +3,11 @@
 
 use serde::Deserialize;
 
-use super::means::{capitalised, distinct};
+use super::means::joined;
 use super::sheet::{Heading, Number, Sheet};
 use super::study::Findings;
 use super::{Key, Quantity, SimulatedPoint, Simulation, StudyPlan, files};
-use crate::plot::{Axis, Dash, Figure, HiLoMean, Marker, Marks, Series};
+use crate::plot::{Axis, Figure, Marks, Series, capitalised, distinct, is_ordered, sample_sizes};
 use crate::statistics::Summary;
 
 /// What is shown of recovery, over what.
@@ -34,6 +34,8 @@ pub struct Pooled {
     pub min: f64,
     /// The greatest.
     pub max: f64,
+    /// Runs that have a mean.
+    pub runs: u64,
 }
 
 impl Pooled {
@@ -54,6 +56,7 @@ impl Pooled {
         Pooled {
             mean: all.mean,
             half_width: all.ci95_high - all.mean,
+            runs: all.n,
             min: summaries().map(|summary| summary.min).fold(f64::NAN, f64::min),
             max: summaries().map(|summary| summary.max).fold(f64::NAN, f64::max),
         }
@@ -140,47 +143,40 @@ impl RecoverySpec {
     ) -> Figure {
         let places = self.places(simulations);
         let curves = self.curves(quantity, simulations);
-        let series = curves.into_iter().enumerate().map(|(at, (name, values))| {
-            let scaled = |value: f64| value * quantity.scale;
-            let marks = match self.extremes && simulations.len() == 1 {
-                true => Marks::HiLoMean {
-                    points: places
-                        .iter()
-                        .zip(&values)
-                        .map(|(&x, value)| HiLoMean {
-                            x,
-                            low: scaled(value.min),
-                            mean: scaled(value.mean),
-                            high: scaled(value.max),
-                        })
-                        .collect(),
-                },
-                false => Marks::Line {
-                    points: places.iter().zip(&values).map(|(&x, value)| (x, scaled(value.mean))).collect(),
-                    dash: DASHES[at % DASHES.len()],
-                    marker: Some(MARKERS[at % MARKERS.len()]),
-                },
+        let sizes = sample_sizes(curves.iter().flat_map(|(_, values)| values.iter().map(|value| value.runs)));
+        // With one curve there is room for the extremes, with several for intervals.
+        let extremes = self.extremes && simulations.len() == 1;
+        let mut series = Vec::new();
+        for (at, (name, values)) in curves.iter().enumerate() {
+            let aside = match is_ordered(self.over.scenario) {
+                true => 0.0,
+                false => 0.5 * ((at as f64 + 0.5) / curves.len() as f64 - 0.5),
             };
-            let name = if name.is_empty() { "mean, from least to greatest" } else { name };
-            Series { name: name.to_owned(), colour: at as u8, marks }
-        });
+            let placed = || places.iter().map(|x| x + aside).zip(values);
+            let scaled = |value: f64| value * quantity.scale;
+            let bars = placed().map(|(x, value)| match extremes {
+                true => (x, scaled(value.min), scaled(value.max)),
+                false => (x, scaled(value.mean - value.half_width), scaled(value.mean + value.half_width)),
+            });
+            let bars = bars.filter(|(_, low, high)| low.is_finite() && high.is_finite());
+            let points = placed().map(|(x, value)| (x, scaled(value.mean))).collect();
+            let bars = Marks::Whiskers { points: bars.collect() };
+            series.push(Series { name: String::new(), colour: at as u8, marks: bars });
+            let name = if name.is_empty() { "mean" } else { name };
+            let marks = joined(&self.over, at, points);
+            series.push(Series { name: name.to_owned(), colour: at as u8, marks });
+        }
+        let bars = if extremes { "least to greatest value of any run" } else { "95 % confidence intervals" };
         Figure {
             id: match self.quantities.len() {
                 1 => id.to_owned(),
                 _ => format!("{id}-{}", quantity.column),
             },
             title: title.to_owned(),
-            notes: Vec::new(),
+            notes: vec![format!("Means of runs; bars: {bars}; {sizes}")],
             x: Axis::new(&capitalised(self.over.label), None),
-            y: match quantity.label.split_once(", ") {
-                Some((label, unit)) => Axis::new(&capitalised(label), Some(unit)),
-                None => Axis::new(&capitalised(quantity.label), None),
-            },
-            series: series.collect(),
+            y: quantity.axis(),
+            series,
         }
     }
 }
-
-const DASHES: [Dash; 4] = [Dash::Solid, Dash::Dashed, Dash::DashDot, Dash::Dotted];
-const MARKERS: [Marker; 5] =
-    [Marker::Disc, Marker::Square, Marker::Triangle, Marker::Diamond, Marker::Circle];

@@ -1,26 +1,17 @@
-//! A scenario that was run, reduced to what tables and figures are made of.
+//! A scenario that was run, as its result folder has it: what tables and figures are made of.
 
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::time::Duration;
 
-use carillon_core::Kind;
+use serde::Deserialize;
 use toml::Value;
 
 use super::{Options, ReproduceError};
 use crate::metrics::Terms;
-use crate::plan::Plan;
-use crate::results::Results;
-use crate::run::{RunResult, run_plan};
+use crate::results::{Contents, SweepOptions, run_into};
 use crate::scenario::{Point, Scenario, ScenarioFile, text_of};
 use crate::statistics::Summary;
-
-/// What is written of the results of a simulation.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Folder {
-    /// Everything.
-    Whole,
-    /// All but the samples, of which a study has tens of millions.
-    Summary,
-}
+use crate::summary_file::{RunMean, SummaryFile, SummaryRow, run_means};
 
 /// A scenario that was run.
 #[derive(Debug)]
@@ -40,18 +31,21 @@ pub struct Simulation {
 #[derive(Debug)]
 pub struct SimulatedPoint {
     point: Point,
-    metrics: Vec<(&'static str, Summary)>,
-    replications: Vec<(&'static str, Summary)>,
+    /// Of each metric all samples, and the means of runs.
+    metrics: Vec<(String, [Summary; 2])>,
     bounds: Option<Bounds>,
     /// The terms of the formulas, for a protocol that has them.
     pub terms: Option<Terms>,
     /// Size of a data frame.
     pub message_bytes: u32,
+    messages: u64,
 }
 
 /// The theoretical bounds of a point, for full windows (section 4.1).
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
+    /// Messages of a full window.
+    pub window: f64,
     /// Least message latency, in seconds (equations 4.18 and 4.19).
     pub latency: f64,
     /// Greatest relative throughput (equations 4.5 and 4.13).
@@ -66,6 +60,7 @@ impl Bounds {
         let latency = terms.latency_bound(window);
         let useful_bits = terms.receivers * window * terms.data * terms.rate.bps() as f64;
         Bounds {
+            window,
             latency,
             relative_throughput: terms.unicast_time(window) / latency,
             throughput: useful_bits / latency,
@@ -73,14 +68,8 @@ impl Bounds {
     }
 
     fn of(scenario: &Scenario) -> Option<Self> {
-        let has_window = |parameter: &carillon_core::Parameter| {
-            parameter.name == "window" && matches!(parameter.kind, Kind::Count { .. })
-        };
-        let window = match scenario.protocol.parameters.iter().any(has_window) {
-            true => scenario.config.count("window") as f64,
-            false => 1.0,
-        };
-        Terms::of(scenario).map(|terms| Bounds::new(&terms, window))
+        let window = (scenario.protocol.unicast_equivalent?.window)(&scenario.config);
+        Terms::of(scenario).map(|terms| Bounds::new(&terms, window as f64))
     }
 
     /// The bound of a metric, in its unit.
@@ -95,59 +84,116 @@ impl Bounds {
 }
 
 impl Simulation {
-    /// Runs a scenario.
+    /// Runs a scenario into its folder below `--out`, and reads what is there.
     pub(super) fn run(
         id: &str,
         mut file: ScenarioFile,
         unicast_settings: Option<&[(&str, &str)]>,
-        folder: Folder,
+        samples: bool,
         options: &Options<'_>,
     ) -> Result<Self, ReproduceError> {
-        let begin = Instant::now();
         if let Some(seed) = options.seed {
             file = file.with("run.seed", &seed.to_string())?;
         }
         if let Some(messages) = options.messages {
             file = file.with("workload.messages", &messages.to_string())?;
         }
-        let plan = Plan::new(&file)?;
-        let runs = run_plan(&plan, options.jobs, &|| (options.progress)(plan.runs.len()))?;
-        let results = Results::new(&file, &plan, &runs, begin.elapsed());
-        if let Some(dir) = options.out {
-            match folder {
-                Folder::Whole => results.write(&dir.join(id))?,
-                Folder::Summary => results.write_summary(&dir.join(id))?,
-            }
+        let read = |dir: &Path, file: &ScenarioFile, samples: bool| {
+            let sweep = SweepOptions {
+                contents: Contents { samples, messages: false },
+                existing: options.existing,
+                jobs: options.jobs,
+                stop: options.stop,
+                progress: options.progress,
+            };
+            run_into(file, dir, &sweep)?;
+            Simulation::read(dir, file)
+        };
+        let dir = options.out.join(id);
+        let mut simulation = read(&dir, &file, samples)?;
+        if let Some(settings) = unicast_settings {
+            let unicast = file.with_all(settings)?;
+            let unicast = read(&options.out.join(format!("{id}-unicast")), &unicast, false)?;
+            simulation.unicast_deviation = Some(simulation.unicast_deviation(&unicast));
         }
-        let mut points = Vec::with_capacity(plan.points.len());
-        for ((point, metrics), runs) in results.points().zip(runs.chunk_by(|a, b| a.point == b.point)) {
-            let scenario = file.resolve(point)?;
-            points.push(SimulatedPoint {
-                point: point.clone(),
-                metrics: metrics.to_vec(),
-                replications: of_replications(runs),
+        Ok(simulation)
+    }
+
+    /// What is in the result folder of a scenario.
+    pub fn read(dir: &Path, file: &ScenarioFile) -> Result<Self, ReproduceError> {
+        let wrong = |what: &str| ReproduceError::File(format!("{}: {what}", dir.display()));
+        let summary = SummaryFile::read(dir)?;
+        let runs = run_means(&dir.join("runs.csv")).map_err(|error| wrong(&error.to_string()))?;
+        let manifest = std::fs::read(dir.join("manifest.json")).map_err(|error| wrong(&error.to_string()))?;
+        let Manifest { steps, wall_s } =
+            serde_json::from_slice(&manifest).map_err(|error| wrong(&error.to_string()))?;
+        let rows: Vec<&[SummaryRow]> = summary.rows.chunk_by(|a, b| a.point == b.point).collect();
+        let runs: Vec<&[RunMean]> = runs.chunk_by(|a, b| a.point == b.point).collect();
+        let points = file.points();
+        if rows.len() != points.len() || runs.len() != points.len() {
+            return Err(wrong(
+                "has not the points of the scenario; an interrupted sweep goes on with --resume",
+            ));
+        }
+        let point = |((point, rows), runs): ((Point, &&[SummaryRow]), &&[RunMean])| {
+            let scenario = file.resolve(&point)?;
+            let of_metric = |row: &SummaryRow| {
+                let of = runs.iter().filter(|run| run.metric == row.numbers.metric);
+                let replications = Summary::of(&mut of.map(|run| run.mean).collect::<Vec<f64>>());
+                (row.numbers.metric.clone(), [row.numbers.summary(), replications])
+            };
+            Ok(SimulatedPoint {
+                point,
+                metrics: rows.iter().map(of_metric).collect(),
                 bounds: Bounds::of(&scenario),
                 terms: Terms::of(&scenario),
                 message_bytes: scenario.workload.message_bytes,
-            });
-        }
-        let unicast_deviation =
-            unicast_settings.map(|settings| unicast_deviation(&file, settings, options.jobs)).transpose()?;
-        let steps = runs.iter().map(|run| run.steps).sum();
-        Ok(Simulation { points, unicast_deviation, steps, wall: begin.elapsed() })
+                messages: scenario.workload.messages,
+            })
+        };
+        let points = points.into_iter().zip(&rows).zip(&runs).map(point);
+        Ok(Simulation {
+            points: points.collect::<Result<_, ReproduceError>>()?,
+            unicast_deviation: None,
+            steps,
+            wall: Duration::from_secs_f64(wall_s),
+        })
     }
+
+    /// The greatest relative difference between what the unicast equivalent took at each of these points and the
+    /// formula's r n d + r a; the least time is that of the last window, if it is not full.
+    fn unicast_deviation(&self, unicast: &Simulation) -> f64 {
+        let of_point = |(multicast, unicast): (&SimulatedPoint, &SimulatedPoint)| {
+            let (terms, bounds) = multicast.terms.zip(multicast.bounds)?;
+            let latency = unicast.summary("message_latency_s")?;
+            let rest = match multicast.messages as f64 % bounds.window {
+                0.0 => bounds.window,
+                rest => rest,
+            };
+            let off = |measured: f64, window: f64| (measured / terms.unicast_time(window) - 1.0).abs();
+            Some(off(latency.min, rest).max(off(latency.max, bounds.window)))
+        };
+        self.points.iter().zip(&unicast.points).filter_map(of_point).fold(0.0, f64::max)
+    }
+}
+
+/// What is read of a manifest.
+#[derive(Deserialize)]
+struct Manifest {
+    steps: u64,
+    wall_s: f64,
 }
 
 impl SimulatedPoint {
     /// The summary of a metric.
     pub fn summary(&self, metric: &str) -> Option<&Summary> {
-        self.metrics.iter().find(|(name, _)| *name == metric).map(|(_, summary)| summary)
+        self.metrics.iter().find(|(name, _)| name == metric).map(|(_, [samples, _])| samples)
     }
 
     /// The summary of the means that the replications have of a metric. Unlike samples of one run, which
     /// may share their fate, these are independent.
     pub fn replications(&self, metric: &str) -> Option<&Summary> {
-        self.replications.iter().find(|(name, _)| *name == metric).map(|(_, summary)| summary)
+        self.metrics.iter().find(|(name, _)| name == metric).map(|(_, [_, runs])| runs)
     }
 
     /// The theoretical bound of a metric, in its unit.
@@ -171,39 +217,4 @@ impl SimulatedPoint {
             _ => None,
         }
     }
-}
-
-/// For each metric a summary of the means of these runs.
-fn of_replications(runs: &[RunResult]) -> Vec<(&'static str, Summary)> {
-    let Some(first) = runs.first() else { return Vec::new() };
-    let metrics = first.samples.iter().enumerate().map(|(at, &(metric, _))| {
-        let mean = |run: &RunResult| Summary::of(&mut run.samples[at].1.clone()).mean;
-        (metric, Summary::of(&mut runs.iter().map(mean).collect::<Vec<f64>>()))
-    });
-    metrics.collect()
-}
-
-/// Runs the unicast equivalent of each point as a protocol; returns the largest relative
-/// difference between the time it takes and the formula's r n d + r a.
-fn unicast_deviation(
-    file: &ScenarioFile,
-    settings: &[(&str, &str)],
-    jobs: usize,
-) -> Result<f64, ReproduceError> {
-    let mut unicast = file.clone();
-    for (key, value) in settings {
-        unicast = unicast.with(key, value)?;
-    }
-    let (multicast, plan) = (Plan::new(file)?, Plan::new(&unicast)?);
-    let runs = run_plan(&plan, jobs, &|| {})?;
-    let mut worst: f64 = 0.0;
-    for (run, multicast) in runs.iter().zip(&multicast.runs) {
-        let Some(terms) = Terms::of(&multicast.scenario) else { continue };
-        for message in &run.messages {
-            let measured = (message.end - message.start).as_secs_f64();
-            let formula = terms.unicast_time(message.window.into());
-            worst = worst.max((measured / formula - 1.0).abs());
-        }
-    }
-    Ok(worst)
 }

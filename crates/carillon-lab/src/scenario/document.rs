@@ -3,11 +3,11 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use carillon_core::{BitRate, Probability, Span};
+use carillon_core::{BitRate, DataSize, Probability, Span};
 use carillon_sim::graph::GraphConfig;
 use carillon_sim::{LanConfig, TimerRule};
 use serde::Deserialize;
-use toml::Table;
+use toml::{Table, Value};
 
 use super::ScenarioError;
 
@@ -43,7 +43,7 @@ pub(super) struct Network {
     pub link_rate: Option<BitRate>,
     pub queue: Option<u32>,
     pub port_queue: Option<NonZeroU32>,
-    pub overhead: Option<u32>,
+    pub overhead: Option<Bytes>,
     pub height: Option<u32>,
     pub fanout: Option<String>,
     pub link_delay: Option<Span>,
@@ -140,9 +140,28 @@ impl Default for Group {
 #[serde(deny_unknown_fields)]
 pub(super) struct Workload {
     pub messages: Option<u64>,
-    pub message_bytes: u32,
+    pub message_bytes: Bytes,
     pub rate: Option<PacketRate>,
     pub start: Option<Span>,
+}
+
+/// A size of packets: `"1 KiB"`, or a number of bytes.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(try_from = "Value")]
+pub(super) struct Bytes(pub u32);
+
+impl TryFrom<Value> for Bytes {
+    type Error = String;
+
+    fn try_from(value: Value) -> Result<Self, String> {
+        let bytes = match &value {
+            Value::Integer(bytes) => u64::try_from(*bytes).ok(),
+            Value::String(text) => text.parse::<DataSize>().ok().map(|size| size.0),
+            _ => None,
+        };
+        let bytes = bytes.and_then(|bytes| u32::try_from(bytes).ok());
+        bytes.map(Bytes).ok_or_else(|| format!("{value} is no size, such as \"1 KiB\", or a number of bytes"))
+    }
 }
 
 /// `"10 packet/s"`

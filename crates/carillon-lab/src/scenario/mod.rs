@@ -143,6 +143,13 @@ impl ScenarioFile {
         let axes = sweep::axes(origin, text, &table)?;
         let (origin, text) = (origin.to_owned(), text.to_owned());
         let file = ScenarioFile { origin, dir, text, table, document, axes };
+        let (points, replications) = (file.points().len(), file.replications());
+        if points.saturating_mul(replications as usize) > MAX_RUNS {
+            let what = format!(
+                "is {replications}: with {points} points that is more than {MAX_RUNS} runs; sweep fewer values, replicate less, or divide the sweep among several files"
+            );
+            return Err(file.bad("run.replications", what));
+        }
         // Every value is looked at now, so that the last point of a sweep cannot fail after hours.
         for point in file.points() {
             file.resolve(&point)?;
@@ -267,6 +274,9 @@ pub fn text_table(keys: &[(&str, &str)]) -> Table {
 pub fn set(table: &mut Table, key: &str, value: &str) {
     sweep::set(table, key, sweep::value_of(value));
 }
+
+/// Each run of a plan has a scenario of its own in memory.
+const MAX_RUNS: usize = 100_000;
 
 /// The folder of a file.
 fn dir_of(origin: &str) -> PathBuf {

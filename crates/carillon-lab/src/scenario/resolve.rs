@@ -8,8 +8,8 @@ use carillon_sim::graph::{GraphConfig, LossModel};
 use toml::{Table, Value};
 
 use super::document::{
-    self, DROP_KEYS, Document, DropOne, GILBERT_ELLIOTT_KEYS, GRAPH_KEYS, GRAPH_LOSS_KEYS, LAN_KEYS, Links,
-    Loss, LossModelName,
+    self, Bytes, DROP_KEYS, Document, DropOne, GILBERT_ELLIOTT_KEYS, GRAPH_KEYS, GRAPH_LOSS_KEYS, LAN_KEYS,
+    Links, Loss, LossModelName,
 };
 use super::network::{DropPlaces, Drops, LinkKind, RoutedNetwork, ScenarioNetwork};
 use super::{Scenario, ScenarioError, ScenarioFile, Workload, sweep, topology};
@@ -57,6 +57,15 @@ impl ScenarioFile {
             };
             return Err(bad("group.senders", what));
         }
+        let offered = workload.messages.saturating_mul(senders.into());
+        let deliveries = offered.saturating_mul(receivers.into());
+        if offered > MAX_MESSAGES || deliveries > MAX_DELIVERIES {
+            let what = format!(
+                "is {}: with {senders} senders and {receivers} receivers a run has {offered} messages and {deliveries} deliveries, and may have {MAX_MESSAGES} and {MAX_DELIVERIES}; send fewer messages, to fewer receivers, or in several runs (run.replications)",
+                workload.messages
+            );
+            return Err(bad("workload.messages", what));
+        }
         Ok(Scenario {
             name: document.name,
             receivers,
@@ -70,7 +79,7 @@ impl ScenarioFile {
         })
     }
 
-    fn bad(&self, key: &str, what: String) -> ScenarioError {
+    pub(super) fn bad(&self, key: &str, what: String) -> ScenarioError {
         ScenarioError::at(&self.origin, &self.text, key, what)
     }
 
@@ -107,15 +116,14 @@ impl ScenarioFile {
             ScenarioNetwork::Lan(lan) => (lan.min_frame, "a frame on a lan"),
             ScenarioNetwork::Graph(_) => (1, "a packet on a graph"),
         };
-        if !(least..=MAX_FRAME).contains(&keys.message_bytes) {
-            let what = format!(
-                "is {}: {kind} has {least} to {MAX_FRAME} bytes, headers included",
-                keys.message_bytes
-            );
+        let Bytes(message_bytes) = keys.message_bytes;
+        if !(least..=MAX_FRAME).contains(&message_bytes) {
+            let what =
+                format!("is {message_bytes}: {kind} has {least} to {MAX_FRAME} bytes, headers included");
             return Err(bad("workload.message_bytes", what));
         }
         let start = keys.start.map_or(Duration::ZERO, |span| span.at(network.bit_rate()));
-        Ok(Workload { messages, message_bytes: keys.message_bytes, interval, start })
+        Ok(Workload { messages, message_bytes, interval, start })
     }
 
     fn lan_loss(&self, loss: &Loss, table: &Table) -> Result<Probability, ScenarioError> {
@@ -141,7 +149,7 @@ impl ScenarioFile {
             rate: keys.rate(),
             queue: keys.queue.map_or(defaults.queue, |queue| queue as usize),
             port_queue: keys.port_queue,
-            overhead: keys.overhead.unwrap_or(UDP_OVERHEAD),
+            overhead: keys.overhead.map_or(UDP_OVERHEAD, |Bytes(bytes)| bytes),
         };
         let lossy = match loss.links.unwrap_or(Links::All) {
             Links::All => LinkKind::All,
@@ -290,6 +298,12 @@ const MAX_FRAME: u32 = 9018;
 
 /// Nodes are numbered in 32 bits; memory ends long before.
 const MAX_RECEIVERS: u32 = 10_000_000;
+
+/// Messages in a run: what is noted of each is some fifty bytes.
+const MAX_MESSAGES: u64 = 20_000_000;
+
+/// Deliveries in a run: each is a step or more, so that this takes an hour.
+const MAX_DELIVERIES: u64 = 10_000_000_000;
 
 /// IPv4 and UDP.
 const UDP_OVERHEAD: u32 = 20 + 8;

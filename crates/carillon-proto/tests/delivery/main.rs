@@ -25,7 +25,9 @@ const DELAYS: [Duration; 2] = [Duration::from_micros(100), Duration::from_millis
 
 /// Whether it sends to one receiver after the other: then all takes so many times as long.
 fn is_serial(entry: &ProtocolEntry) -> bool {
-    REGISTRY.iter().any(|other| other.unicast_equivalent == Some(entry.name))
+    REGISTRY
+        .iter()
+        .any(|other| other.unicast_equivalent.is_some_and(|unicast| unicast.protocol == entry.name))
 }
 
 fn name(cell: &Cell) -> String {

@@ -13,6 +13,7 @@ mod tests;
 
 use carillon_core::{
     BuildContext, Config, ConfigError, Helpers, Machine, NetworkKind, Order, ProtocolEntry, Role,
+    UnicastEquivalent,
 };
 
 pub use receiver::MbapReceiver;
@@ -41,7 +42,11 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     promise: describe::PROMISE,
     trial: describe::trial,
     states: describe::STATES,
-    unicast_equivalent: Some("bap"),
+    unicast_equivalent: Some(UnicastEquivalent {
+        protocol: "bap",
+        ack_bytes: |settings| settings.size("ack_bytes").0,
+        window: |settings| settings.count("window"),
+    }),
     build: |role, context, settings| build(role, context, settings, false),
 };
 

@@ -14,6 +14,7 @@ mod tests;
 
 use carillon_core::{
     BuildContext, Config, ConfigError, Helpers, Machine, NetworkKind, Order, ProtocolEntry, Role,
+    UnicastEquivalent,
 };
 
 pub use config::Addressed;
@@ -44,7 +45,11 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     promise: describe::PROMISE,
     trial: describe::trial,
     states: describe::STATES,
-    unicast_equivalent: Some("saw"),
+    unicast_equivalent: Some(UnicastEquivalent {
+        protocol: "saw",
+        ack_bytes: |settings| settings.size("ack_bytes").0,
+        window: |_| 1,
+    }),
     build: |role, context, settings| build(role, context, settings, false),
 };
 

@@ -1,0 +1,235 @@
+//! The registry of metrics: what each is, what it needs, and how it is taken. `docs/metrics.md` has its table.
+
+use super::{MessageRecord, Need, Run, per_loss};
+
+/// A metric.
+#[derive(Clone, Copy, Debug)]
+pub struct Metric {
+    /// Its name in result tables.
+    pub name: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+    /// What a sample is of.
+    pub sample: &'static str,
+    /// The facts it needs; where one is not given there is no such metric, never a zero.
+    pub needs: &'static [Need],
+    /// What it is.
+    pub definition: &'static str,
+    /// Who defined it so.
+    pub source: &'static str,
+    /// Its samples. Each is asked for once a run: what is long may be taken out.
+    pub(super) samples: fn(&mut Run<'_>) -> Vec<f64>,
+}
+
+/// Every metric, in the order of the rows of a summary.
+pub static METRICS: &[Metric] = &[
+    Metric {
+        name: "message_latency_s",
+        unit: "s",
+        sample: "message",
+        needs: &[Need::Completions],
+        definition: "T: from the first transmission request of the message at the sender until the sender knows that all receivers have it, or gives it up. With a window, that of the whole window",
+        source: "Segovia 1996, 3.5",
+        samples: |run| run.of_messages(|_, message| latency(message)),
+    },
+    Metric {
+        name: "throughput_bps",
+        unit: "bit/s",
+        sample: "message",
+        needs: &[Need::Completions],
+        definition: "r n (8 x message_bytes) / T: useful bits times receivers over time, her absolute throughput (headers count as useful, as there)",
+        source: "Segovia 1996, 2.3, SAS program",
+        samples: |run| {
+            run.of_messages(|run, message| {
+                run.receivers() * f64::from(message.window) * run.message_bits() / latency(message)
+            })
+        },
+    },
+    Metric {
+        name: "relative_throughput",
+        unit: "1",
+        sample: "message",
+        needs: &[Need::Completions, Need::UnicastEquivalent],
+        definition: "(r n d + r a) / T: the time of the equivalent unicast protocol over the time taken",
+        source: "Segovia 1996, eq. 4.4, 4.12",
+        samples: |run| {
+            let Some(terms) = super::Terms::of(run.scenario) else { return Vec::new() };
+            run.of_messages(|_, message| terms.unicast_time(message.window.into()) / latency(message))
+        },
+    },
+    Metric {
+        name: "retransmissions_per_message",
+        unit: "1",
+        sample: "message",
+        needs: &[Need::Completions],
+        definition: "data packets sent again for it",
+        source: "Segovia 1996, 3.5",
+        samples: |run| run.of_messages(|_, message| message.retransmissions.into()),
+    },
+    Metric {
+        name: "collisions_per_message",
+        unit: "1",
+        sample: "message",
+        needs: &[Need::Completions, Need::Lan],
+        definition: "collisions on the medium since the previous completion, shared among the messages completed at one instant",
+        source: "",
+        samples: |run| run.of_messages(|_, message| message.collisions),
+    },
+    Metric {
+        name: "failed_messages",
+        unit: "1",
+        sample: "message",
+        needs: &[Need::Completions],
+        definition: "1 if the sender gave it up, else 0; the mean is the share",
+        source: "Segovia 1996, 3.5 (`fail`)",
+        samples: |run| run.of_messages(|_, message| f64::from(u8::from(message.failed))),
+    },
+    Metric {
+        name: "group_throughput_bps",
+        unit: "bit/s",
+        sample: "run",
+        needs: &[Need::Completions],
+        definition: "r (8 x message_bytes) x messages acknowledged by all / time from the first transmission request to the last completion: what a protocol achieves that keeps several messages under way",
+        source: "",
+        samples: |run| {
+            let begin = run.messages.iter().map(|message| message.start).min();
+            let end = run.messages.iter().map(|message| message.end).max();
+            let seconds = begin.zip(end).map_or(0.0, |(begin, end)| (end - begin).as_secs_f64());
+            let completed = run.messages.iter().filter(|message| !message.failed).count() as f64;
+            vec![run.receivers() * completed * run.message_bits() / seconds]
+        },
+    },
+    Metric {
+        name: "recovery_latency_s",
+        unit: "s",
+        sample: "loss and receiver",
+        needs: &[Need::Graph, Need::Requests],
+        definition: "from the moment a receiver found that it misses a message (a gap in the data, somebody's request, a session message) until a repair of it came. Originals that were merely late do not count",
+        source: "Papadopoulos, 5.4",
+        samples: |run| run.of_repairs(|latency, _| latency),
+    },
+    Metric {
+        name: "normalized_recovery_latency",
+        unit: "1",
+        sample: "loss and receiver",
+        needs: &[Need::Graph, Need::Requests],
+        definition: "recovery latency / the time of a unicast request (80 bytes) from that receiver to the source and its repair (message_bytes) back on the idle network, each stored and forwarded at every hop: unicast recovery is 1",
+        source: "Papadopoulos, 5.4",
+        samples: |run| run.of_repairs(|latency, unicast| latency / unicast.recovery),
+    },
+    Metric {
+        name: "normalized_recovery_latency_propagation",
+        unit: "1",
+        sample: "loss and receiver",
+        needs: &[Need::Graph, Need::Requests],
+        definition: "recovery latency / twice the propagation delay between receiver and source",
+        source: "Papadopoulos, 5.4",
+        samples: |run| run.of_repairs(|latency, unicast| latency / unicast.propagation),
+    },
+    Metric {
+        name: "recoveries_per_loss",
+        unit: "1",
+        sample: "run",
+        needs: &[Need::Graph, Need::Requests],
+        definition: "losses found by receivers and repaired / losses on links",
+        source: "",
+        samples: |run| per_loss(run, run.totals.recoveries.repaired.len() as u64),
+    },
+    Metric {
+        name: "exposure",
+        unit: "1",
+        sample: "run",
+        needs: &[Need::Graph, Need::Requests],
+        definition: "data packets that came to a node that had them already / receivers / losses",
+        source: "Papadopoulos, 5.4",
+        samples: |run| {
+            let receivers = run.receivers();
+            per_loss(run, run.totals.recoveries.duplicates).into_iter().map(|each| each / receivers).collect()
+        },
+    },
+    Metric {
+        name: "requests_per_loss",
+        unit: "1",
+        sample: "run",
+        needs: &[Need::Graph, Need::Requests],
+        definition: "requests originated by receivers, repetitions included / losses",
+        source: "Papadopoulos, 5.4",
+        samples: |run| per_loss(run, run.totals.recoveries.requests),
+    },
+    Metric {
+        name: "repairs_per_loss",
+        unit: "1",
+        sample: "run",
+        needs: &[Need::Graph, Need::Requests],
+        definition: "repairs sent, by whomever / losses",
+        source: "Papadopoulos, 5.4",
+        samples: |run| per_loss(run, run.totals.recoveries.repairs.iter().sum()),
+    },
+    Metric {
+        name: "repeated_retransmissions",
+        unit: "1",
+        sample: "run",
+        needs: &[Need::Graph, Need::Requests],
+        definition: "repairs sent by the source of the message / losses",
+        source: "Papadopoulos, 5.4",
+        samples: |run| per_loss(run, run.totals.recoveries.repairs[0]),
+    },
+    Metric {
+        name: "losses",
+        unit: "1",
+        sample: "run",
+        needs: &[Need::Graph, Need::Originals],
+        definition: "first transmissions lost on links; what losses above are counted by",
+        source: "",
+        samples: |run| vec![run.totals.recoveries.losses as f64],
+    },
+    Metric {
+        name: "wire_bytes_per_useful_byte",
+        unit: "1",
+        sample: "run",
+        needs: &[],
+        definition: "bytes of all frames on the medium / (message_bytes x messages delivered, averaged over the receivers)",
+        source: "",
+        samples: |run| {
+            let bytes = run.totals.deliveries as f64 * f64::from(run.scenario.workload.message_bytes);
+            vec![run.totals.frame_bytes as f64 / (bytes / run.receivers())]
+        },
+    },
+    Metric {
+        name: "control_packets_per_message",
+        unit: "1",
+        sample: "run",
+        needs: &[],
+        definition: "packets sent that carry no message (acknowledgments, requests, statuses, polls, tokens) / messages completed; nodes of a LAN count each packet once, however many hear it",
+        source: "",
+        samples: |run| {
+            let workload = &run.scenario.workload;
+            let messages = workload.messages as f64 * f64::from(run.scenario.senders);
+            vec![run.totals.control_packets as f64 / messages]
+        },
+    },
+    Metric {
+        name: "undelivered_share",
+        unit: "1",
+        sample: "run",
+        needs: &[],
+        definition: "1 - deliveries / (messages x receivers): what had not reached its receivers at the end of the run",
+        source: "",
+        samples: |run| {
+            vec![1.0 - run.totals.deliveries as f64 / super::expected_deliveries(run.scenario) as f64]
+        },
+    },
+    Metric {
+        name: "delivery_latency_s",
+        unit: "s",
+        sample: "message and receiver",
+        needs: &[Need::EachDelivery],
+        definition: "from the moment the message was offered until the receiver has it ready for its application. At a steady rate a message is offered when it is due, whether the sender has room for it or not; as fast as taken, when it is taken. What was never delivered has no latency: it is counted by `undelivered_share`, and warned of",
+        source: "",
+        samples: |run| std::mem::take(&mut run.totals.delivery_latencies),
+    },
+];
+
+fn latency(message: &MessageRecord) -> f64 {
+    (message.end - message.start).as_secs_f64()
+}

@@ -1,0 +1,229 @@
+//! The runs of a sweep that are done, in a file of the result folder: memory holds where they stand there.
+//!
+//! A record is appended as its run ends, in whatever order runs do; a file that ends in the middle of one, as that of a
+//! process that was killed, is cut there. So a sweep goes on with what is whole.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use carillon_core::{NodeId, Time};
+
+use crate::metrics::{METRICS, MessageRecord};
+use crate::run::RunResult;
+
+/// The file.
+#[derive(Debug)]
+pub(super) struct Journal {
+    path: PathBuf,
+    file: File,
+    end: u64,
+    runs: Vec<Option<Entry>>,
+}
+
+/// What is kept in memory of a run.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub steps: u64,
+    pub wall: Duration,
+    messages: Part,
+    /// The samples of each metric.
+    pub metrics: Vec<(&'static str, Part)>,
+}
+
+/// So many things from here on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    at: u64,
+    pub count: u64,
+}
+
+impl Journal {
+    /// An empty journal for so many runs of what has this digest.
+    pub fn create(path: &Path, digest: &[u8; 32], runs: usize) -> io::Result<Self> {
+        let mut options = OpenOptions::new();
+        let mut file = options.read(true).write(true).create(true).truncate(true).open(path)?;
+        file.write_all(digest)?;
+        Ok(Journal { path: path.into(), file, end: digest.len() as u64, runs: vec![None; runs] })
+    }
+
+    /// The journal of an earlier process; `None` if it is of something else.
+    pub fn resume(path: &Path, digest: &[u8; 32], runs: usize) -> io::Result<Option<Self>> {
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        let length = file.metadata()?.len();
+        let mut reader = BufReader::new(&file);
+        let mut found = [0; 32];
+        if length < found.len() as u64 {
+            return Ok(None);
+        }
+        reader.read_exact(&mut found)?;
+        if found != *digest {
+            return Ok(None);
+        }
+        let mut journal = Journal {
+            path: path.into(),
+            file: file.try_clone()?,
+            end: found.len() as u64,
+            runs: vec![None; runs],
+        };
+        while let Some((run, entry, end)) = record(&mut reader, journal.end, length)? {
+            if let Some(place) = journal.runs.get_mut(run) {
+                *place = Some(entry);
+            }
+            journal.end = end;
+        }
+        journal.file.set_len(journal.end)?;
+        Ok(Some(journal))
+    }
+
+    /// Appends a run.
+    pub fn append(&mut self, run: usize, result: &RunResult, with_messages: bool) -> io::Result<()> {
+        let messages = if with_messages { &result.messages[..] } else { &[] };
+        let samples: usize = result.samples.iter().map(|(_, values)| 16 + 8 * values.len()).sum();
+        let mut bytes = Vec::with_capacity(HEAD + messages.len() * MESSAGE + samples);
+        bytes.extend([0; 8]);
+        let numbers = [
+            run as u64,
+            result.steps,
+            u64::try_from(result.wall.as_nanos()).unwrap_or(u64::MAX),
+            messages.len() as u64,
+            result.samples.len() as u64,
+        ];
+        numbers.iter().for_each(|number| bytes.extend(number.to_le_bytes()));
+        for message in messages {
+            let MessageRecord { source, start, end, window, retransmissions, failed, collisions } = message;
+            for number in [
+                source.0.into(),
+                start.as_nanos(),
+                end.as_nanos(),
+                u64::from(*window) << 32 | u64::from(*retransmissions),
+                u64::from(*failed),
+                collisions.to_bits(),
+            ] {
+                bytes.extend(number.to_le_bytes());
+            }
+        }
+        for (metric, values) in &result.samples {
+            let known = METRICS.iter().position(|known| known.name == *metric);
+            bytes.extend((known.expect("samples are of registered metrics") as u64).to_le_bytes());
+            bytes.extend((values.len() as u64).to_le_bytes());
+            values.iter().for_each(|value| bytes.extend(value.to_le_bytes()));
+        }
+        let length = (bytes.len() - 8) as u64;
+        bytes[..8].copy_from_slice(&length.to_le_bytes());
+        self.file.seek(SeekFrom::Start(self.end))?;
+        self.file.write_all(&bytes)?;
+        let end = self.end + bytes.len() as u64;
+        let entry = record(&mut &bytes[..], self.end, end)?;
+        let (_, entry, _) = entry.expect("what was just written is whole");
+        self.runs[run] = Some(entry);
+        self.end = end;
+        Ok(())
+    }
+
+    /// A run that is done.
+    pub fn run(&self, run: usize) -> Option<&Entry> {
+        self.runs[run].as_ref()
+    }
+
+    /// How many are done.
+    pub fn done(&self) -> usize {
+        self.runs.iter().flatten().count()
+    }
+
+    /// The real time that the runs took.
+    pub fn wall(&self) -> Duration {
+        self.runs.iter().flatten().map(|entry| entry.wall).sum()
+    }
+
+    /// Steps of all runs that are done.
+    pub fn steps(&self) -> u64 {
+        self.runs.iter().flatten().map(|entry| entry.steps).sum()
+    }
+
+    /// The samples of a part, into a buffer after what is in it.
+    pub fn read(&mut self, part: Part, into: &mut Vec<f64>) -> io::Result<()> {
+        self.file.seek(SeekFrom::Start(part.at))?;
+        let mut reader = BufReader::with_capacity(1 << 16, &self.file);
+        let count = usize::try_from(part.count).map_err(io::Error::other)?;
+        into.reserve(count);
+        for _ in 0..count {
+            into.push(f64::from_bits(number(&mut reader)?));
+        }
+        Ok(())
+    }
+
+    /// The messages of a run that is done.
+    pub fn messages(&mut self, run: usize) -> io::Result<Vec<MessageRecord>> {
+        let Some(part) = self.run(run).map(|entry| entry.messages) else { return Ok(Vec::new()) };
+        self.file.seek(SeekFrom::Start(part.at))?;
+        let mut reader = BufReader::new(&self.file);
+        (0..part.count).map(|_| message(&mut reader)).collect()
+    }
+
+    /// Removes the file.
+    pub fn remove(self) -> io::Result<()> {
+        drop(self.file);
+        std::fs::remove_file(self.path)
+    }
+}
+
+/// The next record: which run, where its parts are, and where it ends; `None` if the file ends before.
+fn record(reader: &mut impl Read, at: u64, file_end: u64) -> io::Result<Option<(usize, Entry, u64)>> {
+    if file_end - at < HEAD as u64 {
+        return Ok(None);
+    }
+    let end = number(reader)?.checked_add(at + 8).filter(|end| *end <= file_end);
+    let Some(end) = end else { return Ok(None) };
+    let run = usize::try_from(number(reader)?).map_err(|_| wrong())?;
+    let (steps, wall) = (number(reader)?, Duration::from_nanos(number(reader)?));
+    let (messages, metrics) = (number(reader)?, number(reader)?);
+    let mut at = at + HEAD as u64;
+    let messages = part(reader, &mut at, messages, MESSAGE as u64, end)?;
+    let mut parts = Vec::new();
+    for _ in 0..metrics {
+        if end - at < 16 {
+            return Err(wrong());
+        }
+        let (metric, count) = (number(reader)?, number(reader)?);
+        at += 16;
+        let metric = usize::try_from(metric).ok().and_then(|metric| METRICS.get(metric)).ok_or_else(wrong)?;
+        parts.push((metric.name, part(reader, &mut at, count, 8, end)?));
+    }
+    Ok(Some((run, Entry { steps, wall, messages, metrics: parts }, end)))
+}
+
+/// So many things of a size, which are skipped.
+fn part(reader: &mut impl Read, at: &mut u64, count: u64, size: u64, end: u64) -> io::Result<Part> {
+    let part = Part { at: *at, count };
+    let bytes = count.checked_mul(size).filter(|bytes| *bytes <= end - *at).ok_or_else(wrong)?;
+    io::copy(&mut reader.by_ref().take(bytes), &mut io::sink())?;
+    *at += bytes;
+    Ok(part)
+}
+
+fn wrong() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "the journal of the sweep is damaged")
+}
+
+fn number(reader: &mut impl Read) -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    reader.read_exact(&mut bytes)?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+fn message(reader: &mut impl Read) -> io::Result<MessageRecord> {
+    let source = NodeId(number(reader)? as u32);
+    let (start, end) = (Time::from_nanos(number(reader)?), Time::from_nanos(number(reader)?));
+    let counts = number(reader)?;
+    let (window, retransmissions) = ((counts >> 32) as u32, counts as u32);
+    let (failed, collisions) = (number(reader)? != 0, f64::from_bits(number(reader)?));
+    Ok(MessageRecord { source, start, end, window, retransmissions, failed, collisions })
+}
+
+/// Bytes before the messages of a record: its length, then run, steps, time, messages and metrics.
+const HEAD: usize = 6 * 8;
+
+/// Bytes of a message.
+const MESSAGE: usize = 6 * 8;

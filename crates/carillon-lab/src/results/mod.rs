@@ -1,0 +1,467 @@
+//! The result folder: `summary.csv`, `summary.parquet`, `runs.csv`, `samples.parquet`, `manifest.json`.
+//!
+//! A folder is written as its runs end, in the order of the plan, and holds no more in memory than where the runs stand in
+//! its journal: a sweep that stops before its end keeps what is done, and [`Writer::open`] goes on with it.
+
+mod journal;
+mod sorted;
+mod sweep;
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, BufWriter};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use toml::Value;
+
+use self::journal::{Journal, Part};
+use crate::metrics::MessageRecord;
+use crate::plan::{Plan, Run};
+use crate::run::RunResult;
+use crate::scenario::{Point, ScenarioFile, text_of};
+use crate::statistics::Summary;
+use crate::table::{Cell, ColumnKind, ParquetWriter, Table, TableError};
+
+pub use self::sweep::{SweepError, SweepOptions, run_into};
+
+/// Writes the results of a plan into a folder.
+#[derive(Debug)]
+pub struct Writer<'a> {
+    file: &'a ScenarioFile,
+    plan: &'a Plan,
+    dir: PathBuf,
+    contents: Contents,
+    keys: Vec<(String, ColumnKind)>,
+    journal: Journal,
+    /// Runs whose rows are written, from the first on.
+    written: usize,
+    runs_csv: BufWriter<File>,
+    summary_csv: BufWriter<File>,
+    summary: Table,
+    samples: Option<ParquetWriter>,
+    report: Report,
+}
+
+/// What is written beside the summary and the means of runs.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Contents {
+    /// Every sample, in `samples.parquet`.
+    pub samples: bool,
+    /// Every message, for [`Writer::messages`].
+    pub messages: bool,
+}
+
+/// What is to be done about results that are in the folder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Existing {
+    /// They are an error.
+    Keep,
+    /// They go.
+    Replace,
+    /// What is done of the same sweep is kept, and the rest is run.
+    Resume,
+}
+
+/// What a sweep gave, in a few numbers.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Steps of all runs.
+    pub steps: u64,
+    /// Points at which not everything was delivered.
+    pub undelivered: usize,
+    /// The greatest share that was not, and where.
+    pub worst: Option<(f64, String)>,
+}
+
+/// A folder that could not be written.
+#[derive(Debug, Error)]
+pub enum ResultsError {
+    /// A table.
+    #[error(transparent)]
+    Table(#[from] TableError),
+    /// The folder or the manifest.
+    #[error("cannot write {path}: {error}")]
+    Io {
+        /// What was to be written.
+        path: String,
+        /// Why it was not.
+        error: io::Error,
+    },
+    /// There are results that nobody said what to do with.
+    #[error("{0}")]
+    There(String),
+}
+
+/// Whether there are results in a folder, which a further run would replace.
+pub fn has_results(dir: &Path) -> bool {
+    ["summary.csv", "manifest.json", "index.html", JOURNAL].iter().any(|name| dir.join(name).exists())
+}
+
+/// How far the sweep of a folder has come, if there is one: of so many runs so many are done.
+pub fn progress(dir: &Path) -> Option<(u64, u64)> {
+    let manifest: Progress = serde_json::from_slice(&fs::read(dir.join("manifest.json")).ok()?).ok()?;
+    Some((manifest.runs_done?, manifest.runs?))
+}
+
+/// Whether a folder has all results of just this scenario.
+pub fn is_complete(dir: &Path, file: &ScenarioFile) -> bool {
+    let manifest = fs::read(dir.join("manifest.json")).ok();
+    let manifest: Option<Progress> = manifest.and_then(|text| serde_json::from_slice(&text).ok());
+    manifest.is_some_and(|manifest| {
+        manifest.runs.is_some()
+            && manifest.runs == manifest.runs_done
+            && manifest.scenario_hash == scenario_hash(file)
+            && manifest.version == env!("CARGO_PKG_VERSION")
+    })
+}
+
+/// Refuses a folder with results, if they are to be kept.
+pub fn check(dir: &Path, existing: Existing) -> Result<(), ResultsError> {
+    if existing != Existing::Keep || !has_results(dir) {
+        return Ok(());
+    }
+    Err(ResultsError::There(match progress(dir) {
+        Some((done, runs)) if done < runs => format!(
+            "{} has a sweep that was interrupted, with {done} of {runs} runs done: give --resume to go on, --overwrite to begin anew, or another --out",
+            dir.display()
+        ),
+        _ => format!(
+            "{} has results already: give --overwrite to replace them, or another --out",
+            dir.display()
+        ),
+    }))
+}
+
+impl<'a> Writer<'a> {
+    /// Opens a folder, which is made if it is not there.
+    pub fn open(
+        file: &'a ScenarioFile,
+        plan: &'a Plan,
+        dir: &Path,
+        contents: Contents,
+        existing: Existing,
+    ) -> Result<Self, ResultsError> {
+        check(dir, existing)?;
+        fs::create_dir_all(dir).map_err(io_at(dir))?;
+        let digest = digest(file, plan, contents);
+        let path = dir.join(JOURNAL);
+        let earlier = match path.exists() && existing == Existing::Resume {
+            true => Some(Journal::resume(&path, &digest, plan.runs.len()).map_err(io_at(&path))?),
+            false => None,
+        };
+        let journal = match earlier {
+            Some(Some(journal)) => journal,
+            Some(None) => {
+                let what =
+                    "has a sweep of another scenario, seed or version, which does not go on with this one";
+                return Err(ResultsError::There(format!("{} {what}", dir.display())));
+            }
+            None => Journal::create(&path, &digest, plan.runs.len()).map_err(io_at(&path))?,
+        };
+        let keys: Vec<(String, ColumnKind)> = file
+            .axes()
+            .iter()
+            .flat_map(|axis| {
+                axis.keys.iter().enumerate().map(|(at, key)| (key.clone(), kind_of(axis.values(at))))
+            })
+            .collect();
+        let create = |name: &str| {
+            let path = dir.join(name);
+            File::create(&path).map(BufWriter::new).map_err(io_at(&path))
+        };
+        let summary = table(&keys, &summary_columns());
+        let samples = contents.samples.then(|| {
+            let path = dir.join("samples.parquet");
+            ParquetWriter::create(&path, table(&keys, &SAMPLE_COLUMNS))
+        });
+        let mut writer = Writer {
+            runs_csv: create("runs.csv")?,
+            summary_csv: create("summary.csv")?,
+            summary,
+            samples: samples.transpose()?,
+            file,
+            plan,
+            dir: dir.into(),
+            contents,
+            keys,
+            journal,
+            written: 0,
+            report: Report::default(),
+        };
+        let header = table(&writer.keys, &RUN_COLUMNS);
+        header.append_csv(&mut writer.runs_csv, true).map_err(io_at(dir))?;
+        writer.summary.append_csv(&mut writer.summary_csv, true).map_err(io_at(dir))?;
+        writer.write_manifest()?;
+        writer.write_rows()?;
+        Ok(writer)
+    }
+
+    /// The runs that are not done, in the order of the plan.
+    pub fn pending(&self) -> Vec<usize> {
+        (0..self.plan.runs.len()).filter(|run| self.journal.run(*run).is_none()).collect()
+    }
+
+    /// Takes the results of a run of the plan, and writes the rows whose turn has come.
+    pub fn take(&mut self, run: usize, result: &RunResult) -> Result<(), ResultsError> {
+        let path = self.dir.join(JOURNAL);
+        self.journal.append(run, result, self.contents.messages).map_err(io_at(&path))?;
+        self.write_rows()
+    }
+
+    /// The messages of a run that is done.
+    pub fn messages(&mut self, run: usize) -> Result<Vec<MessageRecord>, ResultsError> {
+        self.journal.messages(run).map_err(io_at(&self.dir))
+    }
+
+    /// Ends a sweep before its end: what is done is kept. Says how many runs are.
+    pub fn interrupt(mut self) -> Result<usize, ResultsError> {
+        self.flush()?;
+        self.write_manifest()?;
+        Ok(self.journal.done())
+    }
+
+    /// Ends a sweep all of whose runs are done.
+    pub fn finish(mut self) -> Result<Report, ResultsError> {
+        assert_eq!(self.written, self.plan.runs.len(), "a sweep is finished when all of its runs are done");
+        self.flush()?;
+        self.summary.write_parquet(&self.dir.join("summary.parquet"))?;
+        if let Some(samples) = self.samples.take() {
+            samples.finish()?;
+        }
+        self.write_manifest()?;
+        self.report.steps = self.journal.steps();
+        self.journal.remove().map_err(io_at(&self.dir))?;
+        Ok(self.report)
+    }
+
+    fn flush(&mut self) -> Result<(), ResultsError> {
+        for file in [&mut self.runs_csv, &mut self.summary_csv] {
+            io::Write::flush(file).map_err(io_at(&self.dir))?;
+        }
+        Ok(())
+    }
+
+    /// Writes what stands next in the order of the plan, as far as it is done.
+    fn write_rows(&mut self) -> Result<(), ResultsError> {
+        while self.written < self.plan.runs.len() && self.journal.run(self.written).is_some() {
+            self.write_run(self.written)?;
+            self.written += 1;
+            let point = self.plan.runs[self.written - 1].point;
+            if self.plan.runs.get(self.written).is_none_or(|next| next.point != point) {
+                self.write_point(point)?;
+                self.flush()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The means of a run, and its samples.
+    fn write_run(&mut self, run: usize) -> Result<(), ResultsError> {
+        let Run { point, replication, .. } = &self.plan.runs[run];
+        let (key_cells, replication) = (self.key_cells(*point), Cell::count((*replication).into()));
+        let mut rows = table(&self.keys, &RUN_COLUMNS);
+        for (metric, part) in self.parts(run) {
+            let mut values = Vec::new();
+            self.journal.read(part, &mut values).map_err(io_at(&self.dir))?;
+            if let Some(samples) = &mut self.samples {
+                for (number, &value) in values.iter().enumerate() {
+                    let own = [replication.clone(), metric.into(), Cell::count(number as u64), value.into()];
+                    samples.push(key_cells.iter().cloned().chain(own))?;
+                }
+            }
+            let Summary { n, mean, .. } = Summary::of(&mut values);
+            let own = [replication.clone(), metric.into(), Cell::count(n), mean.into()];
+            rows.push(key_cells.iter().cloned().chain(own));
+        }
+        rows.append_csv(&mut self.runs_csv, false).map_err(io_at(&self.dir))
+    }
+
+    /// The summaries of a point whose runs are all done.
+    fn write_point(&mut self, point: usize) -> Result<(), ResultsError> {
+        let runs: Vec<usize> =
+            (0..self.written).rev().take_while(|run| self.plan.runs[*run].point == point).collect();
+        let runs: Vec<_> = runs.into_iter().rev().map(|run| self.parts(run)).collect();
+        let mut rows = table(&self.keys, &summary_columns());
+        for (at, &(metric, _)) in runs[0].iter().enumerate() {
+            let parts: Vec<Part> = runs.iter().map(|parts| parts[at].1).collect();
+            let scratch = self.dir.join(SCRATCH);
+            let summary = sorted::summary(&mut self.journal, &parts, &scratch).map_err(io_at(&scratch))?;
+            rows.push(self.key_cells(point).into_iter().chain([metric.into()]).chain(summary.cells()));
+            if metric == "undelivered_share" && summary.max > 0.0 {
+                self.report.undelivered += 1;
+                if self.report.worst.as_ref().is_none_or(|(worst, _)| *worst < summary.max) {
+                    self.report.worst = Some((summary.max, self.plan.points[point].to_string()));
+                }
+            }
+        }
+        rows.append_csv(&mut self.summary_csv, false).map_err(io_at(&self.dir))?;
+        self.summary.append(rows);
+        Ok(())
+    }
+
+    fn parts(&self, run: usize) -> Vec<(&'static str, Part)> {
+        self.journal.run(run).map(|entry| entry.metrics.clone()).unwrap_or_default()
+    }
+
+    fn write_manifest(&self) -> Result<(), ResultsError> {
+        let path = self.dir.join("manifest.json");
+        let text = serde_json::to_string_pretty(&self.manifest()).expect("a manifest is plain data");
+        fs::write(&path, text + "\n").map_err(io_at(&path))
+    }
+
+    fn manifest(&self) -> Manifest<'_> {
+        let steps = self.journal.steps();
+        let wall_s = self.journal.wall().as_secs_f64();
+        Manifest {
+            name: self.file.name(),
+            source: self.file.source(),
+            scenario_hash: scenario_hash(self.file),
+            scenario: self.file.table(),
+            protocol_settings: self.runs_of_points().next().map(settings).unwrap_or_default(),
+            points: self.runs_of_points().map(|run| self.point_settings(run)).collect(),
+            version: env!("CARGO_PKG_VERSION"),
+            schema_version: carillon_core::SCHEMA_VERSION,
+            seed: self.file.seed(),
+            runs: self.plan.runs.len(),
+            runs_done: self.journal.done(),
+            steps,
+            wall_s,
+            steps_per_s: if wall_s > 0.0 { steps as f64 / wall_s } else { 0.0 },
+        }
+    }
+
+    /// The first run of each point.
+    fn runs_of_points(&self) -> impl Iterator<Item = &Run> {
+        self.plan.runs.iter().filter(|run| run.replication == 0)
+    }
+
+    fn point_settings(&self, run: &Run) -> PointSettings {
+        let point = self.plan.points[run.point].0.iter();
+        PointSettings {
+            at: point.map(|(key, value)| (key.clone(), text_of(value))).collect(),
+            protocol: run.scenario.protocol.name,
+            settings: settings(run),
+        }
+    }
+
+    fn key_cells(&self, point: usize) -> Vec<Cell> {
+        let Point(values) = &self.plan.points[point];
+        values.iter().zip(&self.keys).map(|((_, value), (_, kind))| cell_of(value, *kind)).collect()
+    }
+}
+
+/// A table with the swept keys as its first columns.
+fn table(keys: &[(String, ColumnKind)], own: &[(&str, ColumnKind)]) -> Table {
+    let own = own.iter().map(|&(name, kind)| (name.to_owned(), kind));
+    Table::new(keys.iter().cloned().chain(own)).expect("keys have a dot in their names, metrics none")
+}
+
+fn summary_columns() -> Vec<(&'static str, ColumnKind)> {
+    [("metric", ColumnKind::Text)].into_iter().chain(Summary::COLUMNS).collect()
+}
+
+const RUN_COLUMNS: [(&str, ColumnKind); 4] = [
+    ("replication", ColumnKind::Integer),
+    ("metric", ColumnKind::Text),
+    ("n", ColumnKind::Integer),
+    ("mean", ColumnKind::Real),
+];
+
+const SAMPLE_COLUMNS: [(&str, ColumnKind); 4] = [
+    ("replication", ColumnKind::Integer),
+    ("metric", ColumnKind::Text),
+    ("sample", ColumnKind::Integer),
+    ("value", ColumnKind::Real),
+];
+
+/// Runs that are done, until all are.
+const JOURNAL: &str = "runs.partial";
+
+/// Samples that are being sorted.
+const SCRATCH: &str = "sort.partial";
+
+/// What tells one sweep from another: results of two never mix.
+fn digest(file: &ScenarioFile, plan: &Plan, contents: Contents) -> [u8; 32] {
+    let version = env!("CARGO_PKG_VERSION");
+    let schema = carillon_core::SCHEMA_VERSION;
+    let what = format!("{}\n{version} {schema} {} {}", file.table(), plan.runs.len(), contents.messages);
+    *blake3::hash(what.as_bytes()).as_bytes()
+}
+
+fn io_at(path: &Path) -> impl Fn(io::Error) -> ResultsError {
+    let path = path.display().to_string();
+    move |error| ResultsError::Io { path: path.clone(), error }
+}
+
+fn scenario_hash(file: &ScenarioFile) -> String {
+    blake3::hash(file.table().to_string().as_bytes()).to_hex().to_string()
+}
+
+/// What a manifest says of how far the sweep has come.
+#[derive(Deserialize)]
+struct Progress {
+    runs: Option<u64>,
+    runs_done: Option<u64>,
+    #[serde(default)]
+    scenario_hash: String,
+    #[serde(default)]
+    version: String,
+}
+
+#[derive(Serialize)]
+struct Manifest<'a> {
+    name: &'a str,
+    source: Option<&'a str>,
+    scenario_hash: String,
+    scenario: &'a toml::Table,
+    /// Every parameter of the protocol at the first point, defaults included.
+    protocol_settings: BTreeMap<&'static str, String>,
+    /// What was run at each point.
+    points: Vec<PointSettings>,
+    version: &'static str,
+    schema_version: u32,
+    seed: u64,
+    runs: usize,
+    /// Fewer than all, if the sweep was interrupted.
+    runs_done: usize,
+    steps: u64,
+    /// Real time of all runs; of those that ran beside each other it counts each.
+    wall_s: f64,
+    steps_per_s: f64,
+}
+
+/// What was run at a point.
+#[derive(Serialize)]
+struct PointSettings {
+    /// The values of the swept keys.
+    at: BTreeMap<String, String>,
+    protocol: &'static str,
+    /// Every parameter of the protocol, defaults included.
+    settings: BTreeMap<&'static str, String>,
+}
+
+fn settings(run: &Run) -> BTreeMap<&'static str, String> {
+    run.scenario.config.iter().map(|(name, value)| (name, value.to_string())).collect()
+}
+
+/// What a column of swept values holds.
+fn kind_of<'a>(values: impl Iterator<Item = &'a Value> + Clone) -> ColumnKind {
+    if values.clone().all(Value::is_integer) {
+        ColumnKind::Integer
+    } else if values.clone().all(|value| value.is_integer() || value.is_float()) {
+        ColumnKind::Real
+    } else {
+        ColumnKind::Text
+    }
+}
+
+fn cell_of(value: &Value, kind: ColumnKind) -> Cell {
+    match (value, kind) {
+        (Value::Integer(n), ColumnKind::Integer) => (*n).into(),
+        (Value::Integer(n), ColumnKind::Real) => (*n as f64).into(),
+        (Value::Float(x), ColumnKind::Real) => (*x).into(),
+        (value, _) => text_of(value).into(),
+    }
+}

@@ -1,0 +1,179 @@
+//! Samples in order, however many there are: what does not fit a bounded piece of memory is sorted on disk.
+
+use std::cell::RefCell;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+use super::journal::{Journal, Part};
+use crate::statistics::Summary;
+
+/// Summarises samples that stand in the journal, exactly, whatever their number.
+pub(super) fn summary(journal: &mut Journal, parts: &[Part], scratch: &Path) -> io::Result<Summary> {
+    summary_within(journal, parts, scratch, IN_MEMORY)
+}
+
+fn summary_within(
+    journal: &mut Journal,
+    parts: &[Part],
+    scratch: &Path,
+    in_memory: usize,
+) -> io::Result<Summary> {
+    let total: u64 = parts.iter().map(|part| part.count).sum();
+    let mut buffer = Vec::new();
+    if total <= in_memory as u64 {
+        for part in parts {
+            journal.read(*part, &mut buffer)?;
+        }
+        return Ok(Summary::of(&mut buffer));
+    }
+    let file = File::options().read(true).write(true).create(true).truncate(true).open(scratch)?;
+    let mut out = BufWriter::new(&file);
+    let mut chunks = Vec::new();
+    for part in parts {
+        // A run has 10 million samples of a metric at most.
+        journal.read(*part, &mut buffer)?;
+        if buffer.len() >= in_memory {
+            chunks.push(spill(&mut buffer, &mut out)?);
+        }
+    }
+    chunks.push(spill(&mut buffer, &mut out)?);
+    out.flush()?;
+    drop(out);
+    let failure = RefCell::new(None);
+    let merged = || Merge::new(scratch, &chunks, &failure);
+    let summary = Summary::of_sorted(chunks.iter().sum(), merged);
+    std::fs::remove_file(scratch)?;
+    match failure.into_inner() {
+        None => Ok(summary),
+        Some(error) => Err(error),
+    }
+}
+
+/// Sorts what is in the buffer, writes it, and says how many samples there were; missing ones are none.
+fn spill(buffer: &mut Vec<f64>, out: &mut impl Write) -> io::Result<u64> {
+    buffer.retain(|sample| !sample.is_nan());
+    buffer.sort_unstable_by(f64::total_cmp);
+    for sample in buffer.iter() {
+        out.write_all(&sample.to_le_bytes())?;
+    }
+    let count = buffer.len() as u64;
+    buffer.clear();
+    Ok(count)
+}
+
+/// Sorted chunks of a file as one. An error ends it and is left in `failure`.
+struct Merge<'a> {
+    readers: Vec<(BufReader<File>, u64)>,
+    /// The next sample of each chunk, least first.
+    heads: BinaryHeap<Reverse<(Ordered, usize)>>,
+    failure: &'a RefCell<Option<io::Error>>,
+}
+
+/// A sample by the total order of numbers.
+#[derive(PartialEq, Clone, Copy)]
+struct Ordered(f64);
+
+impl Eq for Ordered {}
+
+impl PartialOrd for Ordered {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Ordered {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.0.total_cmp(&other.0)
+    }
+}
+
+impl<'a> Merge<'a> {
+    fn new(path: &Path, chunks: &[u64], failure: &'a RefCell<Option<io::Error>>) -> Self {
+        let mut merge = Merge { readers: Vec::new(), heads: BinaryHeap::new(), failure };
+        let mut at = 0;
+        for &count in chunks {
+            let open = || {
+                let mut file = File::open(path)?;
+                file.seek(SeekFrom::Start(8 * at))?;
+                Ok(BufReader::with_capacity(1 << 16, file))
+            };
+            match open() {
+                Ok(reader) => merge.readers.push((reader, count)),
+                Err(error) => *failure.borrow_mut() = Some(error),
+            }
+            at += count;
+        }
+        (0..merge.readers.len()).for_each(|chunk| merge.advance(chunk));
+        merge
+    }
+
+    fn advance(&mut self, chunk: usize) {
+        let (reader, left) = &mut self.readers[chunk];
+        if *left == 0 {
+            return;
+        }
+        *left -= 1;
+        let mut bytes = [0; 8];
+        match reader.read_exact(&mut bytes) {
+            Ok(()) => self.heads.push(Reverse((Ordered(f64::from_le_bytes(bytes)), chunk))),
+            Err(error) => *self.failure.borrow_mut() = Some(error),
+        }
+    }
+}
+
+impl Iterator for Merge<'_> {
+    type Item = f64;
+
+    fn next(&mut self) -> Option<f64> {
+        let Reverse((Ordered(sample), chunk)) = self.heads.pop()?;
+        self.advance(chunk);
+        Some(sample)
+    }
+}
+
+/// Samples that are sorted in memory: 64 MiB of them, and those of the run with which they become more.
+const IN_MEMORY: usize = 1 << 23;
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::run::RunResult;
+
+    #[test]
+    fn what_is_sorted_on_disk_is_summarised_to_the_same_bits() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut journal = Journal::create(&dir.path().join("journal"), &[7; 32], 40).unwrap();
+        let mut state = 1_u64;
+        let mut samples = Vec::new();
+        for run in 0..40 {
+            let mut values = Vec::new();
+            for _ in 0..run * 5 {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let value = (state >> 40) as f64 * 1e-3;
+                values.push(if state >> 60 == 3 { f64::NAN } else { value });
+            }
+            samples.extend(values.clone());
+            let result = RunResult {
+                point: 0,
+                replication: run,
+                messages: Vec::new(),
+                samples: vec![("losses", values)],
+                steps: 0,
+                wall: Duration::ZERO,
+            };
+            journal.append(run as usize, &result, false).unwrap();
+        }
+        let parts: Vec<Part> = (0..40).map(|run| journal.run(run).unwrap().metrics[0].1).collect();
+        let expected = format!("{:?}", Summary::of(&mut samples));
+        for in_memory in [1, 17, 400, 1 << 20] {
+            let summary =
+                summary_within(&mut journal, &parts, &dir.path().join("scratch"), in_memory).unwrap();
+            assert_eq!(format!("{summary:?}"), expected, "{in_memory} in memory");
+        }
+    }
+}

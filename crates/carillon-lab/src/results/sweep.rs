@@ -1,0 +1,69 @@
+//! A scenario file run into its result folder.
+
+use std::path::Path;
+
+use thiserror::Error;
+
+use super::{Contents, Existing, Report, ResultsError, Writer, is_complete};
+use crate::plan::Plan;
+use crate::run::{RunError, run_each};
+use crate::scenario::{ScenarioError, ScenarioFile};
+
+/// How a sweep is run.
+pub struct SweepOptions<'a> {
+    /// What is written.
+    pub contents: Contents,
+    /// What is to be done about results that are there.
+    pub existing: Existing,
+    /// Threads.
+    pub jobs: usize,
+    /// Whether to stop: what is done is kept.
+    pub stop: &'a (dyn Fn() -> bool + Sync),
+    /// Told after each run, with the number of all that are run.
+    pub progress: &'a (dyn Fn(usize) + Sync),
+}
+
+/// A sweep that did not come to its end.
+#[derive(Debug, Error)]
+pub enum SweepError {
+    /// Its scenario.
+    #[error(transparent)]
+    Scenario(#[from] ScenarioError),
+    /// A run.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// Its results.
+    #[error(transparent)]
+    Results(#[from] ResultsError),
+    /// It was stopped.
+    #[error("interrupted: {done} of {runs} runs are done and kept in {dir}; --resume goes on with the rest")]
+    Interrupted {
+        /// Runs that are done.
+        done: usize,
+        /// All runs.
+        runs: usize,
+        /// The folder.
+        dir: String,
+    },
+}
+
+/// Runs what is not done of a scenario file; nothing, if its folder is complete and that is what is wanted.
+pub fn run_into(file: &ScenarioFile, dir: &Path, options: &SweepOptions<'_>) -> Result<Report, SweepError> {
+    if options.existing == Existing::Resume && is_complete(dir, file) {
+        return Ok(Report::default());
+    }
+    let plan = Plan::new(file)?;
+    let mut writer = Writer::open(file, &plan, dir, options.contents, options.existing)?;
+    let pending = writer.pending();
+    let swept = run_each(&plan, &pending, options.jobs, options.stop, &mut |run, result| {
+        writer.take(run, &result)?;
+        (options.progress)(pending.len());
+        Ok::<(), SweepError>(())
+    });
+    if swept.is_ok() && writer.pending().is_empty() {
+        return Ok(writer.finish()?);
+    }
+    let done = writer.interrupt()?;
+    swept?;
+    Err(SweepError::Interrupted { done, runs: plan.runs.len(), dir: dir.display().to_string() })
+}
