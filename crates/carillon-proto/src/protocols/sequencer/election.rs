@@ -3,221 +3,207 @@
 use std::collections::BTreeSet;
 
 use bytes::Bytes;
-use carillon_core::{DropReason, Event, MessageId, Time};
+use carillon_core::{BuildContext, ConfigError, DropReason, Event, MessageId, Transmit};
+use carillon_wire::reformation::Ranks;
 use carillon_wire::sequencer::Body;
 
-use super::leader::Leader;
-use super::log::{Entry, Log};
-use super::member::{MOST_ASKED, near};
-use super::peer::{Follower, SequencerPeer, Timer};
-use crate::blocks::reformation::{Step, too_few};
+use super::config::{FETCHED, Settings};
+use super::follower::MOST_ASKED;
+use super::order::{Entry, Order, near};
+use super::peer::{Scene, Timer, answer};
+use crate::blocks::reformation::{Reformation, Step, Terms, To, too_few};
+use crate::blocks::{LogTransfer, next_numbers};
 
-/// The log of a new view, while it is fetched.
-#[derive(Clone, Debug)]
-pub(super) struct Fetching {
-    /// The number of the ballot for which it is fetched.
-    ballot: u32,
-    /// The rank of who has it.
-    pub from: usize,
-    /// One past its last place.
-    length: u64,
-    /// What is fetched, if what this node holds is of another order, or has a gap.
-    staging: Option<Log>,
-    /// Nothing before this place can be had any more; the next message of each member there.
-    skip: Option<(u64, Vec<u64>)>,
-    /// Places below this have been asked for.
-    pub asked: u64,
+/// The agreement on the view, and what is to be had before one is accepted.
+#[derive(Debug)]
+pub(super) struct Election {
+    settings: Settings,
+    pub agreement: Reformation,
+    /// The members of the last view that was in force here.
+    known: Ranks,
+    /// The log of a new view, while it is fetched.
+    transfer: Option<LogTransfer<Entry>>,
+    /// What other nodes lack: places and ranks.
+    serve: BTreeSet<(u64, usize)>,
 }
 
-/// What other nodes lack: places and ranks.
-pub(super) type Serve = BTreeSet<(u64, usize)>;
+/// What has become of a member's part in its view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// It has none any more.
+    Left,
+    /// Another view is in force.
+    Installed,
+}
 
-impl SequencerPeer {
-    /// Does what the reformation says.
-    pub(super) fn step_election(&mut self, now: Time) {
-        let promised = self.reformation.promised().number;
-        if self.fetching.as_ref().is_some_and(|fetching| fetching.ballot != promised) {
-            self.fetching = None;
-        }
-        while let Some(step) = self.reformation.poll_step() {
-            match step {
+impl Election {
+    /// In the first view, to which the member of the context belongs or has belonged.
+    pub fn new(context: &BuildContext, settings: &Settings, rank: usize) -> Result<Self, ConfigError> {
+        let terms = Terms {
+            interval: settings.vote_interval,
+            tries: settings.patience.tries(settings.vote_interval),
+            resilience: settings.resilience,
+        };
+        let rng = context.seeds.stream("sequencer.reformation");
+        let agreement = Reformation::new(rank, context.members.len(), terms, rng, context.rejoining)?;
+        let known = agreement.view().members;
+        Ok(Election { settings: settings.clone(), agreement, known, transfer: None, serve: BTreeSet::new() })
+    }
+
+    /// Does what the agreement asks for, up to the next change.
+    pub fn follow(&mut self, scene: &mut Scene, order: &mut Order) -> Option<Change> {
+        let ballot = self.agreement.promised().number;
+        self.transfer.take_if(|transfer| transfer.ballot() != ballot);
+        while let Some(step) = self.agreement.poll_step() {
+            let change = match step {
                 Step::Leave => {
-                    self.leader = None;
-                    self.follower = Follower::default();
-                    self.timers.clear();
-                    self.reception.unpark_all();
+                    scene.timers.clear();
+                    order.forget_parked();
+                    Some(Change::Left)
                 }
-                Step::Fetch { from, length, continues, state, .. } => {
-                    self.timers.cancel(Timer::Fetch);
-                    self.fetching = None;
-                    match state {
-                        Some(state) => self.join(now, length, &state),
-                        None => {
-                            let staging = Log::starting_at(self.reception.delivered());
-                            let staging = (!continues).then_some(staging);
-                            let ballot = self.reformation.promised().number;
-                            self.fetching =
-                                Some(Fetching { ballot, from, length, staging, skip: None, asked: 0 });
-                            self.finish_fetch(now);
-                        }
+                Step::Install => {
+                    order.install(scene);
+                    let view = *self.agreement.view();
+                    scene.on_view(&self.known, &view);
+                    self.known = view.members;
+                    self.serve.clear();
+                    Some(Change::Installed)
+                }
+                Step::Short { votes } => {
+                    scene.events.too_few(too_few(votes, scene.nodes.len()));
+                    None
+                }
+                Step::Fetch { length, state: Some(state), .. } => {
+                    if let Some(numbers) = next_numbers(&state, scene.nodes.len()) {
+                        self.join(scene, order, length, numbers);
                     }
+                    None
                 }
-                Step::Install => self.install(now),
-                Step::Short { votes } => self.events.too_few(too_few(votes, self.members.len())),
+                Step::Fetch { from, length, continues, others, state: None } => {
+                    let start = if continues { order.length() } else { order.delivered() };
+                    // No view takes back what was delivered.
+                    let transfer = LogTransfer::new(ballot, from, others, start, length);
+                    self.transfer = Some(transfer).filter(|_| length >= order.delivered());
+                    scene.timers.cancel(Timer::Fetch);
+                    self.complete(scene, order);
+                    None
+                }
+            };
+            scene.events.push(Event::StateChanged { state: self.agreement.state() });
+            if change.is_some() {
+                return change;
             }
-            self.events.push(Event::StateChanged { state: self.reformation.state() });
         }
+        None
     }
 
     /// FETCH, FETCHED and GONE.
-    pub(super) fn on_transfer(&mut self, now: Time, from: usize, view: u32, body: Body<'_>, bytes: &Bytes) {
-        if view != self.reformation.promised().number {
-            return self.events.dropped(DropReason::OutOfWindow);
+    pub fn on_packet(
+        &mut self,
+        scene: &mut Scene,
+        order: &mut Order,
+        from: usize,
+        view: u32,
+        body: Body<'_>,
+        bytes: &Bytes,
+    ) {
+        if view != self.agreement.promised().number {
+            return scene.events.dropped(DropReason::OutOfWindow);
         }
-        let staging = self.fetching.as_ref().and_then(|fetching| fetching.staging.as_ref());
-        let at = staging.unwrap_or(self.reception.log()).contiguous();
-        let count = self.members.len();
-        match (body, &mut self.fetching) {
-            (Body::Fetch { order }, _) => {
-                let place = near(order, self.reception.contiguous());
-                self.events.push(Event::Received { packet: body.name(), message: MessageId(place) });
-                if place < self.reception.contiguous() {
+        let at = self.transfer.as_ref().map_or(order.length(), LogTransfer::missing);
+        match (body, &mut self.transfer) {
+            (Body::Fetch { order: place }, _) => {
+                let place = order.near(place);
+                scene.received(body.name(), place);
+                if place < order.length() {
                     self.serve.insert((place, from));
                 }
             }
-            (Body::Fetched { order, source, message, payload }, Some(fetching))
-                if fetching.from == from && usize::from(source) < count =>
+            (Body::Fetched { order: place, source, message, payload }, Some(transfer))
+                if usize::from(source) < scene.nodes.len() =>
             {
-                let place = near(order, at);
-                let message = near(message, self.reception.heard(source.into()));
-                let payload = bytes.slice_ref(payload);
-                let entry = Entry { source: source.into(), message, body: Some(payload) };
-                self.events.push(Event::Received { packet: body.name(), message: MessageId(message) });
-                self.on_fetched(now, place, entry);
-            }
-            (Body::Gone { order, state }, Some(fetching)) if fetching.from == from => {
-                let place = near(order, at);
-                let numbers = decode(state, count);
-                if let Some(numbers) = numbers.filter(|_| (at + 1..=fetching.length).contains(&place)) {
-                    fetching.staging = Some(Log::starting_at(place));
-                    fetching.skip = Some((place, numbers));
-                    self.reformation.progress();
-                    self.finish_fetch(now);
+                let (source, place) = (usize::from(source), near(place, at));
+                let message = near(message, order.next(source));
+                let entry = Entry { source, message, payload: bytes.slice_ref(payload) };
+                scene.received(body.name(), message);
+                if place < at.saturating_add(FETCHED * self.settings.history as u64)
+                    && transfer.insert(from, place, entry)
+                {
+                    self.agreement.progress();
+                    self.complete(scene, order);
                 }
             }
-            _ => self.events.dropped(DropReason::OutOfWindow),
-        }
-    }
-
-    /// The first place that is lacking and has not been asked for.
-    pub(super) fn to_fetch(&self) -> Option<(usize, u64)> {
-        let fetching = self.fetching.as_ref()?;
-        let log = fetching.staging.as_ref().unwrap_or(self.reception.log());
-        let start = log.contiguous();
-        let end = fetching.length.min(start.saturating_add(MOST_ASKED));
-        let place = (start.max(fetching.asked)..end).find(|&place| log.get(place).is_none())?;
-        Some((fetching.from, place))
-    }
-
-    /// What was asked for has not come: asks again.
-    pub(super) fn on_fetch_timer(&mut self) {
-        if let Some(fetching) = &mut self.fetching {
-            fetching.asked = 0;
-        }
-    }
-
-    fn on_fetched(&mut self, now: Time, place: u64, entry: Entry) {
-        let capacity = 4 * self.settings.history;
-        let Some(fetching) = &mut self.fetching else { return };
-        if place >= fetching.length {
-            return;
-        }
-        let taken = match &mut fetching.staging {
-            Some(staging) if staging.len() < capacity => {
-                staging.insert(place, entry);
-                true
+            (Body::Gone { order: place, state }, Some(transfer)) if transfer.asks(from) => {
+                let place = near(place, at);
+                let numbers = next_numbers(state, scene.nodes.len());
+                if let Some(numbers) = numbers.filter(|_| (at + 1..=transfer.length()).contains(&place)) {
+                    transfer.skip_to(place, numbers);
+                    self.agreement.progress();
+                    self.complete(scene, order);
+                }
             }
-            Some(_) => false,
-            None => self.reception.insert_fetched(place, entry),
-        };
-        if taken {
-            self.reformation.progress();
-            self.finish_fetch(now);
-        } else {
-            self.events.dropped(DropReason::BufferFull);
+            _ => scene.events.dropped(DropReason::OutOfWindow),
         }
+    }
+
+    /// FETCH, and the answers to it.
+    pub fn poll(&mut self, scene: &mut Scene, order: &mut Order, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let view = self.agreement.promised().number;
+        if let Some((place, rank)) = self.serve.pop_first() {
+            return Some(answer(scene, order, view, place, rank, None, buf));
+        }
+        let (from, run) = self.transfer.as_mut()?.ask(MOST_ASKED, 1)?;
+        if scene.timers.armed(Timer::Fetch).is_none() {
+            scene.timers.arm(Timer::Fetch, scene.now + self.settings.retrans_interval);
+        }
+        let body = Body::Fetch { order: run.start as u32 };
+        Some(scene.control_to(To::Rank(from), view, body, run.start, buf))
+    }
+
+    /// What was asked for has not come.
+    pub fn on_fetch_timeout(&mut self) {
+        let coordinator = self.agreement.promised().coordinator.into();
+        if let Some(transfer) = &mut self.transfer {
+            transfer.ask_again(coordinator);
+        }
+    }
+
+    /// Whether no view is in force here because of this member.
+    pub fn awaits(&self, rank: usize) -> bool {
+        let asked = self.transfer.as_ref().is_some_and(|transfer| transfer.asks(rank));
+        asked || self.agreement.awaits(rank)
     }
 
     /// Makes what was fetched this node's own, once it is all there.
-    fn finish_fetch(&mut self, now: Time) {
-        let Some(fetching) = &self.fetching else { return };
-        // No view takes back what was delivered.
-        let held = fetching.staging.as_ref().unwrap_or(self.reception.log()).contiguous();
-        let wanted = fetching.length;
-        if (held < wanted && fetching.from != self.rank) || wanted < self.reception.delivered() {
-            return;
+    fn complete(&mut self, scene: &mut Scene, order: &mut Order) {
+        let Some(transfer) = self.transfer.take_if(|transfer| transfer.is_complete()) else { return };
+        let (start, skipped, entries) = transfer.into_parts();
+        if let Some(numbers) = skipped {
+            order.replace(order.delivered(), std::iter::empty());
+            skip_to(scene, order, start, numbers);
         }
-        let Some(Fetching { staging, skip, .. }) = self.fetching.take() else { return };
-        if let Some(staging) = staging {
-            let keep = self.reception.delivered();
-            self.reception.truncate(keep);
-            if let Some((place, numbers)) = skip {
-                self.skip_to(place, numbers);
-            }
-            for (place, entry) in staging.range(0) {
-                self.reception.insert_fetched(place, entry.clone());
-            }
-        }
-        self.reception.truncate(wanted);
-        self.timers.cancel(Timer::Fetch);
-        self.reformation.fetched(now, self.state_at(wanted));
+        order.replace(start, entries);
+        self.accept(scene, order.state_at(order.length()));
     }
 
     /// Comes to the group without any state.
-    fn join(&mut self, now: Time, length: u64, state: &[u8]) {
-        let Some(numbers) = decode(state, self.members.len()) else { return };
-        if self.outbox.is_empty() {
-            self.outbox.number_from(numbers[self.rank]);
+    fn join(&mut self, scene: &mut Scene, order: &mut Order, length: u64, numbers: Vec<u64>) {
+        if order.outbox.is_empty() {
+            order.outbox.number_from(numbers[scene.rank]);
         }
-        self.reception.start_at(length, numbers);
-        self.reformation.fetched(now, Vec::new());
+        order.begin_at(length, numbers);
+        self.accept(scene, Vec::new());
     }
 
-    fn install(&mut self, now: Time) {
-        self.quiet_since = now;
-        let view = *self.reformation.view();
-        self.reception.commit_all();
-        self.deliver();
-        let length = self.reception.contiguous();
-        let numbers = self.reception.numbers_at(length);
-        self.outbox.reorder(numbers[self.rank]);
-        self.follower = Follower { reported: length, ..Follower::default() };
-        self.leader = (view.leader() == self.rank)
-            .then(|| Leader::new(self.rank, &view.members, self.settings.resilience, length, numbers));
-        for gone in self.known.without(&view.members).iter() {
-            self.events.member_lost(self.members[gone]);
-        }
-        let come = view.members.without(&self.known).or(&view.joiners);
-        for new in come.iter().filter(|&rank| rank != self.rank) {
-            self.events.push(Event::MemberJoined { member: self.members[new] });
-        }
-        self.known = view.members;
-        self.serve.clear();
-    }
-
-    /// What a node that begins at this place must know: the next message of each member.
-    pub(super) fn state_at(&self, place: u64) -> Vec<u8> {
-        self.reception.numbers_at(place).iter().flat_map(|number| number.to_be_bytes()).collect()
+    fn accept(&mut self, scene: &mut Scene, state: Vec<u8>) {
+        scene.timers.cancel(Timer::Fetch);
+        self.agreement.fetched(scene.now, state);
     }
 }
 
-/// The next message of each of so many members.
-pub(super) fn decode(state: &[u8], members: usize) -> Option<Vec<u64>> {
-    let (numbers, rest) = state.as_chunks::<8>();
-    let numbers: Vec<u64> = numbers.iter().map(|&bytes| u64::from_be_bytes(bytes)).collect();
-    let fits = numbers.len() == members && rest.is_empty();
-    (fits && numbers.iter().all(|&number| number <= MAX_NUMBER)).then_some(numbers)
+/// Nothing before this place can be had any more.
+pub(super) fn skip_to(scene: &mut Scene, order: &mut Order, place: u64, numbers: Vec<u64>) {
+    for lost in order.skip_to(scene, place, numbers) {
+        scene.events.push(Event::LossFound { source: None, message: MessageId(lost) });
+    }
 }
-
-/// No member sends more messages than this.
-const MAX_NUMBER: u64 = 1 << 62;
