@@ -128,6 +128,16 @@ impl<T> LogTransfer<T> {
         self.missing == self.length
     }
 
+    /// How many places have come.
+    pub fn len(&self) -> u64 {
+        self.entries.len() as u64
+    }
+
+    /// Whether none has.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
     /// One past the last place.
     pub fn length(&self) -> u64 {
         self.length

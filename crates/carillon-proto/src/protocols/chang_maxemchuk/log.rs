@@ -35,14 +35,22 @@ pub(super) struct Entry {
     transfers: u64,
 }
 
+impl Entry {
+    /// Not yet in its place.
+    pub fn new(ack: Ack, payload: Bytes) -> Self {
+        Entry { ack, payload, transfers: 0 }
+    }
+}
+
 impl Placed for Entry {
     fn message(&self) -> Option<(usize, u64)> {
         self.ack.message.map(|id| (id.source.into(), id.number))
     }
 }
 
+/// An acknowledgment beyond a gap, perhaps with its message.
 #[derive(Debug)]
-struct Early {
+pub(super) struct Early {
     ack: Ack,
     payload: Option<Bytes>,
 }
@@ -153,9 +161,9 @@ impl Log {
         self.length().saturating_add(self.ahead)
     }
 
-    /// One past the last timestamp that is committed.
-    pub fn committed(&self) -> u64 {
-        self.order.delivered()
+    /// The order that it counts transfers in.
+    pub fn order(&self) -> &OrderLog<Entry, Early> {
+        &self.order
     }
 
     /// The first timestamp that is kept.
@@ -166,11 +174,6 @@ impl Log {
     /// The number of a source's next message in the order.
     pub fn expected(&self, source: u16) -> u64 {
         self.order.next(source.into())
-    }
-
-    /// What a site that begins after this log must know.
-    pub fn state(&self) -> Vec<u8> {
-        self.order.state_at(self.length())
     }
 
     /// The entry of a timestamp, if it is in the log and still kept.

@@ -10,7 +10,6 @@
 mod answers;
 mod config;
 mod describe;
-mod list;
 mod log;
 mod order;
 mod peer;

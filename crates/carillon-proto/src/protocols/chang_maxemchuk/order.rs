@@ -5,10 +5,10 @@ use carillon_core::{BuildContext, DropReason, MessageId, Outcome, Transmit};
 use carillon_wire::chang_maxemchuk::{Ack, Body, Id};
 
 use super::config::Settings;
-use super::log::Log;
+use super::log::{Early, Entry, Log};
 use super::peer::{Scene, Timer};
 use crate::blocks::reformation::{To, View};
-use crate::blocks::{MOST_MESSAGES, Outbox, Unplaced, Until};
+use crate::blocks::{MOST_MESSAGES, OrderLog, Outbox, Unplaced, Until, ViewOrder};
 
 /// The order of the present token list, and what is to get a place in it.
 #[derive(Debug)]
@@ -144,56 +144,11 @@ impl Order {
     /// Delivers what is committed by now, and forgets what all sites have.
     pub fn commit(&mut self, scene: &mut Scene) {
         let resilience = self.resilience();
-        while let Some(entry) = self.log.commit_next(resilience) {
-            if let Some(id) = entry.ack.message {
-                let payload = entry.payload.clone();
-                self.deliver(scene, id, payload);
-            }
+        while let Some(entry) = self.log.commit_next(resilience).cloned() {
+            self.deliver(scene, entry);
         }
         // A site alone has no one to keep anything for.
         self.log.purge(if self.ring.len() > 1 { self.ring.len() as u64 } else { 0 });
-    }
-
-    /// A list is in force: all of the log is committed.
-    pub fn install(&mut self, scene: &mut Scene, view: &View) {
-        self.ring = view.members.iter().map(|rank| rank as u16).collect();
-        self.leader = view.leader() as u16;
-        while let Some(entry) = self.log.commit_any() {
-            if let Some(id) = entry.ack.message {
-                let payload = entry.payload.clone();
-                self.deliver(scene, id, payload);
-            }
-        }
-        self.log.begin_view();
-        let most = self.settings.window + self.ahead;
-        let log = &self.log;
-        self.inbox.retain(|source, number| {
-            number.checked_sub(log.expected(source as u16)).is_some_and(|ahead| ahead < most)
-        });
-        // What the new list dropped has no place any more: it is sent again.
-        self.outbox.reorder(self.log.expected(self.rank));
-    }
-
-    /// Takes back what lies from this timestamp on, and goes on with what another site holds instead.
-    pub fn replace(&mut self, scene: &mut Scene, from: u64, entries: impl Iterator<Item = (Ack, Bytes)>) {
-        self.log.truncate(from);
-        self.outbox.displace(self.log.expected(self.rank));
-        for (ack, payload) in entries {
-            self.append(scene, ack, payload);
-        }
-    }
-
-    /// Comes to a list without any state: takes nothing before `length`. Returns whether that may be.
-    pub fn join(&mut self, scene: &mut Scene, length: u64, numbers: Vec<u64>) -> bool {
-        let own = numbers[usize::from(self.rank)];
-        if own > self.outbox.end() && !self.outbox.has_finished() {
-            return false;
-        }
-        self.log.restart(length, numbers);
-        self.inbox.retain(|_, _| false);
-        // Its messages of before may be in the order, unseen by it.
-        self.complete_below(scene, own);
-        true
     }
 
     /// The next of its own messages to be sent.
@@ -312,7 +267,8 @@ impl Order {
         ack.site == self.token_site() && if stays { in_time } else { ack.next == self.after(ack.site) }
     }
 
-    fn deliver(&mut self, scene: &mut Scene, id: Id, payload: Bytes) {
+    fn deliver(&mut self, scene: &mut Scene, Entry { ack, payload, .. }: Entry) {
+        let Some(id) = ack.message else { return };
         scene.deliver(id.source.into(), id.number, payload);
         if id.source == self.rank {
             self.complete_below(scene, id.number + 1);
@@ -325,5 +281,59 @@ impl Order {
             let window = self.settings.window as u32;
             scene.events.completed(MessageId(number), Outcome::Acknowledged, window);
         }
+    }
+}
+
+impl ViewOrder<Timer> for Order {
+    type Entry = Entry;
+    type Early = Early;
+
+    fn log(&self) -> &OrderLog<Entry, Early> {
+        self.log.order()
+    }
+
+    fn most_apart(&self) -> u64 {
+        self.log.most_apart()
+    }
+
+    fn leave(&mut self) {}
+
+    fn replace(
+        &mut self,
+        scene: &mut Scene,
+        from: u64,
+        _skipped: Option<Vec<u64>>,
+        entries: impl Iterator<Item = Entry>,
+    ) {
+        self.log.truncate(from);
+        self.outbox.displace(self.log.expected(self.rank));
+        entries.for_each(|entry| self.append(scene, entry.ack, entry.payload));
+    }
+
+    fn join(&mut self, scene: &mut Scene, length: u64, numbers: Vec<u64>) -> bool {
+        let own = numbers[usize::from(self.rank)];
+        if own > self.outbox.end() && !self.outbox.has_finished() {
+            return false;
+        }
+        self.log.restart(length, numbers);
+        self.inbox.retain(|_, _| false);
+        // Its messages of before may be in the order, unseen by it.
+        self.complete_below(scene, own);
+        true
+    }
+
+    fn install(&mut self, scene: &mut Scene, view: &View) {
+        self.ring = view.members.iter().map(|rank| rank as u16).collect();
+        self.leader = view.leader() as u16;
+        while let Some(entry) = self.log.commit_any().cloned() {
+            self.deliver(scene, entry);
+        }
+        self.log.begin_view();
+        let (most, log) = (self.settings.window + self.ahead, &self.log);
+        self.inbox.retain(|source, number| {
+            number.checked_sub(log.expected(source as u16)).is_some_and(|ahead| ahead < most)
+        });
+        // What the new list dropped has no place any more: it is sent again.
+        self.outbox.reorder(self.log.expected(self.rank));
     }
 }

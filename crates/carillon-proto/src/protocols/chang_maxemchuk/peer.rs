@@ -9,12 +9,13 @@ use carillon_wire::chang_maxemchuk::{self as wire, ACK_LEN, Ack, Body, Id, MSG_H
 
 use super::answers::Answers;
 use super::config::Settings;
-use super::list::{Change, List};
+use super::log::Entry;
 use super::order::{Order, Place};
 use super::requests::{RUN, Requests};
 use super::token::Token;
 use super::watch::Watch;
-use crate::blocks::reformation::To;
+use crate::blocks::reformation::{Reformation, Terms, To};
+use crate::blocks::{Change, Membership};
 
 /// Where the parts of a site act.
 pub(super) type Scene = crate::blocks::Scene<Timer>;
@@ -24,7 +25,8 @@ pub(super) type Scene = crate::blocks::Scene<Timer>;
 pub struct Peer {
     settings: Settings,
     scene: Scene,
-    list: List,
+    /// The agreement on the token list.
+    list: Membership<Entry>,
     order: Order,
     token: Token,
     requests: Requests,
@@ -79,10 +81,19 @@ impl Peer {
             )));
         };
         let rank = scene.rank;
+        let terms = Terms {
+            interval: settings.reform_timeout,
+            tries: settings.patience.tries(settings.reform_timeout),
+            resilience: settings.resilience as usize,
+        };
+        let agreement = |is_lost| {
+            let rng = context.seeds.stream(if is_lost { "reformation.anew" } else { "reformation" });
+            Reformation::new(rank, sites, terms, rng, is_lost)
+        };
         let mut site = Peer {
             settings,
             scene,
-            list: List::new(context, settings, rank)?,
+            list: Membership::new(agreement(context.rejoining)?, Some(agreement(true)?)),
             order: Order::new(context, settings, rank as u16, sites),
             token: Token::new(settings, rank == 0 && !context.rejoining),
             requests: Requests::new(settings),
@@ -97,7 +108,7 @@ impl Peer {
     /// Does what the agreement asks for.
     fn follow(&mut self) {
         while let Some(change) = self.list.follow(&mut self.scene, &mut self.order) {
-            let leads = self.list.agreement.view().leader() == self.scene.rank;
+            let leads = self.list.agreement().view().leader() == self.scene.rank;
             self.token = Token::new(self.settings, change == Change::Installed && leads);
             self.requests = Requests::new(self.settings);
             self.watch = Watch::new(self.settings);
@@ -110,10 +121,10 @@ impl Peer {
         // These are only sent once a list is in force; what is asked for and answered while it is
         // being formed shows nothing of that.
         if matches!(packet.body, Body::Msg { .. } | Body::Ack(_) | Body::Confirm { .. }) {
-            self.list.agreement.on_packet_of(self.scene.now, from.into(), packet.view);
+            self.list.agreement_mut().on_packet_of(self.scene.now, from.into(), packet.view);
             self.follow();
         }
-        let agreement = &mut self.list.agreement;
+        let agreement = self.list.agreement_mut();
         // The log is served to those who form a list; they are all promised to one ballot.
         if packet.view == agreement.promised().number {
             let (scene, order) = (&mut self.scene, &mut self.order);
@@ -121,19 +132,21 @@ impl Peer {
                 Body::Retrans { from: first, below } if agreement.may_serve(from.into()) => {
                     return self.on_retrans(from, first, below);
                 }
-                Body::Purged { below } => {
-                    self.list.on_purged(scene, order, from, below);
+                Body::Purged { below } if self.list.asks(from.into()) => {
+                    self.list.on_purged(scene, order, below);
                     return self.follow();
                 }
-                Body::Repair { ack, .. }
-                    if self.list.on_fetched(scene, order, from, ack, bytes.slice(ACK_LEN..)) =>
-                {
+                Body::Repair { ack, .. } if self.list.missing().is_some() => {
+                    if order.is_whole(scene, &ack) {
+                        let entry = Entry::new(ack, bytes.slice(ACK_LEN..));
+                        self.list.on_fetched(scene, order, from.into(), ack.timestamp, entry);
+                    }
                     return self.follow();
                 }
                 _ => {}
             }
         }
-        let agreement = &mut self.list.agreement;
+        let agreement = self.list.agreement_mut();
         let (view, takes_part) = (agreement.view().number(), agreement.takes_part());
         if takes_part && packet.view < view {
             // Its sender was cut out.
@@ -190,7 +203,7 @@ impl Peer {
         if first < log.base() {
             self.answers.purged(from);
         }
-        if first >= log.length() && self.list.agreement.takes_part() {
+        if first >= log.length() && self.list.agreement().takes_part() {
             // It waits for the token to move: it is not moving yet, but this site lives.
             self.answers.confirm(from);
         }
@@ -261,7 +274,11 @@ impl Peer {
         let (scene, order) = (&mut self.scene, &mut self.order);
         let unicast = self.answers.poll(scene, order, &self.token).or_else(|| match takes_part {
             true => self.requests.poll(scene, order).or_else(|| self.watch.poll(scene, order, &self.token)),
-            false => self.list.poll(scene),
+            false => self.list.ask(RUN, RUN).map(|(site, run)| {
+                scene.timers.arm(Timer::Fetch, scene.now + self.settings.request_timeout);
+                scene.control("retrans", run.start);
+                (site as u16, Body::Retrans { from: run.start, below: run.end })
+            }),
         });
         if let Some((site, body)) = unicast {
             return Some((To::Rank(site.into()), body));
@@ -294,7 +311,7 @@ impl Machine for Peer {
             wire::Datagram::Normal(packet) => self.on_packet(from as u16, packet, datagram.bytes),
             wire::Datagram::Reformation(packet) => {
                 self.scene.received(packet.name(), self.order.log.length());
-                self.list.agreement.handle(now, from, &packet);
+                self.list.agreement_mut().handle(now, from, &packet);
                 self.follow();
             }
         }
@@ -330,31 +347,31 @@ impl Machine for Peer {
             };
             if failed {
                 // A site that should have answered has not: the sites that live make a new list.
-                self.list.agreement.begin(now);
+                self.list.agreement_mut().begin(now);
             }
         }
-        self.list.agreement.handle_timeout(now, self.order.log.length());
+        self.list.agreement_mut().handle_timeout(now, self.order.log.length());
         self.follow();
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        self.scene.timers.next().into_iter().chain(self.list.agreement.poll_timeout()).min()
+        self.scene.timers.next().into_iter().chain(self.list.agreement().poll_timeout()).min()
     }
 
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
         self.scene.now = now;
-        let takes_part = self.list.agreement.takes_part();
+        let takes_part = self.list.agreement().takes_part();
         if takes_part {
             self.token.accept(&mut self.scene, &mut self.order);
         }
         let length = self.order.log.length();
-        if let Some((to, packet)) = self.list.agreement.poll_transmit(length) {
+        if let Some((to, packet)) = self.list.agreement_mut().poll_transmit(length) {
             self.scene.control(packet.name(), length);
             wire::Datagram::Reformation(packet).emit(self.scene.association, buf);
             return Some(self.scene.transmit(to));
         }
         // What is sent in a reformation belongs to its ballot; otherwise that is the list's own.
-        let view = self.list.agreement.promised().number;
+        let view = self.list.agreement().promised().number;
         if let Some(transmit) = self.answers.poll_repair(&mut self.scene, &self.order, view, buf) {
             return Some(transmit);
         }
@@ -387,7 +404,7 @@ impl Sender for Peer {
     fn expel(&mut self, now: Time, member: NodeId) {
         self.scene.now = now;
         if let Some(rank) = self.scene.rank_of(member) {
-            self.list.expel(&mut self.scene, rank);
+            self.list.expel(&self.scene, rank);
             self.follow();
         }
     }
@@ -395,7 +412,7 @@ impl Sender for Peer {
     /// Messages wait for the token, and it is there, or what this site lacks is.
     fn awaits(&self, member: NodeId) -> bool {
         let Some(rank) = self.scene.rank_of(member) else { return false };
-        if !self.list.agreement.takes_part() {
+        if !self.list.agreement().takes_part() {
             return self.list.awaits(rank);
         }
         let waits = self.order.has_waiting() || !self.order.is_settled();
@@ -410,7 +427,7 @@ impl Sender for Peer {
 
     /// Its own messages are delivered here; and if it has the token, that has been around since.
     fn is_finished(&self) -> bool {
-        self.order.is_done() && self.token.rests(&self.order) && !self.list.agreement.is_busy()
+        self.order.is_done() && self.token.rests(&self.order) && !self.list.agreement().is_busy()
     }
 }
 

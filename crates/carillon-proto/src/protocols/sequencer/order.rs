@@ -1,11 +1,12 @@
 //! What a member holds of the one order, what waits for a place in it, and how far its application has come.
 
 use bytes::Bytes;
-use carillon_core::{BuildContext, MessageId, Outcome, expand};
+use carillon_core::{BuildContext, Event, MessageId, Outcome, expand};
 
-use super::config::Settings;
-use super::peer::Scene;
-use crate::blocks::{OrderLog, Outbox, Placed, Unplaced, Until};
+use super::config::{FETCHED, Settings};
+use super::peer::{Scene, Timer};
+use crate::blocks::reformation::View;
+use crate::blocks::{OrderLog, Outbox, Placed, Unplaced, Until, ViewOrder};
 
 /// A message in its place.
 #[derive(Clone, Debug)]
@@ -25,7 +26,7 @@ impl Placed for Entry {
 
 /// What is known of a place beyond a gap: whose message has it, and the message, unless that is lacking (BB).
 #[derive(Clone, Debug)]
-struct Early {
+pub(super) struct Early {
     source: usize,
     message: u64,
     payload: Option<Bytes>,
@@ -138,46 +139,19 @@ impl Order {
         self.log.purge(|place, _, held| place < limit && held > history);
     }
 
-    /// Nothing before this place can be had any more. Returns the numbers of the messages lost, the first of each member.
-    pub fn skip_to(&mut self, scene: &mut Scene, place: u64, numbers: Vec<u64>) -> Vec<u64> {
+    /// Nothing before this place can be had any more.
+    pub fn skip_to(&mut self, scene: &mut Scene, place: u64, numbers: Vec<u64>) {
         self.accepted = self.accepted.max(self.length());
         self.deliver(scene);
-        let firsts = numbers.iter().enumerate().map(|(source, &new)| (self.log.next(source), new));
-        let lost = firsts.filter(|(old, new)| old < new).map(|(old, _)| old).collect();
+        for (source, &number) in numbers.iter().enumerate() {
+            let message = MessageId(self.next(source));
+            if message.0 < number {
+                scene.events.push(Event::LossFound { source: None, message });
+            }
+        }
         // Those that had them all have delivered its own messages too.
         self.complete_below(scene, numbers[scene.rank], Outcome::Acknowledged);
         self.begin_at(place, numbers);
-        lost
-    }
-
-    /// Goes on from this place.
-    pub fn begin_at(&mut self, place: u64, numbers: Vec<u64>) {
-        self.log.skip_to(place, numbers);
-        self.accepted = self.accepted.max(place);
-        self.purge = self.purge.max(place);
-        self.advance();
-        self.horizon = self.horizon.max(self.length());
-    }
-
-    /// Takes back what lies from this place on, and goes on with what another member holds instead.
-    pub fn replace(&mut self, from: u64, entries: impl Iterator<Item = Entry>) {
-        self.log.truncate(from);
-        entries.for_each(|entry| self.log.push(entry));
-        self.horizon = self.length();
-        self.forget_parked();
-    }
-
-    /// A view came into force: everything is accepted, and with all.
-    pub fn install(&mut self, scene: &mut Scene) {
-        let length = self.length();
-        (self.horizon, self.accepted, self.purge) = (length, length, length);
-        self.deliver(scene);
-        self.outbox.reorder(self.next(scene.rank));
-    }
-
-    /// Forgets what has no place: it will be sent again.
-    pub fn forget_parked(&mut self) {
-        self.parked.retain(|_, _| false);
     }
 
     /// The message in this place, if it is there with all after it.
@@ -206,18 +180,13 @@ impl Order {
         self.log.base()
     }
 
-    /// What a member must know that begins at this place.
-    pub fn state_at(&self, place: u64) -> Vec<u8> {
-        self.log.state_at(place)
-    }
-
     /// The first place that is lacking.
     pub fn length(&self) -> u64 {
         self.log.length()
     }
 
     /// One past the last place that may be delivered.
-    pub fn delivered(&self) -> u64 {
+    fn delivered(&self) -> u64 {
         self.log.delivered()
     }
 
@@ -247,12 +216,71 @@ impl Order {
         self.delivered().saturating_sub(scene.waiting() as u64)
     }
 
+    fn begin_at(&mut self, place: u64, numbers: Vec<u64>) {
+        self.log.skip_to(place, numbers);
+        self.accepted = self.accepted.max(place);
+        self.purge = self.purge.max(place);
+        self.advance();
+        self.horizon = self.horizon.max(self.length());
+    }
+
     fn advance(&mut self) {
         while let Some(early) = self.log.early().get(&self.log.length()).cloned()
             && let Early { source, message, payload: Some(payload) } = early
         {
             self.log.push(Entry { source, message, payload });
         }
+    }
+}
+
+impl ViewOrder<Timer> for Order {
+    type Entry = Entry;
+    type Early = Early;
+
+    fn log(&self) -> &OrderLog<Entry, Early> {
+        &self.log
+    }
+
+    fn most_apart(&self) -> u64 {
+        FETCHED * self.history
+    }
+
+    /// What has no place will be sent again.
+    fn leave(&mut self) {
+        self.parked.retain(|_, _| false);
+    }
+
+    fn replace(
+        &mut self,
+        scene: &mut Scene,
+        from: u64,
+        skipped: Option<Vec<u64>>,
+        entries: impl Iterator<Item = Entry>,
+    ) {
+        match skipped {
+            None => self.log.truncate(from),
+            Some(numbers) => {
+                self.log.truncate(self.delivered());
+                self.skip_to(scene, from, numbers);
+            }
+        }
+        entries.for_each(|entry| self.log.push(entry));
+        self.horizon = self.length();
+    }
+
+    fn join(&mut self, scene: &mut Scene, place: u64, numbers: Vec<u64>) -> bool {
+        if self.outbox.is_empty() {
+            self.outbox.number_from(numbers[scene.rank]);
+        }
+        self.begin_at(place, numbers);
+        true
+    }
+
+    fn install(&mut self, scene: &mut Scene, _view: &View) {
+        let length = self.length();
+        (self.horizon, self.accepted, self.purge) = (length, length, length);
+        self.deliver(scene);
+        self.outbox.reorder(self.next(scene.rank));
     }
 }
 

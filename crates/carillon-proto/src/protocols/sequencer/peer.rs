@@ -8,12 +8,12 @@ use carillon_core::{
 use carillon_wire::sequencer::{Body, Packet, Report};
 
 use super::config::Settings;
-use super::election::{Change, Election, skip_to};
+use super::election::Election;
 use super::follower::Follower;
 use super::leader::Leader;
 use super::order::{Order, near};
-use crate::blocks::next_numbers;
 use crate::blocks::reformation::To;
+use crate::blocks::{Change, ViewOrder, next_numbers};
 
 /// Where the parts of a member act.
 pub(super) type Scene = crate::blocks::Scene<Timer>;
@@ -81,7 +81,7 @@ pub(super) fn answer(
     let to = To::Rank(rank);
     let Some(entry) = order.get(place) else {
         let first = order.held_from();
-        let body = Body::Gone { order: first as u32, state: &order.state_at(first) };
+        let body = Body::Gone { order: first as u32, state: &order.log().state_at(first) };
         return scene.control_to(to, view, body, first, buf);
     };
     let (source, number, payload) = (entry.source, entry.message, &entry.payload);
@@ -101,8 +101,9 @@ impl SequencerPeer {
         };
         let mut order = Order::new(context, &settings);
         let election = Election::new(context, &settings, scene.rank)?;
-        let view = election.agreement.view();
-        let leads = election.agreement.takes_part() && scene.rank == view.leader();
+        let agreement = election.membership.agreement();
+        let view = agreement.view();
+        let leads = agreement.takes_part() && scene.rank == view.leader();
         let mut peer = SequencerPeer {
             leader: leads.then(|| Leader::new(&scene, &mut order, &settings, &view.members)),
             follower: Follower::new(&scene, &settings, view, 0),
@@ -119,8 +120,11 @@ impl SequencerPeer {
 
     /// Does what the reformation says.
     fn step(&mut self) {
-        while let Some(change) = self.election.follow(&mut self.scene, &mut self.order) {
-            let (view, settings) = (self.election.agreement.view(), &self.settings);
+        while let Some(change) = self.election.membership.follow(&mut self.scene, &mut self.order) {
+            if change == Change::Installed {
+                self.election.on_installed();
+            }
+            let (view, settings) = (self.election.membership.agreement().view(), &self.settings);
             let leads = change == Change::Installed && view.leader() == self.scene.rank;
             self.follower = Follower::new(&self.scene, settings, view, self.order.length());
             self.leader = leads.then(|| Leader::new(&self.scene, &mut self.order, settings, &view.members));
@@ -129,7 +133,8 @@ impl SequencerPeer {
 
     /// Takes in a packet of the member of this rank.
     fn on_packet(&mut self, from: usize, bytes: &Bytes, packet: &Packet<'_>) {
-        let (scene, order, agreement) = (&mut self.scene, &mut self.order, &mut self.election.agreement);
+        let (scene, order, agreement) =
+            (&mut self.scene, &mut self.order, self.election.membership.agreement_mut());
         let (view, body) = match packet {
             // In the basic form nobody is replaced, so nobody can come back.
             Packet::Reformation(_) if self.settings.resilience == 0 => {
@@ -155,7 +160,7 @@ impl SequencerPeer {
         }
         agreement.on_packet_of(scene.now, from, view);
         self.step();
-        let agreement = &mut self.election.agreement;
+        let agreement = self.election.membership.agreement_mut();
         let (current, takes_part) = (agreement.view().number(), agreement.takes_part());
         if view < current {
             agreement.on_older_view(from);
@@ -176,7 +181,7 @@ impl SequencerPeer {
     /// A packet of this view from another of its members.
     fn on_body(&mut self, from: usize, body: Body<'_>, bytes: &Bytes) {
         let (scene, order, follower) = (&mut self.scene, &mut self.order, &mut self.follower);
-        let is_leader = from == self.election.agreement.view().leader();
+        let is_leader = from == self.election.membership.agreement().view().leader();
         if is_leader {
             follower.on_heard();
             if std::mem::take(&mut self.is_orphaned) {
@@ -202,7 +207,7 @@ impl SequencerPeer {
             (Body::Gone { order: place, state }, None) if is_leader => {
                 let place = order.near(place);
                 match next_numbers(state, scene.nodes.len()) {
-                    Some(numbers) if place > order.length() => skip_to(scene, order, place, numbers),
+                    Some(numbers) if place > order.length() => order.skip_to(scene, place, numbers),
                     _ => scene.events.dropped(DropReason::OutOfWindow),
                 }
             }
@@ -238,7 +243,7 @@ impl SequencerPeer {
     /// This member is taken to be dead: a view without it is made, or, in the basic form, it is not
     /// waited for.
     fn suspect(&mut self, rank: usize) {
-        let (scene, agreement) = (&mut self.scene, &mut self.election.agreement);
+        let (scene, agreement) = (&mut self.scene, self.election.membership.agreement_mut());
         let (member, is_leader) = (scene.nodes[rank], rank == agreement.view().leader());
         if self.settings.resilience > 0 {
             if self.leader.is_some() || is_leader {
@@ -257,16 +262,17 @@ impl SequencerPeer {
 
     /// The next packet, if there is one.
     fn next_packet(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let (scene, order, agreement) = (&mut self.scene, &mut self.order, &mut self.election.agreement);
+        let (scene, order, agreement) =
+            (&mut self.scene, &mut self.order, self.election.membership.agreement_mut());
         if let Some((to, packet)) = agreement.poll_transmit(order.length()) {
             scene.control(packet.name(), order.length());
             Packet::Reformation(packet).emit(scene.association, buf);
             return Some(scene.transmit(to));
         }
-        if let Some(transmit) = self.election.poll(scene, order, buf) {
+        if let Some(transmit) = self.election.poll(scene, order, &self.settings, buf) {
             return Some(transmit);
         }
-        let agreement = &self.election.agreement;
+        let agreement = self.election.membership.agreement();
         let view = Some(agreement.view()).filter(|_| agreement.takes_part())?;
         if let Some(rank) = self.newer.take() {
             let body = Body::Report { kind: Report::AliveReq, ack: order.length() as u32 };
@@ -285,7 +291,7 @@ impl SequencerPeer {
             Some(leader) => leader.arm_timer(scene),
             None => {
                 // Between views nobody waits for the sequencer.
-                let idle = self.is_orphaned || !self.election.agreement.takes_part();
+                let idle = self.is_orphaned || !self.election.membership.agreement().takes_part();
                 self.follower.arm_timers(scene, order, idle);
             }
         }
@@ -313,12 +319,12 @@ impl Machine for SequencerPeer {
             return;
         }
         self.scene.now = now;
-        self.election.agreement.handle_timeout(now, self.order.length());
+        self.election.membership.agreement_mut().handle_timeout(now, self.order.length());
         self.step();
         while let Some(timer) = self.scene.timers.expire(now) {
             match timer {
                 Timer::Wait if self.follower.on_wait(&self.scene, &mut self.order) => {
-                    self.suspect(self.election.agreement.view().leader());
+                    self.suspect(self.election.membership.agreement().view().leader());
                 }
                 Timer::Wait => {}
                 Timer::Retrans => self.follower.on_retrans_timer(now),
@@ -326,13 +332,13 @@ impl Machine for SequencerPeer {
                     let dead = self.leader.as_mut().map(|leader| leader.on_sync_timer(now));
                     dead.unwrap_or_default().iter().for_each(|rank| self.suspect(rank));
                 }
-                Timer::Fetch => self.election.on_fetch_timeout(),
+                Timer::Fetch => self.election.membership.on_fetch_timeout(),
             }
         }
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        self.scene.timers.next().into_iter().chain(self.election.agreement.poll_timeout()).min()
+        self.scene.timers.next().into_iter().chain(self.election.membership.agreement().poll_timeout()).min()
     }
 
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
@@ -374,16 +380,17 @@ impl Sender for SequencerPeer {
         if self.settings.resilience == 0 {
             return self.suspect(rank);
         }
-        self.election.agreement.expel(now, rank);
+        self.election.membership.expel(&self.scene, rank);
         self.step();
     }
 
     fn awaits(&self, member: NodeId) -> bool {
-        let (Some(rank), agreement) = (self.scene.rank_of(member), &self.election.agreement) else {
+        let (Some(rank), agreement) = (self.scene.rank_of(member), self.election.membership.agreement())
+        else {
             return false;
         };
         match &self.leader {
-            _ if !agreement.takes_part() => self.election.awaits(rank),
+            _ if !agreement.takes_part() => self.election.membership.awaits(rank),
             Some(leader) => leader.awaits(rank),
             None => self.follower.awaits(&self.order, agreement.view(), rank),
         }
