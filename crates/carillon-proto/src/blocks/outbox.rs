@@ -80,6 +80,13 @@ impl Outbox {
         before
     }
 
+    /// A message is sent in its place by the member that orders: what is under way now counts for it. Returns whether it
+    /// was sent before.
+    pub fn send_placed(&mut self, number: u64) -> bool {
+        let under_way = self.messages.len() as u32;
+        self.messages.get_mut(number).is_none_or(|own| own.sent.replace(under_way).is_some())
+    }
+
     /// A message is to be sent again. Returns how often it has been now since who orders was heard.
     pub fn repeat(&mut self, number: u64) -> u32 {
         let Some(own) = self.messages.get_mut(number) else { return 0 };
@@ -115,7 +122,8 @@ impl Outbox {
         }
     }
 
-    /// Takes the oldest out if it lies before `end`: its number, and how many were under way when it was first sent.
+    /// Takes the oldest out if it lies before `end`: its number, and how many were under way when it was first
+    /// sent, or last in its place.
     pub fn complete_below(&mut self, end: u64) -> Option<(u64, Option<u32>)> {
         let own = if self.messages.start() < end { self.messages.pop() } else { None };
         own.map(|(number, own)| (number, own.sent))

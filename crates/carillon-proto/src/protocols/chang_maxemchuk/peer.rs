@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Config, ConfigError, Delivery, DropReason, Events, Machine, NodeId, OfferError,
-    Received, Receiver, Sender, Time, Transmit,
+    BuildContext, Config, ConfigError, Delivery, DropReason, Events, Machine, NodeId, OfferError, Received,
+    Receiver, Sender, Time, Transmit,
 };
 use carillon_wire::chang_maxemchuk::{self as wire, ACK_LEN, Ack, Body, Id, MSG_HEADER_LEN, Packet};
 

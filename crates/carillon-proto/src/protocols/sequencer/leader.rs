@@ -282,7 +282,7 @@ impl Leader {
             true => scene.control_to(To::Group, view, body, message, buf),
             false => {
                 scene.emit(view, body, buf);
-                let again = source == scene.rank && order.outbox.send(message);
+                let again = source == scene.rank && order.outbox.send_placed(message);
                 scene.data_sent(To::Group, (source, message), buf.len(), again, false)
             }
         };

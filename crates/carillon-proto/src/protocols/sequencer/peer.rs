@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Config, ConfigError, Delivery, DropReason, Duration, Event, Events, Machine, MessageId, NodeId,
-    OfferError, Outcome, Received, Receiver, Sender, Time, Transmit,
+    BuildContext, Config, ConfigError, Delivery, DropReason, Duration, Event, Events, Machine, MessageId,
+    NodeId, OfferError, Outcome, Received, Receiver, Sender, Time, Transmit,
 };
 use carillon_wire::sequencer::{Body, Packet, Report};
 
@@ -88,7 +88,7 @@ pub(super) fn answer(
     let between =
         || Body::Fetched { order: place as u32, source: source as u8, message: number as u32, payload };
     scene.emit(view, leader.map_or_else(between, |leader| leader.ordered(place, entry, false)), buf);
-    let again = source == scene.rank && order.outbox.send(number);
+    let again = source == scene.rank && order.outbox.send_placed(number);
     scene.data_sent(to, (source, number), buf.len(), again, true)
 }
 
