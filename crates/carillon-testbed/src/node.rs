@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use carillon_core::{Application, Event, NodeId, Notice, Observer, Time, TraceEvent};
+use carillon_core::{Application, Event, HeaderBytes, NodeId, Notice, Observer, Time, TraceEvent};
 use carillon_lab::plan::Run;
 use carillon_lab::run::{Numbering, build_node, payload_bytes};
 use carillon_net::{Driver, Endpoint, EndpointConfig, SELF};
@@ -74,10 +74,19 @@ fn prepare(node: NodeId, run: &Run, mut endpoint: Endpoint, shared: &Shared) -> 
         endpoint.keep_peer(Time::ZERO, address).context("the table of peers is full")?;
     }
     let numbering = Numbering::with(&run.scenario, node, |other| swapped(node, other));
-    let payload = payload_bytes(&run.scenario)?;
+    let header = (run.scenario.protocol.header_bytes)(&run.scenario.config);
+    let payload = repairable(payload_bytes(&run.scenario)?, header, endpoint.max_datagram());
     let (machine, application) =
         build_node(&run.scenario, &run.seeds, payload, node, &numbering, &shared.settled)?;
     Ok((endpoint, machine, application))
+}
+
+/// The size of a message of which every packet fits that carries it: where the first one just fits its frame, a repair
+/// that says more would not. A message that does not fit at all is left as it is, and refused when it is sent.
+fn repairable(payload: u32, header: HeaderBytes, max_datagram: usize) -> u32 {
+    let fits = payload as usize + header.data <= max_datagram;
+    let most = max_datagram.saturating_sub(header.most) as u32;
+    if fits { payload.min(most) } else { payload }
 }
 
 /// A host calls itself [`SELF`], which is also the run's number of its first node: each host exchanges

@@ -28,6 +28,23 @@ impl Patience {
     }
 }
 
+/// The questions that somebody has not answered.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silence(u32);
+
+impl Silence {
+    /// There was no answer to one that is repeated at this interval; returns whether that was once too often.
+    pub fn missed(&mut self, patience: Patience, interval: Duration) -> bool {
+        self.0 = self.0.saturating_add(1);
+        self.0 > patience.tries(interval)
+    }
+
+    /// It was heard.
+    pub fn heard(&mut self) {
+        self.0 = 0;
+    }
+}
+
 /// The parameter that says the least time.
 pub const FAILURE_TIMEOUT: Parameter = Parameter {
     name: "failure_timeout",
@@ -48,5 +65,15 @@ mod tests {
         let timed = Patience::new(10, ms(5000));
         assert_eq!((timed.tries(ms(20)), timed.tries(ms(499)), timed.tries(ms(2000))), (251, 12, 10));
         assert_eq!(timed.tries(Duration::ZERO), u32::MAX);
+    }
+
+    #[test]
+    fn silence_is_too_long_after_so_many_questions_in_a_row() {
+        let (patience, ms) = (Patience::new(2, Duration::ZERO), Duration::from_millis(1));
+        let mut silence = Silence::default();
+        for _ in 0..2 {
+            assert_eq!([1, 2, 3].map(|_| silence.missed(patience, ms)), [false, false, true]);
+            silence.heard();
+        }
     }
 }

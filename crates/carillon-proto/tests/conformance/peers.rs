@@ -3,9 +3,9 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use carillon_core::{Ground, NodeId, Probability, Promise, ProtocolEntry, Rng, Seeds};
+use carillon_core::{Config, Event, Ground, NodeId, Probability, Promise, ProtocolEntry, Rng, Seeds};
 use carillon_sim::LanConfig;
-use carillon_testkit::{Group, Link};
+use carillon_testkit::{Group, Link, Report};
 
 use super::{drawn, hold, lossy, same};
 
@@ -102,7 +102,23 @@ impl Suite {
         let loss = Probability::new(rng.unit() * 0.1).expect("a tenth at most");
         // In every other run machines are held up by their port.
         let port_queue = NonZeroU32::new(rng.below(2) as u32 * (1 + rng.below(4) as u32));
-        group.run_lan(LanConfig { loss, port_queue, ..LanConfig::default() }).check_reliable()
+        let report = group.run_lan(LanConfig { loss, port_queue, ..LanConfig::default() });
+        self.repairs_fit(&report, 1000)?;
+        report.check_reliable()
+    }
+
+    /// No packet with a message adds more to it than the entry says: by that a host chooses payloads of which the
+    /// repairs fit its frames too.
+    fn repairs_fit(&self, report: &Report, payload: u32) -> Result<(), String> {
+        let config = Config::defaults(self.entry.parameters);
+        let most = payload + (self.entry.header_bytes)(&config).most as u32;
+        let larger = report.events.iter().find(|event| match event.event {
+            Event::Sent { bytes, .. } | Event::RepairSent { bytes, .. } | Event::Forwarded { bytes, .. } => {
+                bytes > most
+            }
+            _ => false,
+        });
+        larger.map_or(Ok(()), |event| Err(format!("larger than {most} bytes: {event:?}")))
     }
 
     /// Nodes crash, as many as the protocol survives; some come back.

@@ -24,104 +24,31 @@
 //! ([`Step::Fetch`]), keeping what it holds until it has all (a vote must stay true), then says so
 //! ([`Reformation::fetched`]).
 
+mod clock;
+mod due;
 mod packets;
 #[cfg(test)]
 mod tests;
+mod view;
 mod votes;
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
-use carillon_core::{ConfigError, Note, Rng, Time, Value};
+use carillon_core::{ConfigError, Rng, Time};
 use carillon_wire::reformation::{Ballot, Packet, Ranks};
 
+use clock::Clock;
+use due::{Due, Standing};
+use view::Proposal;
+pub use view::{Step, Terms, To, View, too_few};
 use votes::{Vote, Votes};
-
-/// A view of the group: who belongs to it, and who leads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct View {
-    /// The ballot that formed it; number 0 is the first.
-    pub ballot: Ballot,
-    /// Its members.
-    pub members: Ranks,
-    /// Those of them that came to it without any state.
-    pub joiners: Ranks,
-}
-
-impl View {
-    /// Its number: packets carry it.
-    pub fn number(&self) -> u32 {
-        self.ballot.number
-    }
-
-    /// The rank of its leader.
-    pub fn leader(&self) -> usize {
-        self.ballot.coordinator.into()
-    }
-}
-
-/// How patient the exchange is.
-#[derive(Clone, Copy, Debug)]
-pub struct Terms {
-    /// Between repetitions.
-    pub interval: Duration,
-    /// Repetitions before a silent node is done without.
-    pub tries: u32,
-    /// Crashes survived: a committed message is held by one member more.
-    pub resilience: usize,
-}
-
-/// What the protocol has to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// Take part in the view no more: order, acknowledge and commit nothing.
-    Leave,
-    /// Get all messages below `length` from `from`, which may be this node itself; then call
-    /// [`Reformation::fetched`]. Replaces an earlier one.
-    Fetch {
-        /// Who has them.
-        from: usize,
-        /// One past the last one.
-        length: u64,
-        /// What this node holds is of the same order; otherwise only what it knows to be committed.
-        continues: bool,
-        /// Who else may have them, once it has accepted the proposed view.
-        others: Ranks,
-        /// This node comes without any state: it takes nothing before `length`, and this is what it
-        /// has to know.
-        state: Option<Vec<u8>>,
-    },
-    /// The view is in force.
-    Install,
-    /// So few have voted that there can be no view: another ballot follows.
-    Short {
-        /// How many have, with this node.
-        votes: usize,
-    },
-}
-
-/// What observers are told of [`Step::Short`].
-pub fn too_few(votes: usize, nodes: usize) -> Note {
-    let fields = vec![("votes", Value::Count(votes as u64)), ("nodes", Value::Count(nodes as u64))];
-    Note { name: "no_quorum", fields }
-}
-
-/// To whom a packet goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum To {
-    /// All nodes.
-    Group,
-    /// The node of this rank.
-    Rank(usize),
-}
 
 /// One node's part in the reformations of its group.
 #[derive(Clone, Debug)]
 pub struct Reformation {
     rank: usize,
     group: usize,
-    terms: Terms,
-    rng: Rng,
+    clock: Clock,
     /// It takes part in no ballot lower than this.
     promised: Ballot,
     /// The highest number seen.
@@ -129,11 +56,8 @@ pub struct Reformation {
     /// The last view it accepted: in force if the phase is normal.
     accepted: View,
     phase: Phase,
-    timer: Option<Time>,
     /// A ballot is to be made though the view is in force.
     wish: bool,
-    /// Ballots that failed since a view was in force.
-    failures: u32,
     /// Nodes that ask to be members and have lost what they knew.
     lost: Ranks,
     /// Nodes that are known to be gone for good.
@@ -168,28 +92,6 @@ enum Phase {
     Outside { tries: u32 },
 }
 
-/// A view that is proposed.
-#[derive(Clone, Debug)]
-struct Proposal {
-    view: View,
-    base: u32,
-    length: u64,
-    state: Vec<u8>,
-}
-
-/// Packets to send.
-#[derive(Clone, Debug, Default)]
-struct Due {
-    invite: bool,
-    vote: bool,
-    refuse: Option<(usize, Ballot)>,
-    start: bool,
-    ready: bool,
-    active: Ranks,
-    installed: bool,
-    join: bool,
-}
-
 impl Reformation {
     /// The node of this rank in a group of so many, all of them members of the first view, which the
     /// first leads; or, if it has lost what it knew, outside.
@@ -206,19 +108,15 @@ impl Reformation {
         }
         let first =
             View { ballot: Ballot::default(), members: Ranks::below(group), joiners: Ranks::default() };
-        let terms = Terms { interval: terms.interval.max(LEAST_INTERVAL), ..terms };
         let mut made = Reformation {
             rank,
             group,
-            terms,
-            rng,
+            clock: Clock::new(terms, rng),
             promised: Ballot::default(),
             highest: 0,
             accepted: first,
             phase: Phase::Normal { unheard: Ranks::default(), tries: 0 },
-            timer: None,
             wish: false,
-            failures: 0,
             lost: Ranks::default(),
             gone: Ranks::default(),
             unheeded: 0,
@@ -237,7 +135,7 @@ impl Reformation {
     pub fn begin(&mut self, now: Time) {
         if self.takes_part() && !self.wish {
             self.wish = true;
-            self.timer = Some(now + self.random(1));
+            self.clock.wait_at_random(now);
         }
     }
 
@@ -278,7 +176,7 @@ impl Reformation {
                 let ready = [self.rank].into_iter().collect();
                 self.phase = Phase::Starting { proposal, ready, tries: 0 };
                 self.due.start = true;
-                self.timer = Some(now + self.terms.interval);
+                self.clock.repeat(now);
                 self.start_if_ready(now);
             }
             Phase::Accepting { proposal } => {
@@ -286,7 +184,7 @@ impl Reformation {
                 self.is_lost = false;
                 self.phase = Phase::Ready;
                 self.due.ready = true;
-                self.timer = Some(now + self.patience());
+                self.clock.wait(now);
             }
             _ => {}
         }
@@ -302,11 +200,10 @@ impl Reformation {
     /// Fires the timer if it is due. `length` is one past the last message up to which this node
     /// lacks none.
     pub fn handle_timeout(&mut self, now: Time, length: u64) {
-        if self.timer.is_none_or(|at| at > now) {
+        if !self.clock.expire(now) {
             return;
         }
-        self.timer = None;
-        let (limit, again) = (self.terms.tries, now + self.terms.interval);
+        let limit = self.clock.terms.tries;
         match &mut self.phase {
             Phase::Normal { .. } if self.wish => self.invite(now, length),
             Phase::Normal { unheard, tries } => {
@@ -315,7 +212,7 @@ impl Reformation {
                 if *tries > limit {
                     self.begin(now);
                 } else {
-                    self.timer = Some(again);
+                    self.clock.repeat(now);
                 }
             }
             Phase::Waiting => self.invite(now, length),
@@ -328,7 +225,7 @@ impl Reformation {
                     self.back_off(now);
                 } else {
                     self.due.invite = true;
-                    self.timer = Some(again);
+                    self.clock.repeat(now);
                 }
             }
             Phase::Collecting { tries, .. } => {
@@ -338,7 +235,7 @@ impl Reformation {
                 } else {
                     // Those that wait for it hear that it lives.
                     self.due.invite = true;
-                    self.timer = Some(again);
+                    self.clock.repeat(now);
                 }
             }
             Phase::Starting { ready, tries, .. } => {
@@ -349,25 +246,20 @@ impl Reformation {
                     self.back_off(now);
                 } else {
                     self.due.start = true;
-                    self.timer = Some(again);
+                    self.clock.repeat(now);
                 }
             }
             Phase::Following | Phase::Accepting { .. } | Phase::Ready => self.give_up(now),
             Phase::Outside { tries } => {
                 *tries += 1;
-                // One that nobody takes in falls silent.
-                if *tries <= limit.saturating_mul(JOIN_PATIENCE) {
-                    let wait = 1 << (*tries / 4).min(4);
-                    self.due.join = true;
-                    self.timer = Some(now + self.random(wait) + self.terms.interval);
-                }
+                self.due.join = self.clock.ask_again(now, *tries);
             }
         }
     }
 
     /// When `handle_timeout` must be called.
     pub fn poll_timeout(&self) -> Option<Time> {
-        self.timer
+        self.clock.at
     }
 
     /// What the protocol has to do next, if anything. Called until `None`.
@@ -377,48 +269,17 @@ impl Reformation {
 
     /// The next packet to send, if any.
     pub fn poll_transmit(&mut self, length: u64) -> Option<(To, Packet<'_>)> {
-        let leader = To::Rank(self.promised.coordinator.into());
-        if std::mem::take(&mut self.due.invite) {
-            return Some((To::Group, Packet::Invite { ballot: self.promised }));
-        }
-        if std::mem::take(&mut self.due.vote) {
-            let View { ballot: Ballot { number: accepted, .. }, members, joiners } = self.accepted;
-            return Some((
-                leader,
-                Packet::Vote { ballot: self.promised, accepted, length, members, joiners },
-            ));
-        }
-        if let Some((to, ballot)) = self.due.refuse.take() {
-            return Some((To::Rank(to), Packet::Refuse { ballot, promised: self.promised }));
-        }
-        if std::mem::take(&mut self.due.ready) {
-            return Some((leader, Packet::Ready { ballot: self.accepted.ballot }));
-        }
-        if std::mem::take(&mut self.due.installed) {
-            let leader = To::Rank(self.accepted.leader());
-            return Some((leader, Packet::Installed { ballot: self.accepted.ballot }));
-        }
-        if let Some(rank) = self.due.active.iter().next() {
-            let ballot = self.accepted.ballot;
-            let all = self.accepted.members.without(&[self.rank].into_iter().collect());
-            if self.due.active == all {
-                self.due.active = Ranks::default();
-                return Some((To::Group, Packet::Active { ballot }));
-            }
-            self.due.active.remove(rank);
-            return Some((To::Rank(rank), Packet::Active { ballot }));
-        }
-        if std::mem::take(&mut self.due.join) {
-            return Some((To::Group, Packet::Join { lost: self.is_lost }));
-        }
-        if std::mem::take(&mut self.due.start)
-            && let Phase::Starting { proposal, .. } = &self.phase
-        {
-            let View { ballot, members, joiners } = proposal.view;
-            let (base, length, state) = (proposal.base, proposal.length, &proposal.state);
-            return Some((To::Group, Packet::Start { ballot, base, length, members, joiners, state }));
-        }
-        None
+        let starting = match &self.phase {
+            Phase::Starting { proposal, .. } => Some(proposal),
+            _ => None,
+        };
+        let node = Standing {
+            rank: self.rank,
+            promised: self.promised,
+            accepted: &self.accepted,
+            is_lost: self.is_lost,
+        };
+        self.due.poll(node, length, starting)
     }
 
     /// The last view accepted. It is in force if this node [takes part](Self::takes_part).
@@ -494,13 +355,15 @@ impl Reformation {
         votes.insert(self.rank, Vote { accepted: ballot.number, length, members, joiners });
         self.phase = Phase::Inviting { votes, tries: 0 };
         self.due = Due { invite: true, ..Due::default() };
-        self.timer = Some(now + self.terms.interval);
+        self.clock.repeat(now);
     }
 
     /// Proposes a view if there are enough votes for one; returns whether it did.
     fn decide(&mut self) -> bool {
         let Phase::Inviting { votes, .. } = &self.phase else { return false };
-        let Some(best) = votes.best(self.group, self.terms.resilience, &self.gone) else { return false };
+        let Some(best) = votes.best(self.group, self.clock.terms.resilience, &self.gone) else {
+            return false;
+        };
         let joiners = self.lost.without(&votes.voters());
         let members = votes.voters().or(&joiners);
         let view = View { ballot: self.promised, members, joiners };
@@ -521,7 +384,7 @@ impl Reformation {
         let Phase::Inviting { votes, .. } = &self.phase else { return };
         let missing = votes.wanted().without(&votes.voters());
         if missing.without(&self.lost).without(&self.gone).is_empty() && self.decide() {
-            self.timer = Some(now + self.terms.interval);
+            self.clock.repeat(now);
         }
     }
 
@@ -539,10 +402,12 @@ impl Reformation {
         self.lost = Ranks::default();
         self.phase = Phase::Normal { unheard, tries: 0 };
         self.wish = false;
-        self.failures = 0;
+        self.clock.on_view();
         self.unheeded = 0;
         self.due = Due { active: unheard, ..Due::default() };
-        self.timer = (!unheard.is_empty()).then(|| now + self.terms.interval);
+        if !unheard.is_empty() {
+            self.clock.repeat(now);
+        }
         self.steps.push_back(Step::Install);
         self.begin_without_gone(now);
     }
@@ -562,18 +427,16 @@ impl Reformation {
     /// The ballot failed, or its coordinator did: makes one after a random wait.
     fn back_off(&mut self, now: Time) {
         self.leave();
-        self.failures = self.failures.saturating_add(1);
-        let wait = 2 << self.failures.min(MOST_DOUBLINGS);
         self.phase = Phase::Waiting;
         self.due = Due::default();
-        self.timer = Some(now + self.random(wait));
+        self.clock.back_off(now);
     }
 
     fn go_outside(&mut self, now: Time) {
         self.leave();
         self.phase = Phase::Outside { tries: 0 };
         self.due = Due { join: true, ..Due::default() };
-        self.timer = Some(now + self.terms.interval);
+        self.clock.repeat(now);
     }
 
     fn leave(&mut self) {
@@ -582,25 +445,4 @@ impl Reformation {
         }
         self.wish = false;
     }
-
-    /// How long to wait for a sign of life from a coordinator.
-    fn patience(&self) -> Duration {
-        self.terms.interval.saturating_mul(self.terms.tries.saturating_add(1))
-    }
-
-    /// Uniform in up to so many intervals.
-    fn random(&mut self, intervals: u32) -> Duration {
-        let most = self.terms.interval.saturating_mul(intervals).as_nanos();
-        Duration::from_nanos(1).saturating_add(Duration::from_nanos(
-            self.rng.below(u64::try_from(most).unwrap_or(u64::MAX).max(1)),
-        ))
-    }
 }
-
-/// A node that nobody takes in asks so many times as often as others are asked.
-const JOIN_PATIENCE: u32 = 4;
-/// The wait between ballots is uniform in up to twice as many intervals as 2 to this, however many have
-/// failed: when those that are missing come back it does not take long.
-const MOST_DOUBLINGS: u32 = 5;
-/// A timer moves on when it fires.
-const LEAST_INTERVAL: Duration = Duration::from_micros(1);

@@ -3,8 +3,10 @@
 use carillon_core::Time;
 use carillon_wire::reformation::{Ballot, Packet, Ranks};
 
+use super::due::Due;
+use super::view::{Proposal, Step, View};
 use super::votes::Vote;
-use super::{Phase, Proposal, Reformation, Step, View};
+use super::{Phase, Reformation};
 
 impl Reformation {
     /// Takes in a packet of another node.
@@ -68,14 +70,14 @@ impl Reformation {
             self.leave();
             self.promised = ballot;
             self.phase = Phase::Following;
-            self.due = super::Due { vote: true, ..Default::default() };
-            self.timer = Some(now + self.patience());
+            self.due = Due { vote: true, ..Default::default() };
+            self.clock.wait(now);
         } else if ballot != self.promised {
             self.due.refuse = Some((from, ballot));
             self.on_older_view(from);
         } else if matches!(self.phase, Phase::Following) {
             self.due.vote = true;
-            self.timer = Some(now + self.patience());
+            self.clock.wait(now);
         }
     }
 
@@ -117,12 +119,12 @@ impl Reformation {
                 self.due.ready = matches!(self.phase, Phase::Ready);
                 self.due.installed = !self.due.ready;
                 if self.due.ready {
-                    self.timer = Some(now + self.patience());
+                    self.clock.wait(now);
                 }
                 return;
             }
             Phase::Accepting { proposal } if proposal.view.ballot == ballot => {
-                self.timer = Some(now + self.patience());
+                self.clock.wait(now);
                 return;
             }
             // Its own.
@@ -138,8 +140,8 @@ impl Reformation {
             return self.go_outside(now);
         }
         self.leave();
-        self.due = super::Due::default();
-        self.timer = Some(now + self.patience());
+        self.due = Due::default();
+        self.clock.wait(now);
         self.steps.push_back(Step::Fetch {
             from: ballot.coordinator.into(),
             length: proposal.length,
@@ -197,7 +199,7 @@ impl Reformation {
         {
             self.due.active.remove(from);
             if unheard.is_empty() && !self.wish {
-                self.timer = None;
+                self.clock.at = None;
             }
         }
     }
@@ -219,7 +221,7 @@ impl Reformation {
                 self.unheeded += 1;
                 // A leader that has lost what it knew leads no more, and one that is dead does not
                 // heed those that want to join.
-                let dead = self.unheeded > self.terms.tries;
+                let dead = self.unheeded > self.clock.terms.tries;
                 if leads || dead || (lost && from == self.accepted.leader()) {
                     self.begin(now);
                 }

@@ -43,12 +43,12 @@ impl Net {
     }
 
     fn restart(&mut self, rank: usize) {
-        let terms = self.nodes[rank].block.terms;
+        let terms = self.nodes[rank].block.clock.terms;
         let rng = Seeds::new(rank as u64).stream("again");
         let block = Reformation::new(rank, self.nodes.len(), terms, rng, true).unwrap();
         self.nodes[rank] =
             Node { block, log: Vec::new(), alive: true, installed: Vec::new(), short: Vec::new() };
-        self.nodes[rank].block.timer = Some(self.now + Duration::from_millis(1));
+        self.nodes[rank].block.clock.at = Some(self.now + Duration::from_millis(1));
     }
 
     fn drain(&mut self, rank: usize) {

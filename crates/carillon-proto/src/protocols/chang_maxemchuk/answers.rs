@@ -2,6 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use carillon_core::Transmit;
+use carillon_wire::chang_maxemchuk::{Body, Id};
+
+use super::order::Order;
+use super::peer::Scene;
+use super::token::Token;
+use crate::blocks::reformation::To;
+
 /// Answers that are due. Only what was asked for is kept; the answer itself is made when it is sent.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
@@ -11,6 +19,8 @@ pub(super) struct Answers {
     confirmations: BTreeSet<u16>,
     /// Sites that asked for what is not kept any more.
     purged: BTreeSet<u16>,
+    /// All are to know how far this one is.
+    announced: bool,
 }
 
 /// Repairs due at most.
@@ -29,23 +39,53 @@ impl Answers {
         self.confirmations.insert(site);
     }
 
+    /// All are to be told that this site lives.
+    pub fn announce(&mut self) {
+        self.announced = true;
+    }
+
     /// A site asks for what is not kept any more.
     pub fn purged(&mut self, site: u16) {
         self.purged.insert(site);
     }
 
-    /// The next site to be told what is not kept any more.
-    pub fn next_purged(&mut self) -> Option<u16> {
-        self.purged.pop_first()
+    /// A repair that is due, if what was asked for is still kept.
+    pub fn poll_repair(
+        &mut self,
+        scene: &mut Scene,
+        order: &Order,
+        view: u32,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        loop {
+            let ((site, timestamp), with_message) = self.repairs.pop_first()?;
+            let Some(entry) = order.log.get(timestamp) else { continue };
+            let to = To::Rank(site.into());
+            if !with_message {
+                scene.emit(view, Body::Ack(entry.ack), buf);
+            } else {
+                scene.emit(view, Body::Repair { ack: entry.ack, payload: &entry.payload }, buf);
+                if let Some(Id { source, number }) = entry.ack.message {
+                    return Some(scene.data_sent(to, (source.into(), number), buf.len(), true, true));
+                }
+            }
+            scene.record_ack(entry.ack);
+            return Some(scene.transmit(to));
+        }
     }
 
-    /// The next repair: for whom, of what, and whether with the message.
-    pub fn next_repair(&mut self) -> Option<(u16, u64, bool)> {
-        self.repairs.pop_first().map(|((site, timestamp), with_message)| (site, timestamp, with_message))
+    /// Another answer to one site.
+    pub fn poll(&mut self, scene: &mut Scene, order: &Order, token: &Token) -> Option<(u16, Body<'static>)> {
+        if let Some(site) = self.purged.pop_first() {
+            let below = order.log.base();
+            scene.control("purged", below);
+            return Some((site, Body::Purged { below }));
+        }
+        self.confirmations.pop_first().map(|site| (site, token.confirmation(scene, order)))
     }
 
-    /// The next site to be told how far this one is.
-    pub fn next_confirmation(&mut self) -> Option<u16> {
-        self.confirmations.pop_first()
+    /// Whether all are to be told now how far this site is.
+    pub fn take_announcement(&mut self) -> bool {
+        std::mem::take(&mut self.announced)
     }
 }

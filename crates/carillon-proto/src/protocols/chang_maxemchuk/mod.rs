@@ -10,13 +10,10 @@
 mod answers;
 mod config;
 mod describe;
-mod inbox;
-mod list;
 mod log;
 mod order;
 mod peer;
 mod requests;
-mod source;
 #[cfg(test)]
 mod tests;
 mod token;

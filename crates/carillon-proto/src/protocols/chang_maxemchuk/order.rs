@@ -1,218 +1,262 @@
-//! What every site does with what it hears: messages, acknowledgments, requests (section 2.9.1).
+//! What a site holds: the order as far as it knows it, messages that have no place in it yet, and its own.
 
 use bytes::Bytes;
-use carillon_core::{Delivery, DropReason, Event, MessageId, Outcome, Time};
-use carillon_wire::chang_maxemchuk::{ACK_LEN, Ack, Body, Id, MSG_HEADER_LEN, Packet};
+use carillon_core::{BuildContext, DropReason, MessageId, Outcome, Transmit};
+use carillon_wire::chang_maxemchuk::{Ack, Body, Id};
 
-use super::inbox::Place;
-use super::list::MAX_NUMBER;
-use super::peer::{Peer, Timer};
-use super::requests::RUN;
-use super::token::Token;
+use super::config::Settings;
+use super::log::{Early, Entry, Log};
+use super::peer::{Scene, Timer};
+use crate::blocks::reformation::{To, View};
+use crate::blocks::{MOST_MESSAGES, OrderLog, Outbox, Unplaced, Until, ViewOrder};
 
-impl Peer {
-    /// A packet of the normal phase. `bytes` is its datagram.
-    pub(super) fn on_packet(&mut self, now: Time, from: u16, packet: Packet<'_>, bytes: &Bytes) {
-        // These are only sent once a list is in force; what is asked for and answered while it is
-        // being formed shows nothing of that.
-        if matches!(packet.body, Body::Msg { .. } | Body::Ack(_) | Body::Confirm { .. }) {
-            self.reformation.on_packet_of(now, from.into(), packet.view);
-            self.follow(now);
+/// The order of the present token list, and what is to get a place in it.
+#[derive(Debug)]
+pub(super) struct Order {
+    settings: Settings,
+    rank: u16,
+    /// The token list: the ranks of its sites, ascending. The token goes around it.
+    ring: Vec<u16>,
+    /// The first token site of the list.
+    leader: u16,
+    pub log: Log,
+    inbox: Unplaced,
+    /// How many more messages are kept of a source whose acknowledgments are missing here, as long as none of its
+    /// messages is: it sends on while this site has not heard that it may.
+    ahead: u64,
+    outbox: Outbox,
+}
+
+/// What a message is to a site that hears it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// It has its place in the order already.
+    Acknowledged,
+    /// It is or has been kept until it is acknowledged.
+    Waiting,
+    /// Messages of its source before it are missing.
+    Ahead,
+}
+
+impl Order {
+    /// Of the first list of so many sites.
+    pub fn new(context: &BuildContext, settings: Settings, rank: u16, sites: usize) -> Self {
+        // While a site lacks something it does not accept the token, so the others get no further
+        // ahead of it than once around.
+        let ahead = (sites as u64 + 1) * settings.transfer_every;
+        let mut outbox = Outbox::new(settings.window as usize, Until::Ordered, context.max_payload as usize);
+        if context.rejoining {
+            // One that comes back does not know the numbers of its messages.
+            outbox.finish();
         }
-        // The log is served to those who form a list; they are all promised to one ballot.
-        if packet.view == self.reformation.promised().number {
-            match packet.body {
-                Body::Retrans { from: first, below } if self.reformation.may_serve(from.into()) => {
-                    return self.on_retrans(from, first, below);
-                }
-                Body::Purged { below } => return self.on_purged(now, from, below),
-                Body::Repair { ack, .. } if self.fetch.is_some() => {
-                    return self.on_fetched(now, from, ack, bytes.slice(ACK_LEN..));
-                }
-                _ => {}
-            }
-        }
-        if packet.view != self.view() || !self.reformation.takes_part() {
-            self.on_other_view(now, from, packet.view);
-            return self.events.dropped(DropReason::OutOfWindow);
-        }
-        if !self.is_listed(from) || from == self.rank {
-            return self.events.dropped(DropReason::NotAMember);
-        }
-        self.on_sign_of_life(from);
-        if matches!(packet.body, Body::Ack(_) | Body::Repair { .. } | Body::Confirm { .. }) {
-            self.on_token_heard(now);
-        }
-        match packet.body {
-            Body::Msg { id, .. } if id.source == from => self.on_msg(id, bytes.slice(MSG_HEADER_LEN..)),
-            Body::Msg { .. } => self.events.dropped(DropReason::NotAMember),
-            Body::Ack(ack) => self.on_ack(from, ack, None),
-            Body::Repair { ack, .. } => {
-                let payload = ack.message.map(|_| bytes.slice(ACK_LEN..));
-                self.on_ack(from, ack, payload);
-            }
-            Body::Confirm { site, below } if site == from => self.on_confirm(site, below),
-            Body::Confirm { .. } => self.events.dropped(DropReason::NotAMember),
-            Body::Retrans { .. } | Body::Purged { .. } => {}
-            Body::RetransMessage(id) => {
-                self.received("retrans", id.number);
-                if let Some(timestamp) = self.log.find(id).map(|entry| entry.ack.timestamp) {
-                    self.answers.repair(from, timestamp, true);
-                }
-            }
+        Order {
+            settings,
+            rank,
+            ring: (0..sites as u16).collect(),
+            leader: 0,
+            log: Log::new(sites, ahead),
+            inbox: Unplaced::new(sites),
+            ahead,
+            outbox,
         }
     }
 
-    fn received(&mut self, packet: &'static str, number: u64) {
-        self.events.push(Event::Received { packet, message: MessageId(number) });
+    /// The messages of this site.
+    pub fn outbox(&mut self) -> &mut Outbox {
+        &mut self.outbox
     }
 
-    /// Another site lacks acknowledgments or messages.
-    fn on_retrans(&mut self, from: u16, first: u64, below: u64) {
-        self.received("retrans", first);
-        self.on_sign_of_life(from);
-        if first < self.log.base() {
-            self.answers.purged(from);
+    /// A message came: it is kept until it is acknowledged.
+    pub fn on_msg(&mut self, scene: &mut Scene, id: Id, payload: Bytes) -> Place {
+        let place = self.place(id);
+        match place {
+            Place::Acknowledged => scene.events.dropped(DropReason::Duplicate),
+            Place::Ahead => scene.events.dropped(DropReason::OutOfOrder),
+            Place::Waiting if self.is_full(scene) || self.inbox.len() >= self.settings.waiting => {
+                scene.events.dropped(DropReason::BufferFull);
+            }
+            Place::Waiting if self.inbox.keep(id.source.into(), id.number, payload) => {
+                scene.received("msg", id.number);
+            }
+            Place::Waiting => scene.events.dropped(DropReason::Duplicate),
         }
-        if first >= self.log.length() && self.reformation.takes_part() {
-            // It waits for the token to move: it is not moving yet, but this site lives.
-            self.answers.confirm(from);
-        }
-        // No further than the log, and no more than a site asks for at a time.
-        let below = below.min(self.log.length()).min(first.saturating_add(RUN));
-        (first..below).for_each(|timestamp| self.answers.repair(from, timestamp, true));
+        place
     }
 
-    /// A packet of another list. An older one: its sender was cut out. A newer one: this site was, and
-    /// shows itself so that it is told.
-    fn on_other_view(&mut self, now: Time, from: u16, view: u32) {
-        if !self.reformation.takes_part() {
-            return;
+    /// An acknowledgment beyond the log, perhaps with its message.
+    pub fn on_ack(&mut self, scene: &mut Scene, ack: Ack, payload: Option<Bytes>) {
+        if ack.timestamp >= self.log.limit() {
+            return scene.events.dropped(DropReason::OutOfWindow);
         }
-        if view < self.view() {
-            self.reformation.on_older_view(from.into());
-        } else if self.timers.armed(Timer::Behind).is_none() {
-            self.announce = true;
-            self.timers.arm(Timer::Behind, now + self.settings.request_timeout);
-        }
-    }
-
-    /// A message: kept until it is acknowledged. "If the message is a duplicate [...] the
-    /// acknowledgment is repeated. [...] If messages are missed, [...] a retransmission request is
-    /// sent."
-    fn on_msg(&mut self, id: Id, payload: Bytes) {
-        match self.inbox.place(id) {
-            Place::Acknowledged => {
-                self.events.dropped(DropReason::Duplicate);
-                let answers = self.token != Token::Elsewhere;
-                if let Some(entry) = self.log.find(id).filter(|_| answers) {
-                    self.answers.repair(id.source, entry.ack.timestamp, false);
-                }
-            }
-            Place::Ahead => {
-                self.events.dropped(DropReason::OutOfOrder);
-                let expected = self.inbox.expected(id.source);
-                if self.gap().is_none() {
-                    self.requests.miss(Id { number: expected, ..id });
-                }
-            }
-            Place::Waiting if self.is_full() || self.inbox.len() >= self.settings.waiting => {
-                self.events.dropped(DropReason::BufferFull)
-            }
-            Place::Waiting => {
-                if !self.inbox.keep(id, payload) {
-                    return self.events.dropped(DropReason::Duplicate);
-                }
-                self.received("msg", id.number);
-                self.advance();
-            }
-        }
-    }
-
-    /// An acknowledgment, perhaps with its message.
-    fn on_ack(&mut self, from: u16, ack: Ack, payload: Option<Bytes>) {
-        let sites = self.nodes.len();
-        let known = |rank: u16| usize::from(rank) < sites;
-        let numbered = |id: Id| known(id.source) && id.number < MAX_NUMBER;
-        if !known(ack.site) || !known(ack.next) || ack.message.is_some_and(|id| !numbered(id)) {
-            return self.events.dropped(DropReason::Malformed);
-        }
-        if ack.timestamp < self.log.length() {
-            self.events.dropped(DropReason::Duplicate);
-            if ack.next == self.rank && ack.site == from {
-                self.on_transfer_repeated(from, ack.timestamp);
-            }
-            return;
-        }
-        if matches!(self.token, Token::Here { .. }) {
-            // Only this site gives timestamps now.
-            return self.events.dropped(DropReason::OutOfOrder);
-        }
-        let limit = self.log.limit();
-        self.requests.learn(ack.timestamp.saturating_add(1).min(limit), from);
-        if ack.timestamp >= limit {
-            return self.events.dropped(DropReason::OutOfWindow);
-        }
-        if payload.is_some() && self.is_full() {
-            return self.events.dropped(DropReason::BufferFull);
-        }
-        if payload.is_some() {
-            self.requests.on_answer();
+        if payload.is_some() && self.is_full(scene) {
+            return scene.events.dropped(DropReason::BufferFull);
         }
         if !self.log.keep_early(ack, payload) {
-            return self.events.dropped(DropReason::Duplicate);
+            return scene.events.dropped(DropReason::Duplicate);
         }
         let number = ack.message.map_or(ack.timestamp, |id| id.number);
-        self.received(if ack.message.is_some() { "ack" } else { "transfer" }, number);
-        self.advance();
+        scene.received(if ack.message.is_some() { "ack" } else { "transfer" }, number);
     }
 
-    /// The site before this one has not heard that the token was accepted.
-    fn on_transfer_repeated(&mut self, from: u16, timestamp: u64) {
-        if self.token == Token::Elsewhere && timestamp + 1 == self.log.length() {
-            // It cannot be, for the application is slow. Sources wait for this site too: all are told.
-            self.announce = true;
-        } else {
-            self.answers.confirm(from);
-        }
-    }
-
-    fn on_confirm(&mut self, site: u16, below: u64) {
-        self.received("confirm", below);
-        self.source.on_heard();
-        let below = below.min(self.log.limit());
+    /// A site has accepted all below this timestamp.
+    pub fn on_confirm(&mut self, site: u16, below: u64) {
+        self.outbox.on_heard();
         self.log.confirm(site, below);
-        self.requests.learn(below, site);
-        if self.log.is_last_accepted() {
-            self.on_accepted();
-        }
-        self.commit();
     }
 
-    /// Puts into the log what its end lacked.
-    fn advance(&mut self) {
+    /// Puts into the log what its end lacked, and commits. Returns whether anything was put there.
+    pub fn advance(&mut self, scene: &mut Scene) -> bool {
+        let before = self.log.length();
         while let Some((ack, payload)) = self.log.next_early() {
-            let in_turn = ack.message.is_none_or(|id| id.number == self.inbox.expected(id.source));
+            let in_turn = ack.message.is_none_or(|id| id.number == self.log.expected(id.source));
             if !in_turn || !self.may_follow(&ack) {
                 self.log.drop_next_early();
-                self.events.dropped(DropReason::OutOfOrder);
+                scene.events.dropped(DropReason::OutOfOrder);
                 continue;
             }
             let payload = match ack.message {
                 None => Bytes::new(),
-                Some(id) => match payload.or_else(|| self.inbox.get(id)) {
+                Some(id) => match payload.or_else(|| self.waits(id)) {
                     Some(payload) => payload.clone(),
                     None => break,
                 },
             };
-            self.append(ack, payload);
-            self.on_accepted();
-            self.source.on_heard();
+            self.append(scene, ack, payload);
+            self.outbox.on_heard();
         }
-        if self.log.is_last_accepted() {
-            self.on_accepted();
+        self.commit(scene);
+        self.log.length() > before
+    }
+
+    /// Gives a message its place.
+    pub fn append(&mut self, scene: &mut Scene, ack: Ack, payload: Bytes) {
+        self.log.append(ack, payload);
+        if let Some(Id { source, number }) = ack.message {
+            self.inbox.take(source.into(), number);
+            self.inbox.set_turn(source.into());
+            if source == self.rank {
+                self.outbox.set_ordered(number);
+                scene.timers.cancel(Timer::Message(number));
+            }
         }
-        self.commit();
+    }
+
+    /// Delivers what is committed by now, and forgets what all sites have.
+    pub fn commit(&mut self, scene: &mut Scene) {
+        let resilience = self.resilience();
+        while let Some(entry) = self.log.commit_next(resilience).cloned() {
+            self.deliver(scene, entry);
+        }
+        // A site alone has no one to keep anything for.
+        self.log.purge(if self.ring.len() > 1 { self.ring.len() as u64 } else { 0 });
+    }
+
+    /// The next of its own messages to be sent.
+    pub fn poll(&mut self, scene: &mut Scene, buf: &mut Vec<u8>, view: u32) -> Option<Transmit> {
+        let number = self.outbox.first_due()?;
+        let (source, payload) = (self.rank, self.outbox.get(number)?.clone());
+        scene.emit(view, Body::Msg { id: Id { source, number }, payload: &payload }, buf);
+        let before = self.outbox.send(number);
+        let transmit = scene.data_sent(To::Group, (source.into(), number), buf.len(), before, before);
+        self.inbox.keep(source.into(), number, payload);
+        scene.timers.arm(Timer::Message(number), scene.now + self.settings.message_timeout);
+        Some(transmit)
+    }
+
+    /// The message to acknowledge next, with what it says: the sources that have one take turns.
+    pub fn next_message(&self) -> Option<(Id, Bytes)> {
+        let expected = |source: usize| Id { source: source as u16, number: self.log.expected(source as u16) };
+        let source = self.inbox.in_turn(|source| self.waits(expected(source)).is_some())?;
+        Some((expected(source), self.waits(expected(source))?.clone()))
+    }
+
+    /// A message that waits for its place.
+    pub fn waits(&self, id: Id) -> Option<&Bytes> {
+        self.inbox.get(id.source.into(), id.number)
+    }
+
+    /// Whether messages are under way that have no place.
+    pub fn has_waiting(&self) -> bool {
+        !self.outbox.is_empty() || !self.inbox.is_empty()
+    }
+
+    /// Whether its own messages are delivered and no more will be offered.
+    pub fn is_done(&self) -> bool {
+        self.outbox.is_done()
+    }
+
+    /// Whether the application is so far behind that nothing new is taken.
+    pub fn is_full(&self, scene: &Scene) -> bool {
+        scene.waiting() >= self.settings.buffer
+    }
+
+    /// Whether an acknowledgment may be one of this group.
+    pub fn is_whole(&self, scene: &Scene, ack: &Ack) -> bool {
+        let known = |rank: u16| usize::from(rank) < scene.nodes.len();
+        let numbered = |id: Id| known(id.source) && id.number < MOST_MESSAGES;
+        known(ack.site) && known(ack.next) && ack.message.is_none_or(numbered)
+    }
+
+    /// L: never more than there are other sites.
+    pub fn resilience(&self) -> u64 {
+        self.settings.resilience.min(self.ring.len() as u64 - 1)
+    }
+
+    /// Whether a rank belongs to the token list.
+    pub fn is_listed(&self, rank: u16) -> bool {
+        self.ring.binary_search(&rank).is_ok()
+    }
+
+    /// The sites of the list.
+    pub fn sites(&self) -> &[u16] {
+        &self.ring
+    }
+
+    /// The site that has the token after this one: the list is a ring.
+    pub fn after(&self, rank: u16) -> u16 {
+        let later = self.ring.iter().find(|&&member| member > rank);
+        later.or(self.ring.first()).copied().unwrap_or(rank)
+    }
+
+    /// The token site, as far as this one knows.
+    pub fn token_site(&self) -> u16 {
+        self.log.last().map_or(self.leader, |ack| ack.next)
+    }
+
+    /// Whether the last entry passed the token to this site.
+    pub fn is_passed_here(&self) -> bool {
+        self.log.last().is_some_and(|ack| ack.next == self.rank && ack.site != self.rank)
+    }
+
+    /// The transfers after a message from which every site knows that it is committed: the token has
+    /// come to every site, and once more to those that had it before the message was committed.
+    pub fn whole_round(&self) -> u64 {
+        self.ring.len() as u64 - 1 + self.resilience()
+    }
+
+    /// Whether the token has been passed on as far as it goes without new messages: these are
+    /// committed, and with `tail = "confirm"` the token has been around since.
+    pub fn is_settled(&self) -> bool {
+        let transfers = match self.settings.idle_timeout {
+            Some(_) => self.whole_round(),
+            None => self.resilience(),
+        };
+        self.log.accepted_since_last_message().is_none_or(|passes| passes >= transfers)
+    }
+
+    fn place(&self, id: Id) -> Place {
+        let Settings { window, .. } = self.settings;
+        match id.number.checked_sub(self.log.expected(id.source)) {
+            None => Place::Acknowledged,
+            Some(ahead) if ahead < window => Place::Waiting,
+            Some(ahead) if ahead < window + self.ahead => {
+                match self.waits(Id { number: id.number - 1, ..id }) {
+                    Some(_) => Place::Waiting,
+                    None => Place::Ahead,
+                }
+            }
+            Some(_) => Place::Ahead,
+        }
     }
 
     /// Whether the site that has the token may have given this after the last entry: it passes the
@@ -223,42 +267,73 @@ impl Peer {
         ack.site == self.token_site() && if stays { in_time } else { ack.next == self.after(ack.site) }
     }
 
-    /// Gives a message its place.
-    pub(super) fn append(&mut self, ack: Ack, payload: Bytes) {
-        self.log.append(ack, payload);
-        if let Some(id) = ack.message {
-            self.inbox.on_ordered(id);
-            if id.source == self.rank {
-                self.timers.cancel(Timer::Message(id.number));
-            }
+    fn deliver(&mut self, scene: &mut Scene, Entry { ack, payload, .. }: Entry) {
+        let Some(id) = ack.message else { return };
+        scene.deliver(id.source.into(), id.number, payload);
+        if id.source == self.rank {
+            self.complete_below(scene, id.number + 1);
         }
     }
 
-    /// Delivers what is committed by now, and forgets what all sites have.
-    pub(super) fn commit(&mut self) {
-        let resilience = self.resilience();
-        while let Some(entry) = self.log.commit_next(resilience) {
-            let Some(id) = entry.ack.message else { continue };
-            let payload = entry.payload.clone();
-            self.deliver(id, payload);
-        }
-        // A site alone has no one to keep anything for.
-        let others = self.ring.len() > 1;
-        self.log.purge(if others { self.ring.len() as u64 } else { 0 });
-    }
-
-    pub(super) fn deliver(&mut self, id: Id, payload: Bytes) {
-        let (source, message) = (self.nodes[usize::from(id.source)], MessageId(id.number));
-        self.deliveries.push_back(Delivery { source, message, payload });
-        self.events.push(Event::Delivered { source, message });
-        if id.source == self.rank && self.source.on_committed(id.number) {
-            self.complete(message);
+    /// Its messages before this one have their places at as many sites as they need.
+    fn complete_below(&mut self, scene: &mut Scene, end: u64) {
+        while let Some((number, _)) = self.outbox.complete_below(end) {
+            let window = self.settings.window as u32;
+            scene.events.completed(MessageId(number), Outcome::Acknowledged, window);
         }
     }
+}
 
-    /// A message of this site has its place at as many sites as it needs.
-    pub(super) fn complete(&mut self, message: MessageId) {
-        let window = self.settings.window as u32;
-        self.events.completed(message, Outcome::Acknowledged, window);
+impl ViewOrder<Timer> for Order {
+    type Entry = Entry;
+    type Early = Early;
+
+    fn log(&self) -> &OrderLog<Entry, Early> {
+        self.log.order()
+    }
+
+    fn most_apart(&self) -> u64 {
+        self.log.most_apart()
+    }
+
+    fn leave(&mut self) {}
+
+    fn replace(
+        &mut self,
+        scene: &mut Scene,
+        from: u64,
+        _skipped: Option<Vec<u64>>,
+        entries: impl Iterator<Item = Entry>,
+    ) {
+        self.log.truncate(from);
+        self.outbox.displace(self.log.expected(self.rank));
+        entries.for_each(|entry| self.append(scene, entry.ack, entry.payload));
+    }
+
+    fn join(&mut self, scene: &mut Scene, length: u64, numbers: Vec<u64>) -> bool {
+        let own = numbers[usize::from(self.rank)];
+        if own > self.outbox.end() && !self.outbox.has_finished() {
+            return false;
+        }
+        self.log.restart(length, numbers);
+        self.inbox.retain(|_, _| false);
+        // Its messages of before may be in the order, unseen by it.
+        self.complete_below(scene, own);
+        true
+    }
+
+    fn install(&mut self, scene: &mut Scene, view: &View) {
+        self.ring = view.members.iter().map(|rank| rank as u16).collect();
+        self.leader = view.leader() as u16;
+        while let Some(entry) = self.log.commit_any().cloned() {
+            self.deliver(scene, entry);
+        }
+        self.log.begin_view();
+        let (most, log) = (self.settings.window + self.ahead, &self.log);
+        self.inbox.retain(|source, number| {
+            number.checked_sub(log.expected(source as u16)).is_some_and(|ahead| ahead < most)
+        });
+        // What the new list dropped has no place any more: it is sent again.
+        self.outbox.reorder(self.log.expected(self.rank));
     }
 }

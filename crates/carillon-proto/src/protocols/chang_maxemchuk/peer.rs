@@ -1,56 +1,37 @@
 //! A site: source, receiver, and token site when its turn comes.
 
-use std::collections::VecDeque;
-use std::ops::Range;
-use std::sync::Arc;
-use std::time::Duration;
-
 use bytes::Bytes;
 use carillon_core::{
-    AssociationId, BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Event, Events, GroupId,
-    Machine, MessageId, NodeId, OfferError, Received, Receiver, Sender, Time, Timers, Transmit,
+    BuildContext, Config, ConfigError, Delivery, DropReason, Events, Machine, NodeId, OfferError, Received,
+    Receiver, Sender, Time, Transmit,
 };
-use carillon_wire::chang_maxemchuk::{self as wire, Body, Id, Packet};
+use carillon_wire::chang_maxemchuk::{self as wire, ACK_LEN, Ack, Body, Id, MSG_HEADER_LEN, Packet};
 
 use super::answers::Answers;
 use super::config::Settings;
-use super::inbox::Inbox;
-use super::list::Fetch;
-use super::log::Log;
-use super::requests::Requests;
-use super::source::Source;
+use super::log::Entry;
+use super::order::{Order, Place};
+use super::requests::{RUN, Requests};
 use super::token::Token;
 use super::watch::Watch;
 use crate::blocks::reformation::{Reformation, Terms, To};
+use crate::blocks::{Change, Membership};
+
+/// Where the parts of a site act.
+pub(super) type Scene = crate::blocks::Scene<Timer>;
 
 /// A site of the group.
 #[derive(Debug)]
 pub struct Peer {
-    pub(super) association: AssociationId,
-    pub(super) group: GroupId,
-    pub(super) rank: u16,
-    pub(super) nodes: Arc<[NodeId]>,
-    pub(super) settings: Settings,
+    settings: Settings,
+    scene: Scene,
     /// The agreement on the token list.
-    pub(super) reformation: Reformation,
-    /// The same as it is at a site that has lost what it knew.
-    pub(super) strange: Reformation,
-    /// What is to be had before a list is accepted.
-    pub(super) fetch: Option<Fetch>,
-    /// The token list: the ranks of its sites, ascending. The token goes around it.
-    pub(super) ring: Vec<u16>,
-    pub(super) log: Log,
-    pub(super) inbox: Inbox,
-    pub(super) source: Source,
-    pub(super) token: Token,
-    pub(super) requests: Requests,
-    pub(super) watch: Watch,
-    pub(super) answers: Answers,
-    /// A site that waits for the token has to tell all that it lives.
-    pub(super) announce: bool,
-    pub(super) deliveries: VecDeque<Delivery>,
-    pub(super) timers: Timers<Timer>,
-    pub(super) events: Events,
+    list: Membership<Entry>,
+    order: Order,
+    token: Token,
+    requests: Requests,
+    watch: Watch,
+    answers: Answers,
 }
 
 /// The timers of a site.
@@ -74,20 +55,32 @@ pub(super) enum Timer {
     Message(u64),
 }
 
+impl Scene {
+    /// Appends a packet of this view, or ballot.
+    pub(super) fn emit(&self, view: u32, body: Body<'_>, buf: &mut Vec<u8>) {
+        Packet { view, body }.emit(self.association, buf);
+    }
+
+    /// An acknowledgment goes out.
+    pub(super) fn record_ack(&mut self, ack: Ack) {
+        match ack.message {
+            Some(id) => self.control("ack", id.number),
+            None => self.control("transfer", ack.timestamp),
+        }
+    }
+}
+
 impl Peer {
     /// A site of the group of the context.
     pub fn new(context: &BuildContext, config: &Config) -> Result<Self, ConfigError> {
         let settings = Settings::new(context, config)?;
         let sites = context.members.len();
-        let Some(rank) = context.rank().filter(|_| sites <= MOST_SITES) else {
+        let Some(scene) = Scene::new(context).filter(|_| sites <= MOST_SITES) else {
             return Err(ConfigError::Conflict(format!(
                 "a group has at most {MOST_SITES} sites, of which this node is one; it has {sites}"
             )));
         };
-        let ring: Vec<u16> = (0..sites as u16).collect();
-        // While a site lacks something it does not accept the token, so the others get no further
-        // ahead of it than once around.
-        let ahead = (sites as u64 + 1) * settings.transfer_every;
+        let rank = scene.rank;
         let terms = Terms {
             interval: settings.reform_timeout,
             tries: settings.patience.tries(settings.reform_timeout),
@@ -97,264 +90,296 @@ impl Peer {
             let rng = context.seeds.stream(if is_lost { "reformation.anew" } else { "reformation" });
             Reformation::new(rank, sites, terms, rng, is_lost)
         };
-        let first = rank == 0 && !context.rejoining;
         let mut site = Peer {
-            association: context.association,
-            group: context.group,
-            rank: rank as u16,
-            nodes: context.members.clone(),
             settings,
-            reformation: agreement(context.rejoining)?,
-            strange: agreement(true)?,
-            fetch: None,
-            ring,
-            log: Log::new(sites, ahead),
-            inbox: Inbox::new(sites, settings.window, ahead),
-            source: Source::default(),
-            token: if first { Token::FIRST } else { Token::Elsewhere },
-            requests: Requests::default(),
-            watch: Watch::default(),
+            scene,
+            list: Membership::new(agreement(context.rejoining)?, Some(agreement(true)?)),
+            order: Order::new(context, settings, rank as u16, sites),
+            token: Token::new(settings, rank == 0 && !context.rejoining),
+            requests: Requests::new(settings),
+            watch: Watch::new(settings),
             answers: Answers::default(),
-            announce: false,
-            deliveries: VecDeque::new(),
-            timers: Timers::new(),
-            events: Events::default(),
         };
-        // One that comes back takes no part yet, and does not know the numbers of its messages.
-        site.source.finished = context.rejoining;
-        site.follow(Time::ZERO);
+        // One that comes back takes no part yet.
+        site.follow();
         Ok(site)
     }
 
-    /// L: never more than there are other sites.
-    pub(super) fn resilience(&self) -> u64 {
-        self.settings.resilience.min(self.ring.len() as u64 - 1)
-    }
-
-    /// Whether the application is so far behind that nothing new is taken.
-    pub(super) fn is_full(&self) -> bool {
-        self.deliveries.len() >= self.settings.buffer
-    }
-
-    /// How often a site is asked in vain, so long apart, until it is taken to have failed.
-    pub(super) fn tries(&self, interval: Duration) -> u32 {
-        self.settings.patience.tries(interval)
-    }
-
-    /// Whether a rank belongs to the token list.
-    pub(super) fn is_listed(&self, rank: u16) -> bool {
-        self.ring.binary_search(&rank).is_ok()
-    }
-
-    /// The token site, as far as this one knows.
-    pub(super) fn token_site(&self) -> u16 {
-        let leader = self.reformation.view().leader() as u16;
-        self.log.last().map_or(leader, |entry| entry.ack.next)
-    }
-
-    /// The version of the token list that is in force here.
-    pub(super) fn view(&self) -> u32 {
-        self.reformation.view().number()
-    }
-
-    /// A packet of the agreement that is due.
-    fn poll_reformation(&mut self, buf: &mut Vec<u8>) -> Option<To> {
-        let length = self.log.length();
-        let (to, packet) = self.reformation.poll_transmit(length)?;
-        let name = packet.name();
-        wire::Datagram::Reformation(packet).emit(self.association, buf);
-        self.events.push(Event::ControlSent { packet: name, message: MessageId(length) });
-        Some(to)
-    }
-
-    fn poll_answers(&mut self) -> Option<(u16, Body<'static>)> {
-        if let Some(site) = self.answers.next_purged() {
-            let below = self.log.base();
-            self.events.push(Event::ControlSent { packet: "purged", message: MessageId(below) });
-            return Some((site, Body::Purged { below }));
-        }
-        self.answers.next_confirmation().map(|site| (site, self.confirmation()))
-    }
-
-    /// A repair that is due, if what was asked for is still kept.
-    fn poll_repairs(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
-        loop {
-            let (site, timestamp, with_message) = self.answers.next_repair()?;
-            let Some(entry) = self.log.get(timestamp).cloned() else { continue };
-            let transmit = Transmit::now(Dest::Node(self.nodes[usize::from(site)]));
-            let body = match with_message {
-                true => Body::Repair { ack: entry.ack, payload: &entry.payload },
-                false => Body::Ack(entry.ack),
-            };
-            self.emit(body, buf);
-            let Some(id) = entry.ack.message.filter(|_| with_message) else {
-                self.record_ack(entry.ack);
-                return Some(transmit);
-            };
-            let message = MessageId(id.number);
-            if id.source == self.rank {
-                return Some(self.events.data_sent(transmit, message, buf.len(), true));
-            }
-            let (source, bytes) = (self.nodes[usize::from(id.source)], buf.len() as u32);
-            self.events.push(Event::Forwarded { source, message, bytes, repair: true });
-            return Some(transmit);
+    /// Does what the agreement asks for.
+    fn follow(&mut self) {
+        while let Some(change) = self.list.follow(&mut self.scene, &mut self.order) {
+            let leads = self.list.agreement().view().leader() == self.scene.rank;
+            self.token = Token::new(self.settings, change == Change::Installed && leads);
+            self.requests = Requests::new(self.settings);
+            self.watch = Watch::new(self.settings);
+            self.answers = Answers::default();
         }
     }
 
-    /// What this site knows of and lacks.
-    pub(super) fn gap(&self) -> Option<Range<u64>> {
-        self.log.gap(self.requests.known(), |id| self.inbox.get(id).is_some())
-    }
-
-    fn poll_requests(&mut self, now: Time) -> Option<(u16, Body<'static>)> {
-        if self.is_full() {
-            return None;
+    /// A packet of the normal phase. `bytes` is its datagram.
+    fn on_packet(&mut self, from: u16, packet: Packet<'_>, bytes: &Bytes) {
+        // These are only sent once a list is in force; what is asked for and answered while it is
+        // being formed shows nothing of that.
+        if matches!(packet.body, Body::Msg { .. } | Body::Ack(_) | Body::Confirm { .. }) {
+            self.list.agreement_mut().on_packet_of(self.scene.now, from.into(), packet.view);
+            self.follow();
         }
-        if self.requests.missed().is_some_and(|id| self.inbox.expected(id.source) > id.number) {
-            self.requests.on_found();
-        }
-        let gap = self.gap();
-        if gap.is_none() && self.requests.missed().is_none() {
-            self.timers.cancel(Timer::Request);
-            self.requests.restart();
-            return None;
-        }
-        let (site, body, message) = if let Some(run) = gap.and_then(|gap| self.requests.ask(gap)) {
-            let body = Body::Retrans { from: run.start, below: run.end };
-            (self.requests.informant(), body, MessageId(run.start))
-        } else {
-            let (id, tries) = self.requests.ask_message()?;
-            // The token site first; but its place may have been lost too, and the source knows.
-            let site = if tries == 0 { self.token_site() } else { id.source };
-            self.events.push(Event::LossFound { source: None, message: MessageId(id.number) });
-            (site, Body::RetransMessage(id), MessageId(id.number))
-        };
-        if self.timers.armed(Timer::Request).is_none() {
-            self.timers.arm(Timer::Request, now + self.settings.request_timeout);
-        }
-        if site == self.rank {
-            return None;
-        }
-        self.events.push(Event::ControlSent { packet: "retrans", message });
-        Some((site, body))
-    }
-
-    /// An own message that is due.
-    fn poll_messages(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let number = self.source.due(self.inbox.expected(self.rank))?;
-        let (payload, before) = self.source.send(number)?;
-        let id = Id { source: self.rank, number };
-        self.emit(Body::Msg { id, payload: &payload }, buf);
-        let to_group = Transmit::now(Dest::group(self.group));
-        let transmit = self.events.data_sent(to_group, MessageId(number), buf.len(), before);
-        self.inbox.keep(id, payload);
-        self.timers.arm(Timer::Message(number), now + self.settings.message_timeout);
-        Some(transmit)
-    }
-
-    pub(super) fn emit(&self, body: Body<'_>, buf: &mut Vec<u8>) {
-        // What is sent in a reformation belongs to its ballot; otherwise that is the list's own.
-        let view = self.reformation.promised().number;
-        Packet { view, body }.emit(self.association, buf);
-    }
-}
-
-impl Machine for Peer {
-    fn events(&mut self) -> Option<&mut Events> {
-        Some(&mut self.events)
-    }
-
-    fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
-        let packet = match wire::Datagram::parse(datagram.bytes) {
-            Err(_) => return self.events.dropped(DropReason::Malformed),
-            Ok((association, _)) if association != self.association => {
-                return self.events.dropped(DropReason::Foreign);
-            }
-            Ok((_, packet)) => packet,
-        };
-        let Some(from) = self.nodes.iter().position(|&node| node == datagram.source) else {
-            return self.events.dropped(DropReason::NotAMember);
-        };
-        match packet {
-            wire::Datagram::Normal(packet) => self.on_packet(now, from as u16, packet, datagram.bytes),
-            wire::Datagram::Reformation(packet) => {
-                let message = MessageId(self.log.length());
-                self.events.push(Event::Received { packet: packet.name(), message });
-                self.reformation.handle(now, from, &packet);
-                self.follow(now);
+        let agreement = self.list.agreement_mut();
+        // The log is served to those who form a list; they are all promised to one ballot.
+        if packet.view == agreement.promised().number {
+            let (scene, order) = (&mut self.scene, &mut self.order);
+            match packet.body {
+                Body::Retrans { from: first, below } if agreement.may_serve(from.into()) => {
+                    return self.on_retrans(from, first, below);
+                }
+                Body::Purged { below } if self.list.asks(from.into()) => {
+                    self.list.on_purged(scene, order, below);
+                    return self.follow();
+                }
+                Body::Repair { ack, .. } if self.list.missing().is_some() => {
+                    if order.is_whole(scene, &ack) {
+                        let entry = Entry::new(ack, bytes.slice(ACK_LEN..));
+                        self.list.on_fetched(scene, order, from.into(), ack.timestamp, entry);
+                    }
+                    return self.follow();
+                }
+                _ => {}
             }
         }
+        let agreement = self.list.agreement_mut();
+        let (view, takes_part) = (agreement.view().number(), agreement.takes_part());
+        if takes_part && packet.view < view {
+            // Its sender was cut out.
+            agreement.on_older_view(from.into());
+        } else if takes_part && packet.view > view && self.scene.timers.armed(Timer::Behind).is_none() {
+            // This site was, and shows itself so that it is told.
+            self.answers.announce();
+            self.scene.timers.arm(Timer::Behind, self.scene.now + self.settings.request_timeout);
+        }
+        if packet.view != view || !takes_part {
+            return self.scene.events.dropped(DropReason::OutOfWindow);
+        }
+        if !self.order.is_listed(from) || usize::from(from) == self.scene.rank {
+            return self.scene.events.dropped(DropReason::NotAMember);
+        }
+        self.on_body(from, packet.body, bytes);
     }
 
-    fn handle_timeout(&mut self, now: Time) {
-        while let Some(timer) = self.timers.expire(now) {
-            match timer {
-                Timer::Confirm => self.on_confirm_timeout(now),
-                Timer::Idle => self.on_idle_timeout(),
-                Timer::Transfer => {
-                    if self.on_transfer_timeout() {
-                        self.suspect(now);
-                    }
-                }
-                Timer::Request => {
-                    if self.requests.on_timeout() > self.tries(self.settings.request_timeout) {
-                        self.suspect(now);
-                    }
-                }
-                Timer::Fetch => self.on_fetch_timeout(),
-                Timer::Watch => {
-                    if self.on_watch_timeout() {
-                        self.suspect(now);
-                    }
-                }
-                Timer::Behind => {}
-                Timer::Message(number) => {
-                    if self.source.repeat(number) > self.tries(self.settings.message_timeout) {
-                        self.suspect(now);
-                    }
+    /// A packet of another site of the list in force.
+    fn on_body(&mut self, from: u16, body: Body<'_>, bytes: &Bytes) {
+        self.token.on_sign_of_life(&self.order, from);
+        if matches!(body, Body::Ack(_) | Body::Repair { .. } | Body::Confirm { .. }) {
+            self.watch.on_token_heard(&mut self.scene);
+        }
+        match body {
+            Body::Msg { id, .. } if id.source == from => self.on_msg(id, bytes.slice(MSG_HEADER_LEN..)),
+            Body::Ack(ack) => self.on_ack(from, ack, None),
+            Body::Repair { ack, .. } => {
+                self.on_ack(from, ack, ack.message.map(|_| bytes.slice(ACK_LEN..)));
+            }
+            Body::Confirm { site, below } if site == from => {
+                self.scene.received("confirm", below);
+                let below = below.min(self.order.log.limit());
+                self.order.on_confirm(site, below);
+                self.requests.learn(below, site);
+                self.advance();
+            }
+            Body::Msg { .. } | Body::Confirm { .. } => self.scene.events.dropped(DropReason::NotAMember),
+            Body::Retrans { .. } | Body::Purged { .. } => {}
+            Body::RetransMessage(id) => {
+                self.scene.received("retrans", id.number);
+                if let Some(timestamp) = self.order.log.find(id) {
+                    self.answers.repair(from, timestamp, true);
                 }
             }
         }
-        self.reformation.handle_timeout(now, self.log.length());
-        self.follow(now);
     }
 
-    fn poll_timeout(&self) -> Option<Time> {
-        self.timers.next().into_iter().chain(self.reformation.poll_timeout()).min()
+    /// Another site lacks acknowledgments or messages.
+    fn on_retrans(&mut self, from: u16, first: u64, below: u64) {
+        let log = &self.order.log;
+        self.scene.received("retrans", first);
+        self.token.on_sign_of_life(&self.order, from);
+        if first < log.base() {
+            self.answers.purged(from);
+        }
+        if first >= log.length() && self.list.agreement().takes_part() {
+            // It waits for the token to move: it is not moving yet, but this site lives.
+            self.answers.confirm(from);
+        }
+        // No further than the log, and no more than a site asks for at a time.
+        let below = below.min(log.length()).min(first.saturating_add(RUN));
+        (first..below).for_each(|timestamp| self.answers.repair(from, timestamp, true));
     }
 
-    fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
-        self.accept_token(now);
-        let group = Dest::group(self.group);
-        if let Some(to) = self.poll_reformation(buf) {
-            return Some(Transmit::now(match to {
-                To::Group => group,
-                To::Rank(rank) => Dest::Node(self.nodes[rank]),
-            }));
+    /// "If the message is a duplicate [...] the acknowledgment is repeated. [...] If messages are missed, [...] a
+    /// retransmission request is sent."
+    fn on_msg(&mut self, id: Id, payload: Bytes) {
+        match self.order.on_msg(&mut self.scene, id, payload) {
+            Place::Acknowledged if !self.token.is_elsewhere() => {
+                if let Some(timestamp) = self.order.log.find(id) {
+                    self.answers.repair(id.source, timestamp, false);
+                }
+            }
+            Place::Acknowledged => {}
+            Place::Ahead if self.requests.gap(&self.order).is_none() => {
+                self.requests.miss(Id { number: self.order.log.expected(id.source), ..id });
+            }
+            Place::Ahead => {}
+            Place::Waiting => self.advance(),
         }
-        if let Some(transmit) = self.poll_repairs(buf) {
-            return Some(transmit);
+    }
+
+    /// An acknowledgment, perhaps with its message.
+    fn on_ack(&mut self, from: u16, ack: Ack, payload: Option<Bytes>) {
+        let length = self.order.log.length();
+        if !self.order.is_whole(&self.scene, &ack) {
+            return self.scene.events.dropped(DropReason::Malformed);
         }
-        let takes_part = self.reformation.takes_part();
-        let unicast = self.poll_answers().or_else(|| match takes_part {
-            true => self.poll_requests(now).or_else(|| self.poll_watch(now)),
-            false => self.poll_fetch(now),
+        if ack.timestamp < length {
+            self.scene.events.dropped(DropReason::Duplicate);
+            if usize::from(ack.next) != self.scene.rank || ack.site != from {
+                return;
+            }
+            // The site before this one has not heard that the token was accepted.
+            if self.token.is_elsewhere() && ack.timestamp + 1 == length {
+                // It cannot be, for the application is slow. Sources wait for this site too: all are told.
+                self.answers.announce();
+            } else {
+                self.answers.confirm(from);
+            }
+            return;
+        }
+        if self.token.is_here() {
+            // Only this site gives timestamps now.
+            return self.scene.events.dropped(DropReason::OutOfOrder);
+        }
+        self.requests.learn(ack.timestamp.saturating_add(1).min(self.order.log.limit()), from);
+        if payload.is_some() {
+            self.requests.on_answer();
+        }
+        self.order.on_ack(&mut self.scene, ack, payload);
+        self.advance();
+    }
+
+    /// Goes on as far as is known by now.
+    fn advance(&mut self) {
+        if self.order.advance(&mut self.scene) || self.order.log.is_last_accepted() {
+            self.token.on_accepted(&mut self.scene);
+        }
+    }
+
+    /// A packet without a message of this site.
+    fn poll_packet(&mut self, takes_part: bool) -> Option<(To, Body<'static>)> {
+        let (scene, order) = (&mut self.scene, &mut self.order);
+        let unicast = self.answers.poll(scene, order, &self.token).or_else(|| match takes_part {
+            true => self.requests.poll(scene, order).or_else(|| self.watch.poll(scene, order, &self.token)),
+            false => self.list.ask(RUN, RUN).map(|(site, run)| {
+                scene.timers.arm(Timer::Fetch, scene.now + self.settings.request_timeout);
+                scene.control("retrans", run.start);
+                (site as u16, Body::Retrans { from: run.start, below: run.end })
+            }),
         });
         if let Some((site, body)) = unicast {
-            self.emit(body, buf);
-            return Some(Transmit::now(Dest::Node(self.nodes[usize::from(site)])));
+            return Some((To::Rank(site.into()), body));
         }
         if !takes_part {
             // "During the reformation phase, no messages are multicast."
             return None;
         }
-        let body =
-            if std::mem::take(&mut self.announce) { Some(self.confirmation()) } else { self.poll_token(now) };
-        if let Some(body) = body {
-            self.emit(body, buf);
-            return Some(Transmit::now(group));
+        let body = match self.answers.take_announcement() {
+            true => Some(self.token.confirmation(scene, order)),
+            false => self.token.poll(scene, order),
+        };
+        body.map(|body| (To::Group, body))
+    }
+}
+
+impl Machine for Peer {
+    fn events(&mut self) -> Option<&mut Events> {
+        Some(&mut self.scene.events)
+    }
+
+    fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
+        self.scene.now = now;
+        let parsed = wire::Datagram::parse(datagram.bytes);
+        let Some(packet) = self.scene.events.of_session(parsed, self.scene.association) else { return };
+        let Some(from) = self.scene.rank_of(datagram.source) else {
+            return self.scene.events.dropped(DropReason::NotAMember);
+        };
+        match packet {
+            wire::Datagram::Normal(packet) => self.on_packet(from as u16, packet, datagram.bytes),
+            wire::Datagram::Reformation(packet) => {
+                self.scene.received(packet.name(), self.order.log.length());
+                self.list.agreement_mut().handle(now, from, &packet);
+                self.follow();
+            }
         }
-        self.poll_messages(now, buf)
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        if self.poll_timeout().is_none_or(|at| at > now) {
+            return;
+        }
+        self.scene.now = now;
+        while let Some(timer) = self.scene.timers.expire(now) {
+            let failed = match timer {
+                Timer::Confirm => {
+                    self.token.on_confirm_timeout(&mut self.scene, &self.order);
+                    false
+                }
+                Timer::Idle => {
+                    self.token.on_idle_timeout();
+                    false
+                }
+                Timer::Transfer => self.token.on_transfer_timeout(),
+                Timer::Request => self.requests.on_timeout(),
+                Timer::Fetch => {
+                    self.list.on_fetch_timeout();
+                    false
+                }
+                Timer::Watch => self.watch.on_timeout(),
+                Timer::Behind => false,
+                Timer::Message(number) => {
+                    let limit = self.settings.patience.tries(self.settings.message_timeout);
+                    self.order.outbox().repeat(number) > limit
+                }
+            };
+            if failed {
+                // A site that should have answered has not: the sites that live make a new list.
+                self.list.agreement_mut().begin(now);
+            }
+        }
+        self.list.agreement_mut().handle_timeout(now, self.order.log.length());
+        self.follow();
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.scene.timers.next().into_iter().chain(self.list.agreement().poll_timeout()).min()
+    }
+
+    fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        self.scene.now = now;
+        let takes_part = self.list.agreement().takes_part();
+        if takes_part {
+            self.token.accept(&mut self.scene, &mut self.order);
+        }
+        let length = self.order.log.length();
+        if let Some((to, packet)) = self.list.agreement_mut().poll_transmit(length) {
+            self.scene.control(packet.name(), length);
+            wire::Datagram::Reformation(packet).emit(self.scene.association, buf);
+            return Some(self.scene.transmit(to));
+        }
+        // What is sent in a reformation belongs to its ballot; otherwise that is the list's own.
+        let view = self.list.agreement().promised().number;
+        if let Some(transmit) = self.answers.poll_repair(&mut self.scene, &self.order, view, buf) {
+            return Some(transmit);
+        }
+        if let Some((to, body)) = self.poll_packet(takes_part) {
+            self.scene.emit(view, body, buf);
+            return Some(self.scene.transmit(to));
+        }
+        if takes_part { self.order.poll(&mut self.scene, buf, view) } else { None }
     }
 
     fn as_sender(&mut self) -> Option<&mut dyn Sender> {
@@ -367,54 +392,48 @@ impl Machine for Peer {
 }
 
 impl Sender for Peer {
-    fn offer(&mut self, _now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
-        if self.source.finished {
-            return Err(OfferError::Finished);
-        }
-        if self.source.next().saturating_sub(self.inbox.expected(self.rank)) >= self.settings.window {
-            return Err(OfferError::Full);
-        }
-        Ok(MessageId(self.source.offer(payload)))
+    fn offer(&mut self, _now: Time, payload: Bytes) -> Result<carillon_core::MessageId, OfferError> {
+        self.order.outbox().offer(payload).map(carillon_core::MessageId)
     }
 
     fn finish(&mut self, _now: Time) {
-        self.source.finished = true;
+        self.order.outbox().finish();
     }
 
     /// A list is made without it.
     fn expel(&mut self, now: Time, member: NodeId) {
-        let Some(rank) = self.nodes.iter().position(|&node| node == member) else { return };
-        self.strange.expel(now, rank);
-        self.reformation.expel(now, rank);
-        self.follow(now);
+        self.scene.now = now;
+        if let Some(rank) = self.scene.rank_of(member) {
+            self.list.expel(&self.scene, rank);
+            self.follow();
+        }
     }
 
     /// Messages wait for the token, and it is there, or what this site lacks is.
     fn awaits(&self, member: NodeId) -> bool {
-        let Some(rank) = self.nodes.iter().position(|&node| node == member) else { return false };
-        if !self.reformation.takes_part() {
-            let asked = self.fetch.as_ref().is_some_and(|fetch| fetch.asks(rank as u16));
-            return asked || self.reformation.awaits(rank);
+        let Some(rank) = self.scene.rank_of(member) else { return false };
+        if !self.list.agreement().takes_part() {
+            return self.list.awaits(rank);
         }
-        let waits = !self.source.is_empty() || self.inbox.len() > 0 || !self.is_settled();
-        let site = if self.gap().is_some() { self.requests.informant() } else { self.token_site() };
-        waits && !self.is_full() && usize::from(site) == rank
+        let waits = self.order.has_waiting() || !self.order.is_settled();
+        let lacks = self.requests.gap(&self.order).is_some();
+        let site = if lacks { self.requests.informant() } else { self.order.token_site() };
+        waits && !self.order.is_full(&self.scene) && usize::from(site) == rank
     }
 
     fn acknowledged(&self, member: NodeId) -> Option<u64> {
-        let rank = self.nodes.iter().position(|&node| node == member)?;
-        Some(self.log.confirmed(rank as u16))
+        self.scene.rank_of(member).map(|rank| self.order.log.confirmed(rank))
     }
 
     /// Its own messages are delivered here; and if it has the token, that has been around since.
     fn is_finished(&self) -> bool {
-        self.source.is_done() && self.token_rests() && !self.reformation.is_busy()
+        self.order.is_done() && self.token.rests(&self.order) && !self.list.agreement().is_busy()
     }
 }
 
 impl Receiver for Peer {
     fn poll_delivery(&mut self) -> Option<Delivery> {
-        self.deliveries.pop_front()
+        self.scene.poll_delivery()
     }
 }
 

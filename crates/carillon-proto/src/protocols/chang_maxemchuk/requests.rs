@@ -1,42 +1,46 @@
 //! What a site asks for: acknowledgments and messages it knows of and lacks (section 2.9.1:
 //! "retransmission request").
 
-use carillon_wire::chang_maxemchuk::Id;
+use std::ops::Range;
+
+use carillon_core::{Event, MessageId};
+use carillon_wire::chang_maxemchuk::{Body, Id};
+
+use super::config::Settings;
+use super::order::Order;
+use super::peer::{Scene, Timer};
+use crate::blocks::{Asked, Silence};
 
 /// Requests of one site.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Requests {
+    settings: Settings,
     /// One past the greatest timestamp heard of.
     known: u64,
     /// The site that told of it: it holds all before.
     informant: u16,
-    /// What is missing below this timestamp has been asked for.
-    asked_below: u64,
-    /// How often that was repeated without an answer.
-    tries: u32,
+    asked: Asked,
+    silence: Silence,
     /// A message whose acknowledgment must exist, though its timestamp is not known.
-    message: Option<Asked>,
+    wanted: Option<Wanted>,
 }
 
 #[derive(Debug)]
-struct Asked {
+struct Wanted {
     id: Id,
     due: bool,
-    tries: u32,
+    /// Whether it was asked for in vain.
+    again: bool,
 }
 
 /// Timestamps asked for at a time.
 pub(super) const RUN: u64 = 32;
 
 impl Requests {
-    /// One past the greatest timestamp heard of.
-    pub fn known(&self) -> u64 {
-        self.known
-    }
-
-    /// Whom to ask for timestamps.
-    pub fn informant(&self) -> u16 {
-        self.informant
+    /// Nothing is lacking.
+    pub fn new(settings: Settings) -> Self {
+        let (asked, silence) = (Asked::default(), Silence::default());
+        Requests { settings, known: 0, informant: 0, asked, silence, wanted: None }
     }
 
     /// A site holds all below this timestamp.
@@ -46,61 +50,70 @@ impl Requests {
         }
     }
 
-    /// What to ask for now of a gap that begins at the end of the log.
-    pub fn ask(&mut self, gap: std::ops::Range<u64>) -> Option<std::ops::Range<u64>> {
-        let below = gap.end.min(gap.start + RUN);
-        let from = gap.start.max(self.asked_below);
-        if from >= below {
-            return None;
-        }
-        self.asked_below = below;
-        Some(from..below)
-    }
-
     /// A message's acknowledgment is missing. Asked for once until [`Requests::on_timeout`].
     pub fn miss(&mut self, id: Id) {
-        if self.message.as_ref().is_none_or(|asked| asked.id != id) {
-            self.message = Some(Asked { id, due: true, tries: 0 });
+        if self.wanted.as_ref().is_none_or(|wanted| wanted.id != id) {
+            self.wanted = Some(Wanted { id, due: true, again: false });
         }
-    }
-
-    /// The message to ask for now, and how often it was asked for in vain.
-    pub fn ask_message(&mut self) -> Option<(Id, u32)> {
-        let asked = self.message.as_mut().filter(|asked| asked.due)?;
-        asked.due = false;
-        Some((asked.id, asked.tries))
-    }
-
-    /// The message asked for, if any.
-    pub fn missed(&self) -> Option<Id> {
-        self.message.as_ref().map(|asked| asked.id)
-    }
-
-    /// That message has come.
-    pub fn on_found(&mut self) {
-        self.message = None;
-    }
-
-    /// No answer in time: all is asked for again. Returns how often the timestamps have been.
-    pub fn on_timeout(&mut self) -> u32 {
-        if let Some(asked) = &mut self.message {
-            asked.due = true;
-            asked.tries += 1;
-        }
-        if self.asked_below > 0 {
-            self.tries += 1;
-        }
-        self.asked_below = 0;
-        self.tries
     }
 
     /// An answer came.
     pub fn on_answer(&mut self) {
-        self.tries = 0;
+        self.silence.heard();
     }
 
-    /// All is asked for again, and the patience begins anew.
-    pub fn restart(&mut self) {
-        (self.asked_below, self.tries) = (0, 0);
+    /// No answer in time: all is asked for again. Returns whether the timestamps were too often.
+    pub fn on_timeout(&mut self) -> bool {
+        if let Some(wanted) = &mut self.wanted {
+            (wanted.due, wanted.again) = (true, true);
+        }
+        self.asked.again() && self.silence.missed(self.settings.patience, self.settings.request_timeout)
+    }
+
+    /// The next request, and whom to ask.
+    pub fn poll(&mut self, scene: &mut Scene, order: &Order) -> Option<(u16, Body<'static>)> {
+        if order.is_full(scene) {
+            return None;
+        }
+        self.wanted.take_if(|wanted| order.log.expected(wanted.id.source) > wanted.id.number);
+        let gap = self.gap(order);
+        if gap.is_none() && self.wanted.is_none() {
+            scene.timers.cancel(Timer::Request);
+            (self.asked, self.silence) = Default::default();
+            return None;
+        }
+        let run = gap.and_then(|gap| {
+            let near = gap.start..gap.end.min(gap.start + RUN);
+            self.asked.next(near, RUN, |_| false)
+        });
+        let (site, body, number) = if let Some(Range { start: from, end: below }) = run {
+            (self.informant, Body::Retrans { from, below }, from)
+        } else {
+            let wanted = self.wanted.as_mut().filter(|wanted| wanted.due)?;
+            wanted.due = false;
+            let (id, message) = (wanted.id, MessageId(wanted.id.number));
+            // The token site first; but its place may have been lost too, and the source knows.
+            let site = if wanted.again { id.source } else { order.token_site() };
+            scene.events.push(Event::LossFound { source: None, message });
+            (site, Body::RetransMessage(id), id.number)
+        };
+        if scene.timers.armed(Timer::Request).is_none() {
+            scene.timers.arm(Timer::Request, scene.now + self.settings.request_timeout);
+        }
+        if usize::from(site) == scene.rank {
+            return None;
+        }
+        scene.control("retrans", number);
+        Some((site, body))
+    }
+
+    /// What this site knows of and lacks.
+    pub fn gap(&self, order: &Order) -> Option<Range<u64>> {
+        order.log.gap(self.known, |id| order.waits(id).is_some())
+    }
+
+    /// Whom to ask for timestamps.
+    pub fn informant(&self) -> u16 {
+        self.informant
     }
 }

@@ -7,67 +7,63 @@
 
 use std::time::Duration;
 
-use carillon_core::{Event, MessageId, Time};
 use carillon_wire::chang_maxemchuk::Body;
 
-use super::peer::{Peer, Timer};
+use super::config::Settings;
+use super::order::Order;
+use super::peer::{Scene, Timer};
 use super::token::Token;
+use crate::blocks::{Patience, Silence};
 
 /// The questions that nobody has answered.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Watch {
+    patience: Patience,
+    /// Longer than a token that moves, or rests until the group counts as idle, is silent.
+    timeout: Duration,
     due: bool,
-    tries: u32,
+    silence: Silence,
 }
 
-impl Peer {
-    /// Whether the token has been passed on as far as it goes without new messages: these are
-    /// committed, and with `tail = "confirm"` the token has been around since.
-    pub(super) fn is_settled(&self) -> bool {
-        let transfers = match self.settings.idle_timeout {
-            Some(_) => self.whole_round(),
-            None => self.resilience(),
-        };
-        self.log.accepted_since_last_message().is_none_or(|passes| passes >= transfers)
+impl Watch {
+    /// None yet.
+    pub fn new(settings: Settings) -> Self {
+        let timeout = settings.message_timeout.saturating_add(settings.idle_timeout.unwrap_or_default());
+        Watch { patience: settings.patience, timeout, due: false, silence: Silence::default() }
     }
 
     /// An acknowledgment or a confirmation was heard: the token is somewhere.
-    pub(super) fn on_token_heard(&mut self, now: Time) {
-        self.watch = Watch::default();
-        if self.timers.cancel(Timer::Watch) {
-            self.timers.arm(Timer::Watch, now + self.watch_timeout());
+    pub fn on_token_heard(&mut self, scene: &mut Scene) {
+        (self.due, self.silence) = Default::default();
+        if scene.timers.cancel(Timer::Watch) {
+            scene.timers.arm(Timer::Watch, scene.now + self.timeout);
         }
     }
 
     /// Nothing was heard. Returns whether too often.
-    pub(super) fn on_watch_timeout(&mut self) -> bool {
-        self.watch.due = true;
-        self.watch.tries += 1;
-        self.watch.tries > self.tries(self.watch_timeout())
+    pub fn on_timeout(&mut self) -> bool {
+        self.due = true;
+        self.silence.missed(self.patience, self.timeout)
     }
 
     /// What this site asks the token site while it waits, if it is time to.
-    pub(super) fn poll_watch(&mut self, now: Time) -> Option<(u16, Body<'static>)> {
-        let site = self.token_site();
-        if self.token != Token::Elsewhere || site == self.rank || self.is_settled() || self.is_full() {
-            self.watch = Watch::default();
-            self.timers.cancel(Timer::Watch);
+    pub fn poll(&mut self, scene: &mut Scene, order: &Order, token: &Token) -> Option<(u16, Body<'static>)> {
+        let site = order.token_site();
+        let here = !token.is_elsewhere() || usize::from(site) == scene.rank;
+        if here || order.is_settled() || order.is_full(scene) {
+            (self.due, self.silence) = Default::default();
+            scene.timers.cancel(Timer::Watch);
             return None;
         }
-        let due = std::mem::take(&mut self.watch.due);
-        if due || self.timers.armed(Timer::Watch).is_none() {
-            self.timers.arm(Timer::Watch, now + self.watch_timeout());
+        let due = std::mem::take(&mut self.due);
+        if due || scene.timers.armed(Timer::Watch).is_none() {
+            scene.timers.arm(Timer::Watch, scene.now + self.timeout);
         }
         if !due {
             return None;
         }
-        let from = self.log.length();
-        self.events.push(Event::ControlSent { packet: "retrans", message: MessageId(from) });
+        let from = order.log.length();
+        scene.control("retrans", from);
         Some((site, Body::Retrans { from, below: from + 1 }))
-    }
-
-    /// Longer than a token that moves, or rests until the group counts as idle, is silent.
-    fn watch_timeout(&self) -> Duration {
-        self.settings.message_timeout.saturating_add(self.settings.idle_timeout.unwrap_or_default())
     }
 }

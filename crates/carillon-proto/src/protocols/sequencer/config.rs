@@ -50,7 +50,10 @@ impl Settings {
 }
 
 /// Histories that a member may hold at once.
-const HISTORIES: u64 = 2 * super::reception::FETCHED as u64;
+const HISTORIES: u64 = 2 * FETCHED;
+
+/// Of them, what it may fetch while a new view is agreed on.
+pub(super) const FETCHED: u64 = 4;
 
 pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter {

@@ -1,13 +1,25 @@
-//! What the sequencer knows of the other members.
+//! What the sequencer does: it gives places, and knows what the other members have.
 
 use std::collections::BTreeSet;
 
+use bytes::Bytes;
+use carillon_core::{DropReason, Duration, Event, Time, Transmit};
 use carillon_wire::reformation::Ranks;
+use carillon_wire::sequencer::{Body, Report, Status};
+
+use super::config::Settings;
+use super::order::{Entry, Order};
+use super::peer::{LEAST_INTERVAL, Scene, Timer, answer};
+use crate::blocks::Silence;
+use crate::blocks::reformation::To;
 
 /// The sequencer's side: the next place, the table of acknowledgments, the synchronisation
 /// (Segovia 1996, 2.7).
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Leader {
+    settings: Settings,
+    /// It has sent no message and asked nobody since then.
+    quiet_since: Time,
     /// The members whose acknowledgments it waits for.
     followers: Ranks,
     /// Followers that hold a message before it is accepted.
@@ -18,19 +30,14 @@ pub(super) struct Leader {
     /// For each rank, one past the last place up to which it lacks nothing.
     acks: Vec<u64>,
     /// For each rank, how often it has not answered.
-    silence: Vec<u32>,
-    /// For each rank, its next message to be ordered.
-    ordered: Vec<u64>,
-    /// Whose turn it was last.
-    turn: usize,
+    silence: Vec<Silence>,
     sync: Sync,
-    /// What is to be sent.
-    pub due: Due,
+    due: Due,
 }
 
 /// Whether messages are ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sync {
+enum Sync {
     /// They are.
     Open,
     /// The history is full: all members are to get what they lack.
@@ -40,95 +47,124 @@ pub(super) enum Sync {
 }
 
 /// What the sequencer has to send besides the next places.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Due {
+#[derive(Debug, Default)]
+struct Due {
     /// Messages have been accepted, and no other packet has said so.
-    pub accept: bool,
+    accept: bool,
     /// PHASE1, to those that are not known to have everything.
-    pub phase1: bool,
+    phase1: bool,
     /// PHASE2, to those that have not answered it.
-    pub phase2: bool,
+    phase2: bool,
     /// Who asked whether it lives.
-    pub alive: Ranks,
+    alive: Ranks,
     /// Places, and who lacks them.
-    pub repairs: BTreeSet<(u64, usize)>,
+    repairs: BTreeSet<(u64, usize)>,
 }
 
 impl Leader {
-    /// The sequencer of this rank in a view with these members, all of which hold everything before
-    /// `next`; `ordered` is the next message of each.
-    pub fn new(rank: usize, members: &Ranks, resilience: usize, next: u64, ordered: Vec<u64>) -> Self {
-        let mut followers = *members;
-        followers.remove(rank);
+    /// The sequencer of a view with these members, all of which hold everything there is.
+    pub fn new(scene: &Scene, order: &mut Order, settings: &Settings, members: &Ranks) -> Self {
+        let (next, count, mut followers) = (order.length(), scene.nodes.len(), *members);
+        followers.remove(scene.rank);
+        order.parked.set_turn(scene.rank);
         Leader {
+            settings: settings.clone(),
+            quiet_since: scene.now,
             followers,
-            resilience: resilience.min(followers.len()),
+            resilience: settings.resilience.min(followers.len()),
             next,
             sent: next,
-            acks: vec![next; ordered.len()],
-            silence: vec![0; ordered.len()],
-            ordered,
-            turn: rank,
+            acks: vec![next; count],
+            silence: vec![Silence::default(); count],
             sync: Sync::Open,
             due: Due::default(),
         }
     }
 
-    /// Gives the next place to the next message of this member.
-    pub fn order(&mut self, source: usize) -> u64 {
-        self.ordered[source] += 1;
-        self.turn = source;
-        self.next += 1;
-        self.next - 1
+    /// Gives places to the messages that wait for them, the members taking turns. Returns whether there were any.
+    pub fn give_places(&mut self, scene: &Scene, order: &mut Order) {
+        // One at a time: what has a place is sent before the next has one.
+        while self.sent == self.next && self.sync == Sync::Open {
+            let waiting = order.parked.in_turn(|source| match source == scene.rank {
+                true => order.outbox.get(order.next(source)).is_some(),
+                false => order.parked.get(source, order.next(source)).is_some(),
+            });
+            let Some(source) = waiting else { return };
+            if self.next - self.purge() >= self.settings.history as u64 {
+                self.quiet_since = scene.now;
+                (self.sync, self.due.phase1) = (Sync::Phase1, true);
+                return self.advance_sync();
+            }
+            if !order.has_room(scene, self.next) {
+                // Its own application is too slow.
+                return;
+            }
+            let message = order.next(source);
+            let own = || order.outbox.get(message).cloned();
+            let payload = if source == scene.rank { own() } else { None };
+            order.insert(scene, self.next, (source, message), payload);
+            order.parked.set_turn(source);
+            if source == scene.rank {
+                order.outbox.set_ordered(message);
+            }
+            self.next += 1;
+        }
     }
 
-    /// The members in the order in which it is their turn.
-    pub fn turns(&self) -> impl Iterator<Item = usize> + use<> {
-        let (turn, count) = (self.turn, self.ordered.len());
-        (1..=count).map(move |ahead| (turn + ahead) % count)
+    /// A member wants a message ordered.
+    pub fn on_request(
+        &mut self,
+        scene: &mut Scene,
+        order: &mut Order,
+        from: usize,
+        message: u64,
+        payload: Bytes,
+    ) {
+        match message.checked_sub(order.next(from)) {
+            Some(ahead) if ahead < self.settings.window as u64 => order.park(from, message, payload),
+            Some(_) => scene.events.dropped(DropReason::OutOfWindow),
+            None => {
+                // It has a place, which its source does not know: it asks for what it lacks when it learns
+                // how far the order has come. Often the message is just on its way.
+                scene.events.dropped(DropReason::Duplicate);
+                self.due.alive.insert(from);
+            }
+        }
     }
 
-    /// Whether all places have been sent to all.
-    pub fn has_sent_all(&self) -> bool {
-        self.sent == self.next
+    /// A member lacks the message in this place.
+    pub fn on_retrans(&mut self, from: usize, place: u64) {
+        if place < self.next {
+            self.due.repairs.insert((place, from));
+        }
     }
 
-    /// The next place that has not been sent to all, which then has.
-    pub fn send_next(&mut self) -> Option<u64> {
-        let next = (self.sent < self.next).then_some(self.sent)?;
-        self.sent += 1;
-        Some(next)
+    /// Why a member says what it has.
+    pub fn on_report(&mut self, from: usize, kind: Report) {
+        match kind {
+            Report::AckPhase2 => self.on_phase2_ack(from),
+            Report::AliveReq => _ = self.due.alive.insert(from),
+            Report::Ack | Report::Dummy | Report::AckCommit => {}
+        }
     }
 
     /// A member says that it has all messages before this place.
-    pub fn on_ack(&mut self, rank: usize, ack: u64) {
+    pub fn on_ack(&mut self, scene: &mut Scene, order: &mut Order, rank: usize, ack: u64) {
         let before = self.accepted();
-        self.silence[rank] = 0;
+        self.silence[rank].heard();
         self.acks[rank] = self.acks[rank].max(ack.min(self.next));
         self.due.accept |= self.accepted() > before;
         self.advance_sync();
-    }
-
-    /// The history is full and somebody has a message to send: the synchronisation begins.
-    pub fn begin_sync(&mut self) {
-        if self.sync == Sync::Open {
-            self.sync = Sync::Phase1;
-            self.due.phase1 = true;
-            self.advance_sync();
+        // In the basic form it is waited for again, if it lacks nothing that is not held any more.
+        if self.settings.resilience == 0 && ack >= order.held_from() && self.followers.insert(rank) {
+            scene.events.push(Event::MemberJoined { member: scene.nodes[rank] });
         }
+        self.commit(scene, order);
     }
 
-    /// A member has answered PHASE2.
-    pub fn on_phase2_ack(&mut self, rank: usize) {
-        if let Sync::Phase2(missing) = &mut self.sync {
-            missing.remove(rank);
-            self.advance_sync();
-        }
-    }
-
-    /// Nothing has happened for long: asks again. Returns who has been silent for more than `tries`
-    /// times.
-    pub fn ask_again(&mut self, tries: u32) -> Ranks {
+    /// Nothing has happened for long: asks again. Returns who has been silent too often.
+    pub fn on_sync_timer(&mut self, now: Time) -> Ranks {
+        self.quiet_since = now;
         let wanted = match self.sync {
             Sync::Phase2(missing) => {
                 self.due.phase2 = true;
@@ -139,14 +175,8 @@ impl Leader {
                 self.behind()
             }
         };
-        let mut dead = Ranks::default();
-        for rank in wanted.iter() {
-            self.silence[rank] = self.silence[rank].saturating_add(1);
-            if self.silence[rank] > tries {
-                dead.insert(rank);
-            }
-        }
-        dead
+        let (patience, interval) = (self.settings.patience, self.sync_interval());
+        wanted.iter().filter(|&rank| self.silence[rank].missed(patience, interval)).collect()
     }
 
     /// Waits for this member no more; returns whether it did.
@@ -157,62 +187,61 @@ impl Leader {
         waited
     }
 
-    /// Waits for this member again, which lacks nothing that is not held any more.
-    pub fn take_back(&mut self, rank: usize) -> bool {
-        self.followers.insert(rank)
+    /// The next packet, if there is one.
+    pub fn poll(
+        &mut self,
+        scene: &mut Scene,
+        order: &mut Order,
+        view: u32,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        if let Some((place, rank)) = self.due.repairs.pop_first() {
+            return Some(answer(scene, order, view, place, rank, Some(self), buf));
+        }
+        if self.sent < self.next {
+            self.sent += 1;
+            return self.multicast(scene, order, view, self.sent - 1, buf);
+        }
+        let (kind, wanted, to) = if let Some(rank) = self.due.alive.iter().next() {
+            self.due.alive.remove(rank);
+            (Status::Alive, Ranks::default(), To::Rank(rank))
+        } else if std::mem::take(&mut self.due.phase2) {
+            (Status::Phase2, self.phase2_missing(), To::Group)
+        } else if std::mem::take(&mut self.due.phase1) && !self.behind().is_empty() {
+            (Status::Phase1, self.behind(), To::Group)
+        } else if self.due.accept {
+            (Status::Accept, Ranks::default(), To::Group)
+        } else {
+            return None;
+        };
+        // What goes to all says what is accepted.
+        self.due.accept &= to != To::Group;
+        let (next, accepted, purge) = (self.next as u32, self.accepted() as u32, self.purge() as u32);
+        let body = Body::Status { kind, next, accepted, purge, wanted };
+        Some(scene.control_to(to, view, body, self.next, buf))
     }
 
-    /// Whether there may be another place: the history has room.
-    pub fn has_room(&self, history: u64) -> bool {
-        self.next - self.purge() < history
-    }
-
-    /// Whether messages are ordered at all.
-    pub fn is_open(&self) -> bool {
-        self.sync == Sync::Open
-    }
-
-    /// Who has not answered PHASE2.
-    pub fn phase2_missing(&self) -> Ranks {
-        match self.sync {
-            Sync::Phase2(missing) => missing,
-            Sync::Open | Sync::Phase1 => Ranks::default(),
+    /// Sets the timer of what is waited for.
+    pub fn arm_timer(&self, scene: &mut Scene) {
+        if self.purge() < self.next || self.sync != Sync::Open {
+            // An acceptance makes it more patient: the timer may move back.
+            let at = (self.quiet_since + self.sync_interval()).max(scene.now + LEAST_INTERVAL);
+            scene.timers.arm(Timer::Sync, at);
+        } else {
+            scene.timers.cancel(Timer::Sync);
         }
     }
 
-    /// The next place.
-    pub fn next(&self) -> u64 {
-        self.next
-    }
-
-    /// The next message of this member to be ordered.
-    pub fn ordered(&self, source: usize) -> u64 {
-        self.ordered[source]
-    }
-
-    /// Messages before this place are accepted: `resilience` members have them beside the sequencer.
-    pub fn accepted(&self) -> u64 {
-        if self.resilience == 0 {
-            return self.sent;
+    /// A message in its place.
+    pub fn ordered<'a>(&self, place: u64, entry: &'a Entry, short: bool) -> Body<'a> {
+        Body::Ordered {
+            order: place as u32,
+            accepted: self.accepted() as u32,
+            purge: self.purge() as u32,
+            source: entry.source as u8,
+            message: entry.message as u32,
+            payload: (!short).then_some(&entry.payload),
         }
-        let mut acks: Vec<u64> = self.followers.iter().map(|rank| self.acks[rank]).collect();
-        acks.sort_unstable_by(|a, b| b.cmp(a));
-        acks.get(self.resilience - 1).copied().unwrap_or(0)
-    }
-
-    /// Messages before this place are with all members.
-    pub fn purge(&self) -> u64 {
-        self.followers.iter().map(|rank| self.acks[rank]).min().unwrap_or(self.next)
-    }
-
-    /// Who is not known to have everything.
-    pub fn behind(&self) -> Ranks {
-        self.followers.iter().filter(|&rank| self.acks[rank] < self.next).collect()
-    }
-
-    /// Whether it waits for an answer.
-    pub fn waits(&self) -> bool {
-        self.purge() < self.next || self.sync != Sync::Open
     }
 
     /// Whether ordering or accepting does not go on before this member has said what it has: all have
@@ -233,8 +262,88 @@ impl Leader {
         self.acks[rank]
     }
 
+    /// A message in its place, to all.
+    fn multicast(
+        &mut self,
+        scene: &mut Scene,
+        order: &mut Order,
+        view: u32,
+        place: u64,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        // The packet says what is accepted.
+        self.due.accept = false;
+        let entry = order.get(place)?;
+        let (source, message) = (entry.source, entry.message);
+        // BB: the others have it from its source.
+        let short = source != scene.rank && entry.payload.len() >= self.settings.large;
+        let body = self.ordered(place, entry, short);
+        let transmit = match short {
+            true => scene.control_to(To::Group, view, body, message, buf),
+            false => {
+                scene.emit(view, body, buf);
+                let again = source == scene.rank && order.outbox.send_placed(message);
+                scene.data_sent(To::Group, (source, message), buf.len(), again, false)
+            }
+        };
+        self.commit(scene, order);
+        self.quiet_since = scene.now;
+        Some(transmit)
+    }
+
+    /// What is accepted is delivered here.
+    fn commit(&self, scene: &mut Scene, order: &mut Order) {
+        order.learn(self.next, self.accepted(), self.purge());
+        order.tidy(scene);
+        order.deliver(scene);
+    }
+
+    /// How long it waits before it asks.
+    fn sync_interval(&self) -> Duration {
+        match self.has_tentative() || self.sync != Sync::Open {
+            // Somebody waits for that.
+            true => self.settings.retrans_interval.min(self.settings.sync_interval),
+            false => self.settings.sync_interval,
+        }
+    }
+
+    fn on_phase2_ack(&mut self, rank: usize) {
+        if let Sync::Phase2(missing) = &mut self.sync {
+            missing.remove(rank);
+            self.advance_sync();
+        }
+    }
+
+    /// Who has not answered PHASE2.
+    fn phase2_missing(&self) -> Ranks {
+        match self.sync {
+            Sync::Phase2(missing) => missing,
+            Sync::Open | Sync::Phase1 => Ranks::default(),
+        }
+    }
+
+    /// Messages before this place are accepted: `resilience` members have them beside the sequencer.
+    fn accepted(&self) -> u64 {
+        if self.resilience == 0 {
+            return self.sent;
+        }
+        let mut acks: Vec<u64> = self.followers.iter().map(|rank| self.acks[rank]).collect();
+        acks.sort_unstable_by(|a, b| b.cmp(a));
+        acks.get(self.resilience - 1).copied().unwrap_or(0)
+    }
+
+    /// Messages before this place are with all members.
+    fn purge(&self) -> u64 {
+        self.followers.iter().map(|rank| self.acks[rank]).min().unwrap_or(self.next)
+    }
+
+    /// Who is not known to have everything.
+    fn behind(&self) -> Ranks {
+        self.followers.iter().filter(|&rank| self.acks[rank] < self.next).collect()
+    }
+
     /// Whether messages wait to be accepted.
-    pub fn has_tentative(&self) -> bool {
+    fn has_tentative(&self) -> bool {
         self.accepted() < self.next
     }
 

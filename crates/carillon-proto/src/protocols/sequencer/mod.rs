@@ -13,16 +13,12 @@
 mod config;
 mod describe;
 mod election;
+mod follower;
 mod leader;
-mod log;
-mod member;
-mod outbox;
+mod order;
 mod peer;
-mod reception;
-mod sequencing;
 #[cfg(test)]
 mod tests;
-mod transmit;
 
 use carillon_core::{ConfigError, HeaderBytes, Helpers, NetworkKind, Order, ProtocolEntry, Role};
 use carillon_wire::sequencer::HEADER_LEN;

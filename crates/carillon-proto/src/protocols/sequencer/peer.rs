@@ -1,47 +1,37 @@
 //! A member of the group: any of them can be the sequencer.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use bytes::Bytes;
 use carillon_core::{
-    AssociationId, BuildContext, Config, ConfigError, Delivery, DropReason, Duration, Event, Events, GroupId,
-    Machine, MessageId, NodeId, OfferError, Outcome, Received, Receiver, Sender, Time, Timers, Transmit,
+    BuildContext, Config, ConfigError, Delivery, DropReason, Duration, Event, Events, Machine, MessageId,
+    NodeId, OfferError, Outcome, Received, Receiver, Sender, Time, Transmit,
 };
-use carillon_wire::reformation::Ranks;
 use carillon_wire::sequencer::{Body, Packet, Report};
 
 use super::config::Settings;
-use super::election::{Fetching, Serve};
+use super::election::Election;
+use super::follower::Follower;
 use super::leader::Leader;
-use super::outbox::Outbox;
-use super::reception::Reception;
-use crate::blocks::reformation::{Reformation, Terms};
+use super::order::{Order, near};
+use crate::blocks::reformation::To;
+use crate::blocks::{Change, ViewOrder, next_numbers};
+
+/// Where the parts of a member act.
+pub(super) type Scene = crate::blocks::Scene<Timer>;
 
 /// A member: sends, delivers, and orders the messages of all while it is the sequencer.
 #[derive(Debug)]
 pub struct SequencerPeer {
-    pub(super) association: AssociationId,
-    pub(super) group: GroupId,
-    pub(super) members: Arc<[NodeId]>,
-    pub(super) rank: usize,
-    pub(super) settings: Settings,
-    pub(super) outbox: Outbox,
-    pub(super) reception: Reception,
-    pub(super) follower: Follower,
+    settings: Settings,
+    scene: Scene,
+    election: Election,
+    order: Order,
+    follower: Follower,
     /// The sequencer's side, while this member is the sequencer.
-    pub(super) leader: Option<Leader>,
-    /// The sequencer has sent no message and asked nobody since then.
-    pub(super) quiet_since: Time,
-    pub(super) reformation: Reformation,
-    /// The members of the last view that was in force here.
-    pub(super) known: Ranks,
+    leader: Option<Leader>,
+    /// The sequencer of the basic form is dead, and nobody takes its place.
+    is_orphaned: bool,
     /// Who has sent a packet of a newer view, and is to be told which one this member is in.
-    pub(super) newer: Option<usize>,
-    pub(super) fetching: Option<Fetching>,
-    pub(super) serve: Serve,
-    pub(super) timers: Timers<Timer>,
-    pub(super) events: Events,
+    newer: Option<usize>,
 }
 
 /// The timers of a member.
@@ -57,136 +47,103 @@ pub(super) enum Timer {
     Fetch,
 }
 
-/// What a member has told the sequencer, and has to tell.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Follower {
-    /// The last acknowledgment sent.
-    pub reported: u64,
-    /// An acknowledgment is to be sent, and why.
-    pub report: Option<Report>,
-    /// Places that have been asked for, and when.
-    pub asked: BTreeMap<u64, Time>,
-    /// Whom the sequencer has asked what they have, since the order went on last.
-    pub wanted: Ranks,
-    /// How often nothing came from the sequencer.
-    pub silence: u32,
-    /// How often the request timeout has been doubled.
-    pub patience: u32,
-    /// Something came since the timer was set.
-    pub progress: bool,
-    /// The sequencer of the basic form is dead, and nobody takes its place.
-    pub orphaned: bool,
+impl Scene {
+    /// Appends a packet of this view, or ballot.
+    pub(super) fn emit(&self, view: u32, body: Body<'_>, buf: &mut Vec<u8>) {
+        Packet::Normal { view, body }.emit(self.association, buf);
+    }
+
+    /// A packet without a message.
+    pub(super) fn control_to(
+        &mut self,
+        to: To,
+        view: u32,
+        body: Body<'_>,
+        number: u64,
+        buf: &mut Vec<u8>,
+    ) -> Transmit {
+        self.control(body.name(), number);
+        self.emit(view, body, buf);
+        self.transmit(to)
+    }
+}
+
+/// A message that was asked for, by the sequencer or between views, or that it is gone.
+pub(super) fn answer(
+    scene: &mut Scene,
+    order: &mut Order,
+    view: u32,
+    place: u64,
+    rank: usize,
+    leader: Option<&Leader>,
+    buf: &mut Vec<u8>,
+) -> Transmit {
+    let to = To::Rank(rank);
+    let Some(entry) = order.get(place) else {
+        let first = order.held_from();
+        let body = Body::Gone { order: first as u32, state: &order.log().state_at(first) };
+        return scene.control_to(to, view, body, first, buf);
+    };
+    let (source, number, payload) = (entry.source, entry.message, &entry.payload);
+    let between =
+        || Body::Fetched { order: place as u32, source: source as u8, message: number as u32, payload };
+    scene.emit(view, leader.map_or_else(between, |leader| leader.ordered(place, entry, false)), buf);
+    let again = source == scene.rank && order.outbox.send_placed(number);
+    scene.data_sent(to, (source, number), buf.len(), again, true)
 }
 
 impl SequencerPeer {
     /// The member at the node of the context.
     pub fn new(context: &BuildContext, config: &Config) -> Result<Self, ConfigError> {
         let settings = Settings::new(context, config);
-        let count = context.members.len();
-        let Some(rank) = context.rank() else {
+        let Some(scene) = Scene::new(context) else {
             return Err(ConfigError::Conflict("this node must be one of the members".to_owned()));
         };
-        let terms = Terms {
-            interval: settings.vote_interval,
-            tries: settings.patience.tries(settings.vote_interval),
-            resilience: settings.resilience,
-        };
-        let rng = context.seeds.stream("sequencer.reformation");
-        let reformation = Reformation::new(rank, count, terms, rng, context.rejoining)?;
-        let leads = reformation.takes_part() && rank == reformation.view().leader();
-        let known = reformation.view().members;
-        let leader = || Leader::new(rank, &known, settings.resilience, 0, vec![0; count]);
+        let mut order = Order::new(context, &settings);
+        let election = Election::new(context, &settings, scene.rank)?;
+        let agreement = election.membership.agreement();
+        let view = agreement.view();
+        let leads = agreement.takes_part() && scene.rank == view.leader();
         let mut peer = SequencerPeer {
-            association: context.association,
-            group: context.group,
-            members: context.members.clone(),
-            rank,
-            outbox: Outbox::new(settings.window, context.max_payload as usize, 0),
-            reception: Reception::new(count, settings.history, settings.window),
-            follower: Follower::default(),
-            leader: leads.then(leader),
-            quiet_since: Time::ZERO,
-            known,
+            leader: leads.then(|| Leader::new(&scene, &mut order, &settings, &view.members)),
+            follower: Follower::new(&scene, &settings, view, 0),
+            is_orphaned: false,
             newer: None,
-            fetching: None,
-            serve: Serve::default(),
             settings,
-            reformation,
-            timers: Timers::new(),
-            events: Events::default(),
+            scene,
+            election,
+            order,
         };
-        peer.step_election(Time::ZERO);
+        peer.step();
         Ok(peer)
     }
 
-    /// Hands what is accepted to the application.
-    pub(super) fn deliver(&mut self) {
-        while let Some((rank, message)) = self.reception.deliver() {
-            let source = self.members[rank];
-            self.events.push(Event::Delivered { source, message: MessageId(message) });
-            if rank == self.rank {
-                self.complete_below(message + 1, Outcome::Acknowledged);
+    /// Does what the reformation says.
+    fn step(&mut self) {
+        while let Some(change) = self.election.membership.follow(&mut self.scene, &mut self.order) {
+            if change == Change::Installed {
+                self.election.on_installed();
             }
-            // Its own messages may have been lost while those of others go through.
-            self.follower.progress |= self.outbox.is_empty();
-        }
-    }
-
-    /// Is done with its messages before this one.
-    pub(super) fn complete_below(&mut self, end: u64, outcome: Outcome) {
-        while self.outbox.first() < end
-            && let Some((number, message)) = self.outbox.complete()
-        {
-            let window = message.sent.unwrap_or(1);
-            self.events.completed(MessageId(number), outcome, window);
-            self.follower.progress = true;
-        }
-    }
-
-    /// Sets the timers of what is waited for.
-    fn arm_timers(&mut self, now: Time) {
-        let leads = self.leader.is_some();
-        let waits = !self.follower.orphaned && (!self.outbox.is_empty() || self.reception.waits());
-        let alive = self.settings.alive_interval;
-        let wait = match self.reformation.takes_part() && !leads {
-            true if waits => Some(self.settings.request_timeout.saturating_mul(1 << self.follower.patience)),
-            true if !alive.is_zero() && !self.follower.orphaned => Some(alive),
-            _ => None,
-        };
-        match wait {
-            None => _ = self.timers.cancel(Timer::Wait),
-            Some(wait) if self.timers.armed(Timer::Wait).is_none_or(|at| at > now + wait) => {
-                self.timers.arm(Timer::Wait, now + wait);
-            }
-            Some(_) => {}
-        }
-        match &self.leader {
-            // An acceptance makes it more patient: the timer may move back.
-            Some(leader) if leader.waits() => {
-                let at = (self.quiet_since + self.sync_interval()).max(now + LEAST_INTERVAL);
-                self.timers.arm(Timer::Sync, at);
-            }
-            _ => _ = self.timers.cancel(Timer::Sync),
-        }
-        let asked = self.follower.asked.values().min();
-        match asked.map(|&asked| asked + self.settings.retrans_interval) {
-            Some(at) => self.timers.arm(Timer::Retrans, at.max(now + LEAST_INTERVAL)),
-            None => _ = self.timers.cancel(Timer::Retrans),
+            let (view, settings) = (self.election.membership.agreement().view(), &self.settings);
+            let leads = change == Change::Installed && view.leader() == self.scene.rank;
+            self.follower = Follower::new(&self.scene, settings, view, self.order.length());
+            self.leader = leads.then(|| Leader::new(&self.scene, &mut self.order, settings, &view.members));
         }
     }
 
     /// Takes in a packet of the member of this rank.
-    fn on_packet(&mut self, now: Time, from: usize, bytes: &Bytes, packet: &Packet<'_>) {
+    fn on_packet(&mut self, from: usize, bytes: &Bytes, packet: &Packet<'_>) {
+        let (scene, order, agreement) =
+            (&mut self.scene, &mut self.order, self.election.membership.agreement_mut());
         let (view, body) = match packet {
             // In the basic form nobody is replaced, so nobody can come back.
             Packet::Reformation(_) if self.settings.resilience == 0 => {
-                return self.events.dropped(DropReason::OutOfWindow);
+                return scene.events.dropped(DropReason::OutOfWindow);
             }
             Packet::Reformation(packet) => {
-                let length = MessageId(self.reception.contiguous());
-                self.events.push(Event::Received { packet: packet.name(), message: length });
-                self.reformation.handle(now, from, packet);
-                return self.step_election(now);
+                scene.received(packet.name(), order.length());
+                agreement.handle(scene.now, from, packet);
+                return self.step();
             }
             Packet::Normal { view, body } => (*view, *body),
         };
@@ -194,69 +151,203 @@ impl SequencerPeer {
         // show that its view is in force: a second GONE may come when this member is ready.
         let between = match body {
             Body::Fetch { .. } | Body::Fetched { .. } => true,
-            Body::Gone { .. } => !self.reformation.takes_part(),
+            Body::Gone { .. } => !agreement.takes_part(),
             _ => false,
         };
         if between {
-            return self.on_transfer(now, from, view, body, bytes);
+            self.election.on_packet(scene, order, from, view, body, bytes);
+            return self.step();
         }
-        self.reformation.on_packet_of(now, from, view);
-        self.step_election(now);
-        let current = self.reformation.view().number();
-        let takes_part = self.reformation.takes_part();
+        agreement.on_packet_of(scene.now, from, view);
+        self.step();
+        let agreement = self.election.membership.agreement_mut();
+        let (current, takes_part) = (agreement.view().number(), agreement.takes_part());
         if view < current {
-            self.reformation.on_older_view(from);
+            agreement.on_older_view(from);
         }
         if view > current && takes_part {
             // Whoever leads that view says so in answer.
             self.newer = Some(from);
         }
         if view != current || !takes_part {
-            return self.events.dropped(DropReason::OutOfWindow);
+            return self.scene.events.dropped(DropReason::OutOfWindow);
         }
-        if !self.reformation.view().members.contains(from) {
-            return self.events.dropped(DropReason::NotAMember);
+        if !agreement.view().members.contains(from) {
+            return self.scene.events.dropped(DropReason::NotAMember);
         }
         self.on_body(from, body, bytes);
+    }
+
+    /// A packet of this view from another of its members.
+    fn on_body(&mut self, from: usize, body: Body<'_>, bytes: &Bytes) {
+        let (scene, order, follower) = (&mut self.scene, &mut self.order, &mut self.follower);
+        let is_leader = from == self.election.membership.agreement().view().leader();
+        if is_leader {
+            follower.on_heard();
+            if std::mem::take(&mut self.is_orphaned) {
+                scene.events.push(Event::MemberJoined { member: scene.nodes[from] });
+            }
+        }
+        match (body, &mut self.leader) {
+            (Body::Ordered { order: place, accepted, purge, source, message, payload }, None)
+                if is_leader =>
+            {
+                let payload = payload.map(|payload| bytes.slice_ref(payload));
+                let next = order.near(place.wrapping_add(1));
+                order.learn(next, order.near(accepted), order.near(purge));
+                let (place, of) = (order.near(place), (usize::from(source), message));
+                follower.on_ordered(scene, order, place, of, payload);
+            }
+            (Body::Status { kind, next, accepted, purge, wanted }, None) if is_leader => {
+                scene.received(body.name(), u64::from(next));
+                order.learn(order.near(next), order.near(accepted), order.near(purge));
+                follower.on_status(scene, order, kind, wanted);
+            }
+            // The sequencer of the basic form has gone on without this member.
+            (Body::Gone { order: place, state }, None) if is_leader => {
+                let place = order.near(place);
+                match next_numbers(state, scene.nodes.len()) {
+                    Some(numbers) if place > order.length() => order.skip_to(scene, place, numbers),
+                    _ => scene.events.dropped(DropReason::OutOfWindow),
+                }
+            }
+            (Body::Request { ack, message, broadcast, payload }, leader) => {
+                let (number, payload) = (near(message, order.next(from)), bytes.slice_ref(payload));
+                scene.received(body.name(), number);
+                if let Some(leader) = leader {
+                    leader.on_ack(scene, order, from, order.near(ack));
+                    leader.on_request(scene, order, from, number, payload);
+                } else if broadcast {
+                    order.park(from, number, payload);
+                } else {
+                    scene.events.dropped(DropReason::OutOfWindow);
+                }
+            }
+            (Body::Retrans { ack, order: place }, Some(leader)) => {
+                let place = order.near(place);
+                scene.received(body.name(), place);
+                leader.on_ack(scene, order, from, order.near(ack));
+                leader.on_retrans(from, place);
+            }
+            (Body::Report { kind, ack }, Some(leader)) => {
+                scene.received(body.name(), u64::from(ack));
+                leader.on_ack(scene, order, from, order.near(ack));
+                leader.on_report(from, kind);
+            }
+            _ => scene.events.dropped(DropReason::OutOfWindow),
+        }
+        let progress = order.deliver(scene);
+        follower.on_progress(progress);
+    }
+
+    /// This member is taken to be dead: a view without it is made, or, in the basic form, it is not
+    /// waited for.
+    fn suspect(&mut self, rank: usize) {
+        let (scene, agreement) = (&mut self.scene, self.election.membership.agreement_mut());
+        let (member, is_leader) = (scene.nodes[rank], rank == agreement.view().leader());
+        if self.settings.resilience > 0 {
+            if self.leader.is_some() || is_leader {
+                agreement.begin(scene.now);
+            }
+        } else if let Some(leader) = &mut self.leader {
+            if leader.give_up(rank) {
+                scene.events.member_lost(member);
+            }
+        } else if is_leader && !self.is_orphaned {
+            self.is_orphaned = true;
+            scene.events.member_lost(member);
+            self.order.complete_below(scene, u64::MAX, Outcome::Failed);
+        }
+    }
+
+    /// The next packet, if there is one.
+    fn next_packet(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let (scene, order, agreement) =
+            (&mut self.scene, &mut self.order, self.election.membership.agreement_mut());
+        if let Some((to, packet)) = agreement.poll_transmit(order.length()) {
+            scene.control(packet.name(), order.length());
+            Packet::Reformation(packet).emit(scene.association, buf);
+            return Some(scene.transmit(to));
+        }
+        if let Some(transmit) = self.election.poll(scene, order, &self.settings, buf) {
+            return Some(transmit);
+        }
+        let agreement = self.election.membership.agreement();
+        let view = Some(agreement.view()).filter(|_| agreement.takes_part())?;
+        if let Some(rank) = self.newer.take() {
+            let body = Body::Report { kind: Report::AliveReq, ack: order.length() as u32 };
+            return Some(scene.control_to(To::Rank(rank), view.number(), body, order.length(), buf));
+        }
+        match &mut self.leader {
+            Some(leader) => leader.poll(scene, order, view.number(), buf),
+            None => self.follower.poll(scene, order, view, buf),
+        }
+    }
+
+    /// Sets the timers of what is waited for.
+    fn arm_timers(&mut self) {
+        let (scene, order) = (&mut self.scene, &self.order);
+        match &self.leader {
+            Some(leader) => leader.arm_timer(scene),
+            None => {
+                // Between views nobody waits for the sequencer.
+                let idle = self.is_orphaned || !self.election.membership.agreement().takes_part();
+                self.follower.arm_timers(scene, order, idle);
+            }
+        }
     }
 }
 
 impl Machine for SequencerPeer {
     fn events(&mut self) -> Option<&mut Events> {
-        Some(&mut self.events)
+        Some(&mut self.scene.events)
     }
 
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
+        self.scene.now = now;
         let parsed = Packet::parse(datagram.bytes);
-        let Some(packet) = self.events.of_session(parsed, self.association) else { return };
-        let from = self.members.iter().position(|&member| member == datagram.source);
-        match from.filter(|&from| from != self.rank) {
-            Some(from) => self.on_packet(now, from, datagram.bytes, &packet),
-            None => self.events.dropped(DropReason::NotAMember),
+        let Some(packet) = self.scene.events.of_session(parsed, self.scene.association) else { return };
+        let from = self.scene.rank_of(datagram.source);
+        match from.filter(|&from| from != self.scene.rank) {
+            Some(from) => self.on_packet(from, datagram.bytes, &packet),
+            None => self.scene.events.dropped(DropReason::NotAMember),
         }
     }
 
     fn handle_timeout(&mut self, now: Time) {
-        self.reformation.handle_timeout(now, self.reception.contiguous());
-        self.step_election(now);
-        while let Some(timer) = self.timers.expire(now) {
+        if self.poll_timeout().is_none_or(|at| at > now) {
+            return;
+        }
+        self.scene.now = now;
+        self.election.membership.agreement_mut().handle_timeout(now, self.order.length());
+        self.step();
+        while let Some(timer) = self.scene.timers.expire(now) {
             match timer {
-                Timer::Wait => self.on_wait(now),
-                Timer::Retrans => self.on_retrans_timer(now),
-                Timer::Sync => self.on_sync_timer(now),
-                Timer::Fetch => self.on_fetch_timer(),
+                Timer::Wait if self.follower.on_wait(&self.scene, &mut self.order) => {
+                    self.suspect(self.election.membership.agreement().view().leader());
+                }
+                Timer::Wait => {}
+                Timer::Retrans => self.follower.on_retrans_timer(now),
+                Timer::Sync => {
+                    let dead = self.leader.as_mut().map(|leader| leader.on_sync_timer(now));
+                    dead.unwrap_or_default().iter().for_each(|rank| self.suspect(rank));
+                }
+                Timer::Fetch => self.election.membership.on_fetch_timeout(),
             }
         }
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        self.timers.next().into_iter().chain(self.reformation.poll_timeout()).min()
+        self.scene.timers.next().into_iter().chain(self.election.membership.agreement().poll_timeout()).min()
     }
 
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
-        self.order_waiting(now);
-        let transmit = self.next_packet(now, buf);
-        self.arm_timers(now);
+        self.scene.now = now;
+        if let Some(leader) = &mut self.leader {
+            leader.give_places(&self.scene, &mut self.order);
+        }
+        let transmit = self.next_packet(buf);
+        self.arm_timers();
         transmit
     }
 
@@ -271,59 +362,57 @@ impl Machine for SequencerPeer {
 
 impl Sender for SequencerPeer {
     fn offer(&mut self, _now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
-        let number = self.outbox.offer(payload)?;
-        if self.follower.orphaned {
-            self.complete_below(number + 1, Outcome::Failed);
+        let number = self.order.outbox.offer(payload)?;
+        if self.is_orphaned {
+            self.order.complete_below(&mut self.scene, number + 1, Outcome::Failed);
         }
         Ok(MessageId(number))
     }
 
     fn finish(&mut self, _now: Time) {
-        self.outbox.finish();
+        self.order.outbox.finish();
     }
 
     /// A view is made without it; in the basic form it is not waited for.
     fn expel(&mut self, now: Time, member: NodeId) {
-        let rank = self.members.iter().position(|&known| known == member);
-        let Some(rank) = rank.filter(|&rank| rank != self.rank) else { return };
+        self.scene.now = now;
+        let Some(rank) = self.scene.rank_of(member).filter(|&rank| rank != self.scene.rank) else { return };
         if self.settings.resilience == 0 {
-            return self.suspect(now, rank);
+            return self.suspect(rank);
         }
-        self.reformation.expel(now, rank);
-        self.step_election(now);
+        self.election.membership.expel(&self.scene, rank);
+        self.step();
     }
 
     fn awaits(&self, member: NodeId) -> bool {
-        let Some(rank) = self.members.iter().position(|&known| known == member) else { return false };
-        if !self.reformation.takes_part() {
-            let asked = self.fetching.as_ref().is_some_and(|fetching| fetching.from == rank);
-            return asked || self.reformation.awaits(rank);
-        }
+        let (Some(rank), agreement) = (self.scene.rank_of(member), self.election.membership.agreement())
+        else {
+            return false;
+        };
         match &self.leader {
+            _ if !agreement.takes_part() => self.election.membership.awaits(rank),
             Some(leader) => leader.awaits(rank),
-            None if self.outbox.is_empty() && !self.reception.waits() => false,
-            // The sequencer says for whom it waits itself.
-            None if !self.follower.wanted.is_empty() => self.follower.wanted.contains(rank),
-            None => rank == self.reformation.view().leader(),
+            None => self.follower.awaits(&self.order, agreement.view(), rank),
         }
     }
 
     fn acknowledged(&self, member: NodeId) -> Option<u64> {
-        let rank = self.members.iter().position(|&known| known == member)?;
+        let rank = self.scene.rank_of(member)?;
         self.leader.as_ref().map(|leader| leader.acknowledged(rank))
     }
 
     fn is_finished(&self) -> bool {
-        self.outbox.is_finished()
+        self.order.outbox.is_done()
     }
 }
 
 impl Receiver for SequencerPeer {
     fn poll_delivery(&mut self) -> Option<Delivery> {
-        let (rank, message, payload) = self.reception.take()?;
-        Some(Delivery { source: self.members[rank], message: MessageId(message), payload })
+        let delivery = self.scene.poll_delivery()?;
+        self.order.tidy(&self.scene);
+        Some(delivery)
     }
 }
 
 /// A timer moves on when it fires.
-const LEAST_INTERVAL: Duration = Duration::from_micros(1);
+pub(super) const LEAST_INTERVAL: Duration = Duration::from_micros(1);

@@ -4,6 +4,7 @@
 mod group;
 mod member;
 mod membership;
+mod order;
 mod sequencing;
 mod table;
 

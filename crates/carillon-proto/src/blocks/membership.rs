@@ -1,0 +1,253 @@
+//! A member's part in the views of its group, in a protocol that keeps one order of all messages.
+
+use carillon_core::{Event, MessageId};
+use carillon_wire::reformation::Ranks;
+
+use super::reformation::{Reformation, Step, View, too_few};
+use super::{LogTransfer, OrderLog, Placed, Scene, next_numbers};
+
+/// The order of a view, as another view goes on with it.
+pub trait ViewOrder<K> {
+    /// What is in a place.
+    type Entry: Placed;
+    /// What is known beyond a gap.
+    type Early;
+
+    /// What is held of it.
+    fn log(&self) -> &OrderLog<Self::Entry, Self::Early>;
+
+    /// How many messages may be fetched: a member that lives is no further behind others that keep what it lacks.
+    fn most_apart(&self) -> u64;
+
+    /// Between views nothing is ordered, acknowledged or delivered.
+    fn leave(&mut self);
+
+    /// Takes back what lies from this place on, and goes on with what others hold instead; nothing before that is to be
+    /// had if the numbers of the members' next messages there are given.
+    fn replace(
+        &mut self,
+        scene: &mut Scene<K>,
+        from: u64,
+        skipped: Option<Vec<u64>>,
+        entries: impl Iterator<Item = Self::Entry>,
+    );
+
+    /// Comes to a view without any state: takes nothing before this place. Returns whether that may be.
+    fn join(&mut self, scene: &mut Scene<K>, place: u64, numbers: Vec<u64>) -> bool;
+
+    /// A view is in force: all of the log is accepted, and what is not in it has no place.
+    fn install(&mut self, scene: &mut Scene<K>, view: &View);
+}
+
+/// The agreement on the view, and what is fetched before one is accepted.
+#[derive(Debug)]
+pub struct Membership<T> {
+    agreement: Reformation,
+    /// The same as it is at a member that has lost what it knew, if one joins so that can fetch nothing.
+    strange: Option<Reformation>,
+    /// The members of the last view that was in force here.
+    known: Ranks,
+    transfer: Option<LogTransfer<T>>,
+}
+
+/// What has become of a member's part in its view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It has none any more.
+    Left,
+    /// Another view is in force.
+    Installed,
+}
+
+impl<T: Placed> Membership<T> {
+    /// In the first view.
+    pub fn new(agreement: Reformation, strange: Option<Reformation>) -> Self {
+        let known = agreement.view().members;
+        Membership { agreement, strange, known, transfer: None }
+    }
+
+    /// Does what the agreement asks for, up to the next change. Called until `None` after whatever touches it.
+    pub fn follow<K: Ord + Copy>(
+        &mut self,
+        scene: &mut Scene<K>,
+        order: &mut impl ViewOrder<K, Entry = T>,
+    ) -> Option<Change> {
+        // What was fetched for another ballot may be of another order.
+        let ballot = self.agreement.promised().number;
+        self.transfer.take_if(|transfer| transfer.ballot() != ballot);
+        while let Some(step) = self.agreement.poll_step() {
+            let change = self.on_step(scene, order, step);
+            scene.events.push(Event::StateChanged { state: self.agreement.state() });
+            if change.is_some() {
+                return change;
+            }
+        }
+        None
+    }
+
+    /// A part of the log that is fetched came from this member.
+    pub fn on_fetched<K: Ord + Copy>(
+        &mut self,
+        scene: &mut Scene<K>,
+        order: &mut impl ViewOrder<K, Entry = T>,
+        from: usize,
+        place: u64,
+        entry: T,
+    ) {
+        if let Some(transfer) = &mut self.transfer
+            && transfer.len() < order.most_apart()
+            && transfer.insert(from, place, entry)
+        {
+            self.agreement.progress();
+            self.complete(scene, order);
+        }
+    }
+
+    /// Nothing before this place is to be had any more, says who is asked, where these are the members' next messages.
+    pub fn on_gone<K: Ord + Copy>(
+        &mut self,
+        scene: &mut Scene<K>,
+        order: &mut impl ViewOrder<K, Entry = T>,
+        place: u64,
+        numbers: Vec<u64>,
+    ) {
+        if let Some(transfer) = &mut self.transfer
+            && (transfer.missing() + 1..=transfer.length()).contains(&place)
+        {
+            transfer.skip_to(place, numbers);
+            self.agreement.progress();
+            self.complete(scene, order);
+        }
+    }
+
+    /// Who is asked does not keep what lies before this place: perhaps another member of the new view does, for the
+    /// coordinator may be one that had lost what it knew. If none does, this one joins as if it had lost all.
+    pub fn on_purged<K: Ord + Copy>(
+        &mut self,
+        scene: &mut Scene<K>,
+        order: &impl ViewOrder<K, Entry = T>,
+        below: u64,
+    ) {
+        if let Some(transfer) = &mut self.transfer
+            && transfer.missing() < below
+            && !transfer.ask_another()
+        {
+            self.begin_anew(scene, order);
+        }
+    }
+
+    /// What was asked for has not come.
+    pub fn on_fetch_timeout(&mut self) {
+        let coordinator = self.agreement.promised().coordinator.into();
+        if let Some(transfer) = &mut self.transfer {
+            transfer.ask_again(coordinator);
+        }
+    }
+
+    /// What to ask for of the log that goes on, and whom: see [`LogTransfer::ask`].
+    pub fn ask(&mut self, window: u64, most: u64) -> Option<(usize, std::ops::Range<u64>)> {
+        self.transfer.as_mut()?.ask(window, most)
+    }
+
+    /// This member is gone for good.
+    pub fn expel<K>(&mut self, scene: &Scene<K>, rank: usize) {
+        if let Some(strange) = &mut self.strange {
+            strange.expel(scene.now, rank);
+        }
+        self.agreement.expel(scene.now, rank);
+    }
+
+    /// The agreement, to be told what comes in and how time passes. [`Membership::follow`] afterwards.
+    pub fn agreement_mut(&mut self) -> &mut Reformation {
+        &mut self.agreement
+    }
+
+    /// The agreement.
+    pub fn agreement(&self) -> &Reformation {
+        &self.agreement
+    }
+
+    /// The first place that is missing of what is fetched, if anything is.
+    pub fn missing(&self) -> Option<u64> {
+        self.transfer.as_ref().map(LogTransfer::missing)
+    }
+
+    /// Whether this member is to answer what is asked for.
+    pub fn asks(&self, rank: usize) -> bool {
+        self.transfer.as_ref().is_some_and(|transfer| transfer.asks(rank))
+    }
+
+    /// Whether no view is in force here because of this member.
+    pub fn awaits(&self, rank: usize) -> bool {
+        self.asks(rank) || self.agreement.awaits(rank)
+    }
+
+    fn on_step<K: Ord + Copy>(
+        &mut self,
+        scene: &mut Scene<K>,
+        order: &mut impl ViewOrder<K, Entry = T>,
+        step: Step,
+    ) -> Option<Change> {
+        match step {
+            Step::Leave => {
+                scene.timers.clear();
+                order.leave();
+                return Some(Change::Left);
+            }
+            Step::Install => {
+                scene.timers.clear();
+                let view = self.agreement.view();
+                scene.on_view(&std::mem::replace(&mut self.known, view.members), view);
+                order.install(scene, view);
+                return Some(Change::Installed);
+            }
+            Step::Short { votes } => scene.events.too_few(too_few(votes, scene.nodes.len())),
+            Step::Fetch { length, state: Some(state), .. } => {
+                if let Some(numbers) = next_numbers(&state, scene.nodes.len())
+                    && order.join(scene, length, numbers)
+                {
+                    self.accept(scene, order);
+                }
+            }
+            Step::Fetch { from, length, continues, others, state: None } => {
+                let (log, ballot) = (order.log(), self.agreement.promised().number);
+                let start = if continues { log.length() } else { log.delivered() };
+                if self.strange.is_some() && length.saturating_sub(start) > order.most_apart() {
+                    self.begin_anew(scene, order);
+                } else if length >= log.delivered() {
+                    self.transfer = Some(LogTransfer::new(ballot, from, others, start, length));
+                    self.complete(scene, order);
+                }
+                // Otherwise: no view takes back what was delivered.
+            }
+        }
+        None
+    }
+
+    /// The log from where this member's own may differ is complete: it takes its place.
+    fn complete<K: Ord + Copy>(&mut self, scene: &mut Scene<K>, order: &mut impl ViewOrder<K, Entry = T>) {
+        if let Some(transfer) = self.transfer.take_if(|transfer| transfer.is_complete()) {
+            let (start, skipped, entries) = transfer.into_parts();
+            order.replace(scene, start, skipped, entries);
+            self.accept(scene, order);
+        }
+    }
+
+    fn accept<K: Ord + Copy>(&mut self, scene: &mut Scene<K>, order: &impl ViewOrder<K, Entry = T>) {
+        let log = order.log();
+        self.agreement.fetched(scene.now, log.state_at(log.length()));
+    }
+
+    /// What this member would have to fetch is kept nowhere any more: it is asked to leave, like any other that has lost
+    /// what it knew, and asks to join.
+    fn begin_anew<K: Ord + Copy>(&mut self, scene: &mut Scene<K>, order: &impl ViewOrder<K, Entry = T>) {
+        let Some(strange) = &self.strange else { return };
+        for rank in self.known.iter() {
+            // Of each member, what comes next may be lost to it.
+            let message = MessageId(order.log().next(rank));
+            scene.events.push(Event::LossFound { source: None, message });
+        }
+        self.agreement = strange.clone();
+        self.agreement.handle_timeout(scene.now, order.log().length());
+    }
+}

@@ -1,0 +1,245 @@
+//! What a member holds of the one order of a group's messages, and how far it has delivered it.
+
+use std::collections::BTreeMap;
+
+use super::Numbered;
+
+/// What has a place in the order.
+pub trait Placed {
+    /// The rank of the member whose message it is and the message's number there, if it is a message.
+    fn message(&self) -> Option<(usize, u64)>;
+}
+
+/// The order up to the first gap (`T`), as far back as it is kept for others, and what is known beyond the gap (`E`).
+///
+/// Not a `Reception`: it keeps what is in order, and another view of the group may take back what has not been
+/// delivered. Always `base <= delivered <= length`.
+#[derive(Clone, Debug)]
+pub struct OrderLog<T, E> {
+    held: Numbered<T>,
+    early: BTreeMap<u64, E>,
+    delivered: u64,
+    /// The number of each member's next message, as of the gap.
+    next: Vec<u64>,
+}
+
+impl<T: Placed, E> OrderLog<T, E> {
+    /// Of a group of so many members, none of which has sent anything.
+    pub fn new(members: usize) -> Self {
+        OrderLog { held: Numbered::default(), early: BTreeMap::new(), delivered: 0, next: vec![0; members] }
+    }
+
+    /// This is in the first place that was lacking.
+    pub fn push(&mut self, entry: T) {
+        if let Some((source, number)) = entry.message() {
+            self.next[source] = number + 1;
+        }
+        let place = self.held.push(entry);
+        self.early.remove(&place);
+    }
+
+    /// Delivers the next one, if it is there and may be.
+    pub fn deliver_if(&mut self, may: impl FnOnce(&T) -> bool) -> Option<&T> {
+        let entry = self.held.get(self.delivered).filter(|entry| may(entry))?;
+        self.delivered += 1;
+        Some(entry)
+    }
+
+    /// Another view goes on from `length`: forgets what has a place from there on, and all beyond the gap; never what is
+    /// delivered.
+    pub fn truncate(&mut self, length: u64) {
+        self.early.clear();
+        let dropped: Vec<T> = self.held.split_off(length.max(self.delivered)).collect();
+        // Backwards, so that each member's next number is that of the first message removed.
+        for (source, number) in dropped.iter().rev().filter_map(Placed::message) {
+            self.next[source] = number;
+        }
+    }
+
+    /// Goes on at this place, where these are the numbers of the members' next messages: nothing before it is to be had.
+    pub fn skip_to(&mut self, place: u64, numbers: Vec<u64>) {
+        self.early = self.early.split_off(&place);
+        self.held = Numbered::starting_at(place);
+        (self.delivered, self.next) = (place, numbers);
+    }
+
+    /// Forgets the oldest that are delivered, as long as this is so of place, entry and how many are held in all.
+    pub fn purge(&mut self, is_needless: impl Fn(u64, &T, usize) -> bool) {
+        while self.base() < self.delivered
+            && self.held.first().is_some_and(|first| is_needless(self.base(), first, self.len()))
+        {
+            self.held.pop();
+        }
+    }
+
+    /// What is known beyond the gap, by place.
+    pub fn early(&self) -> &BTreeMap<u64, E> {
+        &self.early
+    }
+
+    /// The same, to add to it.
+    pub fn early_mut(&mut self) -> &mut BTreeMap<u64, E> {
+        &mut self.early
+    }
+
+    /// The one in this place, if it is in order and still kept.
+    pub fn get(&self, place: u64) -> Option<&T> {
+        self.held.get(place)
+    }
+
+    /// The last one in order.
+    pub fn last(&self) -> Option<&T> {
+        self.held.last()
+    }
+
+    /// All that are in order and kept.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &T> {
+        self.held.iter()
+    }
+
+    /// The same, to change them.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.held.iter_mut()
+    }
+
+    /// The first place that is still kept.
+    pub fn base(&self) -> u64 {
+        self.held.start()
+    }
+
+    /// One past the last place that is delivered.
+    pub fn delivered(&self) -> u64 {
+        self.delivered
+    }
+
+    /// The first place that is lacking.
+    pub fn length(&self) -> u64 {
+        self.held.end()
+    }
+
+    /// How many places are known.
+    pub fn len(&self) -> usize {
+        self.held.len() + self.early.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The number of this member's next message in the order.
+    pub fn next(&self, source: usize) -> u64 {
+        self.next[source]
+    }
+
+    /// What a member must know that begins at this place, which is kept here or the next.
+    pub fn state_at(&self, place: u64) -> Vec<u8> {
+        let mut next = self.next.clone();
+        let after = self.length().saturating_sub(place) as usize;
+        for (source, number) in self.held.iter().rev().take(after).filter_map(Placed::message) {
+            next[source] = number;
+        }
+        next.into_iter().flat_map(u64::to_be_bytes).collect()
+    }
+}
+
+/// What [`OrderLog::state_at`] said to a group of so many members: the number of each one's next message.
+pub fn next_numbers(state: &[u8], members: usize) -> Option<Vec<u64>> {
+    let (numbers, rest) = state.as_chunks::<8>();
+    let numbers: Vec<u64> = numbers.iter().map(|&number| u64::from_be_bytes(number)).collect();
+    let fits = numbers.len() == members && rest.is_empty();
+    (fits && numbers.iter().all(|&number| number <= MOST_MESSAGES)).then_some(numbers)
+}
+
+/// No member sends more messages than this: there is room to count on.
+pub const MOST_MESSAGES: u64 = 1 << 62;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A message of a member, or nothing.
+    type Message = Option<(usize, u64)>;
+
+    impl Placed for Message {
+        fn message(&self) -> Option<(usize, u64)> {
+            *self
+        }
+    }
+
+    /// The number of each member's next message after these.
+    fn numbers(first: &[u64], order: &[Message]) -> Vec<u64> {
+        let mut next = first.to_vec();
+        order.iter().flatten().for_each(|&(source, number)| next[source] = number + 1);
+        next
+    }
+
+    #[test]
+    fn it_agrees_with_a_list_under_random_operations() {
+        for seed in 0..20 {
+            let mut rng = carillon_core::Seeds::new(seed).stream("order-log");
+            let mut log: OrderLog<Message, u64> = OrderLog::new(3);
+            // The model: everything since the order began here, and where that was.
+            let (mut start, mut first, mut order, mut base, mut delivered) =
+                (0, vec![0; 3], Vec::new(), 0, 0);
+            for _ in 0..2000 {
+                match rng.below(12) {
+                    0..=5 => {
+                        let source = rng.below(4) as usize;
+                        let message = (source < 3).then(|| (source, log.next(source)));
+                        log.push(message);
+                        order.push(message);
+                    }
+                    6..=8 => {
+                        let next = order.get((delivered - start) as usize).copied();
+                        assert_eq!(log.deliver_if(|_| true).copied(), next);
+                        delivered += u64::from(next.is_some());
+                    }
+                    9 => {
+                        let keep = rng.below(20) as usize;
+                        log.purge(|_, _, len| len > keep);
+                        let held =
+                            |base: u64| start as usize + order.len() + log.early().len() - base as usize;
+                        while base < delivered && held(base) > keep {
+                            base += 1;
+                        }
+                    }
+                    10 => {
+                        let length = (log.length() + 2).saturating_sub(rng.below(8));
+                        log.truncate(length);
+                        order.truncate((length.max(delivered) - start) as usize);
+                        assert!(log.early().is_empty());
+                    }
+                    _ if rng.below(10) == 0 => {
+                        let place = log.length() + rng.below(5);
+                        first = numbers(&first, &order).iter().map(|number| number + rng.below(3)).collect();
+                        log.skip_to(place, first.clone());
+                        (start, base, delivered) = (place, place, place);
+                        order.clear();
+                        assert!(log.early().keys().all(|&early| early >= place));
+                    }
+                    _ => {
+                        let place = log.length() + rng.below(4);
+                        log.early_mut().insert(place, 0);
+                    }
+                }
+                assert_eq!((log.base(), log.delivered()), (base, delivered));
+                assert_eq!(log.length(), start + order.len() as u64);
+                let at = base + rng.below(log.length() - base + 1);
+                let state = log.state_at(at);
+                let expected = numbers(&first, &order[..(at - start) as usize]);
+                assert_eq!(next_numbers(&state, 3).unwrap(), expected);
+                assert_eq!(log.get(at), order.get((at - start) as usize));
+                assert!(log.iter().eq(&order[(base - start) as usize..]));
+            }
+        }
+    }
+
+    #[test]
+    fn a_state_of_another_group_or_with_numbers_beyond_all_is_none() {
+        assert_eq!(next_numbers(&[0; 16], 2), Some(vec![0, 0]));
+        assert_eq!(next_numbers(&[0; 16], 3), None);
+        assert_eq!(next_numbers(&[0; 17], 2), None);
+        assert_eq!(next_numbers(&[0xff; 8], 1), None);
+    }
+}

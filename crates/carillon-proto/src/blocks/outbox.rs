@@ -1,0 +1,253 @@
+//! The messages that a member has submitted to a total order, until it delivers them itself.
+
+use bytes::Bytes;
+use carillon_core::OfferError;
+
+use super::Numbered;
+
+/// A message of this member that is under way.
+#[derive(Clone, Debug)]
+struct Own {
+    payload: Bytes,
+    /// It is to be sent.
+    due: bool,
+    /// It has a place in the order, as far as this member knows.
+    ordered: bool,
+    /// How many were under way when it was first sent.
+    sent: Option<u32>,
+    /// Repetitions since the last sign of life of who orders.
+    tries: u32,
+}
+
+/// Until when a message counts for the window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// It has a place.
+    Ordered,
+    /// It is delivered.
+    Delivered,
+}
+
+/// The messages of this member that it has not delivered to itself, oldest first. What loses its place in the order
+/// when a view changes is sent again.
+#[derive(Clone, Debug)]
+pub struct Outbox {
+    messages: Numbered<Own>,
+    window: usize,
+    until: Until,
+    max_payload: usize,
+    finished: bool,
+}
+
+impl Outbox {
+    /// Up to `window` messages of up to `max_payload` bytes.
+    pub fn new(window: usize, until: Until, max_payload: usize) -> Self {
+        Outbox { messages: Numbered::default(), window, until, max_payload, finished: false }
+    }
+
+    /// Takes a message; returns its number.
+    pub fn offer(&mut self, payload: Bytes) -> Result<u64, OfferError> {
+        if self.finished {
+            return Err(OfferError::Finished);
+        }
+        if payload.len() > self.max_payload {
+            return Err(OfferError::TooLarge { len: payload.len(), max: self.max_payload });
+        }
+        let counts = |own: &&Own| self.until == Until::Delivered || !own.ordered;
+        if self.messages.iter().filter(counts).count() >= self.window {
+            return Err(OfferError::Full);
+        }
+        Ok(self.messages.push(Own { payload, due: true, ordered: false, sent: None, tries: 0 }))
+    }
+
+    /// No more will be offered.
+    pub fn finish(&mut self) {
+        self.finished = true;
+    }
+
+    /// Numbers go on from here: the group knows what a member said before it lost its state.
+    pub fn number_from(&mut self, first: u64) {
+        self.messages.number_from(first);
+    }
+
+    /// A message is sent; returns whether it was before.
+    pub fn send(&mut self, number: u64) -> bool {
+        let under_way = self.messages.len() as u32;
+        let Some(own) = self.messages.get_mut(number) else { return true };
+        own.due = false;
+        let before = own.sent.is_some();
+        own.sent.get_or_insert(under_way);
+        before
+    }
+
+    /// A message is sent in its place by the member that orders: what is under way now counts for it. Returns whether it
+    /// was sent before.
+    pub fn send_placed(&mut self, number: u64) -> bool {
+        let under_way = self.messages.len() as u32;
+        self.messages.get_mut(number).is_none_or(|own| own.sent.replace(under_way).is_some())
+    }
+
+    /// A message is to be sent again. Returns how often it has been now since who orders was heard.
+    pub fn repeat(&mut self, number: u64) -> u32 {
+        let Some(own) = self.messages.get_mut(number) else { return 0 };
+        own.due = true;
+        own.tries += 1;
+        own.tries
+    }
+
+    /// Who orders lives.
+    pub fn on_heard(&mut self) {
+        self.messages.iter_mut().for_each(|own| own.tries = 0);
+    }
+
+    /// A message is in its place.
+    pub fn set_ordered(&mut self, number: u64) {
+        if let Some(own) = self.messages.get_mut(number) {
+            (own.ordered, own.due) = (true, false);
+        }
+    }
+
+    /// Messages from this one on have lost their places, if they had any.
+    pub fn displace(&mut self, from: u64) {
+        for (_, own) in self.numbered_mut().filter(|(number, _)| *number >= from) {
+            own.ordered = false;
+        }
+    }
+
+    /// A view came into force: what lies before this message is in its order, the rest is sent again.
+    pub fn reorder(&mut self, ordered_below: u64) {
+        for (number, own) in self.numbered_mut() {
+            own.ordered = number < ordered_below;
+            (own.due, own.tries) = (!own.ordered, 0);
+        }
+    }
+
+    /// Takes the oldest out if it lies before `end`: its number, and how many were under way when it was first
+    /// sent, or last in its place.
+    pub fn complete_below(&mut self, end: u64) -> Option<(u64, Option<u32>)> {
+        let own = if self.messages.start() < end { self.messages.pop() } else { None };
+        own.map(|(number, own)| (number, own.sent))
+    }
+
+    /// The message of this number, if it is under way.
+    pub fn get(&self, number: u64) -> Option<&Bytes> {
+        self.messages.get(number).map(|own| &own.payload)
+    }
+
+    /// The first message that is to be sent.
+    pub fn first_due(&self) -> Option<u64> {
+        self.numbered().find(|(_, own)| own.due).map(|(number, _)| number)
+    }
+
+    /// The oldest message without a place.
+    pub fn first_unordered(&self) -> Option<u64> {
+        self.numbered().find(|(_, own)| !own.ordered).map(|(number, _)| number)
+    }
+
+    /// The number of the next message.
+    pub fn end(&self) -> u64 {
+        self.messages.end()
+    }
+
+    /// Whether none is under way.
+    pub fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    /// Whether no more will be offered.
+    pub fn has_finished(&self) -> bool {
+        self.finished
+    }
+
+    /// Whether nothing is under way and nothing will be.
+    pub fn is_done(&self) -> bool {
+        self.finished && self.messages.is_empty()
+    }
+
+    fn numbered(&self) -> impl Iterator<Item = (u64, &Own)> {
+        (self.messages.start()..).zip(self.messages.iter())
+    }
+
+    fn numbered_mut(&mut self) -> impl Iterator<Item = (u64, &mut Own)> {
+        (self.messages.start()..).zip(self.messages.iter_mut())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A message of the model: number, due, ordered.
+    type Model = Vec<(u64, bool, bool)>;
+
+    #[test]
+    fn it_agrees_with_a_list_under_random_operations() {
+        for until in [Until::Ordered, Until::Delivered] {
+            let mut rng = carillon_core::Seeds::new(1).stream("outbox");
+            let (mut outbox, mut model, mut next) = (Outbox::new(8, until, 4), Model::new(), 0u64);
+            for _ in 0..20_000 {
+                let number = (next + 3).saturating_sub(rng.below(12));
+                match rng.below(7) {
+                    0 | 1 => {
+                        let counts = |own: &&(u64, bool, bool)| until == Until::Delivered || !own.2;
+                        let full = model.iter().filter(counts).count() >= 8;
+                        let taken = outbox.offer(Bytes::from_static(b"m"));
+                        assert_eq!(taken, if full { Err(OfferError::Full) } else { Ok(next) });
+                        if !full {
+                            model.push((next, true, false));
+                            next += 1;
+                        }
+                    }
+                    2 => {
+                        if let Some(due) = outbox.first_due() {
+                            outbox.send(due);
+                            model.iter_mut().filter(|own| own.0 == due).for_each(|own| own.1 = false);
+                        }
+                    }
+                    3 => {
+                        outbox.set_ordered(number);
+                        model
+                            .iter_mut()
+                            .filter(|own| own.0 == number)
+                            .for_each(|own| (own.1, own.2) = (false, true));
+                    }
+                    4 => {
+                        outbox.displace(number);
+                        model.iter_mut().filter(|own| own.0 >= number).for_each(|own| own.2 = false);
+                    }
+                    5 => {
+                        outbox.reorder(number);
+                        model.iter_mut().for_each(|own| (own.1, own.2) = (own.0 >= number, own.0 < number));
+                    }
+                    _ => {
+                        let first = model.first().filter(|own| own.0 < number).copied();
+                        assert_eq!(outbox.complete_below(number).map(|own| own.0), first.map(|own| own.0));
+                        model.drain(..usize::from(first.is_some()));
+                    }
+                }
+                assert_eq!(outbox.first_due(), model.iter().find(|own| own.1).map(|own| own.0));
+                assert_eq!(outbox.first_unordered(), model.iter().find(|own| !own.2).map(|own| own.0));
+                assert_eq!((outbox.is_empty(), outbox.end()), (model.is_empty(), next));
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_too_large_or_too_late_is_not_taken() {
+        let mut outbox = Outbox::new(1, Until::Delivered, 2);
+        assert_eq!(outbox.offer(Bytes::from_static(b"abc")), Err(OfferError::TooLarge { len: 3, max: 2 }));
+        outbox.finish();
+        assert!(outbox.is_done());
+        assert_eq!(outbox.offer(Bytes::new()), Err(OfferError::Finished));
+    }
+
+    #[test]
+    fn repetitions_count_until_who_orders_is_heard() {
+        let mut outbox = Outbox::new(1, Until::Ordered, 2);
+        outbox.offer(Bytes::new()).unwrap();
+        assert_eq!((outbox.send(0), outbox.repeat(0), outbox.repeat(0)), (false, 1, 2));
+        outbox.on_heard();
+        assert_eq!((outbox.send(0), outbox.repeat(0)), (true, 1));
+        assert_eq!(outbox.complete_below(1), Some((0, Some(1))));
+    }
+}

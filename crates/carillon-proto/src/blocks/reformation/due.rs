@@ -1,0 +1,73 @@
+//! What is to be sent: decided when it is asked for, since what has become needless is not sent.
+
+use carillon_wire::reformation::{Ballot, Packet, Ranks};
+
+use super::view::{Proposal, To, View};
+
+/// Packets to send.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Due {
+    pub invite: bool,
+    pub vote: bool,
+    pub refuse: Option<(usize, Ballot)>,
+    pub start: bool,
+    pub ready: bool,
+    pub active: Ranks,
+    pub installed: bool,
+    pub join: bool,
+}
+
+/// Where a node stands, as its packets say.
+pub(super) struct Standing<'a> {
+    pub rank: usize,
+    pub promised: Ballot,
+    pub accepted: &'a View,
+    pub is_lost: bool,
+}
+
+impl Due {
+    /// The next packet of a node that lacks nothing below `length`; `starting` is the view that it proposes.
+    pub fn poll<'a>(
+        &mut self,
+        node: Standing<'_>,
+        length: u64,
+        starting: Option<&'a Proposal>,
+    ) -> Option<(To, Packet<'a>)> {
+        let (ballot, leader) = (node.promised, To::Rank(node.promised.coordinator.into()));
+        let View { ballot: accepted, members, joiners } = *node.accepted;
+        if std::mem::take(&mut self.invite) {
+            return Some((To::Group, Packet::Invite { ballot }));
+        }
+        if std::mem::take(&mut self.vote) {
+            return Some((
+                leader,
+                Packet::Vote { ballot, accepted: accepted.number, length, members, joiners },
+            ));
+        }
+        if let Some((to, refused)) = self.refuse.take() {
+            return Some((To::Rank(to), Packet::Refuse { ballot: refused, promised: ballot }));
+        }
+        if std::mem::take(&mut self.ready) {
+            return Some((leader, Packet::Ready { ballot: accepted }));
+        }
+        if std::mem::take(&mut self.installed) {
+            return Some((To::Rank(node.accepted.leader()), Packet::Installed { ballot: accepted }));
+        }
+        if let Some(rank) = self.active.iter().next() {
+            let all = members.without(&[node.rank].into_iter().collect());
+            let to = if self.active == all { To::Group } else { To::Rank(rank) };
+            match to {
+                To::Group => self.active = Ranks::default(),
+                To::Rank(rank) => _ = self.active.remove(rank),
+            }
+            return Some((to, Packet::Active { ballot: accepted }));
+        }
+        if std::mem::take(&mut self.join) {
+            return Some((To::Group, Packet::Join { lost: node.is_lost }));
+        }
+        let proposal = starting.filter(|_| std::mem::take(&mut self.start))?;
+        let View { ballot, members, joiners } = proposal.view;
+        let (base, length, state) = (proposal.base, proposal.length, &proposal.state);
+        Some((To::Group, Packet::Start { ballot, base, length, members, joiners, state }))
+    }
+}

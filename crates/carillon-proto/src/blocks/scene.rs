@@ -1,0 +1,116 @@
+//! Where the parts of a peer act.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use carillon_core::{
+    AssociationId, BuildContext, Delivery, Dest, Event, Events, GroupId, MessageId, NodeId, Time, Timers,
+    Transmit,
+};
+use carillon_wire::reformation::Ranks;
+
+use super::reformation::{To, View};
+
+/// What the parts of a peer share: the time, the timers, what is recorded, the group, and the way to the application.
+#[derive(Debug)]
+pub struct Scene<K> {
+    /// The time of the call that is being answered.
+    pub now: Time,
+    /// The session.
+    pub association: AssociationId,
+    /// This node's place among the members.
+    pub rank: usize,
+    /// The members.
+    pub nodes: Arc<[NodeId]>,
+    /// The timers of all parts.
+    pub timers: Timers<K>,
+    /// What is recorded, and told to the host.
+    pub events: Events,
+    group: GroupId,
+    deliveries: VecDeque<Delivery>,
+}
+
+impl<K: Ord + Copy> Scene<K> {
+    /// Of the node of the context, if it is a member.
+    pub fn new(context: &BuildContext) -> Option<Self> {
+        Some(Scene {
+            now: Time::ZERO,
+            association: context.association,
+            rank: context.rank()?,
+            nodes: context.members.clone(),
+            timers: Timers::new(),
+            events: Events::default(),
+            group: context.group,
+            deliveries: VecDeque::new(),
+        })
+    }
+
+    /// A message of this member has its turn at the application.
+    pub fn deliver(&mut self, source: usize, number: u64, payload: bytes::Bytes) {
+        let (source, message) = (self.nodes[source], MessageId(number));
+        self.deliveries.push_back(Delivery { source, message, payload });
+        self.events.push(Event::Delivered { source, message });
+    }
+
+    /// The application takes its next message.
+    pub fn poll_delivery(&mut self) -> Option<Delivery> {
+        self.deliveries.pop_front()
+    }
+
+    /// A packet came in.
+    pub fn received(&mut self, packet: &'static str, number: u64) {
+        self.events.push(Event::Received { packet, message: MessageId(number) });
+    }
+
+    /// A packet without a message goes out.
+    pub fn control(&mut self, packet: &'static str, number: u64) {
+        self.events.push(Event::ControlSent { packet, message: MessageId(number) });
+    }
+
+    /// A packet with a message in its place goes out: this node's own, as its first or again, or another's.
+    pub fn data_sent(
+        &mut self,
+        to: To,
+        message: (usize, u64),
+        bytes: usize,
+        again: bool,
+        repair: bool,
+    ) -> Transmit {
+        let (transmit, (source, number)) = (self.transmit(to), message);
+        if source == self.rank {
+            return self.events.data_sent(transmit, MessageId(number), bytes, again);
+        }
+        let (source, message, bytes) = (self.nodes[source], MessageId(number), bytes as u32);
+        self.events.push(Event::Forwarded { source, message, bytes, repair });
+        transmit
+    }
+
+    /// Another view is in force than the one with these members: who is gone, and who has come.
+    pub fn on_view(&mut self, before: &Ranks, view: &View) {
+        for gone in before.without(&view.members).iter() {
+            self.events.member_lost(self.nodes[gone]);
+        }
+        let come = view.members.without(before).or(&view.joiners);
+        for rank in come.iter().filter(|&rank| rank != self.rank) {
+            self.events.push(Event::MemberJoined { member: self.nodes[rank] });
+        }
+    }
+
+    /// A datagram that leaves now.
+    pub fn transmit(&self, to: To) -> Transmit {
+        Transmit::now(match to {
+            To::Group => Dest::group(self.group),
+            To::Rank(rank) => Dest::Node(self.nodes[rank]),
+        })
+    }
+
+    /// The rank of a member.
+    pub fn rank_of(&self, node: NodeId) -> Option<usize> {
+        self.nodes.iter().position(|&member| member == node)
+    }
+
+    /// How many messages the application has not taken.
+    pub fn waiting(&self) -> usize {
+        self.deliveries.len()
+    }
+}

@@ -1,0 +1,112 @@
+//! Messages that have come and have no place in the order yet.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+
+/// The messages of each member that wait for a place, and whose turn it is. How many are kept is the protocol's to say.
+#[derive(Clone, Debug)]
+pub struct Unplaced {
+    waiting: Vec<BTreeMap<u64, Bytes>>,
+    /// Whose message got the last place: the others have their turn first.
+    turn: usize,
+}
+
+impl Unplaced {
+    /// Of so many members, none of which has sent anything.
+    pub fn new(members: usize) -> Self {
+        Unplaced { waiting: vec![BTreeMap::new(); members], turn: 0 }
+    }
+
+    /// Keeps a message; returns whether it is new.
+    pub fn keep(&mut self, source: usize, number: u64, payload: Bytes) -> bool {
+        self.waiting[source].insert(number, payload).is_none()
+    }
+
+    /// A message has got its place: takes it out, if it waited.
+    pub fn take(&mut self, source: usize, number: u64) -> Option<Bytes> {
+        self.waiting[source].remove(&number)
+    }
+
+    /// Of a member that has so many under way at most only the last are of use.
+    pub fn keep_last(&mut self, source: usize, most: usize) {
+        while self.waiting[source].len() > most {
+            self.waiting[source].pop_first();
+        }
+    }
+
+    /// Forgets all for which this is not so, by member and number.
+    pub fn retain(&mut self, mut keeps: impl FnMut(usize, u64) -> bool) {
+        for (source, waiting) in self.waiting.iter_mut().enumerate() {
+            waiting.retain(|&number, _| keeps(source, number));
+        }
+    }
+
+    /// This member's message has got a place.
+    pub fn set_turn(&mut self, source: usize) {
+        self.turn = source;
+    }
+
+    /// The first member, in the order of turns, for which this is so.
+    pub fn in_turn(&self, mut is_ready: impl FnMut(usize) -> bool) -> Option<usize> {
+        let members = self.waiting.len();
+        (1..=members).map(|step| (self.turn + step) % members).find(|&source| is_ready(source))
+    }
+
+    /// A message that waits.
+    pub fn get(&self, source: usize, number: u64) -> Option<&Bytes> {
+        self.waiting[source].get(&number)
+    }
+
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.waiting.iter().map(BTreeMap::len).sum()
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_member_has_its_turn_and_nothing_is_lost_or_doubled() {
+        for seed in 0..50 {
+            let mut rng = carillon_core::Seeds::new(seed).stream("unplaced");
+            let members = 1 + rng.below(5) as usize;
+            let (mut unplaced, mut next) = (Unplaced::new(members), vec![0; members]);
+            let (mut kept, mut passed) = (std::collections::BTreeSet::new(), vec![0; members]);
+            for _ in 0..500 {
+                let (source, ahead) = (rng.below(members as u64) as usize, rng.below(4));
+                if rng.below(2) == 0 {
+                    let number = next[source] + ahead;
+                    assert_eq!(unplaced.keep(source, number, Bytes::new()), kept.insert((source, number)));
+                } else if let Some(source) =
+                    unplaced.in_turn(|source| unplaced.get(source, next[source]).is_some())
+                {
+                    assert!(
+                        unplaced.take(source, next[source]).is_some() && kept.remove(&(source, next[source]))
+                    );
+                    unplaced.set_turn(source);
+                    next[source] += 1;
+                    for other in 0..members {
+                        let waits = other != source && unplaced.get(other, next[other]).is_some();
+                        passed[other] = if waits { passed[other] + 1 } else { 0 };
+                        assert!(passed[other] < members, "it is its turn");
+                    }
+                } else {
+                    assert!((0..members).all(|source| !kept.contains(&(source, next[source]))));
+                }
+                assert_eq!((unplaced.len(), unplaced.is_empty()), (kept.len(), kept.is_empty()));
+            }
+            unplaced.keep_last(0, 1);
+            assert!(unplaced.waiting[0].len() <= 1);
+            unplaced.retain(|_, number| number % 2 == 0);
+            assert!(unplaced.waiting.iter().flat_map(BTreeMap::keys).all(|number| number % 2 == 0));
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! What a member does that is not the sequencer: it says what it has and asks for what it lacks.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use carillon_core::{DropReason, Event, MessageId, Time, Transmit};
+use carillon_wire::reformation::Ranks;
+use carillon_wire::sequencer::{Body, Report, Status};
+
+use super::config::Settings;
+use super::order::{Order, near};
+use super::peer::{LEAST_INTERVAL, Scene, Timer};
+use crate::blocks::Silence;
+use crate::blocks::reformation::{To, View};
+
+/// What a member has told the sequencer, and has to tell.
+#[derive(Debug)]
+pub(super) struct Follower {
+    settings: Settings,
+    /// Whether its acknowledgments make a message accepted: those of the first ones by rank do, beside the sequencer.
+    is_acker: bool,
+    /// After so many messages that it has not acknowledged it says so: a quarter to half of the history, each member at
+    /// another time.
+    dummy_after: u64,
+    /// The last acknowledgment sent.
+    reported: u64,
+    /// An acknowledgment is to be sent, and why.
+    report: Option<Report>,
+    /// Places that have been asked for, and when.
+    asked: BTreeMap<u64, Time>,
+    /// Whom the sequencer has asked what they have, since the order went on last.
+    wanted: Ranks,
+    /// How often nothing came from the sequencer.
+    silence: Silence,
+    /// How often the request timeout has been doubled.
+    doubled: u32,
+    /// Something came since the timer was set.
+    progress: bool,
+}
+
+impl Follower {
+    /// A member of this view, of whose order it has all.
+    pub fn new(scene: &Scene, settings: &Settings, view: &View, length: u64) -> Self {
+        let others = view.members.iter().filter(|&rank| rank != view.leader());
+        let (history, count) = (settings.history as u64, scene.nodes.len() as u64);
+        Follower {
+            is_acker: others.take(settings.resilience).any(|rank| rank == scene.rank),
+            dummy_after: (history / 4 + history / 4 * scene.rank as u64 / count).max(1),
+            settings: settings.clone(),
+            reported: length,
+            report: None,
+            asked: BTreeMap::new(),
+            wanted: Ranks::default(),
+            silence: Silence::default(),
+            doubled: 0,
+            progress: false,
+        }
+    }
+
+    /// The sequencer was heard.
+    pub fn on_heard(&mut self) {
+        self.silence.heard();
+    }
+
+    /// Something that it waits for has come.
+    pub fn on_progress(&mut self, progress: bool) {
+        self.progress |= progress;
+    }
+
+    /// 2.7: a message out of order is kept if there is room, and those before it are asked for. `of` is whose message it
+    /// is, and the low bits of its number.
+    pub fn on_ordered(
+        &mut self,
+        scene: &mut Scene,
+        order: &mut Order,
+        place: u64,
+        of: (usize, u32),
+        payload: Option<Bytes>,
+    ) {
+        let (before, source) = (order.length(), of.0);
+        if source >= scene.nodes.len() {
+            return scene.events.dropped(DropReason::Malformed);
+        }
+        let number = near(of.1, order.next(source));
+        let known = order.has(place);
+        // Its own messages it has itself.
+        let own = || order.outbox.get(number).filter(|_| source == scene.rank).cloned();
+        let payload = payload.or_else(own);
+        if known {
+            scene.events.dropped(DropReason::Duplicate);
+        } else if order.insert(scene, place, (source, number), payload) {
+            scene.received("ordered", number);
+            self.wanted = Ranks::default();
+            if source == scene.rank {
+                order.outbox.set_ordered(number);
+                self.progress = true;
+            }
+        } else {
+            scene.events.dropped(DropReason::BufferFull);
+        }
+        let new = order.missing(scene, MOST_ASKED).find(|place| !self.asked.contains_key(place));
+        if let Some(lacking) = new {
+            scene.events.push(Event::LossFound { source: None, message: MessageId(lacking) });
+        }
+        let has = order.length();
+        if self.is_acker {
+            // Again if it comes again: the acknowledgment may have been lost.
+            if has > before || (known && order.accepted() < has) {
+                self.report = Some(Report::Ack);
+            }
+        } else if has - self.reported.min(has) >= self.dummy_after {
+            self.report.get_or_insert(Report::Dummy);
+        }
+    }
+
+    /// The sequencer says what it knows, and who is to answer.
+    pub fn on_status(&mut self, scene: &Scene, order: &Order, kind: Status, wanted: Ranks) {
+        if wanted.contains(scene.rank) {
+            let report = match kind {
+                Status::Phase1 if order.missing(scene, MOST_ASKED).next().is_none() => {
+                    Some(Report::AckCommit)
+                }
+                Status::Phase2 => Some(Report::AckPhase2),
+                _ => None,
+            };
+            self.report = report.or(self.report);
+        }
+        if matches!(kind, Status::Phase1 | Status::Phase2) {
+            self.wanted = wanted;
+        }
+    }
+
+    /// The sequencer, or the messages lacking, or an acceptance are waited for in vain. Returns whether the sequencer is
+    /// taken to be dead.
+    pub fn on_wait(&mut self, scene: &Scene, order: &mut Order) -> bool {
+        if std::mem::take(&mut self.progress) {
+            self.doubled = 0;
+            return false;
+        }
+        self.doubled = (self.doubled + 1).min(MOST_DOUBLED);
+        if self.silence.missed(self.settings.patience, self.settings.request_timeout) {
+            self.silence.heard();
+            return true;
+        }
+        // Only the oldest: the sequencer keeps later ones until it has that, and what is too much for
+        // the network is not helped by more.
+        if let Some(oldest) = order.outbox.first_unordered() {
+            order.outbox.repeat(oldest);
+        } else if order.missing(scene, MOST_ASKED).next().is_none() {
+            // What is in its place lacks only its acceptance, if it is here.
+            self.report = Some(Report::AliveReq);
+        }
+        false
+    }
+
+    /// Messages that were asked for have not come.
+    pub fn on_retrans_timer(&mut self, now: Time) {
+        let interval = self.settings.retrans_interval;
+        self.asked.retain(|_, &mut asked| asked + interval > now);
+    }
+
+    /// The next packet, if there is one. An acknowledgment that waits rides on whatever goes to the sequencer anyway.
+    pub fn poll(
+        &mut self,
+        scene: &mut Scene,
+        order: &mut Order,
+        view: &View,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        let (leader, view) = (To::Rank(view.leader()), view.number());
+        let has = order.length();
+        let ack = has as u32;
+        if let Some(place) = self.next_to_ask(scene, order) {
+            self.asked.insert(place, scene.now);
+            self.on_reported(has);
+            let body = Body::Retrans { ack, order: place as u32 };
+            return Some(scene.control_to(leader, view, body, place, buf));
+        }
+        if let Some(number) = order.outbox.first_due() {
+            let payload = order.outbox.get(number)?;
+            let broadcast = payload.len() >= self.settings.large;
+            scene.emit(view, Body::Request { ack, message: number as u32, broadcast, payload }, buf);
+            let again = order.outbox.send(number);
+            self.on_reported(has);
+            let to = if broadcast { To::Group } else { leader };
+            return Some(scene.data_sent(to, (scene.rank, number), buf.len(), again, again));
+        }
+        let kind = self.report.take()?;
+        self.reported = has;
+        Some(scene.control_to(leader, view, Body::Report { kind, ack }, has, buf))
+    }
+
+    /// Sets the timers of what is waited for.
+    pub fn arm_timers(&self, scene: &mut Scene, order: &Order, is_orphaned: bool) {
+        let waits = !order.outbox.is_empty() || order.waits();
+        let alive = self.settings.alive_interval;
+        let wait = match is_orphaned {
+            false if waits => Some(self.settings.request_timeout.saturating_mul(1 << self.doubled)),
+            false if !alive.is_zero() => Some(alive),
+            _ => None,
+        };
+        match wait {
+            None => _ = scene.timers.cancel(Timer::Wait),
+            Some(wait) if scene.timers.armed(Timer::Wait).is_none_or(|at| at > scene.now + wait) => {
+                scene.timers.arm(Timer::Wait, scene.now + wait);
+            }
+            Some(_) => {}
+        }
+        match self.asked.values().min().map(|&asked| asked + self.settings.retrans_interval) {
+            Some(at) => scene.timers.arm(Timer::Retrans, at.max(scene.now + LEAST_INTERVAL)),
+            None => _ = scene.timers.cancel(Timer::Retrans),
+        }
+    }
+
+    /// Whether it waits for this member: for the sequencer, which says for whom it waits itself.
+    pub fn awaits(&self, order: &Order, view: &View, rank: usize) -> bool {
+        let waits = !order.outbox.is_empty() || order.waits();
+        waits && if self.wanted.is_empty() { rank == view.leader() } else { self.wanted.contains(rank) }
+    }
+
+    /// The next place to ask for.
+    fn next_to_ask(&mut self, scene: &Scene, order: &Order) -> Option<u64> {
+        let (asked, interval) = (&mut self.asked, self.settings.retrans_interval);
+        let missing: Vec<u64> = order.missing(scene, MOST_ASKED).collect();
+        asked.retain(|place, _| missing.contains(place));
+        missing.into_iter().find(|place| asked.get(place).is_none_or(|&at| at + interval <= scene.now))
+    }
+
+    /// An acknowledgment rode on another packet: it need not go alone.
+    fn on_reported(&mut self, has: u64) {
+        self.reported = has;
+        self.report.take_if(|report| matches!(report, Report::Ack | Report::Dummy | Report::AckCommit));
+    }
+}
+
+/// Messages that are asked for at once, at most (Amoeba: 4): more than that would make the answers of a
+/// busy sequencer come so late that they are asked for again.
+pub(super) const MOST_ASKED: u64 = 4;
+
+/// The request timeout doubles so often, at most, while nothing happens.
+const MOST_DOUBLED: u32 = 2;

@@ -1,0 +1,290 @@
+//! What a member holds of the one order, what waits for a place in it, and how far its application has come.
+
+use bytes::Bytes;
+use carillon_core::{BuildContext, Event, MessageId, Outcome, expand};
+
+use super::config::{FETCHED, Settings};
+use super::peer::{Scene, Timer};
+use crate::blocks::reformation::View;
+use crate::blocks::{OrderLog, Outbox, Placed, Unplaced, Until, ViewOrder};
+
+/// A message in its place.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    /// The rank of the member whose message it is.
+    pub source: usize,
+    /// Which of its messages.
+    pub message: u64,
+    pub payload: Bytes,
+}
+
+impl Placed for Entry {
+    fn message(&self) -> Option<(usize, u64)> {
+        Some((self.source, self.message))
+    }
+}
+
+/// What is known of a place beyond a gap: whose message has it, and the message, unless that is lacking (BB).
+#[derive(Clone, Debug)]
+pub(super) struct Early {
+    source: usize,
+    message: u64,
+    payload: Option<Bytes>,
+}
+
+/// The messages of the group as one member sees them. Places count from 0.
+#[derive(Debug)]
+pub(super) struct Order {
+    log: OrderLog<Entry, Early>,
+    /// Messages that have no place yet, of others (BB).
+    pub parked: Unplaced,
+    pub outbox: Outbox,
+    history: u64,
+    window: usize,
+    /// Messages before this one are accepted.
+    accepted: u64,
+    /// Messages before this one are with all members.
+    purge: u64,
+    /// One past the last place that is known to be taken.
+    horizon: u64,
+}
+
+impl Order {
+    /// Of a group of so many members, none of which has sent anything.
+    pub fn new(context: &BuildContext, settings: &Settings) -> Self {
+        let members = context.members.len();
+        Order {
+            log: OrderLog::new(members),
+            parked: Unplaced::new(members),
+            outbox: Outbox::new(settings.window, Until::Delivered, context.max_payload as usize),
+            history: settings.history as u64,
+            window: settings.window,
+            accepted: 0,
+            purge: 0,
+            horizon: 0,
+        }
+    }
+
+    /// A message is in this place; returns whether there is room for it.
+    pub fn insert(&mut self, scene: &Scene, place: u64, of: (usize, u64), payload: Option<Bytes>) -> bool {
+        if !self.has_room(scene, place) {
+            return false;
+        }
+        self.horizon = self.horizon.max(place + 1);
+        let (source, message) = of;
+        let parked = self.parked.take(source, message);
+        if place >= self.log.length() {
+            let new = Early { source, message, payload: None };
+            let there = self.log.early_mut().entry(place).or_insert(new);
+            if there.payload.is_none() && (there.source, there.message) == of {
+                there.payload = payload.or(parked);
+            }
+            self.advance();
+        }
+        true
+    }
+
+    /// A message came that has no place yet, as far as this member knows.
+    pub fn park(&mut self, source: usize, message: u64, payload: Bytes) {
+        let lacks = |early: &&mut Early| {
+            early.source == source && early.message == message && early.payload.is_none()
+        };
+        if let Some(early) = self.log.early_mut().values_mut().find(lacks) {
+            early.payload = Some(payload);
+            return self.advance();
+        }
+        self.parked.keep(source, message, payload);
+        // A member has no more than that under way: what is older is of no use.
+        self.parked.keep_last(source, self.window);
+    }
+
+    /// The sequencer says that so much is ordered, accepted, with all members.
+    pub fn learn(&mut self, next: u64, accepted: u64, purge: u64) {
+        let limit = self.length() + self.history;
+        self.horizon = self.horizon.max(next.min(limit));
+        self.accepted = self.accepted.max(accepted);
+        self.purge = self.purge.max(purge.min(self.length()));
+    }
+
+    /// Hands what is accepted to the application. Returns whether that is what this member waits for: its own messages
+    /// may have been lost while those of others go through.
+    pub fn deliver(&mut self, scene: &mut Scene) -> bool {
+        let (mut progress, accepted) = (false, self.accepted);
+        while self.log.delivered() < accepted
+            && let Some(entry) = self.log.deliver_if(|_| true)
+        {
+            let Entry { source, message, payload } = entry.clone();
+            scene.deliver(source, message, payload);
+            if source == scene.rank {
+                progress |= self.complete_below(scene, message + 1, Outcome::Acknowledged);
+            }
+            progress |= self.outbox.is_empty();
+        }
+        progress
+    }
+
+    /// Is done with its own messages before this one; returns whether there were any.
+    pub fn complete_below(&mut self, scene: &mut Scene, end: u64, outcome: Outcome) -> bool {
+        let mut any = false;
+        while let Some((number, sent)) = self.outbox.complete_below(end) {
+            scene.events.completed(MessageId(number), outcome, sent.unwrap_or(1));
+            any = true;
+        }
+        any
+    }
+
+    /// Forgets the oldest messages that nobody needs.
+    pub fn tidy(&mut self, scene: &Scene) {
+        let (limit, history) = (self.purge.min(self.consumed(scene)), self.history as usize);
+        self.log.purge(|place, _, held| place < limit && held > history);
+    }
+
+    /// Nothing before this place can be had any more.
+    pub fn skip_to(&mut self, scene: &mut Scene, place: u64, numbers: Vec<u64>) {
+        self.accepted = self.accepted.max(self.length());
+        self.deliver(scene);
+        for (source, &number) in numbers.iter().enumerate() {
+            let message = MessageId(self.next(source));
+            if message.0 < number {
+                scene.events.push(Event::LossFound { source: None, message });
+            }
+        }
+        // Those that had them all have delivered its own messages too.
+        self.complete_below(scene, numbers[scene.rank], Outcome::Acknowledged);
+        self.begin_at(place, numbers);
+    }
+
+    /// The message in this place, if it is there with all after it.
+    pub fn get(&self, place: u64) -> Option<&Entry> {
+        self.log.get(place)
+    }
+
+    /// Whether the message of this place is here.
+    pub fn has(&self, place: u64) -> bool {
+        place < self.length() || self.log.early().get(&place).is_some_and(|early| early.payload.is_some())
+    }
+
+    /// The places in which messages are known to be and lacking, not far ahead.
+    pub fn missing(&self, scene: &Scene, most: u64) -> impl Iterator<Item = u64> {
+        let end = self.horizon.min(self.length().saturating_add(most));
+        (self.length()..end).filter(|&place| self.has_room(scene, place) && !self.has(place))
+    }
+
+    /// Whether something is known to be under way that cannot be delivered yet.
+    pub fn waits(&self) -> bool {
+        self.delivered() < self.horizon
+    }
+
+    /// The first place that is held, with all after it.
+    pub fn held_from(&self) -> u64 {
+        self.log.base()
+    }
+
+    /// The first place that is lacking.
+    pub fn length(&self) -> u64 {
+        self.log.length()
+    }
+
+    /// One past the last place that may be delivered.
+    fn delivered(&self) -> u64 {
+        self.log.delivered()
+    }
+
+    /// Messages before this one are accepted.
+    pub fn accepted(&self) -> u64 {
+        self.accepted
+    }
+
+    /// The next message of this member in the order.
+    pub fn next(&self, source: usize) -> u64 {
+        self.log.next(source)
+    }
+
+    /// The place of these low 32 bits that is nearest to the first that is lacking.
+    pub fn near(&self, low: u32) -> u64 {
+        near(low, self.length())
+    }
+
+    /// Whether a message in this place could be kept: the application must not be too far behind,
+    /// nor the slowest member.
+    pub fn has_room(&self, scene: &Scene, place: u64) -> bool {
+        place < self.consumed(scene).min(self.purge).saturating_add(self.history)
+    }
+
+    /// The next place for the application.
+    fn consumed(&self, scene: &Scene) -> u64 {
+        self.delivered().saturating_sub(scene.waiting() as u64)
+    }
+
+    fn begin_at(&mut self, place: u64, numbers: Vec<u64>) {
+        self.log.skip_to(place, numbers);
+        self.accepted = self.accepted.max(place);
+        self.purge = self.purge.max(place);
+        self.advance();
+        self.horizon = self.horizon.max(self.length());
+    }
+
+    fn advance(&mut self) {
+        while let Some(early) = self.log.early().get(&self.log.length()).cloned()
+            && let Early { source, message, payload: Some(payload) } = early
+        {
+            self.log.push(Entry { source, message, payload });
+        }
+    }
+}
+
+impl ViewOrder<Timer> for Order {
+    type Entry = Entry;
+    type Early = Early;
+
+    fn log(&self) -> &OrderLog<Entry, Early> {
+        &self.log
+    }
+
+    fn most_apart(&self) -> u64 {
+        FETCHED * self.history
+    }
+
+    /// What has no place will be sent again.
+    fn leave(&mut self) {
+        self.parked.retain(|_, _| false);
+    }
+
+    fn replace(
+        &mut self,
+        scene: &mut Scene,
+        from: u64,
+        skipped: Option<Vec<u64>>,
+        entries: impl Iterator<Item = Entry>,
+    ) {
+        match skipped {
+            None => self.log.truncate(from),
+            Some(numbers) => {
+                self.log.truncate(self.delivered());
+                self.skip_to(scene, from, numbers);
+            }
+        }
+        entries.for_each(|entry| self.log.push(entry));
+        self.horizon = self.length();
+    }
+
+    fn join(&mut self, scene: &mut Scene, place: u64, numbers: Vec<u64>) -> bool {
+        if self.outbox.is_empty() {
+            self.outbox.number_from(numbers[scene.rank]);
+        }
+        self.begin_at(place, numbers);
+        true
+    }
+
+    fn install(&mut self, scene: &mut Scene, _view: &View) {
+        let length = self.length();
+        (self.horizon, self.accepted, self.purge) = (length, length, length);
+        self.deliver(scene);
+        self.outbox.reorder(self.next(scene.rank));
+    }
+}
+
+/// The number of these low 32 bits that is nearest to an expected one.
+pub(super) fn near(low: u32, expected: u64) -> u64 {
+    expand(low.into(), 1 << 32, expected)
+}

@@ -1,0 +1,69 @@
+//! What a member holds, and how far its application has come.
+
+use bytes::Bytes;
+use carillon_core::{Config, Event};
+
+use super::super::ENTRY;
+use super::super::config::Settings;
+use super::super::order::Order;
+use super::super::peer::Scene;
+use super::table::context;
+
+/// A member with a history of 8 places, of which 0 to 5 hold messages 0, 0, 1, 1, 2, 2 of two members, all accepted.
+fn six(purge: u64) -> (Scene, Order) {
+    let mut config = Config::defaults(ENTRY.parameters);
+    config.set(ENTRY.parameters, "history", "8").unwrap();
+    let context = context(3, false);
+    let mut scene = Scene::new(&context).unwrap();
+    let mut order = Order::new(&context, &Settings::new(&context, &config));
+    for place in 0..6 {
+        assert!(put(&scene, &mut order, place, (place as usize % 2, place / 2)));
+    }
+    order.learn(6, 6, purge);
+    order.deliver(&mut scene);
+    (scene, order)
+}
+
+fn put(scene: &Scene, order: &mut Order, place: u64, of: (usize, u64)) -> bool {
+    order.insert(scene, place, of, Some(Bytes::from_static(b"m")))
+}
+
+/// The application takes all that it may; how many.
+fn take(scene: &mut Scene, order: &mut Order) -> usize {
+    let taken = std::iter::from_fn(|| scene.poll_delivery()).count();
+    order.tidy(scene);
+    taken
+}
+
+#[test]
+fn what_the_application_has_not_taken_is_not_forgotten_nor_is_what_a_member_lacks() {
+    let (mut scene, mut order) = six(6);
+    assert_eq!(take(&mut scene, &mut order), 6);
+    for place in 6..14 {
+        assert!(put(&scene, &mut order, place, (0, place)), "at {place}");
+        order.learn(place + 1, place + 1, place - 6);
+        order.deliver(&mut scene);
+    }
+    assert!(!order.has_room(&scene, 14), "the application has taken nothing since");
+    assert_eq!(take(&mut scene, &mut order), 8);
+    assert!(order.has_room(&scene, 14));
+    assert!(!order.has_room(&scene, 15), "the slowest member has but seven");
+    assert_eq!(order.held_from(), 6, "a history is kept, and nothing that a member lacks goes");
+}
+
+#[test]
+fn after_a_gap_that_nobody_can_fill_delivery_goes_on() {
+    // Also if it is longer than a history.
+    for place in [9, 60] {
+        let (mut scene, mut order) = six(0);
+        order.skip_to(&mut scene, place, vec![5, 4, 0, 0]);
+        let events = std::iter::from_fn(|| scene.events.pop());
+        assert_eq!(events.filter(|event| matches!(event, Event::LossFound { .. })).count(), 2);
+        assert_eq!(take(&mut scene, &mut order), 6, "what was there stays");
+        assert!(put(&scene, &mut order, place, (1, 4)));
+        order.learn(place + 1, place + 1, 0);
+        order.deliver(&mut scene);
+        assert_eq!(scene.poll_delivery().map(|delivery| delivery.message.0), Some(4));
+        assert_eq!(order.held_from(), place, "what lies before the gap cannot be given to others");
+    }
+}
