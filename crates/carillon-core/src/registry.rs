@@ -77,6 +77,13 @@ pub struct UnicastEquivalent {
     pub window: fn(&Config) -> u64,
 }
 
+impl ProtocolEntry {
+    /// Whether what is lost comes in the end, as long as somebody has it.
+    pub fn repairs(&self) -> bool {
+        !matches!(self.promise, Promise::BestEffort)
+    }
+}
+
 /// What data packets of a protocol add to a payload, envelope included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeaderBytes {

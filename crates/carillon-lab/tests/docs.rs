@@ -174,3 +174,127 @@ fn every_protocol_has_a_latency_for_each_delivery_from_the_offer() {
         assert!(latencies.iter().all(|latency| *latency > 0.0), "{}: {latencies:?}", entry.name);
     }
 }
+
+/// The pages of the protocols, each with the diagrams of its states between this mark and the end of the block.
+#[test]
+fn the_page_of_each_protocol_draws_its_declared_states() {
+    for entry in carillon_proto::REGISTRY {
+        let path = page(entry);
+        let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let mut drawn = text.clone();
+        for states in entry.states {
+            let mark = format!("<!-- states: {} -->\n```mermaid\n", states.of);
+            let (before, after) = drawn.split_once(&mark).unwrap_or_else(|| panic!("{path} has no {mark}"));
+            let (_, after) = after.split_once("```\n").unwrap_or_else(|| panic!("{path}: a block ends"));
+            drawn = format!("{before}{mark}{}```\n{after}", states.mermaid());
+        }
+        if std::env::var_os("CARILLON_BLESS").is_some() {
+            std::fs::write(&path, drawn).unwrap();
+        } else {
+            assert_eq!(text, drawn, "CARILLON_BLESS=1 cargo test -p carillon-lab --test docs draws {path}");
+        }
+        let marks = text.matches("<!-- states: ").count();
+        let declared: BTreeSet<_> = carillon_proto::REGISTRY
+            .iter()
+            .filter(|other| page(other) == path)
+            .flat_map(|other| other.states)
+            .map(|states| states.of)
+            .collect();
+        assert_eq!(marks, declared.len(), "{path}: a diagram of nobody's states");
+    }
+}
+
+/// The page of a protocol; that of a unicast equivalent is its multicast protocol's.
+fn page(entry: &carillon_core::ProtocolEntry) -> String {
+    let of = carillon_proto::REGISTRY.iter().find(|other| other.unicast_equivalent == Some(entry.name));
+    let name = of.map_or(entry.name, |of| of.name);
+    format!("{}/../../docs/protocols/{name}.md", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The pages that follow something through the code name functions and types, which are to exist.
+#[test]
+fn what_the_architecture_page_follows_exists() {
+    let page = include_str!("../../../docs/architecture.md");
+    for heading in ["### From the socket to the disk", "### From a scenario to a figure"] {
+        let (_, text) = page.split_once(heading).unwrap_or_else(|| panic!("there is no {heading}"));
+        let end = text.find("\n#").unwrap_or(text.len());
+        let names: Vec<&str> = text[..end].split('`').skip(1).step_by(2).collect();
+        assert!(names.len() > 10, "{heading} names {names:?}");
+        for name in names {
+            assert!(exists(name), "{heading}: {name} is not in the sources");
+        }
+    }
+}
+
+/// Whether the sources have a function, a type or a crate of this name; `Type::function` in a file that speaks
+/// of the type.
+fn exists(name: &str) -> bool {
+    let (of, last) = name.rsplit_once("::").unwrap_or(("", name));
+    let of = of.rsplit("::").next().unwrap_or_default();
+    SOURCES.iter().any(|source| {
+        let defines = ["fn ", "struct ", "enum ", "trait ", "mod ", "type "].iter().any(|kind| {
+            let definition = format!("{kind}{last}");
+            source.match_indices(&definition).any(|(at, _)| {
+                !source[at + definition.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '_')
+            })
+        });
+        defines && (of.is_empty() || source.contains(of))
+    }) || std::path::Path::new(&format!("{}/../{name}", env!("CARGO_MANIFEST_DIR"))).is_dir()
+}
+
+static SOURCES: std::sync::LazyLock<Vec<String>> = std::sync::LazyLock::new(|| {
+    let mut sources = Vec::new();
+    let mut folders = vec![std::path::PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder of the sources").flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs")
+                && path.components().any(|part| part.as_os_str() == "src")
+            {
+                sources.push(std::fs::read_to_string(path).expect("sources are text"));
+            }
+        }
+    }
+    sources
+});
+
+/// A protocol is added by its folder, its format, and a line for each: what has its own name in it besides is
+/// made from these, or tells of it.
+#[test]
+fn nothing_but_the_registry_knows_the_example() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let mut found = BTreeSet::new();
+    let mut folders: Vec<_> =
+        ["crates", "docs", "fuzz/src", "experiments", "scripts"].map(|name| format!("{root}/{name}")).into();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder of the repository").flatten() {
+            let path = entry.path().display().to_string();
+            if entry.path().is_dir() {
+                folders.push(path);
+            } else if let Ok(text) = std::fs::read_to_string(&path) {
+                let word = |line: &str| {
+                    let mut words = line.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+                    words.any(|word| word == "kfold")
+                };
+                let lines = text.lines().filter(|line| word(line)).count();
+                if lines > 0 {
+                    found.insert((path[root.len() + 1..].to_owned(), lines));
+                }
+            }
+        }
+    }
+    let own = ["crates/carillon-proto/src/protocols/kfold/", "crates/carillon-wire/src/kfold.rs"];
+    found.retain(|(path, _)| !own.iter().any(|own| path.starts_with(own)));
+    found.retain(|(path, _)| !path.ends_with("tests/docs.rs"));
+    let others: BTreeSet<(String, usize)> = [
+        ("crates/carillon-proto/src/protocols/mod.rs", 2),
+        ("crates/carillon-wire/src/lib.rs", 1),
+        ("docs/protocols/kfold.md", 2),
+        ("docs/scenario.md", 1),
+    ]
+    .map(|(path, lines)| (path.to_owned(), lines))
+    .into();
+    assert_eq!(found, others, "what else has to know a protocol?");
+}

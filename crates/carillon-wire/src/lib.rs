@@ -7,6 +7,7 @@ pub mod envelope;
 pub mod erramilli_singh;
 pub mod error;
 pub mod file;
+pub mod kfold;
 pub mod lms;
 pub mod mbap;
 pub mod msaw;

@@ -2,6 +2,7 @@
 
 pub mod chang_maxemchuk;
 pub mod erramilli_singh;
+pub mod kfold;
 pub mod lms;
 pub mod mbap;
 pub mod msaw;
@@ -25,6 +26,7 @@ pub const REGISTRY: &[&ProtocolEntry] = &[
     &lms::ENTRY,
     &srm::ENTRY,
     &pgm::ENTRY,
+    &kfold::ENTRY,
 ];
 
 /// The protocol of this name.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use carillon_core::{Ground, Probability, Promise, ProtocolEntry, Seeds};
+use carillon_core::{Event, Ground, Probability, Promise, ProtocolEntry, Seeds};
 use carillon_testkit::{Group, Link};
 
 use super::{drawn, hold, lossy, same};
@@ -29,7 +29,20 @@ fn delivers_nothing_wrong_over_links_that_lose_reorder_and_duplicate() {
             ..lossy(&mut rng, 0.5)
         };
         let report = group(entry, seed, link, true).run();
-        report.check_told()?;
+        report.check_safety()?;
+        for received in &report.receivers {
+            let given_up = report.events.iter().filter_map(|event| match event.event {
+                Event::LossFinal { message, .. } if event.node == received.node => Some(message.0),
+                _ => None,
+            });
+            let mut known: Vec<u64> =
+                received.deliveries.iter().map(|d| d.message.0).chain(given_up).collect();
+            known.sort_unstable();
+            // It cannot know of those at the end.
+            if known.iter().copied().ne(0..known.len() as u64) {
+                return Err(format!("{} neither delivers nor tells of some", received.node));
+            }
+        }
         if !report.quiet {
             return Err("something is still to happen long after the sender has finished".to_owned());
         }

@@ -53,29 +53,25 @@ fn silent<const N: usize>(
     context: &BuildContext,
     config: &Config,
 ) -> Result<Box<dyn Machine>, ConfigError> {
-    Ok(Box::new(Silent((REGISTRY[N].build)(role, context, config)?)))
+    Ok(Box::new(Silent((REGISTRY.get(N).expect("a place of the registry").build)(role, context, config)?)))
 }
 
-/// One for each place: another protocol needs another line, or this does not compile.
-const BUILDS: [Build; REGISTRY.len()] = [
-    silent::<0>,
-    silent::<1>,
-    silent::<2>,
-    silent::<3>,
-    silent::<4>,
-    silent::<5>,
-    silent::<6>,
-    silent::<7>,
-    silent::<8>,
-    silent::<9>,
-    silent::<10>,
+/// One for each place of the registry, and some to spare: a function pointer knows no other way which it is of.
+#[rustfmt::skip]
+const BUILDS: [Build; 32] = [
+    silent::<0>, silent::<1>, silent::<2>, silent::<3>, silent::<4>, silent::<5>, silent::<6>, silent::<7>,
+    silent::<8>, silent::<9>, silent::<10>, silent::<11>, silent::<12>, silent::<13>, silent::<14>, silent::<15>,
+    silent::<16>, silent::<17>, silent::<18>, silent::<19>, silent::<20>, silent::<21>, silent::<22>, silent::<23>,
+    silent::<24>, silent::<25>, silent::<26>, silent::<27>, silent::<28>, silent::<29>, silent::<30>, silent::<31>,
 ];
 
 #[test]
 fn nothing_changes_for_a_host_that_drops_all_events() {
+    assert!(REGISTRY.len() <= BUILDS.len(), "the registry has more places");
     for (&protocol, build) in REGISTRY.iter().zip(BUILDS) {
         let silent: &'static ProtocolEntry = Box::leak(Box::new(ProtocolEntry { build, ..*protocol }));
-        for (loss, fault) in [(0.05, Fault::None), (0.0, Fault::Kill)] {
+        let loss = if protocol.repairs() { 0.05 } else { 0.0 };
+        for (loss, fault) in [(loss, Fault::None), (0.0, Fault::Kill)] {
             let outcome = |protocol| {
                 let delay = Duration::from_millis(1);
                 let (settings, rate) = (Vec::new(), None);

@@ -1,0 +1,64 @@
+//! K-fold repetition: a sender says everything several times, and nobody answers.
+//!
+//! The least that is a protocol here, as an example of what one consists of; and what a protocol that repairs
+//! is to be compared with. See `docs/protocols/kfold.md`.
+
+mod machines;
+
+use carillon_core::{
+    ConfigError, HeaderBytes, Kind, NetworkKind, Order, Parameter, Promise, ProtocolEntry, Role, States,
+};
+use carillon_wire::kfold::{FORMAT, HEADER_LEN};
+
+pub use machines::{KfoldReceiver, KfoldSender};
+
+/// K-fold repetition.
+pub const ENTRY: ProtocolEntry = ProtocolEntry {
+    name: "kfold",
+    family: "best effort, without feedback",
+    summary: "every message several times, some time apart; what is lost each time is lost",
+    reference: "Carillon's example",
+    roles: &[Role::Sender, Role::Receiver],
+    order: Order::Source,
+    confirmed: false,
+    waits: false,
+    marks_originals: true,
+    header_bytes: |_| HeaderBytes::all(HEADER_LEN),
+    networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],
+    parameters: &[
+        Parameter {
+            name: "copies",
+            kind: Kind::Count { min: 1, max: 1000 },
+            default: "2",
+            doc: "how often each message is sent",
+        },
+        Parameter {
+            name: "interval",
+            kind: Kind::Span,
+            default: "1 ms",
+            doc: "time from one packet to the next; more than nothing, or the network's queues lose what they cannot hold",
+        },
+    ],
+    delivery_settings: &[],
+    host_settings: &[],
+    format: &FORMAT,
+    promise: Promise::BestEffort,
+    trial: |trial| {
+        trial.count("copies", 1, 5).ms("interval", 2, 10);
+    },
+    states: &[States {
+        of: "sender",
+        transitions: &[
+            ("[*]", "Idle", ""),
+            ("Idle", "Sending", "message offered"),
+            ("Sending", "Sending", "interval / DATA"),
+            ("Sending", "Idle", "interval / last DATA of the message"),
+        ],
+    }],
+    unicast_equivalent: None,
+    build: |role, context, settings| match role {
+        Role::Sender => Ok(Box::new(KfoldSender::new(context, settings))),
+        Role::Receiver => Ok(Box::new(KfoldReceiver::new(context))),
+        _ => Err(ConfigError::no_such_role(role)),
+    },
+};

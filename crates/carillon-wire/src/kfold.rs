@@ -1,0 +1,66 @@
+//! Packets of k-fold repetition: the envelope, a number, the message.
+
+use std::fmt;
+
+use carillon_core::{AssociationId, Format, Golden, Input, Reading, Rest};
+
+use crate::reader::Reader;
+use crate::{Envelope, ParseError};
+
+/// A message, under its number: modulo 2^32.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet<'a> {
+    /// Which message.
+    pub number: u32,
+    /// The message.
+    pub payload: &'a [u8],
+}
+
+/// Bytes before the message.
+pub const HEADER_LEN: usize = Envelope::LEN + 4;
+
+/// The format.
+pub const FORMAT: Format = Format { name: "kfold", fuzzed, read, golden: GOLDEN };
+
+const PROTOCOL: u8 = 9;
+const DATA: u8 = 1;
+
+impl<'a> Packet<'a> {
+    /// Parses a datagram.
+    pub fn parse(bytes: &'a [u8]) -> Result<(AssociationId, Packet<'a>), ParseError> {
+        let (envelope, mut reader) = Reader::behind_envelope(PROTOCOL, bytes)?;
+        match envelope.packet_type {
+            DATA => Ok((envelope.association, Packet { number: reader.u32()?, payload: reader.rest() })),
+            other => Err(ParseError::Type(other)),
+        }
+    }
+
+    /// Appends the packet as a datagram.
+    pub fn emit(&self, association: AssociationId, buf: &mut Vec<u8>) {
+        Envelope { protocol: PROTOCOL, packet_type: DATA, association }.emit(buf);
+        buf.extend_from_slice(&self.number.to_be_bytes());
+        buf.extend_from_slice(self.payload);
+    }
+}
+
+impl fmt::Display for Packet<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "kfold data {} len {}", self.number, self.payload.len())
+    }
+}
+
+fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
+    let association = input.association(session);
+    let number = if input.byte() == 0 { input.u32() } else { u32::from(input.byte() % 24) };
+    let len = input.below(8);
+    Packet { number, payload: input.bytes(len) }.emit(association, buf);
+}
+
+fn read(bytes: &[u8]) -> Result<Reading, String> {
+    let (association, packet) = Packet::parse(bytes).map_err(|error| error.to_string())?;
+    let mut again = Vec::new();
+    packet.emit(association, &mut again);
+    Ok(Reading::new(&packet, again, HEADER_LEN + packet.payload.len(), Rest::Nothing))
+}
+
+const GOLDEN: &[Golden] = &[Golden { line: "kfold data 5 len 2", hex: "ca010901 00000007 00000005 6869" }];
