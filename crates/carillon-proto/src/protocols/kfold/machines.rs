@@ -128,7 +128,9 @@ impl Machine for KfoldReceiver {
     }
 
     fn handle_datagram(&mut self, _now: Time, datagram: Received<'_>) {
-        let Some(packet) = self.events.of_session(Packet::parse(datagram.bytes), self.association) else { return };
+        let Some(packet) = self.events.of_session(Packet::parse(datagram.bytes), self.association) else {
+            return;
+        };
         let number = expand(packet.number.into(), 1 << 32, self.next);
         let message = MessageId(number);
         if datagram.source != self.sender {
