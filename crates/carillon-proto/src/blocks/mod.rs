@@ -2,15 +2,19 @@
 
 mod ack_wait;
 mod ack_window;
+mod adaptive_delay;
 mod adaptive_wait;
+mod feedback_delay;
 mod hold_off;
 mod members;
 mod numbered;
 mod patience;
 mod receive_window;
+mod receiver_maps;
 mod reception;
 pub mod reformation;
 mod repair_budget;
+mod request_schedule;
 pub mod retransmission;
 mod round_trip;
 mod serial_unicast;
@@ -18,14 +22,18 @@ mod timeout;
 
 pub use ack_wait::AckWait;
 pub use ack_window::{AckWindow, Slot};
+pub use adaptive_delay::{AdaptiveDelay, GAIN};
 pub use adaptive_wait::AdaptiveWait;
+pub use feedback_delay::{ByDistance, Doubling, Draws, FeedbackDelay, SHORTEST, Uniform, in_seconds};
 pub use hold_off::HoldOff;
 pub use members::{MemberSet, Members};
 pub use numbered::Numbered;
 pub use patience::{FAILURE_TIMEOUT, Patience};
 pub use receive_window::{Arrival, ReceiveWindow, Skipped};
+pub use receiver_maps::{ReceiverMap, ReceiverMaps};
 pub use reception::Reception;
 pub use repair_budget::{REPAIR_BUDGET, RepairBudget};
+pub use request_schedule::{Expired, RequestSchedule, Stage, Tries};
 pub use retransmission::{PastLimit, Retransmission};
 pub use round_trip::RoundTrip;
 pub use serial_unicast::SerialUnicast;

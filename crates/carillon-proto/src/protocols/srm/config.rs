@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use carillon_core::{BuildContext, Config, ConfigError, HostValue, Kind, Parameter};
 
-use crate::blocks::REPAIR_BUDGET;
+use crate::blocks::{GAIN, REPAIR_BUDGET};
 
 pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter {
@@ -264,8 +264,6 @@ impl Settings {
     }
 }
 
-/// The gain of all averages (ns-2: `alpha`).
-pub(super) const GAIN: f64 = 0.25;
 /// No member is taken to be further away.
 pub(super) const LONGEST_DISTANCE: Duration = Duration::from_secs(60);
 /// Session messages are not sent more often.

@@ -15,9 +15,9 @@ use super::config::{Local, Settings};
 use super::flow::Flow;
 use super::known::Known;
 use super::outgoing::Outgoing;
-use super::recovery::{Arrival, Key, Recovery};
+use super::recovery::{Key, Recovery};
 use super::stream::{Stream, cost};
-use crate::blocks::RepairBudget;
+use crate::blocks::{RepairBudget, in_seconds};
 
 /// A member: sends, receives, asks and repairs.
 #[derive(Debug)]
@@ -59,21 +59,18 @@ pub struct SrmPeer {
 
 /// The timers of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Timer {
+enum Timer {
     /// Send a session message.
     Session,
     /// The next request may go out.
     RequestPace,
     /// The next message or repair may go out.
     SendPace,
-    /// Ask for a message, repair it, or end its hold-down.
-    Message(Key),
 }
 
 /// Where recovery acts: the time, and what it shares with the rest of the member.
 pub(super) struct Scene<'a> {
     pub now: Time,
-    pub timers: &'a mut Timers<Timer>,
     pub events: &'a mut Events,
     pub known: &'a Known,
     members: &'a [NodeId],
@@ -89,8 +86,8 @@ impl Scene<'_> {
 /// Recovery, and where it acts: two parts of one member.
 macro_rules! recovery {
     ($peer:ident, $now:expr) => {{
-        let SrmPeer { recovery, timers, events, known, members, .. } = $peer;
-        (recovery, &mut Scene { now: $now, timers, events, known, members })
+        let SrmPeer { recovery, events, known, members, .. } = $peer;
+        (recovery, &mut Scene { now: $now, events, known, members })
     }};
 }
 
@@ -144,7 +141,7 @@ impl SrmPeer {
     fn arm_session(&mut self, now: Time) {
         let scale = if self.settings.session_log { 1.0 + libm::log(self.known.group() as f64) } else { 1.0 };
         let interval = self.settings.session_ivl.as_secs_f64() * (0.9 + 0.2 * self.rng.unit()) * scale;
-        self.timers.arm(Timer::Session, now + super::pending::wait(interval, 1.0));
+        self.timers.arm(Timer::Session, now + in_seconds(interval, 1.0));
     }
 
     // ---- What comes in.
@@ -289,14 +286,14 @@ impl SrmPeer {
         }
         let is_awaited = stream.is_awaited(number);
         let (recovery, scene) = recovery!(self, now);
-        let arrival = recovery.on_arrival(scene, key, answer.is_none());
+        let was_missing = recovery.on_arrival(scene, key, answer.is_none());
         if let Some(answer) = answer {
             recovery.on_repair(scene, key, answer.round, answer.distance_us);
         }
         if !is_awaited {
             return self.events.dropped(DropReason::Duplicate);
         }
-        debug_assert_eq!(arrival, Arrival::Awaited, "what is missing is asked for");
+        debug_assert!(was_missing, "what is missing is asked for");
         self.events.push(Event::Received { packet, message });
         if let Some(answer) = answer {
             self.events.push(Event::LossRepaired { source: self.members[source as usize], message });
@@ -374,7 +371,7 @@ impl SrmPeer {
     fn forget_before(&mut self, source: u32, base: u64) {
         let Some(old) = self.streams.get(&source).map(Stream::base).filter(|&old| old < base) else { return };
         self.give_up_before(source, base);
-        self.recovery.forget(&mut self.timers, source, old..base);
+        self.recovery.forget(source, old..base);
         if let Some(stream) = self.streams.get_mut(&source) {
             stream.forget_before(base);
         }
@@ -387,7 +384,7 @@ impl SrmPeer {
         if first >= limit {
             return;
         }
-        self.recovery.forget(&mut self.timers, source, first..limit);
+        self.recovery.forget(source, first..limit);
         // Messages that nobody ever heard of are not named one by one: they may be as many as one likes.
         let known = stream.next().clamp(first, limit);
         let named = limit.saturating_sub(MOST_NAMED).max(known);
@@ -438,14 +435,14 @@ impl SrmPeer {
         }
     }
 
-    /// The timer of a message expired.
-    fn on_message_timer(&mut self, key: Key) {
+    /// A wait of a message is over; with how many rounds are over, its hold-down.
+    fn on_message_timer(&mut self, key: Key, rounds: Option<u8>) {
         // Nobody can be sure to have what a member sent that is gone: all are asked some times more.
         let (source, number) = key;
         if self.gone.contains(&source)
             && self.recovery.request_round(key).is_some_and(|round| round > self.settings.backoff_limit + 1)
         {
-            self.recovery.forget(&mut self.timers, source, number..number + 1);
+            self.recovery.forget(source, number..number + 1);
             let Some(stream) = self.streams.get_mut(&source) else { return };
             if stream.give_up(number) {
                 let (source, message) = (self.members[source as usize], MessageId(number));
@@ -453,7 +450,7 @@ impl SrmPeer {
             }
             return self.deliver(source);
         }
-        if let Some(rounds) = self.recovery.on_timer(key)
+        if let Some(rounds) = rounds
             && let Some(stream) = self.streams.get_mut(&source)
         {
             stream.set_rounds(number, rounds);
@@ -607,13 +604,15 @@ impl Machine for SrmPeer {
                 Timer::Session => self.session_due = true,
                 // `poll_transmit` looks at the time itself.
                 Timer::RequestPace | Timer::SendPace => {}
-                Timer::Message(key) => self.on_message_timer(key),
             }
+        }
+        while let Some((key, rounds)) = self.recovery.expire(now) {
+            self.on_message_timer(key, rounds);
         }
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        self.timers.next()
+        self.timers.next().into_iter().chain(self.recovery.next_timeout()).min()
     }
 
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
