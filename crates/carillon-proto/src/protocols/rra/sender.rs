@@ -14,7 +14,7 @@ use super::audience::Audience;
 use super::path::Answer;
 use super::questions::{Question, Questions};
 use super::receiver::MODULUS;
-use crate::blocks::{AckWindow, Members, PastLimit, Retransmission};
+use crate::blocks::{AckWindow, Members, PastLimit, ReceiverMap, Retransmission};
 
 /// Sends messages, each burst of them naming the receiver whose turn it is.
 ///
@@ -41,6 +41,8 @@ pub struct RraSender {
     questions: Questions,
     /// Messages that some receiver lacks.
     repairs: BTreeSet<u64>,
+    /// What a receiver says it has; kept for its room.
+    told: ReceiverMap,
     /// One past the last message sent.
     sent: u64,
     /// Packets of messages sent.
@@ -98,6 +100,7 @@ impl RraSender {
             identities: context.identities.clone(),
             questions: Questions::default(),
             repairs: BTreeSet::new(),
+            told: ReceiverMap::default(),
             sent: 0,
             serial: 0,
             in_burst: 0,
@@ -171,28 +174,11 @@ impl RraSender {
                 missing += 1;
             }
         };
-        let end = question.end;
-        if (self.window.start()..end).contains(&expected) {
-            lacks(expected, &mut self.window);
-        }
-        let mut number = expected + 1;
-        for word in received.words() {
-            let mut gaps = !word;
-            while gaps != 0 {
-                let gap = number + u64::from(gaps.trailing_zeros());
-                gaps &= gaps - 1;
-                if gap >= end {
-                    break;
-                }
-                lacks(gap, &mut self.window);
-            }
-            number += 64;
-        }
+        self.told.assign(expected, received.words());
         // Beyond the map nothing is there, unless it was cut off: then the turn of the rest will come again.
-        if whole {
-            for number in number.max(self.window.start())..end {
-                lacks(number, &mut self.window);
-            }
+        let end = if whole { question.end } else { question.end.min(expected + 1 + received.span()) };
+        for number in self.told.missing(self.window.start()..end) {
+            lacks(number, &mut self.window);
         }
         if missing > 0 {
             self.audience.budget.spend(index, missing.into());
