@@ -5,6 +5,7 @@ use std::time::Duration;
 use carillon_core::{BuildContext, Config, ConfigError, HostValue, Kind, Parameter};
 
 use super::numbers::Numbers;
+use crate::blocks::Addressed;
 
 pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter {
@@ -146,7 +147,7 @@ pub(super) struct Settings {
     pub t2: Duration,
     pub t3: Duration,
     pub go_back: bool,
-    pub multicast: bool,
+    pub scope: Addressed,
     pub repair_guard: Duration,
     pub nak_timer: Option<Duration>,
     pub nak_all: bool,
@@ -192,7 +193,7 @@ impl Settings {
             t2,
             t3,
             go_back: config.choice("repeat") == "go-back",
-            multicast: config.choice("retransmission") == "multicast",
+            scope: Addressed::new(config),
             repair_guard: span("repair_guard"),
             nak_all: config.switch("nak_all"),
             nak_timer: (!nak_timer.is_zero()).then_some(nak_timer),

@@ -7,25 +7,17 @@ use carillon_core::{
 };
 use carillon_wire::msaw::{HEADER_LEN, TIMED_HEADER_LEN};
 
-use crate::blocks::Retransmission;
 use crate::blocks::retransmission::parameters::{
     ACK_BYTES, ACK_WAIT, ACK_WAIT_METHOD, PAST_LIMIT, TIMEOUT_MAX, TIMEOUT_MIN,
 };
-
-/// Whom a retransmission goes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Addressed {
-    /// To the receiver whose timer expired (section 2.5): a timer and a count for each.
-    Unicast,
-    /// To all (section 2.5.2): one timer and one count for each message.
-    Multicast,
-}
+use crate::blocks::{Addressed, Retransmission};
 
 /// The settings of a sender, resolved to times.
 #[derive(Clone, Copy, Debug)]
 pub struct SenderConfig {
     pub(super) association: AssociationId,
     pub(super) group: GroupId,
+    /// With unicast, section 2.5, each receiver has a timer and a count; with multicast, section 2.5.2, each message.
     pub(super) addressed: Addressed,
     /// The wait R that an adaptive one starts at.
     pub(super) adaptive_wait: Option<Duration>,
@@ -38,10 +30,7 @@ impl SenderConfig {
         Ok(SenderConfig {
             association: context.association,
             group: context.group,
-            addressed: match settings.choice("retransmission") {
-                "unicast" => Addressed::Unicast,
-                _ => Addressed::Multicast,
-            },
+            addressed: Addressed::new(settings),
             adaptive_wait,
             retransmission: Retransmission::new(
                 context,

@@ -14,12 +14,11 @@ mod tests;
 
 use carillon_core::{BuildContext, Config, ConfigError, Machine, NetworkKind, Order, ProtocolEntry, Role};
 
-pub use config::Addressed;
 pub use nak::{NakReceiver, NakSender};
 pub use receiver::MsawReceiver;
 pub use sender::MsawSender;
 
-use crate::blocks::{Members, SerialUnicast};
+use crate::blocks::{Addressed, Members, SerialUnicast};
 
 /// Multicast stop-and-wait.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {

@@ -9,8 +9,8 @@ use carillon_core::{
 };
 use carillon_wire::msaw::Packet;
 
-use super::config::{Addressed, SenderConfig};
-use crate::blocks::{AdaptiveWait, MemberSet, Members, PastLimit, RetransmissionTimeout};
+use super::config::SenderConfig;
+use crate::blocks::{AdaptiveWait, Addressed, MemberSet, Members, PastLimit, RetransmissionTimeout};
 
 /// Sends one message at a time and waits until every receiver has acknowledged it.
 #[derive(Debug)]

@@ -4,17 +4,16 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use carillon_core::{
-    AssociationId, BitRate, BuildContext, Config, ConfigError, Dest, DropReason, Event, Events, GroupId,
-    Identities, Machine, MessageId, NodeId, OfferError, Outcome, Pace, Received, Sender, Time, Timers,
-    Transmit, expand,
+    AssociationId, BuildContext, Config, ConfigError, Dest, DropReason, Event, Events, GroupId, Identities,
+    Machine, MessageId, NodeId, OfferError, Outcome, Pace, Received, Sender, Time, Timers, Transmit, expand,
 };
 use carillon_wire::rra::{Asks, HEADER_LEN, Map, Packet};
 
-use super::audience::Audience;
+use super::audience::{Audience, PACKET};
 use super::path::Answer;
 use super::questions::{Question, Questions};
 use super::receiver::MODULUS;
-use crate::blocks::{AckWindow, Members, PastLimit, ReceiverMap, Retransmission};
+use crate::blocks::{AckWindow, FlowControl, Members, PastLimit, RateControl, ReceiverMap, Retransmission};
 
 /// Sends messages, each burst of them naming the receiver whose turn it is.
 ///
@@ -29,9 +28,8 @@ pub struct RraSender {
     burst: u64,
     /// Questions that may be open.
     most_questions: usize,
-    /// What may be under way follows the paths, and how much it may be at most.
+    /// What may be under way follows the paths.
     by_path: bool,
-    flight: u64,
     retransmission: Retransmission,
     members: Members,
     /// What names each member on the wire.
@@ -92,9 +90,8 @@ impl RraSender {
             burst,
             most_questions,
             by_path,
-            flight: settings.count("flight"),
             window: AckWindow::new(members.len()),
-            audience: Audience::new(members.len(), &retransmission, by_path),
+            audience: Audience::new(members.len(), &retransmission, by_path, settings.count("flight")),
             retransmission,
             members,
             identities: context.identities.clone(),
@@ -151,8 +148,7 @@ impl RraSender {
         };
         self.audience.on_answer(now, index, closed, answer, limit);
         if self.by_path {
-            let rate = self.audience.pace().map(|packets| (packets * 8.0 * PACKET as f64) as u64);
-            self.pace.set_rate(now, rate.and_then(BitRate::new));
+            self.pace.set_rate(now, self.audience.rate());
         }
         if expected > self.window.start() {
             self.window.acknowledge(index, expected - 1);
@@ -260,7 +256,7 @@ impl RraSender {
             return self.burst;
         }
         let asked = 4 * self.audience.len().max(1) as u64;
-        (self.flight() / asked).clamp(1, self.burst)
+        (self.audience.window() / asked).clamp(1, self.burst)
     }
 
     /// Whether as much is under way as may be.
@@ -273,12 +269,7 @@ impl RraSender {
         }
         let awaited = |question: &&Question| !self.audience.is_silent(question.index, now);
         let oldest = self.questions.open().find(awaited);
-        oldest.is_some_and(|oldest| self.serial - oldest.serial >= self.flight())
-    }
-
-    /// Packets that may be under way.
-    fn flight(&self) -> u64 {
-        self.audience.window().min(self.flight)
+        oldest.is_some_and(|oldest| self.serial >= self.audience.limit(oldest.serial))
     }
 
     /// Asks a receiver with the packet that is about to go out.
@@ -371,7 +362,7 @@ impl RraSender {
 
     /// Whether there is a message that was not sent and all have room for, as far as they are asked in time.
     fn has_new(&self) -> bool {
-        let limit = if self.one_at_a_time() { u64::MAX } else { self.audience.limit() };
+        let limit = if self.one_at_a_time() { u64::MAX } else { self.audience.room() };
         self.sent < self.window.end().min(limit)
     }
 
@@ -510,8 +501,6 @@ impl Sender for RraSender {
 
 /// What may leave at once: enough for one system call to carry much, and for timers that are late.
 const PACE_DEPTH: std::time::Duration = std::time::Duration::from_millis(4);
-/// Bytes that stand for a packet where packets are counted.
-const PACKET: u64 = 1000;
 /// What an acknowledgment can tell of beyond its first missing message.
 const MAX_SPAN: u64 = carillon_wire::rra::MAX_WORDS as u64 * 64;
 /// How long after the last packet those are asked who were not.

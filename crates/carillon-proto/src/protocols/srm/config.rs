@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use carillon_core::{BuildContext, Config, ConfigError, HostValue, Kind, Parameter};
 
-use crate::blocks::{GAIN, REPAIR_BUDGET};
+use crate::blocks::{Asked, GAIN, REPAIR_BUDGET, Reach, RepairScope};
 
 pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter {
@@ -170,6 +170,17 @@ pub(super) enum Local {
     Off,
     OneStep,
     TwoStep,
+}
+
+impl RepairScope for Local {
+    fn reach(&self, asked: Asked) -> Reach {
+        match self {
+            _ if asked.scope == u8::MAX => Reach::ALL,
+            Local::Off => Reach::ALL,
+            Local::OneStep => Reach::Group { scope: asked.way.saturating_add(asked.scope), again: 0 },
+            Local::TwoStep => Reach::Group { scope: asked.way, again: asked.scope },
+        }
+    }
 }
 
 /// The parameters as the member uses them.

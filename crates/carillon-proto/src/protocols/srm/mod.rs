@@ -12,7 +12,6 @@
 
 mod config;
 mod describe;
-mod flow;
 mod known;
 mod outgoing;
 mod peer;

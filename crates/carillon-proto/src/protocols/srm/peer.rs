@@ -12,12 +12,11 @@ use carillon_core::{
 use carillon_wire::srm::{Answer, Data, Entries, HEADER_LEN, Packet, Request, Session};
 
 use super::config::{Local, Settings};
-use super::flow::Flow;
 use super::known::Known;
 use super::outgoing::Outgoing;
 use super::recovery::{Key, Recovery};
 use super::stream::{Stream, cost};
-use crate::blocks::{RepairBudget, in_seconds};
+use crate::blocks::{Asked, FlowControl, Reach, RepairBudget, RepairScope, SlowestMember, in_seconds};
 
 /// A member: sends, receives, asks and repairs.
 #[derive(Debug)]
@@ -34,7 +33,7 @@ pub struct SrmPeer {
     recovery: Recovery,
     outgoing: Outgoing,
     /// What the others have of this member's messages, if it waits for them.
-    flow: Option<Box<Flow>>,
+    flow: Option<Box<SlowestMember>>,
     /// By the rank of who asks.
     budget: RepairBudget<u32>,
     /// Two-step repairs that this member is to repeat, and over how many hops.
@@ -113,7 +112,9 @@ impl SrmPeer {
             streams: BTreeMap::new(),
             recovery: Recovery::new(settings.clone(), context.seeds.clone()),
             outgoing: Outgoing::new(context.rejoining),
-            flow: settings.flow.then(|| Box::new(Flow::new(own, context.members.len()))),
+            flow: settings
+                .flow
+                .then(|| Box::new(SlowestMember::new(own, context.members.len(), settings.buffer))),
             budget: RepairBudget::new(settings.repair_budget),
             repeats: BTreeMap::new(),
             deliveries: VecDeque::new(),
@@ -253,13 +254,8 @@ impl SrmPeer {
         }
         // Routers on the way, and one more: the hops that a packet must be able to travel back.
         let way = request.scope.saturating_sub(scope.0).saturating_add(1);
-        let (scope, again) = match self.settings.local {
-            _ if request.scope == u8::MAX => (u8::MAX, 0),
-            Local::Off => (u8::MAX, 0),
-            Local::OneStep => (way.saturating_add(request.scope), 0),
-            Local::TwoStep => (way, request.scope),
-        };
-        recovery.begin_repair(scene, key, request.from, rounds, scope, again);
+        let reach = self.settings.local.reach(Asked { scope: request.scope, way });
+        recovery.begin_repair(scene, key, request.from, rounds, reach);
         self.budget.spend(request.from, 1);
     }
 
@@ -528,7 +524,7 @@ impl SrmPeer {
         }
         while let Some((key, repair)) = self.recovery.next_repair() {
             let (round, requester) = (repair.round.min(u8::MAX.into()) as u8, repair.requester);
-            let (scope, again) = (repair.scope, repair.again);
+            let Reach::Group { scope, again } = repair.reach else { continue };
             let distance_us = micros(self.known.distance(requester));
             let answer = Answer { round, scope, again, distance_us, requester };
             let transmit = self.emit_repair(now, key, answer, buf);
@@ -559,7 +555,7 @@ impl SrmPeer {
     /// Whether the members have no room for another message.
     fn is_held(&self) -> bool {
         let sent = self.streams.get(&self.own).map_or(0, Stream::next);
-        self.flow.as_deref().is_some_and(|flow| sent >= flow.start().saturating_add(self.settings.buffer))
+        self.flow.as_deref().is_some_and(|flow| sent >= flow.limit(0))
     }
 
     fn poll_data(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use carillon_core::Time;
 
-use crate::blocks::SHORTEST;
+use crate::blocks::{Reach, SHORTEST};
 
 /// A request object.
 #[derive(Debug)]
@@ -33,10 +33,8 @@ pub(super) struct Repair {
     pub round: u32,
     /// This member has sent it.
     pub is_sent: bool,
-    /// Hops that the repair travels, 255 if to all.
-    pub scope: u8,
-    /// Hops over which the requester repeats it; 0 if it does not.
-    pub again: u8,
+    /// How far it goes: to the group in any case.
+    pub reach: Reach,
 }
 
 /// A distance in seconds, smoothed over the samples of one object.

@@ -15,7 +15,8 @@ use super::known::Known;
 use super::peer::Scene;
 use super::pending::{Distance, Repair, Request};
 use crate::blocks::{
-    AdaptiveDelay, ByDistance, Draws, Expired, FeedbackDelay, RequestSchedule, Stage, Tries, in_seconds,
+    AdaptiveDelay, ByDistance, Draws, Expired, FeedbackDelay, Reach, RequestSchedule, Stage, Tries,
+    in_seconds,
 };
 
 /// A message: rank of its source, and its number.
@@ -112,8 +113,7 @@ impl Recovery {
         key: Key,
         requester: u32,
         rounds: u8,
-        scope: u8,
-        again: u8,
+        reach: Reach,
     ) {
         let (mut d1, mut d2) = (self.settings.d1, self.settings.d2);
         let group = scene.known.group() as f64;
@@ -135,14 +135,14 @@ impl Recovery {
         let mut delay = ByDistance { first: d1, second: d2, growth: (1.0, 0), draws: &mut self.draws };
         let wait = delay.delay(0, away);
         let round = u32::from(rounds) + 1;
-        let repair = Repair { since: scene.now, requester, distance, round, is_sent: false, scope, again };
+        let repair = Repair { since: scene.now, requester, distance, round, is_sent: false, reach };
         self.repairs.begin(scene.now, key, wait, repair);
     }
 
     /// Somebody far away asks too: the repair that waits goes to all.
     pub fn widen(&mut self, key: Key) {
         if let Some(repair) = self.repairs.get_mut(key) {
-            (repair.scope, repair.again) = (u8::MAX, 0);
+            repair.reach = Reach::ALL;
         }
     }
 
