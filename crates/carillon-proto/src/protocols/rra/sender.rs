@@ -13,7 +13,9 @@ use super::audience::{Audience, PACKET};
 use super::path::Answer;
 use super::questions::{Question, Questions};
 use super::receiver::MODULUS;
-use crate::blocks::{AckWindow, FlowControl, Members, PastLimit, RateControl, ReceiverMap, Retransmission};
+use crate::blocks::{
+    AckWindow, FixedWindow, FlowControl, Members, PastLimit, RateControl, ReceiverMap, Retransmission,
+};
 
 /// Sends messages, each burst of them naming the receiver whose turn it is.
 ///
@@ -24,14 +26,12 @@ use crate::blocks::{AckWindow, FlowControl, Members, PastLimit, RateControl, Rec
 pub struct RraSender {
     association: AssociationId,
     group: GroupId,
-    window_size: usize,
     burst: u64,
     /// Questions that may be open.
     most_questions: usize,
     /// What may be under way follows the paths.
     by_path: bool,
     retransmission: Retransmission,
-    members: Members,
     /// What names each member on the wire.
     identities: Identities,
     window: AckWindow,
@@ -54,7 +54,6 @@ pub struct RraSender {
     /// All that have something to acknowledge and were not asked are to be.
     ask_all: bool,
     timers: Timers<Timer>,
-    finished: bool,
     events: Events,
 }
 
@@ -86,14 +85,12 @@ impl RraSender {
         Ok(RraSender {
             association: context.association,
             group: context.group,
-            window_size: settings.count("window") as usize,
             burst,
             most_questions,
             by_path,
-            window: AckWindow::new(members.len()),
             audience: Audience::new(members.len(), &retransmission, by_path, settings.count("flight")),
             retransmission,
-            members,
+            window: AckWindow::new(members, FixedWindow(settings.count("window"))),
             identities: context.identities.clone(),
             questions: Questions::default(),
             repairs: BTreeSet::new(),
@@ -105,7 +102,6 @@ impl RraSender {
             pace: Pace::new(None, PACE_DEPTH),
             ask_all: false,
             timers: Timers::new(),
-            finished: false,
             events: Events::default(),
         })
     }
@@ -115,8 +111,7 @@ impl RraSender {
     }
 
     fn on_ack(&mut self, now: Time, source: NodeId, ack: Ack<'_>) {
-        let Some(index) = self.members.index_of(source).filter(|&index| !self.window.is_expelled(index))
-        else {
+        let Some(index) = self.window.index_of(source) else {
             return self.events.dropped(DropReason::NotAMember);
         };
         let number = self.questions.expand(ack.question);
@@ -179,7 +174,7 @@ impl RraSender {
         if missing > 0 {
             self.audience.budget.spend(index, missing.into());
             self.reporter = Some(index);
-            let member = self.members.node(index);
+            let member = self.window.node(index);
             self.events.repair_needed(member, missing);
         }
     }
@@ -218,7 +213,7 @@ impl RraSender {
             PastLimit::Wait => {}
             PastLimit::Expel => {
                 self.expel_member(index);
-                self.events.member_lost(self.members.node(index));
+                self.events.member_lost(self.window.node(index));
             }
             PastLimit::Skip => {
                 self.audience.skip(index);
@@ -288,10 +283,7 @@ impl RraSender {
         let number = self.questions.ask(question);
         self.timers.arm(Timer::Answer(number), deadline);
         self.in_burst = 0;
-        Asks {
-            acker: self.identities.member(index, self.members.node(index)) as u32,
-            question: number as u32,
-        }
+        Asks { acker: self.identities.member(index, self.window.node(index)) as u32, question: number as u32 }
     }
 
     /// Emits message `number`, which asks `index` if anyone.
@@ -324,7 +316,7 @@ impl RraSender {
         // The thesis knows multicast only; the others need not hear a question that is not theirs.
         Transmit::now(match self.one_at_a_time() {
             true => Dest::group(self.group),
-            false => Dest::Node(self.members.node(index)),
+            false => Dest::Node(self.window.node(index)),
         })
     }
 
@@ -459,43 +451,34 @@ impl Machine for RraSender {
 
 impl Sender for RraSender {
     fn offer(&mut self, _now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
-        if self.finished {
-            return Err(OfferError::Finished);
-        }
-        if self.window.len() == self.window_size {
-            return Err(OfferError::Full);
-        }
-        let number = self.window.push(payload);
+        let number = self.window.offer(payload)?;
         // With nobody left to acknowledge, the message is with all receivers at once.
         self.advance();
         Ok(MessageId(number))
     }
 
     fn finish(&mut self, _now: Time) {
-        self.finished = true;
+        self.window.finish();
     }
 
     fn expel(&mut self, _now: Time, member: NodeId) {
-        let index = self.members.index_of(member).filter(|&index| !self.window.is_expelled(index));
-        if let Some(index) = index {
+        if let Some(index) = self.window.index_of(member) {
             self.expel_member(index);
             self.advance();
         }
     }
 
     fn awaits(&self, member: NodeId) -> bool {
-        let start = self.window.start();
-        let lacks = |index: usize| self.window.acknowledged_below(index) <= start;
-        start < self.sent && self.members.index_of(member).is_some_and(lacks)
+        self.window.awaits(member)
     }
 
     fn acknowledged(&self, member: NodeId) -> Option<u64> {
-        let index = self.members.index_of(member).filter(|&index| !self.window.is_expelled(index))?;
+        let index = self.window.index_of(member)?;
         Some(self.window.acknowledged_below(index))
     }
 
     fn is_finished(&self) -> bool {
-        self.finished && self.window.is_empty()
+        self.window.is_finished()
     }
 }
 
