@@ -1,5 +1,7 @@
 //! What a site asks for: acknowledgments and messages it knows of and lacks (section 2.9.1:
 //! "retransmission request").
+//!
+//! Not a `RequestSchedule`: there is one request for a whole run, and one timer for it and all else that the site waits for.
 
 use carillon_wire::chang_maxemchuk::Id;
 
