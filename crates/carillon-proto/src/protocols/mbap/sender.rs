@@ -10,7 +10,9 @@ use carillon_core::{
 use carillon_wire::mbap::Packet;
 
 use super::config::SenderConfig;
-use crate::blocks::{AckWindow, AdaptiveWait, FixedWindow, Members, PastLimit, RetransmissionTimeout, Slot};
+use crate::blocks::{
+    AckWindow, AdaptiveWait, FixedWindow, PastLimit, Recipients, RetransmissionTimeout, Slot,
+};
 
 /// Sends up to n messages at once and advances as far as all receivers have acknowledged.
 #[derive(Debug)]
@@ -40,23 +42,15 @@ enum Timer {
 }
 
 impl MbapSender {
-    /// A sender to a group.
-    pub fn new(config: SenderConfig, members: Members) -> Self {
-        Self::with_dest(config, members, Dest::group(config.group))
-    }
-
-    /// A sender to one receiver, which is all its group.
-    pub fn to_one(config: SenderConfig, receiver: NodeId) -> Self {
-        Self::with_dest(config, Members::new([receiver].into()), Dest::Node(receiver))
-    }
-
-    fn with_dest(config: SenderConfig, members: Members, data_dest: Dest) -> Self {
+    /// A sender to these.
+    pub fn new(config: SenderConfig, to: Recipients) -> Self {
+        let Recipients { members, dest } = to;
         MbapSender {
             timeout: RetransmissionTimeout::new(&config.retransmission),
             wait: config.adaptive_wait.map(AdaptiveWait::new),
             window: AckWindow::new(members, FixedWindow(config.window as u64)),
             config,
-            data_dest,
+            data_dest: dest,
             poll_due: false,
             polls: 0,
             polled: None,

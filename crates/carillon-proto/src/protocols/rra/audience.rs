@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use carillon_core::{BitRate, Time};
 
-use super::path::{Answer, Path};
 use super::questions::Question;
-use crate::blocks::{FlowControl, RateControl, RepairBudget, Retransmission, RetransmissionTimeout};
+use crate::blocks::{
+    Answer, FlowControl, Path, RateControl, RepairBudget, Retransmission, RetransmissionTimeout,
+};
 
 /// A receiver.
 #[derive(Clone, Debug)]

@@ -10,11 +10,10 @@ use carillon_core::{
 use carillon_wire::rra::{Asks, HEADER_LEN, Map, Packet};
 
 use super::audience::{Audience, PACKET};
-use super::path::Answer;
 use super::questions::{Question, Questions};
 use super::receiver::MODULUS;
 use crate::blocks::{
-    AckWindow, FixedWindow, FlowControl, Members, PastLimit, RateControl, ReceiverMap, Retransmission,
+    AckWindow, Answer, FixedWindow, FlowControl, Members, PastLimit, RateControl, ReceiverMap, Retransmission,
 };
 
 /// Sends messages, each burst of them naming the receiver whose turn it is.
