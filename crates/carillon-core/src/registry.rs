@@ -307,6 +307,43 @@ pub struct Parameter {
     pub doc: &'static str,
 }
 
+impl Parameter {
+    /// A whole number within these bounds, both included.
+    pub const fn count(name: &'static str, (min, max): (u64, u64), default: &'static str) -> Self {
+        Parameter { name, kind: Kind::Count { min, max }, default, doc: "" }
+    }
+
+    /// A data size of so many bytes, both bounds included.
+    pub const fn size(name: &'static str, (min, max): (u64, u64), default: &'static str) -> Self {
+        Parameter { name, kind: Kind::Size { min, max }, default, doc: "" }
+    }
+
+    /// A span of time.
+    pub const fn span(name: &'static str, default: &'static str) -> Self {
+        Parameter { name, kind: Kind::Span, default, doc: "" }
+    }
+
+    /// A probability.
+    pub const fn probability(name: &'static str, default: &'static str) -> Self {
+        Parameter { name, kind: Kind::Probability, default, doc: "" }
+    }
+
+    /// Yes or no.
+    pub const fn switch(name: &'static str, default: &'static str) -> Self {
+        Parameter { name, kind: Kind::Switch, default, doc: "" }
+    }
+
+    /// One of these words.
+    pub const fn choice(name: &'static str, words: &'static [&'static str], default: &'static str) -> Self {
+        Parameter { name, kind: Kind::Choice(words), default, doc: "" }
+    }
+
+    /// The same, and what it does.
+    pub const fn doc(self, doc: &'static str) -> Self {
+        Parameter { doc, ..self }
+    }
+}
+
 /// The values a parameter takes.
 #[derive(Clone, Copy, Debug)]
 pub enum Kind {

@@ -206,7 +206,9 @@ fn the_page_of_each_protocol_draws_its_declared_states() {
 
 /// The page of a protocol; that of a unicast equivalent is its multicast protocol's.
 fn page(entry: &carillon_core::ProtocolEntry) -> String {
-    let of = carillon_proto::REGISTRY.iter().find(|other| other.unicast_equivalent == Some(entry.name));
+    let of = carillon_proto::REGISTRY
+        .iter()
+        .find(|other| other.unicast_equivalent.is_some_and(|other| other.protocol == entry.name));
     let name = of.map_or(entry.name, |of| of.name);
     format!("{}/../../docs/protocols/{name}.md", env!("CARGO_MANIFEST_DIR"))
 }

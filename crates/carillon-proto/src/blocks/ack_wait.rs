@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use carillon_core::{BitRate, BuildContext, Config, Dest, NodeId, Rng, Time, Transmit};
 
+use super::FeedbackDelay;
+
 /// A random wait before each acknowledgment, so that those of many receivers do not meet
 /// (Segovia 1996, section 2.5.1): a whole number of bit times, uniform in `[0, R]`; and what they are padded to.
 #[derive(Clone, Debug)]
@@ -49,8 +51,14 @@ impl AckWait {
         if buf.len() < self.len {
             buf.resize(self.len, 0);
         }
-        let (bits, rate) = (self.bits, self.rate);
-        let draw = |rng: &mut Box<Rng>| now + rate.time_for_bits(rng.below(bits.saturating_add(1)));
-        Transmit { departure: self.rng.as_mut().map(draw), ..Transmit::now(Dest::Node(to)) }
+        let departure = self.rng.is_some().then(|| now + self.delay(0, 0.0));
+        Transmit { departure, ..Transmit::now(Dest::Node(to)) }
+    }
+}
+
+impl FeedbackDelay for AckWait {
+    fn delay(&mut self, _attempt: u32, _distance: f64) -> Duration {
+        let bits = self.rng.as_mut().map_or(0, |rng| rng.below(self.bits.saturating_add(1)));
+        self.rate.time_for_bits(bits)
     }
 }

@@ -1,9 +1,9 @@
 //! A sender's window of outstanding messages, and how far each receiver has acknowledged.
 
 use bytes::Bytes;
-use carillon_core::Time;
+use carillon_core::{Events, NodeId, OfferError, Time};
 
-use super::Numbered;
+use super::{FixedWindow, FlowControl, Members, Numbered};
 
 /// A message in the window.
 #[derive(Debug)]
@@ -33,7 +33,11 @@ pub struct Slot {
 /// acknowledged, not the receivers.
 #[derive(Debug)]
 pub struct AckWindow {
+    members: Members,
+    /// How many messages may be outstanding.
+    room: FixedWindow,
     slots: Numbered<Slot>,
+    finished: bool,
     /// For each receiver, one past the last message it has acknowledged.
     vector: Vec<u64>,
     /// Receivers not expelled.
@@ -44,13 +48,20 @@ pub struct AckWindow {
 const EXPELLED: u64 = u64::MAX;
 
 impl AckWindow {
-    /// An empty window of a group of this size.
-    pub fn new(receivers: usize) -> Self {
-        AckWindow { slots: Numbered::default(), vector: vec![0; receivers], live: receivers }
+    /// An empty window for these receivers, with room for so many messages.
+    pub fn new(members: Members, room: FixedWindow) -> Self {
+        let (vector, live) = (vec![0; members.len()], members.len());
+        AckWindow { members, room, slots: Numbered::default(), finished: false, vector, live }
     }
 
-    /// Adds a message at the end; returns its number.
-    pub fn push(&mut self, payload: Bytes) -> u64 {
+    /// Adds a message at the end if there is room; returns its number.
+    pub fn offer(&mut self, payload: Bytes) -> Result<u64, OfferError> {
+        if self.finished {
+            return Err(OfferError::Finished);
+        }
+        if self.is_full() {
+            return Err(OfferError::Full);
+        }
         let slot = Slot {
             payload,
             sent: None,
@@ -61,7 +72,12 @@ impl AckWindow {
             failed: false,
             acknowledged: 0,
         };
-        self.slots.push(slot)
+        Ok(self.slots.push(slot))
+    }
+
+    /// No more messages will be offered.
+    pub fn finish(&mut self) {
+        self.finished = true;
     }
 
     /// Receiver `index` acknowledges everything up to `message`; returns whether that was news.
@@ -86,6 +102,21 @@ impl AckWindow {
         count
     }
 
+    /// Takes a node out of the count, if it was in it; returns its number.
+    pub fn expel_node(&mut self, node: NodeId) -> Option<usize> {
+        let index = self.index_of(node)?;
+        self.expel(index);
+        Some(index)
+    }
+
+    /// Gives up all receivers that have not acknowledged the whole window.
+    pub fn expel_missing(&mut self, events: &mut Events) {
+        for (index, _) in self.missing().collect::<Vec<_>>() {
+            self.expel(index);
+            events.member_lost(self.node(index));
+        }
+    }
+
     /// Takes a receiver out of the count.
     pub fn expel(&mut self, index: usize) {
         self.count(self.start(), self.vector[index].min(self.end()), |slot| slot.acknowledged -= 1);
@@ -100,8 +131,9 @@ impl AckWindow {
     }
 
     /// Whether this receiver has not acknowledged the first message, which has gone out.
-    pub fn awaits(&self, index: usize) -> bool {
-        self.first().is_some_and(|slot| slot.sent.is_some()) && self.vector[index] <= self.start()
+    pub fn awaits(&self, node: NodeId) -> bool {
+        let lacks = |index: usize| self.vector[index] <= self.start();
+        self.first().is_some_and(|slot| slot.sent.is_some()) && self.members.index_of(node).is_some_and(lacks)
     }
 
     /// The receivers that have not acknowledged the whole window, and how many messages each misses.
@@ -154,6 +186,31 @@ impl AckWindow {
     /// One past the number of the last message in the window.
     pub fn end(&self) -> u64 {
         self.slots.end()
+    }
+
+    /// The number of a receiver that is in the count.
+    pub fn index_of(&self, node: NodeId) -> Option<usize> {
+        self.members.index_of(node).filter(|&index| !self.is_expelled(index))
+    }
+
+    /// The receiver of this number.
+    pub fn node(&self, index: usize) -> NodeId {
+        self.members.node(index)
+    }
+
+    /// Whether there is no room for another message.
+    pub fn is_full(&self) -> bool {
+        self.end() >= self.room.limit(self.start())
+    }
+
+    /// Whether all that was offered, and will be, is done with.
+    pub fn is_finished(&self) -> bool {
+        self.finished && self.is_empty()
+    }
+
+    /// Whether no more will be offered.
+    pub fn is_closed(&self) -> bool {
+        self.finished
     }
 
     /// How many messages are outstanding.

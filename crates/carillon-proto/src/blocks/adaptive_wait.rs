@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use carillon_core::{BuildContext, Config, HeaderBytes};
+
 /// Measures how long the answers of a group are spread over, and sets the wait R from it.
 ///
 /// Carillon's own; the thesis searches R by hand (Segovia 1996, sections 4.6 and 5.2). Drawn from
@@ -34,6 +36,16 @@ const FASTEST_OF: usize = 16;
 const SPREAD_OF: usize = 9;
 
 impl AdaptiveWait {
+    /// The wait that the settings begin with, if `ack_wait_method` says that it adapts.
+    pub fn first(context: &BuildContext, settings: &Config) -> Option<Duration> {
+        is_wanted(settings).then(|| settings.span("ack_wait").at(context.bit_rate))
+    }
+
+    /// Where the wait adapts, every message says how long it is: its header is the one that has the time.
+    pub fn header_bytes(settings: &Config, plain: usize, timed: usize) -> HeaderBytes {
+        HeaderBytes::all(if is_wanted(settings) { timed } else { plain })
+    }
+
     /// Starts with this wait.
     pub fn new(wait: Duration) -> Self {
         AdaptiveWait { wait, ..AdaptiveWait::default() }
@@ -65,6 +77,10 @@ impl AdaptiveWait {
     pub fn current_nanos(&self) -> u32 {
         u32::try_from(self.wait.as_nanos()).unwrap_or(u32::MAX)
     }
+}
+
+fn is_wanted(settings: &Config) -> bool {
+    settings.choice("ack_wait_method") == "adaptive"
 }
 
 fn remember(values: &mut VecDeque<Duration>, value: Duration, limit: usize) {

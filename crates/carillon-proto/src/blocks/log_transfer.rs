@@ -7,11 +7,11 @@ use carillon_wire::reformation::Ranks;
 
 /// What has been asked for and has not come: all below a place, until it is asked for again.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Asked {
+pub struct AskedRuns {
     below: u64,
 }
 
-impl Asked {
+impl AskedRuns {
     /// The next run of this range that is not there and has not been asked for, of no more than `most`: it is now.
     pub fn next(&mut self, range: Range<u64>, most: u64, has: impl Fn(u64) -> bool) -> Option<Range<u64>> {
         let start = (range.start.max(self.below)..range.end).find(|&place| !has(place))?;
@@ -40,7 +40,7 @@ pub struct LogTransfer<T> {
     entries: BTreeMap<u64, T>,
     /// The first place that has not.
     missing: u64,
-    asked: Asked,
+    asked: AskedRuns,
     /// The numbers of the members' next messages at the start, if nothing before it is to be had.
     skipped: Option<Vec<u64>>,
 }
@@ -57,7 +57,7 @@ impl<T> LogTransfer<T> {
             length,
             entries,
             missing: start,
-            asked: Asked::default(),
+            asked: AskedRuns::default(),
             skipped: None,
         }
     }

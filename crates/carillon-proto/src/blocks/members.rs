@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use carillon_core::NodeId;
+use carillon_core::{BuildContext, Dest, NodeId};
 
 /// A fixed list of receivers in ascending order; a member's index is its rank in it.
 #[derive(Clone, Debug)]
@@ -50,6 +50,27 @@ impl Members {
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
+    }
+}
+
+/// To whom a sender sends, and where that is.
+#[derive(Clone, Debug)]
+pub struct Recipients {
+    /// Who is to have its messages.
+    pub members: Members,
+    /// Where messages go.
+    pub dest: Dest,
+}
+
+impl Recipients {
+    /// All members of a group.
+    pub fn group(context: &BuildContext) -> Self {
+        Recipients { members: Members::new(context.members.clone()), dest: Dest::group(context.group) }
+    }
+
+    /// One receiver, which is all of its group.
+    pub fn one(receiver: NodeId) -> Self {
+        Recipients { members: Members::new([receiver].into()), dest: Dest::Node(receiver) }
     }
 }
 

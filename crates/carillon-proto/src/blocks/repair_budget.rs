@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use carillon_core::{Kind, Parameter};
+use carillon_core::Parameter;
 
 /// Counts the repairs that each requester causes: so many for each message there is, on the average of all,
 /// and so many at once. All who are no members (routers, where they are let in) are best taken together.
@@ -40,12 +40,8 @@ impl<K: Copy + Ord> RepairBudget<K> {
 }
 
 /// The parameter that it follows. A path that loses nine packets of ten needs nine repairs a message.
-pub const REPAIR_BUDGET: Parameter = Parameter {
-    name: "repair_budget",
-    kind: Kind::Count { min: 0, max: 1000 },
-    default: "0",
-    doc: "repairs that one requester may cause for each message there is, and 1024 more; requests beyond that are dropped; 0: any number (Carillon's)",
-};
+pub const REPAIR_BUDGET: Parameter = Parameter::count("repair_budget", (0, 1000), "0")
+    .doc("repairs that one requester may cause for each message there is, and 1024 more; requests beyond that are dropped; 0: any number (Carillon's)");
 
 /// Repairs that a requester may cause at once.
 pub const TO_BEGIN_WITH: u64 = 1024;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use carillon_core::{BuildContext, Config, ConfigError, Ground, Kind, Parameter, Trial};
+use carillon_core::{BuildContext, Config, ConfigError, Ground, Parameter, Trial};
 
 use super::TimeoutMethod;
 
@@ -140,40 +140,23 @@ pub fn trial(trial: &mut Trial<'_>, may_adapt_wait: bool) {
 /// every protocol; the protocol declares `timeout_method`, `timeout` and `retransmission_limit` with
 /// its own formula and defaults.
 pub mod parameters {
-    use super::{Kind, Parameter};
+    use super::Parameter;
 
     /// Random wait of acknowledgments.
-    pub const ACK_WAIT: Parameter = Parameter {
-        name: "ack_wait",
-        kind: Kind::Span,
-        default: "0 bit",
-        doc: "upper end R of the random wait before an acknowledgment, drawn uniformly from [0, R] in bit times (SAWRANDWAIT, BAPRANDWAIT)",
-    };
+    pub const ACK_WAIT: Parameter = Parameter::span("ack_wait", "0 bit")
+        .doc("upper end R of the random wait before an acknowledgment, drawn uniformly from [0, R] in bit times (SAWRANDWAIT, BAPRANDWAIT)");
     /// Who sets the random wait of acknowledgments.
-    pub const ACK_WAIT_METHOD: Parameter = Parameter {
-        name: "ack_wait_method",
-        kind: Kind::Choice(&["constant", "adaptive"]),
-        default: "constant",
-        doc: "constant: R is ack_wait (the thesis); adaptive: the sender measures over what time acknowledgments are spread and says in every message what R is, starting at ack_wait (Carillon's)",
-    };
+    pub const ACK_WAIT_METHOD: Parameter = Parameter::choice("ack_wait_method", &["constant", "adaptive"], "constant")
+        .doc("constant: R is ack_wait (the thesis); adaptive: the sender measures over what time acknowledgments are spread and says in every message what R is, starting at ack_wait (Carillon's)");
     /// Size of acknowledgments.
-    pub const ACK_BYTES: Parameter = Parameter {
-        name: "ack_bytes",
-        kind: Kind::Size { min: 0, max: 1518 },
-        default: "64",
-        doc: "size of an acknowledgment on the link, all headers included; shorter ones are padded (ACKPKTSIZE)",
-    };
+    pub const ACK_BYTES: Parameter = Parameter::size("ack_bytes", (0, 1518), "64").doc(
+        "size of an acknowledgment on the link, all headers included; shorter ones are padded (ACKPKTSIZE)",
+    );
     /// Lower bound of an adaptive timeout.
-    pub const TIMEOUT_MIN: Parameter =
-        Parameter { name: "timeout_min", kind: Kind::Span, default: "1 ms", doc: "least adaptive timeout" };
+    pub const TIMEOUT_MIN: Parameter = Parameter::span("timeout_min", "1 ms").doc("least adaptive timeout");
     /// Upper bound of an adaptive timeout.
-    pub const TIMEOUT_MAX: Parameter =
-        Parameter { name: "timeout_max", kind: Kind::Span, default: "1 s", doc: "greatest adaptive timeout" };
+    pub const TIMEOUT_MAX: Parameter = Parameter::span("timeout_max", "1 s").doc("greatest adaptive timeout");
     /// What happens past the retransmission limit.
-    pub const PAST_LIMIT: Parameter = Parameter {
-        name: "past_limit",
-        kind: Kind::Choice(&["skip", "expel", "wait"]),
-        default: "skip",
-        doc: "past the limit: skip what was not acknowledged (the thesis), expel the receivers that miss it, or wait: send it again until told that they are gone (both Carillon's; delivery waits)",
-    };
+    pub const PAST_LIMIT: Parameter = Parameter::choice("past_limit", &["skip", "expel", "wait"], "skip")
+        .doc("past the limit: skip what was not acknowledged (the thesis), expel the receivers that miss it, or wait: send it again until told that they are gone (both Carillon's; delivery waits)");
 }

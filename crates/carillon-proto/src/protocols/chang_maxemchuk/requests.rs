@@ -1,5 +1,7 @@
 //! What a site asks for: acknowledgments and messages it knows of and lacks (section 2.9.1:
 //! "retransmission request").
+//!
+//! Not a `RequestSchedule`: there is one request for a whole run, and one timer for it and all else that the site waits for.
 
 use std::ops::Range;
 
@@ -9,7 +11,7 @@ use carillon_wire::chang_maxemchuk::{Body, Id};
 use super::config::Settings;
 use super::order::Order;
 use super::peer::{Scene, Timer};
-use crate::blocks::{Asked, Silence};
+use crate::blocks::{AskedRuns, Silence};
 
 /// Requests of one site.
 #[derive(Debug)]
@@ -19,7 +21,7 @@ pub(super) struct Requests {
     known: u64,
     /// The site that told of it: it holds all before.
     informant: u16,
-    asked: Asked,
+    asked: AskedRuns,
     silence: Silence,
     /// A message whose acknowledgment must exist, though its timestamp is not known.
     wanted: Option<Wanted>,
@@ -39,7 +41,7 @@ pub(super) const RUN: u64 = 32;
 impl Requests {
     /// Nothing is lacking.
     pub fn new(settings: Settings) -> Self {
-        let (asked, silence) = (Asked::default(), Silence::default());
+        let (asked, silence) = (AskedRuns::default(), Silence::default());
         Requests { settings, known: 0, informant: 0, asked, silence, wanted: None }
     }
 

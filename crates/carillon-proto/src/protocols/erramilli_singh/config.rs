@@ -2,114 +2,45 @@
 
 use std::time::Duration;
 
-use carillon_core::{BuildContext, Config, ConfigError, HostValue, Kind, Parameter};
+use carillon_core::{BuildContext, Config, ConfigError, HostValue, Parameter};
 
 use super::numbers::Numbers;
+use crate::blocks::Addressed;
 
 pub(super) const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "mode",
-        kind: Kind::Choice(&["conference", "lecture"]),
-        default: "conference",
-        doc: "conference: all members may send; lecture: the first member only, the others send sanity messages",
-    },
-    Parameter {
-        name: "b",
-        kind: Kind::Count { min: 1, max: 65_536 },
-        default: "256",
-        doc: "back window B, messages: the last b messages sent are kept for retransmission, older ones cannot be repaired",
-    },
-    Parameter {
-        name: "n",
-        kind: Kind::Count { min: 2, max: 1 << 31 },
-        default: "2147483648",
-        doc: "sequence numbers run from 1 to n, n > b; safe from 2 b on (the default is the largest)",
-    },
-    Parameter {
-        name: "k",
-        kind: Kind::Count { min: 0, max: 1_000_000 },
-        default: "4",
-        doc: "status messages K after the last message, before the interval grows from t1 to t2",
-    },
-    Parameter { name: "t1", kind: Kind::Span, default: "10 ms", doc: "interval T1 of status messages" },
-    Parameter {
-        name: "t2",
-        kind: Kind::Span,
-        default: "200 ms",
-        doc: "interval T2 of sanity messages, at least t1",
-    },
-    Parameter {
-        name: "t3",
-        kind: Kind::Span,
-        default: "20 ms",
-        doc: "pause T3 that a choke asks for, at most 71 minutes",
-    },
-    Parameter {
-        name: "repeat",
-        kind: Kind::Choice(&["requested", "go-back"]),
-        default: "requested",
-        doc: "what answers a NAK: the requested message (the source), or all from it on",
-    },
-    Parameter {
-        name: "retransmission",
-        kind: Kind::Choice(&["unicast", "multicast"]),
-        default: "unicast",
-        doc: "whom a retransmission goes to: who asked (the thesis's recommendation), or all",
-    },
-    Parameter {
-        name: "repair_guard",
-        kind: Kind::Span,
-        default: "20000 bit",
-        doc: "a message repeated to someone is not repeated to them again within this time, however many NAKs come (Carillon's)",
-    },
-    Parameter {
-        name: "nak_timer",
-        kind: Kind::Span,
-        default: "0 bit",
-        doc: "a receiver that still misses messages asks again after this time; zero is never: it waits for the next data or status (the source)",
-    },
-    Parameter {
-        name: "nak_all",
-        kind: Kind::Switch,
-        default: "false",
-        doc: "true: a receiver asks for each message that it misses, once when it finds it missing and again after nak_timer; false: for the first one alone, as often as that is shown to be missing (the source; Carillon's)",
-    },
-    Parameter {
-        name: "buffer",
-        kind: Kind::Count { min: 1, max: 65_536 },
-        default: "256",
-        doc: "receive buffer for each source, messages; what does not fit is dropped",
-    },
-    Parameter {
-        name: "choke_at",
-        kind: Kind::Probability,
-        default: "0.75",
-        doc: "share of a receive buffer that is full when the node sends a choke",
-    },
-    Parameter {
-        name: "send_interval",
-        kind: Kind::Span,
-        default: "15000 bit",
-        doc: "least time between data packets of a node, repairs too; zero hands all to the interface at once (Carillon's)",
-    },
-    Parameter {
-        name: "failure_intervals",
-        kind: Kind::Count { min: 1, max: 1_000_000 },
-        default: "4",
-        doc: "a member that was silent for this many t2 has failed; the source says 1",
-    },
-    Parameter {
-        name: "failure_margin",
-        kind: Kind::Span,
-        default: "10 ms",
-        doc: "added to that time for delays on the way; none in the source",
-    },
-    Parameter {
-        name: "finish_intervals",
-        kind: Kind::Count { min: 1, max: 1_000_000 },
-        default: "2",
-        doc: "a sender with nothing more to send takes its messages for delivered when this many t2 bring no NAK (Carillon's)",
-    },
+    Parameter::choice("mode", &["conference", "lecture"], "conference")
+        .doc("conference: all members may send; lecture: the first member only, the others send sanity messages"),
+    Parameter::count("b", (1, 65_536), "256")
+        .doc("back window B, messages: the last b messages sent are kept for retransmission, older ones cannot be repaired"),
+    Parameter::count("n", (2, 1 << 31), "2147483648")
+        .doc("sequence numbers run from 1 to n, n > b; safe from 2 b on (the default is the largest)"),
+    Parameter::count("k", (0, 1_000_000), "4")
+        .doc("status messages K after the last message, before the interval grows from t1 to t2"),
+    Parameter::span("t1", "10 ms").doc("interval T1 of status messages"),
+    Parameter::span("t2", "200 ms").doc("interval T2 of sanity messages, at least t1"),
+    Parameter::span("t3", "20 ms").doc("pause T3 that a choke asks for, at most 71 minutes"),
+    Parameter::choice("repeat", &["requested", "go-back"], "requested")
+        .doc("what answers a NAK: the requested message (the source), or all from it on"),
+    Parameter::choice("retransmission", &["unicast", "multicast"], "unicast")
+        .doc("whom a retransmission goes to: who asked (the thesis's recommendation), or all"),
+    Parameter::span("repair_guard", "20000 bit")
+        .doc("a message repeated to someone is not repeated to them again within this time, however many NAKs come (Carillon's)"),
+    Parameter::span("nak_timer", "0 bit")
+        .doc("a receiver that still misses messages asks again after this time; zero is never: it waits for the next data or status (the source)"),
+    Parameter::switch("nak_all", "false")
+        .doc("true: a receiver asks for each message that it misses, once when it finds it missing and again after nak_timer; false: for the first one alone, as often as that is shown to be missing (the source; Carillon's)"),
+    Parameter::count("buffer", (1, 65_536), "256")
+        .doc("receive buffer for each source, messages; what does not fit is dropped"),
+    Parameter::probability("choke_at", "0.75")
+        .doc("share of a receive buffer that is full when the node sends a choke"),
+    Parameter::span("send_interval", "15000 bit")
+        .doc("least time between data packets of a node, repairs too; zero hands all to the interface at once (Carillon's)"),
+    Parameter::count("failure_intervals", (1, 1_000_000), "4")
+        .doc("a member that was silent for this many t2 has failed; the source says 1"),
+    Parameter::span("failure_margin", "10 ms")
+        .doc("added to that time for delays on the way; none in the source"),
+    Parameter::count("finish_intervals", (1, 1_000_000), "2")
+        .doc("a sender with nothing more to send takes its messages for delivered when this many t2 bring no NAK (Carillon's)"),
 ];
 
 /// For files over a real network.
@@ -146,7 +77,7 @@ pub(super) struct Settings {
     pub t2: Duration,
     pub t3: Duration,
     pub go_back: bool,
-    pub multicast: bool,
+    pub scope: Addressed,
     pub repair_guard: Duration,
     pub nak_timer: Option<Duration>,
     pub nak_all: bool,
@@ -192,7 +123,7 @@ impl Settings {
             t2,
             t3,
             go_back: config.choice("repeat") == "go-back",
-            multicast: config.choice("retransmission") == "multicast",
+            scope: Addressed::new(config),
             repair_guard: span("repair_guard"),
             nak_all: config.switch("nak_all"),
             nak_timer: (!nak_timer.is_zero()).then_some(nak_timer),

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::config::Settings;
+use crate::blocks::FeedbackDelay;
 
 /// Where a sender is in its series: K status messages in intervals of T1, then sanity messages in
 /// intervals of T2.
@@ -33,7 +34,7 @@ impl Idle {
     pub fn restart(&mut self) -> Duration {
         self.count = 0;
         self.due = false;
-        self.interval()
+        self.delay(0, 0.0)
     }
 
     /// The interval is over.
@@ -48,15 +49,17 @@ impl Idle {
         }
         let announcement = if self.is_over() { Announcement::Sanity } else { Announcement::Status };
         self.count = (self.count + 1).min(self.k);
-        Some((announcement, self.interval()))
+        Some((announcement, self.delay(self.count as u32, 0.0)))
     }
 
     /// Whether all K status messages have been sent.
     pub fn is_over(&self) -> bool {
         self.count >= self.k
     }
+}
 
-    fn interval(&self) -> Duration {
-        if self.is_over() { self.t2 } else { self.t1 }
+impl FeedbackDelay for Idle {
+    fn delay(&mut self, attempt: u32, _distance: f64) -> Duration {
+        if u64::from(attempt) >= self.k { self.t2 } else { self.t1 }
     }
 }

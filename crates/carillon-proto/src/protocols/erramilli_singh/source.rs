@@ -11,6 +11,7 @@ use super::idle::{Announcement, Idle};
 use super::peer::{Scene, Timer};
 use super::repairs::{Repairs, To};
 use super::window::BackWindow;
+use crate::blocks::{Asked, Reach, RepairScope};
 
 /// Sends messages, repeats what is asked for, and says how far it has come.
 #[derive(Debug)]
@@ -102,7 +103,10 @@ impl Source {
         };
         scene.events.push(Event::Received { packet: "nak", message: MessageId(number) });
         self.stay(scene);
-        let to = if self.settings.multicast { To::All } else { To::Member(rank) };
+        let to = match self.settings.scope.reach(Asked::BY_ANYONE) {
+            Reach::Requester => To::Member(rank),
+            Reach::Group { .. } => To::All,
+        };
         let oldest = self.window.oldest();
         if number < oldest {
             self.repairs.refuse(scene.now, to);

@@ -6,7 +6,8 @@
 mod machines;
 
 use carillon_core::{
-    ConfigError, HeaderBytes, Kind, NetworkKind, Order, Parameter, Promise, ProtocolEntry, Role, States,
+    ConfigError, HeaderBytes, Helpers, Kind, NetworkKind, Order, Parameter, Promise, ProtocolEntry, Role,
+    States,
 };
 use carillon_wire::kfold::{FORMAT, HEADER_LEN};
 
@@ -24,6 +25,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     waits: false,
     marks_originals: true,
     header_bytes: |_| HeaderBytes::all(HEADER_LEN),
+    helpers: Helpers::None,
     networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],
     parameters: &[
         Parameter {

@@ -3,102 +3,42 @@
 
 use std::time::Duration;
 
-use carillon_core::{BuildContext, Config, ConfigError, Kind, Parameter};
+use carillon_core::{BuildContext, Config, ConfigError, Parameter};
 
 use crate::blocks::REPAIR_BUDGET;
 
 pub(super) const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "setup_ivl",
-        kind: Kind::Span,
-        default: "5 s",
-        doc: "the source sends SETUP this often, the first at once; a replier or way up that was not refreshed for three of these is forgotten (ns-2 sends one SETUP)",
-    },
-    Parameter {
-        name: "heartbeat",
-        kind: Kind::Span,
-        default: "250 ms",
-        doc: "after the last message the source says with SPM how far it has come: after this time, then each time after twice the time, until that reaches setup_ivl; zero is never (Carillon's)",
-    },
-    Parameter {
-        name: "nak_bytes",
-        kind: Kind::Size { min: 0, max: 1500 },
-        default: "80",
-        doc: "size of a REQ and a REFRESH on the network, its headers included, as far as they are not longer (ns-2)",
-    },
-    Parameter {
-        name: "retry",
-        kind: Kind::Choice(&["escalate", "as-published"]),
-        default: "escalate",
-        doc: "what another attempt does: escalate: it goes past one replier more each time and is no duplicate of the one before; as-published: as the first, so that a replier that remembers the first ignores it (ns-2)",
-    },
-    Parameter {
-        name: "retry_max",
-        kind: Kind::Span,
-        default: "2 s",
-        doc: "longest wait for a repair; it starts at twice the RTT and doubles at each attempt (ns-2 has no longest one)",
-    },
-    Parameter {
-        name: "direct_after",
-        kind: Kind::Count { min: 1, max: 1_000_000 },
-        default: "6",
-        doc: "with retry = escalate, attempts after which a receiver asks the source itself, which answers it alone (Carillon's)",
-    },
-    Parameter {
-        name: "rtt",
-        kind: Kind::Span,
-        default: "0 bit",
-        doc: "round-trip time to the source; zero: twice the time that its SETUP took, for which all clocks must agree (ns-2)",
-    },
-    Parameter {
-        name: "replier_choice",
-        kind: Kind::Choice(&["static", "adaptive"]),
-        default: "static",
-        doc: "static: every receiver offers itself as replier at cost 0, so that the nearest stays; adaptive: at the cost of its losses",
-    },
-    Parameter {
-        name: "loss_smpl_ivl",
-        kind: Kind::Count { min: 1, max: 1_000_000 },
-        default: "100",
-        doc: "with replier_choice = adaptive, packets after which a receiver offers itself anew, at the number of losses it found in them",
-    },
-    Parameter {
-        name: "src_refresh",
-        kind: Kind::Switch,
-        default: "false",
-        doc: "the source offers itself as replier too: a router that is nearer to it than to its replier turns to it",
-    },
-    Parameter {
-        name: "buffer",
-        kind: Kind::Count { min: 1, max: 65_536 },
-        default: "1024",
-        doc: "messages that the source holds for repairs, and that a receiver keeps out of order or for a slow application; the same at both (Carillon's)",
-    },
-    Parameter {
-        name: "replier_buffer",
-        kind: Kind::Count { min: 0, max: 65_536 },
-        default: "128",
-        doc: "messages that a receiver keeps for others after it delivered them (ns-2 keeps all)",
-    },
-    Parameter {
-        name: "send_interval",
-        kind: Kind::Span,
-        default: "0 bit",
-        doc: "least time between packets with a message of the source, repairs too; zero hands all to the interface at once (Carillon's)",
-    },
-    Parameter {
-        name: "repair_holdoff",
-        kind: Kind::Span,
-        default: "0 bit",
-        doc: "the source sends a message that it repaired less than this ago, for all or for the same one, not again (Carillon's)",
-    },
+    Parameter::span("setup_ivl", "5 s")
+        .doc("the source sends SETUP this often, the first at once; a replier or way up that was not refreshed for three of these is forgotten (ns-2 sends one SETUP)"),
+    Parameter::span("heartbeat", "250 ms")
+        .doc("after the last message the source says with SPM how far it has come: after this time, then each time after twice the time, until that reaches setup_ivl; zero is never (Carillon's)"),
+    Parameter::size("nak_bytes", (0, 1500), "80")
+        .doc("size of a REQ and a REFRESH on the network, its headers included, as far as they are not longer (ns-2)"),
+    Parameter::choice("retry", &["escalate", "as-published"], "escalate")
+        .doc("what another attempt does: escalate: it goes past one replier more each time and is no duplicate of the one before; as-published: as the first, so that a replier that remembers the first ignores it (ns-2)"),
+    Parameter::span("retry_max", "2 s")
+        .doc("longest wait for a repair; it starts at twice the RTT and doubles at each attempt (ns-2 has no longest one)"),
+    Parameter::count("direct_after", (1, 1_000_000), "6")
+        .doc("with retry = escalate, attempts after which a receiver asks the source itself, which answers it alone (Carillon's)"),
+    Parameter::span("rtt", "0 bit")
+        .doc("round-trip time to the source; zero: twice the time that its SETUP took, for which all clocks must agree (ns-2)"),
+    Parameter::choice("replier_choice", &["static", "adaptive"], "static")
+        .doc("static: every receiver offers itself as replier at cost 0, so that the nearest stays; adaptive: at the cost of its losses"),
+    Parameter::count("loss_smpl_ivl", (1, 1_000_000), "100")
+        .doc("with replier_choice = adaptive, packets after which a receiver offers itself anew, at the number of losses it found in them"),
+    Parameter::switch("src_refresh", "false")
+        .doc("the source offers itself as replier too: a router that is nearer to it than to its replier turns to it"),
+    Parameter::count("buffer", (1, 65_536), "1024")
+        .doc("messages that the source holds for repairs, and that a receiver keeps out of order or for a slow application; the same at both (Carillon's)"),
+    Parameter::count("replier_buffer", (0, 65_536), "128")
+        .doc("messages that a receiver keeps for others after it delivered them (ns-2 keeps all)"),
+    Parameter::span("send_interval", "0 bit")
+        .doc("least time between packets with a message of the source, repairs too; zero hands all to the interface at once (Carillon's)"),
+    Parameter::span("repair_holdoff", "0 bit")
+        .doc("the source sends a message that it repaired less than this ago, for all or for the same one, not again (Carillon's)"),
     REPAIR_BUDGET,
-    Parameter {
-        name: "sources",
-        kind: Kind::Count { min: 1, max: 65_536 },
-        default: "1024",
-        doc: "sources that a router keeps state for; to others it is no LMS router (Carillon's)",
-    },
+    Parameter::count("sources", (1, 65_536), "1024")
+        .doc("sources that a router keeps state for; to others it is no LMS router (Carillon's)"),
 ];
 
 /// For files over a real network: no routers, no common clock, many small round trips.

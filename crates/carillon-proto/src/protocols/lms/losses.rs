@@ -1,123 +1,109 @@
 //! What a receiver misses and asks for: an object for each row of messages, as in ns-2's agent.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::time::Duration;
 
-use carillon_core::{Time, Timers};
+use carillon_core::Time;
 
-/// Rows of missing messages, each with its request.
-#[derive(Debug, Default)]
+use crate::blocks::{Doubling, FeedbackDelay, RequestSchedule, Stage, Tries};
+
+/// Rows of missing messages, each with its request, by their first message. Nobody confirms a request or suppresses it.
+#[derive(Debug)]
 pub(super) struct Losses {
-    /// By the first message.
-    rows: BTreeMap<u64, Row>,
-    /// Rows whose request may be due, by their first message at that time.
-    due: VecDeque<u64>,
-    /// When a row's request is due again.
-    timers: Timers<u64>,
+    rows: RequestSchedule<u64, Row>,
+    /// No request is given longer.
+    longest: Duration,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Row {
     /// One past its last message.
     end: u64,
-    is_due: bool,
     /// Requests sent.
     attempts: u32,
-    /// How long the last one has been given.
-    wait: Duration,
-}
-
-/// How long requests wait for their repair: at first, and at most.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Waits {
-    pub first: Duration,
-    pub most: Duration,
+    /// How long the first was given.
+    first_wait: Duration,
 }
 
 impl Losses {
+    /// Nothing is missing. No request is given more time than this.
+    pub fn new(longest: Duration) -> Self {
+        Losses { rows: RequestSchedule::new(Tries::ANY), longest }
+    }
+
     /// These are missing: a request is due at once, "no random delay".
-    pub fn found(&mut self, numbers: Range<u64>) {
-        let row = Row { end: numbers.end, is_due: true, attempts: 0, wait: Duration::ZERO };
-        self.rows.insert(numbers.start, row);
-        self.due.push_back(numbers.start);
+    pub fn found(&mut self, now: Time, numbers: Range<u64>) {
+        self.put(now, numbers, Row { end: 0, attempts: 0, first_wait: Duration::ZERO }, true);
     }
 
     /// A message came; returns whether it was missing. What is left of its row goes on by itself: its
     /// wait starts anew, since repairs are coming.
     pub fn repaired(&mut self, now: Time, number: u64) -> bool {
-        let Some((&start, &row)) = self.rows.range(..=number).next_back() else { return false };
-        if number >= row.end {
+        let Some((start, &row)) = self.rows.last_up_to(number).filter(|(_, row)| number < row.end) else {
             return false;
-        }
-        self.remove(start);
+        };
+        let is_due = self.remove(start);
         for rest in [start..number, number + 1..row.end] {
-            self.put_back(now, rest, row);
+            self.put(now, rest, row, is_due);
         }
         true
     }
 
     /// What lies before `oldest` is not asked for any more.
     pub fn forget_before(&mut self, now: Time, oldest: u64) {
-        while let Some((&start, &row)) = self.rows.first_key_value()
-            && start < oldest
+        while let Some(start) = self.rows.first().filter(|&start| start < oldest)
+            && let Some(&row) = self.rows.get(start)
         {
-            self.remove(start);
-            self.put_back(now, oldest..row.end, row);
+            let is_due = self.remove(start);
+            self.put(now, oldest..row.end, row, is_due);
         }
     }
 
     /// The waits that are over make their requests due.
     pub fn expire(&mut self, now: Time) {
-        while let Some(start) = self.timers.expire(now) {
-            if let Some(row) = self.rows.get_mut(&start) {
-                row.is_due = true;
-                self.due.push_back(start);
-            }
-        }
+        while self.rows.expire(now).is_some() {}
     }
 
-    /// The next request that is due: for which messages, and which attempt it is.
-    pub fn pop(&mut self, now: Time, waits: Waits) -> Option<(Range<u64>, u32)> {
-        loop {
-            let start = self.due.pop_front()?;
-            let Some(row) = self.rows.get_mut(&start).filter(|row| row.is_due) else { continue };
-            row.is_due = false;
-            row.wait = match row.attempts {
-                0 => waits.first,
-                _ => row.wait.saturating_mul(2).min(waits.most),
-            };
-            let attempt = row.attempts;
-            row.attempts = attempt.saturating_add(1);
-            self.timers.arm(start, now + row.wait);
-            return Some((start..row.end, attempt));
+    /// The next request that is due: for which messages, and which attempt it is. The first of a row is given
+    /// `first_wait`.
+    pub fn pop(&mut self, now: Time, first_wait: Duration) -> Option<(Range<u64>, u32)> {
+        let start = self.rows.take_due()?;
+        let row = self.rows.get_mut(start)?;
+        if row.attempts == 0 {
+            row.first_wait = first_wait;
         }
+        let attempt = row.attempts;
+        row.attempts = attempt.saturating_add(1);
+        let row = *row;
+        self.rows.back_off(now, start, self.wait(row));
+        Some((start..row.end, attempt))
     }
 
     /// When a request is due again.
     pub fn next_timeout(&self) -> Option<Time> {
-        self.timers.next()
+        self.rows.next_timeout()
     }
 
-    fn remove(&mut self, start: u64) {
-        self.rows.remove(&start);
-        self.timers.cancel(start);
-        if self.rows.is_empty() {
-            // An empty map keeps memory, and most receivers miss nothing most of the time.
-            self.rows = BTreeMap::new();
-        }
+    /// Whether its request was due.
+    fn remove(&mut self, start: u64) -> bool {
+        let stage = self.rows.stage(start);
+        self.rows.remove(start);
+        stage == Some(Stage::Due)
     }
 
-    fn put_back(&mut self, now: Time, numbers: Range<u64>, row: Row) {
+    /// How long the last request of a row is given.
+    fn wait(&self, row: Row) -> Duration {
+        let mut waits = Doubling { first: row.first_wait, most: self.longest };
+        waits.delay(row.attempts.saturating_sub(1), 0.0)
+    }
+
+    fn put(&mut self, now: Time, numbers: Range<u64>, mut row: Row, is_due: bool) {
         if numbers.is_empty() {
             return;
         }
-        self.rows.insert(numbers.start, Row { end: numbers.end, ..row });
-        if row.is_due {
-            self.due.push_back(numbers.start);
-        } else {
-            self.timers.arm(numbers.start, now + row.wait);
-        }
+        let wait = if is_due { Duration::ZERO } else { self.wait(row) };
+        row.end = numbers.end;
+        self.rows.begin(now, numbers.start, wait, row);
     }
 }
 
@@ -125,7 +111,8 @@ impl Losses {
 mod tests {
     use super::*;
 
-    const WAITS: Waits = Waits { first: Duration::from_millis(10), most: Duration::from_millis(30) };
+    const FIRST: Duration = Duration::from_millis(10);
+    const LONGEST: Duration = Duration::from_millis(30);
 
     fn at(millis: u64) -> Time {
         Time::from_nanos(millis * 1_000_000)
@@ -133,13 +120,13 @@ mod tests {
 
     fn all(losses: &mut Losses, now: u64) -> Vec<(Range<u64>, u32)> {
         losses.expire(at(now));
-        std::iter::from_fn(|| losses.pop(at(now), WAITS)).collect()
+        std::iter::from_fn(|| losses.pop(at(now), FIRST)).collect()
     }
 
     #[test]
     fn waits_double_up_to_the_longest() {
-        let mut losses = Losses::default();
-        losses.found(3..5);
+        let mut losses = Losses::new(LONGEST);
+        losses.found(at(0), 3..5);
         let mut sent = Vec::new();
         for now in 0..130 {
             sent.extend(all(&mut losses, now).into_iter().map(|(_, attempt)| (now, attempt)));
@@ -149,8 +136,8 @@ mod tests {
 
     #[test]
     fn a_repair_inside_splits_a_row() {
-        let mut losses = Losses::default();
-        losses.found(3..8);
+        let mut losses = Losses::new(LONGEST);
+        losses.found(at(0), 3..8);
         assert_eq!(all(&mut losses, 0), [(3..8, 0)]);
         assert!(losses.repaired(at(5), 5));
         assert!(!losses.repaired(at(5), 5));
@@ -167,11 +154,11 @@ mod tests {
 
     #[test]
     fn a_request_that_has_become_needless_is_not_sent() {
-        let mut losses = Losses::default();
-        losses.found(3..5);
+        let mut losses = Losses::new(LONGEST);
+        losses.found(at(0), 3..5);
         assert!(losses.repaired(at(0), 3));
         assert_eq!(all(&mut losses, 0), [(4..5, 0)], "what is left is asked for at once");
-        losses.found(7..8);
+        losses.found(at(0), 7..8);
         assert!(losses.repaired(at(1), 7));
         losses.forget_before(at(1), 9);
         assert_eq!(all(&mut losses, 100), []);

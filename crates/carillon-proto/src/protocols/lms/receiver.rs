@@ -12,7 +12,7 @@ use carillon_wire::lms::{Data, HEADER_LEN, Offer, Packet, Progress, Request};
 
 use super::answers::{Answer, Answers, REMEMBERED, Refusal, To};
 use super::config::{SHORTEST_WAIT, Settings};
-use super::losses::{Losses, Waits};
+use super::losses::Losses;
 use super::reception::Reception;
 use super::{MODULUS, pad, wire};
 use crate::blocks::Arrival;
@@ -69,7 +69,7 @@ impl LmsReceiver {
                     as usize,
                 context.rejoining,
             ),
-            losses: Losses::default(),
+            losses: Losses::new(settings.retry_max),
             answers: Answers::default(),
             repaired: VecDeque::new(),
             events: Events::default(),
@@ -109,7 +109,7 @@ impl LmsReceiver {
             }
         }
         self.on_oldest(now, oldest);
-        self.find_losses();
+        self.find_losses(now);
         self.count_packet();
     }
 
@@ -123,7 +123,7 @@ impl LmsReceiver {
         self.reception.join_at(next);
         self.on_oldest(now, oldest);
         self.reception.announce(next);
-        self.find_losses();
+        self.find_losses(now);
     }
 
     /// SETUP or SPM named the LMS router above.
@@ -176,14 +176,14 @@ impl LmsReceiver {
     }
 
     /// Each new gap is a request.
-    fn find_losses(&mut self) {
+    fn find_losses(&mut self, now: Time) {
         while let Some(gap) = self.reception.take_gap() {
             for number in gap.clone() {
                 let message = MessageId(number);
                 self.events.push(Event::LossFound { source: Some(self.sender), message });
             }
             self.sample.requests = self.sample.requests.saturating_add(1);
-            self.losses.found(gap);
+            self.losses.found(now, gap);
         }
     }
 
@@ -227,7 +227,7 @@ impl LmsReceiver {
     fn poll_request(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
         let most = self.settings.retry_max;
         let first = self.rtt.unwrap_or(UNKNOWN_RTT).saturating_mul(2).clamp(SHORTEST_WAIT, most);
-        let (missing, attempt) = self.losses.pop(now, Waits { first, most })?;
+        let (missing, attempt) = self.losses.pop(now, first)?;
         let escalate = self.settings.escalate;
         let direct = escalate && attempt >= self.settings.direct_after;
         Packet::Req(Request {
@@ -320,7 +320,7 @@ impl Machine for LmsReceiver {
 
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
         // The application may have made room for what was announced.
-        self.find_losses();
+        self.find_losses(now);
         self.poll_refresh(buf).or_else(|| self.poll_request(now, buf)).or_else(|| self.poll_answer(buf))
     }
 

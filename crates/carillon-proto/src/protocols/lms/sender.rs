@@ -13,7 +13,7 @@ use carillon_wire::lms::{Data, HEADER_LEN, Offer, Packet, Progress, Request};
 use super::answers::{Answer, Answers, Refusal, To};
 use super::config::Settings;
 use super::{MODULUS, pad, wire};
-use crate::blocks::{HoldOff, Members, Numbered, RepairBudget};
+use crate::blocks::{Doubling, FeedbackDelay, HoldOff, Members, Numbered, RepairBudget};
 
 /// Sends messages, shows the way up to itself, and answers the requests that reach it.
 #[derive(Debug)]
@@ -41,8 +41,8 @@ pub struct LmsSender {
     spm_to: BTreeSet<NodeId>,
     /// When the group was last told that messages are gone.
     gone_told: Option<Time>,
-    /// The interval of the next heartbeat.
-    heartbeat: Duration,
+    /// Heartbeats since the last message.
+    silent_for: u32,
     /// When the next message may go.
     pace: Pace,
     timers: Timers<Timer>,
@@ -96,7 +96,7 @@ impl LmsSender {
             spm_due: false,
             spm_to: BTreeSet::new(),
             gone_told: None,
-            heartbeat: settings.heartbeat.unwrap_or_default(),
+            silent_for: 0,
             pace: Pace::default(),
             timers: Timers::new(),
             events: Events::default(),
@@ -219,7 +219,7 @@ impl LmsSender {
         let transmit = self.events.data_sent(to_group, MessageId(self.next), buf.len(), false);
         self.next += 1;
         if let Some(heartbeat) = self.settings.heartbeat {
-            self.heartbeat = heartbeat;
+            self.silent_for = 0;
             self.timers.arm(Timer::Heartbeat, now + heartbeat);
         }
         Some(transmit)
@@ -254,10 +254,12 @@ impl Machine for LmsSender {
                 Timer::SrcRefresh => self.src_refresh_due = true,
                 Timer::Heartbeat => {
                     self.spm_due = true;
-                    self.heartbeat = self.heartbeat.saturating_mul(2);
+                    self.silent_for = self.silent_for.saturating_add(1);
+                    let first = self.settings.heartbeat.unwrap_or_default();
+                    let wait = Doubling { first, most: Duration::MAX }.delay(self.silent_for, 0.0);
                     // From then on SETUP says it often enough.
-                    if self.heartbeat < self.settings.setup_ivl {
-                        self.timers.arm(Timer::Heartbeat, now + self.heartbeat);
+                    if wait < self.settings.setup_ivl {
+                        self.timers.arm(Timer::Heartbeat, now + wait);
                     }
                 }
                 // `poll_transmit` looks at the time itself.

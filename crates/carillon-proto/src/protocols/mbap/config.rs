@@ -2,21 +2,18 @@
 
 use std::time::Duration;
 
-use carillon_core::{
-    AssociationId, BuildContext, Config, ConfigError, GroupId, HeaderBytes, HostValue, Kind, Parameter,
-};
+use carillon_core::{AssociationId, BuildContext, Config, ConfigError, HeaderBytes, HostValue, Parameter};
 use carillon_wire::mbap::{HEADER_LEN, TIMED_HEADER_LEN};
 
-use crate::blocks::Retransmission;
 use crate::blocks::retransmission::parameters::{
     ACK_BYTES, ACK_WAIT, ACK_WAIT_METHOD, PAST_LIMIT, TIMEOUT_MAX, TIMEOUT_MIN,
 };
+use crate::blocks::{AdaptiveWait, Retransmission};
 
 /// The settings of a sender, resolved to times.
 #[derive(Clone, Copy, Debug)]
 pub struct SenderConfig {
     pub(super) association: AssociationId,
-    pub(super) group: GroupId,
     pub(super) window: usize,
     /// Receivers ask for what they miss.
     pub(super) negative: bool,
@@ -42,7 +39,7 @@ impl SenderConfig {
         if ack_timeout.is_zero() {
             return Err(ConfigError::Conflict("`ack_timeout` is zero: give a span above zero".into()));
         }
-        let adaptive_wait = is_adaptive(settings).then(|| settings.span("ack_wait").at(context.bit_rate));
+        let adaptive_wait = AdaptiveWait::first(context, settings);
         if negative && adaptive_wait.is_some() {
             return Err(ConfigError::Conflict(
                 "`ack_wait_method = \"adaptive\"` goes with feedback = \"ack\": requests are not to wait"
@@ -51,7 +48,6 @@ impl SenderConfig {
         }
         Ok(SenderConfig {
             association: context.association,
-            group: context.group,
             window: window as usize,
             negative,
             selective,
@@ -73,69 +69,33 @@ impl SenderConfig {
     }
 }
 
-/// Where the wait adapts, every message says how long it is.
+/// What packets with a message add to it.
 pub(super) fn header_bytes(settings: &Config) -> HeaderBytes {
-    HeaderBytes::all(if is_adaptive(settings) { TIMED_HEADER_LEN } else { HEADER_LEN })
-}
-
-fn is_adaptive(settings: &Config) -> bool {
-    settings.choice("ack_wait_method") == "adaptive"
+    AdaptiveWait::header_bytes(settings, HEADER_LEN, TIMED_HEADER_LEN)
 }
 
 pub(super) const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "window",
-        // Sequence numbers count modulo 2n in 16 bits.
-        kind: Kind::Count { min: 1, max: 32_768 },
-        default: "10",
-        doc: "messages that may be outstanding, n (BAPWIN; 5, 10 and 15 in the published runs)",
-    },
-    Parameter {
-        name: "feedback",
-        kind: Kind::Choice(&["ack", "nak"]),
-        default: "ack",
-        doc: "ack: positive acknowledgments only (the thesis); nak: receivers also ask at once for what they miss, and the sender goes back to it (proposed in its chapter 5)",
-    },
-    Parameter {
-        name: "repair",
-        kind: Kind::Choice(&["go-back", "selective"]),
-        default: "go-back",
-        doc: "with feedback = nak: go-back: the sender goes back to what was asked for and sends all from there on (the proposal); selective: receivers keep what comes out of order and ask for each message that they miss, which alone is sent again, and acknowledge each quarter of a window (Carillon's)",
-    },
+    // Sequence numbers count modulo 2n in 16 bits.
+    Parameter::count("window", (1, 32_768), "10")
+        .doc("messages that may be outstanding, n (BAPWIN; 5, 10 and 15 in the published runs)"),
+    Parameter::choice("feedback", &["ack", "nak"], "ack")
+        .doc("ack: positive acknowledgments only (the thesis); nak: receivers also ask at once for what they miss, and the sender goes back to it (proposed in its chapter 5)"),
+    Parameter::choice("repair", &["go-back", "selective"], "go-back")
+        .doc("with feedback = nak: go-back: the sender goes back to what was asked for and sends all from there on (the proposal); selective: receivers keep what comes out of order and ask for each message that they miss, which alone is sent again, and acknowledge each quarter of a window (Carillon's)"),
     ACK_WAIT,
     ACK_WAIT_METHOD,
-    Parameter {
-        name: "ack_timeout",
-        kind: Kind::Span,
-        default: "95000 bit",
-        doc: "acknowledgment delay t: a receiver that hears nothing new for this long acknowledges what it has (BAPACKTIMEOUT; 95000 in the sample file)",
-    },
-    Parameter {
-        name: "ack_timer",
-        kind: Kind::Choice(&["restart", "until-full-window"]),
-        default: "restart",
-        doc: "restart: the acknowledgment timer runs again after each expiry and acknowledgment (the thesis); until-full-window: it stops after the acknowledgment of a full window (Carillon's)",
-    },
-    Parameter {
-        name: "timeout_method",
-        kind: Kind::Choice(&["formula", "constant", "adaptive"]),
-        default: "formula",
-        doc: "formula: d n + a r + i + t + timeout; constant: timeout; adaptive: RFC 6298, starting at timeout (BAPPKTIMEOUTMETHOD; adaptive is Carillon's)",
-    },
-    Parameter {
-        name: "timeout",
-        kind: Kind::Span,
-        default: "600000 bit",
-        doc: "the increment, constant, or initial value that timeout_method says (BAPPKTIMEOUT; 600000 in the error-free runs)",
-    },
+    Parameter::span("ack_timeout", "95000 bit")
+        .doc("acknowledgment delay t: a receiver that hears nothing new for this long acknowledges what it has (BAPACKTIMEOUT; 95000 in the sample file)"),
+    Parameter::choice("ack_timer", &["restart", "until-full-window"], "restart")
+        .doc("restart: the acknowledgment timer runs again after each expiry and acknowledgment (the thesis); until-full-window: it stops after the acknowledgment of a full window (Carillon's)"),
+    Parameter::choice("timeout_method", &["formula", "constant", "adaptive"], "formula")
+        .doc("formula: d n + a r + i + t + timeout; constant: timeout; adaptive: RFC 6298, starting at timeout (BAPPKTIMEOUTMETHOD; adaptive is Carillon's)"),
+    Parameter::span("timeout", "600000 bit")
+        .doc("the increment, constant, or initial value that timeout_method says (BAPPKTIMEOUT; 600000 in the error-free runs)"),
     TIMEOUT_MIN,
     TIMEOUT_MAX,
-    Parameter {
-        name: "retransmission_limit",
-        kind: Kind::Count { min: 0, max: 1_000_000 },
-        default: "20",
-        doc: "a message is sent again while its count has not exceeded this (BAPRETRANSLIM; 20 in the sample file)",
-    },
+    Parameter::count("retransmission_limit", (0, 1_000_000), "20")
+        .doc("a message is sent again while its count has not exceeded this (BAPRETRANSLIM; 20 in the sample file)"),
     PAST_LIMIT,
     ACK_BYTES,
 ];

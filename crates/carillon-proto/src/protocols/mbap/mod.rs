@@ -19,7 +19,7 @@ use carillon_core::{
 pub use receiver::MbapReceiver;
 pub use sender::MbapSender;
 
-use crate::blocks::{Members, SerialUnicast};
+use crate::blocks::{Members, Recipients, SerialUnicast};
 
 /// Multicast block acknowledgment.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
@@ -74,9 +74,9 @@ fn build(
             let members = Members::new(context.members.clone());
             let legs = members.clone();
             Box::new(SerialUnicast::new(members, config.window, |index| {
-                MbapSender::to_one(config.for_one(), legs.node(index))
+                MbapSender::new(config.for_one(), Recipients::one(legs.node(index)))
             }))
         }
-        Role::Sender => Box::new(MbapSender::new(config, Members::new(context.members.clone()))),
+        Role::Sender => Box::new(MbapSender::new(config, Recipients::group(context))),
     })
 }

@@ -10,13 +10,14 @@ use carillon_core::{
 use carillon_wire::mbap::Packet;
 
 use super::config::SenderConfig;
-use crate::blocks::{AckWindow, AdaptiveWait, Members, PastLimit, RetransmissionTimeout, Slot};
+use crate::blocks::{
+    AckWindow, AdaptiveWait, FixedWindow, PastLimit, Recipients, RetransmissionTimeout, Slot,
+};
 
 /// Sends up to n messages at once and advances as far as all receivers have acknowledged.
 #[derive(Debug)]
 pub struct MbapSender {
     config: SenderConfig,
-    members: Members,
     /// Where messages go: the group, or the one receiver of a unicast run.
     data_dest: Dest,
     window: AckWindow,
@@ -30,7 +31,6 @@ pub struct MbapSender {
     timeout: RetransmissionTimeout,
     /// Tells receivers how long to wait before they acknowledge.
     wait: Option<AdaptiveWait>,
-    finished: bool,
     events: Events,
 }
 
@@ -42,35 +42,21 @@ enum Timer {
 }
 
 impl MbapSender {
-    /// A sender to a group.
-    pub fn new(config: SenderConfig, members: Members) -> Self {
-        Self::with_dest(config, members, Dest::group(config.group))
-    }
-
-    /// A sender to one receiver, which is all its group.
-    pub fn to_one(config: SenderConfig, receiver: NodeId) -> Self {
-        Self::with_dest(config, Members::new([receiver].into()), Dest::Node(receiver))
-    }
-
-    fn with_dest(config: SenderConfig, members: Members, data_dest: Dest) -> Self {
+    /// A sender to these.
+    pub fn new(config: SenderConfig, to: Recipients) -> Self {
+        let Recipients { members, dest } = to;
         MbapSender {
             timeout: RetransmissionTimeout::new(&config.retransmission),
             wait: config.adaptive_wait.map(AdaptiveWait::new),
-            window: AckWindow::new(members.len()),
+            window: AckWindow::new(members, FixedWindow(config.window as u64)),
             config,
-            members,
-            data_dest,
+            data_dest: dest,
             poll_due: false,
             polls: 0,
             polled: None,
             timers: Timers::new(),
-            finished: false,
             events: Events::default(),
         }
-    }
-
-    fn member(&self, source: NodeId) -> Option<usize> {
-        self.members.index_of(source).filter(|&index| !self.window.is_expelled(index))
     }
 
     /// The message of a sequence number, if it lies in the active window or is the next one.
@@ -82,7 +68,7 @@ impl MbapSender {
     }
 
     fn on_ack(&mut self, now: Time, source: NodeId, sequence: u16) {
-        let Some(index) = self.member(source) else {
+        let Some(index) = self.window.index_of(source) else {
             return self.events.dropped(DropReason::NotAMember);
         };
         let Some(message) = self.message(sequence).filter(|&message| message < self.window.end()) else {
@@ -121,7 +107,7 @@ impl MbapSender {
     /// A receiver has everything before this message and asks for it: the sender goes back to it,
     /// unless it has just done so for someone else.
     fn on_nak(&mut self, now: Time, source: NodeId, sequence: u16) {
-        let Some(index) = self.member(source) else {
+        let Some(index) = self.window.index_of(source) else {
             return self.events.dropped(DropReason::NotAMember);
         };
         let Some(wanted) = self.message(sequence).filter(|_| self.config.negative) else {
@@ -208,7 +194,7 @@ impl MbapSender {
             PastLimit::Expel if self.window.first().is_some_and(exceeded) => {
                 for index in self.window.missing_first() {
                     self.window.expel(index);
-                    self.events.member_lost(self.members.node(index));
+                    self.events.member_lost(self.window.node(index));
                 }
                 self.advance(now);
             }
@@ -233,10 +219,7 @@ impl MbapSender {
                     }
                 }
                 PastLimit::Expel => {
-                    for (index, _) in self.window.missing().collect::<Vec<_>>() {
-                        self.window.expel(index);
-                        self.events.member_lost(self.members.node(index));
-                    }
+                    self.window.expel_missing(&mut self.events);
                     self.advance(now);
                 }
                 PastLimit::Wait => {}
@@ -248,7 +231,7 @@ impl MbapSender {
 
     fn note_missing(&mut self) {
         for (index, messages) in self.window.missing() {
-            self.events.repair_needed(self.members.node(index), messages);
+            self.events.repair_needed(self.window.node(index), messages);
         }
     }
 }
@@ -326,35 +309,27 @@ impl Machine for MbapSender {
 
 impl Sender for MbapSender {
     fn offer(&mut self, now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
-        if self.finished {
-            return Err(OfferError::Finished);
-        }
-        if self.window.len() == self.config.window {
-            return Err(OfferError::Full);
-        }
-        let number = self.window.push(payload);
+        let number = self.window.offer(payload)?;
         // With nobody left to acknowledge, the message is with all receivers at once.
         self.advance(now);
         Ok(MessageId(number))
     }
 
     fn finish(&mut self, _now: Time) {
-        self.finished = true;
+        self.window.finish();
     }
 
     fn expel(&mut self, now: Time, member: NodeId) {
-        let index = self.members.index_of(member).filter(|&index| !self.window.is_expelled(index));
-        if let Some(index) = index {
-            self.window.expel(index);
+        if self.window.expel_node(member).is_some() {
             self.advance(now);
         }
     }
 
     fn awaits(&self, member: NodeId) -> bool {
-        self.members.index_of(member).is_some_and(|index| self.window.awaits(index))
+        self.window.awaits(member)
     }
 
     fn is_finished(&self) -> bool {
-        self.finished && self.window.is_empty()
+        self.window.is_finished()
     }
 }

@@ -2,30 +2,20 @@
 
 use std::time::Duration;
 
-use carillon_core::{
-    AssociationId, BuildContext, Config, ConfigError, GroupId, HeaderBytes, Kind, Parameter,
-};
+use carillon_core::{AssociationId, BuildContext, Config, ConfigError, GroupId, HeaderBytes, Parameter};
 use carillon_wire::msaw::{HEADER_LEN, TIMED_HEADER_LEN};
 
-use crate::blocks::Retransmission;
 use crate::blocks::retransmission::parameters::{
     ACK_BYTES, ACK_WAIT, ACK_WAIT_METHOD, PAST_LIMIT, TIMEOUT_MAX, TIMEOUT_MIN,
 };
-
-/// Whom a retransmission goes to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Addressed {
-    /// To the receiver whose timer expired (section 2.5): a timer and a count for each.
-    Unicast,
-    /// To all (section 2.5.2): one timer and one count for each message.
-    Multicast,
-}
+use crate::blocks::{AdaptiveWait, Addressed, Retransmission};
 
 /// The settings of a sender, resolved to times.
 #[derive(Clone, Copy, Debug)]
 pub struct SenderConfig {
     pub(super) association: AssociationId,
     pub(super) group: GroupId,
+    /// With unicast, section 2.5, each receiver has a timer and a count; with multicast, section 2.5.2, each message.
     pub(super) addressed: Addressed,
     /// The wait R that an adaptive one starts at.
     pub(super) adaptive_wait: Option<Duration>,
@@ -34,14 +24,11 @@ pub struct SenderConfig {
 
 impl SenderConfig {
     pub(super) fn new(context: &BuildContext, settings: &Config) -> Result<Self, ConfigError> {
-        let adaptive_wait = is_adaptive(settings).then(|| settings.span("ack_wait").at(context.bit_rate));
+        let adaptive_wait = AdaptiveWait::first(context, settings);
         Ok(SenderConfig {
             association: context.association,
             group: context.group,
-            addressed: match settings.choice("retransmission") {
-                "unicast" => Addressed::Unicast,
-                _ => Addressed::Multicast,
-            },
+            addressed: Addressed::new(settings),
             adaptive_wait,
             retransmission: Retransmission::new(
                 context,
@@ -59,62 +46,30 @@ impl SenderConfig {
     }
 }
 
-/// Where the wait adapts, every message says how long it is.
+/// What packets with a message add to it.
 pub(super) fn header_bytes(settings: &Config) -> HeaderBytes {
-    HeaderBytes::all(if is_adaptive(settings) { TIMED_HEADER_LEN } else { HEADER_LEN })
-}
-
-fn is_adaptive(settings: &Config) -> bool {
-    settings.choice("ack_wait_method") == "adaptive"
+    AdaptiveWait::header_bytes(settings, HEADER_LEN, TIMED_HEADER_LEN)
 }
 
 pub(super) const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "retransmission",
-        kind: Kind::Choice(&["multicast", "unicast"]),
-        default: "multicast",
-        doc: "whom a retransmission goes to: all, or the receiver that is missing (SAWRETRANS; all published runs use multicast)",
-    },
-    Parameter {
-        name: "feedback",
-        kind: Kind::Choice(&["ack", "nak"]),
-        default: "ack",
-        doc: "ack: every receiver acknowledges every message (the thesis); nak: receivers ask for what they miss, and acknowledge when they are polled (proposed in its chapter 5)",
-    },
-    Parameter {
-        name: "poll_interval",
-        kind: Kind::Count { min: 1, max: 64 },
-        default: "16",
-        doc: "with feedback = nak: every so many messages all receivers are asked what they have",
-    },
-    Parameter {
-        name: "nak_wait",
-        kind: Kind::Span,
-        default: "1000 bit",
-        doc: "with feedback = nak: the sender waits d + a + i and this long for negative acknowledgments before it sends the next message",
-    },
+    Parameter::choice("retransmission", &["multicast", "unicast"], "multicast")
+        .doc("whom a retransmission goes to: all, or the receiver that is missing (SAWRETRANS; all published runs use multicast)"),
+    Parameter::choice("feedback", &["ack", "nak"], "ack")
+        .doc("ack: every receiver acknowledges every message (the thesis); nak: receivers ask for what they miss, and acknowledge when they are polled (proposed in its chapter 5)"),
+    Parameter::count("poll_interval", (1, 64), "16")
+        .doc("with feedback = nak: every so many messages all receivers are asked what they have"),
+    Parameter::span("nak_wait", "1000 bit")
+        .doc("with feedback = nak: the sender waits d + a + i and this long for negative acknowledgments before it sends the next message"),
     ACK_WAIT,
     ACK_WAIT_METHOD,
-    Parameter {
-        name: "timeout_method",
-        kind: Kind::Choice(&["formula", "constant", "adaptive"]),
-        default: "formula",
-        doc: "formula: d + a r + i + timeout; constant: timeout; adaptive: RFC 6298, starting at timeout (SAWTIMEOUTMETHOD; adaptive is Carillon's)",
-    },
-    Parameter {
-        name: "timeout",
-        kind: Kind::Span,
-        default: "600000 bit",
-        doc: "the increment, constant, or initial value that timeout_method says (SAWTIMEOUT; 600000 in the error-free runs)",
-    },
+    Parameter::choice("timeout_method", &["formula", "constant", "adaptive"], "formula")
+        .doc("formula: d + a r + i + timeout; constant: timeout; adaptive: RFC 6298, starting at timeout (SAWTIMEOUTMETHOD; adaptive is Carillon's)"),
+    Parameter::span("timeout", "600000 bit")
+        .doc("the increment, constant, or initial value that timeout_method says (SAWTIMEOUT; 600000 in the error-free runs)"),
     TIMEOUT_MIN,
     TIMEOUT_MAX,
-    Parameter {
-        name: "retransmission_limit",
-        kind: Kind::Count { min: 0, max: 1_000_000 },
-        default: "10",
-        doc: "a message is sent again while its count has not exceeded this (SAWRETRANSLIM; 10 in the sample file)",
-    },
+    Parameter::count("retransmission_limit", (0, 1_000_000), "10")
+        .doc("a message is sent again while its count has not exceeded this (SAWRETRANSLIM; 10 in the sample file)"),
     PAST_LIMIT,
     ACK_BYTES,
 ];

@@ -17,12 +17,11 @@ use carillon_core::{
     UnicastEquivalent,
 };
 
-pub use config::Addressed;
 pub use nak::{NakReceiver, NakSender};
 pub use receiver::MsawReceiver;
 pub use sender::MsawSender;
 
-use crate::blocks::{Members, SerialUnicast};
+use crate::blocks::{Addressed, Members, Recipients, SerialUnicast};
 
 /// Multicast stop-and-wait.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
@@ -90,9 +89,9 @@ fn build(
             let members = Members::new(context.members.clone());
             let legs = members.clone();
             Box::new(SerialUnicast::new(members, 1, |index| {
-                MsawSender::to_one(config.for_one(), legs.node(index))
+                MsawSender::new(config.for_one(), Recipients::one(legs.node(index)))
             }))
         }
-        Role::Sender => Box::new(MsawSender::new(config, Members::new(context.members.clone()))),
+        Role::Sender => Box::new(MsawSender::new(config, Recipients::group(context))),
     })
 }

@@ -9,8 +9,10 @@ use carillon_core::{
 };
 use carillon_wire::msaw::Packet;
 
-use super::config::{Addressed, SenderConfig};
-use crate::blocks::{AdaptiveWait, MemberSet, Members, PastLimit, RetransmissionTimeout};
+use super::config::SenderConfig;
+use crate::blocks::{
+    AdaptiveWait, Addressed, MemberSet, Members, PastLimit, Recipients, RetransmissionTimeout,
+};
 
 /// Sends one message at a time and waits until every receiver has acknowledged it.
 #[derive(Debug)]
@@ -65,17 +67,9 @@ enum Timer {
 }
 
 impl MsawSender {
-    /// A sender to a group.
-    pub fn new(config: SenderConfig, members: Members) -> Self {
-        Self::with_dest(config, members, Dest::group(config.group))
-    }
-
-    /// A sender to one receiver, which is all its group.
-    pub fn to_one(config: SenderConfig, receiver: NodeId) -> Self {
-        Self::with_dest(config, Members::new([receiver].into()), Dest::Node(receiver))
-    }
-
-    fn with_dest(config: SenderConfig, members: Members, data_dest: Dest) -> Self {
+    /// A sender to these.
+    pub fn new(config: SenderConfig, to: Recipients) -> Self {
+        let Recipients { members, dest } = to;
         MsawSender {
             timeout: RetransmissionTimeout::new(&config.retransmission),
             wait: config.adaptive_wait.map(AdaptiveWait::new),
@@ -83,7 +77,7 @@ impl MsawSender {
             expelled: MemberSet::empty(members.len()),
             config,
             members,
-            data_dest,
+            data_dest: dest,
             current: None,
             offered: 0,
             timers: Timers::new(),

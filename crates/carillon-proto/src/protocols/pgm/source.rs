@@ -14,7 +14,7 @@ use carillon_wire::pgm::{Body, Data, MAX_TSDU, Nak, NakList, Options, Packet, Po
 use super::config::interval;
 use super::identity::{MODULUS, address_of, destination_port, tsi, wire};
 use super::window::{Advance, Window};
-use crate::blocks::{Members, RepairBudget};
+use crate::blocks::{Doubling, FeedbackDelay, FixedRate, Members, RateControl, RepairBudget};
 
 /// Sends data and SPMs, confirms requests and repairs.
 #[derive(Debug)]
@@ -33,7 +33,8 @@ pub struct PgmSource {
     txw_secs: Duration,
     spm_ivl: Duration,
     ihb_min: Duration,
-    ihb_max: Duration,
+    /// The waits between heartbeats.
+    heartbeats: Doubling,
     rdata_delay: Duration,
     rdata_holdoff: Duration,
     members: Members,
@@ -48,8 +49,8 @@ pub struct PgmSource {
     spm_sqn: u32,
     spm_due: bool,
     last_spm: Option<Time>,
-    /// The wait before the next heartbeat.
-    heartbeat: Duration,
+    /// Heartbeats since the last data.
+    silent_for: u32,
     /// Confirmations that are due, oldest first.
     confirmations: VecDeque<Confirmation>,
     /// Repairs that are due.
@@ -110,7 +111,7 @@ impl PgmSource {
             txw_secs: interval("txw_secs")?,
             spm_ivl: interval("spm_ivl")?,
             ihb_min: interval("ihb_min")?,
-            ihb_max: interval("ihb_max")?,
+            heartbeats: Doubling { first: interval("ihb_min")?, most: interval("ihb_max")? },
             rdata_delay: span("rdata_delay"),
             rdata_holdoff: span("rdata_holdoff"),
             members: Members::new(context.members.clone()),
@@ -126,7 +127,7 @@ impl PgmSource {
             spm_sqn: 0,
             spm_due: false,
             last_spm: None,
-            heartbeat: interval("ihb_min")?,
+            silent_for: 0,
             confirmations: VecDeque::new(),
             repairs: BTreeSet::new(),
             finished: false,
@@ -207,8 +208,12 @@ impl PgmSource {
     }
 
     fn restart_heartbeat(&mut self, now: Time) {
-        self.heartbeat = self.ihb_min;
-        self.timers.arm(Timer::Heartbeat, now + self.heartbeat);
+        self.silent_for = 0;
+        self.arm_heartbeat(now);
+    }
+
+    fn arm_heartbeat(&mut self, now: Time) {
+        self.timers.arm(Timer::Heartbeat, now + self.heartbeats.delay(self.silent_for, 0.0));
     }
 
     fn arm_advance(&mut self) {
@@ -351,8 +356,8 @@ impl Machine for PgmSource {
                 }
                 Timer::Heartbeat => {
                     self.spm_due = true;
-                    self.heartbeat = (self.heartbeat * 2).min(self.ihb_max).max(self.ihb_min);
-                    self.timers.arm(Timer::Heartbeat, now + self.heartbeat);
+                    self.silent_for = self.silent_for.saturating_add(1);
+                    self.arm_heartbeat(now);
                 }
                 Timer::Over => {
                     self.timers.cancel(Timer::Ambient);
@@ -437,7 +442,7 @@ impl Sender for PgmSource {
 
 /// How fast the source may send: section 5.1.1.
 fn pace(settings: &Config) -> Pace {
-    let rate = BitRate::new(settings.count("txw_max_rte").saturating_mul(8));
+    let rate = FixedRate(BitRate::new(settings.count("txw_max_rte").saturating_mul(8))).rate();
     Pace::new(rate, rate.map_or(Duration::ZERO, |rate| rate.time_for_bytes(settings.size("txw_burst").0)))
 }
 

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use carillon_core::Time;
+use carillon_core::{BitRate, Time};
 
-use super::path::{Answer, Path};
 use super::questions::Question;
-use crate::blocks::{RepairBudget, Retransmission, RetransmissionTimeout};
+use crate::blocks::{
+    Answer, FlowControl, Path, RateControl, RepairBudget, Retransmission, RetransmissionTimeout,
+};
 
 /// A receiver.
 #[derive(Clone, Debug)]
@@ -45,6 +46,8 @@ pub(super) struct Audience {
     slowest_next: bool,
     /// Whether the paths decide how much is under way.
     by_path: bool,
+    /// Packets that may be under way however much the paths carry.
+    flight: u64,
     live: usize,
     /// The least of the members' windows and limits.
     window: u64,
@@ -52,7 +55,7 @@ pub(super) struct Audience {
 }
 
 impl Audience {
-    pub fn new(members: usize, retransmission: &Retransmission, by_path: bool) -> Self {
+    pub fn new(members: usize, retransmission: &Retransmission, by_path: bool, flight: u64) -> Self {
         let member = Member {
             open: 0,
             repeats: 0,
@@ -72,6 +75,7 @@ impl Audience {
             slowest: 0,
             slowest_next: false,
             by_path,
+            flight,
             live: members,
             window,
             limit: u64::MAX,
@@ -93,16 +97,11 @@ impl Audience {
 
     /// Packets that may be under way to all.
     pub fn window(&self) -> u64 {
-        self.window
-    }
-
-    /// Packets a second that may leave, if anything is known.
-    pub fn pace(&self) -> Option<f64> {
-        self.members.get(self.slowest).and_then(|member| member.path.pace())
+        self.window.min(self.flight)
     }
 
     /// One past the last message that all have room for.
-    pub fn limit(&self) -> u64 {
+    pub fn room(&self) -> u64 {
         self.limit
     }
 
@@ -226,6 +225,23 @@ impl Audience {
     }
 }
 
+/// What the slowest path carries may be under way.
+impl FlowControl for Audience {
+    fn limit(&self, start: u64) -> u64 {
+        start.saturating_add(self.window())
+    }
+}
+
+/// What the slowest path carries may leave, if anything is known.
+impl RateControl for Audience {
+    fn rate(&self) -> Option<BitRate> {
+        let packets = self.members.get(self.slowest)?.path.pace()?;
+        BitRate::new((packets * 8.0 * PACKET as f64) as u64)
+    }
+}
+
+/// Bytes that stand for a packet where packets are counted.
+pub(super) const PACKET: u64 = 1000;
 /// A receiver that has not answered for so long does not hold up the others, as long as the window
 /// has room.
 const PATIENCE: Duration = Duration::from_millis(500);

@@ -1,61 +1,29 @@
 //! Parameters.
 
-use carillon_core::{HostValue, Kind, Parameter};
+use carillon_core::{HostValue, Parameter};
 
 use crate::blocks::retransmission::parameters::{ACK_BYTES, ACK_WAIT, PAST_LIMIT, TIMEOUT_MAX, TIMEOUT_MIN};
 
 pub(super) const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "window",
-        kind: Kind::Count { min: 1, max: 65_536 },
-        default: "256",
-        doc: "messages that may be outstanding; with fewer than there are receivers, polls without a message fill the turns",
-    },
-    Parameter {
-        name: "burst",
-        kind: Kind::Count { min: 1, max: 65_536 },
-        default: "1",
-        doc: "messages sent for each acknowledgment: only the last of a burst names a receiver that answers; with flow_control = \"path\" at most so many, fewer where little may be under way",
-    },
-    Parameter {
-        name: "questions",
-        kind: Kind::Count { min: 1, max: 65_536 },
-        default: "1",
-        doc: "receivers that may be asked and have not answered yet: 1 waits for each acknowledgment, so that none contends with anything (the thesis); with more, sending goes on meanwhile (Carillon's)",
-    },
-    Parameter {
-        name: "flow_control",
-        kind: Kind::Choice(&["window", "path"]),
-        default: "window",
-        doc: "window: as much may be under way as the window holds; path: as much as the slowest path was seen to carry, and a few milliseconds more (Carillon's)",
-    },
-    Parameter {
-        name: "flight",
-        kind: Kind::Count { min: 1, max: 65_536 },
-        default: "65536",
-        doc: "with flow_control = \"path\", packets that may be under way however much the paths carry",
-    },
+    Parameter::count("window", (1, 65_536), "256")
+        .doc("messages that may be outstanding; with fewer than there are receivers, polls without a message fill the turns"),
+    Parameter::count("burst", (1, 65_536), "1")
+        .doc("messages sent for each acknowledgment: only the last of a burst names a receiver that answers; with flow_control = \"path\" at most so many, fewer where little may be under way"),
+    Parameter::count("questions", (1, 65_536), "1")
+        .doc("receivers that may be asked and have not answered yet: 1 waits for each acknowledgment, so that none contends with anything (the thesis); with more, sending goes on meanwhile (Carillon's)"),
+    Parameter::choice("flow_control", &["window", "path"], "window")
+        .doc("window: as much may be under way as the window holds; path: as much as the slowest path was seen to carry, and a few milliseconds more (Carillon's)"),
+    Parameter::count("flight", (1, 65_536), "65536")
+        .doc("with flow_control = \"path\", packets that may be under way however much the paths carry"),
     ACK_WAIT,
-    Parameter {
-        name: "timeout_method",
-        kind: Kind::Choice(&["formula", "constant", "adaptive"]),
-        default: "formula",
-        doc: "formula: d burst + a + i + timeout; constant: timeout; adaptive: RFC 6298, starting at timeout",
-    },
-    Parameter {
-        name: "timeout",
-        kind: Kind::Span,
-        default: "1000 bit",
-        doc: "the increment, constant, or initial value that timeout_method says; nothing contends with the one acknowledgment, so it can be short",
-    },
+    Parameter::choice("timeout_method", &["formula", "constant", "adaptive"], "formula")
+        .doc("formula: d burst + a + i + timeout; constant: timeout; adaptive: RFC 6298, starting at timeout"),
+    Parameter::span("timeout", "1000 bit")
+        .doc("the increment, constant, or initial value that timeout_method says; nothing contends with the one acknowledgment, so it can be short"),
     TIMEOUT_MIN,
     TIMEOUT_MAX,
-    Parameter {
-        name: "retransmission_limit",
-        kind: Kind::Count { min: 0, max: 1_000_000 },
-        default: "10",
-        doc: "a receiver is asked again while the count has not exceeded this",
-    },
+    Parameter::count("retransmission_limit", (0, 1_000_000), "10")
+        .doc("a receiver is asked again while the count has not exceeded this"),
     PAST_LIMIT,
     ACK_BYTES,
 ];

@@ -8,7 +8,6 @@
 mod audience;
 mod config;
 mod describe;
-mod path;
 mod questions;
 mod receiver;
 mod sender;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use carillon_core::Time;
 
-use super::path::Mark;
+use crate::blocks::Mark;
 
 /// A question that was asked and not answered yet.
 #[derive(Clone, Copy, Debug)]

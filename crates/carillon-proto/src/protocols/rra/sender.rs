@@ -4,17 +4,17 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use carillon_core::{
-    AssociationId, BitRate, BuildContext, Config, ConfigError, Dest, DropReason, Event, Events, GroupId,
-    Identities, Machine, MessageId, NodeId, OfferError, Outcome, Pace, Received, Sender, Time, Timers,
-    Transmit, expand,
+    AssociationId, BuildContext, Config, ConfigError, Dest, DropReason, Event, Events, GroupId, Identities,
+    Machine, MessageId, NodeId, OfferError, Outcome, Pace, Received, Sender, Time, Timers, Transmit, expand,
 };
 use carillon_wire::rra::{Asks, HEADER_LEN, Map, Packet};
 
-use super::audience::Audience;
-use super::path::Answer;
+use super::audience::{Audience, PACKET};
 use super::questions::{Question, Questions};
 use super::receiver::MODULUS;
-use crate::blocks::{AckWindow, Members, PastLimit, Retransmission};
+use crate::blocks::{
+    AckWindow, Answer, FixedWindow, FlowControl, Members, PastLimit, RateControl, ReceiverMap, Retransmission,
+};
 
 /// Sends messages, each burst of them naming the receiver whose turn it is.
 ///
@@ -25,15 +25,12 @@ use crate::blocks::{AckWindow, Members, PastLimit, Retransmission};
 pub struct RraSender {
     association: AssociationId,
     group: GroupId,
-    window_size: usize,
     burst: u64,
     /// Questions that may be open.
     most_questions: usize,
-    /// What may be under way follows the paths, and how much it may be at most.
+    /// What may be under way follows the paths.
     by_path: bool,
-    flight: u64,
     retransmission: Retransmission,
-    members: Members,
     /// What names each member on the wire.
     identities: Identities,
     window: AckWindow,
@@ -41,6 +38,8 @@ pub struct RraSender {
     questions: Questions,
     /// Messages that some receiver lacks.
     repairs: BTreeSet<u64>,
+    /// What a receiver says it has; kept for its room.
+    told: ReceiverMap,
     /// One past the last message sent.
     sent: u64,
     /// Packets of messages sent.
@@ -54,7 +53,6 @@ pub struct RraSender {
     /// All that have something to acknowledge and were not asked are to be.
     ask_all: bool,
     timers: Timers<Timer>,
-    finished: bool,
     events: Events,
 }
 
@@ -86,18 +84,16 @@ impl RraSender {
         Ok(RraSender {
             association: context.association,
             group: context.group,
-            window_size: settings.count("window") as usize,
             burst,
             most_questions,
             by_path,
-            flight: settings.count("flight"),
-            window: AckWindow::new(members.len()),
-            audience: Audience::new(members.len(), &retransmission, by_path),
+            audience: Audience::new(members.len(), &retransmission, by_path, settings.count("flight")),
             retransmission,
-            members,
+            window: AckWindow::new(members, FixedWindow(settings.count("window"))),
             identities: context.identities.clone(),
             questions: Questions::default(),
             repairs: BTreeSet::new(),
+            told: ReceiverMap::default(),
             sent: 0,
             serial: 0,
             in_burst: 0,
@@ -105,7 +101,6 @@ impl RraSender {
             pace: Pace::new(None, PACE_DEPTH),
             ask_all: false,
             timers: Timers::new(),
-            finished: false,
             events: Events::default(),
         })
     }
@@ -115,8 +110,7 @@ impl RraSender {
     }
 
     fn on_ack(&mut self, now: Time, source: NodeId, ack: Ack<'_>) {
-        let Some(index) = self.members.index_of(source).filter(|&index| !self.window.is_expelled(index))
-        else {
+        let Some(index) = self.window.index_of(source) else {
             return self.events.dropped(DropReason::NotAMember);
         };
         let number = self.questions.expand(ack.question);
@@ -148,8 +142,7 @@ impl RraSender {
         };
         self.audience.on_answer(now, index, closed, answer, limit);
         if self.by_path {
-            let rate = self.audience.pace().map(|packets| (packets * 8.0 * PACKET as f64) as u64);
-            self.pace.set_rate(now, rate.and_then(BitRate::new));
+            self.pace.set_rate(now, self.audience.rate());
         }
         if expected > self.window.start() {
             self.window.acknowledge(index, expected - 1);
@@ -171,33 +164,16 @@ impl RraSender {
                 missing += 1;
             }
         };
-        let end = question.end;
-        if (self.window.start()..end).contains(&expected) {
-            lacks(expected, &mut self.window);
-        }
-        let mut number = expected + 1;
-        for word in received.words() {
-            let mut gaps = !word;
-            while gaps != 0 {
-                let gap = number + u64::from(gaps.trailing_zeros());
-                gaps &= gaps - 1;
-                if gap >= end {
-                    break;
-                }
-                lacks(gap, &mut self.window);
-            }
-            number += 64;
-        }
+        self.told.assign(expected, received.words());
         // Beyond the map nothing is there, unless it was cut off: then the turn of the rest will come again.
-        if whole {
-            for number in number.max(self.window.start())..end {
-                lacks(number, &mut self.window);
-            }
+        let end = if whole { question.end } else { question.end.min(expected + 1 + received.span()) };
+        for number in self.told.missing(self.window.start()..end) {
+            lacks(number, &mut self.window);
         }
         if missing > 0 {
             self.audience.budget.spend(index, missing.into());
             self.reporter = Some(index);
-            let member = self.members.node(index);
+            let member = self.window.node(index);
             self.events.repair_needed(member, missing);
         }
     }
@@ -236,7 +212,7 @@ impl RraSender {
             PastLimit::Wait => {}
             PastLimit::Expel => {
                 self.expel_member(index);
-                self.events.member_lost(self.members.node(index));
+                self.events.member_lost(self.window.node(index));
             }
             PastLimit::Skip => {
                 self.audience.skip(index);
@@ -274,7 +250,7 @@ impl RraSender {
             return self.burst;
         }
         let asked = 4 * self.audience.len().max(1) as u64;
-        (self.flight() / asked).clamp(1, self.burst)
+        (self.audience.window() / asked).clamp(1, self.burst)
     }
 
     /// Whether as much is under way as may be.
@@ -287,12 +263,7 @@ impl RraSender {
         }
         let awaited = |question: &&Question| !self.audience.is_silent(question.index, now);
         let oldest = self.questions.open().find(awaited);
-        oldest.is_some_and(|oldest| self.serial - oldest.serial >= self.flight())
-    }
-
-    /// Packets that may be under way.
-    fn flight(&self) -> u64 {
-        self.audience.window().min(self.flight)
+        oldest.is_some_and(|oldest| self.serial >= self.audience.limit(oldest.serial))
     }
 
     /// Asks a receiver with the packet that is about to go out.
@@ -311,10 +282,7 @@ impl RraSender {
         let number = self.questions.ask(question);
         self.timers.arm(Timer::Answer(number), deadline);
         self.in_burst = 0;
-        Asks {
-            acker: self.identities.member(index, self.members.node(index)) as u32,
-            question: number as u32,
-        }
+        Asks { acker: self.identities.member(index, self.window.node(index)) as u32, question: number as u32 }
     }
 
     /// Emits message `number`, which asks `index` if anyone.
@@ -347,7 +315,7 @@ impl RraSender {
         // The thesis knows multicast only; the others need not hear a question that is not theirs.
         Transmit::now(match self.one_at_a_time() {
             true => Dest::group(self.group),
-            false => Dest::Node(self.members.node(index)),
+            false => Dest::Node(self.window.node(index)),
         })
     }
 
@@ -385,7 +353,7 @@ impl RraSender {
 
     /// Whether there is a message that was not sent and all have room for, as far as they are asked in time.
     fn has_new(&self) -> bool {
-        let limit = if self.one_at_a_time() { u64::MAX } else { self.audience.limit() };
+        let limit = if self.one_at_a_time() { u64::MAX } else { self.audience.room() };
         self.sent < self.window.end().min(limit)
     }
 
@@ -482,50 +450,39 @@ impl Machine for RraSender {
 
 impl Sender for RraSender {
     fn offer(&mut self, _now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
-        if self.finished {
-            return Err(OfferError::Finished);
-        }
-        if self.window.len() == self.window_size {
-            return Err(OfferError::Full);
-        }
-        let number = self.window.push(payload);
+        let number = self.window.offer(payload)?;
         // With nobody left to acknowledge, the message is with all receivers at once.
         self.advance();
         Ok(MessageId(number))
     }
 
     fn finish(&mut self, _now: Time) {
-        self.finished = true;
+        self.window.finish();
     }
 
     fn expel(&mut self, _now: Time, member: NodeId) {
-        let index = self.members.index_of(member).filter(|&index| !self.window.is_expelled(index));
-        if let Some(index) = index {
+        if let Some(index) = self.window.index_of(member) {
             self.expel_member(index);
             self.advance();
         }
     }
 
     fn awaits(&self, member: NodeId) -> bool {
-        let start = self.window.start();
-        let lacks = |index: usize| self.window.acknowledged_below(index) <= start;
-        start < self.sent && self.members.index_of(member).is_some_and(lacks)
+        self.window.awaits(member)
     }
 
     fn acknowledged(&self, member: NodeId) -> Option<u64> {
-        let index = self.members.index_of(member).filter(|&index| !self.window.is_expelled(index))?;
+        let index = self.window.index_of(member)?;
         Some(self.window.acknowledged_below(index))
     }
 
     fn is_finished(&self) -> bool {
-        self.finished && self.window.is_empty()
+        self.window.is_finished()
     }
 }
 
 /// What may leave at once: enough for one system call to carry much, and for timers that are late.
 const PACE_DEPTH: std::time::Duration = std::time::Duration::from_millis(4);
-/// Bytes that stand for a packet where packets are counted.
-const PACKET: u64 = 1000;
 /// What an acknowledgment can tell of beyond its first missing message.
 const MAX_SPAN: u64 = carillon_wire::rra::MAX_WORDS as u64 * 64;
 /// How long after the last packet those are asked who were not.

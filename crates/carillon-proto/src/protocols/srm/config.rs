@@ -2,138 +2,51 @@
 
 use std::time::Duration;
 
-use carillon_core::{BuildContext, Config, ConfigError, HostValue, Kind, Parameter};
+use carillon_core::{BuildContext, Config, ConfigError, HostValue, Parameter};
 
-use crate::blocks::REPAIR_BUDGET;
+use crate::blocks::{Asked, GAIN, REPAIR_BUDGET, Reach, RepairScope};
 
 pub(super) const PARAMETERS: &[Parameter] = &[
-    Parameter {
-        name: "timers",
-        kind: Kind::Choice(&["fixed", "log", "adaptive", "deterministic", "probabilistic"]),
-        default: "fixed",
-        doc: "fixed: C1, C2, D1 and D2 as given; log: D1 = D2 = log10 G at each repair, G the members known (the paper's simulations; Agent/SRM/Fixed); adaptive: all four follow duplicates and delays; deterministic: C2 = D2 = 0; probabilistic: C1 = D1 = 0",
-    },
-    Parameter {
-        name: "c1_percent",
-        kind: Kind::Count { min: 0, max: 100_000 },
-        default: "200",
-        doc: "C1 in hundredths: a request waits d (C1 + C2 U(0, 1)), d the distance to the source; adaptive begins with it",
-    },
-    Parameter {
-        name: "c2_percent",
-        kind: Kind::Count { min: 0, max: 100_000 },
-        default: "200",
-        doc: "C2 in hundredths",
-    },
-    Parameter {
-        name: "d1_percent",
-        kind: Kind::Count { min: 0, max: 100_000 },
-        default: "100",
-        doc: "D1 in hundredths: a repair waits d (D1 + D2 U(0, 1)), d the distance to the member that asked; not used by log and adaptive",
-    },
-    Parameter {
-        name: "d2_percent",
-        kind: Kind::Count { min: 0, max: 100_000 },
-        default: "100",
-        doc: "D2 in hundredths",
-    },
-    Parameter {
-        name: "request_backoff_limit",
-        kind: Kind::Count { min: 0, max: 16 },
-        default: "5",
-        doc: "how often the wait of a request is doubled (tripled, if adaptive); then it stays",
-    },
-    Parameter {
-        name: "sending_step_percent",
-        kind: Kind::Count { min: 0, max: 100 },
-        default: "10",
-        doc: "adaptive: what C1 or D1 loses when a request or repair is sent, in hundredths (the paper's authors: 5)",
-    },
-    Parameter {
-        name: "session_ivl",
-        kind: Kind::Span,
-        default: "1 s",
-        doc: "time between session messages of a member, the first too, times U(0.9, 1.1)",
-    },
-    Parameter {
-        name: "session_scaling",
-        kind: Kind::Choice(&["none", "log"]),
-        default: "none",
-        doc: "log: that time is multiplied by 1 + ln G (SRM/session/log-scaled)",
-    },
-    Parameter {
-        name: "session_entries",
-        kind: Kind::Count { min: 1, max: 4000 },
-        default: "4000",
-        doc: "members in one session message at most; of more, each message tells of the next ones in turn (Carillon's)",
-    },
-    Parameter {
-        name: "initial_distance",
-        kind: Kind::Span,
-        default: "1 s",
-        doc: "the distance to a member before the first exchange of session messages with it, at most one minute",
-    },
-    Parameter {
-        name: "distance_compute",
-        kind: Kind::Choice(&["ewma", "instantaneous"]),
-        default: "ewma",
-        doc: "the distance that one request or repair uses: smoothed over its own timers with gain 1/4, or the last one measured",
-    },
-    Parameter {
-        name: "clock_tick",
-        kind: Kind::Span,
-        default: "0 bit",
-        doc: "clocks in session messages are cut to whole ticks; ns-2: 1 ms; zero is the microsecond of the packet",
-    },
-    Parameter {
-        name: "request_bytes",
-        kind: Kind::Size { min: 0, max: 65_507 },
-        default: "16 byte",
-        doc: "a request is padded to this size on the network, all headers included",
-    },
-    Parameter {
-        name: "request_ivl",
-        kind: Kind::Span,
-        default: "1 ms",
-        doc: "least time between two requests of a member, for whatever (Carillon's)",
-    },
-    Parameter {
-        name: "send_ivl",
-        kind: Kind::Span,
-        default: "0 bit",
-        doc: "least time between two messages or repairs that a member sends (Carillon's)",
-    },
-    Parameter {
-        name: "buffer",
-        kind: Kind::Count { min: 1, max: 65_536 },
-        default: "256",
-        doc: "messages of each source that a member keeps for repairs, the last ones; the same at all members (Carillon's; the paper keeps all)",
-    },
-    Parameter {
-        name: "flow_control",
-        kind: Kind::Choice(&["none", "members"]),
-        default: "none",
-        doc: "none: a source goes on whoever lacks what it sent (the paper); members: it sends at most `buffer` messages beyond the first that a member lacks, as session messages then say (Carillon's)",
-    },
-    Parameter {
-        name: "hold_down_min",
-        kind: Kind::Span,
-        default: "0 bit",
-        doc: "a message that was repaired is not repaired again for this long at least, however near who asked is (Carillon's)",
-    },
+    Parameter::choice("timers", &["fixed", "log", "adaptive", "deterministic", "probabilistic"], "fixed")
+        .doc("fixed: C1, C2, D1 and D2 as given; log: D1 = D2 = log10 G at each repair, G the members known (the paper's simulations; Agent/SRM/Fixed); adaptive: all four follow duplicates and delays; deterministic: C2 = D2 = 0; probabilistic: C1 = D1 = 0"),
+    Parameter::count("c1_percent", (0, 100_000), "200")
+        .doc("C1 in hundredths: a request waits d (C1 + C2 U(0, 1)), d the distance to the source; adaptive begins with it"),
+    Parameter::count("c2_percent", (0, 100_000), "200").doc("C2 in hundredths"),
+    Parameter::count("d1_percent", (0, 100_000), "100")
+        .doc("D1 in hundredths: a repair waits d (D1 + D2 U(0, 1)), d the distance to the member that asked; not used by log and adaptive"),
+    Parameter::count("d2_percent", (0, 100_000), "100").doc("D2 in hundredths"),
+    Parameter::count("request_backoff_limit", (0, 16), "5")
+        .doc("how often the wait of a request is doubled (tripled, if adaptive); then it stays"),
+    Parameter::count("sending_step_percent", (0, 100), "10")
+        .doc("adaptive: what C1 or D1 loses when a request or repair is sent, in hundredths (the paper's authors: 5)"),
+    Parameter::span("session_ivl", "1 s")
+        .doc("time between session messages of a member, the first too, times U(0.9, 1.1)"),
+    Parameter::choice("session_scaling", &["none", "log"], "none")
+        .doc("log: that time is multiplied by 1 + ln G (SRM/session/log-scaled)"),
+    Parameter::count("session_entries", (1, 4000), "4000")
+        .doc("members in one session message at most; of more, each message tells of the next ones in turn (Carillon's)"),
+    Parameter::span("initial_distance", "1 s")
+        .doc("the distance to a member before the first exchange of session messages with it, at most one minute"),
+    Parameter::choice("distance_compute", &["ewma", "instantaneous"], "ewma")
+        .doc("the distance that one request or repair uses: smoothed over its own timers with gain 1/4, or the last one measured"),
+    Parameter::span("clock_tick", "0 bit")
+        .doc("clocks in session messages are cut to whole ticks; ns-2: 1 ms; zero is the microsecond of the packet"),
+    Parameter::size("request_bytes", (0, 65_507), "16 byte")
+        .doc("a request is padded to this size on the network, all headers included"),
+    Parameter::span("request_ivl", "1 ms")
+        .doc("least time between two requests of a member, for whatever (Carillon's)"),
+    Parameter::span("send_ivl", "0 bit")
+        .doc("least time between two messages or repairs that a member sends (Carillon's)"),
+    Parameter::count("buffer", (1, 65_536), "256")
+        .doc("messages of each source that a member keeps for repairs, the last ones; the same at all members (Carillon's; the paper keeps all)"),
+    Parameter::choice("flow_control", &["none", "members"], "none")
+        .doc("none: a source goes on whoever lacks what it sent (the paper); members: it sends at most `buffer` messages beyond the first that a member lacks, as session messages then say (Carillon's)"),
+    Parameter::span("hold_down_min", "0 bit")
+        .doc("a message that was repaired is not repaired again for this long at least, however near who asked is (Carillon's)"),
     REPAIR_BUDGET,
-    Parameter {
-        name: "local_recovery",
-        kind: Kind::Choice(&["off", "one-step", "two-step"]),
-        default: "off",
-        doc: "the first request travels local_scope hops only; the repair as far as that and the way to who asked (one-step), or just there, to be repeated from there (two-step); the paper, not ns-2",
-    },
-    Parameter {
-        name: "local_scope",
-        kind: Kind::Count { min: 1, max: 254 },
-        default: "4",
-        doc: "hops of the first request, with local recovery",
-    },
+    Parameter::choice("local_recovery", &["off", "one-step", "two-step"], "off")
+        .doc("the first request travels local_scope hops only; the repair as far as that and the way to who asked (one-step), or just there, to be repeated from there (two-step); the paper, not ns-2"),
+    Parameter::count("local_scope", (1, 254), "4").doc("hops of the first request, with local recovery"),
 ];
 
 /// For files over a real network.
@@ -170,6 +83,17 @@ pub(super) enum Local {
     Off,
     OneStep,
     TwoStep,
+}
+
+impl RepairScope for Local {
+    fn reach(&self, asked: Asked) -> Reach {
+        match self {
+            _ if asked.scope == u8::MAX => Reach::ALL,
+            Local::Off => Reach::ALL,
+            Local::OneStep => Reach::Group { scope: asked.way.saturating_add(asked.scope), again: 0 },
+            Local::TwoStep => Reach::Group { scope: asked.way, again: asked.scope },
+        }
+    }
 }
 
 /// The parameters as the member uses them.
@@ -264,8 +188,6 @@ impl Settings {
     }
 }
 
-/// The gain of all averages (ns-2: `alpha`).
-pub(super) const GAIN: f64 = 0.25;
 /// No member is taken to be further away.
 pub(super) const LONGEST_DISTANCE: Duration = Duration::from_secs(60);
 /// Session messages are not sent more often.

@@ -10,10 +10,8 @@
 //! Left out: the application's own naming and its pages, recovery groups of their own, and loss
 //! fingerprints. What the sources leave open is decided in `docs/protocols/srm.md`.
 
-mod adaptive;
 mod config;
 mod describe;
-mod flow;
 mod known;
 mod outgoing;
 mod peer;

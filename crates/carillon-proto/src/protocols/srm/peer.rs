@@ -12,12 +12,11 @@ use carillon_core::{
 use carillon_wire::srm::{Answer, Data, Entries, HEADER_LEN, Packet, Request, Session};
 
 use super::config::{Local, Settings};
-use super::flow::Flow;
 use super::known::Known;
 use super::outgoing::Outgoing;
-use super::recovery::{Arrival, Key, Recovery};
+use super::recovery::{Key, Recovery};
 use super::stream::{Stream, cost};
-use crate::blocks::RepairBudget;
+use crate::blocks::{Asked, FlowControl, Reach, RepairBudget, RepairScope, SlowestMember, in_seconds};
 
 /// A member: sends, receives, asks and repairs.
 #[derive(Debug)]
@@ -34,7 +33,7 @@ pub struct SrmPeer {
     recovery: Recovery,
     outgoing: Outgoing,
     /// What the others have of this member's messages, if it waits for them.
-    flow: Option<Box<Flow>>,
+    flow: Option<Box<SlowestMember>>,
     /// By the rank of who asks.
     budget: RepairBudget<u32>,
     /// Two-step repairs that this member is to repeat, and over how many hops.
@@ -57,21 +56,18 @@ pub struct SrmPeer {
 
 /// The timers of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Timer {
+enum Timer {
     /// Send a session message.
     Session,
     /// The next request may go out.
     RequestPace,
     /// The next message or repair may go out.
     SendPace,
-    /// Ask for a message, repair it, or end its hold-down.
-    Message(Key),
 }
 
 /// Where recovery acts: the time, and what it shares with the rest of the member.
 pub(super) struct Scene<'a> {
     pub now: Time,
-    pub timers: &'a mut Timers<Timer>,
     pub events: &'a mut Events,
     pub known: &'a Known,
     members: &'a [NodeId],
@@ -87,8 +83,8 @@ impl Scene<'_> {
 /// Recovery, and where it acts: two parts of one member.
 macro_rules! recovery {
     ($peer:ident, $now:expr) => {{
-        let SrmPeer { recovery, timers, events, known, members, .. } = $peer;
-        (recovery, &mut Scene { now: $now, timers, events, known, members })
+        let SrmPeer { recovery, events, known, members, .. } = $peer;
+        (recovery, &mut Scene { now: $now, events, known, members })
     }};
 }
 
@@ -114,7 +110,9 @@ impl SrmPeer {
             streams: BTreeMap::new(),
             recovery: Recovery::new(settings.clone(), context.seeds.clone()),
             outgoing: Outgoing::new(context.rejoining),
-            flow: settings.flow.then(|| Box::new(Flow::new(own, context.members.len()))),
+            flow: settings
+                .flow
+                .then(|| Box::new(SlowestMember::new(own, context.members.len(), settings.buffer))),
             budget: RepairBudget::new(settings.repair_budget),
             repeats: BTreeMap::new(),
             deliveries: VecDeque::new(),
@@ -135,7 +133,7 @@ impl SrmPeer {
     fn arm_session(&mut self, now: Time) {
         let scale = if self.settings.session_log { 1.0 + libm::log(self.known.group() as f64) } else { 1.0 };
         let interval = self.settings.session_ivl.as_secs_f64() * (0.9 + 0.2 * self.rng.unit()) * scale;
-        self.timers.arm(Timer::Session, now + super::pending::wait(interval, 1.0));
+        self.timers.arm(Timer::Session, now + in_seconds(interval, 1.0));
     }
 
     // ---- What comes in.
@@ -247,13 +245,8 @@ impl SrmPeer {
         }
         // Routers on the way, and one more: the hops that a packet must be able to travel back.
         let way = request.scope.saturating_sub(scope.0).saturating_add(1);
-        let (scope, again) = match self.settings.local {
-            _ if request.scope == u8::MAX => (u8::MAX, 0),
-            Local::Off => (u8::MAX, 0),
-            Local::OneStep => (way.saturating_add(request.scope), 0),
-            Local::TwoStep => (way, request.scope),
-        };
-        recovery.begin_repair(scene, key, request.from, rounds, scope, again);
+        let reach = self.settings.local.reach(Asked { scope: request.scope, way });
+        recovery.begin_repair(scene, key, request.from, rounds, reach);
         self.budget.spend(request.from, 1);
     }
 
@@ -280,14 +273,14 @@ impl SrmPeer {
         }
         let is_awaited = stream.is_awaited(number);
         let (recovery, scene) = recovery!(self, now);
-        let arrival = recovery.on_arrival(scene, key, answer.is_none());
+        let was_missing = recovery.on_arrival(scene, key, answer.is_none());
         if let Some(answer) = answer {
             recovery.on_repair(scene, key, answer.round, answer.distance_us);
         }
         if !is_awaited {
             return self.events.dropped(DropReason::Duplicate);
         }
-        debug_assert_eq!(arrival, Arrival::Awaited, "what is missing is asked for");
+        debug_assert!(was_missing, "what is missing is asked for");
         self.events.push(Event::Received { packet, message });
         if let Some(answer) = answer {
             self.events.push(Event::LossRepaired { source: self.members[source as usize], message });
@@ -365,7 +358,7 @@ impl SrmPeer {
     fn forget_before(&mut self, source: u32, base: u64) {
         let Some(old) = self.streams.get(&source).map(Stream::base).filter(|&old| old < base) else { return };
         self.give_up_before(source, base);
-        self.recovery.forget(&mut self.timers, source, old..base);
+        self.recovery.forget(source, old..base);
         if let Some(stream) = self.streams.get_mut(&source) {
             stream.forget_before(base);
         }
@@ -378,7 +371,7 @@ impl SrmPeer {
         if first >= limit {
             return;
         }
-        self.recovery.forget(&mut self.timers, source, first..limit);
+        self.recovery.forget(source, first..limit);
         // Messages that nobody ever heard of are not named one by one: they may be as many as one likes.
         let known = stream.next().clamp(first, limit);
         let named = limit.saturating_sub(MOST_NAMED).max(known);
@@ -429,14 +422,14 @@ impl SrmPeer {
         }
     }
 
-    /// The timer of a message expired.
-    fn on_message_timer(&mut self, key: Key) {
+    /// A wait of a message is over; with how many rounds are over, its hold-down.
+    fn on_message_timer(&mut self, key: Key, rounds: Option<u8>) {
         // Nobody can be sure to have what a member sent that is gone: all are asked some times more.
         let (source, number) = key;
         if self.gone.contains(&source)
             && self.recovery.request_round(key).is_some_and(|round| round > self.settings.backoff_limit + 1)
         {
-            self.recovery.forget(&mut self.timers, source, number..number + 1);
+            self.recovery.forget(source, number..number + 1);
             let Some(stream) = self.streams.get_mut(&source) else { return };
             if stream.give_up(number) {
                 let (source, message) = (self.members[source as usize], MessageId(number));
@@ -444,7 +437,7 @@ impl SrmPeer {
             }
             return self.deliver(source);
         }
-        if let Some(rounds) = self.recovery.on_timer(key)
+        if let Some(rounds) = rounds
             && let Some(stream) = self.streams.get_mut(&source)
         {
             stream.set_rounds(number, rounds);
@@ -522,7 +515,7 @@ impl SrmPeer {
         }
         while let Some((key, repair)) = self.recovery.next_repair() {
             let (round, requester) = (repair.round.min(u8::MAX.into()) as u8, repair.requester);
-            let (scope, again) = (repair.scope, repair.again);
+            let Reach::Group { scope, again } = repair.reach else { continue };
             let distance_us = micros(self.known.distance(requester));
             let answer = Answer { round, scope, again, distance_us, requester };
             let transmit = self.emit_repair(now, key, answer, buf);
@@ -553,7 +546,7 @@ impl SrmPeer {
     /// Whether the members have no room for another message.
     fn is_held(&self) -> bool {
         let sent = self.streams.get(&self.own).map_or(0, Stream::next);
-        self.flow.as_deref().is_some_and(|flow| sent >= flow.start().saturating_add(self.settings.buffer))
+        self.flow.as_deref().is_some_and(|flow| sent >= flow.limit(0))
     }
 
     fn poll_data(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
@@ -600,13 +593,15 @@ impl Machine for SrmPeer {
                 Timer::Session => self.session_due = true,
                 // `poll_transmit` looks at the time itself.
                 Timer::RequestPace | Timer::SendPace => {}
-                Timer::Message(key) => self.on_message_timer(key),
             }
+        }
+        while let Some((key, rounds)) = self.recovery.expire(now) {
+            self.on_message_timer(key, rounds);
         }
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        self.timers.next()
+        self.timers.next().into_iter().chain(self.recovery.next_timeout()).min()
     }
 
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {

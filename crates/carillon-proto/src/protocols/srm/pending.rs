@@ -4,14 +4,7 @@ use std::time::Duration;
 
 use carillon_core::Time;
 
-/// A message that something is done about. It exists until some time after the repair.
-#[derive(Debug)]
-pub(super) enum Pending {
-    /// It is missing, or was a short time ago.
-    Request(Request),
-    /// Somebody asked for it.
-    Repair(Repair),
-}
+use crate::blocks::{Reach, SHORTEST};
 
 /// A request object.
 #[derive(Debug)]
@@ -24,13 +17,8 @@ pub(super) struct Request {
     pub c2: f64,
     /// Request timers set, counted from the first time that the message was missed.
     pub round: u32,
-    /// What the next wait is multiplied by.
-    pub backoff: f64,
-    pub backoffs: u32,
     /// Requests for it are heard and nothing more until then (ignore-backoff).
     pub ignore_until: Option<Time>,
-    /// The message has come: hold-down.
-    pub is_held_down: bool,
 }
 
 /// A repair object.
@@ -45,12 +33,8 @@ pub(super) struct Repair {
     pub round: u32,
     /// This member has sent it.
     pub is_sent: bool,
-    /// It was sent or heard: hold-down.
-    pub is_held_down: bool,
-    /// Hops that the repair travels, 255 if to all.
-    pub scope: u8,
-    /// Hops over which the requester repeats it; 0 if it does not.
-    pub again: u8,
+    /// How far it goes: to the group in any case.
+    pub reach: Reach,
 }
 
 /// A distance in seconds, smoothed over the samples of one object.
@@ -79,13 +63,3 @@ impl Distance {
         span.as_secs_f64() / round_trip.max(SHORTEST.as_secs_f64())
     }
 }
-
-/// The wait of a timer: seconds times a backoff, neither nothing at all nor longer than a day.
-pub(super) fn wait(seconds: f64, backoff: f64) -> Duration {
-    let seconds = seconds.max(SHORTEST.as_secs_f64()) * backoff;
-    Duration::from_secs_f64(seconds.min(LONGEST.as_secs_f64()))
-}
-
-/// Members at distance zero do not ask again at the same moment.
-const SHORTEST: Duration = Duration::from_micros(10);
-const LONGEST: Duration = Duration::from_secs(86_400);

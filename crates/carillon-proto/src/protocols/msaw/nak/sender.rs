@@ -11,17 +11,15 @@ use carillon_core::{
 use carillon_wire::msaw::Packet;
 
 use super::MODULUS;
-use crate::blocks::{AckWindow, Members, PastLimit, RetransmissionTimeout};
+use crate::blocks::{AckWindow, FixedWindow, Members, PastLimit, RetransmissionTimeout};
 use crate::protocols::msaw::config::SenderConfig;
 
 /// Sends one message at a time and waits for someone to miss it; holds it until all have confirmed.
 #[derive(Debug)]
 pub struct NakSender {
     config: SenderConfig,
-    members: Members,
     /// Messages that not all have confirmed: at most a poll interval of them.
     window: AckWindow,
-    poll_interval: usize,
     /// How long negative acknowledgments have to come.
     wait: Duration,
     phase: Phase,
@@ -38,7 +36,6 @@ pub struct NakSender {
     repeats: u32,
     timers: Timers<Timer>,
     timeout: RetransmissionTimeout,
-    finished: bool,
     events: Events,
 }
 
@@ -72,11 +69,9 @@ enum Timer {
 impl NakSender {
     /// A sender to the members of the context.
     pub fn new(context: &BuildContext, config: SenderConfig, settings: &Config) -> Self {
-        let members = Members::new(context.members.clone());
+        let room = FixedWindow(settings.count("poll_interval"));
         NakSender {
-            window: AckWindow::new(members.len()),
-            members,
-            poll_interval: settings.count("poll_interval") as usize,
+            window: AckWindow::new(Members::new(context.members.clone()), room),
             // A timer for this very moment would fire again and again.
             wait: (config.retransmission.first_answer() + settings.span("nak_wait").at(context.bit_rate))
                 .max(Duration::from_nanos(1)),
@@ -89,15 +84,13 @@ impl NakSender {
             timers: Timers::new(),
             timeout: RetransmissionTimeout::new(&config.retransmission),
             config,
-            finished: false,
             events: Events::default(),
         }
     }
 
     /// A receiver has everything before `below`.
     fn on_answer(&mut self, now: Time, source: NodeId, sequence: u8, missing: Option<u8>) {
-        let index = self.members.index_of(source).filter(|&index| !self.window.is_expelled(index));
-        let Some(index) = index else {
+        let Some(index) = self.window.index_of(source) else {
             return self.events.dropped(DropReason::NotAMember);
         };
         let start = self.window.start();
@@ -177,7 +170,7 @@ impl NakSender {
         match timer {
             Timer::Silence => {
                 self.phase = Phase::Ready;
-                if self.finished {
+                if self.window.is_closed() {
                     self.poll_all();
                 } else {
                     self.timers.arm(Timer::Idle, now + self.wait);
@@ -208,10 +201,7 @@ impl NakSender {
                 self.next_may_come();
             }
             PastLimit::Expel => {
-                for (index, _) in self.window.missing().collect::<Vec<_>>() {
-                    self.window.expel(index);
-                    self.events.member_lost(self.members.node(index));
-                }
+                self.window.expel_missing(&mut self.events);
                 self.advance(now);
             }
             PastLimit::Wait => {}
@@ -248,7 +238,7 @@ impl Machine for NakSender {
 
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
         let group = Dest::group(self.config.group);
-        let full = self.window.len() == self.poll_interval;
+        let full = self.window.is_full();
         if let Some((number, slot)) = self.window.first_due() {
             slot.due = false;
             let sequence = (number % MODULUS) as u8;
@@ -303,13 +293,10 @@ impl Machine for NakSender {
 
 impl Sender for NakSender {
     fn offer(&mut self, now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
-        if self.finished {
-            return Err(OfferError::Finished);
-        }
-        if self.phase != Phase::Ready || self.window.len() == self.poll_interval {
+        if self.phase != Phase::Ready && !self.window.is_closed() {
             return Err(OfferError::Full);
         }
-        let number = self.window.push(payload);
+        let number = self.window.offer(payload)?;
         self.resent.push_back(0);
         self.timers.clear();
         self.phase = Phase::Waiting;
@@ -319,25 +306,23 @@ impl Sender for NakSender {
     }
 
     fn finish(&mut self, _now: Time) {
-        self.finished = true;
+        self.window.finish();
         if self.phase == Phase::Ready {
             self.poll_all();
         }
     }
 
     fn expel(&mut self, now: Time, member: NodeId) {
-        let index = self.members.index_of(member).filter(|&index| !self.window.is_expelled(index));
-        if let Some(index) = index {
-            self.window.expel(index);
+        if self.window.expel_node(member).is_some() {
             self.advance(now);
         }
     }
 
     fn awaits(&self, member: NodeId) -> bool {
-        self.members.index_of(member).is_some_and(|index| self.window.awaits(index))
+        self.window.awaits(member)
     }
 
     fn is_finished(&self) -> bool {
-        self.finished && self.window.is_empty()
+        self.window.is_finished()
     }
 }

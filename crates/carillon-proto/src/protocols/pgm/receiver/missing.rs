@@ -1,110 +1,55 @@
 //! The packets a receiver misses, and how far it is with asking for each: RFC 3208, section 6.4.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use carillon_core::{Rng, Seeds, Time, Timers};
+use carillon_core::Time;
 
-/// How a missing packet stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
-    /// It is not asked for yet: somebody else may, or it may come.
-    BackOff,
-    /// It was asked for; nobody has confirmed that.
-    WaitNcf,
-    /// That was confirmed; the repair is to come.
-    WaitData,
-}
+use crate::blocks::{Expired, FeedbackDelay, RequestSchedule, Stage, Tries, Uniform};
 
-/// Waits and limits.
-#[derive(Clone, Copy, Debug)]
+/// The waits of a request: for others, for its confirmation (NCF), and for the repair.
+#[derive(Debug)]
 pub(super) struct Waits {
-    pub(super) back_off: Duration,
+    pub(super) back_off: Uniform,
     pub(super) ncf: Duration,
     pub(super) data: Duration,
-    pub(super) ncf_retries: u32,
-    pub(super) data_retries: u32,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Nak {
-    state: State,
-    ncf_retries: u32,
-    data_retries: u32,
-}
-
-/// What came of a wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Expired {
-    /// The packet is asked for, now or later.
-    Again,
-    /// It was asked for too often.
-    GivenUp(u64),
-}
-
-/// The packets missed. Takes next to no memory while there are none.
+/// The packets missed.
 #[derive(Debug)]
 pub(super) struct Missing {
     waits: Waits,
-    naks: BTreeMap<u64, Nak>,
-    /// Those that are to be asked for now.
-    due: BTreeSet<u64>,
-    timers: Timers<u64>,
-    seeds: Seeds,
-    /// Made when the first packet is missed.
-    delays: Option<Box<Rng>>,
+    requests: RequestSchedule<u64>,
 }
 
 impl Missing {
-    pub(super) fn new(waits: Waits, seeds: Seeds) -> Self {
-        Missing {
-            waits,
-            naks: BTreeMap::new(),
-            due: BTreeSet::new(),
-            timers: Timers::new(),
-            seeds,
-            delays: None,
-        }
+    /// None; requests have these waits, and each may end in vain so often.
+    pub(super) fn new(waits: Waits, tries: Tries) -> Self {
+        Missing { waits, requests: RequestSchedule::new(tries) }
     }
 
     /// Packets found missing at once back off together, so that one request can name them all.
     pub(super) fn add(&mut self, now: Time, numbers: impl IntoIterator<Item = u64>) {
         let mut wait = None;
         for number in numbers {
-            self.naks.insert(number, Nak { state: State::BackOff, ncf_retries: 0, data_retries: 0 });
-            let wait = *wait.get_or_insert_with(|| self.draw());
-            self.back_off(now, number, wait);
+            let wait = *wait.get_or_insert_with(|| self.waits.back_off.delay(0, 0.0));
+            self.requests.begin(now, number, wait, ());
         }
     }
 
     /// A packet is missed no more; whether it was.
     pub(super) fn remove(&mut self, number: u64) -> bool {
-        let missed = self.naks.remove(&number).is_some();
-        if missed {
-            self.due.remove(&number);
-            self.timers.cancel(number);
-        }
-        if missed && self.naks.is_empty() {
-            // Empty maps keep memory.
-            self.naks = BTreeMap::new();
-            self.due = BTreeSet::new();
-        }
-        missed
+        self.requests.remove(number).is_some()
     }
 
     /// The first packet missed before `limit`.
     pub(super) fn first_before(&self, limit: u64) -> Option<u64> {
-        self.naks.first_key_value().map(|(&number, _)| number).filter(|&number| number < limit)
+        self.requests.first().filter(|&number| number < limit)
     }
 
     /// Somebody confirmed that this packet was asked for: whether that was before this receiver did.
     /// `None` if it is not missed.
     pub(super) fn on_confirmed(&mut self, now: Time, number: u64) -> Option<bool> {
-        let nak = self.naks.get_mut(&number)?;
-        let suppressed = std::mem::replace(&mut nak.state, State::WaitData) == State::BackOff;
-        self.due.remove(&number);
-        self.timers.arm(number, now + self.waits.data);
-        Some(suppressed)
+        self.requests.confirm(now, number, self.waits.data)
     }
 
     /// Somebody else asks for this packet: whether this receiver need not. `None` if it is not missed.
@@ -112,96 +57,46 @@ impl Missing {
     /// As in the RFC's diagram, which waits for the NCF as if the request were one's own; its text
     /// waits as if it were confirmed.
     pub(super) fn on_overheard(&mut self, now: Time, number: u64) -> Option<bool> {
-        let nak = self.naks.get_mut(&number)?;
-        let suppressed = nak.state == State::BackOff;
-        let wait = match nak.state {
-            State::BackOff | State::WaitNcf => {
-                nak.state = State::WaitNcf;
-                self.waits.ncf
-            }
-            State::WaitData => self.waits.data,
-        };
-        self.due.remove(&number);
-        self.timers.arm(number, now + wait);
-        Some(suppressed)
+        match self.requests.stage(number)? {
+            Stage::Confirmed => self.on_confirmed(now, number),
+            _ => self.requests.asked(now, number, self.waits.ncf),
+        }
     }
 
     /// This packet is to be asked for now if it is to be asked for at all.
-    pub(super) fn hurry(&mut self, number: u64) {
-        if self.naks.get(&number).is_some_and(|nak| nak.state == State::BackOff) {
-            self.timers.cancel(number);
-            self.due.insert(number);
-        }
+    pub(super) fn hurry(&mut self, now: Time, number: u64) {
+        self.requests.hurry(now, number);
     }
 
-    /// The next wait that is over, and what comes of it. Call until `None`.
-    pub(super) fn expire(&mut self, now: Time) -> Option<Expired> {
-        let number = self.timers.expire(now)?;
-        let (ncf_limit, data_limit) = (self.waits.ncf_retries, self.waits.data_retries);
-        let Some(nak) = self.naks.get_mut(&number) else { return Some(Expired::Again) };
-        let exhausted = match nak.state {
-            State::BackOff => {
-                self.due.insert(number);
-                return Some(Expired::Again);
+    /// All waits that are over end; returns the packets that were asked for too often.
+    pub(super) fn expire(&mut self, now: Time) -> Vec<u64> {
+        let mut given_up = Vec::new();
+        while let Some((number, expired)) = self.requests.expire(now) {
+            match expired {
+                Expired::Unanswered => {
+                    self.requests.back_off(now, number, self.waits.back_off.delay(0, 0.0));
+                }
+                Expired::GivenUp(()) => given_up.push(number),
+                Expired::Due | Expired::Over(()) => {}
             }
-            State::WaitNcf => {
-                nak.ncf_retries += 1;
-                nak.ncf_retries > ncf_limit
-            }
-            State::WaitData => {
-                nak.data_retries += 1;
-                nak.data_retries > data_limit
-            }
-        };
-        if exhausted {
-            self.naks.remove(&number);
-            return Some(Expired::GivenUp(number));
         }
-        nak.state = State::BackOff;
-        let wait = self.draw();
-        self.back_off(now, number, wait);
-        Some(Expired::Again)
-    }
-
-    /// The random streams of this node.
-    pub(super) fn seeds(&self) -> &Seeds {
-        &self.seeds
+        given_up
     }
 
     /// When the next wait is over.
     pub(super) fn next_timeout(&self) -> Option<Time> {
-        self.timers.next()
+        self.requests.next_timeout()
     }
 
     /// Whether something is to be asked for now.
     pub(super) fn is_due(&self) -> bool {
-        !self.due.is_empty()
+        self.requests.is_due()
     }
 
     /// The oldest packet to be asked for now: it is asked for.
     pub(super) fn ask_next(&mut self, now: Time) -> Option<u64> {
-        let number = self.due.pop_first()?;
-        if let Some(nak) = self.naks.get_mut(&number) {
-            nak.state = State::WaitNcf;
-        }
-        self.timers.arm(number, now + self.waits.ncf);
+        let number = self.requests.take_due()?;
+        self.requests.asked(now, number, self.waits.ncf);
         Some(number)
-    }
-
-    /// A random back-off.
-    fn draw(&mut self) -> Duration {
-        let bound = u64::try_from(self.waits.back_off.as_nanos()).unwrap_or(u64::MAX);
-        if bound == 0 {
-            return Duration::ZERO;
-        }
-        let delays = self.delays.get_or_insert_with(|| Box::new(self.seeds.stream("pgm.nak_back_off")));
-        Duration::from_nanos(delays.below(bound))
-    }
-
-    fn back_off(&mut self, now: Time, number: u64, wait: Duration) {
-        match wait.is_zero() {
-            true => drop(self.due.insert(number)),
-            false => self.timers.arm(number, now + wait),
-        }
     }
 }

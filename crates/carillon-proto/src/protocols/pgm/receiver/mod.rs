@@ -16,8 +16,8 @@ use carillon_wire::pgm::{Body, Data, Nak, NakList, Options, Packet, Poll, Spm, T
 
 use super::config::interval;
 use super::identity::{MODULUS, address_of, destination_port, is_newer, node_on_path, tsi, wire};
-use crate::blocks::Reception;
-use missing::{Expired, Missing, Waits};
+use crate::blocks::{FeedbackDelay, Reception, Tries, Uniform};
+use missing::{Missing, Waits};
 use repairer::{Repairer, Task};
 
 /// Delivers in order, and asks for what it misses.
@@ -63,7 +63,7 @@ struct Upstream {
 /// Data came without an SPM: one is asked for.
 #[derive(Debug)]
 struct SpmRequest {
-    back_off: Duration,
+    back_off: Uniform,
     again: Duration,
     at: Option<Time>,
     due: bool,
@@ -75,12 +75,15 @@ impl PgmReceiver {
     pub fn new(context: &BuildContext, settings: &Config) -> Result<Self, ConfigError> {
         let span = |name| settings.span(name).at(context.bit_rate);
         let interval = |name| interval(settings, context.bit_rate, name);
+        let back_off = |most, stream| Uniform::new(most, context.seeds.clone(), stream);
         let waits = Waits {
-            back_off: span("nak_bo_ivl"),
+            back_off: back_off(span("nak_bo_ivl"), "pgm.nak_back_off"),
             ncf: interval("nak_rpt_ivl")?,
             data: interval("nak_rdata_ivl")?,
-            ncf_retries: settings.count("nak_ncf_retries") as u32,
-            data_retries: settings.count("nak_data_retries") as u32,
+        };
+        let tries = Tries {
+            unconfirmed: settings.count("nak_ncf_retries") as u32,
+            unrepaired: settings.count("nak_data_retries") as u32,
         };
         let every = settings.count("dlr_every");
         let repairs = context.rank().is_some_and(|rank| every > 0 && (rank as u64).is_multiple_of(every));
@@ -102,9 +105,9 @@ impl PgmReceiver {
             trail: 0,
             heard: BTreeMap::new(),
             early: Reception::default(),
-            missing: Missing::new(waits, context.seeds.clone()),
+            missing: Missing::new(waits, tries),
             spm_request: SpmRequest {
-                back_off: interval("spmr_bo_ivl")?,
+                back_off: back_off(interval("spmr_bo_ivl")?, "pgm.spmr"),
                 again: interval("spmr_spm_ivl")?,
                 at: None,
                 due: false,
@@ -335,7 +338,7 @@ impl PgmReceiver {
         let lacking: Vec<u64> = numbers.into_iter().filter(|&number| !repairer.ask(number, trail)).collect();
         for number in lacking {
             self.on_wanted(now, number);
-            self.missing.hurry(number);
+            self.missing.hurry(now, number);
         }
     }
 
@@ -371,15 +374,13 @@ impl PgmReceiver {
     /// Section 6.5: without an SPM nothing can be asked for.
     fn ask_for_spm(&mut self, now: Time) {
         let request = &mut self.spm_request;
+        let moment = Duration::from_nanos(1);
         if request.at.is_some() || request.due {
             return;
         }
         let wait = match request.asked {
-            Some(asked) => (asked + request.again).since(now).max(Duration::from_nanos(1)),
-            None => {
-                let bound = u64::try_from(request.back_off.as_nanos()).unwrap_or(u64::MAX);
-                Duration::from_nanos(1 + self.missing.seeds().stream("pgm.spmr").below(bound))
-            }
+            Some(asked) => (asked + request.again).since(now).max(moment),
+            None => moment + request.back_off.delay(0, 0.0),
         };
         request.at = Some(now + wait);
     }
@@ -484,14 +485,9 @@ impl Machine for PgmReceiver {
     }
 
     fn handle_timeout(&mut self, now: Time) {
-        let mut gave_up = false;
-        while let Some(expired) = self.missing.expire(now) {
-            if let Expired::GivenUp(number) = expired {
-                self.give_up(number);
-                gave_up = true;
-            }
-        }
-        if gave_up {
+        let given_up = self.missing.expire(now);
+        if !given_up.is_empty() {
+            given_up.into_iter().for_each(|number| self.give_up(number));
             self.go_on(now);
         }
         if let Some(repairer) = &mut self.repairer {

@@ -16,8 +16,9 @@ use carillon_wire::pgm::{Body, Nak, NakList, Options, Packet, PacketType, Spm, T
 
 use super::config::interval;
 use super::identity::{address_of, destination_port, is_newer, node_on_path};
+use crate::blocks::{Expired, RequestSchedule, Tries};
 use repairers::{Passage, Repairers};
-use state::{Session, State, Way};
+use state::{Repair, Session, Way};
 use store::{Asked, Store};
 
 /// Confirms requests, sends one of them on, and lets repairs pass where they were asked for.
@@ -43,8 +44,8 @@ pub struct PgmRelay {
     sessions: BTreeMap<Tsi, Session>,
     /// Confirmations that are due, oldest first.
     confirmations: VecDeque<Confirmation>,
-    /// Requests that are to go upstream now.
-    due: BTreeSet<(Tsi, u32)>,
+    /// Packets that were asked for: a request goes on again and again until it is confirmed, and is given up by time.
+    requests: RequestSchedule<(Tsi, u32), Repair>,
     /// N-NAKs that are to go upstream now.
     nulls_due: BTreeSet<(Tsi, u32)>,
     /// Repairs that came from designated local repairers and go on now.
@@ -67,10 +68,6 @@ struct Confirmation {
 /// The element's timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
-    /// The request was not confirmed so far: once more.
-    Repeat(Tsi, u32),
-    /// It has taken too long until the request was confirmed, or until the repair came.
-    Expire(Tsi, u32),
     /// An N-NAK for this packet may go on again.
     Null(Tsi, u32),
     /// The source is silent.
@@ -99,7 +96,7 @@ impl PgmRelay {
             most_kept: settings.count("ne_dlr_sqns") as usize,
             sessions: BTreeMap::new(),
             confirmations: VecDeque::new(),
-            due: BTreeSet::new(),
+            requests: RequestSchedule::new(Tries { unrepaired: 0, ..Tries::ANY }),
             nulls_due: BTreeSet::new(),
             passages: VecDeque::new(),
             repairs_due: BTreeMap::new(),
@@ -135,7 +132,7 @@ impl PgmRelay {
                     group,
                     source_address: address_of(&self.addresses, datagram.source),
                     group_address: self.addresses.of_group(group),
-                    repairs: BTreeMap::new(),
+                    repairs: 0,
                     poll_sqn: None,
                     repairers: Repairers::default(),
                     nulls: BTreeSet::new(),
@@ -162,14 +159,10 @@ impl PgmRelay {
         if session.is_downstream(datagram) {
             session.store.keep(sqn, datagram.bytes);
         }
-        match session.repairs.remove(&sqn) {
-            None => Verdict::Absorb,
-            Some(repair) => {
-                session.store.on_passed(now, sqn, &repair.ports);
-                self.forget(tsi, sqn);
-                Verdict::ForwardOn(repair.ports)
-            }
-        }
+        let Some(repair) = self.requests.remove((tsi, sqn)) else { return Verdict::Absorb };
+        session.repairs -= 1;
+        session.store.on_passed(now, sqn, &repair.ports);
+        Verdict::ForwardOn(repair.ports)
     }
 
     /// Section 7.1: original data passes; an element that repairs keeps it.
@@ -186,26 +179,21 @@ impl PgmRelay {
             self.events.dropped(DropReason::Redundant);
             return Verdict::Absorb;
         }
-        let mut accepted = Vec::new();
         for &sqn in numbers {
-            if session.repairs.len() >= self.most_repairs && !session.repairs.contains_key(&sqn) {
-                continue;
+            if self.requests.get((tsi, sqn)).is_none() && session.repairs < self.most_repairs {
+                session.repairs += 1;
+                self.requests.begin(now, (tsi, sqn), Duration::ZERO, Repair::default());
             }
-            session.repairs.entry(sqn).or_default();
-            accepted.push(sqn);
         }
-        accepted.into_iter().for_each(|sqn| self.confirm(now, tsi, sqn));
+        numbers.iter().for_each(|&sqn| self.confirm(now, tsi, sqn));
         Verdict::Absorb
     }
 
     /// The request is confirmed: it is not repeated, and for a time no other goes on.
     fn confirm(&mut self, now: Time, tsi: Tsi, sqn: u32) {
-        let session = self.sessions.get_mut(&tsi);
-        let Some(repair) = session.and_then(|session| session.repairs.get_mut(&sqn)) else { return };
-        repair.state = State::Confirmed(now + self.nak_elim_ivl);
-        self.due.remove(&(tsi, sqn));
-        self.timers.cancel(Timer::Repeat(tsi, sqn));
-        self.timers.arm(Timer::Expire(tsi, sqn), now + self.nak_rdata_ivl);
+        let Some(repair) = self.requests.get_mut((tsi, sqn)) else { return };
+        repair.quiet_until = Some(now + self.nak_elim_ivl);
+        self.requests.confirm(now, (tsi, sqn), self.nak_rdata_ivl);
     }
 
     /// Section 7.2: a request is confirmed where it came from, and sent on unless another was. What is kept
@@ -217,9 +205,9 @@ impl PgmRelay {
             return self.events.dropped(DropReason::Foreign);
         };
         let wanted = || std::iter::once(nak.sqn).chain(list.iter());
-        let is_new = |sqn: &u32| !session.repairs.contains_key(sqn) && !session.store.has(*sqn);
+        let is_new = |sqn: &u32| self.requests.get((tsi, *sqn)).is_none() && !session.store.has(*sqn);
         let new = wanted().filter(is_new).count();
-        if session.repairs.len() + new > self.most_repairs || self.confirmations.len() >= MOST_CONFIRMATIONS {
+        if session.repairs + new > self.most_repairs || self.confirmations.len() >= MOST_CONFIRMATIONS {
             return self.events.dropped(DropReason::BufferFull);
         }
         let mut goes_on = false;
@@ -234,8 +222,13 @@ impl PgmRelay {
                     continue;
                 }
             }
-            let is_known = session.repairs.contains_key(&sqn);
-            let repair = session.repairs.entry(sqn).or_default();
+            let key = (tsi, sqn);
+            let is_known = self.requests.get(key).is_some();
+            if !is_known {
+                session.repairs += 1;
+                self.requests.begin(now, key, Duration::ZERO, Repair::default());
+            }
+            let Some(repair) = self.requests.get_mut(key) else { continue };
             repair.ports.insert(ingress);
             // A repairer that asks for what it is asked for does not have it.
             let lacks = repair.way == Way::Repairer(from.source);
@@ -243,7 +236,7 @@ impl PgmRelay {
                 continue;
             }
             goes_on = true;
-            repair.state = State::Pending;
+            repair.quiet_until = None;
             // A repairer below has had nothing that has not passed here.
             repair.way = match is_known || session.store.is_missed(sqn) {
                 true => Way::Upstream,
@@ -253,8 +246,8 @@ impl PgmRelay {
                 Way::Upstream => self.nak_rpt_ivl,
                 Way::Repairer(_) => self.dlr_nak_rpt_ivl,
             };
-            self.due.insert((tsi, sqn));
-            self.timers.arm(Timer::Expire(tsi, sqn), now + limit);
+            self.requests.back_off(now, key, Duration::ZERO);
+            self.requests.give_up_at(key, now + limit);
         }
         let repairs = !repaired.is_empty();
         self.announce(now, tsi, &repaired);
@@ -263,13 +256,6 @@ impl PgmRelay {
             false => self.events.dropped(DropReason::Redundant),
         }
         self.confirmations.push_back(Confirmation { tsi, port: ingress, nak, list: list.as_bytes().into() });
-    }
-
-    /// The state of a packet is gone: so are its timers.
-    fn forget(&mut self, tsi: Tsi, sqn: u32) {
-        self.due.remove(&(tsi, sqn));
-        self.timers.cancel(Timer::Repeat(tsi, sqn));
-        self.timers.cancel(Timer::Expire(tsi, sqn));
     }
 
     fn packet<'a>(&self, tsi: Tsi, body: Body<'a>, options: Options<'a>) -> Packet<'a> {
@@ -296,22 +282,21 @@ impl PgmRelay {
 
     /// All requests of one source that are due and go the same way, as far as they fit one packet.
     fn emit_nak(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
-        while let Some((tsi, sqn)) = self.due.pop_first() {
+        while let Some((tsi, sqn)) = self.requests.take_due() {
             let Some(session) = self.sessions.get(&tsi) else { continue };
-            let way = |sqn: u32| session.repairs.get(&sqn).map_or(Way::Upstream, |repair| repair.way);
+            let way = self.requests.get((tsi, sqn)).map_or(Way::Upstream, |repair| repair.way);
             let mut list = Vec::new();
-            let mut repeat = |sqn| self.timers.arm(Timer::Repeat(tsi, sqn), now + self.nak_rpt_rte);
-            repeat(sqn);
+            self.requests.asked(now, (tsi, sqn), self.nak_rpt_rte);
             while list.len() < 4 * NakList::MAX
-                && let Some(&(_, more)) =
-                    self.due.first().filter(|&&(other, more)| other == tsi && way(more) == way(sqn))
+                && let Some(((other, more), repair)) = self.requests.first_due()
+                && (other, repair.way) == (tsi, way)
             {
-                self.due.pop_first();
-                repeat(more);
+                self.requests.take_due();
+                self.requests.asked(now, (tsi, more), self.nak_rpt_rte);
                 list.extend_from_slice(&more.to_be_bytes());
             }
             let nak = Nak { sqn, source: session.source_address, group: session.group_address };
-            let next = match way(sqn) {
+            let next = match way {
                 Way::Upstream => session.upstream,
                 Way::Repairer(node) => node,
             };
@@ -352,16 +337,15 @@ impl Machine for PgmRelay {
     }
 
     fn handle_timeout(&mut self, now: Time) {
+        while let Some((key, expired)) = self.requests.expire(now) {
+            match expired {
+                Expired::Unanswered => self.requests.back_off(now, key, Duration::ZERO),
+                Expired::GivenUp(repair) => self.fall_back(now, key, repair),
+                Expired::Due | Expired::Over(_) => {}
+            }
+        }
         while let Some(timer) = self.timers.expire(now) {
             match timer {
-                Timer::Repeat(tsi, sqn) => drop(self.due.insert((tsi, sqn))),
-                Timer::Expire(tsi, sqn) if self.fall_back(now, tsi, sqn) => {}
-                Timer::Expire(tsi, sqn) => {
-                    if let Some(session) = self.sessions.get_mut(&tsi) {
-                        session.repairs.remove(&sqn);
-                    }
-                    self.forget(tsi, sqn);
-                }
                 Timer::Null(tsi, sqn) => {
                     if let Some(session) = self.sessions.get_mut(&tsi) {
                         session.nulls.remove(&sqn);
@@ -369,7 +353,7 @@ impl Machine for PgmRelay {
                 }
                 Timer::Silent(tsi) => {
                     let Some(session) = self.sessions.remove(&tsi) else { continue };
-                    session.repairs.into_keys().for_each(|sqn| self.forget(tsi, sqn));
+                    self.requests.remove_all((tsi, 0)..=(tsi, u32::MAX));
                     for sqn in session.nulls {
                         self.timers.cancel(Timer::Null(tsi, sqn));
                     }
@@ -379,7 +363,7 @@ impl Machine for PgmRelay {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        self.timers.next()
+        self.timers.next().into_iter().chain(self.requests.next_timeout()).min()
     }
 
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {

@@ -2,13 +2,14 @@
 //! 3208, off-tree repairers.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use carillon_core::{
     Bytes, Dest, DropReason, Event, MessageId, NodeId, PortId, PortSet, Received, Time, Transmit, Verdict,
 };
 use carillon_wire::pgm::{Body, Nak, NakList, Options, Poll, Tsi, with_path};
 
-use super::state::{State, Way};
+use super::state::{Repair, Way};
 use super::{MOST_CONFIRMATIONS, PgmRelay, Timer};
 
 /// The repairers among the children, for one source. They are forgotten unless they answer each POLL.
@@ -95,9 +96,8 @@ impl PgmRelay {
     pub(super) fn on_repairer_ncf(&mut self, now: Time, tsi: Tsi, from: NodeId, numbers: &[u32]) {
         let mut is_new = false;
         for &sqn in numbers {
-            let session = self.sessions.get_mut(&tsi);
-            let Some(repair) = session.and_then(|session| session.repairs.get_mut(&sqn)) else { continue };
-            if repair.way == Way::Repairer(from) && repair.state == State::Pending {
+            let Some(repair) = self.requests.get((tsi, sqn)) else { continue };
+            if repair.way == Way::Repairer(from) && repair.quiet_until.is_none() {
                 is_new = true;
                 self.confirm(now, tsi, sqn);
             }
@@ -112,7 +112,7 @@ impl PgmRelay {
 
     /// A repairer repairs.
     pub(super) fn on_repairer_data(&mut self, tsi: Tsi, sqn: u32, datagram: Received<'_>) {
-        let repair = self.sessions.get(&tsi).and_then(|session| session.repairs.get(&sqn));
+        let repair = self.requests.get((tsi, sqn));
         if repair.is_none_or(|repair| repair.way != Way::Repairer(datagram.source)) {
             return self.events.dropped(DropReason::Redundant);
         }
@@ -128,7 +128,8 @@ impl PgmRelay {
         while let Some(Passage { tsi, sqn, bytes }) = self.passages.pop_front() {
             let Some(session) = self.sessions.get_mut(&tsi) else { continue };
             // The repair of another may have come first.
-            let Some(repair) = session.repairs.remove(&sqn) else { continue };
+            let Some(repair) = self.requests.remove((tsi, sqn)) else { continue };
+            session.repairs -= 1;
             session.store.keep(sqn, &bytes);
             session.store.on_passed(now, sqn, &repair.ports);
             let dest = Dest::Ports {
@@ -136,24 +137,24 @@ impl PgmRelay {
                 source: session.source,
                 dest: Box::new(Dest::group(session.group)),
             };
-            self.forget(tsi, sqn);
             buf.extend_from_slice(&bytes);
             return Some(Transmit::now(dest));
         }
         None
     }
 
-    /// No answer from the repairer: it is taken to be gone, and the source is asked. Whether the packet
-    /// was asked for there.
-    pub(super) fn fall_back(&mut self, now: Time, tsi: Tsi, sqn: u32) -> bool {
-        let Some(session) = self.sessions.get_mut(&tsi) else { return false };
-        let Some(repair) = session.repairs.get_mut(&sqn) else { return false };
-        let (Way::Repairer(node), State::Pending) = (repair.way, repair.state) else { return false };
+    /// A packet has been asked for too long. Where no repairer has answered, it is taken to be gone, and the source is
+    /// asked.
+    pub(super) fn fall_back(&mut self, now: Time, key: (Tsi, u32), mut repair: Repair) {
+        let Some(session) = self.sessions.get_mut(&key.0) else { return };
+        let (Way::Repairer(node), None) = (repair.way, repair.quiet_until) else {
+            session.repairs -= 1;
+            return;
+        };
         session.repairers.remove(node);
         repair.way = Way::Upstream;
-        self.due.insert((tsi, sqn));
-        self.timers.arm(Timer::Expire(tsi, sqn), now + self.nak_rpt_ivl);
-        true
+        self.requests.begin(now, key, Duration::ZERO, repair);
+        self.requests.give_up_at(key, now + self.nak_rpt_ivl);
     }
 
     /// A repairer says that a packet was asked for and is repaired: that goes on to the source, once,
@@ -176,7 +177,7 @@ impl PgmRelay {
         let Some(session) = self.sessions.get_mut(&tsi) else { return false };
         let mut is_new = false;
         for &sqn in numbers {
-            let asked = session.repairs.get(&sqn);
+            let asked = self.requests.get((tsi, sqn));
             let asked = asked.is_some_and(|repair| repair.way == Way::Upstream && repair.eliminates(now));
             if !asked && session.nulls.len() < self.most_repairs && session.nulls.insert(sqn) {
                 is_new = true;

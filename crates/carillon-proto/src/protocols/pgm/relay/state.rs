@@ -1,6 +1,6 @@
 //! What a network element remembers: RFC 3208, section 7.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use carillon_core::{GroupId, NodeId, PortId, PortSet, Received, Time};
@@ -19,8 +19,8 @@ pub(super) struct Session {
     pub(super) group: GroupId,
     pub(super) source_address: IpAddr,
     pub(super) group_address: IpAddr,
-    /// Packets that were asked for, by number.
-    pub(super) repairs: BTreeMap<u32, Repair>,
+    /// How many packets were asked for.
+    pub(super) repairs: usize,
     /// The newest POLL that has passed: what answers to children refer to.
     pub(super) poll_sqn: Option<u32>,
     /// The designated local repairers among the children.
@@ -43,7 +43,8 @@ impl Session {
 pub(super) struct Repair {
     /// Where the repair goes.
     pub(super) ports: PortSet,
-    pub(super) state: State,
+    /// If the request is confirmed: until then no other goes upstream.
+    pub(super) quiet_until: Option<Time>,
     pub(super) way: Way,
 }
 
@@ -57,22 +58,10 @@ pub(super) enum Way {
     Repairer(NodeId),
 }
 
-/// Whether the request is confirmed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum State {
-    /// It goes upstream again and again until it is.
-    #[default]
-    Pending,
-    /// It is; until then no other goes upstream.
-    Confirmed(Time),
-}
-
 impl Repair {
-    /// Whether a further request for the packet is not sent on.
+    /// Whether a further request for the packet is not sent on. One that is not confirmed goes upstream again and again
+    /// until it is.
     pub(super) fn eliminates(&self, now: Time) -> bool {
-        match self.state {
-            State::Pending => true,
-            State::Confirmed(until) => now < until,
-        }
+        self.quiet_until.is_none_or(|until| now < until)
     }
 }

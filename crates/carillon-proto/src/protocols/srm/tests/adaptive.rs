@@ -1,18 +1,15 @@
 //! The adaptive timers, step by step as in ns-2.35.
 
-use carillon_core::Config;
+use super::super::recovery::MOST_C1;
+use super::member::Member;
+use crate::blocks::AdaptiveDelay;
 
-use super::super::adaptive::{MOST_C1, Pair};
-use super::super::config::{PARAMETERS, Settings};
-use super::member::{Member, context};
-
-fn pair(first: f64, second: f64) -> Pair {
-    let settings = Settings::new(&context(0, false), &Config::defaults(PARAMETERS)).unwrap();
-    Pair::new(first, second, &settings)
+fn pair(first: f64, second: f64) -> AdaptiveDelay {
+    AdaptiveDelay::new(first, second, 0.1)
 }
 
 /// A new loss in a group of ten, and then so many duplicates and so long a delay.
-fn period(pair: &mut Pair, duplicates: u32, delay: f64) -> (f64, f64) {
+fn period(pair: &mut AdaptiveDelay, duplicates: u32, delay: f64) -> (f64, f64) {
     pair.adapt(MOST_C1, 10.0);
     pair.mark_period();
     (0..duplicates).for_each(|_| pair.count_duplicate());

@@ -1,10 +1,11 @@
-//! Flow control (Carillon's): a source goes no further beyond what all members have than they have room
-//! for. The paper leaves it to the application, and nobody acknowledges; here the session messages
-//! say what their sender lacks first.
+//! Flow control by the slowest: a source goes no further beyond what all members have than they have room for.
 
-/// What the members have said they have of this member's messages.
+use super::{FixedWindow, FlowControl};
+
+/// What the members have said they have of this member's messages, and how much further each has room.
 #[derive(Debug)]
-pub(super) struct Flow {
+pub struct SlowestMember {
+    room: FixedWindow,
     own: usize,
     /// By rank: the first message that it lacks.
     lacks: Vec<u64>,
@@ -15,10 +16,11 @@ pub(super) struct Flow {
 /// A member that is not waited for, and the start if all are such.
 const NOBODY: u64 = u64::MAX;
 
-impl Flow {
-    /// Nobody has anything.
-    pub fn new(own: u32, members: usize) -> Self {
-        let mut flow = Flow { own: own as usize, lacks: vec![0; members], start: 0 };
+impl SlowestMember {
+    /// Nobody has anything, and each has room for so many.
+    pub fn new(own: u32, members: usize, room: u64) -> Self {
+        let lacks = vec![0; members];
+        let mut flow = SlowestMember { room: FixedWindow(room), own: own as usize, lacks, start: 0 };
         flow.remove(own);
         flow
     }
@@ -58,5 +60,11 @@ impl Flow {
         if was <= self.start {
             self.start = self.lacks.iter().copied().min().unwrap_or(NOBODY);
         }
+    }
+}
+
+impl FlowControl for SlowestMember {
+    fn limit(&self, start: u64) -> u64 {
+        self.room.limit(start.max(self.start))
     }
 }

@@ -1,12 +1,10 @@
-//! The adaptive timers: C1, C2, D1 and D2 follow what duplicates and delays were like.
+//! Constants of a [`ByDistance`](super::ByDistance) delay that follow what duplicates and delays were like.
 //!
 //! Constants and order of the steps are those of `Agent/SRM/Adaptive` in ns-2.35.
 
-use super::config::{GAIN, Settings};
-
-/// One pair of timer constants, (C1, C2) or (D1, D2), and the averages by which it is adapted.
+/// One pair of constants, (C1, C2) or (D1, D2), and the averages by which it is adapted.
 #[derive(Clone, Debug)]
-pub(super) struct Pair {
+pub struct AdaptiveDelay {
     /// C1 or D1.
     pub first: f64,
     /// C2 or D2.
@@ -22,10 +20,10 @@ pub(super) struct Pair {
     sending_step: f64,
 }
 
-impl Pair {
-    /// Begins with these constants.
-    pub fn new(first: f64, second: f64, settings: &Settings) -> Self {
-        Pair {
+impl AdaptiveDelay {
+    /// Begins with these constants; `first` loses so much when this member sends.
+    pub fn new(first: f64, second: f64, sending_step: f64) -> Self {
+        AdaptiveDelay {
             first,
             second,
             // A mark that there was no period yet.
@@ -33,7 +31,7 @@ impl Pair {
             average_duplicates: None,
             average_delay: None,
             closest: false,
-            sending_step: settings.sending_step,
+            sending_step,
         }
     }
 
@@ -106,8 +104,8 @@ impl Pair {
     }
 }
 
-/// The greatest C1.
-pub(super) const MOST_C1: f64 = 2.0;
+/// The gain of all averages (ns-2: `alpha`).
+pub const GAIN: f64 = 0.25;
 
 /// The exponentially weighted moving average.
 fn smooth(average: f64, sample: f64) -> f64 {

@@ -14,7 +14,7 @@ use carillon_core::Time;
 
 /// The sender's model of the path to one receiver.
 #[derive(Clone, Debug)]
-pub(super) struct Path {
+pub struct Path {
     /// What the receiver last said had reached it, and when.
     last: Mark,
     /// Packets a second that arrived, at most.
@@ -37,7 +37,7 @@ pub(super) struct Path {
 
 /// How many packets had reached a receiver at some time, as far as the sender knew, and of how many.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Mark {
+pub struct Mark {
     arrived: u64,
     serial: u64,
     at: Option<Time>,
@@ -45,15 +45,23 @@ pub(super) struct Mark {
 
 /// What an answer says of the path.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Answer {
+pub struct Answer {
     /// When the question was asked, and what was known then.
     pub asked: Time,
+    /// What was known of the path then.
     pub then: Mark,
     /// Packets sent up to the question, and since.
     pub serial: u64,
+    /// Packets sent since the question.
     pub since: u64,
     /// Packets that have reached the receiver, modulo 2^32.
     pub arrived: u32,
+}
+
+impl Default for Path {
+    fn default() -> Self {
+        Path::new()
+    }
 }
 
 impl Path {

@@ -1,0 +1,156 @@
+//! When feedback goes out: requests, statuses, acknowledgments, and repairs that any member may send.
+
+use std::time::Duration;
+
+use carillon_core::{Rng, Seeds};
+
+/// How long to wait before feedback goes out: so that what many have to say does not meet, or that most need not say it.
+pub trait FeedbackDelay {
+    /// The wait before this attempt, counted from 0, to say something to a node so many seconds away.
+    fn delay(&mut self, attempt: u32, distance: f64) -> Duration;
+}
+
+/// Always the same.
+impl FeedbackDelay for Duration {
+    fn delay(&mut self, _attempt: u32, _distance: f64) -> Duration {
+        *self
+    }
+}
+
+/// Uniform in `[0, most)`: the back-off of negative acknowledgments.
+#[derive(Debug)]
+pub struct Uniform {
+    /// In nanoseconds.
+    most: u64,
+    draws: Draws,
+}
+
+impl Uniform {
+    /// Draws from the stream of this name.
+    pub fn new(most: Duration, seeds: Seeds, stream: &'static str) -> Self {
+        let most = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX);
+        Uniform { most, draws: Draws::new(seeds, stream) }
+    }
+}
+
+impl FeedbackDelay for Uniform {
+    fn delay(&mut self, _attempt: u32, _distance: f64) -> Duration {
+        match self.most {
+            0 => Duration::ZERO,
+            most => Duration::from_nanos(self.draws.rng().below(most)),
+        }
+    }
+}
+
+/// Twice as long at each attempt, up to a longest wait.
+#[derive(Clone, Copy, Debug)]
+pub struct Doubling {
+    /// Before the first attempt.
+    pub first: Duration,
+    /// Before any other, unless the first is longer.
+    pub most: Duration,
+}
+
+impl FeedbackDelay for Doubling {
+    fn delay(&mut self, attempt: u32, _distance: f64) -> Duration {
+        let factor = 1u32.checked_shl(attempt).unwrap_or(u32::MAX);
+        let most = self.most.max(self.first);
+        // Beyond 2^31 it is longer than any wait that is not nothing.
+        self.first.saturating_mul(factor).min(most)
+    }
+}
+
+/// By the distance d, longer at each attempt: d (first + second U(0, 1)) growth^attempt. SRM's requests and repairs.
+#[derive(Debug)]
+pub struct ByDistance<'a> {
+    /// C1 or D1.
+    pub first: f64,
+    /// C2 or D2.
+    pub second: f64,
+    /// By what the wait is multiplied at each attempt, and how often.
+    pub growth: (f64, u32),
+    /// What the random part is drawn from.
+    pub draws: &'a mut Draws,
+}
+
+impl FeedbackDelay for ByDistance<'_> {
+    fn delay(&mut self, attempt: u32, distance: f64) -> Duration {
+        let seconds = (self.first + self.second * self.draws.rng().unit()) * distance;
+        let (growth, most) = self.growth;
+        in_seconds(seconds, (0..attempt.min(most)).fold(1.0, |factor, _| factor * growth))
+    }
+}
+
+/// The wait of seconds times a factor, neither nothing at all nor longer than a day.
+pub fn in_seconds(seconds: f64, factor: f64) -> Duration {
+    let seconds = seconds.max(SHORTEST.as_secs_f64()) * factor;
+    Duration::from_secs_f64(seconds.min(LONGEST.as_secs_f64()))
+}
+
+/// Nodes at distance zero do not ask again at the same moment.
+pub const SHORTEST: Duration = Duration::from_micros(10);
+const LONGEST: Duration = Duration::from_secs(86_400);
+
+/// A random stream that is made when first needed: most members of a large group never draw.
+#[derive(Debug)]
+pub struct Draws {
+    seeds: Seeds,
+    stream: &'static str,
+    rng: Option<Box<Rng>>,
+}
+
+impl Draws {
+    /// The stream of this name.
+    pub fn new(seeds: Seeds, stream: &'static str) -> Self {
+        Draws { seeds, stream, rng: None }
+    }
+
+    /// The generator.
+    pub fn rng(&mut self) -> &mut Rng {
+        self.rng.get_or_insert_with(|| Box::new(self.seeds.stream(self.stream)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn doubling_waits_end_at_the_longest_and_never_overflow() {
+        let ms = Duration::from_millis;
+        let mut delay = Doubling { first: ms(10), most: ms(35) };
+        let waits: Vec<Duration> = (0..4).map(|attempt| delay.delay(attempt, 0.0)).collect();
+        assert_eq!(waits, [ms(10), ms(20), ms(35), ms(35)]);
+        assert_eq!((delay.delay(32, 0.0), delay.delay(u32::MAX, 0.0)), (ms(35), ms(35)));
+        let mut long = Doubling { first: ms(50), most: ms(35) };
+        assert_eq!((long.delay(0, 0.0), long.delay(1, 0.0)), (ms(50), ms(50)));
+        let mut endless = Doubling { first: Duration::MAX, most: Duration::MAX };
+        assert_eq!(endless.delay(9, 0.0), Duration::MAX);
+    }
+
+    #[test]
+    fn uniform_waits_fill_their_range_and_take_no_draw_where_there_is_none() {
+        let seeds = Seeds::new(1);
+        let mut delay = Uniform::new(Duration::from_micros(100), seeds.clone(), "a");
+        let waits: Vec<u128> = (0..1000).map(|_| delay.delay(0, 0.0).as_nanos()).collect();
+        assert!(waits.iter().all(|&wait| wait < 100_000));
+        assert!(waits.iter().any(|&wait| wait < 5_000) && waits.iter().any(|&wait| wait > 95_000));
+        let mut none = Uniform::new(Duration::ZERO, seeds, "a");
+        assert_eq!((none.delay(3, 1.0), none.draws.rng.is_some()), (Duration::ZERO, false));
+    }
+
+    #[test]
+    fn waits_by_distance_lie_between_c1_and_c1_plus_c2_distances_and_grow_up_to_the_limit() {
+        let mut draws = Draws::new(Seeds::new(1), "a");
+        for (attempt, factor) in [(0, 1.0), (1, 3.0), (2, 9.0), (3, 9.0), (u32::MAX, 9.0)] {
+            for _ in 0..100 {
+                let mut delay = ByDistance { first: 2.0, second: 1.0, growth: (3.0, 2), draws: &mut draws };
+                let wait = delay.delay(attempt, 0.010).as_secs_f64() / factor;
+                assert!((0.02..=0.03 + 1e-9).contains(&wait), "{attempt}: {wait}");
+            }
+        }
+        let mut delay = ByDistance { first: 0.0, second: 0.0, growth: (2.0, 9), draws: &mut draws };
+        assert_eq!(delay.delay(0, 0.0), SHORTEST);
+        assert_eq!(in_seconds(1e12, 1.0), LONGEST);
+    }
+}

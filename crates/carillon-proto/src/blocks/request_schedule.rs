@@ -1,0 +1,458 @@
+//! Requests for what is missing: when each goes out, and when it need not.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeBounds;
+use std::time::Duration;
+
+use carillon_core::{Time, Timers};
+
+/// How a request stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// It waits: somebody else may ask, or what is missing may come.
+    BackOff,
+    /// It is to go out now. It may still be suppressed.
+    Due,
+    /// It was sent, by this node or another; nobody has confirmed it.
+    Asked,
+    /// It was confirmed; the repair is to come.
+    Confirmed,
+    /// What was asked for has come: who asks now has only not heard that yet.
+    HeldDown,
+}
+
+/// What came of a wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expired<T> {
+    /// The back-off: the request is due.
+    Due,
+    /// Nobody has confirmed it, or nobody has repaired what was confirmed: it is to [back off](RequestSchedule::back_off)
+    /// again.
+    Unanswered,
+    /// It was asked for too often, or for too long: there is no request for it any more.
+    GivenUp(T),
+    /// The hold-down: there is no request for it any more.
+    Over(T),
+}
+
+/// How often a request may go without an answer: unconfirmed, and confirmed without a repair.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tries {
+    /// Waits for a confirmation that may end in vain.
+    pub unconfirmed: u32,
+    /// Waits for a repair after it that may.
+    pub unrepaired: u32,
+}
+
+impl Tries {
+    /// As often as it takes.
+    pub const ANY: Tries = Tries { unconfirmed: u32::MAX, unrepaired: u32::MAX };
+}
+
+/// The requests of a node, one for each thing that is missing, and what the protocol remembers about it (`T`). How long
+/// each wait is, is said by a [`FeedbackDelay`](super::FeedbackDelay). A node that is asked has a schedule for its answers
+/// too: they wait, are suppressed and held down alike.
+///
+/// Takes next to no memory while nothing is missing.
+#[derive(Debug)]
+pub struct RequestSchedule<K, T = ()> {
+    tries: Tries,
+    open: Option<Box<Open<K, T>>>,
+}
+
+/// The requests that there are. Each has one timer at most, and is due or not.
+#[derive(Debug)]
+struct Open<K, T> {
+    requests: BTreeMap<K, Request<T>>,
+    due: BTreeSet<K>,
+    timers: Timers<K>,
+}
+
+#[derive(Debug)]
+struct Request<T> {
+    stage: Stage,
+    /// When the wait of this stage is over.
+    ends: Option<Time>,
+    /// Waits that have ended in vain, by what was waited for.
+    unconfirmed: u32,
+    unrepaired: u32,
+    /// It is given up then, unless it is confirmed before.
+    until: Option<Time>,
+    about: T,
+}
+
+impl<K: Ord + Copy, T> RequestSchedule<K, T> {
+    /// Nothing is missing.
+    pub fn new(tries: Tries) -> Self {
+        RequestSchedule { tries, open: None }
+    }
+
+    /// This is missing: it is asked for after so long.
+    pub fn begin(&mut self, now: Time, key: K, wait: Duration, about: T) {
+        let (stage, ends, until) = (Stage::BackOff, None, None);
+        let request = Request { stage, ends, unconfirmed: 0, unrepaired: 0, until, about };
+        let nothing =
+            || Box::new(Open { requests: BTreeMap::new(), due: BTreeSet::new(), timers: Timers::new() });
+        self.open.get_or_insert_with(nothing).requests.insert(key, request);
+        self.back_off(now, key, wait);
+    }
+
+    /// It is (still) to be asked for, after so long: nothing was heard of it, or somebody else has asked.
+    pub fn back_off(&mut self, now: Time, key: K, wait: Duration) {
+        let stage = if wait.is_zero() { Stage::Due } else { Stage::BackOff };
+        self.enter(now, key, stage, wait);
+    }
+
+    /// It is given up then unless it was confirmed.
+    pub fn give_up_at(&mut self, key: K, at: Time) {
+        let Some(open) = self.open.as_deref_mut() else { return };
+        if let Some(request) = open.requests.get_mut(&key) {
+            request.until = Some(at);
+            open.arm(key);
+        }
+    }
+
+    /// It is asked for now if it is to be asked for at all.
+    pub fn hurry(&mut self, now: Time, key: K) {
+        if self.stage(key) == Some(Stage::BackOff) {
+            self.back_off(now, key, Duration::ZERO);
+        }
+    }
+
+    /// The request went out, by this node or another, and a confirmation is to come within so long. Whether this
+    /// node need not ask that was about to; `None` if nothing is asked for.
+    pub fn asked(&mut self, now: Time, key: K, wait: Duration) -> Option<bool> {
+        Some(is_waiting(self.enter(now, key, Stage::Asked, wait)?))
+    }
+
+    /// The request was confirmed, and a repair is to come within so long. The rest as with
+    /// [`RequestSchedule::asked`].
+    pub fn confirm(&mut self, now: Time, key: K, wait: Duration) -> Option<bool> {
+        self.open.as_deref_mut()?.requests.get_mut(&key)?.until = None;
+        Some(is_waiting(self.enter(now, key, Stage::Confirmed, wait)?))
+    }
+
+    /// It has come, or it was sent: requests for it mean nothing for so long.
+    pub fn hold_down(&mut self, now: Time, key: K, wait: Duration) {
+        self.enter(now, key, Stage::HeldDown, wait);
+    }
+
+    /// Nothing is to be done about it any more.
+    pub fn remove(&mut self, key: K) -> Option<T> {
+        let open = self.open.as_deref_mut()?;
+        let request = open.requests.remove(&key)?;
+        open.due.remove(&key);
+        open.timers.cancel(key);
+        if open.requests.is_empty() {
+            self.open = None;
+        }
+        Some(request.about)
+    }
+
+    /// The same for all of these.
+    pub fn remove_all(&mut self, keys: impl RangeBounds<K>) {
+        let Some(open) = self.open.as_deref() else { return };
+        for key in open.requests.range(keys).map(|(&key, _)| key).collect::<Vec<_>>() {
+            self.remove(key);
+        }
+    }
+
+    /// The first request that is due, no longer: say next what it waits for.
+    pub fn take_due(&mut self) -> Option<K> {
+        self.open.as_deref_mut()?.due.pop_first()
+    }
+
+    /// The next wait that is over, and what comes of it. Call until `None`.
+    pub fn expire(&mut self, now: Time) -> Option<(K, Expired<T>)> {
+        let open = self.open.as_deref_mut()?;
+        let key = open.timers.expire(now)?;
+        let request = open.requests.get_mut(&key)?;
+        let is_late = request.until.is_some_and(|until| until <= now);
+        let (count, most) = match request.stage {
+            Stage::HeldDown => return self.remove(key).map(|about| (key, Expired::Over(about))),
+            Stage::BackOff if !is_late => {
+                self.back_off(now, key, Duration::ZERO);
+                return Some((key, Expired::Due));
+            }
+            Stage::Confirmed => (&mut request.unrepaired, self.tries.unrepaired),
+            _ => (&mut request.unconfirmed, self.tries.unconfirmed),
+        };
+        *count = count.saturating_add(1);
+        if is_late || *count > most {
+            return self.remove(key).map(|about| (key, Expired::GivenUp(about)));
+        }
+        request.ends = None;
+        open.arm(key);
+        Some((key, Expired::Unanswered))
+    }
+
+    /// When the next wait is over.
+    pub fn next_timeout(&self) -> Option<Time> {
+        self.open.as_deref()?.timers.next()
+    }
+
+    /// The request that is due first, and what is known about it.
+    pub fn first_due(&self) -> Option<(K, &T)> {
+        let &key = self.open.as_deref()?.due.first()?;
+        Some((key, self.get(key)?))
+    }
+
+    /// Whether a request is due.
+    pub fn is_due(&self) -> bool {
+        self.open.as_deref().is_some_and(|open| !open.due.is_empty())
+    }
+
+    /// How it stands.
+    pub fn stage(&self, key: K) -> Option<Stage> {
+        Some(self.open.as_deref()?.requests.get(&key)?.stage)
+    }
+
+    /// What is known about it.
+    pub fn get(&self, key: K) -> Option<&T> {
+        Some(&self.open.as_deref()?.requests.get(&key)?.about)
+    }
+
+    /// What is known about it.
+    pub fn get_mut(&mut self, key: K) -> Option<&mut T> {
+        Some(&mut self.open.as_deref_mut()?.requests.get_mut(&key)?.about)
+    }
+
+    /// The first thing that is missing.
+    pub fn first(&self) -> Option<K> {
+        self.open.as_deref()?.requests.first_key_value().map(|(&key, _)| key)
+    }
+
+    /// The last thing up to this one that is missing.
+    pub fn last_up_to(&self, key: K) -> Option<(K, &T)> {
+        let (&key, request) = self.open.as_deref()?.requests.range(..=key).next_back()?;
+        Some((key, &request.about))
+    }
+
+    /// Puts a request into a stage, and says in which it was.
+    fn enter(&mut self, now: Time, key: K, stage: Stage, wait: Duration) -> Option<Stage> {
+        let open = self.open.as_deref_mut()?;
+        let request = open.requests.get_mut(&key)?;
+        let before = std::mem::replace(&mut request.stage, stage);
+        request.ends = (stage != Stage::Due).then(|| now + wait);
+        match stage {
+            Stage::Due => open.due.insert(key),
+            _ => open.due.remove(&key),
+        };
+        open.arm(key);
+        Some(before)
+    }
+}
+
+impl<K: Ord + Copy, T> Open<K, T> {
+    /// What ends first, the wait of its stage or the time after which it is given up.
+    fn arm(&mut self, key: K) {
+        let Some(request) = self.requests.get(&key) else { return };
+        let until = request.until.filter(|_| is_waiting(request.stage) || request.stage == Stage::Asked);
+        match request.ends.into_iter().chain(until).min() {
+            Some(at) => self.timers.arm(key, at),
+            None => drop(self.timers.cancel(key)),
+        }
+    }
+}
+
+/// Whether this node was still to ask.
+fn is_waiting(stage: Stage) -> bool {
+    matches!(stage, Stage::BackOff | Stage::Due)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Schedule = RequestSchedule<u64, &'static str>;
+
+    fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    fn at(millis: u64) -> Time {
+        Time::ZERO + ms(millis)
+    }
+
+    fn schedule(unconfirmed: u32, unrepaired: u32) -> Schedule {
+        RequestSchedule::new(Tries { unconfirmed, unrepaired })
+    }
+
+    fn all(schedule: &mut Schedule, now: u64) -> Vec<(u64, Expired<&'static str>)> {
+        std::iter::from_fn(|| schedule.expire(at(now))).collect()
+    }
+
+    #[test]
+    fn a_request_goes_out_after_its_back_off_unless_somebody_else_asks() {
+        let mut requests = schedule(9, 9);
+        requests.begin(at(0), 1, ms(10), "one");
+        requests.begin(at(0), 2, ms(10), "two");
+        assert_eq!(requests.asked(at(5), 2, ms(50)), Some(true), "suppressed");
+        assert_eq!(requests.asked(at(6), 2, ms(50)), Some(false));
+        assert_eq!(requests.asked(at(6), 3, ms(50)), None, "it is not missing");
+        assert_eq!(all(&mut requests, 10), [(1, Expired::Due)]);
+        assert_eq!((requests.take_due(), requests.take_due()), (Some(1), None));
+        requests.asked(at(10), 1, ms(20));
+        assert_eq!(requests.next_timeout(), Some(at(30)));
+        assert_eq!(all(&mut requests, 30), [(1, Expired::Unanswered)]);
+    }
+
+    #[test]
+    fn a_due_request_that_is_suppressed_or_needless_does_not_go_out() {
+        let mut requests = schedule(9, 9);
+        for key in 1..=3 {
+            requests.begin(at(0), key, Duration::ZERO, "");
+        }
+        assert_eq!(requests.confirm(at(0), 1, ms(5)), Some(true));
+        assert_eq!(requests.remove(2), Some(""));
+        assert_eq!((requests.take_due(), requests.take_due()), (Some(3), None));
+    }
+
+    #[test]
+    fn it_is_given_up_by_count_and_by_time() {
+        let mut requests = schedule(1, 0);
+        requests.begin(at(0), 1, Duration::ZERO, "often");
+        requests.asked(at(0), 1, ms(10));
+        assert_eq!(all(&mut requests, 10), [(1, Expired::Unanswered)]);
+        requests.asked(at(10), 1, ms(10));
+        assert_eq!(all(&mut requests, 20), [(1, Expired::GivenUp("often"))]);
+        requests.begin(at(20), 2, Duration::ZERO, "unrepaired");
+        requests.confirm(at(20), 2, ms(10));
+        assert_eq!(all(&mut requests, 30), [(2, Expired::GivenUp("unrepaired"))]);
+        let mut requests = RequestSchedule::new(Tries::ANY);
+        requests.begin(at(0), 3, Duration::ZERO, "long");
+        requests.give_up_at(3, at(25));
+        for now in [0, 10, 20] {
+            requests.back_off(at(now), 3, Duration::ZERO);
+            assert_eq!(requests.take_due(), Some(3));
+            requests.asked(at(now), 3, ms(10));
+            let expired = all(&mut requests, (now + 10).min(25));
+            assert_eq!(expired, [(3, if now < 20 { Expired::Unanswered } else { Expired::GivenUp("long") })]);
+        }
+        // A confirmation in time ends that.
+        requests.begin(at(0), 4, Duration::ZERO, "confirmed");
+        requests.give_up_at(4, at(5));
+        requests.confirm(at(1), 4, ms(100));
+        assert_eq!((all(&mut requests, 99), requests.next_timeout()), (vec![], Some(at(101))));
+    }
+
+    #[test]
+    fn what_has_come_is_held_down_for_a_time() {
+        let mut requests = schedule(9, 9);
+        requests.begin(at(0), 1, ms(10), "one");
+        requests.hold_down(at(5), 1, ms(30));
+        requests.hurry(at(6), 1);
+        assert_eq!((requests.stage(1), requests.is_due()), (Some(Stage::HeldDown), false));
+        assert_eq!(all(&mut requests, 35), [(1, Expired::Over("one"))]);
+        assert_eq!(requests.first(), None);
+    }
+
+    /// The model: a list of requests, each with all that it is, looked through each time.
+    #[derive(Clone, Copy, Debug)]
+    struct Entry {
+        key: u64,
+        stage: Stage,
+        ends: Option<u64>,
+        until: Option<u64>,
+        vain: [u32; 2],
+    }
+
+    #[test]
+    fn it_agrees_with_a_list_under_random_operations() {
+        let mut rng = carillon_core::Seeds::new(1).stream("requests");
+        let mut requests: RequestSchedule<u64> =
+            RequestSchedule::new(Tries { unconfirmed: 2, unrepaired: 1 });
+        let mut list: Vec<Entry> = Vec::new();
+        let mut now = 0;
+        let mut seen = [0; 4];
+        for _ in 0..50_000 {
+            let (key, wait) = (rng.below(12), rng.below(20));
+            let place = list.iter().position(|entry| entry.key == key);
+            let waits = |stage| matches!(stage, Stage::BackOff | Stage::Due);
+            let before = place.map(|place| list[place].stage);
+            let mut enter = |stage: Stage, wait: u64| {
+                if let Some(place) = place {
+                    let entry = &mut list[place];
+                    entry.stage = stage;
+                    entry.ends = (stage != Stage::Due).then_some(now + wait);
+                    if stage == Stage::Confirmed {
+                        entry.until = None;
+                    }
+                }
+            };
+            let backing = if wait == 0 { Stage::Due } else { Stage::BackOff };
+            match rng.below(9) {
+                0 | 1 => {
+                    requests.begin(at(now), key, ms(wait), ());
+                    list.retain(|entry| entry.key != key);
+                    let ends = (wait > 0).then_some(now + wait);
+                    list.push(Entry { key, stage: backing, ends, until: None, vain: [0; 2] });
+                }
+                2 => {
+                    requests.back_off(at(now), key, ms(wait));
+                    enter(backing, wait);
+                }
+                3 => {
+                    assert_eq!(requests.asked(at(now), key, ms(wait)), before.map(waits));
+                    enter(Stage::Asked, wait);
+                }
+                4 => {
+                    assert_eq!(requests.confirm(at(now), key, ms(wait)), before.map(waits));
+                    enter(Stage::Confirmed, wait);
+                }
+                5 => {
+                    requests.hold_down(at(now), key, ms(wait));
+                    enter(Stage::HeldDown, wait);
+                }
+                6 if before.is_some_and(|stage| waits(stage) || stage == Stage::Asked) => {
+                    requests.give_up_at(key, at(now + wait));
+                    place.into_iter().for_each(|place| list[place].until = Some(now + wait));
+                }
+                7 if rng.below(4) == 0 => {
+                    assert_eq!(requests.remove(key).is_some(), place.is_some());
+                    list.retain(|entry| entry.key != key);
+                }
+                _ => now += rng.below(6),
+            }
+            let counts = |entry: &Entry| waits(entry.stage) || entry.stage == Stage::Asked;
+            let until = |entry: &Entry| entry.until.filter(|_| counts(entry));
+            let end = |entry: &Entry| entry.ends.into_iter().chain(until(entry)).min();
+            while let Some((key, expired)) = requests.expire(at(now)) {
+                let first = list.iter().filter_map(|entry| Some((end(entry)?, entry.key))).min();
+                assert_eq!(first.filter(|&(end, _)| end <= now).map(|(_, key)| key), Some(key));
+                let place = list.iter().position(|entry| entry.key == key).expect("it is there");
+                let entry = &mut list[place];
+                let is_late = until(entry).is_some_and(|until| until <= now);
+                let (what, wanted) = match entry.stage {
+                    Stage::HeldDown => (0, Expired::Over(())),
+                    Stage::BackOff if !is_late => (1, Expired::Due),
+                    stage => {
+                        let vain = &mut entry.vain[usize::from(stage == Stage::Confirmed)];
+                        *vain += 1;
+                        let most = if stage == Stage::Confirmed { 1 } else { 2 };
+                        match is_late || *vain > most {
+                            true => (2, Expired::GivenUp(())),
+                            false => (3, Expired::Unanswered),
+                        }
+                    }
+                };
+                assert_eq!(expired, wanted);
+                seen[what] += 1;
+                match what {
+                    1 => (entry.stage, entry.ends) = (Stage::Due, None),
+                    3 => entry.ends = None,
+                    _ => drop(list.remove(place)),
+                }
+            }
+            let next = list.iter().filter_map(end).min();
+            assert_eq!(requests.next_timeout(), next.map(at));
+            let due = list.iter().filter(|entry| entry.stage == Stage::Due).map(|entry| entry.key).min();
+            assert_eq!(requests.first_due().map(|(key, ())| key), due);
+            assert_eq!(requests.first(), list.iter().map(|entry| entry.key).min());
+            for entry in &list {
+                assert_eq!(requests.stage(entry.key), Some(entry.stage));
+            }
+        }
+        assert!(seen.iter().all(|&count| count > 100), "{seen:?}");
+    }
+}
