@@ -62,7 +62,5 @@ fn group(entry: &'static ProtocolEntry, seed: u64, link: Link, is_lossy: bool) -
     let mut rng = Seeds::new(seed).stream("best_effort");
     let receivers = 1 + rng.below(8) as u32;
     let group = Group::new(entry, seed).receivers(receivers).messages(10 + rng.below(40)).all_links(link);
-    let group =
-        drawn(group, entry, Ground::Links, receivers + 1, &mut rng, |trial| trial.is_lossy = is_lossy);
-    group.interval(Duration::from_millis(rng.below(20)))
+    drawn(group, entry, Ground::Links, receivers + 1, &mut rng, |trial| trial.is_lossy = is_lossy)
 }
