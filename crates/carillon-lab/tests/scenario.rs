@@ -66,7 +66,7 @@ fn errors_name_the_file_the_line_the_key_and_what_would_be_valid() {
     );
     assert_eq!(
         replaced("\"msaw\"", "\"msow\""),
-        "test.toml:15: `protocol.name` \"msow\" is no known protocol; known: msaw, saw, mbap, bap, rra, chang-maxemchuk, erramilli-singh, sequencer, lms, srm, pgm"
+        "test.toml:15: `protocol.name` \"msow\" is no known protocol; known: msaw, saw, mbap, bap, rra, chang-maxemchuk, erramilli-singh, sequencer, lms, srm, pgm, kfold"
     );
     assert!(replaced("ack_wait = \"6000 bit\"", "ack_weight = 3").starts_with(
         "test.toml:16: `protocol.ack_weight` unknown parameter `ack_weight`; valid are: retransmission,"

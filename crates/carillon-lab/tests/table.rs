@@ -114,7 +114,7 @@ fn more_rows_than_one_group_holds_come_back_in_order() {
     let path = folder.path().join("samples.parquet");
     table.write_parquet(&path).unwrap();
     let reader = SerializedFileReader::new(fs::File::open(&path).unwrap()).unwrap();
-    assert_eq!(reader.num_row_groups(), 2);
+    assert!(reader.num_row_groups() > 1);
     let mut serial = 0;
     for row in reader.get_row_iter(None).unwrap() {
         let row: Vec<_> = row.unwrap().get_column_iter().map(|(_, field)| cell(field)).collect();

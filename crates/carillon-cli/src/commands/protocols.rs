@@ -78,6 +78,7 @@ fn to_json(entry: &ProtocolEntry) -> serde_json::Value {
         "name": entry.name,
         "family": entry.family,
         "summary": entry.summary,
+        "confirmed": entry.confirmed,
         "reference": entry.reference,
         "roles": entry.roles.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "order": entry.order.to_string(),

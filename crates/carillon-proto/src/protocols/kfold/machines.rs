@@ -145,7 +145,7 @@ impl Machine for KfoldReceiver {
             self.events.push(Event::Received { packet: "data", message });
             for message in (self.next..number).map(MessageId) {
                 self.events.push(Event::LossFound { source: Some(self.sender), message });
-                self.events.push(Event::LossFinal { source: self.sender, message });
+                self.events.given_up(self.sender, message);
             }
             self.next = number + 1;
             self.events.push(Event::Delivered { source: self.sender, message });
