@@ -87,7 +87,8 @@ fn every_protocol_runs_on_it() {
             args.extend(["--set", "protocol.timeout=20 ms"]);
         }
         let output = carillon(&args);
-        assert_eq!(metric(&output, "undelivered_share").0, 0.0, "{name}");
+        let undelivered = metric(&output, "undelivered_share").0;
+        assert!(undelivered == 0.0 || protocol["repairs"] == false, "{name}: {undelivered}");
         // Nobody is asked in vain: packets call members what all hosts call them. Senders that are not
         // told what has arrived complete nothing.
         if protocol["confirmed"] == true {

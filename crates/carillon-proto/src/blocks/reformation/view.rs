@@ -45,7 +45,7 @@ pub enum Step {
     /// Take part in the view no more: order, acknowledge and commit nothing.
     Leave,
     /// Get all messages below `length` from `from`, which may be this node itself; then call
-    /// [`Reformation::fetched`]. Replaces an earlier one.
+    /// [`Reformation::fetched`](super::Reformation::fetched). Replaces an earlier one.
     Fetch {
         /// Who has them.
         from: usize,
