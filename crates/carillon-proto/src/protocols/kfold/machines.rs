@@ -171,4 +171,4 @@ impl Receiver for KfoldReceiver {
 
 const MOST_KEPT: u64 = 1024;
 /// A number further ahead is not believed.
-const FURTHEST: u64 = 1 << 16;
+const FURTHEST: u64 = 1024;
