@@ -20,6 +20,8 @@ pub struct KfoldSender {
     current: Option<(Bytes, u64)>,
     number: u64,
     next_at: Time,
+    /// The next packet is due.
+    due: bool,
     finishing: bool,
     events: Events,
 }
@@ -35,6 +37,7 @@ impl KfoldSender {
             current: None,
             number: 0,
             next_at: Time::ZERO,
+            due: false,
             finishing: false,
             events: Events::default(),
         }
@@ -51,12 +54,17 @@ impl Machine for KfoldSender {
     }
 
     // What is due goes out in the drain that follows `handle_timeout`.
+    // A packet that is due waits for room, not for a time.
     fn poll_timeout(&self) -> Option<Time> {
-        self.current.as_ref().map(|_| self.next_at)
+        self.current.as_ref().filter(|_| !self.due).map(|_| self.next_at)
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        self.due = self.next_at <= now;
     }
 
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let (payload, sent) = self.current.as_mut().filter(|_| self.next_at <= now)?;
+        let (payload, sent) = self.current.as_mut().filter(|_| self.due)?;
         Packet { number: self.number as u32, payload }.emit(self.association, buf);
         let (message, repair) = (MessageId(self.number), *sent > 0);
         *sent += 1;
@@ -65,6 +73,7 @@ impl Machine for KfoldSender {
             self.number += 1;
         }
         self.next_at = now + self.interval;
+        self.due = self.interval.is_zero();
         let transmit = Transmit::now(Dest::group(self.group));
         Some(self.events.data_sent(transmit, message, buf.len(), repair))
     }
@@ -84,6 +93,7 @@ impl Sender for KfoldSender {
         }
         self.current = Some((payload, 0));
         self.next_at = self.next_at.max(now);
+        self.due = self.next_at == now;
         Ok(MessageId(self.number))
     }
 
