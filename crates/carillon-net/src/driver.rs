@@ -20,7 +20,7 @@ use crate::{DriveError, Stats};
 /// One machine on one endpoint, with its application and its observer.
 ///
 /// Everything happens inside [`step`](Driver::step), in the caller's thread. Time is that of a
-/// monotonic clock, zero when the driver was made.
+/// monotonic clock, zero when the driver was made or at an instant that is given.
 ///
 /// The observer gets every event with [`SELF`] as its node and [`Observer::datagram`] for every
 /// datagram that leaves (from [`SELF`], when the system has taken it) and for every one that
@@ -74,11 +74,23 @@ where
     O: Observer,
 {
     /// Joins the four and starts the clock, and the machine with it.
-    pub fn new(endpoint: Endpoint, mut machine: Box<M>, application: A, observer: O) -> Self {
-        machine.start(Time::ZERO);
+    pub fn new(endpoint: Endpoint, machine: Box<M>, application: A, observer: O) -> Self {
+        Driver::with_clock(Instant::now(), endpoint, machine, application, observer)
+    }
+
+    /// Like [`new`](Driver::new), on a clock that was zero at this instant. Drivers that share it agree on the order of
+    /// what they observe: whatever one sends, others receive later.
+    pub fn with_clock(
+        start: Instant,
+        endpoint: Endpoint,
+        mut machine: Box<M>,
+        application: A,
+        observer: O,
+    ) -> Self {
+        machine.start(Time::ZERO + start.elapsed());
         Driver {
             endpoint,
-            start: Instant::now(),
+            start,
             timeout: None,
             fresh: true,
             gate: Gate::default(),
@@ -120,11 +132,12 @@ where
         }
         let [unicast, multicast] = readable;
         if multicast {
-            self.receive(now, true)?;
+            self.receive(true)?;
         }
         if unicast {
-            self.receive(now, false)?;
+            self.receive(false)?;
         }
+        let now = self.now();
         self.serve_application(now);
         self.outlet(now).flush();
         self.gate.failure.take().map_or(Ok(()), Err)
@@ -211,7 +224,7 @@ where
 
     /// Reads one batch from one socket and gives it to the machine, draining after each datagram as
     /// the contract has it. What is sent meanwhile is still sent in batches.
-    fn receive(&mut self, now: Time, multicast: bool) -> Result<(), DriveError> {
+    fn receive(&mut self, multicast: bool) -> Result<(), DriveError> {
         let Endpoint { unicast, multicast: group, inbox, stats, .. } = &mut self.endpoint;
         let Some(port) = (if multicast { group.as_ref() } else { Some(&*unicast) }) else { return Ok(()) };
         match inbox.fill(&port.socket, &port.state, multicast) {
@@ -223,6 +236,8 @@ where
             }
             Err(source) => return Err(DriveError::Receive { address: port.address, source }),
         }
+        // The batch may hold what came while this process was kept from running: its time is that of the reading.
+        let now = self.now();
         while let Some(datagram) = self.endpoint.inbox.take() {
             // Heard again through multicast loopback.
             if datagram.multicast && datagram.source == self.endpoint.unicast.address {

@@ -8,11 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use carillon_core::{
-    BitRate, Dest, DropReason, Event, NodeId, PortId, PortSet, Probability, Scope, Seeds, Time, Transmit,
+    BitRate, Dest, DropReason, Event, Machine, NodeId, PortId, PortSet, Probability, Received, Scope, Seeds,
+    Time, Transmit,
 };
-use carillon_net::{DriveError, EndpointConfig, GROUP, SELF};
+use carillon_net::{DriveError, Driver, Endpoint, EndpointConfig, GROUP, SELF};
 use common::{
-    Talker, TestDriver, driver, group, in_namespace, listening, multicast_works, run, run_for, sending,
+    Counter, Talker, Tape, TestDriver, driver, group, in_namespace, listening, multicast_works, run, run_for,
+    sending,
 };
 
 const TO_GROUP: Dest = Dest::group(GROUP);
@@ -385,6 +387,51 @@ fn the_observer_sees_what_leaves_and_what_arrives() {
     let pong = |from, to| (from, Dest::Node(to), b"pong".to_vec());
     assert_eq!(seen(&all[0]), [ping(SELF), pong(NodeId(1), SELF)]);
     assert_eq!(seen(&all[1]), [ping(NodeId(1)), pong(SELF, NodeId(1))]);
+}
+
+/// Its timer takes long, and while it does a peer sends; [`Tape`] then says when that was heard.
+#[derive(Debug)]
+struct Slow {
+    due: Option<Time>,
+    peer: UdpSocket,
+    to: SocketAddr,
+    sent: Option<Instant>,
+}
+
+impl Machine for Slow {
+    fn handle_datagram(&mut self, _now: Time, _datagram: Received<'_>) {}
+    fn handle_timeout(&mut self, _now: Time) {
+        self.due = None;
+        std::thread::sleep(Duration::from_millis(5));
+        self.sent = Some(Instant::now());
+        self.peer.send_to(b"second", self.to).expect("loopback takes it");
+    }
+    fn poll_timeout(&self) -> Option<Time> {
+        self.due
+    }
+    fn poll_transmit(&mut self, _now: Time, _buf: &mut Vec<u8>) -> Option<Transmit> {
+        None
+    }
+    fn poll_event(&mut self) -> Option<Event> {
+        None
+    }
+}
+
+#[test]
+fn drivers_of_one_clock_hear_nothing_before_it_was_sent() {
+    let endpoint = Endpoint::open(sending(group())).expect("loopback is open");
+    let (peer, to) = (UdpSocket::bind("127.0.0.1:0").expect("a port"), endpoint.local_addr());
+    peer.send_to(b"first", to).expect("loopback takes it");
+    let (clock, due) = (Instant::now(), Some(Time::ZERO));
+    let slow = Slow { due, peer, to, sent: None };
+    let mut driver = Driver::with_clock(clock, endpoint, Box::new(slow), Counter::default(), Tape::default());
+    while driver.observer().datagrams.len() < 2 {
+        driver.step(Duration::from_millis(200)).expect("a step");
+    }
+    let sent = driver.machine().sent.expect("the timer fired").duration_since(clock);
+    let second = &driver.observer().datagrams[1];
+    assert_eq!(&second.bytes[..], b"second");
+    assert!(second.time >= Time::ZERO + sent, "heard at {:?}, sent at {sent:?}", second.time);
 }
 
 #[test]

@@ -36,14 +36,14 @@ pub fn carry(
     }
     shared.ready.wait();
     shared.ready.wait();
-    let ports = opened?;
+    let (ports, start) = (opened?, shared.start());
     let mut lan = Lan::new(config, shared.nodes, seeds);
     let (mut tape, mut arrival) = (Tape(Vec::new()), Arrival::default());
     let mut fds: Vec<PollFd<'_>> =
         ports.iter().map(|port| PollFd::new(port.as_fd(), PollFlags::POLLIN)).collect();
     let mut buf = vec![0; 1 << 16];
     while !shared.is_over() {
-        let now = Time::ZERO + shared.start.elapsed();
+        let now = Time::ZERO + start.elapsed();
         while let Some((due, _)) = lan.next_time().filter(|&(due, _)| due <= now) {
             if lan.advance(due, &mut arrival, &mut tape) {
                 for &receiver in &arrival.receivers {
@@ -61,7 +61,7 @@ pub fn carry(
                 continue;
             }
             while let Some(len) = read(port, &mut buf)? {
-                let now = Time::ZERO + shared.start.elapsed();
+                let now = Time::ZERO + start.elapsed();
                 match classify(&mut buf[..len]) {
                     Frame::Datagram(dest) => {
                         let bytes = Bytes::copy_from_slice(&buf[..len]);

@@ -31,9 +31,8 @@ pub fn live(node: NodeId, run: &Run, namespaces: &Namespaces, shared: &Shared) -
     if shared.broken.load(Ordering::Relaxed) {
         return Ok(());
     }
-    let mut tape = Tape { node, offset: Time::ZERO, shared, events: Vec::new() };
-    tape.offset = Time::ZERO + shared.start.elapsed();
-    let mut driver = Driver::new(endpoint, machine, application, tape);
+    let tape = Tape { node, shared, events: Vec::new() };
+    let mut driver = Driver::with_clock(shared.start(), endpoint, machine, application, tape);
     let mut is_sending = run.scenario.is_sending(node);
     while !shared.is_over() {
         driver.step(Duration::from_millis(5))?;
@@ -99,11 +98,9 @@ fn swapped(host: NodeId, node: NodeId) -> NodeId {
     }
 }
 
-/// Keeps a node's events, on the clock and with the numbers of the run.
+/// Keeps a node's events, with the numbers of the run.
 struct Tape<'a> {
     node: NodeId,
-    /// When the driver's clock started.
-    offset: Time,
     shared: &'a Shared,
     events: Vec<TraceEvent>,
 }
@@ -111,7 +108,6 @@ struct Tape<'a> {
 impl Observer for Tape<'_> {
     fn event(&mut self, event: &TraceEvent) {
         let mut event = event.clone();
-        event.time += self.offset.since(Time::ZERO);
         event.node = self.node;
         match &mut event.event {
             Event::Delivered { source: other, .. }

@@ -1,7 +1,7 @@
 //! What the threads of a run share.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Barrier, Mutex};
+use std::sync::{Barrier, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
 use carillon_core::{Probability, TraceEvent};
@@ -13,8 +13,7 @@ use crate::namespaces::Medium;
 /// What the threads of a run share.
 pub struct Shared {
     pub nodes: usize,
-    /// Time zero of the run.
-    pub start: Instant,
+    start: OnceLock<Instant>,
     /// The share of datagrams that drivers drop on arrival: the medium's model has losses of its own.
     pub drop: Probability,
     /// Where each node can be sent to, once it is open.
@@ -41,7 +40,7 @@ impl Shared {
         };
         Shared {
             nodes,
-            start: Instant::now(),
+            start: OnceLock::new(),
             drop,
             addresses: Mutex::new(vec![None; nodes]),
             ready: Barrier::new(nodes + usize::from(medium == Medium::Shared)),
@@ -53,11 +52,16 @@ impl Shared {
         }
     }
 
+    /// Time zero of the run, for all who ask: when the first did, once all were ready.
+    pub fn start(&self) -> Instant {
+        *self.start.get_or_init(Instant::now)
+    }
+
     /// Waits for the end of the run; says whether the senders are done.
     pub fn wait(&self, scenario: &Scenario, stop: &dyn Fn() -> bool) -> bool {
         let mut finished_at = None;
-        let goes_on =
-            || !stop() && !self.broken.load(Ordering::Relaxed) && self.start.elapsed() < scenario.time_limit;
+        let elapsed = || self.start.get().map_or(Duration::ZERO, Instant::elapsed);
+        let goes_on = || !stop() && !self.broken.load(Ordering::Relaxed) && elapsed() < scenario.time_limit;
         while goes_on() {
             if self.finished.load(Ordering::Relaxed) >= u64::from(scenario.senders) {
                 let at: Instant = *finished_at.get_or_insert_with(Instant::now);

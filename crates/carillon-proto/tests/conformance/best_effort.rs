@@ -1,8 +1,10 @@
 //! Protocols that repair nothing: what they deliver is right, and everything comes where nothing is lost.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
-use carillon_core::{Event, Ground, Probability, Promise, ProtocolEntry, Seeds};
+use carillon_core::{BitRate, Event, Ground, Probability, Promise, ProtocolEntry, Seeds};
+use carillon_sim::LanConfig;
 use carillon_testkit::{Group, Link};
 
 use super::{drawn, hold, lossy, same};
@@ -15,6 +17,19 @@ fn best_effort(promise: &Promise) -> Option<()> {
 fn delivers_everything_where_nothing_is_lost() {
     hold("best_effort::delivers_everything_where_nothing_is_lost", best_effort, 20, |entry, (), seed| {
         group(entry, seed, Link::default(), false).run().check_reliable()
+    });
+}
+
+#[test]
+fn delivers_everything_through_a_port_that_is_slower_than_it_would_send() {
+    let test = "best_effort::delivers_everything_through_a_port_that_is_slower_than_it_would_send";
+    hold(test, best_effort, 20, |entry, (), seed| {
+        let mut rng = Seeds::new(seed).stream("best_effort.port");
+        let group = Group::new(entry, seed).receivers(3).messages(20).max_payload(1400);
+        let group = drawn(group, entry, Ground::Ethernet, 4, &mut rng, |_| {});
+        // A frame takes 11 ms.
+        let (bit_rate, port_queue) = (BitRate::mbps(1), NonZeroU32::new(1 + rng.below(4) as u32));
+        group.run_lan(LanConfig { bit_rate, port_queue, ..LanConfig::default() }).check_reliable()
     });
 }
 

@@ -118,9 +118,14 @@ struct Port<'a> {
     out: Vec<(Time, Dest, Bytes)>,
     repairs: &'a mut u64,
     lost: &'a mut Vec<String>,
+    timers_fired: bool,
 }
 
 impl Host for Port<'_> {
+    fn timers_fired(&self) -> bool {
+        self.timers_fired
+    }
+
     fn is_ready(&mut self) -> bool {
         *self.free <= self.now
     }
@@ -290,7 +295,7 @@ impl World {
     /// Runs until the session is over, or this time.
     pub fn run(mut self, limit: Duration) -> Outcome {
         for node in 0..self.nodes.len() {
-            self.serve(node);
+            self.serve(node, false);
         }
         while !self.is_over()
             && let Some(Reverse((at, _, step))) = self.queue.pop()
@@ -310,7 +315,7 @@ impl World {
                     }
                     self.nodes[node].wake = Time::from_nanos(u64::MAX);
                     self.nodes[node].machine.machine().handle_timeout(at);
-                    self.serve(node);
+                    self.serve(node, true);
                 }
                 Step::Arrive { to, from, group, bytes } => {
                     let destination = if group { Dest::group(GROUP) } else { Dest::Node(LOCAL_NODE) };
@@ -322,7 +327,7 @@ impl World {
                         bytes: &bytes,
                     };
                     self.nodes[to].machine.machine().handle_datagram(at, datagram);
-                    self.serve(to);
+                    self.serve(to, false);
                 }
             }
         }
@@ -385,8 +390,9 @@ impl World {
         })
     }
 
-    /// Drains a machine and polls its application until nothing moves.
-    fn serve(&mut self, node: usize) {
+    /// Drains a machine and polls its application until nothing moves. After its timers have fired none of them may
+    /// be due, busy as its port may be: it would be woken without end.
+    fn serve(&mut self, node: usize, mut timers_fired: bool) {
         loop {
             let (now, place) = (self.now, &mut self.nodes[node]);
             let nanos_per_byte = match self.cell.rate {
@@ -401,6 +407,7 @@ impl World {
                 out: Vec::new(),
                 repairs: &mut self.repairs,
                 lost: &mut self.words,
+                timers_fired: std::mem::take(&mut timers_fired),
             };
             let timeout = drain(place.machine.machine(), now, &mut Vec::new(), &mut port);
             let out = port.out;

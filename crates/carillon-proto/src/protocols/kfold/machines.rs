@@ -53,7 +53,6 @@ impl Machine for KfoldSender {
         self.events.dropped(DropReason::Foreign);
     }
 
-    // What is due goes out in the drain that follows `handle_timeout`.
     // A packet that is due waits for room, not for a time.
     fn poll_timeout(&self) -> Option<Time> {
         self.current.as_ref().filter(|_| !self.due).map(|_| self.next_at)
