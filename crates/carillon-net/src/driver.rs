@@ -13,6 +13,7 @@ use nix::errno::Errno;
 use nix::poll::PollFlags;
 
 use crate::endpoint::{Endpoint, GROUP, Port, SELF};
+use crate::gather::Gather;
 use crate::outbox::Run;
 use crate::wait::{Deadline, wait};
 use crate::{DriveError, Stats};
@@ -35,6 +36,7 @@ pub struct Driver<M: Machine + ?Sized, A, O> {
     timeout: Option<Time>,
     /// Something may have changed since the last turn: do not wait.
     fresh: bool,
+    gather: Gather,
     gate: Gate,
     buf: Vec<u8>,
     application: A,
@@ -93,6 +95,7 @@ where
             start,
             timeout: None,
             fresh: true,
+            gather: Gather::default(),
             gate: Gate::default(),
             buf: Vec::new(),
             application,
@@ -111,7 +114,8 @@ where
     /// hears its peers. The first turn does not wait, nor does one after the machine or the
     /// application was borrowed mutably, or after a [`Waker`](crate::Waker) was used.
     pub fn step(&mut self, max_wait: Duration) -> Result<(), DriveError> {
-        let readable = self.wait(max_wait)?;
+        let [unicast, multicast] = self.wait(max_wait)?;
+        self.gather(multicast);
         self.fresh = false;
         self.gate.budget = TURN_BYTES;
         self.gate.blocked = false;
@@ -130,13 +134,14 @@ where
                 check_early(&mut *self.machine, now, &mut self.buf);
             }
         }
-        let [unicast, multicast] = readable;
+        let received = self.endpoint.stats.datagrams_received;
         if multicast {
             self.receive(true)?;
         }
         if unicast {
             self.receive(false)?;
         }
+        self.gather.read(self.endpoint.stats.datagrams_received - received);
         let now = self.now();
         self.serve_application(now);
         self.outlet(now).flush();
@@ -282,6 +287,19 @@ where
             self.drain(now);
         }
         self.fresh = true;
+    }
+
+    /// Waits a little if the host was woken for little, often, and has nothing else to do. Only for what comes to the
+    /// group: what comes to this host alone may be what it waits for to go on.
+    fn gather(&mut self, multicast: bool) {
+        if !multicast || self.fresh || self.gate.stalled || self.gate.blocked {
+            return;
+        }
+        let now = self.now();
+        let timer = self.timeout.is_some_and(|at| at <= now);
+        if let Some(wait) = self.gather.wake(now).filter(|_| !timer) {
+            std::thread::sleep(wait);
+        }
     }
 
     /// Waits for what comes first; returns which of the sockets (unicast, multicast) can be read.

@@ -31,6 +31,7 @@ mod book;
 mod driver;
 mod endpoint;
 mod error;
+mod gather;
 mod inbox;
 mod injector;
 mod interface;
