@@ -54,6 +54,8 @@ pub struct SenderSession {
     invite_due: bool,
     /// How many invitations were due.
     invitations: u32,
+    /// How many of them since the phase began.
+    invited: u32,
     /// Earlier releases are to be told that they do not understand this one.
     notice_due: bool,
     /// The roster is to be told again.
@@ -155,6 +157,7 @@ impl SenderSession {
             timers: Timers::new(),
             invite_due: false,
             invitations: 0,
+            invited: 0,
             notice_due: false,
             roster_due: false,
             replies: BTreeMap::new(),
@@ -252,18 +255,22 @@ impl SenderSession {
         self.farewell.is_some() || matches!(self.phase, SenderPhase::Finished | SenderPhase::Aborted)
     }
 
-    /// An invitation is due now, and the next one a heartbeat later.
+    /// An invitation is due now, and the next one a heartbeat later; sooner when a phase has just begun: whoever did not
+    /// hear that would hold the others up.
     fn invite(&mut self, now: Time) {
         self.invite_due = true;
+        let soon = QUICK.saturating_sub(self.invited);
+        self.invited = self.invited.saturating_add(1);
         self.invitations = self.invitations.wrapping_add(1);
         let gathering = self.phase == SenderPhase::Gathering;
         self.notice_due = gathering && self.invitations.is_multiple_of(NOTICE_EVERY);
-        self.timers.arm(Timer::Invite, now + self.config.heartbeat);
+        self.timers.arm(Timer::Invite, now + self.config.heartbeat / (1 << soon));
     }
 
     fn set_phase(&mut self, phase: SenderPhase) {
         if self.phase != phase {
             self.phase = phase;
+            self.invited = 0;
             let state = match phase {
                 SenderPhase::Gathering => "gathering",
                 SenderPhase::Assembling => "assembling",
@@ -488,7 +495,9 @@ impl SenderSession {
                 Some(_) => self.invite_due = true,
                 None => {
                     self.invite(now);
-                    self.repeat_roster();
+                    if self.invited > QUICK {
+                        self.repeat_roster();
+                    }
                 }
             },
             Timer::GatherWait => self.wait_over = true,
@@ -669,6 +678,8 @@ impl Sender for SenderSession {
     }
 }
 
+/// So many invitations follow the first of a phase sooner than a heartbeat, each after twice the time of the one before.
+const QUICK: u32 = 3;
 /// Earlier releases are told with each so many invitations.
 const NOTICE_EVERY: u32 = 5;
 /// How often the group is told that the session is over.
