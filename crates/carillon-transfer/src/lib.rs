@@ -39,29 +39,17 @@
 //! # In the background, blocking or async
 //!
 //! `start()` returns a [`Handle`] on a thread. Its [`Events`] can be read by a thread or awaited by a task of any async
-//! runtime; [`Handle::abort`] ends the transfer in order, and [`Handle::wait`] or [`Handle::ended`] gives the report.
+//! runtime, here tokio's; [`Handle::abort`] ends the transfer in order, and [`Handle::wait`] or [`Handle::ended`] gives the report.
 //!
 //! ```
 //! use carillon_transfer::{ReceiveEvent, SendEvent};
 //!
-//! # fn block_on<F: std::future::Future>(future: F) -> F::Output {
-//! #     use std::{pin::pin, sync::Arc, task::{Context, Poll, Wake}, thread};
-//! #     struct Unpark(thread::Thread);
-//! #     impl Wake for Unpark { fn wake(self: Arc<Self>) { self.0.unpark() } }
-//! #     let waker = Arc::new(Unpark(thread::current())).into();
-//! #     let mut future = pin!(future);
-//! #     loop {
-//! #         match future.as_mut().poll(&mut Context::from_waker(&waker)) {
-//! #             Poll::Ready(output) => return output,
-//! #             Poll::Pending => thread::park(),
-//! #         }
-//! #     }
-//! # }
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let directory = tempfile::tempdir()?;
 //! # let incoming = directory.path().join("incoming");
 //! # let Some(group) = carillon_testkit::loopback_group() else { return Ok(()) };
-//! block_on(async {
+//! # let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+//! runtime.block_on(async {
 //!     let receiver = carillon_transfer::receive(incoming).group(group).interface("lo").name("bob").start();
 //!     let text = std::io::Cursor::new("made while it is sent");
 //!     let sender = carillon_transfer::send_reader("text", text).group(group).interface("lo").receivers(1).start();
