@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use carillon_core::{BitRate, ProtocolEntry, Role, UnitError};
+use carillon_core::{BitRate, DataSize, ProtocolEntry, Role, UnitError};
 use carillon_proto::session::Gather;
 use carillon_transfer::conduct::{Wish, conduct};
 use carillon_transfer::files::{Manifest, Symlinks};
@@ -55,7 +55,7 @@ pub struct Args {
     #[arg(long, conflicts_with = "rename")]
     pub(super) stream: bool,
     /// The protocol, see `carillon protocols`.
-    #[arg(long, value_name = "NAME", default_value = "rra")]
+    #[arg(long, value_name = "NAME", default_value = carillon_transfer::DEFAULT_PROTOCOL)]
     pub(super) protocol: String,
     /// Set a parameter of the protocol, see `carillon protocols NAME`.
     #[arg(long = "set", value_name = "KEY=VALUE")]
@@ -87,9 +87,9 @@ pub struct Args {
     /// Send at most this fast, headers included, such as '100 Mbit/s'.
     #[arg(long, value_name = "BITRATE")]
     pub(super) rate: Option<BitRate>,
-    /// Send datagrams of at most this many bytes [default: as many as the interface carries in one
-    /// piece, less on loopback].
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(576..))]
+    /// Send datagrams of at most this size, such as 1472 or '8 KiB' [default: as much as the interface
+    /// carries in one piece, less on loopback].
+    #[arg(long, value_name = "SIZE", value_parser = datagram)]
     datagram: Option<u32>,
     /// Router hops the datagrams may travel: 1 stays on this network.
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -112,6 +112,19 @@ fn least_rate(text: &str) -> Result<Least, String> {
         text => text.parse().map(|rate| Least(Some(rate))).map_err(|error: UnitError| error.to_string()),
     }
 }
+
+/// The least datagram that every network carries, or more; a number alone is of bytes.
+fn datagram(text: &str) -> Result<u32, String> {
+    let bytes = match text.trim().parse::<u64>() {
+        Ok(bytes) => bytes,
+        Err(_) => text.parse::<DataSize>().map_err(|error| error.to_string())?.0,
+    };
+    let fits = u32::try_from(bytes).ok().filter(|&bytes| bytes >= LEAST_DATAGRAM);
+    fits.ok_or_else(|| format!("a datagram has {LEAST_DATAGRAM} bytes at least, and 4 GiB at most"))
+}
+
+/// What every IPv4 network carries (RFC 791).
+const LEAST_DATAGRAM: u32 = 576;
 
 /// `carillon send`
 pub fn run(args: Args) -> anyhow::Result<()> {
