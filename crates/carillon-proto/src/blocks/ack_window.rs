@@ -158,6 +158,11 @@ impl AckWindow {
         self.slots.iter_mut()
     }
 
+    /// How many messages are to be sent again.
+    pub fn due_again(&self) -> u32 {
+        self.slots.iter().filter(|slot| slot.due && slot.sent.is_some()).count() as u32
+    }
+
     /// The first message that is to be sent.
     pub fn first_due(&mut self) -> Option<(u64, &mut Slot)> {
         (self.slots.start()..).zip(self.slots.iter_mut()).find(|(_, slot)| slot.due)

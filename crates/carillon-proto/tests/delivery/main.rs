@@ -50,6 +50,11 @@ fn judge(cell: &Cell, outcome: &Outcome) -> Result<(), String> {
     if *verified < cell.receivers || !over {
         return Err(format!("{verified} of {} verified: {outcome:#?}", cell.receivers));
     }
+    // Each repair went out for somebody. What does not tell for whom has nothing there.
+    let (all, most) = (outcome.rows.iter().sum::<u64>(), outcome.rows.iter().max().copied().unwrap_or(0));
+    if all > 0 && (all < outcome.repairs || most > outcome.repairs) {
+        return Err(format!("{} repairs, of which {:?} were for the members", outcome.repairs, outcome.rows));
+    }
     let (time, factor) = bounds(cell, outcome.messages);
     if outcome.time > time {
         return Err(format!("it took {:?}, more than {time:?}", outcome.time));

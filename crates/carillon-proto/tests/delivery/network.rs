@@ -61,6 +61,8 @@ pub struct Outcome {
     pub returned: u64,
     /// Messages repaired.
     pub repairs: u64,
+    /// Those that the sender's report has for each member.
+    pub rows: Vec<u64>,
     /// The most that one receiver said it lacked, and other words on a failure.
     #[allow(dead_code, reason = "printed with the rest")]
     pub words: Vec<String>,
@@ -361,8 +363,10 @@ impl World {
                 self.words.push(format!("got {} of {}, {:?}", node.got, self.messages, session.phase()));
             }
         }
+        let rows = session.members().iter().map(|member| member.repairs).collect();
         Outcome {
             verified,
+            rows,
             time: self.now.since(self.begun.unwrap_or(self.now)),
             sent: self.sent,
             returned: self.returned,

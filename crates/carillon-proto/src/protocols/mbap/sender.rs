@@ -130,14 +130,12 @@ impl MbapSender {
         if self.config.selective {
             if !std::mem::replace(&mut slot.due, true) {
                 self.polls = 0;
-                self.events.repair_needed(source, 1);
             }
-            return;
+        } else {
+            self.window.go_back_to(wanted);
         }
-        let messages = self.window.go_back_to(wanted);
-        if messages > 0 {
-            self.events.repair_needed(source, messages);
-        }
+        // It lacks the first of them, and what else it lacks goes out with them.
+        self.events.repair_needed(source, self.window.due_again());
     }
 
     fn advance(&mut self, now: Time) {

@@ -154,14 +154,20 @@ impl RraSender {
     /// What a receiver lacks of what had been sent when it was asked is to be sent again, unless that has been done
     /// since.
     fn mark_missing(&mut self, index: usize, question: &Question, expected: u64, received: Map<'_>) {
-        let mut missing = 0;
+        // Of what it lacks, what nobody else has asked for, and what is to be sent again.
+        let (mut news, mut messages) = (0, 0);
         let budget = self.audience.budget.left(index, self.sent);
         let whole = received.span() < MAX_SPAN && !self.one_at_a_time();
         let mut lacks = |number: u64, window: &mut AckWindow| {
             let Some(slot) = window.get_mut(number) else { return };
-            let is_lost = slot.serial <= question.serial && slot.sent.is_some();
-            if is_lost && u64::from(missing) < budget && self.repairs.insert(number) {
-                missing += 1;
+            if slot.serial > question.serial || slot.sent.is_none() {
+                return;
+            }
+            if self.repairs.contains(&number) {
+                messages += 1;
+            } else if news < budget {
+                self.repairs.insert(number);
+                (news, messages) = (news + 1, messages + 1);
             }
         };
         self.told.assign(expected, received.words());
@@ -170,11 +176,12 @@ impl RraSender {
         for number in self.told.missing(self.window.start()..end) {
             lacks(number, &mut self.window);
         }
-        if missing > 0 {
-            self.audience.budget.spend(index, missing.into());
+        if news > 0 {
+            self.audience.budget.spend(index, news);
             self.reporter = Some(index);
-            let member = self.window.node(index);
-            self.events.repair_needed(member, missing);
+        }
+        if messages > 0 {
+            self.events.repair_needed(self.window.node(index), messages);
         }
     }
 
