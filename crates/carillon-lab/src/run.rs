@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use carillon_core::{
-    Addresses, Application, AssociationId, BuildContext, ConfigError, GroupId, Identities, Machine, NodeId,
-    Notice, Observer, ProtocolEntry, Role, Seeds, Time,
+    Addresses, Application, AssociationId, BuildContext, ConfigError, GroupId, HelperTable, Identities,
+    Machine, NodeId, Notice, Observer, ProtocolEntry, Role, Seeds, Time,
 };
 use carillon_sim::applications::{Sink, Source};
 use carillon_sim::graph::Graph;
@@ -79,7 +79,7 @@ fn run_while(
     let begin = Instant::now();
     let scenario = &run.scenario;
     let settled = Settled::default();
-    let watch = Watch { recorder: Recorder::new(scenario), settled: settled.clone(), observer };
+    let watch = Watch { scenario, recorder: Recorder::new(scenario), settled: settled.clone(), observer };
     let mut world = build_counted(scenario, &run.seeds, watch, &settled)?;
     world.start();
     let limit = Time::ZERO + scenario.time_limit;
@@ -138,9 +138,9 @@ pub fn is_over(scenario: &Scenario, finished_for: Duration, settled: u64) -> boo
 pub struct Settled(Arc<AtomicU64>);
 
 impl Settled {
-    /// A machine gave notice of something.
-    pub fn note(&self, notice: &Notice) {
-        if matches!(notice, Notice::GivenUp { .. }) {
+    /// The machine of a node gave notice of something. What one gives up that only helps nobody lacks by that.
+    pub fn note(&self, scenario: &Scenario, node: NodeId, notice: &Notice) {
+        if matches!(notice, Notice::GivenUp { .. }) && !scenario.only_helps(node) {
             self.0.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -241,8 +241,9 @@ pub fn run_plan(plan: &Plan, jobs: usize) -> Result<Vec<RunResult>, RunError> {
 pub type SimulatedWorld<O> = World<Box<dyn Network>, O>;
 
 /// The network of a scenario with a machine and an application at each node: on a LAN the sender is
-/// node 0 and the receivers are 1 to r, on a graph they are where its topology says, and its other
-/// nodes are routers. Among peers the sender and the receivers are the members, and the first send.
+/// node 0, the receivers are 1 to r, and those that only help follow; on a graph they are where its topology says, helpers
+/// where the scenario's table says, and its other nodes are routers. Among peers the sender and the receivers are the
+/// members, and the first send.
 pub fn build_world<O: Observer>(
     scenario: &Scenario,
     seeds: &Seeds,
@@ -262,7 +263,7 @@ fn build_counted<O: Observer>(
     let numbering = Numbering::global(scenario, members.clone());
     let (network, nodes): (Box<dyn Network>, usize) = match &scenario.network {
         ScenarioNetwork::Lan(lan) => {
-            let nodes = scenario.receivers as usize + 1;
+            let nodes = scenario.stations();
             (Box::new(Lan::new(lan.clone(), nodes, seeds)), nodes)
         }
         ScenarioNetwork::Graph(graph) => {
@@ -271,12 +272,13 @@ fn build_counted<O: Observer>(
     };
     let mut is_host = vec![false; nodes];
     members.iter().chain([&scenario.sender()]).for_each(|host| is_host[host.index()] = true);
-    let mut world = World::new(network, observer);
+    scenario.only_helping().for_each(|host| is_host[host.index()] = true);
+    let mut world = World::new(network, observer).with_helpers(scenario.helpers.clone());
     for node in (0..nodes as u32).map(NodeId) {
         let numbering = Numbering { node, ..numbering.clone() };
         if is_host[node.index()] {
             let (machine, application) = build_node(scenario, seeds, payload, node, &numbering, settled)?;
-            world.add_node(machine, Some(application));
+            world.add_node(machine, application);
         } else if scenario.protocol.roles.contains(&Role::Relay) {
             let numbering = Numbering { members: [].into(), ..numbering };
             let context = context(scenario, &seeds.node(node), payload, &numbering);
@@ -291,7 +293,7 @@ fn build_counted<O: Observer>(
 /// The routed network of a scenario, with its members, its relays and its losses.
 fn routed(scenario: &Scenario, routed: &RoutedNetwork, members: &[NodeId], seeds: &Seeds) -> Graph {
     let mut graph = Graph::new(routed.topology.clone(), routed.config, seeds);
-    members.iter().for_each(|&member| graph.join(drops::GROUP, member));
+    members.iter().copied().chain(scenario.only_helping()).for_each(|node| graph.join(drops::GROUP, node));
     for (link, ends) in (0_u32..).zip(routed.topology.links().iter().map(|link| link.ends)) {
         if routed.is_of_kind(link, routed.lossy) {
             ends.into_iter().for_each(|end| graph.set_loss(link, end, routed.loss));
@@ -300,7 +302,7 @@ fn routed(scenario: &Scenario, routed: &RoutedNetwork, members: &[NodeId], seeds
     if scenario.protocol.roles.contains(&Role::Relay) {
         let nodes = (0..routed.topology.nodes() as u32).map(NodeId);
         let hosts: std::collections::BTreeSet<NodeId> =
-            members.iter().copied().chain([scenario.sender()]).collect();
+            members.iter().copied().chain([scenario.sender()]).chain(scenario.only_helping()).collect();
         nodes.filter(|node| !hosts.contains(node)).for_each(|node| graph.set_relay(node));
     }
     if let Some(losses) = &routed.drops {
@@ -319,6 +321,8 @@ pub struct Numbering {
     pub sender: NodeId,
     /// The members: the receivers, or all peers.
     pub members: Arc<[NodeId]>,
+    /// Who turns to which helper.
+    pub helpers: Arc<HelperTable>,
     /// What packets call them.
     pub identities: Identities,
 }
@@ -331,6 +335,7 @@ impl Numbering {
             node: scenario.sender(),
             sender: scenario.sender(),
             members,
+            helpers: scenario.helpers.clone(),
             identities: Identities::default(),
         }
     }
@@ -346,12 +351,13 @@ impl Numbering {
                 members.iter().map(|member| u64::from(member.0)).collect(),
             ),
             members: members.iter().map(|&member| local(member)).collect(),
+            helpers: scenario.helpers.renumbered(local).into(),
         }
     }
 }
 
-/// The machine and the application of a node.
-pub type NodeParts = (Box<dyn Machine>, Box<dyn Application>);
+/// The machine of a node, and its application, if it has one: who only helps has none.
+pub type NodeParts = (Box<dyn Machine>, Option<Box<dyn Application>>);
 
 /// Builds the machine and the application of a node.
 pub fn build_node(
@@ -366,6 +372,10 @@ pub fn build_node(
     let workload = &scenario.workload;
     let start = Time::ZERO + workload.start;
     let source = |messages| Source::new(messages, payload as usize, workload.interval).starting(start);
+    let context = context(scenario, &seeds.node(node), payload, numbering);
+    if scenario.only_helps(node) {
+        return Ok((build(scenario, Role::Helper, &context)?, None));
+    }
     let (role, application): (_, Box<dyn Application>) = if scenario.is_among_peers() {
         let messages = if scenario.is_sending(node) { workload.messages } else { 0 };
         (Role::Peer, Box::new((source(messages), sink)))
@@ -374,8 +384,7 @@ pub fn build_node(
     } else {
         (Role::Receiver, Box::new(sink))
     };
-    let context = context(scenario, &seeds.node(node), payload, numbering);
-    Ok((build(scenario, role, &context)?, application))
+    Ok((build(scenario, role, &context)?, Some(application)))
 }
 
 fn context(scenario: &Scenario, seeds: &Seeds, payload: u32, numbering: &Numbering) -> BuildContext {
@@ -384,7 +393,7 @@ fn context(scenario: &Scenario, seeds: &Seeds, payload: u32, numbering: &Numberi
         node: numbering.node,
         sender: numbering.sender,
         members: numbering.members.clone(),
-        helpers: Default::default(),
+        helpers: numbering.helpers.clone(),
         identities: numbering.identities.clone(),
         addresses: Addresses::default(),
         group: GroupId(0),
@@ -412,6 +421,7 @@ pub fn payload_bytes(scenario: &Scenario) -> Result<u32, RunError> {
 
 /// The recorder, what the run ends by, and whoever else watches.
 struct Watch<'a> {
+    scenario: &'a Scenario,
     recorder: Recorder,
     settled: Settled,
     observer: &'a mut dyn Observer,
@@ -424,7 +434,7 @@ impl Observer for Watch<'_> {
     }
 
     fn notice(&mut self, time: Time, node: NodeId, notice: &Notice) {
-        self.settled.note(notice);
+        self.settled.note(self.scenario, node, notice);
         self.observer.notice(time, node, notice);
     }
 

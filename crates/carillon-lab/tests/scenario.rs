@@ -58,7 +58,7 @@ fn a_scenario_resolves_to_what_it_says() {
 fn errors_name_the_file_the_line_the_key_and_what_would_be_valid() {
     assert_eq!(
         replaced("receivers = 20", "recievers = 20"),
-        "test.toml:12: `recievers`: unknown field `recievers`, expected `receivers` or `senders`"
+        "test.toml:12: `recievers`: unknown field `recievers`, expected one of `receivers`, `senders`, `helpers`, `tree`"
     );
     assert_eq!(
         replaced("\"10 Mbit/s\"", "\"10 Mbyte\""),

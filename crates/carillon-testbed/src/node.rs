@@ -8,6 +8,7 @@ use carillon_core::{Application, Event, HeaderBytes, NodeId, Notice, Observer, T
 use carillon_lab::plan::Run;
 use carillon_lab::run::{Numbering, build_node, payload_bytes};
 use carillon_net::{Driver, Endpoint, EndpointConfig, SELF};
+use carillon_sim::applications::Sink;
 
 use crate::namespaces::{INTERFACE, Namespaces};
 use crate::shared::Shared;
@@ -31,11 +32,17 @@ pub fn live(node: NodeId, run: &Run, namespaces: &Namespaces, shared: &Shared) -
     if shared.broken.load(Ordering::Relaxed) {
         return Ok(());
     }
-    let tape = Tape { node, shared, events: Vec::new() };
+    let tape = Tape { node, run, shared, events: Vec::new() };
     let mut driver = Driver::with_clock(shared.start(), endpoint, machine, application, tape);
     let mut is_sending = run.scenario.is_sending(node);
+    let mut edition = run.scenario.helpers.edition();
     while !shared.is_over() {
         driver.step(Duration::from_millis(5))?;
+        if let Some(table) = shared.helpers_since(edition) {
+            edition = table.edition();
+            let (now, seen) = (driver.now(), table.renumbered(|other| swapped(node, other)));
+            driver.machine_mut().retable(now, &seen.into());
+        }
         // Looking is free; borrowing to look would make the driver turn without a pause.
         if is_sending && driver.is_finished() {
             is_sending = false;
@@ -77,6 +84,8 @@ fn prepare(node: NodeId, run: &Run, mut endpoint: Endpoint, shared: &Shared) -> 
     let payload = repairable(payload_bytes(&run.scenario)?, header, endpoint.max_datagram());
     let (machine, application) =
         build_node(&run.scenario, &run.seeds, payload, node, &numbering, &shared.settled)?;
+    // Who only helps has no application: one that takes nothing.
+    let application = application.unwrap_or_else(|| Box::new(Sink::default()));
     Ok((endpoint, machine, application))
 }
 
@@ -101,6 +110,7 @@ fn swapped(host: NodeId, node: NodeId) -> NodeId {
 /// Keeps a node's events, with the numbers of the run.
 struct Tape<'a> {
     node: NodeId,
+    run: &'a Run,
     shared: &'a Shared,
     events: Vec<TraceEvent>,
 }
@@ -121,7 +131,10 @@ impl Observer for Tape<'_> {
     }
 
     fn notice(&mut self, _time: Time, _node: NodeId, notice: &Notice) {
-        self.shared.settled.note(notice);
+        self.shared.settled.note(&self.run.scenario, self.node, notice);
+        if let Notice::MemberLost { member } = notice {
+            self.shared.lose(swapped(self.node, *member));
+        }
     }
 }
 

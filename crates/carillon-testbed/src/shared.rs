@@ -1,10 +1,10 @@
 //! What the threads of a run share.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Barrier, Mutex, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Barrier, Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
-use carillon_core::{Probability, TraceEvent};
+use carillon_core::{HelperTable, NodeId, Probability, TraceEvent};
 use carillon_lab::run::{Settled, is_over};
 use carillon_lab::scenario::Scenario;
 
@@ -27,11 +27,14 @@ pub struct Shared {
     pub settled: Settled,
     pub over: AtomicBool,
     pub events: Mutex<Vec<TraceEvent>>,
+    /// Who turns to which helper, in the run's numbers, and the edition of it, which is free to look at.
+    helpers: Mutex<Arc<HelperTable>>,
+    edition: AtomicU32,
 }
 
 impl Shared {
     pub fn new(scenario: &Scenario, loss: Probability, medium: Medium) -> Self {
-        let nodes = scenario.receivers as usize + 1;
+        let nodes = scenario.stations();
         // On the bridge nothing is lost on sending, so that receivers lose what both ends would.
         let kept = 1.0 - loss.value();
         let drop = match medium {
@@ -49,7 +52,25 @@ impl Shared {
             settled: Settled::default(),
             over: AtomicBool::new(false),
             events: Mutex::new(Vec::new()),
+            helpers: Mutex::new(scenario.helpers.clone()),
+            edition: AtomicU32::new(scenario.helpers.edition()),
         }
+    }
+
+    /// A node has given up another: if that is a helper, its children turn to its parent.
+    pub fn lose(&self, lost: NodeId) {
+        let Ok(mut helpers) = self.helpers.lock() else { return };
+        if let Some(next) = helpers.without(lost) {
+            self.edition.store(next.edition(), Ordering::Relaxed);
+            *helpers = next.into();
+        }
+    }
+
+    /// Who turns to which helper now, if that has changed since this edition.
+    pub fn helpers_since(&self, edition: u32) -> Option<Arc<HelperTable>> {
+        let is_new = self.edition.load(Ordering::Relaxed) > edition;
+        let helpers = is_new.then(|| self.helpers.lock().ok()).flatten()?;
+        Some(helpers.clone())
     }
 
     /// Time zero of the run, for all who ask: when the first did, once all were ready.

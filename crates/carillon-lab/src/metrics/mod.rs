@@ -112,7 +112,7 @@ impl Recorder {
             offered: Vec::new(),
             records: Vec::new(),
             totals: Totals::default(),
-            recoveries: Recoveries::default(),
+            recoveries: Recoveries::new(scenario),
             collisions: 0,
             block: (Time::ZERO, 0),
         }

@@ -1,6 +1,6 @@
 //! Losses and what became of them: recovery latency, exposure, requests and repairs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use carillon_core::{DropReason, Event, MessageId, NodeId, Time, TraceEvent};
@@ -11,6 +11,8 @@ use crate::scenario::{RoutedNetwork, Scenario};
 /// Reads of the trace what tells of losses and repairs.
 #[derive(Clone, Debug, Default)]
 pub struct Recoveries {
+    /// Nodes that only help: what they lack, ask for, have twice or give up is nobody's loss.
+    only_helping: BTreeSet<NodeId>,
     /// When a node found that it misses a message of a source, until it has it.
     open: BTreeMap<(NodeId, NodeId, MessageId), Time>,
     /// Losses repaired: where, whose message, and how long it took.
@@ -27,9 +29,19 @@ pub struct Recoveries {
 }
 
 impl Recoveries {
+    pub(super) fn new(scenario: &Scenario) -> Self {
+        Recoveries { only_helping: scenario.only_helping().collect(), ..Recoveries::default() }
+    }
+
     pub(super) fn event(&mut self, event: &TraceEvent) {
         let node = event.node;
         match event.event {
+            Event::LossFound { .. }
+            | Event::LossRepaired { .. }
+            | Event::LossFinal { .. }
+            | Event::Requested { .. }
+            | Event::Dropped { .. }
+                if self.only_helping.contains(&node) => {}
             Event::LossFound { source: Some(source), message } => {
                 self.open.entry((node, source, message)).or_insert(event.time);
             }

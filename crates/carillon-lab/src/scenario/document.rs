@@ -10,6 +10,7 @@ use serde::Deserialize;
 use toml::{Table, Value};
 
 use super::ScenarioError;
+use super::helpers::{Tree, Who};
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -127,11 +128,13 @@ pub(super) enum DropOne {
 pub(super) struct Group {
     pub receivers: Option<u32>,
     pub senders: u32,
+    pub helpers: Option<Who>,
+    pub tree: Option<Tree>,
 }
 
 impl Default for Group {
     fn default() -> Self {
-        Group { receivers: None, senders: 1 }
+        Group { receivers: None, senders: 1, helpers: None, tree: None }
     }
 }
 

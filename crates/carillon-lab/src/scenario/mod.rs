@@ -6,6 +6,7 @@
 
 mod document;
 mod error;
+mod helpers;
 mod network;
 mod resolve;
 mod sweep;
@@ -15,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use carillon_core::{Config, NodeId, ProtocolEntry, Role};
+use carillon_core::{Config, HelperTable, NodeId, ProtocolEntry, Role};
 use serde::Serialize;
 use toml::{Table, Value};
 
@@ -37,6 +38,8 @@ pub struct ScenarioFile {
     table: Table,
     document: Document,
     axes: Vec<Axis>,
+    /// The protocols that it may name.
+    protocols: &'static [&'static ProtocolEntry],
 }
 
 /// One scenario, every value known.
@@ -50,6 +53,8 @@ pub struct Scenario {
     pub receivers: u32,
     /// Nodes that offer messages: the first ones. More than one among peers only.
     pub senders: u32,
+    /// Who turns to which helper; empty without helpers.
+    pub helpers: Arc<HelperTable>,
     /// The protocol.
     pub protocol: &'static ProtocolEntry,
     /// Its settings.
@@ -76,12 +81,22 @@ impl Scenario {
     /// The members of the group: the receivers, or all peers with the sender first.
     pub fn members(&self) -> Arc<[NodeId]> {
         let first = self.is_among_peers().then(|| self.sender());
-        match &self.network {
-            ScenarioNetwork::Lan(_) => first.into_iter().chain((1..=self.receivers).map(NodeId)).collect(),
-            ScenarioNetwork::Graph(graph) => {
-                first.into_iter().chain(graph.topology.receivers.iter().copied()).collect()
-            }
-        }
+        first.into_iter().chain(self.network.receivers(self.receivers)).collect()
+    }
+
+    /// The nodes that help and do not deliver.
+    pub fn only_helping(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.helpers.helpers().iter().filter(|helper| !helper.delivers).map(|helper| helper.node)
+    }
+
+    /// Whether a node helps and does not deliver.
+    pub fn only_helps(&self, node: NodeId) -> bool {
+        self.only_helping().any(|helper| helper == node)
+    }
+
+    /// The hosts: the sender, the receivers, and those that only help.
+    pub fn stations(&self) -> usize {
+        self.receivers as usize + 1 + self.only_helping().count()
     }
 
     /// Whether a node offers messages: of peers the first ones.
@@ -121,16 +136,25 @@ pub struct Workload {
 impl ScenarioFile {
     /// Reads a scenario from TOML text; `origin` is its name in error messages.
     pub fn parse(origin: &str, text: &str) -> Result<Self, ScenarioError> {
+        Self::parse_with(origin, text, carillon_proto::REGISTRY)
+    }
+
+    /// The same, if it may name these protocols.
+    pub fn parse_with(
+        origin: &str,
+        text: &str,
+        protocols: &'static [&'static ProtocolEntry],
+    ) -> Result<Self, ScenarioError> {
         let document: Document =
             toml::from_str(text).map_err(|error| ScenarioError::toml(origin, text, &error))?;
         let table: Table = toml::from_str(text).map_err(|error| ScenarioError::toml(origin, text, &error))?;
-        Self::build(origin, text, table, document, dir_of(origin))
+        Self::build(origin, text, table, document, dir_of(origin), protocols)
     }
 
     /// A scenario from a document that was made, not read.
     pub fn from_table(origin: &str, table: Table) -> Result<Self, ScenarioError> {
         let document = document::typed(origin, &table)?;
-        Self::build(origin, "", table, document, dir_of(origin))
+        Self::build(origin, "", table, document, dir_of(origin), carillon_proto::REGISTRY)
     }
 
     fn build(
@@ -139,10 +163,11 @@ impl ScenarioFile {
         table: Table,
         document: Document,
         dir: PathBuf,
+        protocols: &'static [&'static ProtocolEntry],
     ) -> Result<Self, ScenarioError> {
         let axes = sweep::axes(origin, text, &table)?;
         let (origin, text) = (origin.to_owned(), text.to_owned());
-        let file = ScenarioFile { origin, dir, text, table, document, axes };
+        let file = ScenarioFile { origin, dir, text, table, document, axes, protocols };
         let (points, replications) = (file.points().len(), file.replications());
         if points.saturating_mul(replications as usize) > MAX_RUNS {
             let what = format!(
@@ -187,7 +212,7 @@ impl ScenarioFile {
             sweep::set(&mut table, key, sweep::value_of(value));
         }
         let document = document::typed(&origin, &table)?;
-        Self::build(&origin, "", table, document, self.dir.clone())
+        Self::build(&origin, "", table, document, self.dir.clone(), self.protocols)
             .map(|file| ScenarioFile { origin: self.origin.clone(), ..file })
     }
 

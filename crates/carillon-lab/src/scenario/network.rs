@@ -42,6 +42,14 @@ impl ScenarioNetwork {
         }
     }
 
+    /// The nodes that receive, where so many do.
+    pub(super) fn receivers(&self, count: u32) -> Vec<NodeId> {
+        match self {
+            ScenarioNetwork::Lan(_) => (1..=count).map(NodeId).collect(),
+            ScenarioNetwork::Graph(graph) => graph.topology.receivers.clone(),
+        }
+    }
+
     /// The Ethernet, if it is one.
     pub fn lan(&self) -> Option<&LanConfig> {
         match self {

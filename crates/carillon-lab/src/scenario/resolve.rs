@@ -12,7 +12,7 @@ use super::document::{
     Links, Loss, LossModelName,
 };
 use super::network::{DropPlaces, Drops, LinkKind, RoutedNetwork, ScenarioNetwork};
-use super::{Scenario, ScenarioError, ScenarioFile, Workload, sweep, topology};
+use super::{Scenario, ScenarioError, ScenarioFile, Workload, helpers, sweep, topology};
 use crate::drops;
 
 impl ScenarioFile {
@@ -57,6 +57,15 @@ impl ScenarioFile {
             };
             return Err(bad("group.senders", what));
         }
+        let group = &document.group;
+        let helpers = helpers::table(
+            protocol,
+            &network,
+            &network.receivers(receivers),
+            group.helpers.as_ref(),
+            group.tree.as_ref(),
+        );
+        let helpers = helpers.map_err(|(key, what)| bad(key, what))?.into();
         let offered = workload.messages.saturating_mul(senders.into());
         let deliveries = offered.saturating_mul(receivers.into());
         if offered > MAX_MESSAGES || deliveries > MAX_DELIVERIES {
@@ -70,6 +79,7 @@ impl ScenarioFile {
             name: document.name,
             receivers,
             senders,
+            helpers,
             network,
             protocol,
             config,
@@ -239,13 +249,14 @@ impl ScenarioFile {
         let bad = |key: &str, what: String| self.bad(key, what);
         let name = section.get("name").and_then(Value::as_str);
         let known = || {
-            let names: Vec<_> = carillon_proto::REGISTRY.iter().map(|entry| entry.name).collect();
+            let names: Vec<_> = self.protocols.iter().map(|entry| entry.name).collect();
             names.join(", ")
         };
         let Some(name) = name else {
             return Err(bad("protocol", format!("has no `name`; known protocols: {}", known())));
         };
-        let Some(entry) = carillon_proto::find(name) else {
+        let find = |name: &str| self.protocols.iter().copied().find(|entry| entry.name == name);
+        let Some(entry) = find(name) else {
             return Err(bad("protocol.name", format!("\"{name}\" is no known protocol; known: {}", known())));
         };
         let kind = if is_lan { NetworkKind::Lan } else { NetworkKind::Graph };
@@ -261,7 +272,7 @@ impl ScenarioFile {
         }
         // What one protocol has for itself goes before what all have; that of the others is looked at too.
         for (name, settings) in own {
-            let Some(of) = carillon_proto::find(name) else {
+            let Some(of) = find(name) else {
                 let what = format!(
                     "is neither a parameter of \"{}\" nor a protocol; protocols: {}",
                     entry.name,

@@ -1,0 +1,260 @@
+//! The helpers of a scenario: who they are, where they sit, and who turns to whom.
+//!
+//! On a LAN those that are no receivers are stations behind the receivers. On a routed network they sit at routers, as
+//! local exchanges and repair servers do: no link is added, so that every protocol meets the same network. A router goes
+//! on forwarding what passes it.
+
+use std::collections::BTreeSet;
+
+use carillon_core::{Helper, HelperTable, Helpers, NodeId, ProtocolEntry};
+use carillon_sim::graph::{DeliveryTree, PathTree, Topology};
+use serde::Deserialize;
+use toml::Value;
+
+use super::network::ScenarioNetwork;
+
+/// `group.helpers`
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(try_from = "Value")]
+pub(super) enum Who {
+    /// So many beside the receivers.
+    Count(u32),
+    /// These nodes.
+    Nodes(Vec<u32>),
+}
+
+impl TryFrom<Value> for Who {
+    type Error = String;
+
+    fn try_from(value: Value) -> Result<Self, String> {
+        let count = |value: &Value| value.as_integer().and_then(|count| u32::try_from(count).ok());
+        let nodes = |values: &Vec<Value>| values.iter().map(count).collect::<Option<_>>().map(Who::Nodes);
+        let read = count(&value).map(Who::Count).or_else(|| value.as_array().and_then(nodes));
+        read.ok_or_else(|| {
+            format!("{value} is neither a number of helpers nor a list of nodes, such as [1, 2]")
+        })
+    }
+}
+
+/// `group.tree`
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+#[serde(try_from = "Value")]
+pub(super) enum Tree {
+    /// All helpers turn to the sender.
+    Flat,
+    /// Each node turns to the last helper on its way from the sender.
+    Path,
+    /// So many helpers turn to the sender, and so many to each of them.
+    Fanout(usize),
+    /// To whom each helper turns, and then perhaps each receiver: 0 is the sender, 1 the first helper.
+    Parents(Vec<usize>),
+}
+
+impl TryFrom<Value> for Tree {
+    type Error = String;
+
+    fn try_from(value: Value) -> Result<Self, String> {
+        let number = |value: &Value| value.as_integer().and_then(|number| usize::try_from(number).ok());
+        let read = match &value {
+            Value::String(word) if word == "flat" => Some(Tree::Flat),
+            Value::String(word) if word == "path" => Some(Tree::Path),
+            Value::Array(parents) => parents.iter().map(number).collect::<Option<_>>().map(Tree::Parents),
+            value => number(value).filter(|&fanout| fanout > 0).map(Tree::Fanout),
+        };
+        read.ok_or_else(|| {
+            format!(
+                "{value} is no tree: \"flat\", \"path\" (graph), helpers below each node, such as 2, or to whom each turns, such as [0, 1, 1]"
+            )
+        })
+    }
+}
+
+/// What is wrong: the key, and what about it.
+type Problem = (&'static str, String);
+
+/// The table of a scenario.
+pub(super) fn table(
+    protocol: &ProtocolEntry,
+    network: &ScenarioNetwork,
+    receivers: &[NodeId],
+    who: Option<&Who>,
+    tree: Option<&Tree>,
+) -> Result<HelperTable, Problem> {
+    let count = match who {
+        None => 0,
+        Some(Who::Count(count)) => *count as usize,
+        Some(Who::Nodes(nodes)) => nodes.len(),
+    };
+    let name = protocol.name;
+    let bad = |what: String| Err(("group.helpers", what));
+    match protocol.helpers {
+        Helpers::None if count > 0 => return bad(format!("is {count}: \"{name}\" has no helpers")),
+        Helpers::Required(least) if !protocol.helpers.allow(count) => {
+            return bad(format!("is {count}: \"{name}\" needs {least} at least"));
+        }
+        _ if count > MAX_HELPERS => return bad(format!("is {count}: give {MAX_HELPERS} at most")),
+        _ => {}
+    }
+    if count == 0 {
+        return match tree {
+            Some(_) => Err(("group.tree", "belongs to helpers, and there are none (`group.helpers`)".into())),
+            None => Ok(HelperTable::default()),
+        };
+    }
+    let place = Places::of(network);
+    let helpers = match who {
+        Some(Who::Nodes(nodes)) => place.named(nodes, receivers),
+        _ => place.chosen(count, receivers),
+    };
+    let helpers = helpers.map_err(|what| ("group.helpers", what))?;
+    let default = if network.graph().is_some() { Tree::Path } else { Tree::Flat };
+    let tree = tree.unwrap_or(&default);
+    let table = match tree {
+        Tree::Flat => Ok(HelperTable::balanced(&helpers, receivers, helpers.len())),
+        Tree::Fanout(fanout) => Ok(HelperTable::balanced(&helpers, receivers, *fanout)),
+        Tree::Path => place.along(&helpers, receivers),
+        Tree::Parents(parents) => given(&helpers, receivers, parents),
+    };
+    table.map_err(|what| ("group.tree", what))
+}
+
+/// The tree of this list.
+fn given(helpers: &[NodeId], receivers: &[NodeId], parents: &[usize]) -> Result<HelperTable, String> {
+    let others: Vec<NodeId> = receivers.iter().copied().filter(|node| !helpers.contains(node)).collect();
+    let (least, most) = (helpers.len(), helpers.len() + others.len());
+    if parents.len() != least && parents.len() != most {
+        return Err(format!(
+            "has {} numbers: give {least}, one for each helper, or {most}, one for each receiver that is no helper too",
+            parents.len()
+        ));
+    }
+    let to = |&number: &usize| match number.checked_sub(1) {
+        None => Ok(None),
+        Some(index) => match helpers.get(index) {
+            Some(&helper) => Ok(Some(helper)),
+            None => Err(format!("names helper {number}: there are {least}, and 0 is the sender")),
+        },
+    };
+    let parents = parents.iter().map(to).collect::<Result<Vec<_>, _>>()?;
+    let entry = |(&node, &parent): (&NodeId, _)| Helper { node, parent, delivers: receivers.contains(&node) };
+    let entries: Vec<Helper> = helpers.iter().zip(&parents).map(entry).collect();
+    let members: Vec<(NodeId, NodeId)> = match parents.get(least..) {
+        Some(own) if !own.is_empty() => {
+            others.iter().zip(own).filter_map(|(&member, &to)| Some((member, to?))).collect()
+        }
+        // As where the tree is made by a rule: to the helpers that no other turns to, in turn.
+        _ => {
+            let is_leaf = |node: &&NodeId| entries.iter().all(|entry| entry.parent != Some(**node));
+            let leaves: Vec<NodeId> = helpers.iter().filter(is_leaf).copied().collect();
+            others.iter().zip(leaves.iter().cycle()).map(|(&member, &leaf)| (member, leaf)).collect()
+        }
+    };
+    HelperTable::new(entries, members).map_err(|error| error.to_string())
+}
+
+/// Where helpers may sit.
+enum Places<'a> {
+    Lan,
+    Graph { topology: &'a Topology, paths: Box<PathTree> },
+}
+
+impl<'a> Places<'a> {
+    fn of(network: &'a ScenarioNetwork) -> Self {
+        match network {
+            ScenarioNetwork::Lan(_) => Places::Lan,
+            ScenarioNetwork::Graph(graph) => {
+                let topology: &Topology = &graph.topology;
+                let paths = Box::new(PathTree::new(topology, graph.source(), |_| true));
+                Places::Graph { topology, paths }
+            }
+        }
+    }
+
+    /// So many: behind the receivers, or at the routers where the multicast tree branches, first those that most
+    /// receivers are behind.
+    fn chosen(&self, count: usize, receivers: &[NodeId]) -> Result<Vec<NodeId>, String> {
+        let Places::Graph { topology, paths } = self else {
+            return Ok((0..count as u32).map(|index| NodeId(receivers.len() as u32 + 1 + index)).collect());
+        };
+        let mut behind = vec![0_u64; topology.nodes()];
+        for &receiver in receivers {
+            way(topology, paths, receiver).for_each(|node| behind[node.index()] += 1);
+        }
+        let tree = DeliveryTree::new(topology, paths, receivers);
+        let is_host = |node: NodeId| node == paths.root() || receivers.contains(&node);
+        let nodes = (0..topology.nodes() as u32).map(NodeId);
+        let mut routers: Vec<NodeId> =
+            nodes.filter(|&node| tree.downstream(node).len() > 1 && !is_host(node)).collect();
+        if count > routers.len() {
+            let most = routers.len();
+            return Err(format!(
+                "is {count}: the multicast tree branches at {most} routers; give fewer, or a list of nodes"
+            ));
+        }
+        routers.sort_by_key(|node| (std::cmp::Reverse(behind[node.index()]), *node));
+        routers.truncate(count);
+        Ok(routers)
+    }
+
+    /// These nodes, if helpers can be there.
+    fn named(&self, nodes: &[u32], receivers: &[NodeId]) -> Result<Vec<NodeId>, String> {
+        let helpers: Vec<NodeId> = nodes.iter().copied().map(NodeId).collect();
+        let known: BTreeSet<NodeId> = helpers.iter().copied().collect();
+        if known.len() < helpers.len() {
+            return Err("names a node twice".into());
+        }
+        let apart = helpers.iter().filter(|node| !receivers.contains(node));
+        match self {
+            Places::Lan => {
+                let first = receivers.len() as u32 + 1;
+                let next = first + apart.clone().count() as u32;
+                if let Some(NodeId(node)) = apart.copied().find(|node| !(first..next).contains(&node.0)) {
+                    return Err(format!(
+                        "names node {node}: receivers are 1 to {}, and those that only help follow without a gap",
+                        first - 1
+                    ));
+                }
+            }
+            Places::Graph { topology, paths } => {
+                let fits = |node: NodeId| node.index() < topology.nodes() && node != paths.root();
+                if let Some(NodeId(node)) = apart.copied().find(|&node| !fits(node)) {
+                    let (last, source) = (topology.nodes() - 1, paths.root().0);
+                    return Err(format!(
+                        "names node {node}: nodes are 0 to {last}, and {source} is the source"
+                    ));
+                }
+            }
+        }
+        Ok(helpers)
+    }
+
+    /// Each turns to the last helper on its way from the sender.
+    fn along(&self, helpers: &[NodeId], receivers: &[NodeId]) -> Result<HelperTable, String> {
+        let Places::Graph { topology, paths } = self else {
+            return Err("is \"path\": a lan has none; it belongs to kind = \"graph\"".into());
+        };
+        let delivers: BTreeSet<NodeId> = receivers.iter().copied().collect();
+        let known: BTreeSet<NodeId> = helpers.iter().copied().collect();
+        let above = |node: NodeId| way(topology, paths, node).find(|above| known.contains(above));
+        let entry = |&node: &NodeId| Helper { node, parent: above(node), delivers: delivers.contains(&node) };
+        let members = receivers.iter().filter(|node| !known.contains(node));
+        let members = members.filter_map(|&node| Some((node, above(node)?)));
+        HelperTable::new(helpers.iter().map(entry).collect(), members).map_err(|error| error.to_string())
+    }
+}
+
+/// The nodes above this one on its way from the root, the nearest first.
+fn way<'a>(
+    topology: &'a Topology,
+    paths: &'a PathTree,
+    node: NodeId,
+) -> impl Iterator<Item = NodeId> + use<'a> {
+    std::iter::successors(Some(node), move |&node| {
+        let link = topology.link_at(node, paths.port(node)?)?;
+        Some(topology.links()[link as usize].other(node))
+    })
+    .skip(1)
+}
+
+/// What is kept of each at every node is small; whoever wants more has a network of helpers only.
+const MAX_HELPERS: usize = 10_000;
