@@ -39,6 +39,11 @@ impl<T> Numbered<T> {
         Some((self.start - 1, item))
     }
 
+    /// Takes the oldest out if there are more than so many.
+    pub fn pop_beyond(&mut self, most: u64) -> Option<(u64, T)> {
+        if self.items.len() as u64 > most { self.pop() } else { None }
+    }
+
     /// Forgets those from this number on, and returns them; none before the oldest.
     pub fn split_off(&mut self, number: u64) -> impl Iterator<Item = T> {
         let keep = number.clamp(self.start, self.end()) - self.start;
@@ -112,7 +117,12 @@ mod tests {
                     map.insert(next, next);
                     next += 1;
                 }
-                6..=8 => assert_eq!(run.pop(), map.pop_first()),
+                6..=7 => assert_eq!(run.pop(), map.pop_first()),
+                8 => {
+                    let most = rng.below(100);
+                    let beyond = map.len() as u64 > most;
+                    assert_eq!(run.pop_beyond(most), if beyond { map.pop_first() } else { None });
+                }
                 _ => {
                     let from = run.start() + rng.below(20);
                     assert!(run.split_off(from).eq(map.split_off(&from).into_values()));

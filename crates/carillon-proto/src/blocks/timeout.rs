@@ -35,7 +35,7 @@ impl RetransmissionTimeout {
         Self::with(config.method, config.timeout(), min, max)
     }
 
-    fn with(method: TimeoutMethod, initial: Duration, min: Duration, max: Duration) -> Self {
+    pub(super) fn with(method: TimeoutMethod, initial: Duration, min: Duration, max: Duration) -> Self {
         RetransmissionTimeout { method, current: initial, round_trip: RoundTrip::default(), min, max }
     }
 

@@ -17,12 +17,10 @@ mod idle;
 mod numbers;
 mod peer;
 mod reception;
-mod repairs;
 mod sink;
 mod source;
 #[cfg(test)]
 mod tests;
-mod window;
 
 use carillon_core::{ConfigError, HeaderBytes, Helpers, NetworkKind, Order, ProtocolEntry, Role};
 use carillon_wire::erramilli_singh::HEADER_LEN;

@@ -10,7 +10,6 @@ use carillon_core::{
 use carillon_wire::erramilli_singh::{HEADER_LEN, Packet};
 
 use super::config::Settings;
-use super::repairs::To;
 use super::sink::{Sink, pause};
 use super::source::Source;
 
@@ -41,6 +40,15 @@ pub(super) enum Timer {
     Nak(usize),
     /// This member has not been heard for long: it may have failed.
     Silence(usize),
+}
+
+/// To whom a packet goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum To {
+    /// The whole group.
+    All,
+    /// The member of this rank.
+    Member(usize),
 }
 
 /// Where source and sink act: the time, and what they share.

@@ -11,9 +11,9 @@ use carillon_core::{
 use carillon_wire::erramilli_singh::{Packet, Progress};
 
 use super::config::Settings;
+use super::peer::To;
 use super::peer::{Scene, Timer};
 use super::reception::Reception;
-use super::repairs::To;
 use crate::blocks::{Arrival, Skipped};
 
 /// Delivers the messages of each source in order, asks for those that are missing, asks for a pause

@@ -1,17 +1,14 @@
 //! The sending side of a node.
 
-use std::collections::VecDeque;
-
 use bytes::Bytes;
 use carillon_core::{AssociationId, DropReason, Event, MessageId, OfferError, Outcome, Pace, Rng, Transmit};
 use carillon_wire::erramilli_singh::{Packet, Progress};
 
 use super::config::Settings;
 use super::idle::{Announcement, Idle};
+use super::peer::To;
 use super::peer::{Scene, Timer};
-use super::repairs::{Repairs, To};
-use super::window::BackWindow;
-use crate::blocks::{Asked, Reach, RepairScope};
+use crate::blocks::{Asked, DueRepairs, Numbered, Outgoing, Reach, RepairScope};
 
 /// Sends messages, repeats what is asked for, and says how far it has come.
 #[derive(Debug)]
@@ -19,12 +16,11 @@ pub(super) struct Source {
     association: AssociationId,
     rank: u16,
     settings: Settings,
-    /// Whether this node may send messages at all.
-    may_offer: bool,
     /// Messages not sent yet, at most B.
-    waiting: VecDeque<Bytes>,
-    window: BackWindow,
-    repairs: Repairs,
+    waiting: Outgoing,
+    /// `sendBuf`: the last B messages sent, the implicit back window. The oldest makes room for the newest, whoever lacks it.
+    window: Numbered<Bytes>,
+    repairs: DueRepairs<To>,
     idle: Idle,
     /// No data packet before this.
     pace: Pace,
@@ -49,10 +45,9 @@ impl Source {
         Source {
             association,
             rank,
-            may_offer,
-            waiting: VecDeque::new(),
-            window: BackWindow::new(settings.b),
-            repairs: Repairs::new(settings.repair_guard),
+            waiting: Outgoing::new(settings.b, !may_offer),
+            window: Numbered::default(),
+            repairs: DueRepairs::new(settings.repair_guard),
             idle: Idle::new(&settings),
             pace: Pace::default(),
             choked: Pace::default(),
@@ -73,31 +68,25 @@ impl Source {
 
     /// Takes a message, unless B are waiting, or this node may not send.
     pub fn offer(&mut self, payload: Bytes) -> Result<MessageId, OfferError> {
-        if self.finished || !self.may_offer {
-            return Err(OfferError::Finished);
-        }
-        if self.waiting.len() as u64 >= self.settings.b {
-            return Err(OfferError::Full);
-        }
-        let number = self.window.next() + self.waiting.len() as u64;
-        self.waiting.push_back(payload);
-        Ok(MessageId(number))
+        let waiting = self.waiting.offer(payload)?;
+        Ok(MessageId(self.window.end() + waiting))
     }
 
     /// No more messages will be offered.
     pub fn finish(&mut self, scene: &mut Scene<'_>) {
+        self.waiting.finish();
         self.finished = true;
         self.stay(scene);
     }
 
     /// Whether everything offered is done with.
     pub fn is_finished(&self) -> bool {
-        self.finished && self.waiting.is_empty() && self.completed == self.window.next()
+        self.finished && self.waiting.is_empty() && self.completed == self.window.end()
     }
 
     /// A receiver asks for a message.
     pub fn on_nak(&mut self, scene: &mut Scene<'_>, rank: usize, expected: u32) {
-        let next = self.window.next();
+        let next = self.window.end();
         let Some(number) = self.settings.numbers.before(expected, next) else {
             return scene.events.dropped(DropReason::OutOfWindow);
         };
@@ -107,7 +96,7 @@ impl Source {
             Reach::Requester => To::Member(rank),
             Reach::Group { .. } => To::All,
         };
-        let oldest = self.window.oldest();
+        let oldest = self.window.start();
         if number < oldest {
             self.repairs.refuse(scene.now, to);
         }
@@ -119,7 +108,7 @@ impl Source {
 
     /// A receiver asks for a pause. All members have agreed on T3: a longer one is cut.
     pub fn on_choke(&mut self, scene: &mut Scene<'_>, pause: std::time::Duration) {
-        let last = MessageId(self.window.next().saturating_sub(1));
+        let last = MessageId(self.window.end().saturating_sub(1));
         scene.events.push(Event::Received { packet: "choke", message: last });
         self.choked.pause(scene.now, pause.min(self.settings.t3));
     }
@@ -133,7 +122,7 @@ impl Source {
     pub fn on_quiet(&mut self, scene: &mut Scene<'_>) {
         let busy = !self.waiting.is_empty() || !self.repairs.is_empty();
         if self.finished && !busy && self.idle.is_over() {
-            while self.completed < self.window.next() {
+            while self.completed < self.window.end() {
                 self.complete(scene);
             }
         }
@@ -170,9 +159,9 @@ impl Source {
         if let Some((number, to)) = self.repairs.pop(scene.now) {
             return self.send(scene, number, to, true, buf);
         }
-        let payload = self.waiting.pop_front()?;
-        let (number, overwritten) = self.window.push(payload);
-        if let Some(gone) = overwritten {
+        let payload = self.waiting.pop()?;
+        let number = self.window.push(payload);
+        if let Some((gone, _)) = self.window.pop_beyond(self.settings.b) {
             self.repairs.forget(gone);
             if gone == self.completed {
                 self.complete(scene);
@@ -209,9 +198,9 @@ impl Source {
         to: To,
         buf: &mut Vec<u8>,
     ) -> Transmit {
-        let next = self.window.next();
+        let next = self.window.end();
         let wire = self.settings.numbers.wire(next);
-        let progress = Progress { source: self.rank, next: wire, held: self.window.held() as u32 };
+        let progress = Progress { source: self.rank, next: wire, held: self.window.len() as u32 };
         let (packet, name) = match announcement {
             Announcement::Status => (Packet::Status(progress), "status"),
             Announcement::Sanity => (Packet::Sanity(progress), "sanity"),

@@ -14,9 +14,7 @@
 mod answers;
 mod config;
 mod describe;
-mod losses;
 mod receiver;
-mod reception;
 mod relay;
 mod sender;
 #[cfg(test)]

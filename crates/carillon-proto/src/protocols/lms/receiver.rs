@@ -12,10 +12,8 @@ use carillon_wire::lms::{Data, HEADER_LEN, Offer, Packet, Progress, Request};
 
 use super::answers::{Answer, Answers, REMEMBERED, Refusal, To};
 use super::config::{SHORTEST_WAIT, Settings};
-use super::losses::Losses;
-use super::reception::Reception;
 use super::{MODULUS, pad, wire};
-use crate::blocks::Arrival;
+use crate::blocks::{Arrival, KeptWindow, RequestRows};
 
 /// Takes messages, asks for what it misses, and answers requests that routers send it.
 #[derive(Debug)]
@@ -34,8 +32,8 @@ pub struct LmsReceiver {
     refresh_due: bool,
     cost: u32,
     sample: Sample,
-    reception: Reception,
-    losses: Losses,
+    reception: KeptWindow,
+    losses: RequestRows,
     answers: Answers,
     /// The last messages that came by a repair; the newest is the last.
     repaired: VecDeque<u64>,
@@ -63,13 +61,13 @@ impl LmsReceiver {
             refresh_due: false,
             cost: 0,
             sample: Sample::default(),
-            reception: Reception::new(
+            reception: KeptWindow::new(
                 context.most_messages(settings.buffer),
                 context.most_messages(settings.replier_buffer as u64).min(settings.replier_buffer as u64)
                     as usize,
                 context.rejoining,
             ),
-            losses: Losses::new(settings.retry_max),
+            losses: RequestRows::new(settings.retry_max),
             answers: Answers::default(),
             repaired: VecDeque::new(),
             events: Events::default(),

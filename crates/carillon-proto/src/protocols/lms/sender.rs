@@ -303,9 +303,7 @@ impl Sender for LmsSender {
             return Err(OfferError::Full);
         }
         self.held.push(Held { payload, repaired: HoldOff::default() });
-        if self.held.len() as u64 > self.settings.buffer {
-            self.held.pop();
-        }
+        self.held.pop_beyond(self.settings.buffer);
         Ok(MessageId(message))
     }
 

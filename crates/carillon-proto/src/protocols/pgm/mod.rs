@@ -14,7 +14,6 @@ mod relay;
 mod source;
 #[cfg(test)]
 mod tests;
-mod window;
 
 use carillon_core::{ConfigError, HeaderBytes, Helpers, NetworkKind, Order, ProtocolEntry, Role};
 use carillon_wire::pgm::DATA_HEADER_LEN;

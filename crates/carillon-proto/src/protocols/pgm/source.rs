@@ -13,8 +13,9 @@ use carillon_wire::pgm::{Body, Data, MAX_TSDU, Nak, NakList, Options, Packet, Po
 
 use super::config::interval;
 use super::identity::{MODULUS, address_of, destination_port, tsi, wire};
-use super::window::{Advance, Window};
-use crate::blocks::{Doubling, FeedbackDelay, FixedRate, Members, RateControl, RepairBudget};
+use crate::blocks::{
+    Advance, Doubling, FeedbackDelay, FixedRate, Members, RateControl, RepairBudget, TransmitWindow,
+};
 
 /// Sends data and SPMs, confirms requests and repairs.
 #[derive(Debug)]
@@ -26,7 +27,7 @@ pub struct PgmSource {
     path: IpAddr,
     group_address: IpAddr,
     link_overhead: u64,
-    window: Window,
+    window: TransmitWindow,
     pace: Pace,
     /// Repairs count against the rate too.
     paces_repairs: bool,
@@ -105,7 +106,7 @@ impl PgmSource {
             path: address_of(&context.addresses, context.node),
             group_address: context.addresses.of_group(context.group),
             link_overhead: context.link_overhead.into(),
-            window: Window::new(advance, settings.count("txw_sqns") as usize),
+            window: TransmitWindow::new(advance, settings.count("txw_sqns") as usize),
             pace: pace(settings),
             paces_repairs: with_data,
             txw_secs: interval("txw_secs")?,

@@ -5,10 +5,8 @@
 //! never contend. What the paragraph leaves open (window, missing acknowledgments, losses) is
 //! decided in `docs/protocols/rra.md`.
 
-mod audience;
 mod config;
 mod describe;
-mod questions;
 mod receiver;
 mod sender;
 #[cfg(test)]

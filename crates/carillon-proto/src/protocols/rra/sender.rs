@@ -9,11 +9,10 @@ use carillon_core::{
 };
 use carillon_wire::rra::{Asks, HEADER_LEN, Map, Packet};
 
-use super::audience::{Audience, PACKET};
-use super::questions::{Question, Questions};
 use super::receiver::MODULUS;
 use crate::blocks::{
-    AckWindow, Answer, FixedWindow, FlowControl, Members, PastLimit, RateControl, ReceiverMap, Retransmission,
+    AckWindow, Answer, FixedWindow, FlowControl, Members, PACKET, PastLimit, PollingList, Question,
+    Questions, RateControl, ReceiverMap, Retransmission, RetransmissionTimeout,
 };
 
 /// Sends messages, each burst of them naming the receiver whose turn it is.
@@ -34,7 +33,7 @@ pub struct RraSender {
     /// What names each member on the wire.
     identities: Identities,
     window: AckWindow,
-    audience: Audience,
+    audience: PollingList,
     questions: Questions,
     /// Messages that some receiver lacks.
     repairs: BTreeSet<u64>,
@@ -87,7 +86,12 @@ impl RraSender {
             burst,
             most_questions,
             by_path,
-            audience: Audience::new(members.len(), &retransmission, by_path, settings.count("flight")),
+            audience: PollingList::new(
+                members.len(),
+                RetransmissionTimeout::new(&retransmission),
+                by_path,
+                settings.count("flight"),
+            ),
             retransmission,
             window: AckWindow::new(members, FixedWindow(settings.count("window"))),
             identities: context.identities.clone(),

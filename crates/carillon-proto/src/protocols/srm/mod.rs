@@ -13,11 +13,9 @@
 mod config;
 mod describe;
 mod known;
-mod outgoing;
 mod peer;
 mod pending;
 mod recovery;
-mod stream;
 #[cfg(test)]
 mod tests;
 

@@ -13,10 +13,11 @@ use carillon_wire::srm::{Answer, Data, Entries, HEADER_LEN, Packet, Request, Ses
 
 use super::config::{Local, Settings};
 use super::known::Known;
-use super::outgoing::Outgoing;
 use super::recovery::{Key, Recovery};
-use super::stream::{Stream, cost};
-use crate::blocks::{Asked, FlowControl, Reach, RepairBudget, RepairScope, SlowestMember, in_seconds};
+use crate::blocks::{
+    Asked, FlowControl, KeptStream, Outgoing, Reach, RepairBudget, RepairScope, SlowestMember, cost,
+    in_seconds,
+};
 
 /// A member: sends, receives, asks and repairs.
 #[derive(Debug)]
@@ -29,7 +30,7 @@ pub struct SrmPeer {
     settings: Arc<Settings>,
     known: Known,
     /// Messages by the rank of their source, this member's own too.
-    streams: BTreeMap<u32, Stream>,
+    streams: BTreeMap<u32, KeptStream>,
     recovery: Recovery,
     outgoing: Outgoing,
     /// What the others have of this member's messages, if it waits for them.
@@ -109,7 +110,7 @@ impl SrmPeer {
             known: Known::new(own, &settings),
             streams: BTreeMap::new(),
             recovery: Recovery::new(settings.clone(), context.seeds.clone()),
-            outgoing: Outgoing::new(context.rejoining),
+            outgoing: Outgoing::new(MOST_WAITING, context.rejoining),
             flow: settings
                 .flow
                 .then(|| Box::new(SlowestMember::new(own, context.members.len(), settings.buffer))),
@@ -229,7 +230,7 @@ impl SrmPeer {
             return self.learn(now, source, number + 1, None);
         }
         let (rounds, is_here) = (stream.rounds(number), stream.payload(number).is_some());
-        let allowed = self.budget.left(request.from, self.streams.values().map(Stream::next).sum()) > 0;
+        let allowed = self.budget.left(request.from, self.streams.values().map(KeptStream::next).sum()) > 0;
         let (recovery, scene) = recovery!(self, now);
         if request.scope == u8::MAX {
             recovery.widen(key);
@@ -347,16 +348,18 @@ impl SrmPeer {
     }
 
     /// The messages of a source. One that comes back begins with what it hears of first.
-    fn stream(&mut self, source: u32, sequence: u32) -> &mut Stream {
+    fn stream(&mut self, source: u32, sequence: u32) -> &mut KeptStream {
         let first = if self.rejoining && source != self.own { sequence } else { 0 };
-        self.streams.entry(source).or_insert_with(|| Stream::new(first.into()))
+        self.streams.entry(source).or_insert_with(|| KeptStream::new(first.into()))
     }
 
     // ---- What becomes of messages.
 
     /// Messages before `base` are kept no longer.
     fn forget_before(&mut self, source: u32, base: u64) {
-        let Some(old) = self.streams.get(&source).map(Stream::base).filter(|&old| old < base) else { return };
+        let Some(old) = self.streams.get(&source).map(KeptStream::base).filter(|&old| old < base) else {
+            return;
+        };
         self.give_up_before(source, base);
         self.recovery.forget(source, old..base);
         if let Some(stream) = self.streams.get_mut(&source) {
@@ -545,7 +548,7 @@ impl SrmPeer {
 
     /// Whether the members have no room for another message.
     fn is_held(&self) -> bool {
-        let sent = self.streams.get(&self.own).map_or(0, Stream::next);
+        let sent = self.streams.get(&self.own).map_or(0, KeptStream::next);
         self.flow.as_deref().is_some_and(|flow| sent >= flow.limit(0))
     }
 
@@ -555,7 +558,7 @@ impl SrmPeer {
             return None;
         }
         let payload = self.outgoing.pop()?;
-        let stream = self.streams.entry(own).or_insert_with(|| Stream::new(0));
+        let stream = self.streams.entry(own).or_insert_with(|| KeptStream::new(0));
         let number = stream.push(payload.clone());
         let base = stream.next().saturating_sub(self.settings.buffer);
         self.forget_before(own, base);
@@ -633,7 +636,7 @@ impl Machine for SrmPeer {
 impl Sender for SrmPeer {
     fn offer(&mut self, _now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
         let waiting = self.outgoing.offer(payload)?;
-        let sent = self.streams.get(&self.own).map_or(0, Stream::next);
+        let sent = self.streams.get(&self.own).map_or(0, KeptStream::next);
         Ok(MessageId(sent + waiting))
     }
 
@@ -644,7 +647,7 @@ impl Sender for SrmPeer {
     fn expel(&mut self, _now: Time, member: NodeId) {
         if let Some(rank) = self.members.iter().position(|&other| other == member) {
             self.gone.insert(rank as u32);
-            let sent = self.streams.get(&self.own).map_or(0, Stream::next);
+            let sent = self.streams.get(&self.own).map_or(0, KeptStream::next);
             let Some(flow) = self.flow.as_deref_mut() else { return };
             let before = flow.start();
             flow.remove(rank as u32);
@@ -655,7 +658,7 @@ impl Sender for SrmPeer {
 
     fn awaits(&self, member: NodeId) -> bool {
         let Some(flow) = self.flow.as_deref() else { return false };
-        let sent = self.streams.get(&self.own).map_or(0, Stream::next);
+        let sent = self.streams.get(&self.own).map_or(0, KeptStream::next);
         let rank = self.members.iter().position(|&other| other == member);
         flow.start() < sent && rank.is_some_and(|rank| flow.awaits(rank as u32))
     }
@@ -686,6 +689,8 @@ fn micros(seconds: f64) -> u32 {
     (seconds * 1e6) as u32
 }
 
+/// Messages that wait for the interface or for their turn, at most.
+const MOST_WAITING: u64 = 64;
 /// A member says what it has when so manyth of a window has come since it last did.
 const TELLING: u64 = 4;
 /// Bytes that a place takes, and the timers and rounds of a message that is missing from it.

@@ -1,6 +1,5 @@
 //! The receiver: RFC 3208, section 6.
 
-mod missing;
 mod repairer;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -16,8 +15,7 @@ use carillon_wire::pgm::{Body, Data, Nak, NakList, Options, Packet, Poll, Spm, T
 
 use super::config::interval;
 use super::identity::{MODULUS, address_of, destination_port, is_newer, node_on_path, tsi, wire};
-use crate::blocks::{FeedbackDelay, Reception, Tries, Uniform};
-use missing::{Missing, Waits};
+use crate::blocks::{ConfirmedRequests, FeedbackDelay, Reception, Tries, Uniform, Waits};
 use repairer::{Repairer, Task};
 
 /// Delivers in order, and asks for what it misses.
@@ -44,7 +42,7 @@ pub struct PgmReceiver {
     heard: BTreeMap<u64, Bytes>,
     /// Packets from the next to deliver on: there, or given up.
     early: Reception<Option<Bytes>>,
-    missing: Missing,
+    missing: ConfirmedRequests,
     spm_request: SpmRequest,
     /// What it does as a designated local repairer, if it is one.
     repairer: Option<Box<Repairer>>,
@@ -105,7 +103,7 @@ impl PgmReceiver {
             trail: 0,
             heard: BTreeMap::new(),
             early: Reception::default(),
-            missing: Missing::new(waits, tries),
+            missing: ConfirmedRequests::new(waits, tries),
             spm_request: SpmRequest {
                 back_off: back_off(interval("spmr_bo_ivl")?, "pgm.spmr"),
                 again: interval("spmr_spm_ivl")?,

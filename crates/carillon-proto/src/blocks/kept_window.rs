@@ -1,15 +1,15 @@
-//! What a receiver has of the source's messages: for its application, and for others.
+//! What a receiver has of the source's messages: for its application, and for others that ask it.
 
 use std::collections::VecDeque;
 use std::ops::{Range, RangeInclusive};
 
 use bytes::Bytes;
 
-use crate::blocks::{Arrival, ReceiveWindow, Skipped};
+use super::{Arrival, ReceiveWindow, Skipped};
 
 /// The messages of the source, in order and beyond.
 #[derive(Debug)]
-pub(super) struct Reception {
+pub struct KeptWindow {
     window: ReceiveWindow,
     /// Messages kept after they were fetched.
     keep: usize,
@@ -19,10 +19,10 @@ pub(super) struct Reception {
     kept: VecDeque<(u64, Bytes)>,
 }
 
-impl Reception {
+impl KeptWindow {
     /// From message 0 on; a node that joins late starts with what it hears first.
     pub fn new(window: u64, keep: usize, joining: bool) -> Self {
-        Reception { window: ReceiveWindow::new(window, joining), keep, found: 0, kept: VecDeque::new() }
+        KeptWindow { window: ReceiveWindow::new(window, joining), keep, found: 0, kept: VecDeque::new() }
     }
 
     /// A packet named this message as sent or next: a node that joins late starts here.
@@ -35,7 +35,7 @@ impl Reception {
         self.window.announce(next);
     }
 
-    /// A message came in: also that it was sent is news. [`Reception::advance`] afterwards.
+    /// A message came in: also that it was sent is news. [`KeptWindow::advance`] afterwards.
     pub fn insert(&mut self, number: u64, payload: Bytes) -> Arrival {
         self.window.insert(number, payload)
     }
@@ -133,19 +133,19 @@ mod tests {
         Bytes::copy_from_slice(&number.to_be_bytes())
     }
 
-    fn insert(reception: &mut Reception, number: u64) -> (Arrival, Vec<u64>) {
+    fn insert(reception: &mut KeptWindow, number: u64) -> (Arrival, Vec<u64>) {
         let arrival = reception.insert(number, payload(number));
         (arrival, std::iter::from_fn(|| reception.advance()).collect())
     }
 
     /// First and last messages of the gaps.
-    fn gaps(reception: &mut Reception) -> Vec<(u64, u64)> {
+    fn gaps(reception: &mut KeptWindow) -> Vec<(u64, u64)> {
         std::iter::from_fn(|| reception.take_gap()).map(|gap| (gap.start, gap.end - 1)).collect()
     }
 
     #[test]
     fn gaps_are_found_once_each_in_a_row() {
-        let mut reception = Reception::new(100, 0, false);
+        let mut reception = KeptWindow::new(100, 0, false);
         assert_eq!(insert(&mut reception, 0), (Arrival::New, vec![0]));
         assert_eq!(gaps(&mut reception), []);
         assert_eq!(insert(&mut reception, 3), (Arrival::New, vec![]));
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn what_lies_beyond_the_window_is_found_when_there_is_room() {
-        let mut reception = Reception::new(3, 0, false);
+        let mut reception = KeptWindow::new(3, 0, false);
         assert_eq!(insert(&mut reception, 3), (Arrival::NoRoom, vec![]));
         assert_eq!(gaps(&mut reception), [(0, 2)]);
         assert_eq!(insert(&mut reception, 0), (Arrival::New, vec![0]));
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn the_last_messages_are_kept_for_others() {
-        let mut reception = Reception::new(100, 2, false);
+        let mut reception = KeptWindow::new(100, 2, false);
         for number in 0..4 {
             insert(&mut reception, number);
         }
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn what_will_not_come_any_more_is_skipped() {
-        let mut reception = Reception::new(100, 10, false);
+        let mut reception = KeptWindow::new(100, 10, false);
         insert(&mut reception, 0);
         insert(&mut reception, 2);
         assert_eq!(gaps(&mut reception), [(1, 1)]);
@@ -212,7 +212,7 @@ mod tests {
 
     #[test]
     fn a_late_member_starts_with_what_it_hears_first() {
-        let mut reception = Reception::new(100, 10, true);
+        let mut reception = KeptWindow::new(100, 10, true);
         reception.join_at(7);
         reception.join_at(3);
         assert_eq!(insert(&mut reception, 7), (Arrival::New, vec![7]));

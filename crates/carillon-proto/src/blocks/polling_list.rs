@@ -1,18 +1,15 @@
-//! What the sender knows of each receiver, and whose turn it is.
+//! What a polling sender knows of each receiver, and whose turn it is to be asked.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use carillon_core::{BitRate, Time};
 
-use super::questions::Question;
-use crate::blocks::{
-    Answer, FlowControl, Path, RateControl, RepairBudget, Retransmission, RetransmissionTimeout,
-};
+use super::{Answer, FlowControl, Path, Question, RateControl, RepairBudget, RetransmissionTimeout};
 
 /// A receiver.
 #[derive(Clone, Debug)]
-pub(super) struct Member {
+pub struct Member {
     /// Questions to it that are open.
     open: u32,
     /// How often in a row it has not answered.
@@ -33,7 +30,7 @@ pub(super) struct Member {
 
 /// The receivers.
 #[derive(Debug)]
-pub(super) struct Audience {
+pub struct PollingList {
     members: Vec<Member>,
     /// Repairs that each may still ask for: so that one that lies cannot make the sender repeat everything for ever.
     pub budget: RepairBudget<usize>,
@@ -54,12 +51,14 @@ pub(super) struct Audience {
     limit: u64,
 }
 
-impl Audience {
-    pub fn new(members: usize, retransmission: &Retransmission, by_path: bool, flight: u64) -> Self {
+impl PollingList {
+    /// So many receivers, none of which was asked. If the paths decide how much may be under way, `flight` packets at
+    /// most are.
+    pub fn new(members: usize, timeout: RetransmissionTimeout, by_path: bool, flight: u64) -> Self {
         let member = Member {
             open: 0,
             repeats: 0,
-            timeout: RetransmissionTimeout::new(retransmission),
+            timeout,
             path: Path::new(),
             limit: u64::MAX,
             waiting: None,
@@ -67,7 +66,7 @@ impl Audience {
             message: 0,
         };
         let window = member.path.window();
-        Audience {
+        PollingList {
             members: vec![member; members],
             budget: RepairBudget::new(REPAIRS_A_MESSAGE),
             again: BTreeSet::new(),
@@ -87,10 +86,12 @@ impl Audience {
         self.live
     }
 
+    /// What is known of one.
     pub fn member(&self, index: usize) -> &Member {
         &self.members[index]
     }
 
+    /// The same, to be changed.
     pub fn member_mut(&mut self, index: usize) -> &mut Member {
         &mut self.members[index]
     }
@@ -112,6 +113,7 @@ impl Audience {
         member.repeats > LOST_NOW_AND_THEN || (member.repeats > 0 && long)
     }
 
+    /// It is asked now.
     pub fn on_ask(&mut self, now: Time, index: usize) {
         self.again.remove(&index);
         let member = &mut self.members[index];
@@ -159,6 +161,7 @@ impl Audience {
         self.members[index].waiting = None;
     }
 
+    /// It is no longer in the group.
     pub fn remove(&mut self, index: usize) {
         self.again.remove(&index);
         self.members[index].removed = true;
@@ -226,14 +229,14 @@ impl Audience {
 }
 
 /// What the slowest path carries may be under way.
-impl FlowControl for Audience {
+impl FlowControl for PollingList {
     fn limit(&self, start: u64) -> u64 {
         start.saturating_add(self.window())
     }
 }
 
 /// What the slowest path carries may leave, if anything is known.
-impl RateControl for Audience {
+impl RateControl for PollingList {
     fn rate(&self) -> Option<BitRate> {
         let packets = self.members.get(self.slowest)?.path.pace()?;
         BitRate::new((packets * 8.0 * PACKET as f64) as u64)
@@ -241,7 +244,7 @@ impl RateControl for Audience {
 }
 
 /// Bytes that stand for a packet where packets are counted.
-pub(super) const PACKET: u64 = 1000;
+pub const PACKET: u64 = 1000;
 /// A receiver that has not answered for so long does not hold up the others, as long as the window
 /// has room.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -250,3 +253,83 @@ const LOST_NOW_AND_THEN: u32 = 4;
 /// What a receiver may have repaired for each message. A path that loses nine packets of ten needs nine repairs a
 /// message.
 const REPAIRS_A_MESSAGE: u64 = 9;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::blocks::TimeoutMethod;
+
+    fn list(members: usize, by_path: bool) -> PollingList {
+        let ms = Duration::from_millis;
+        let timeout = RetransmissionTimeout::with(TimeoutMethod::Constant, ms(20), ms(1), ms(1000));
+        PollingList::new(members, timeout, by_path, 1000)
+    }
+
+    fn question(list: &PollingList, index: usize) -> Question {
+        let mark = list.member(index).path.mark();
+        Question { index, message: 7, serial: 0, end: 0, at: Time::ZERO, mark }
+    }
+
+    fn answer(list: &PollingList, index: usize) -> Answer {
+        Answer { asked: Time::ZERO, then: list.member(index).path.mark(), serial: 0, since: 0, arrived: 0 }
+    }
+
+    #[test]
+    fn all_have_their_turn_as_often_as_the_others_but_those_who_do_not_answer() {
+        let mut list = list(5, false);
+        list.on_ask(Time::ZERO, 2);
+        assert!(list.on_no_answer(&question(&list, 2)));
+        list.remove(4);
+        let turns: Vec<_> = (0..6).filter_map(|_| list.next_turn(|_, _| true)).collect();
+        assert_eq!((turns, list.len()), (vec![0, 1, 3, 0, 1, 3], 4));
+        assert_eq!(list.next_again(), Some((2, 7)), "it is asked again by itself");
+        list.on_ask(Time::ZERO, 2);
+        assert_eq!(list.next_again(), None);
+        list.on_answer(Time::ZERO, 2, 1, answer(&list, 2), 50);
+        assert_eq!((list.next_turn(|index, _| index == 2), list.room()), (Some(2), 50));
+    }
+
+    #[test]
+    fn what_is_open_and_what_is_to_be_repeated_agree_with_counts_under_random_operations() {
+        let mut rng = carillon_core::Seeds::new(1).stream("polling-list");
+        let (mut list, mut open, mut repeats) = (list(4, true), [0u32; 4], [0u32; 4]);
+        let (mut limits, mut gone, mut now) = ([u64::MAX; 4], [false; 4], Time::ZERO);
+        for _ in 0..5_000 {
+            now += Duration::from_millis(1);
+            let index = rng.below(4) as usize;
+            match rng.below(8) {
+                _ if gone[index] => {}
+                0..=2 => {
+                    list.on_ask(now, index);
+                    open[index] += 1;
+                }
+                3..=4 if open[index] > 0 => {
+                    let closed = 1 + rng.below(open[index].into()) as u32;
+                    limits[index] = rng.below(100);
+                    list.on_answer(now, index, closed, answer(&list, index), limits[index]);
+                    (open[index], repeats[index]) = (open[index] - closed, 0);
+                }
+                5..=6 if open[index] > 0 => {
+                    let question = question(&list, index);
+                    open[index] -= 1;
+                    repeats[index] += u32::from(open[index] == 0);
+                    assert_eq!(list.on_no_answer(&question), open[index] == 0);
+                }
+                7 if rng.below(1000) == 0 && index > 0 => {
+                    list.remove(index);
+                    (gone[index], open[index]) = (true, 0);
+                }
+                _ => {}
+            }
+            let live = || (0..4).filter(|&index| !gone[index]);
+            assert!(live().all(|index| list.member(index).repeats == repeats[index]));
+            assert_eq!(Some(list.room()), live().map(|index| limits[index]).min());
+            assert_eq!(list.len(), live().count());
+            let unasked = list.next_unasked(|_, _| true);
+            let may = |index: usize| !gone[index] && open[index] == 0 && repeats[index] == 0;
+            assert_eq!(unasked.is_some(), (0..4).any(may));
+            assert!(unasked.is_none_or(may));
+            assert!(list.window() <= 1000);
+        }
+    }
+}

@@ -1,15 +1,15 @@
-//! What a receiver misses and asks for: an object for each row of messages, as in ns-2's agent.
+//! What a receiver misses and asks for by rows: one request for each run of missing messages.
 
 use std::ops::Range;
 use std::time::Duration;
 
 use carillon_core::Time;
 
-use crate::blocks::{Doubling, FeedbackDelay, RequestSchedule, Stage, Tries};
+use super::{Doubling, FeedbackDelay, RequestSchedule, Stage, Tries};
 
 /// Rows of missing messages, each with its request, by their first message. Nobody confirms a request or suppresses it.
 #[derive(Debug)]
-pub(super) struct Losses {
+pub struct RequestRows {
     rows: RequestSchedule<u64, Row>,
     /// No request is given longer.
     longest: Duration,
@@ -25,10 +25,10 @@ struct Row {
     first_wait: Duration,
 }
 
-impl Losses {
+impl RequestRows {
     /// Nothing is missing. No request is given more time than this.
     pub fn new(longest: Duration) -> Self {
-        Losses { rows: RequestSchedule::new(Tries::ANY), longest }
+        RequestRows { rows: RequestSchedule::new(Tries::ANY), longest }
     }
 
     /// These are missing: a request is due at once, "no random delay".
@@ -118,14 +118,14 @@ mod tests {
         Time::from_nanos(millis * 1_000_000)
     }
 
-    fn all(losses: &mut Losses, now: u64) -> Vec<(Range<u64>, u32)> {
+    fn all(losses: &mut RequestRows, now: u64) -> Vec<(Range<u64>, u32)> {
         losses.expire(at(now));
         std::iter::from_fn(|| losses.pop(at(now), FIRST)).collect()
     }
 
     #[test]
     fn waits_double_up_to_the_longest() {
-        let mut losses = Losses::new(LONGEST);
+        let mut losses = RequestRows::new(LONGEST);
         losses.found(at(0), 3..5);
         let mut sent = Vec::new();
         for now in 0..130 {
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_repair_inside_splits_a_row() {
-        let mut losses = Losses::new(LONGEST);
+        let mut losses = RequestRows::new(LONGEST);
         losses.found(at(0), 3..8);
         assert_eq!(all(&mut losses, 0), [(3..8, 0)]);
         assert!(losses.repaired(at(5), 5));
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_request_that_has_become_needless_is_not_sent() {
-        let mut losses = Losses::new(LONGEST);
+        let mut losses = RequestRows::new(LONGEST);
         losses.found(at(0), 3..5);
         assert!(losses.repaired(at(0), 3));
         assert_eq!(all(&mut losses, 0), [(4..5, 0)], "what is left is asked for at once");

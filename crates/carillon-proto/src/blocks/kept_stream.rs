@@ -3,14 +3,14 @@
 use bytes::Bytes;
 use carillon_core::expand;
 
-use crate::blocks::Numbered;
+use super::Numbered;
 
 /// The last messages of a source: those that are there are kept for repairs and, in order, delivered.
 ///
 /// Not a `Reception`, which hands over what it delivers: any member repairs here, and places before the next message have a
 /// history of requests too.
 #[derive(Debug)]
-pub(super) struct Stream {
+pub struct KeptStream {
     slots: Numbered<Slot>,
     /// What the messages that are here cost.
     bytes: usize,
@@ -32,10 +32,16 @@ struct Slot {
     is_lost: bool,
 }
 
-impl Stream {
+impl KeptStream {
     /// A stream that begins with this message.
     pub fn new(first: u64) -> Self {
-        Stream { slots: Numbered::starting_at(first), bytes: 0, deliver: first, undelivered: 0, told: first }
+        KeptStream {
+            slots: Numbered::starting_at(first),
+            bytes: 0,
+            deliver: first,
+            undelivered: 0,
+            told: first,
+        }
     }
 
     /// The message that a sequence number means: the one nearest to the next one.
@@ -194,9 +200,70 @@ impl Stream {
 }
 
 /// What a message that is kept costs: its bytes, the header in whose buffer they lie, and its place.
-pub(super) fn cost(payload: &Bytes) -> usize {
+pub fn cost(payload: &Bytes) -> usize {
     payload.len() + BESIDE
 }
 
 /// More than headers and a place take.
 const BESIDE: usize = 128;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_agrees_with_a_map_under_random_operations() {
+        let mut rng = carillon_core::Seeds::new(1).stream("kept-stream");
+        let mut stream = KeptStream::new(5);
+        // The model: what is here, what was given up, and the three edges.
+        let (mut here, mut lost) = (std::collections::BTreeMap::new(), std::collections::BTreeSet::new());
+        let (mut base, mut deliver, mut next) = (5u64, 5u64, 5u64);
+        for _ in 0..20_000 {
+            let number = (deliver + rng.below(12)).saturating_sub(4);
+            let has_place = (base..next).contains(&number);
+            match rng.below(8) {
+                0 | 1 => {
+                    next = next.max(deliver + rng.below(8));
+                    stream.extend(next);
+                }
+                2 | 3 => {
+                    let payload = Bytes::from(vec![0; rng.below(50) as usize]);
+                    if has_place && !lost.contains(&number) {
+                        stream.store(number, payload.clone());
+                        here.insert(number, payload);
+                    }
+                }
+                4 if number >= deliver && has_place => {
+                    assert_eq!(stream.give_up(number), lost.insert(number));
+                    here.remove(&number);
+                }
+                5 => {
+                    base = base.max(number.saturating_sub(3));
+                    next = next.max(base);
+                    deliver = deliver.max(base);
+                    stream.forget_before(base);
+                    here = here.split_off(&base);
+                }
+                _ => {
+                    while lost.contains(&deliver) {
+                        deliver += 1;
+                    }
+                    let wanted = here.get(&deliver).map(|payload| (deliver, payload.clone()));
+                    assert_eq!(stream.is_ready(), wanted.is_some() || lost.contains(&stream.deliver()));
+                    assert_eq!(stream.take(), wanted);
+                    deliver += u64::from(wanted.is_some());
+                }
+            }
+            lost = lost.split_off(&base);
+            assert_eq!((stream.base(), stream.next()), (base, next));
+            assert_eq!(stream.payload(number), here.get(&number));
+            assert_eq!(stream.bytes(), here.values().map(cost).sum());
+            let from = stream.deliver();
+            assert_eq!(stream.undelivered(), here.range(from..).map(|(_, payload)| cost(payload)).sum());
+            let awaited = number >= from && (base..next).contains(&number);
+            let is_there = here.contains_key(&number) || lost.contains(&number);
+            assert_eq!(stream.is_awaited(number), awaited && !is_there);
+        }
+        assert!(base > 1000, "it goes on");
+    }
+}

@@ -1,14 +1,14 @@
-//! Questions under way: who was asked, when, and after what.
+//! Questions of a polling sender under way: who was asked, when, and after what.
 
 use std::collections::BTreeMap;
 
 use carillon_core::Time;
 
-use crate::blocks::Mark;
+use super::Mark;
 
 /// A question that was asked and not answered yet.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Question {
+pub struct Question {
     /// Who is to answer.
     pub index: usize,
     /// The message that asked, or the last one sent.
@@ -25,7 +25,7 @@ pub(super) struct Question {
 
 /// The questions, by number.
 #[derive(Debug, Default)]
-pub(super) struct Questions {
+pub struct Questions {
     last: u64,
     open: BTreeMap<u64, Question>,
     /// Those whose answers took too long; they are still worth having.
@@ -99,3 +99,59 @@ impl Questions {
 
 /// Late questions kept.
 const MAX_LATE: usize = 256;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::blocks::Path;
+
+    #[test]
+    fn they_agree_with_a_list_under_random_operations() {
+        let mut rng = carillon_core::Seeds::new(1).stream("questions");
+        let (mut questions, mut model) = (Questions::default(), Vec::<(u64, usize, bool)>::new());
+        let mark = Path::new().mark();
+        for last in 0..5_000u64 {
+            let index = rng.below(4) as usize;
+            let question = Question { index, message: last, serial: last, end: last, at: Time::ZERO, mark };
+            let number = questions.ask(question);
+            model.push((number, index, true));
+            assert_eq!(questions.expand(number as u32), Some(number));
+            let any = number.saturating_sub(rng.below(30));
+            match rng.below(4) {
+                0 => {
+                    let late = model.iter_mut().find(|known| known.0 == any && known.2);
+                    let expired = late.map(|known| (known.2 = false, known.1).1);
+                    assert_eq!(questions.expire(any).map(|question| question.index), expired);
+                }
+                1 => {
+                    let gone = |known: &&(u64, usize, bool)| known.2 && known.1 == index && known.0 < any;
+                    let numbers: Vec<u64> = model.iter().filter(gone).map(|known| known.0).collect();
+                    assert_eq!(questions.withdraw(index, any), numbers);
+                    model.retain(|known| !numbers.contains(&known.0));
+                }
+                _ => {
+                    let at = model.iter().position(|known| (known.0, known.1) == (any, index));
+                    let answered = at.map(|at| model.remove(at).2);
+                    assert_eq!(questions.answer(any, index).map(|(_, open)| open), answered);
+                }
+            }
+            while model.iter().filter(|known| !known.2).count() > MAX_LATE {
+                let oldest = model.iter().position(|known| !known.2).expect("there are late ones");
+                model.remove(oldest);
+            }
+            assert_eq!(questions.len(), model.iter().filter(|known| known.2).count());
+        }
+    }
+
+    #[test]
+    fn nobody_answers_for_another_or_twice() {
+        let mut questions = Questions::default();
+        let mark = Path::new().mark();
+        let number =
+            questions.ask(Question { index: 3, message: 0, serial: 0, end: 0, at: Time::ZERO, mark });
+        assert!(questions.answer(number, 2).is_none());
+        assert!(questions.answer(number, 3).is_some_and(|(_, open)| open));
+        assert!(questions.answer(number, 3).is_none());
+        assert_eq!((number, questions.expand(0)), (1, Some(0)), "0 is no number on the wire");
+    }
+}

@@ -1,0 +1,174 @@
+//! Requests that somebody on the way confirms, and how far a receiver is with each: RFC 3208, section 6.4.
+
+use std::time::Duration;
+
+use carillon_core::Time;
+
+use super::{Expired, FeedbackDelay, RequestSchedule, Stage, Tries, Uniform};
+
+/// The waits of a request: for others, for its confirmation (NCF), and for the repair.
+#[derive(Debug)]
+pub struct Waits {
+    /// The random one before a request: another may ask meanwhile.
+    pub back_off: Uniform,
+    /// From the request to its confirmation.
+    pub ncf: Duration,
+    /// From the confirmation to the repair.
+    pub data: Duration,
+}
+
+/// The packets missed.
+#[derive(Debug)]
+pub struct ConfirmedRequests {
+    waits: Waits,
+    requests: RequestSchedule<u64>,
+}
+
+impl ConfirmedRequests {
+    /// None; requests have these waits, and each may end in vain so often.
+    pub fn new(waits: Waits, tries: Tries) -> Self {
+        ConfirmedRequests { waits, requests: RequestSchedule::new(tries) }
+    }
+
+    /// Packets found missing at once back off together, so that one request can name them all.
+    pub fn add(&mut self, now: Time, numbers: impl IntoIterator<Item = u64>) {
+        let mut wait = None;
+        for number in numbers {
+            let wait = *wait.get_or_insert_with(|| self.waits.back_off.delay(0, 0.0));
+            self.requests.begin(now, number, wait, ());
+        }
+    }
+
+    /// A packet is missed no more; whether it was.
+    pub fn remove(&mut self, number: u64) -> bool {
+        self.requests.remove(number).is_some()
+    }
+
+    /// The first packet missed before `limit`.
+    pub fn first_before(&self, limit: u64) -> Option<u64> {
+        self.requests.first().filter(|&number| number < limit)
+    }
+
+    /// Somebody confirmed that this packet was asked for: whether that was before this receiver did.
+    /// `None` if it is not missed.
+    pub fn on_confirmed(&mut self, now: Time, number: u64) -> Option<bool> {
+        self.requests.confirm(now, number, self.waits.data)
+    }
+
+    /// Somebody else asks for this packet: whether this receiver need not. `None` if it is not missed.
+    ///
+    /// As in the RFC's diagram, which waits for the NCF as if the request were one's own; its text
+    /// waits as if it were confirmed.
+    pub fn on_overheard(&mut self, now: Time, number: u64) -> Option<bool> {
+        match self.requests.stage(number)? {
+            Stage::Confirmed => self.on_confirmed(now, number),
+            _ => self.requests.asked(now, number, self.waits.ncf),
+        }
+    }
+
+    /// This packet is to be asked for now if it is to be asked for at all.
+    pub fn hurry(&mut self, now: Time, number: u64) {
+        self.requests.hurry(now, number);
+    }
+
+    /// All waits that are over end; returns the packets that were asked for too often.
+    pub fn expire(&mut self, now: Time) -> Vec<u64> {
+        let mut given_up = Vec::new();
+        while let Some((number, expired)) = self.requests.expire(now) {
+            match expired {
+                Expired::Unanswered => {
+                    self.requests.back_off(now, number, self.waits.back_off.delay(0, 0.0));
+                }
+                Expired::GivenUp(()) => given_up.push(number),
+                Expired::Due | Expired::Over(()) => {}
+            }
+        }
+        given_up
+    }
+
+    /// When the next wait is over.
+    pub fn next_timeout(&self) -> Option<Time> {
+        self.requests.next_timeout()
+    }
+
+    /// Whether something is to be asked for now.
+    pub fn is_due(&self) -> bool {
+        self.requests.is_due()
+    }
+
+    /// The oldest packet to be asked for now: it is asked for.
+    pub fn ask_next(&mut self, now: Time) -> Option<u64> {
+        let number = self.requests.take_due()?;
+        self.requests.asked(now, number, self.waits.ncf);
+        Some(number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use carillon_core::Seeds;
+
+    fn requests(unconfirmed: u32, unrepaired: u32) -> ConfirmedRequests {
+        let ms = Duration::from_millis;
+        let back_off = Uniform::new(ms(10), Seeds::new(1), "confirmed-requests");
+        let waits = Waits { back_off, ncf: ms(20), data: ms(50) };
+        ConfirmedRequests::new(waits, Tries { unconfirmed, unrepaired })
+    }
+
+    fn at(millis: u64) -> Time {
+        Time::from_nanos(millis * 1_000_000)
+    }
+
+    #[test]
+    fn what_is_found_missing_at_once_is_asked_for_at_once() {
+        let mut requests = requests(10, 10);
+        requests.add(at(0), [3, 4, 9]);
+        assert!(requests.next_timeout().is_some_and(|due| due <= at(10)));
+        assert!(requests.expire(at(10)).is_empty());
+        let asked: Vec<u64> = std::iter::from_fn(|| requests.ask_next(at(10))).collect();
+        assert_eq!((asked, requests.is_due()), (vec![3, 4, 9], false));
+        assert_eq!(requests.next_timeout(), Some(at(30)), "until it is confirmed");
+    }
+
+    #[test]
+    fn what_another_asks_for_or_has_confirmed_is_not_asked_for() {
+        let mut requests = requests(10, 10);
+        requests.add(at(0), [1, 2]);
+        assert_eq!(
+            (requests.on_overheard(at(0), 1), requests.on_confirmed(at(0), 2)),
+            (Some(true), Some(true))
+        );
+        assert_eq!((requests.on_overheard(at(0), 3), requests.on_confirmed(at(0), 3)), (None, None));
+        assert!(requests.expire(at(19)).is_empty() && !requests.is_due());
+        assert!(requests.remove(1) && requests.remove(2) && !requests.remove(1));
+        assert_eq!(requests.next_timeout(), None);
+    }
+
+    #[test]
+    fn under_random_calls_each_number_ends_as_repaired_or_given_up() {
+        let mut rng = Seeds::new(1).stream("missing");
+        let (mut requests, mut missing) = (requests(3, 3), std::collections::BTreeSet::new());
+        for (round, now) in (0..4_000u64).map(|round| (round, at(round))) {
+            if round < 3_000 && rng.below(3) == 0 {
+                requests.add(now, [round]);
+                missing.insert(round);
+            }
+            let any = round.saturating_sub(rng.below(60));
+            match rng.below(5) {
+                0 => assert_eq!(requests.remove(any), missing.remove(&any)),
+                1 => assert_eq!(requests.on_confirmed(now, any).is_some(), missing.contains(&any)),
+                2 => requests.hurry(now, any),
+                _ => {}
+            }
+            while let Some(asked) = requests.ask_next(now) {
+                assert!(missing.contains(&asked));
+            }
+            for given_up in requests.expire(now) {
+                assert!(missing.remove(&given_up));
+            }
+            assert_eq!(requests.first_before(u64::MAX), missing.first().copied());
+        }
+        assert_eq!((missing.len(), requests.next_timeout()), (0, None), "time ends all of them");
+    }
+}

@@ -1,0 +1,194 @@
+//! What a source holds that nobody acknowledges: its transmit window, and the messages behind it that have not gone out.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use carillon_core::Time;
+
+use super::{HoldOff, Numbered};
+
+/// How the window advances (RFC 3208, section 5.1.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advance {
+    /// A packet stays for so long after it was first sent.
+    WithTime(Duration),
+    /// A packet stays until its room is needed, and until it was neither sent nor asked for in so long.
+    WithData(Duration),
+}
+
+/// The messages from the trailing edge on.
+#[derive(Debug)]
+pub struct TransmitWindow {
+    advance: Advance,
+    limit: usize,
+    /// From the first that is held on.
+    slots: Numbered<Held>,
+    /// The first that was not sent.
+    next: u64,
+}
+
+/// A message.
+#[derive(Debug)]
+pub struct Held {
+    pub payload: Bytes,
+    /// When it was first sent.
+    sent: Time,
+    /// When it was last sent or asked for.
+    touched: Time,
+    pub repaired: HoldOff,
+    /// It is to be sent again.
+    pub pending: bool,
+}
+
+impl TransmitWindow {
+    /// Empty, with room for so many messages.
+    pub fn new(advance: Advance, limit: usize) -> Self {
+        TransmitWindow { advance, limit, slots: Numbered::default(), next: 0 }
+    }
+
+    /// Takes a message; or says until when there is no room, if that is known.
+    pub fn push(&mut self, now: Time, payload: Bytes) -> Result<u64, Option<Time>> {
+        if self.slots.len() >= self.limit {
+            self.make_room(now)?;
+        }
+        let slot = Held { payload, sent: now, touched: now, repaired: HoldOff::default(), pending: false };
+        Ok(self.slots.push(slot))
+    }
+
+    fn make_room(&mut self, now: Time) -> Result<(), Option<Time>> {
+        let Advance::WithData(quiet) = self.advance else { return Err(None) };
+        if self.trail() == self.next {
+            return Err(None);
+        }
+        let free = self.slots.first().map_or(now, |slot| slot.touched + quiet);
+        if free > now || self.slots.first().is_some_and(|slot| slot.pending) {
+            return Err(Some(free).filter(|&free| free > now));
+        }
+        self.slots.pop();
+        Ok(())
+    }
+
+    /// When the trailing edge next advances by itself.
+    pub fn next_advance(&self) -> Option<Time> {
+        match self.advance {
+            Advance::WithTime(span) if self.trail() < self.next => {
+                self.slots.first().map(|slot| slot.sent + span)
+            }
+            _ => None,
+        }
+    }
+
+    /// Time has passed: what was held long enough goes.
+    pub fn on_time(&mut self, now: Time) {
+        while self.next_advance().is_some_and(|at| at <= now) {
+            self.slots.pop();
+        }
+    }
+
+    /// The next message goes out for the first time.
+    pub fn send_next(&mut self, now: Time) -> Option<(u64, &Held)> {
+        let number = self.next;
+        let slot = self.slots.get_mut(number)?;
+        (slot.sent, slot.touched) = (now, now);
+        self.next += 1;
+        Some((number, slot))
+    }
+
+    /// A message that was sent and is still held: someone asks for it.
+    pub fn asked(&mut self, now: Time, number: u64) -> Option<&mut Held> {
+        let slot = self.sent_mut(number)?;
+        slot.touched = now;
+        Some(slot)
+    }
+
+    /// A message that was sent and is still held: it goes out again.
+    pub fn send_again(&mut self, now: Time, number: u64, holdoff: Duration) -> Option<&Held> {
+        let slot = self.sent_mut(number)?;
+        slot.touched = now;
+        slot.repaired.note(now, (), holdoff);
+        slot.pending = false;
+        Some(slot)
+    }
+
+    fn sent_mut(&mut self, number: u64) -> Option<&mut Held> {
+        self.slots.get_mut(number).filter(|_| number < self.next)
+    }
+
+    /// The trailing edge.
+    pub fn trail(&self) -> u64 {
+        self.slots.start()
+    }
+
+    /// One past the leading edge.
+    pub fn next(&self) -> u64 {
+        self.next
+    }
+
+    /// Whether everything has gone out.
+    pub fn is_sent(&self) -> bool {
+        self.next == self.slots.end()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_agrees_with_a_list_under_random_operations() {
+        let span = Duration::from_millis(30);
+        for advance in [Advance::WithTime(span), Advance::WithData(span)] {
+            let mut rng = carillon_core::Seeds::new(1).stream("transmit-window");
+            let (mut window, mut now) = (TransmitWindow::new(advance, 8), Time::ZERO);
+            // The model: when each message was first sent and last touched, and whether it is to be sent again.
+            let (mut held, mut start, mut next) = (Vec::<(Time, Time, bool)>::new(), 0u64, 0u64);
+            for _ in 0..20_000 {
+                now += Duration::from_millis(rng.below(5));
+                let number = start + rng.below(10);
+                let sent = (start..next).contains(&number).then(|| (number - start) as usize);
+                match rng.below(5) {
+                    0 | 1 => {
+                        let full = held.len() == 8;
+                        let free = held.first().filter(|_| next > start).map(|first| first.1 + span);
+                        let frees = matches!(advance, Advance::WithData(_))
+                            && free.is_some_and(|free| free <= now && !held[0].2);
+                        let taken = window.push(now, Bytes::new());
+                        assert_eq!(taken.is_ok(), !full || frees);
+                        if full && frees {
+                            held.remove(0);
+                            start += 1;
+                        }
+                        if taken.is_ok() {
+                            held.push((now, now, false));
+                        }
+                    }
+                    2 => {
+                        let first = window.send_next(now).map(|(number, _)| number);
+                        assert_eq!(first, (next < start + held.len() as u64).then_some(next));
+                        if first.is_some() {
+                            held[(next - start) as usize] = (now, now, false);
+                            next += 1;
+                        }
+                    }
+                    3 => {
+                        let asked = window.asked(now, number).map(|held| held.pending = true);
+                        assert_eq!(asked.is_some(), sent.is_some());
+                        sent.into_iter().for_each(|at| (held[at].1, held[at].2) = (now, true));
+                    }
+                    _ => {
+                        assert_eq!(window.send_again(now, number, span).is_some(), sent.is_some());
+                        sent.into_iter().for_each(|at| (held[at].1, held[at].2) = (now, false));
+                    }
+                }
+                window.on_time(now);
+                while matches!(advance, Advance::WithTime(_)) && next > start && held[0].0 + span <= now {
+                    held.remove(0);
+                    start += 1;
+                }
+                assert_eq!((window.trail(), window.next()), (start, next));
+                assert_eq!(window.is_sent(), next == start + held.len() as u64);
+            }
+            assert!(start > 100, "it goes on");
+        }
+    }
+}
