@@ -1,5 +1,6 @@
 //! A receiver's buffer for one source: what came early, what the application has not fetched, and what it may ask for.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use bytes::Bytes;
@@ -18,6 +19,8 @@ pub struct ReceiveWindow {
     /// Nothing is known of the source yet: the first packet says where to start.
     joining: bool,
     reception: Reception,
+    /// What is to be asked for, where each message that is missing is.
+    asks: Option<BTreeSet<u64>>,
 }
 
 /// What became of a message that came in.
@@ -50,7 +53,19 @@ impl Skipped {
 impl ReceiveWindow {
     /// From message 0 on; a node that joins late starts with what it hears first.
     pub fn new(capacity: u64, joining: bool) -> Self {
-        ReceiveWindow { capacity, announced: 0, waiting: 0, joining, reception: Reception::default() }
+        ReceiveWindow {
+            capacity,
+            announced: 0,
+            waiting: 0,
+            joining,
+            reception: Reception::default(),
+            asks: None,
+        }
+    }
+
+    /// The same, and each message that is missing is to be asked for: not the expected one alone.
+    pub fn asking_for_all(self) -> Self {
+        ReceiveWindow { asks: Some(BTreeSet::new()), ..self }
     }
 
     /// A packet named this message as sent or next: a node that joins late starts here.
@@ -65,12 +80,19 @@ impl ReceiveWindow {
     pub fn announce(&mut self, next: u64) -> Option<u64> {
         let first = self.announced;
         self.announced = first.max(next);
-        (next > first).then_some(first)
+        if next <= first {
+            return None;
+        }
+        self.ask_from(first);
+        Some(first)
     }
 
     /// A message came in: also that it was sent is news. [`ReceiveWindow::pop`] afterwards, until `None`.
     pub fn insert(&mut self, number: u64, payload: Bytes) -> Arrival {
         self.announced = self.announced.max(number + 1);
+        if let Some(asks) = &mut self.asks {
+            asks.remove(&number);
+        }
         if self.reception.has(number) {
             return Arrival::Duplicate;
         }
@@ -101,8 +123,24 @@ impl ReceiveWindow {
         }
         let survivors = self.reception.skip_to(oldest);
         self.announced = self.announced.max(oldest);
+        if let Some(asks) = &mut self.asks {
+            *asks = asks.split_off(&oldest);
+        }
         self.waiting += survivors.len() as u64;
         Some(Skipped { range: first..oldest, survivors })
+    }
+
+    /// All that is missing is to be asked for again.
+    pub fn ask_again(&mut self) {
+        self.ask_from(self.expected());
+    }
+
+    /// The next message to ask for now: each that is missing, or else the expected one if it was sent and has room.
+    pub fn next_ask(&mut self) -> Option<u64> {
+        match &mut self.asks {
+            Some(asks) => asks.pop_first(),
+            None => Some(self.expected()).filter(|&expected| expected < self.wanted()),
+        }
     }
 
     /// What came beyond the expected message.
@@ -133,6 +171,14 @@ impl ReceiveWindow {
     }
 
     /// The first message for which there is no room.
+    /// What is missing from this message on is to be asked for, as far as it has room.
+    fn ask_from(&mut self, first: u64) {
+        let wanted = first..self.wanted();
+        if let Some(asks) = &mut self.asks {
+            asks.extend(self.reception.missing(wanted));
+        }
+    }
+
     fn limit(&self) -> u64 {
         self.expected().saturating_add(self.capacity.saturating_sub(self.waiting))
     }
@@ -180,5 +226,47 @@ mod tests {
         assert_eq!(window.pop().map(|(number, _)| number), Some(7));
         assert_eq!(window.skip_to(7), None);
         assert_eq!(window.skip_to(9), Some(Skipped { range: 8..9, survivors: vec![] }));
+    }
+
+    #[test]
+    fn each_message_that_is_missing_and_has_room_is_asked_for_once_until_all_are_again() {
+        let mut rng = carillon_core::Seeds::new(3).stream("asks");
+        let mut window = ReceiveWindow::new(20, false).asking_for_all();
+        let mut asks = BTreeSet::new();
+        for _ in 0..10_000 {
+            let expected = window.expected();
+            let number = (expected + rng.below(25)).saturating_sub(2);
+            let missing = |window: &ReceiveWindow, from: u64| {
+                (from..window.wanted()).filter(|&number| !window.early().has(number)).collect::<Vec<_>>()
+            };
+            match rng.below(5) {
+                0 => {
+                    if let Some(first) = window.announce(number) {
+                        asks.extend(missing(&window, first));
+                    }
+                }
+                1 | 2 => {
+                    asks.remove(&number);
+                    window.insert(number, Bytes::new());
+                    while window.pop().is_some() {
+                        window.fetched();
+                    }
+                }
+                3 if rng.below(20) == 0 => {
+                    if window.skip_to(number).is_some() {
+                        asks = asks.split_off(&number);
+                    }
+                    (0..window.waiting()).for_each(|_| window.fetched());
+                }
+                3 if rng.below(4) == 0 => {
+                    window.ask_again();
+                    asks.extend(missing(&window, window.expected()));
+                }
+                _ => assert_eq!(window.next_ask(), asks.pop_first()),
+            }
+        }
+        let mut one = ReceiveWindow::new(20, false);
+        one.announce(5);
+        assert_eq!((one.next_ask(), one.next_ask()), (Some(0), Some(0)), "the expected one, again and again");
     }
 }

@@ -69,3 +69,36 @@ impl RepairScope for Addressed {
         }
     }
 }
+
+/// With hops: to all at once, or first near who asked. The parameter `local_recovery`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LocalRecovery {
+    /// To all.
+    Off,
+    /// As far as the request came, from where the repair is sent.
+    OneStep,
+    /// To who asked, who repeats it as far as the request was to go.
+    TwoStep,
+}
+
+impl LocalRecovery {
+    /// What the parameter says.
+    pub fn new(settings: &Config) -> Self {
+        match settings.choice("local_recovery") {
+            "one-step" => LocalRecovery::OneStep,
+            "two-step" => LocalRecovery::TwoStep,
+            _ => LocalRecovery::Off,
+        }
+    }
+}
+
+impl RepairScope for LocalRecovery {
+    fn reach(&self, asked: Asked) -> Reach {
+        match self {
+            _ if asked.scope == u8::MAX => Reach::ALL,
+            LocalRecovery::Off => Reach::ALL,
+            LocalRecovery::OneStep => Reach::Group { scope: asked.way.saturating_add(asked.scope), again: 0 },
+            LocalRecovery::TwoStep => Reach::Group { scope: asked.way, again: asked.scope },
+        }
+    }
+}

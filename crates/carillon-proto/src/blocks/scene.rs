@@ -27,7 +27,8 @@ pub struct Scene<K> {
     /// What is recorded, and told to the host.
     pub events: Events,
     group: GroupId,
-    deliveries: VecDeque<Delivery>,
+    /// With the ranks of their sources.
+    deliveries: VecDeque<(usize, Delivery)>,
 }
 
 impl<K: Ord + Copy> Scene<K> {
@@ -46,14 +47,19 @@ impl<K: Ord + Copy> Scene<K> {
     }
 
     /// A message of this member has its turn at the application.
-    pub fn deliver(&mut self, source: usize, number: u64, payload: bytes::Bytes) {
-        let (source, message) = (self.nodes[source], MessageId(number));
-        self.deliveries.push_back(Delivery { source, message, payload });
+    pub fn deliver(&mut self, rank: usize, number: u64, payload: bytes::Bytes) {
+        let (source, message) = (self.nodes[rank], MessageId(number));
+        self.deliveries.push_back((rank, Delivery { source, message, payload }));
         self.events.push(Event::Delivered { source, message });
     }
 
     /// The application takes its next message.
     pub fn poll_delivery(&mut self) -> Option<Delivery> {
+        self.poll_delivery_of().map(|(_, delivery)| delivery)
+    }
+
+    /// The same, with the rank of its source.
+    pub fn poll_delivery_of(&mut self) -> Option<(usize, Delivery)> {
         self.deliveries.pop_front()
     }
 

@@ -75,7 +75,7 @@ pub fn too_few(votes: usize, nodes: usize) -> Note {
 }
 
 /// To whom a packet goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum To {
     /// All nodes.
     Group,

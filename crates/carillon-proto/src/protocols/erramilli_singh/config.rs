@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use carillon_core::{BuildContext, Config, ConfigError, HostValue, Parameter};
 
-use super::numbers::Numbers;
-use crate::blocks::Addressed;
+use crate::blocks::{Addressed, WireNumbers};
 
 pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::choice("mode", &["conference", "lecture"], "conference")
@@ -71,7 +70,7 @@ pub(super) struct Settings {
     pub lecture: bool,
     /// Back window B.
     pub b: u64,
-    pub numbers: Numbers,
+    pub numbers: WireNumbers,
     pub k: u64,
     pub t1: Duration,
     pub t2: Duration,
@@ -117,7 +116,7 @@ impl Settings {
         Ok(Settings {
             lecture: config.choice("mode") == "lecture",
             b,
-            numbers: Numbers::new(n),
+            numbers: WireNumbers::new(n),
             k: config.count("k"),
             t1,
             t2,

@@ -13,10 +13,7 @@
 
 mod config;
 mod describe;
-mod idle;
-mod numbers;
 mod peer;
-mod reception;
 mod sink;
 mod source;
 #[cfg(test)]

@@ -1,11 +1,9 @@
 //! A member of the group: a source and a sink behind one interface.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use carillon_core::{
-    AssociationId, BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Events, GroupId, Machine,
-    MessageId, NodeId, OfferError, Received, Receiver, Sender, Time, Timers, Transmit,
+    BuildContext, Config, ConfigError, Delivery, DropReason, Events, Machine, MessageId, OfferError,
+    Received, Receiver, Sender, Time, Transmit,
 };
 use carillon_wire::erramilli_singh::{HEADER_LEN, Packet};
 
@@ -13,18 +11,16 @@ use super::config::Settings;
 use super::sink::{Sink, pause};
 use super::source::Source;
 
+/// Where source and sink act.
+pub(super) type Scene = crate::blocks::Scene<Timer>;
+
 /// A member: sends, receives, and watches the others (section 2.8: "all the multicast group nodes
 /// are both senders and receivers").
 #[derive(Debug)]
 pub struct ErramilliSinghPeer {
-    association: AssociationId,
-    group: GroupId,
-    members: Arc<[NodeId]>,
-    rank: usize,
+    scene: Scene,
     source: Source,
     sink: Sink,
-    timers: Timers<Timer>,
-    events: Events,
 }
 
 /// The timers of a member.
@@ -42,135 +38,83 @@ pub(super) enum Timer {
     Silence(usize),
 }
 
-/// To whom a packet goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum To {
-    /// The whole group.
-    All,
-    /// The member of this rank.
-    Member(usize),
-}
-
-/// Where source and sink act: the time, and what they share.
-pub(super) struct Scene<'a> {
-    pub now: Time,
-    pub timers: &'a mut Timers<Timer>,
-    pub events: &'a mut Events,
-    group: GroupId,
-    members: &'a [NodeId],
-}
-
-impl Scene<'_> {
-    /// A datagram that leaves now.
-    pub fn transmit(&self, to: To) -> Transmit {
-        Transmit::now(match to {
-            To::All => Dest::group(self.group),
-            To::Member(rank) => Dest::Node(self.members[rank]),
-        })
-    }
-}
-
 impl ErramilliSinghPeer {
     /// The member at the node of the context.
     pub fn new(context: &BuildContext, config: &Config) -> Result<Self, ConfigError> {
         let settings = Settings::new(context, config)?;
-        let rank = context.rank().and_then(|rank| u16::try_from(rank).ok());
-        let Some(rank) = rank.filter(|_| context.members.len() <= MAX_MEMBERS) else {
+        let Some(scene) = Scene::new(context).filter(|scene| scene.nodes.len() <= MAX_MEMBERS) else {
             let reason = format!("this node must be one of at most {MAX_MEMBERS} members");
             return Err(ConfigError::Conflict(reason));
         };
         // Who has forgotten the numbers of its messages cannot go on with them.
-        let may_offer = !context.rejoining && (rank == 0 || !settings.lecture);
-        let association = context.association;
+        let may_offer = !context.rejoining && (scene.rank == 0 || !settings.lecture);
         let sanity = context.seeds.stream("erramilli-singh.sanity");
-        let sink = Sink::new(association, rank, context.members.clone(), context.rejoining, settings.clone());
-        Ok(ErramilliSinghPeer {
-            association,
-            group: context.group,
-            members: context.members.clone(),
-            rank: rank.into(),
-            source: Source::new(association, rank, may_offer, settings, sanity),
-            sink,
-            timers: Timers::new(),
-            events: Events::default(),
-        })
-    }
-
-    /// Both sides and the scene at `now`.
-    fn at(&mut self, now: Time) -> (&mut Source, &mut Sink, Scene<'_>) {
-        let scene = Scene {
-            now,
-            timers: &mut self.timers,
-            events: &mut self.events,
-            group: self.group,
-            members: &self.members,
-        };
-        (&mut self.source, &mut self.sink, scene)
+        let sink = Sink::new(scene.nodes.len(), context.rejoining, settings.clone());
+        Ok(ErramilliSinghPeer { scene, source: Source::new(may_offer, settings, sanity), sink })
     }
 
     /// Takes in a packet of a member.
-    fn on_packet(&mut self, now: Time, bytes: &Bytes, packet: Packet<'_>) {
-        let own = self.rank;
+    fn on_packet(&mut self, bytes: &Bytes, packet: Packet<'_>) {
+        let (source, sink, scene) = (&mut self.source, &mut self.sink, &mut self.scene);
         let rank = usize::from(packet.sender());
-        let (source, sink, mut scene) = self.at(now);
-        sink.on_sign_of_life(&mut scene, rank);
+        sink.on_sign_of_life(scene, rank);
         match packet {
-            Packet::Data { sequence, .. } => {
-                sink.on_data(&mut scene, rank, sequence, bytes.slice(HEADER_LEN..));
-            }
-            Packet::Status(progress) => sink.on_progress(&mut scene, rank, progress, "status"),
-            Packet::Sanity(progress) => sink.on_progress(&mut scene, rank, progress, "sanity"),
-            Packet::Nak { source: asked, .. } if usize::from(asked) != own => {
+            Packet::Data { sequence, .. } => sink.on_data(scene, rank, sequence, bytes.slice(HEADER_LEN..)),
+            Packet::Status(progress) => sink.on_progress(scene, rank, progress, "status"),
+            Packet::Sanity(progress) => sink.on_progress(scene, rank, progress, "sanity"),
+            Packet::Nak { source: asked, .. } if usize::from(asked) != scene.rank => {
                 scene.events.dropped(DropReason::Foreign);
             }
-            Packet::Nak { expected, .. } => source.on_nak(&mut scene, rank, expected),
-            Packet::Choke { pause_us, .. } => source.on_choke(&mut scene, pause(pause_us)),
+            Packet::Nak { expected, .. } => source.on_nak(scene, rank, expected),
+            Packet::Choke { pause_us, .. } => source.on_choke(scene, pause(pause_us)),
         }
     }
 }
 
 impl Machine for ErramilliSinghPeer {
     fn events(&mut self) -> Option<&mut Events> {
-        Some(&mut self.events)
+        Some(&mut self.scene.events)
     }
 
     fn start(&mut self, now: Time) {
-        let (source, sink, mut scene) = self.at(now);
-        source.start(&mut scene);
-        sink.start(&mut scene);
+        self.scene.now = now;
+        self.source.start(&mut self.scene);
+        self.sink.start(&mut self.scene);
     }
 
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
+        self.scene.now = now;
         let parsed = Packet::parse(datagram.bytes);
-        let Some(packet) = self.events.of_session(parsed, self.association) else { return };
+        let Some(packet) = self.scene.events.of_session(parsed, self.scene.association) else { return };
         let rank = usize::from(packet.sender());
-        if rank == self.rank || self.members.get(rank) != Some(&datagram.source) {
-            return self.events.dropped(DropReason::NotAMember);
+        if rank == self.scene.rank || self.scene.nodes.get(rank) != Some(&datagram.source) {
+            return self.scene.events.dropped(DropReason::NotAMember);
         }
-        self.on_packet(now, datagram.bytes, packet);
+        self.on_packet(datagram.bytes, packet);
     }
 
     fn handle_timeout(&mut self, now: Time) {
-        while let Some(timer) = self.timers.expire(now) {
-            let (source, sink, mut scene) = self.at(now);
+        self.scene.now = now;
+        while let Some(timer) = self.scene.timers.expire(now) {
             match timer {
-                Timer::Idle => source.on_idle(),
+                Timer::Idle => self.source.on_idle(),
                 // `poll_transmit` looks at the time itself.
                 Timer::Pace => {}
-                Timer::Quiet => source.on_quiet(&mut scene),
-                Timer::Nak(rank) => sink.on_nak_timer(rank),
-                Timer::Silence(rank) => sink.on_silence(&mut scene, rank),
+                Timer::Quiet => self.source.on_quiet(&mut self.scene),
+                Timer::Nak(rank) => self.sink.on_nak_timer(rank),
+                Timer::Silence(rank) => self.sink.on_silence(&mut self.scene, rank),
             }
         }
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        self.timers.next()
+        self.scene.timers.next()
     }
 
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let (source, sink, mut scene) = self.at(now);
-        sink.poll(&mut scene, buf).or_else(|| source.poll(&mut scene, buf))
+        self.scene.now = now;
+        let scene = &mut self.scene;
+        self.sink.poll(scene, buf).or_else(|| self.source.poll(scene, buf))
     }
 
     fn as_sender(&mut self) -> Option<&mut dyn Sender> {
@@ -184,13 +128,13 @@ impl Machine for ErramilliSinghPeer {
 
 impl Sender for ErramilliSinghPeer {
     /// In lecture mode only the first member sends: the others have finished before they begin.
-    fn offer(&mut self, now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
-        self.at(now).0.offer(payload)
+    fn offer(&mut self, _now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
+        self.source.offer(payload)
     }
 
     fn finish(&mut self, now: Time) {
-        let (source, _, mut scene) = self.at(now);
-        source.finish(&mut scene);
+        self.scene.now = now;
+        self.source.finish(&mut self.scene);
     }
 
     fn is_finished(&self) -> bool {
@@ -200,7 +144,7 @@ impl Sender for ErramilliSinghPeer {
 
 impl Receiver for ErramilliSinghPeer {
     fn poll_delivery(&mut self) -> Option<Delivery> {
-        self.sink.poll_delivery()
+        self.sink.poll_delivery(&mut self.scene)
     }
 }
 

@@ -1,29 +1,22 @@
 //! The receiving side of a node.
 
-use std::collections::{BTreeSet, VecDeque};
-use std::sync::Arc;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bytes::Bytes;
-use carillon_core::{
-    AssociationId, Delivery, DropReason, Event, MessageId, NodeId, Note, Time, Transmit, Value,
-};
+use carillon_core::{Delivery, DropReason, Event, MessageId, Note, Time, Transmit, Value};
 use carillon_wire::erramilli_singh::{Packet, Progress};
 
 use super::config::Settings;
-use super::peer::To;
 use super::peer::{Scene, Timer};
-use super::reception::Reception;
-use crate::blocks::{Arrival, Skipped};
+use crate::blocks::reformation::To;
+use crate::blocks::{Arrival, ReceiveWindow, Skipped};
 
 /// Delivers the messages of each source in order, asks for those that are missing, asks for a pause
 /// when a buffer fills, and notices members that have failed.
 #[derive(Debug)]
 pub(super) struct Sink {
-    association: AssociationId,
-    rank: usize,
     settings: Settings,
-    nodes: Arc<[NodeId]>,
     /// One for each member; this node's own is not used.
     members: Vec<Member>,
     /// The members to send a NAK to.
@@ -31,49 +24,37 @@ pub(super) struct Sink {
     choke_due: bool,
     /// No choke before this.
     choking_until: Time,
-    /// Messages for the application: rank of the source, number, payload.
-    deliveries: VecDeque<(usize, MessageId, Bytes)>,
 }
 
 /// What is known of another member.
 #[derive(Debug)]
 struct Member {
-    reception: Reception,
+    reception: ReceiveWindow,
     /// When it was last heard.
     heard: Time,
     failed: bool,
 }
 
 impl Sink {
-    /// The receiving side of the member of this rank; `joining` if the others have started before.
-    pub fn new(
-        association: AssociationId,
-        rank: u16,
-        nodes: Arc<[NodeId]>,
-        joining: bool,
-        settings: Settings,
-    ) -> Self {
-        let member = |_: &NodeId| Member {
-            reception: Reception::new(settings.buffer, joining, settings.nak_all),
-            heard: Time::ZERO,
-            failed: false,
+    /// The receiving side in a group of so many; `joining` if the others have started before.
+    pub fn new(members: usize, joining: bool, settings: Settings) -> Self {
+        let member = |_| {
+            let window = ReceiveWindow::new(settings.buffer, joining);
+            let reception = if settings.nak_all { window.asking_for_all() } else { window };
+            Member { reception, heard: Time::ZERO, failed: false }
         };
         Sink {
-            association,
-            rank: rank.into(),
-            members: nodes.iter().map(member).collect(),
-            nodes,
+            members: (0..members).map(member).collect(),
             naks: BTreeSet::new(),
             choke_due: false,
             choking_until: Time::ZERO,
-            deliveries: VecDeque::new(),
             settings,
         }
     }
 
     /// The node starts: the others have their time to be heard.
-    pub fn start(&mut self, scene: &mut Scene<'_>) {
-        for rank in (0..self.members.len()).filter(|&rank| rank != self.rank) {
+    pub fn start(&mut self, scene: &mut Scene) {
+        for rank in (0..self.members.len()).filter(|&rank| rank != scene.rank) {
             self.members[rank].heard = scene.now;
             scene.timers.arm(Timer::Silence(rank), scene.now + self.settings.silence);
         }
@@ -81,17 +62,17 @@ impl Sink {
 
     /// A packet of a member came in. Any packet is a sign of life: a busy sender, by the rules of the
     /// source, sends no status messages.
-    pub fn on_sign_of_life(&mut self, scene: &mut Scene<'_>, rank: usize) {
+    pub fn on_sign_of_life(&mut self, scene: &mut Scene, rank: usize) {
         let member = &mut self.members[rank];
         member.heard = scene.now;
         if std::mem::take(&mut member.failed) {
-            scene.events.push(Event::MemberJoined { member: self.nodes[rank] });
+            scene.events.push(Event::MemberJoined { member: scene.nodes[rank] });
             scene.timers.arm(Timer::Silence(rank), scene.now + self.settings.silence);
         }
     }
 
     /// A message came in.
-    pub fn on_data(&mut self, scene: &mut Scene<'_>, rank: usize, sequence: u32, payload: Bytes) {
+    pub fn on_data(&mut self, scene: &mut Scene, rank: usize, sequence: u32, payload: Bytes) {
         let reception = &mut self.members[rank].reception;
         let Some(number) = self.settings.numbers.near(sequence, reception.expected()) else {
             return scene.events.dropped(DropReason::Malformed);
@@ -118,13 +99,7 @@ impl Sink {
     }
 
     /// A source says how far it has come, and what it still holds.
-    pub fn on_progress(
-        &mut self,
-        scene: &mut Scene<'_>,
-        rank: usize,
-        progress: Progress,
-        packet: &'static str,
-    ) {
+    pub fn on_progress(&mut self, scene: &mut Scene, rank: usize, progress: Progress, packet: &'static str) {
         let reception = &mut self.members[rank].reception;
         let next = self.settings.numbers.near(progress.next, reception.expected());
         let held = u64::from(progress.held);
@@ -136,7 +111,7 @@ impl Sink {
         if let Some(missing) = reception.announce(next) {
             scene.events.push(Event::LossFound { source: None, message: MessageId(missing) });
         }
-        if let Some(skipped) = reception.give_up_before(oldest) {
+        if let Some(skipped) = reception.skip_to(oldest) {
             self.on_lost(scene, rank, skipped);
         }
         let reception = &mut self.members[rank].reception;
@@ -149,14 +124,14 @@ impl Sink {
     }
 
     /// A member had its time: it has failed, unless it was heard since.
-    pub fn on_silence(&mut self, scene: &mut Scene<'_>, rank: usize) {
+    pub fn on_silence(&mut self, scene: &mut Scene, rank: usize) {
         let member = &mut self.members[rank];
         let due = member.heard + self.settings.silence;
         if due > scene.now {
             return scene.timers.arm(Timer::Silence(rank), due);
         }
         member.failed = true;
-        scene.events.member_lost(self.nodes[rank]);
+        scene.events.member_lost(scene.nodes[rank]);
         scene.timers.cancel(Timer::Nak(rank));
         self.naks.remove(&rank);
     }
@@ -168,14 +143,14 @@ impl Sink {
     }
 
     /// The next packet, if there is one. Whether a message is still missing is looked at now.
-    pub fn poll(&mut self, scene: &mut Scene<'_>, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let from = self.rank as u16;
+    pub fn poll(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let from = scene.rank as u16;
         if std::mem::take(&mut self.choke_due) {
             self.choking_until = scene.now + self.settings.t3;
             let pause_us = u32::try_from(self.settings.t3.as_micros()).unwrap_or(u32::MAX);
-            Packet::Choke { from, pause_us }.emit(self.association, buf);
+            Packet::Choke { from, pause_us }.emit(scene.association, buf);
             scene.events.push(Event::ControlSent { packet: "choke", message: MessageId(0) });
-            return Some(scene.transmit(To::All));
+            return Some(scene.transmit(To::Group));
         }
         while let Some(rank) = self.naks.pop_first() {
             let reception = &mut self.members[rank].reception;
@@ -185,48 +160,42 @@ impl Sink {
                 self.naks.insert(rank);
             }
             let expected = self.settings.numbers.wire(number);
-            Packet::Nak { from, source: rank as u16, expected }.emit(self.association, buf);
+            Packet::Nak { from, source: rank as u16, expected }.emit(scene.association, buf);
             scene.events.push(Event::ControlSent { packet: "nak", message: MessageId(number) });
             if let Some(interval) = self.settings.nak_timer {
                 scene.timers.arm(Timer::Nak(rank), scene.now + interval);
             }
-            return Some(scene.transmit(To::Member(rank)));
+            return Some(scene.transmit(To::Rank(rank)));
         }
         None
     }
 
     /// The next message for the application.
-    pub fn poll_delivery(&mut self) -> Option<Delivery> {
-        let (rank, message, payload) = self.deliveries.pop_front()?;
+    pub fn poll_delivery(&mut self, scene: &mut Scene) -> Option<Delivery> {
+        let (rank, delivery) = scene.poll_delivery_of()?;
         self.members[rank].reception.fetched();
-        Some(Delivery { source: self.nodes[rank], message, payload })
+        Some(delivery)
     }
 
     /// Messages that can be repaired no more are skipped, and named in the trace.
-    fn on_lost(&mut self, scene: &mut Scene<'_>, rank: usize, skipped: Skipped) {
+    fn on_lost(&mut self, scene: &mut Scene, rank: usize, skipped: Skipped) {
         let (first, count) = (skipped.range.start, skipped.lost());
         if count > 0 {
-            let source = Value::Count(self.nodes[rank].0.into());
+            let source = Value::Count(scene.nodes[rank].0.into());
             let fields =
                 vec![("source", source), ("first", Value::Count(first)), ("messages", Value::Count(count))];
             scene.events.push(Event::Note(Box::new(Note { name: "unrecoverable", fields })));
         }
         for (number, payload) in skipped.survivors {
-            self.deliver(scene, rank, number, payload);
+            scene.deliver(rank, number, payload);
         }
         self.deliver_in_order(scene, rank);
     }
 
-    fn deliver_in_order(&mut self, scene: &mut Scene<'_>, rank: usize) {
+    fn deliver_in_order(&mut self, scene: &mut Scene, rank: usize) {
         while let Some((number, payload)) = self.members[rank].reception.pop() {
-            self.deliver(scene, rank, number, payload);
+            scene.deliver(rank, number, payload);
         }
-    }
-
-    fn deliver(&mut self, scene: &mut Scene<'_>, rank: usize, number: u64, payload: Bytes) {
-        let message = MessageId(number);
-        self.deliveries.push_back((rank, message, payload));
-        scene.events.push(Event::Delivered { source: self.nodes[rank], message });
     }
 }
 

@@ -1,27 +1,24 @@
 //! The sending side of a node.
 
 use bytes::Bytes;
-use carillon_core::{AssociationId, DropReason, Event, MessageId, OfferError, Outcome, Pace, Rng, Transmit};
+use carillon_core::{DropReason, Event, MessageId, OfferError, Outcome, Pace, Rng, Transmit};
 use carillon_wire::erramilli_singh::{Packet, Progress};
 
 use super::config::Settings;
-use super::idle::{Announcement, Idle};
-use super::peer::To;
 use super::peer::{Scene, Timer};
-use crate::blocks::{Asked, DueRepairs, Numbered, Outgoing, Reach, RepairScope};
+use crate::blocks::reformation::To;
+use crate::blocks::{Announcement, Asked, DueRepairs, Numbered, Outgoing, Reach, RepairScope, StatusSeries};
 
 /// Sends messages, repeats what is asked for, and says how far it has come.
 #[derive(Debug)]
 pub(super) struct Source {
-    association: AssociationId,
-    rank: u16,
     settings: Settings,
     /// Messages not sent yet, at most B.
     waiting: Outgoing,
     /// `sendBuf`: the last B messages sent, the implicit back window. The oldest makes room for the newest, whoever lacks it.
     window: Numbered<Bytes>,
     repairs: DueRepairs<To>,
-    idle: Idle,
+    idle: StatusSeries,
     /// No data packet before this.
     pace: Pace,
     /// No new message before this.
@@ -35,20 +32,12 @@ pub(super) struct Source {
 
 impl Source {
     /// The sending side of the member of this rank.
-    pub fn new(
-        association: AssociationId,
-        rank: u16,
-        may_offer: bool,
-        settings: Settings,
-        sanity: Rng,
-    ) -> Self {
+    pub fn new(may_offer: bool, settings: Settings, sanity: Rng) -> Self {
         Source {
-            association,
-            rank,
             waiting: Outgoing::new(settings.b, !may_offer),
             window: Numbered::default(),
             repairs: DueRepairs::new(settings.repair_guard),
-            idle: Idle::new(&settings),
+            idle: StatusSeries::new(settings.k, settings.t1, settings.t2),
             pace: Pace::default(),
             choked: Pace::default(),
             finished: false,
@@ -60,7 +49,7 @@ impl Source {
 
     /// The node starts. Its first sanity message comes within T2, at random: nodes that start
     /// together would for ever send theirs at the same moments.
-    pub fn start(&mut self, scene: &mut Scene<'_>) {
+    pub fn start(&mut self, scene: &mut Scene) {
         let t2 = u64::try_from(self.settings.t2.as_nanos()).unwrap_or(u64::MAX);
         let phase = std::time::Duration::from_nanos(1 + self.sanity.below(t2));
         scene.timers.arm(Timer::Idle, scene.now + phase);
@@ -73,7 +62,7 @@ impl Source {
     }
 
     /// No more messages will be offered.
-    pub fn finish(&mut self, scene: &mut Scene<'_>) {
+    pub fn finish(&mut self, scene: &mut Scene) {
         self.waiting.finish();
         self.finished = true;
         self.stay(scene);
@@ -85,7 +74,7 @@ impl Source {
     }
 
     /// A receiver asks for a message.
-    pub fn on_nak(&mut self, scene: &mut Scene<'_>, rank: usize, expected: u32) {
+    pub fn on_nak(&mut self, scene: &mut Scene, rank: usize, expected: u32) {
         let next = self.window.end();
         let Some(number) = self.settings.numbers.before(expected, next) else {
             return scene.events.dropped(DropReason::OutOfWindow);
@@ -93,8 +82,8 @@ impl Source {
         scene.events.push(Event::Received { packet: "nak", message: MessageId(number) });
         self.stay(scene);
         let to = match self.settings.scope.reach(Asked::BY_ANYONE) {
-            Reach::Requester => To::Member(rank),
-            Reach::Group { .. } => To::All,
+            Reach::Requester => To::Rank(rank),
+            Reach::Group { .. } => To::Group,
         };
         let oldest = self.window.start();
         if number < oldest {
@@ -107,7 +96,7 @@ impl Source {
     }
 
     /// A receiver asks for a pause. All members have agreed on T3: a longer one is cut.
-    pub fn on_choke(&mut self, scene: &mut Scene<'_>, pause: std::time::Duration) {
+    pub fn on_choke(&mut self, scene: &mut Scene, pause: std::time::Duration) {
         let last = MessageId(self.window.end().saturating_sub(1));
         scene.events.push(Event::Received { packet: "choke", message: last });
         self.choked.pause(scene.now, pause.min(self.settings.t3));
@@ -119,7 +108,7 @@ impl Source {
     }
 
     /// Nothing was asked for in a long time: whoever lives has everything that can be repaired.
-    pub fn on_quiet(&mut self, scene: &mut Scene<'_>) {
+    pub fn on_quiet(&mut self, scene: &mut Scene) {
         let busy = !self.waiting.is_empty() || !self.repairs.is_empty();
         if self.finished && !busy && self.idle.is_over() {
             while self.completed < self.window.end() {
@@ -129,7 +118,7 @@ impl Source {
     }
 
     /// The next packet, if there is one.
-    pub fn poll(&mut self, scene: &mut Scene<'_>, buf: &mut Vec<u8>) -> Option<Transmit> {
+    pub fn poll(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
         if let Some(to) = self.repairs.pop_refusal(scene.now) {
             return Some(self.announce(scene, Announcement::Status, to, buf));
         }
@@ -139,14 +128,14 @@ impl Source {
                 // The quiet time counts from the last status message on.
                 self.stay(scene);
             }
-            return Some(self.announce(scene, announcement, To::All, buf));
+            return Some(self.announce(scene, announcement, To::Group, buf));
         }
         self.poll_data(scene, buf)
     }
 
     /// The next data packet. Repairs go first, and a choke does not hold them back: what waits for
     /// them fills buffers too.
-    fn poll_data(&mut self, scene: &mut Scene<'_>, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_data(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
         let due = match (self.repairs.is_empty(), self.waiting.is_empty()) {
             (false, _) => self.pace.ready_at(scene.now),
             (true, false) => self.pace.ready_at(scene.now).max(self.choked.ready_at(scene.now)),
@@ -168,13 +157,13 @@ impl Source {
             }
         }
         scene.timers.arm(Timer::Idle, scene.now + self.idle.restart());
-        self.send(scene, number, To::All, false, buf)
+        self.send(scene, number, To::Group, false, buf)
     }
 
     /// Sends a message of the back window.
     fn send(
         &mut self,
-        scene: &mut Scene<'_>,
+        scene: &mut Scene,
         number: u64,
         to: To,
         repair: bool,
@@ -182,7 +171,7 @@ impl Source {
     ) -> Option<Transmit> {
         let sequence = self.settings.numbers.wire(number);
         let payload = self.window.get(number)?;
-        Packet::Data { source: self.rank, sequence, payload }.emit(self.association, buf);
+        Packet::Data { source: scene.rank as u16, sequence, payload }.emit(scene.association, buf);
         let transmit = scene.transmit(to);
         let transmit = scene.events.data_sent(transmit, MessageId(number), buf.len(), repair);
         self.pace.pause(scene.now, self.settings.send_interval);
@@ -193,19 +182,19 @@ impl Source {
     /// Says how far this node has come.
     fn announce(
         &mut self,
-        scene: &mut Scene<'_>,
+        scene: &mut Scene,
         announcement: Announcement,
         to: To,
         buf: &mut Vec<u8>,
     ) -> Transmit {
         let next = self.window.end();
         let wire = self.settings.numbers.wire(next);
-        let progress = Progress { source: self.rank, next: wire, held: self.window.len() as u32 };
+        let progress = Progress { source: scene.rank as u16, next: wire, held: self.window.len() as u32 };
         let (packet, name) = match announcement {
             Announcement::Status => (Packet::Status(progress), "status"),
             Announcement::Sanity => (Packet::Sanity(progress), "sanity"),
         };
-        packet.emit(self.association, buf);
+        packet.emit(scene.association, buf);
         let message = MessageId(next.saturating_sub(1));
         scene.events.push(Event::ControlSent { packet: name, message });
         scene.transmit(to)
@@ -213,14 +202,14 @@ impl Source {
 
     /// The first message that is not done with is. Whether all have it is not known: nobody
     /// acknowledges.
-    fn complete(&mut self, scene: &mut Scene<'_>) {
+    fn complete(&mut self, scene: &mut Scene) {
         let (message, outcome) = (MessageId(self.completed), Outcome::Acknowledged);
         self.completed += 1;
         scene.events.completed(message, outcome, 1);
     }
 
     /// Something happened: the quiet time starts again.
-    fn stay(&mut self, scene: &mut Scene<'_>) {
+    fn stay(&mut self, scene: &mut Scene) {
         scene.timers.arm(Timer::Quiet, scene.now + self.settings.quiet);
     }
 }

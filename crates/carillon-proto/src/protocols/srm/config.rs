@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use carillon_core::{BuildContext, Config, ConfigError, HostValue, Parameter};
 
-use crate::blocks::{Asked, GAIN, REPAIR_BUDGET, Reach, RepairScope};
+use crate::blocks::{GAIN, LocalRecovery, REPAIR_BUDGET};
 
 pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::choice("timers", &["fixed", "log", "adaptive", "deterministic", "probabilistic"], "fixed")
@@ -77,25 +77,6 @@ pub(super) enum Mode {
     Adaptive,
 }
 
-/// How far requests and repairs go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Local {
-    Off,
-    OneStep,
-    TwoStep,
-}
-
-impl RepairScope for Local {
-    fn reach(&self, asked: Asked) -> Reach {
-        match self {
-            _ if asked.scope == u8::MAX => Reach::ALL,
-            Local::Off => Reach::ALL,
-            Local::OneStep => Reach::Group { scope: asked.way.saturating_add(asked.scope), again: 0 },
-            Local::TwoStep => Reach::Group { scope: asked.way, again: asked.scope },
-        }
-    }
-}
-
 /// The parameters as the member uses them.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
@@ -126,7 +107,7 @@ pub(super) struct Settings {
     pub repair_budget: u64,
     /// Bytes of messages of all others that a member keeps, at most: each source has its share.
     pub room: usize,
-    pub local: Local,
+    pub local: LocalRecovery,
     pub local_scope: u8,
 }
 
@@ -178,11 +159,7 @@ impl Settings {
             repair_budget: config.count("repair_budget"),
             // As many again may wait for the application.
             room: context.memory / 2,
-            local: match config.choice("local_recovery") {
-                "one-step" => Local::OneStep,
-                "two-step" => Local::TwoStep,
-                _ => Local::Off,
-            },
+            local: LocalRecovery::new(config),
             local_scope: config.count("local_scope") as u8,
         })
     }

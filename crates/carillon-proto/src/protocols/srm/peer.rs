@@ -11,12 +11,12 @@ use carillon_core::{
 };
 use carillon_wire::srm::{Answer, Data, Entries, HEADER_LEN, Packet, Request, Session};
 
-use super::config::{Local, Settings};
+use super::config::Settings;
 use super::known::Known;
 use super::recovery::{Key, Recovery};
 use crate::blocks::{
-    Asked, FlowControl, KeptStream, Outgoing, Reach, RepairBudget, RepairScope, SlowestMember, cost,
-    in_seconds,
+    Asked, FlowControl, KeptStream, LocalRecovery, Outgoing, Reach, RepairBudget, RepairScope, SlowestMember,
+    cost, in_seconds,
 };
 
 /// A member: sends, receives, asks and repairs.
@@ -285,7 +285,10 @@ impl SrmPeer {
         self.events.push(Event::Received { packet, message });
         if let Some(answer) = answer {
             self.events.push(Event::LossRepaired { source: self.members[source as usize], message });
-            if self.settings.local == Local::TwoStep && answer.again > 0 && answer.requester == self.own {
+            if self.settings.local == LocalRecovery::TwoStep
+                && answer.again > 0
+                && answer.requester == self.own
+            {
                 self.repeats.insert(key, answer.again.min(self.settings.local_scope));
             }
         }
@@ -493,7 +496,7 @@ impl SrmPeer {
         self.request_pace.pause(now, self.settings.request_ivl);
         let (source, number) = key;
         let distance_us = micros(self.known.distance(source));
-        let local = round == 1 && self.settings.local != Local::Off;
+        let local = round == 1 && self.settings.local != LocalRecovery::Off;
         let scope = if local { self.settings.local_scope } else { u8::MAX };
         let (from, sequence, round_sent) = (self.own, number as u32, round.min(u8::MAX.into()) as u8);
         let request = Request { from, source, sequence, round: round_sent, scope, distance_us };

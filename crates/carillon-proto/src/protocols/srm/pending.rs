@@ -1,10 +1,8 @@
 //! What a member is about to do for one message: ask for it, or repair it.
 
-use std::time::Duration;
-
 use carillon_core::Time;
 
-use crate::blocks::{Reach, SHORTEST};
+use crate::blocks::{Distance, Reach};
 
 /// A request object.
 #[derive(Debug)]
@@ -35,31 +33,4 @@ pub(super) struct Repair {
     pub is_sent: bool,
     /// How far it goes: to the group in any case.
     pub reach: Reach,
-}
-
-/// A distance in seconds, smoothed over the samples of one object.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Distance {
-    value: Option<f64>,
-    gain: f64,
-}
-
-impl Distance {
-    /// No sample yet.
-    pub fn new(gain: f64) -> Self {
-        Distance { value: None, gain }
-    }
-
-    /// Takes a sample; returns the smoothed distance.
-    pub fn sample(&mut self, distance: f64) -> f64 {
-        let value = self.value.map_or(distance, |old| (1.0 - self.gain) * old + self.gain * distance);
-        self.value = Some(value);
-        value
-    }
-
-    /// A span of time in round trips.
-    pub fn round_trips(&self, span: Duration) -> f64 {
-        let round_trip = 2.0 * self.value.unwrap_or_default();
-        span.as_secs_f64() / round_trip.max(SHORTEST.as_secs_f64())
-    }
 }

@@ -13,9 +13,9 @@ use carillon_core::{DropReason, Event, MessageId, Seeds, Time};
 use super::config::{Mode, Settings};
 use super::known::Known;
 use super::peer::Scene;
-use super::pending::{Distance, Repair, Request};
+use super::pending::{Repair, Request};
 use crate::blocks::{
-    AdaptiveDelay, ByDistance, Draws, Expired, FeedbackDelay, Reach, RequestSchedule, Stage, Tries,
+    AdaptiveDelay, ByDistance, Distance, Draws, Expired, FeedbackDelay, Reach, RequestSchedule, Stage, Tries,
     in_seconds,
 };
 

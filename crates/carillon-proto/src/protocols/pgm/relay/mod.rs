@@ -2,7 +2,6 @@
 
 mod repairers;
 mod state;
-mod store;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
@@ -12,14 +11,13 @@ use carillon_core::{
     Addresses, BuildContext, Bytes, Config, ConfigError, Dest, DropReason, Event, Events, Machine, MessageId,
     NodeId, PortId, PortSet, Received, Relay, Time, Timers, Transmit, Verdict,
 };
-use carillon_wire::pgm::{Body, Nak, NakList, Options, Packet, PacketType, Spm, Tsi, with_path};
+use carillon_wire::pgm::{Body, Nak, NakList, Options, Packet, PacketType, Spm, Tsi, emit_repair, with_path};
 
 use super::config::interval;
 use super::identity::{address_of, destination_port, is_newer, node_on_path};
-use crate::blocks::{Expired, RequestSchedule, Tries};
+use crate::blocks::{Expired, Passed, PassedPackets, RequestSchedule, Tries};
 use repairers::{Passage, Repairers};
 use state::{Repair, Session, Way};
-use store::{Asked, Store};
 
 /// Confirms requests, sends one of them on, and lets repairs pass where they were asked for.
 #[derive(Debug)]
@@ -136,7 +134,7 @@ impl PgmRelay {
                     poll_sqn: None,
                     repairers: Repairers::default(),
                     nulls: BTreeSet::new(),
-                    store: Store::new(self.most_kept, self.nak_elim_ivl),
+                    store: PassedPackets::new(self.most_kept, self.nak_elim_ivl),
                 };
                 self.sessions.insert(tsi, session);
             }
@@ -214,9 +212,9 @@ impl PgmRelay {
         let mut repaired = Vec::new();
         for sqn in wanted() {
             match session.store.ask(now, sqn, ingress) {
-                Asked::Absent => {}
-                Asked::Again => continue,
-                Asked::Held => {
+                Passed::Absent => {}
+                Passed::Again => continue,
+                Passed::Held => {
                     repaired.push(sqn);
                     self.repairs_due.entry((tsi, sqn)).or_default().insert(ingress);
                     continue;
@@ -305,6 +303,25 @@ impl PgmRelay {
             self.packet(tsi, Body::Nak(nak), Options { nak_list, ..Options::default() }).emit(buf);
             self.events.push(Event::ControlSent { packet: "nak", message: MessageId(sqn.into()) });
             return Some(transmit);
+        }
+        None
+    }
+
+    /// What is kept here, as if the source repaired it, out of the ports by which it was asked for.
+    fn emit_repair(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
+        while let Some(((tsi, sqn), ports)) = self.repairs_due.pop_first() {
+            let Some(session) = self.sessions.get(&tsi) else { continue };
+            let kept = session.store.get(sqn);
+            if !kept.is_some_and(|(bytes, trail)| emit_repair(bytes, trail, buf)) {
+                continue;
+            }
+            let (source, message, bytes) = (session.source, MessageId(sqn.into()), buf.len() as u32);
+            self.events.push(Event::Forwarded { source, message, bytes, repair: true });
+            return Some(Transmit::now(Dest::Ports {
+                ports,
+                source,
+                dest: Box::new(Dest::group(session.group)),
+            }));
         }
         None
     }

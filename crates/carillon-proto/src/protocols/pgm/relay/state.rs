@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use carillon_core::{GroupId, NodeId, PortId, PortSet, Received, Time};
 
 use super::repairers::Repairers;
-use super::store::Store;
+use crate::blocks::PassedPackets;
 
 /// A source whose path leads through this element.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(super) struct Session {
     /// Packets of which an N-NAK has gone on.
     pub(super) nulls: BTreeSet<u32>,
     /// What this element repairs itself.
-    pub(super) store: Store,
+    pub(super) store: PassedPackets,
 }
 
 impl Session {

@@ -4,14 +4,14 @@ use carillon_core::expand;
 
 /// The range of sequence numbers that the group has agreed on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Numbers {
+pub struct WireNumbers {
     n: u64,
 }
 
-impl Numbers {
+impl WireNumbers {
     /// 1 to `n`.
     pub const fn new(n: u64) -> Self {
-        Numbers { n }
+        WireNumbers { n }
     }
 
     /// The sequence number of a message.
@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn numbers_run_from_one_to_n_and_start_again() {
-        let numbers = Numbers::new(5);
+        let numbers = WireNumbers::new(5);
         assert_eq!((0..7).map(|number| numbers.wire(number)).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 1, 2]);
         assert_eq!(numbers.near(0, 0), None);
         assert_eq!(numbers.near(6, 0), None);
@@ -57,20 +57,20 @@ mod tests {
     #[test]
     fn a_sender_tells_all_of_its_last_n_messages_apart() {
         for n in 2..9 {
-            let numbers = Numbers::new(n);
+            let numbers = WireNumbers::new(n);
             for next in 0..30u64 {
                 for number in next.saturating_sub(n)..next {
                     assert_eq!(numbers.before(numbers.wire(number), next), Some(number));
                 }
             }
         }
-        assert_eq!(Numbers::new(5).before(1, 0), None, "nothing was sent");
+        assert_eq!(WireNumbers::new(5).before(1, 0), None, "nothing was sent");
     }
 
     #[test]
     fn a_receiver_tells_numbers_apart_that_are_less_than_half_the_range_away() {
         for n in 2..12 {
-            let numbers = Numbers::new(n);
+            let numbers = WireNumbers::new(n);
             for expected in 0..30u64 {
                 for number in expected.saturating_sub(n / 2)..expected + n.div_ceil(2) {
                     assert_eq!(numbers.near(numbers.wire(number), expected), Some(number));

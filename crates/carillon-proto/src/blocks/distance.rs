@@ -1,0 +1,61 @@
+//! How far away somebody is, by what was measured.
+
+use std::time::Duration;
+
+use super::SHORTEST;
+
+/// A distance in seconds, smoothed over the samples of one object.
+#[derive(Clone, Copy, Debug)]
+pub struct Distance {
+    value: Option<f64>,
+    gain: f64,
+}
+
+impl Distance {
+    /// No sample yet.
+    pub fn new(gain: f64) -> Self {
+        Distance { value: None, gain }
+    }
+
+    /// Takes a sample; returns the smoothed distance.
+    pub fn sample(&mut self, distance: f64) -> f64 {
+        let value = self.value.map_or(distance, |old| (1.0 - self.gain) * old + self.gain * distance);
+        self.value = Some(value);
+        value
+    }
+
+    /// A span of time in round trips.
+    pub fn round_trips(&self, span: Duration) -> f64 {
+        let round_trip = 2.0 * self.value.unwrap_or_default();
+        span.as_secs_f64() / round_trip.max(SHORTEST.as_secs_f64())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_lies_between_the_samples_and_follows_the_last_one_at_once_with_gain_one() {
+        let mut rng = carillon_core::Seeds::new(1).stream("distance");
+        for gain in [0.25, 0.5, 1.0] {
+            let mut distance = Distance::new(gain);
+            let first = rng.unit();
+            assert_eq!(distance.sample(first), first, "there is nothing to smooth it with");
+            let (mut least, mut most) = (first, first);
+            for _ in 0..1000 {
+                let sample = rng.unit();
+                (least, most) = (least.min(sample), most.max(sample));
+                let smoothed = distance.sample(sample);
+                assert!((least..=most).contains(&smoothed) && (gain < 1.0 || smoothed == sample));
+                let trips = distance.round_trips(Duration::from_secs(1));
+                assert!((trips * 2.0 * smoothed - 1.0).abs() < 1e-6);
+            }
+        }
+    }
+
+    #[test]
+    fn nobody_is_so_near_that_a_wait_is_without_end() {
+        assert!(Distance::new(1.0).round_trips(Duration::from_secs(1)).is_finite());
+    }
+}
