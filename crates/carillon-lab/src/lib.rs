@@ -1,5 +1,6 @@
 //! The laboratory: scenario -> plan -> world -> trace -> metrics -> results -> report.
 
+pub mod check;
 pub mod command_file;
 pub mod compare;
 pub mod drops;
@@ -12,6 +13,7 @@ pub mod reproduce;
 pub mod results;
 pub mod run;
 pub mod scenario;
+pub mod sheet;
 pub mod shipped;
 pub mod statistics;
 pub mod statistics_file;

@@ -47,20 +47,20 @@ fn the_scenarios_of_a_study_are_valid_and_their_result_folders_apart() {
     let mut plans: BTreeMap<&str, (Source, Settings)> = BTreeMap::new();
     for experiment in EXPERIMENTS.iter() {
         let Shows::Study(study) = &experiment.shows else { continue };
-        for plan in study.plans {
+        for plan in study.plans.0 {
             let what = (plan.plan, plan.settings);
-            if let Some(other) = plans.insert(plan.id, what) {
+            if let Some(other) = plans.insert(plan.id.0, what) {
                 // Several experiments may be made from the same runs.
                 assert_eq!(other, what, "{} is two things", plan.id);
                 continue;
             }
-            let file = plan.plan.scenario().and_then(|file| file.with_all(plan.settings));
+            let file = plan.plan.scenario().and_then(|file| file.with_all(plan.settings.0));
             let file = file.unwrap_or_else(|error| panic!("{}: {}: {error}", experiment.id, plan.id));
             assert!(!file.points().is_empty(), "{}", plan.id);
         }
         if let Analysis::AckWait(waits) = &study.analysis {
-            let known = |id: &str| study.plans.iter().any(|plan| plan.id == id);
-            assert!(waits.conditions.iter().all(|one| known(one.constant) && known(one.adaptive)));
+            let known = |id: &str| study.plans.iter().any(|plan| plan.id.0 == id);
+            assert!(waits.conditions.iter().all(|one| known(one.constant.0) && known(one.adaptive.0)));
         }
     }
     assert_eq!(matching("open").len(), 3);
@@ -90,7 +90,7 @@ fn retransmission_is_studied_with_the_waits_of_the_law_in_the_documentation() {
     let law = "R = a (1.625 r - 3)";
     assert!(include_str!("../../../docs/open-questions.md").contains(law));
     let Shows::Study(study) = &find("open-retransmission").unwrap().shows else { panic!("it is a study") };
-    for plan in study.plans {
+    for plan in study.plans.0 {
         for point in plan.plan.scenario().unwrap().points() {
             let number = |key: &str| {
                 let (_, value) = point.0.iter().find(|(name, _)| name == key).unwrap();

@@ -3,18 +3,17 @@
 use serde::Deserialize;
 
 use super::law::{Fit, Law, Row, Sweep};
-use super::sheet::{Heading, Sheet};
 use super::study::Findings;
-use super::{SimulatedPoint, Simulation, StudyPlan, Text, files};
+use super::{List, SimulatedPoint, Simulation, StudyPlan, Text};
 use crate::plot::{Axis, Dash, Figure, Marker, Marks, Series};
+use crate::sheet::{Heading, Sheet};
 
 /// What is compared: plans of the study, by their place in it.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AckWaitSpec {
     /// The conditions, each with a sweep of waits and a run that finds the wait by itself.
-    #[serde(deserialize_with = "files::list")]
-    pub conditions: &'static [Condition],
+    pub conditions: List<Condition>,
     /// The conditions that the law is fitted to are the first ones, so many.
     pub fitted: usize,
 }
@@ -24,16 +23,12 @@ pub struct AckWaitSpec {
 #[serde(deny_unknown_fields)]
 pub struct Condition {
     /// Part of file names.
-    #[serde(deserialize_with = "files::text")]
     pub id: Text,
     /// What it is.
-    #[serde(deserialize_with = "files::text")]
     pub name: Text,
     /// The plan that tries constant waits.
-    #[serde(deserialize_with = "files::text")]
     pub constant: Text,
     /// The plan whose wait finds its own length.
-    #[serde(deserialize_with = "files::text")]
     pub adaptive: Text,
 }
 
@@ -50,14 +45,15 @@ struct Measured {
 impl AckWaitSpec {
     pub(super) fn findings(&self, id: &str, simulations: &[(&StudyPlan, &Simulation)]) -> Findings {
         let simulation = |plan: &str| {
-            let found = simulations.iter().find(|(known, _)| known.id == plan);
+            let found = simulations.iter().find(|(known, _)| known.id.0 == plan);
             found.map(|(_, simulation)| *simulation)
         };
         let measured: Vec<Measured> = self
             .conditions
+            .0
             .iter()
             .filter_map(|condition| {
-                Measured::new(condition, simulation(condition.constant)?, simulation(condition.adaptive)?)
+                Measured::new(condition, simulation(condition.constant.0)?, simulation(condition.adaptive.0)?)
             })
             .collect();
         let fitted = &measured[..self.fitted.min(measured.len())];
@@ -125,7 +121,7 @@ impl Measured {
         });
         Sheet {
             labels: Vec::new(),
-            name: self.condition.id.into(),
+            name: self.condition.id.0.into(),
             title: format!(
                 "{}; excess of the message latency over the least one in per cent",
                 self.condition.name
@@ -191,7 +187,7 @@ fn waits(id: &str, fit: &Fit, measured: &[Measured]) -> Figure {
                 |row: &Row| Some((row.receivers, row.best()?.0 / (measured.sweep.ack * row.receivers)));
             let points = measured.sweep.rows.iter().filter_map(ratio).collect();
             let marks = Marks::Points { points, marker: markers[at % markers.len()] };
-            Series { name: measured.condition.name.into(), colour: 1 + at as u8, marks }
+            Series { name: measured.condition.name.0.into(), colour: 1 + at as u8, marks }
         })
         .collect();
     let receivers = (0..=60).map(|step| 2.0 * 500.0_f64.powf(f64::from(step) / 60.0));
@@ -213,7 +209,7 @@ fn waits(id: &str, fit: &Fit, measured: &[Measured]) -> Figure {
 
 fn remarks(fit: &Fit, sweeps: &[Sweep], measured: &[Measured]) -> Vec<String> {
     let names: Vec<&str> =
-        measured.iter().take(sweeps.len()).map(|measured| measured.condition.name).collect();
+        measured.iter().take(sweeps.len()).map(|measured| measured.condition.name.0).collect();
     vec![
         format!(
             "{}, at least 0, fitted to {}: excess over the least latency {:.1} % on average, {:.1} % at most.",

@@ -2,9 +2,9 @@
 
 use serde::Deserialize;
 
-use super::check::{Check, CheckVerdict};
 use super::study::Findings;
-use super::{Quantity, SimulatedPoint, Simulation, Source, StudyPlan, files};
+use super::{List, Quantity, SimulatedPoint, Simulation, Source, StudyPlan};
+use crate::check::{Check, CheckVerdict};
 
 /// What is compared: a row of theirs for each configuration, topology and place of loss.
 #[derive(Clone, Debug, Deserialize)]
@@ -13,8 +13,7 @@ pub struct AgentsSpec {
     /// What they measured.
     measured: Source,
     /// The columns of theirs that are compared, and our metrics.
-    #[serde(deserialize_with = "files::list")]
-    quantities: &'static [Quantity],
+    quantities: List<Quantity>,
     /// The configurations, which are the names of plans, in which nothing is random.
     exact: Vec<String>,
     /// The relative difference that is accepted everywhere.
@@ -38,7 +37,7 @@ impl AgentsSpec {
                 "links" => "each-link",
                 other => other,
             };
-            let Some((plan, simulation)) = simulations.iter().find(|(plan, _)| plan.name == config) else {
+            let Some((plan, simulation)) = simulations.iter().find(|(plan, _)| plan.name.0 == config) else {
                 continue;
             };
             let at = |point: &&SimulatedPoint| {
@@ -46,8 +45,8 @@ impl AgentsSpec {
                     && point.text("loss.drop_one").as_deref() == Some(place)
             };
             let Some(point) = simulation.points.iter().find(at) else { continue };
-            for column in self.quantities {
-                let Ok(theirs) = text(column.column).parse::<f64>() else { continue };
+            for column in self.quantities.0 {
+                let Ok(theirs) = text(column.column.0).parse::<f64>() else { continue };
                 let is_random = !self.exact.iter().any(|exact| exact == config);
                 let id = format!("{} {topology} {place} {}", plan.name, column.column);
                 checks.extend(self.compare(id, theirs, column, point, is_random));
@@ -66,7 +65,7 @@ impl AgentsSpec {
         point: &SimulatedPoint,
         is_random: bool,
     ) -> Option<Check> {
-        let runs = point.replications(column.metric)?;
+        let runs = point.replications(column.metric.0)?;
         let (mean, sd) = (runs.mean * column.scale, runs.sd * column.scale);
         let digits = column.digits;
         let close = (mean - theirs).abs() <= self.tolerance * theirs.abs() + 1e-9;
@@ -85,7 +84,7 @@ impl AgentsSpec {
         };
         Some(Check {
             id,
-            claim: column.label.to_owned(),
+            claim: column.label.0.to_owned(),
             expected: format!("{theirs:.digits$}"),
             measured: format!("{mean:.digits$}"),
             verdict: CheckVerdict::of(close || within),

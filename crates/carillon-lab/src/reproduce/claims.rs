@@ -2,10 +2,10 @@
 
 use serde::Deserialize;
 
-use super::check::{Check, CheckVerdict};
 use super::recovery::Pooled;
 use super::study::Findings;
 use super::{Simulation, Source, StudyPlan};
+use crate::check::{Check, CheckVerdict};
 
 /// The claims as they were collected from the text, and how each is checked.
 #[derive(Clone, Debug, Deserialize)]
@@ -146,7 +146,7 @@ impl Value {
 
     fn of(&self, simulations: &[(&StudyPlan, &Simulation)]) -> f64 {
         let simulation = |plan: &str| {
-            let found = simulations.iter().find(|(of, _)| of.id == plan);
+            let found = simulations.iter().find(|(of, _)| of.id.0 == plan);
             found.map(|(_, simulation)| *simulation)
         };
         let pooled =

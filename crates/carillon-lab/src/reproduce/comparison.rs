@@ -1,6 +1,5 @@
 //! Simulated and published numbers side by side.
 
-use std::fmt;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -131,10 +130,10 @@ impl Comparison {
                 }
                 Published::Nothing => "No published numbers are at hand for this table.",
             },
-            keys: table.keys.iter().map(|key| key.label).collect(),
+            keys: table.keys.iter().map(|key| key.label.0).collect(),
             rows,
-            deviations: table.deviations,
-            expected_deviation: table.expected.map(|expected| expected.reason),
+            deviations: table.deviations.0,
+            expected_deviation: table.expected.map(|expected| expected.reason.0),
             tolerance: table.tolerance,
             unicast_deviation: simulation.unicast_deviation,
             steps: simulation.steps,
@@ -204,15 +203,15 @@ fn row(table: &TableSpec, published: &PublishedTable, point: &SimulatedPoint) ->
     let numbers: Vec<f64> = table
         .keys
         .iter()
-        .map(|key| point.number(key.scenario).map_or(f64::NAN, |value| value * key.scale))
+        .map(|key| point.number(key.scenario.0).map_or(f64::NAN, |value| value * key.scale))
         .collect();
-    let record = published.record(table.keys.iter().map(|key| key.column).zip(numbers.iter().copied()));
+    let record = published.record(table.keys.iter().map(|key| key.column.0).zip(numbers.iter().copied()));
     let samples = table.published_samples.count(point);
     let deviates = table.expected.is_some_and(|ExpectedDeviation { column, above, .. }| {
         table.keys.iter().zip(&numbers).any(|(key, number)| key.column == column && *number > above)
     });
     let cells = table.quantities.iter().filter_map(|quantity| {
-        let summary = point.summary(quantity.metric)?;
+        let summary = point.summary(quantity.metric.0)?;
         let (mean, sd) = (summary.mean * quantity.scale, summary.sd * quantity.scale);
         let number = |column: &str| published.number(record?, column);
         let printed = |prefix: &str| number(&format!("{prefix}_{}", quantity.column));
@@ -236,14 +235,14 @@ fn row(table: &TableSpec, published: &PublishedTable, point: &SimulatedPoint) ->
             PublishedCell { value, min, max, difference, standard_error, verdict }
         });
         let bound = quantity.bound.and_then(|column| {
-            let value = point.bound(quantity.metric)? * quantity.scale;
-            let published = number(column);
+            let value = point.bound(quantity.metric.0)? * quantity.scale;
+            let published = number(column.0);
             let half_a_digit = 0.5001 * 0.1_f64.powi(quantity.digits as i32);
             let agrees = published.is_none_or(|printed| (printed - value).abs() <= half_a_digit);
             Some(Bound { name: bound_name(quantity), value, published, agrees })
         });
         Some(ComparedCell {
-            label: quantity.label,
+            label: quantity.label.0,
             value: mean,
             min: summary.min * quantity.scale,
             max: summary.max * quantity.scale,
@@ -260,7 +259,7 @@ fn row(table: &TableSpec, published: &PublishedTable, point: &SimulatedPoint) ->
 }
 
 fn bound_name(quantity: &Quantity) -> &'static str {
-    match quantity.metric {
+    match quantity.metric.0 {
         "message_latency_s" => "LBL",
         "relative_throughput" => "UBRT",
         _ => "UBAT",
@@ -272,7 +271,7 @@ impl PublishedSamples {
         match self {
             PublishedSamples::Packets(packets) => packets.into(),
             PublishedSamples::Windows { packets, key } => {
-                f64::from(packets) / point.number(key).unwrap_or(1.0)
+                f64::from(packets) / point.number(key.0).unwrap_or(1.0)
             }
         }
     }
@@ -322,70 +321,5 @@ impl ComparedCell {
             ("published" | "diff" | "within", None) => String::new(),
             _ => self.bound.as_ref().map_or(String::new(), |bound| format!("{:.digits$}", bound.value)),
         }
-    }
-}
-
-/// The table as text, for a terminal or a paper.
-impl fmt::Display for Comparison {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}: {}", self.id, self.title)?;
-        writeln!(f, "{}", self.published)?;
-        writeln!(f)?;
-        let widths: Vec<usize> = (0..self.keys.len())
-            .map(|i| self.rows.iter().map(|row| row.keys[i].len()).max().unwrap_or(0).max(self.keys[i].len()))
-            .collect();
-        let quantities = self.rows.first().map_or(0, |row| row.cells.len());
-        let headings: Vec<Vec<&str>> = (0..quantities).map(|at| self.headings(at)).collect();
-        for width in &widths {
-            write!(f, "{:width$}  ", "")?;
-        }
-        for (at, headings) in headings.iter().enumerate() {
-            let width = headings.iter().map(|heading| column_width(heading) + 1).sum::<usize>();
-            write!(f, "| {:<width$}", self.rows[0].cells[at].label)?;
-        }
-        writeln!(f)?;
-        for (key, width) in self.keys.iter().zip(&widths) {
-            write!(f, "{key:>width$}  ")?;
-        }
-        for headings in &headings {
-            write!(f, "| ")?;
-            for heading in headings {
-                let width = column_width(heading);
-                write!(f, "{heading:>width$} ")?;
-            }
-        }
-        writeln!(f)?;
-        for row in &self.rows {
-            for (key, width) in row.keys.iter().zip(&widths) {
-                write!(f, "{key:>width$}  ")?;
-            }
-            for (cell, headings) in row.cells.iter().zip(&headings) {
-                write!(f, "| ")?;
-                for heading in headings {
-                    let width = column_width(heading);
-                    write!(f, "{:>width$} ", cell.text(heading))?;
-                }
-            }
-            writeln!(f)?;
-        }
-        writeln!(f)?;
-        for remark in self.remarks() {
-            writeln!(f, "{remark}")?;
-        }
-        writeln!(
-            f,
-            "{} simulation steps in {:.2} s ({:.1} million a second).",
-            self.steps,
-            self.wall.as_secs_f64(),
-            self.steps as f64 / self.wall.as_secs_f64() / 1e6
-        )
-    }
-}
-
-fn column_width(heading: &str) -> usize {
-    match heading {
-        "diff" => 7,
-        "published" | "within" => 9,
-        _ => 8,
     }
 }

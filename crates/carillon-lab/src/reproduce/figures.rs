@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use carillon_core::BitRate;
 use serde::Deserialize;
 
-use super::{Bounds, Comparison, SimulatedPoint, Simulation, TableSpec, Text, files};
+use super::{Bounds, Comparison, SimulatedPoint, Simulation, TableSpec, Text};
 use crate::metrics::Terms;
 use crate::plot::{
     Axis, DASHES, Dash, Figure, HiLoMean, MARKERS, Marker, Marks, Percentiles, Series, sample_sizes,
@@ -50,7 +50,6 @@ pub enum EachBound {
 #[serde(deny_unknown_fields)]
 pub struct Curve {
     /// The table.
-    #[serde(deserialize_with = "files::text")]
     pub table: Text,
     /// The table itself, once it is found.
     #[serde(skip)]
@@ -58,7 +57,6 @@ pub struct Curve {
     /// The rows with this value of this swept key; all if none is named.
     pub only: Option<(String, f64)>,
     /// The metric; the table must have it.
-    #[serde(deserialize_with = "files::text")]
     pub metric: Text,
     /// What it is called beside others.
     #[serde(default)]
@@ -73,7 +71,7 @@ impl FigureSpec {
             FigureSpec::Spread(curve) | FigureSpec::Percentiles(curve) => vec![curve],
             FigureSpec::Means { curves, .. } => curves.iter().collect(),
         };
-        curves.into_iter().map(|curve| (curve.table, curve.spec())).collect()
+        curves.into_iter().map(|curve| (curve.table.0, curve.spec())).collect()
     }
 
     /// Looks up the tables that it names, which must have the metrics.
@@ -85,7 +83,8 @@ impl FigureSpec {
             FigureSpec::Means { curves, .. } => curves.iter_mut().collect(),
         };
         for curve in curves {
-            let spec = tables.get(curve.table).ok_or_else(|| format!("there is no table {}", curve.table))?;
+            let spec =
+                tables.get(curve.table.0).ok_or_else(|| format!("there is no table {}", curve.table))?;
             if !spec.quantities.iter().any(|quantity| quantity.metric == curve.metric) {
                 return Err(format!("the table {} has no {}", curve.table, curve.metric));
             }
@@ -101,7 +100,7 @@ impl FigureSpec {
         title: &str,
         simulation: &dyn Fn(&str) -> &'a Simulation,
     ) -> Figure {
-        let points = |curve: &Curve| curve.points(simulation(curve.table));
+        let points = |curve: &Curve| curve.points(simulation(curve.table.0));
         // All curves of a figure have one size of data.
         let size = |points: &[CurvePoint<'_>]| points.first().map_or(DATA_BYTES, CurvePoint::message_bytes);
         let mut counts = Vec::new();
@@ -154,8 +153,8 @@ impl FigureSpec {
     fn quantity(&self) -> (&'static str, Option<&'static str>) {
         let metric = match self {
             FigureSpec::UpperBound { .. } => "relative_throughput",
-            FigureSpec::Spread(curve) | FigureSpec::Percentiles(curve) => curve.metric,
-            FigureSpec::Means { curves, .. } => curves[0].metric,
+            FigureSpec::Spread(curve) | FigureSpec::Percentiles(curve) => curve.metric.0,
+            FigureSpec::Means { curves, .. } => curves[0].metric.0,
         };
         match metric {
             "message_latency_s" => ("Message latency", Some("bit times")),
@@ -234,7 +233,7 @@ impl Curve {
             Some(CurvePoint {
                 x: point.number("group.receivers")?,
                 simulated: point,
-                metric: self.metric,
+                metric: self.metric.0,
                 scale: spec.quantities[quantity].scale,
                 samples: spec.published_samples.count(point),
                 published: row.cells[quantity].published.as_ref().map(|published| published.value),

@@ -4,7 +4,9 @@
 //! stands for it, and in a table `use = "$name"` for its keys, of which others may be given anew. A value that
 //! ends in `.toml` or `.csv` names a file beside this one. What is read is kept as long as the program runs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Deref;
 use std::path::Path;
 use std::sync::LazyLock;
 
@@ -20,17 +22,15 @@ use crate::shipped;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct Source {
     /// Where it is.
-    #[serde(deserialize_with = "text")]
     pub path: Text,
     /// What is in it.
-    #[serde(deserialize_with = "text")]
     pub text: Text,
 }
 
 impl Source {
     /// The scenario in it.
     pub fn scenario(&self) -> Result<ScenarioFile, ScenarioError> {
-        ScenarioFile::parse(self.path, self.text)
+        ScenarioFile::parse(&self.path, &self.text)
     }
 }
 
@@ -92,9 +92,7 @@ struct Document {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
-    #[serde(deserialize_with = "text")]
     id: Text,
-    #[serde(deserialize_with = "text")]
     title: Text,
     table: Option<TableSpec>,
     figure: Option<FigureSpec>,
@@ -138,11 +136,11 @@ fn parse(
             Shows::Table(_) => {}
             Shows::Figure(figure) => figure.find_tables(&tables).map_err(wrong)?,
             Shows::Study(study) => {
-                for plan in study.plans {
-                    if !is_name(plan.id) {
+                for plan in study.plans.0 {
+                    if !is_name(plan.id.0) {
                         return Err(wrong(format!("the plan {:?} is no name of a folder", plan.id)));
                     }
-                    if *plans.entry(plan.id).or_insert((plan.plan.path, plan.settings))
+                    if *plans.entry(plan.id.0).or_insert((plan.plan.path, plan.settings))
                         != (plan.plan.path, plan.settings)
                     {
                         return Err(wrong(format!("the plan {} is two things", plan.id)));
@@ -170,10 +168,10 @@ impl TryFrom<Entry> for Experiment {
             (None, None, Some(study)) => Shows::Study(study),
             _ => return Err("has one of `table`, `figure` and `study`".to_owned()),
         };
-        if !is_name(id) {
+        if !is_name(id.0) {
             return Err("its id is to be the name of a folder: letters, digits, '-', '_' and '.'".to_owned());
         }
-        Ok(Experiment { id, title, shows })
+        Ok(Experiment { id: id.0, title: title.0, shows })
     }
 }
 
@@ -230,50 +228,71 @@ impl Values<'_> {
 
 const DEEPEST: usize = 32;
 
-/// Text that is kept.
-pub(super) fn text<'de, D: Deserializer<'de>>(from: D) -> Result<&'static str, D::Error> {
-    Ok(String::deserialize(from)?.leak())
+/// What stands in a file, kept as long as the program runs: experiments are read once and copied freely.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Kept<T: ?Sized + 'static>(pub &'static T);
+
+/// Text of a file.
+pub type Text = Kept<str>;
+
+/// A list of a file.
+pub type List<T> = Kept<[T]>;
+
+/// Keys of scenarios and what they are set to: a table of texts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Settings(pub &'static [(&'static str, &'static str)]);
+
+impl<T: ?Sized> Clone for Kept<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
 }
 
-/// Text that may be missing; with `serde(default)`.
-pub(super) fn optional_text<'de, D: Deserializer<'de>>(from: D) -> Result<Option<&'static str>, D::Error> {
-    text(from).map(Some)
+impl<T: ?Sized> Copy for Kept<T> {}
+
+impl<T: ?Sized> Default for Kept<T>
+where
+    &'static T: Default,
+{
+    fn default() -> Self {
+        Kept(Default::default())
+    }
 }
 
-/// A list that is kept.
-pub(super) fn list<'de, D: Deserializer<'de>, T: DeserializeOwned>(
-    from: D,
-) -> Result<&'static [T], D::Error> {
-    Ok(Vec::leak(Vec::deserialize(from)?))
+impl<T: ?Sized> Deref for Kept<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.0
+    }
 }
 
-/// A list of texts.
-pub(super) fn texts<'de, D: Deserializer<'de>>(from: D) -> Result<&'static [&'static str], D::Error> {
-    let texts: Vec<String> = Vec::deserialize(from)?;
-    Ok(texts.into_iter().map(|text| &*text.leak()).collect::<Vec<_>>().leak())
+impl fmt::Display for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
 }
 
-/// Text of a file, kept as long as the program runs. (An alias: of a plain reference serde would want the
-/// whole file to live as long.)
-pub type Text = &'static str;
-
-/// Keys of scenarios and what they are set to.
-pub type Settings = &'static [(&'static str, &'static str)];
-
-/// A table of settings.
-pub(super) fn settings<'de, D: Deserializer<'de>>(from: D) -> Result<Settings, D::Error> {
-    let table = Table::deserialize(from)?;
-    let mut keys = BTreeSet::new();
-    let settings = table.into_iter().map(|(key, value)| match value {
-        Value::String(value) if keys.insert(key.clone()) => Ok((&*key.leak(), &*value.leak())),
-        _ => Err(D::Error::custom(format!("`{key}`: settings are texts, as after --set"))),
-    });
-    Ok(settings.collect::<Result<Vec<_>, _>>()?.leak())
+impl<'de> Deserialize<'de> for Text {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Ok(Kept(String::deserialize(from)?.leak()))
+    }
 }
 
-/// Settings that may be missing; with `serde(default)`.
-pub(super) fn optional_settings<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Settings>, D::Error> {
-    settings(from).map(Some)
+impl<'de, T: DeserializeOwned> Deserialize<'de> for List<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Ok(Kept(Vec::leak(Vec::deserialize(from)?)))
+    }
+}
+
+impl<'de> Deserialize<'de> for Settings {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let settings = Table::deserialize(from)?.into_iter().map(|(key, value)| match value {
+            Value::String(value) => Ok((&*key.leak(), &*value.leak())),
+            _ => Err(D::Error::custom(format!("`{key}`: settings are texts, as after --set"))),
+        });
+        Ok(Settings(settings.collect::<Result<Vec<_>, _>>()?.leak()))
+    }
 }
 
 /// The factor of what is not scaled.

@@ -3,12 +3,12 @@
 use serde::Deserialize;
 
 use super::quotient::Quotient;
-use super::sheet::{Heading, Number, Sheet};
 use super::study::Findings;
-use super::{Key, Quantity, SimulatedPoint, Simulation, StudyPlan, Text, files};
+use super::{Key, List, Quantity, SimulatedPoint, Simulation, StudyPlan, Text};
 use crate::plot::{
     Axis, DASHES, Figure, MARKERS, Marks, Series, capitalised, distinct, is_ordered, sample_sizes,
 };
+use crate::sheet::{Heading, Number, Sheet};
 
 /// Which means are shown, and how.
 ///
@@ -18,16 +18,13 @@ use crate::plot::{
 #[serde(deny_unknown_fields)]
 pub struct MeansSpec {
     /// The keys that name a row. The last one is the horizontal axis of figures.
-    #[serde(deserialize_with = "files::list")]
-    pub keys: &'static [Key],
+    pub keys: List<Key>,
     /// How many of the first keys have a figure for each of their values; the others have curves.
     pub figures_by: usize,
     /// The swept key whose values are alternatives, in the plans that have it.
-    #[serde(default, deserialize_with = "files::optional_text")]
     pub alternatives: Option<Text>,
     /// What is shown.
-    #[serde(deserialize_with = "files::list")]
-    pub quantities: &'static [Quantity],
+    pub quantities: List<Quantity>,
     /// How many of the first quantities have figures.
     pub drawn: usize,
     /// Two values of the key of alternatives whose quotient is shown too, for the first quantity.
@@ -78,11 +75,11 @@ impl MeansSpec {
     }
 
     fn mean(&self, quantity: &Quantity, plan: &StudyPlan, point: &SimulatedPoint) -> Option<Mean> {
-        let summary = point.summary(quantity.metric)?;
-        let row = self.keys.iter().map(|key| Some(point.number(key.scenario)? * key.scale));
-        let way = self.alternatives.and_then(|key| point.text(key));
-        let parts = [Some(plan.name), way.as_deref()].into_iter().flatten();
-        let replications = point.replications(quantity.metric)?;
+        let summary = point.summary(quantity.metric.0)?;
+        let row = self.keys.iter().map(|key| Some(point.number(key.scenario.0)? * key.scale));
+        let way = self.alternatives.and_then(|key| point.text(key.0));
+        let parts = [Some(plan.name.0), way.as_deref()].into_iter().flatten();
+        let replications = point.replications(quantity.metric.0)?;
         let half_width = (replications.ci95_high - replications.mean) * quantity.scale;
         Some(Mean {
             row: row.collect::<Option<_>>()?,
@@ -98,7 +95,7 @@ impl MeansSpec {
 
     fn sheet(&self, quantity: &Quantity, means: &[Mean]) -> Sheet {
         let alternatives = distinct(means.iter().map(|mean| mean.alternative.as_str()));
-        let keys = self.keys.iter().map(|key| Heading::exact(key.label));
+        let keys = self.keys.iter().map(|key| Heading::exact(key.label.0));
         let columns = alternatives.iter().map(|name| Heading::rounded(*name, quantity.digits));
         let rows = distinct(means.iter().map(|mean| &mean.row[..])).into_iter().map(|row| {
             let cell = |name: &&str| {
@@ -109,8 +106,8 @@ impl MeansSpec {
         });
         Sheet {
             labels: Vec::new(),
-            name: quantity.column.into(),
-            title: capitalised(quantity.label),
+            name: quantity.column.0.into(),
+            title: capitalised(quantity.label.0),
             columns: keys.chain(columns).collect(),
             rows: rows.collect(),
         }
@@ -156,7 +153,7 @@ impl MeansSpec {
             self.keys.iter().zip(panel).map(|(key, value)| named_value(key, *value)).collect();
         let x = match self.keys[last].label.strip_suffix(" %") {
             Some(label) => Axis::new(&capitalised(label), Some("%")),
-            None => Axis::new(&capitalised(self.keys[last].label), None),
+            None => Axis::new(&capitalised(self.keys[last].label.0), None),
         };
         let y = quantity.axis();
         let shaded =
@@ -164,7 +161,10 @@ impl MeansSpec {
         let counts = means.iter().map(|mean| mean.n).filter(|n| *n > 0);
         let samples = (counts.clone().count() > 0).then(|| format!("Means; {}", sample_sizes(counts)));
         Figure {
-            id: format!("{id}-{}", [quantity.column.to_owned(), panel.join("-").replace(' ', "-")].join("-")),
+            id: format!(
+                "{id}-{}",
+                [quantity.column.0.to_owned(), panel.join("-").replace(' ', "-")].join("-")
+            ),
             title: format!("{} ({})", y.label, panel.join(", ")),
             notes: samples.into_iter().chain(shaded.map(str::to_owned)).collect(),
             x,
@@ -177,7 +177,7 @@ impl MeansSpec {
 /// Points of a curve over a key: joined by a line where its numbers have an order.
 pub(super) fn joined(over: &Key, look: usize, points: Vec<(f64, f64)>) -> Marks {
     let (dash, marker) = (DASHES[look % DASHES.len()], MARKERS[look % MARKERS.len()]);
-    match is_ordered(over.scenario) {
+    match is_ordered(over.scenario.0) {
         true => Marks::Line { points, dash, marker: Some(marker) },
         false => Marks::Points { points, marker },
     }
@@ -188,7 +188,7 @@ impl Quantity {
     pub(super) fn axis(&self) -> Axis {
         match self.label.split_once(", ") {
             Some((label, unit)) => Axis::new(&capitalised(label), Some(unit)),
-            None => Axis::new(&capitalised(self.label), None),
+            None => Axis::new(&capitalised(self.label.0), None),
         }
     }
 }

@@ -6,7 +6,6 @@
 
 mod ack_wait;
 mod agents;
-mod check;
 mod claims;
 mod comparison;
 mod figures;
@@ -16,7 +15,6 @@ mod means;
 mod published;
 mod quotient;
 mod recovery;
-mod sheet;
 mod simulation;
 mod study;
 mod summary;
@@ -33,16 +31,16 @@ use crate::results::{Existing, SweepError};
 use crate::scenario::{ScenarioError, ScenarioFile};
 use crate::summary_file::SummaryError;
 
+pub use crate::check::{Check, CheckVerdict, HEADINGS, table as check_table};
+pub use crate::sheet::{Heading, Number, Sheet};
 pub use ack_wait::{AckWaitSpec, Condition};
-pub use check::{Check, CheckVerdict, HEADINGS, table as check_table};
 pub use comparison::{Bound, ComparedCell, ComparedRow, Comparison, PublishedCell, Verdict};
 pub use figures::{Curve, EachBound, FigureSpec};
-pub use files::{EXPERIMENTS, Settings, Source, Text, find, matching, read};
+pub use files::{EXPERIMENTS, Kept, List, Settings, Source, Text, find, matching, read};
 pub use means::MeansSpec;
 pub use published::PublishedValues;
 pub use quotient::Quotient;
 pub use recovery::{Pooled, RecoverySpec};
-pub use sheet::{Heading, Number, Sheet};
 pub use simulation::{Bounds, SimulatedPoint, Simulation};
 pub use study::{Analysis, Study, StudyPlan, StudySpec};
 
@@ -76,17 +74,14 @@ pub struct TableSpec {
     pub plan: Source,
     /// Settings under which the unicast equivalent is run too, to measure what relative
     /// throughput is relative to.
-    #[serde(default, deserialize_with = "files::optional_settings")]
     pub unicast_settings: Option<Settings>,
     /// The published numbers.
     #[serde(default)]
     pub published: Published,
     /// Which columns of the published table say which point a row is of.
-    #[serde(deserialize_with = "files::list")]
-    pub keys: &'static [Key],
+    pub keys: List<Key>,
     /// What is shown of each point.
-    #[serde(deserialize_with = "files::list")]
-    pub quantities: &'static [Quantity],
+    pub quantities: List<Quantity>,
     /// Independent samples behind a published mean.
     pub published_samples: PublishedSamples,
     /// Relative difference that is accepted even if it is more than three standard errors.
@@ -94,7 +89,7 @@ pub struct TableSpec {
     /// The rows that are known to deviate, if there are any.
     pub expected: Option<ExpectedDeviation>,
     /// What deviates from the source, and why.
-    #[serde(default, deserialize_with = "files::text")]
+    #[serde(default)]
     pub deviations: Text,
 }
 
@@ -116,13 +111,10 @@ pub enum Published {
 #[serde(deny_unknown_fields)]
 pub struct Key {
     /// The column.
-    #[serde(deserialize_with = "files::text")]
     pub column: Text,
     /// How it is headed.
-    #[serde(deserialize_with = "files::text")]
     pub label: Text,
     /// The swept key.
-    #[serde(deserialize_with = "files::text")]
     pub scenario: Text,
     /// The column's value is the key's times this.
     #[serde(default = "files::one")]
@@ -134,13 +126,10 @@ pub struct Key {
 #[serde(deny_unknown_fields)]
 pub struct Quantity {
     /// Its columns in a published table are `mean_`, `min_` and `max_` before this.
-    #[serde(deserialize_with = "files::text")]
     pub column: Text,
     /// How it is headed, with its unit.
-    #[serde(deserialize_with = "files::text")]
     pub label: Text,
     /// The metric.
-    #[serde(deserialize_with = "files::text")]
     pub metric: Text,
     /// The published value is the metric's times this.
     #[serde(default = "files::one")]
@@ -148,7 +137,6 @@ pub struct Quantity {
     /// Digits after the point.
     pub digits: usize,
     /// The published table's column of the theoretical bound, if the table has it.
-    #[serde(default, deserialize_with = "files::optional_text")]
     pub bound: Option<Text>,
 }
 
@@ -157,12 +145,10 @@ pub struct Quantity {
 #[serde(deny_unknown_fields)]
 pub struct ExpectedDeviation {
     /// Those whose value of this column ...
-    #[serde(deserialize_with = "files::text")]
     pub column: Text,
     /// ... is above this.
     pub above: f64,
     /// Why.
-    #[serde(deserialize_with = "files::text")]
     pub reason: Text,
 }
 
@@ -177,7 +163,6 @@ pub enum PublishedSamples {
         /// Packets.
         packets: u32,
         /// The key that says how many make a window.
-        #[serde(deserialize_with = "files::text")]
         key: Text,
     },
 }
@@ -269,19 +254,24 @@ impl<'a> Laboratory<'a> {
                 Ok(Outcome::Figure(figure.draw(experiment.id, experiment.title, &simulation)))
             }
             Shows::Study(study) => {
-                for plan in study.plans {
-                    let file = plan.plan.scenario()?.with_all(plan.settings)?;
-                    self.simulate_file(plan.id, file, None, false)?;
+                for plan in study.plans.0 {
+                    let file = plan.plan.scenario()?.with_all(plan.settings.0)?;
+                    self.simulate_file(plan.id.0, file, None, false)?;
                 }
                 let simulations: Vec<_> =
-                    study.plans.iter().map(|plan| (plan, &self.simulations[plan.id])).collect();
+                    study.plans.iter().map(|plan| (plan, &self.simulations[plan.id.0])).collect();
                 Ok(Outcome::Study(study.study(experiment.id, experiment.title, &simulations)))
             }
         }
     }
 
     fn simulate(&mut self, id: &'static str, table: &TableSpec) -> Result<(), ReproduceError> {
-        self.simulate_file(id, table.plan.scenario()?, table.unicast_settings, true)
+        self.simulate_file(
+            id,
+            table.plan.scenario()?,
+            table.unicast_settings.map(|settings| settings.0),
+            true,
+        )
     }
 
     fn simulate_file(

@@ -70,9 +70,9 @@ impl PublishedValues<'_> {
 
     /// The published mean of a metric, in the metric's unit, at the point where keys have these values.
     pub fn mean(&self, metric: &str, value: impl Fn(&str) -> Option<f64>) -> Option<f64> {
-        let quantity = self.table.quantities.iter().find(|quantity| quantity.metric == metric)?;
+        let quantity = self.table.quantities.iter().find(|quantity| quantity.metric.0 == metric)?;
         let keys = self.table.keys.iter();
-        let keys = keys.map(|key| Some((key.column, value(key.scenario)? * key.scale)));
+        let keys = keys.map(|key| Some((key.column.0, value(key.scenario.0)? * key.scale)));
         let keys: Vec<(&str, f64)> = keys.collect::<Option<_>>()?;
         let record = self.numbers.record(keys.into_iter())?;
         Some(self.numbers.number(record, &format!("mean_{}", quantity.column))? / quantity.scale)

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::means::Mean;
-use super::{Quantity, Text, files};
+use super::{Quantity, Text};
 use crate::plot::distinct;
 
 /// How much better one way does than another.
@@ -13,10 +13,8 @@ use crate::plot::distinct;
 #[serde(deny_unknown_fields)]
 pub struct Quotient {
     /// The way that is divided.
-    #[serde(deserialize_with = "files::text")]
     pub of: Text,
     /// The way it is divided by.
-    #[serde(deserialize_with = "files::text")]
     pub by: Text,
     /// The quotient.
     pub quantity: Quantity,
@@ -37,7 +35,7 @@ impl Quotient {
                 row: row.to_vec(),
                 way: None,
                 alternative: format!("{} / {}", self.of, self.by),
-                number: (best(self.of) / best(self.by)).into(),
+                number: (best(self.of.0) / best(self.by.0)).into(),
                 n: 0,
             }
         });
@@ -48,6 +46,7 @@ impl Quotient {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reproduce::Kept;
 
     #[test]
     fn each_way_is_taken_with_the_plan_that_suits_it_best() {
@@ -65,8 +64,15 @@ mod tests {
             mean(1.0, "long", "multicast", 4.0),
             mean(5.0, "short", "unicast", 3.0),
         ];
-        let quantity = Quantity { column: "q", label: "q", metric: "q", scale: 1.0, digits: 2, bound: None };
-        let quotient = Quotient { of: "unicast", by: "multicast", quantity, figures_by: 0 };
+        let quantity = Quantity {
+            column: Kept("q"),
+            label: Kept("q"),
+            metric: Kept("q"),
+            scale: 1.0,
+            digits: 2,
+            bound: None,
+        };
+        let quotient = Quotient { of: Kept("unicast"), by: Kept("multicast"), quantity, figures_by: 0 };
         let [one, other] = &quotient.means(&means)[..] else { panic!("two rows") };
         assert_eq!((one.row[0], one.number.value), (1.0, 0.75));
         assert!(other.row[0] == 5.0 && other.number.value.is_nan(), "there is nothing to divide by");

@@ -4,10 +4,10 @@
 use serde::Deserialize;
 
 use super::means::joined;
-use super::sheet::{Heading, Number, Sheet};
 use super::study::Findings;
-use super::{Key, Quantity, SimulatedPoint, Simulation, StudyPlan, files};
+use super::{Key, List, Quantity, SimulatedPoint, Simulation, StudyPlan};
 use crate::plot::{Axis, Figure, Marks, Series, capitalised, distinct, is_ordered, sample_sizes};
+use crate::sheet::{Heading, Number, Sheet};
 use crate::statistics::Summary;
 
 /// What is shown of recovery, over what.
@@ -17,8 +17,7 @@ pub struct RecoverySpec {
     /// The swept key along the horizontal axis.
     pub over: Key,
     /// What is shown.
-    #[serde(deserialize_with = "files::list")]
-    pub quantities: &'static [Quantity],
+    pub quantities: List<Quantity>,
     /// Whether the least and greatest values are shown too.
     pub extremes: bool,
 }
@@ -71,7 +70,7 @@ impl RecoverySpec {
         simulations: &[(&StudyPlan, &Simulation)],
     ) -> Findings {
         let mut findings = Findings::default();
-        for quantity in self.quantities {
+        for quantity in self.quantities.0 {
             findings.sheets.push(self.sheet(quantity, simulations));
             findings.figures.push(self.figure(id, title, quantity, simulations));
         }
@@ -81,7 +80,7 @@ impl RecoverySpec {
     /// The values along the horizontal axis.
     fn places(&self, simulations: &[(&StudyPlan, &Simulation)]) -> Vec<f64> {
         let points = simulations.iter().flat_map(|(_, simulation)| &simulation.points);
-        distinct(points.filter_map(|point| point.number(self.over.scenario)))
+        distinct(points.filter_map(|point| point.number(self.over.scenario.0)))
     }
 
     /// The curves: the name of a plan, and a value at each place.
@@ -93,17 +92,17 @@ impl RecoverySpec {
         let places = self.places(simulations);
         let curve = |simulation: &Simulation| {
             let at = |place: &f64| {
-                let is_there = |point: &SimulatedPoint| point.number(self.over.scenario) == Some(*place);
-                Pooled::of(simulation, quantity.metric, is_there)
+                let is_there = |point: &SimulatedPoint| point.number(self.over.scenario.0) == Some(*place);
+                Pooled::of(simulation, quantity.metric.0, is_there)
             };
             places.iter().map(at).collect()
         };
-        simulations.iter().map(|(plan, simulation)| (plan.name, curve(simulation))).collect()
+        simulations.iter().map(|(plan, simulation)| (plan.name.0, curve(simulation))).collect()
     }
 
     fn sheet(&self, quantity: &Quantity, simulations: &[(&StudyPlan, &Simulation)]) -> Sheet {
         let curves = self.curves(quantity, simulations);
-        let mut columns = vec![Heading::exact(self.over.label)];
+        let mut columns = vec![Heading::exact(self.over.label.0)];
         for (name, _) in &curves {
             let headed = |what: &str| format!("{name} {what}").trim().to_owned();
             columns.push(Heading::rounded(headed("mean"), quantity.digits));
@@ -127,8 +126,8 @@ impl RecoverySpec {
         });
         Sheet {
             labels: Vec::new(),
-            name: quantity.column.into(),
-            title: quantity.label.into(),
+            name: quantity.column.0.into(),
+            title: quantity.label.0.into(),
             rows: rows.collect(),
             columns,
         }
@@ -148,7 +147,7 @@ impl RecoverySpec {
         let extremes = self.extremes && simulations.len() == 1;
         let mut series = Vec::new();
         for (at, (name, values)) in curves.iter().enumerate() {
-            let aside = match is_ordered(self.over.scenario) {
+            let aside = match is_ordered(self.over.scenario.0) {
                 true => 0.0,
                 false => 0.5 * ((at as f64 + 0.5) / curves.len() as f64 - 0.5),
             };
@@ -174,7 +173,7 @@ impl RecoverySpec {
             },
             title: title.to_owned(),
             notes: vec![format!("Means of runs; bars: {bars}; {sizes}")],
-            x: Axis::new(&capitalised(self.over.label), None),
+            x: Axis::new(&capitalised(self.over.label.0), None),
             y: quantity.axis(),
             series,
         }

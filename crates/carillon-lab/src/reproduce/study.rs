@@ -1,33 +1,31 @@
 //! Studies: questions that a source left open, answered by runs of shipped scenarios.
 
-use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::ack_wait::AckWaitSpec;
 use super::agents::AgentsSpec;
-use super::check::{self, Check, CheckVerdict};
 use super::claims::ClaimsSpec;
 use super::means::MeansSpec;
 use super::recovery::RecoverySpec;
-use super::sheet::Sheet;
 use super::summary::SummarySpec;
-use super::{Settings, Simulation, Source, Text, files, seconds};
+use super::{List, Settings, Simulation, Source, Text, seconds};
+use crate::check::{Check, CheckVerdict};
 use crate::plot::Figure;
+use crate::sheet::Sheet;
 
 /// What a study runs and what it makes of it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StudySpec {
     /// What is run, in order.
-    #[serde(deserialize_with = "files::list")]
-    pub plans: &'static [StudyPlan],
+    pub plans: List<StudyPlan>,
     /// What is made of it.
     pub analysis: Analysis,
     /// Under what conditions, a line each; they stand with the sheets and below the headings of figures.
-    #[serde(default, deserialize_with = "files::texts")]
-    pub conditions: &'static [&'static str],
+    #[serde(default)]
+    pub conditions: List<Text>,
     /// Checks that are known not to hold, and why.
     #[serde(default)]
     pub expected: Vec<Expected>,
@@ -48,15 +46,14 @@ pub struct Expected {
 #[serde(deny_unknown_fields)]
 pub struct StudyPlan {
     /// What it is called: its result folder.
-    #[serde(deserialize_with = "files::text")]
     pub id: Text,
     /// What its curves are called; empty if there is but one plan.
-    #[serde(default, deserialize_with = "files::text")]
+    #[serde(default)]
     pub name: Text,
     /// The scenario file.
     pub plan: Source,
     /// What is set in it, so that one file serves several plans.
-    #[serde(default, deserialize_with = "files::settings")]
+    #[serde(default)]
     pub settings: Settings,
 }
 
@@ -133,7 +130,7 @@ impl StudySpec {
                 check.note += &format!("{separator}{}", expected.reason);
             }
         }
-        let conditions = || self.conditions.iter().map(|line| (*line).to_owned());
+        let conditions = || self.conditions.iter().map(|line| line.0.to_owned());
         for figure in &mut figures {
             figure.notes = conditions().chain(std::mem::take(&mut figure.notes)).collect();
         }
@@ -147,28 +144,5 @@ impl StudySpec {
             steps: simulations.iter().map(|(_, simulation)| simulation.steps).sum(),
             wall: simulations.iter().map(|(_, simulation)| simulation.wall).sum(),
         }
-    }
-}
-
-/// The study as text, for a terminal or a paper.
-impl fmt::Display for Study {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "{}: {}\n", self.id, self.title)?;
-        for sheet in &self.sheets {
-            writeln!(f, "{sheet}")?;
-        }
-        if !self.checks.is_empty() {
-            check::write(f, &self.checks)?;
-        }
-        for remark in &self.remarks {
-            writeln!(f, "{remark}")?;
-        }
-        writeln!(
-            f,
-            "{} simulation steps in {:.2} s ({:.1} million a second).",
-            self.steps,
-            self.wall.as_secs_f64(),
-            self.steps as f64 / self.wall.as_secs_f64() / 1e6
-        )
     }
 }
