@@ -1,22 +1,18 @@
-//! What a node that has messages does with requests for them: the source, or a replier.
+//! The requests of LMS that are answered, by the source or a replier, and where their answers go.
 
-use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
-use carillon_core::NodeId;
+use carillon_core::{DropReason, NodeId};
 use carillon_wire::lms::{Request, TurningPoint};
 
+use crate::blocks::{DueAnswers, Refusal};
+
 /// The last requests heard and the answers that are due.
-#[derive(Debug, Default)]
-pub(super) struct Answers {
-    /// The newest is the last.
-    heard: VecDeque<Key>,
-    due: VecDeque<Answer>,
-}
+pub(super) type Answers = DueAnswers<Key, Answer>;
 
 /// What makes two requests the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Key {
+pub(super) struct Key {
     lo: u32,
     hi: u32,
     turning_point: Option<TurningPoint>,
@@ -29,7 +25,6 @@ struct Key {
 /// Messages to be sent again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Answer {
-    pub numbers: RangeInclusive<u64>,
     pub to: To,
     /// Of the request that it answers.
     pub attempt: u32,
@@ -48,87 +43,37 @@ pub(super) enum To {
     Group,
 }
 
-/// Why no answer is due.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
-    /// The request was heard before.
-    Duplicate,
-    /// Too many answers are due.
-    Full,
-}
-
-impl Answers {
-    /// A request came from a node, for messages of these numbers. Duplicates are those of the last
-    /// ten with the same messages and turning point \[ns-2: LMS_RQL_MAX\]; other attempts are
-    /// duplicates too unless `attempts_differ`.
-    pub fn ask(
-        &mut self,
-        request: &Request,
-        from: NodeId,
-        numbers: RangeInclusive<u64>,
-        attempts_differ: bool,
-    ) -> Result<(), Refusal> {
-        let key = Key {
-            lo: request.lo,
-            hi: request.hi,
-            turning_point: request.turning_point,
-            direct: request.direct.then_some(from),
-            attempt: if attempts_differ { request.attempt } else { 0 },
-        };
-        if self.heard.contains(&key) {
-            return Err(Refusal::Duplicate);
-        }
-        if self.due.len() >= MAX_DUE {
-            return Err(Refusal::Full);
-        }
-        if self.heard.len() >= REMEMBERED {
-            self.heard.pop_front();
-        }
-        self.heard.push_back(key);
-        let to = match (request.direct, request.turning_point) {
-            (true, _) => To::Node(from),
-            (false, Some(point)) => To::TurningPoint(point),
-            (false, None) => To::Group,
-        };
-        if !numbers.is_empty() {
-            self.due.push_back(Answer { numbers, to, attempt: request.attempt, from });
-        }
-        Ok(())
-    }
-
-    /// From which message on the answer that is next is due.
-    pub fn next(&self) -> Option<u64> {
-        self.due.front().map(|answer| *answer.numbers.start())
-    }
-
-    /// The next message to be sent again, and the answer that it belongs to.
-    pub fn pop(&mut self) -> Option<(u64, Answer)> {
-        let answer = self.due.front_mut()?;
-        let number = answer.numbers.next();
-        let whole = answer.clone();
-        if answer.numbers.is_empty() {
-            self.due.pop_front();
-        }
-        number.map(|number| (number, whole))
-    }
-
-    /// Of the answer that is next, what comes before this message is not there: `None` if nothing of it is.
-    pub fn skip_to(&mut self, held: Option<u64>) {
-        let Some(answer) = self.due.front_mut() else { return };
-        match held.filter(|held| answer.numbers.contains(held)) {
-            Some(held) => answer.numbers = held..=*answer.numbers.end(),
-            None => _ = self.due.pop_front(),
-        }
-    }
-
-    /// Whether none is due.
-    pub fn is_empty(&self) -> bool {
-        self.due.is_empty()
-    }
+/// A request came from a node, for messages of these numbers. Duplicates are those of the last
+/// ten with the same messages and turning point \[ns-2: LMS_RQL_MAX\]; other attempts are
+/// duplicates too unless `attempts_differ`.
+pub(super) fn ask(
+    answers: &mut Answers,
+    request: &Request,
+    from: NodeId,
+    numbers: RangeInclusive<u64>,
+    attempts_differ: bool,
+) -> Result<(), DropReason> {
+    let key = Key {
+        lo: request.lo,
+        hi: request.hi,
+        turning_point: request.turning_point,
+        direct: request.direct.then_some(from),
+        attempt: if attempts_differ { request.attempt } else { 0 },
+    };
+    let to = match (request.direct, request.turning_point) {
+        (true, _) => To::Node(from),
+        (false, Some(point)) => To::TurningPoint(point),
+        (false, None) => To::Group,
+    };
+    let answer = Answer { to, attempt: request.attempt, from };
+    answers.ask(key, numbers, answer).map_err(|refusal| match refusal {
+        Refusal::Duplicate => DropReason::Redundant,
+        Refusal::Full => DropReason::BufferFull,
+    })
 }
 
 /// Requests and repairs that are remembered \[ns-2: LMS_RQL_MAX, LMS_RDL_MAX\].
 pub(super) const REMEMBERED: usize = 10;
 
 /// Requests that may wait for their answer.
-const MAX_DUE: usize = 64;
+pub(super) const MAX_DUE: usize = 64;

@@ -10,7 +10,7 @@ use carillon_core::{
 };
 use carillon_wire::lms::{Data, HEADER_LEN, Offer, Packet, Progress, Request};
 
-use super::answers::{Answer, Answers, REMEMBERED, Refusal, To};
+use super::answers::{Answer, Answers, MAX_DUE, REMEMBERED, To, ask};
 use super::config::{SHORTEST_WAIT, Settings};
 use super::{MODULUS, pad, wire};
 use crate::blocks::{Arrival, KeptWindow, RequestRows};
@@ -68,7 +68,7 @@ impl LmsReceiver {
                 context.rejoining,
             ),
             losses: RequestRows::new(settings.retry_max),
-            answers: Answers::default(),
+            answers: Answers::new(REMEMBERED, MAX_DUE),
             repaired: VecDeque::new(),
             events: Events::default(),
             settings,
@@ -204,10 +204,8 @@ impl LmsReceiver {
         let hi = lo + u64::from(request.hi.wrapping_sub(request.lo));
         self.events.push(Event::Received { packet: "req", message: MessageId(lo) });
         let numbers = self.reception.clip(lo, hi);
-        match self.answers.ask(request, from, numbers, self.settings.escalate) {
-            Ok(()) => {}
-            Err(Refusal::Duplicate) => self.events.dropped(DropReason::Redundant),
-            Err(Refusal::Full) => self.events.dropped(DropReason::BufferFull),
+        if let Err(reason) = ask(&mut self.answers, request, from, numbers, self.settings.escalate) {
+            self.events.dropped(reason);
         }
     }
 

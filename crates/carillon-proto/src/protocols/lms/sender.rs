@@ -10,7 +10,7 @@ use carillon_core::{
 };
 use carillon_wire::lms::{Data, HEADER_LEN, Offer, Packet, Progress, Request};
 
-use super::answers::{Answer, Answers, Refusal, To};
+use super::answers::{Answer, Answers, MAX_DUE, REMEMBERED, To, ask};
 use super::config::Settings;
 use super::{MODULUS, pad, wire};
 use crate::blocks::{Doubling, FeedbackDelay, HoldOff, Members, Numbered, RepairBudget};
@@ -88,7 +88,7 @@ impl LmsSender {
             held: Numbered::default(),
             next: 0,
             finished: false,
-            answers: Answers::default(),
+            answers: Answers::new(REMEMBERED, MAX_DUE),
             members: Members::new(context.members.clone()),
             budget: RepairBudget::new(settings.repair_budget),
             setup_due: true,
@@ -136,10 +136,8 @@ impl LmsSender {
             // It has sent nothing.
             None => return self.events.dropped(DropReason::OutOfWindow),
         };
-        match self.answers.ask(request, from, numbers, self.settings.escalate) {
-            Ok(()) => {}
-            Err(Refusal::Duplicate) => self.events.dropped(DropReason::Redundant),
-            Err(Refusal::Full) => self.events.dropped(DropReason::BufferFull),
+        if let Err(reason) = ask(&mut self.answers, request, from, numbers, self.settings.escalate) {
+            self.events.dropped(reason);
         }
     }
 

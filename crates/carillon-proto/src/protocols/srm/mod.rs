@@ -12,7 +12,6 @@
 
 mod config;
 mod describe;
-mod known;
 mod peer;
 mod pending;
 mod recovery;

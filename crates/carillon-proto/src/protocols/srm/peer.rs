@@ -9,14 +9,13 @@ use carillon_core::{
     Machine, MessageId, NodeId, Note, OfferError, Outcome, Pace, Received, Receiver, Rng, Scope, Sender,
     Time, Timers, Transmit, Value,
 };
-use carillon_wire::srm::{Answer, Data, Entries, HEADER_LEN, Packet, Request, Session};
+use carillon_wire::srm::{Answer, Data, Entries, Entry, HEADER_LEN, Packet, Request, Session};
 
-use super::config::Settings;
-use super::known::Known;
+use super::config::{LONGEST_DISTANCE, Settings};
 use super::recovery::{Key, Recovery};
 use crate::blocks::{
-    Asked, FlowControl, KeptStream, LocalRecovery, Outgoing, Reach, RepairBudget, RepairScope, SlowestMember,
-    cost, in_seconds,
+    Asked, Distances, Echo, FlowControl, KeptStream, LocalRecovery, Outgoing, Reach, RepairBudget,
+    RepairScope, SlowestMember, cost, in_seconds,
 };
 
 /// A member: sends, receives, asks and repairs.
@@ -28,7 +27,7 @@ pub struct SrmPeer {
     own: u32,
     rejoining: bool,
     settings: Arc<Settings>,
-    known: Known,
+    known: Distances,
     /// Messages by the rank of their source, this member's own too.
     streams: BTreeMap<u32, KeptStream>,
     recovery: Recovery,
@@ -70,7 +69,7 @@ enum Timer {
 pub(super) struct Scene<'a> {
     pub now: Time,
     pub events: &'a mut Events,
-    pub known: &'a Known,
+    pub known: &'a Distances,
     members: &'a [NodeId],
 }
 
@@ -107,7 +106,7 @@ impl SrmPeer {
             members: context.members.clone(),
             own,
             rejoining: context.rejoining,
-            known: Known::new(own, &settings),
+            known: Distances::new(own, settings.initial_distance, LONGEST_DISTANCE, settings.clock_tick),
             streams: BTreeMap::new(),
             recovery: Recovery::new(settings.clone(), context.seeds.clone()),
             outgoing: Outgoing::new(MOST_WAITING, context.rejoining),
@@ -165,7 +164,10 @@ impl SrmPeer {
     }
 
     fn on_session(&mut self, now: Time, session: &Session<'_>) {
-        if !self.known.on_session(now, session) {
+        // Only the entry of this member is looked for.
+        let echo = session.sources.of(self.own).or_else(|| session.others.of(self.own));
+        let echo = echo.map(|Entry { came_us, sent_us, .. }| Echo { came_us, sent_us });
+        if !self.known.on_report(now, session.from, session.number, session.clock_us, echo) {
             return self.events.dropped(DropReason::OutOfOrder);
         }
         let message = MessageId(session.next.saturating_sub(1).into());
@@ -467,7 +469,15 @@ impl SrmPeer {
             true => (rank, stream.tell()),
             false => (rank, stream.next()),
         });
-        let [sources, others] = self.known.entries(sent.filter(|&(rank, next)| rank != own && next > 0));
+        let sent = sent.filter(|&(rank, next)| rank != own && next > 0);
+        let mut lists = [Vec::new(), Vec::new()];
+        for (member, next, Echo { came_us, sent_us }) in
+            self.known.next_report(self.settings.session_entries, sent)
+        {
+            let entry = Entry { member, next: next as u32, came_us, sent_us };
+            lists[usize::from(next == 0)].push(entry.to_bytes());
+        }
+        let [sources, others] = lists;
         let (next, oldest) = self.streams.get(&own).map_or((0, 0), |own| (own.next(), own.base()));
         let session = Session {
             from: own,

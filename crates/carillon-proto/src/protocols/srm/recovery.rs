@@ -11,12 +11,11 @@ use std::time::Duration;
 use carillon_core::{DropReason, Event, MessageId, Seeds, Time};
 
 use super::config::{Mode, Settings};
-use super::known::Known;
 use super::peer::Scene;
 use super::pending::{Repair, Request};
 use crate::blocks::{
-    AdaptiveDelay, ByDistance, Distance, Draws, Expired, FeedbackDelay, Reach, RequestSchedule, Stage, Tries,
-    in_seconds,
+    AdaptiveDelay, ByDistance, Distance, Distances, Draws, Expired, FeedbackDelay, Reach, RequestSchedule,
+    Stage, Tries, in_seconds,
 };
 
 /// A message: rank of its source, and its number.
@@ -277,7 +276,7 @@ fn end_first_round(adaptive: &mut Option<Box<[AdaptiveDelay; 2]>>, now: Time, re
 fn next_wait(
     settings: &Settings,
     draws: &mut Draws,
-    known: &Known,
+    known: &Distances,
     source: u32,
     request: &mut Request,
 ) -> Duration {

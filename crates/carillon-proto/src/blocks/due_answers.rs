@@ -1,0 +1,128 @@
+//! What a node that has messages does with requests for them: the source, or one that helps it.
+
+use std::collections::VecDeque;
+use std::ops::RangeInclusive;
+
+/// The last requests heard, by what makes two of them the same (`K`), and the answers that are due, each with where it
+/// goes (`T`).
+#[derive(Debug)]
+pub struct DueAnswers<K, T> {
+    /// The newest is the last.
+    heard: VecDeque<K>,
+    due: VecDeque<(RangeInclusive<u64>, T)>,
+    /// So many requests are remembered.
+    remembered: usize,
+    /// So many answers may be due.
+    most: usize,
+}
+
+/// Why no answer is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The request was heard before.
+    Duplicate,
+    /// Too many answers are due.
+    Full,
+}
+
+impl<K: PartialEq, T: Clone> DueAnswers<K, T> {
+    /// None; so many requests are remembered, and so many may wait for their answer.
+    pub fn new(remembered: usize, most: usize) -> Self {
+        DueAnswers { heard: VecDeque::new(), due: VecDeque::new(), remembered, most }
+    }
+
+    /// A request came for messages of these numbers.
+    pub fn ask(&mut self, key: K, numbers: RangeInclusive<u64>, to: T) -> Result<(), Refusal> {
+        if self.heard.contains(&key) {
+            return Err(Refusal::Duplicate);
+        }
+        if self.due.len() >= self.most {
+            return Err(Refusal::Full);
+        }
+        if self.heard.len() >= self.remembered {
+            self.heard.pop_front();
+        }
+        self.heard.push_back(key);
+        if !numbers.is_empty() {
+            self.due.push_back((numbers, to));
+        }
+        Ok(())
+    }
+
+    /// From which message on the answer that is next is due.
+    pub fn next(&self) -> Option<u64> {
+        self.due.front().map(|(numbers, _)| *numbers.start())
+    }
+
+    /// The next message to be sent again, and where it goes.
+    pub fn pop(&mut self) -> Option<(u64, T)> {
+        let (numbers, to) = self.due.front_mut()?;
+        let (number, to) = (numbers.next(), to.clone());
+        if numbers.is_empty() {
+            self.due.pop_front();
+        }
+        number.map(|number| (number, to))
+    }
+
+    /// Of the answer that is next, what comes before this message is not there: `None` if nothing of it is.
+    pub fn skip_to(&mut self, held: Option<u64>) {
+        let Some((numbers, _)) = self.due.front_mut() else { return };
+        match held.filter(|held| numbers.contains(held)) {
+            Some(held) => *numbers = held..=*numbers.end(),
+            None => _ = self.due.pop_front(),
+        }
+    }
+
+    /// Whether none is due.
+    pub fn is_empty(&self) -> bool {
+        self.due.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn they_agree_with_lists_under_random_operations() {
+        let mut rng = carillon_core::Seeds::new(1).stream("due-answers");
+        let mut answers = DueAnswers::new(10, 6);
+        // The model: all requests taken, the newest last, and the messages of each answer that are due.
+        let (mut heard, mut due) = (Vec::<u64>::new(), VecDeque::<Vec<u64>>::new());
+        for _ in 0..20_000 {
+            match rng.below(4) {
+                0 => {
+                    let (key, first) = (rng.below(30), rng.below(100));
+                    let numbers = first..=(first + rng.below(5)).saturating_sub(1);
+                    let expected = match heard.iter().rev().take(10).any(|&other| other == key) {
+                        true => Err(Refusal::Duplicate),
+                        false if due.len() >= 6 => Err(Refusal::Full),
+                        false => Ok(()),
+                    };
+                    assert_eq!(answers.ask(key, numbers.clone(), key), expected);
+                    if expected.is_ok() {
+                        heard.push(key);
+                        due.extend(Some(numbers.collect::<Vec<u64>>()).filter(|numbers| !numbers.is_empty()));
+                    }
+                }
+                1 => {
+                    let held = (rng.below(3) > 0).then(|| rng.below(100));
+                    answers.skip_to(held);
+                    if let Some(first) = due.front_mut() {
+                        match held.filter(|held| first.contains(held)) {
+                            Some(held) => first.retain(|&number| number >= held),
+                            None => _ = due.pop_front(),
+                        }
+                    }
+                }
+                _ => {
+                    let expected = due.front_mut().map(|numbers| numbers.remove(0));
+                    due.retain(|numbers| !numbers.is_empty());
+                    assert_eq!(answers.pop().map(|(number, _)| number), expected);
+                }
+            }
+            assert_eq!(answers.next(), due.front().map(|numbers| numbers[0]));
+            assert_eq!(answers.is_empty(), due.is_empty());
+        }
+    }
+}
