@@ -6,10 +6,11 @@
 
 use bytes::Bytes;
 use carillon_core::{
-    Event, Events, Machine, MessageId, NodeId, Notice, OfferError, Outcome, Received, Sender, Time, Transmit,
+    BuildContext, Event, Events, Machine, MessageId, NodeId, Notice, OfferError, Outcome, Received, Sender,
+    Time, Transmit,
 };
 
-use super::Members;
+use super::{Members, Recipients};
 
 /// A sender that runs one single-receiver sender after the other over each block of messages.
 #[derive(Debug)]
@@ -51,6 +52,12 @@ impl<S: Sender> SerialUnicast<S> {
             finished: false,
             events: Events::default(),
         }
+    }
+
+    /// The same to the members of a context, with a leg for each alone.
+    pub fn to_members(context: &BuildContext, block_size: usize, leg: impl Fn(Recipients) -> S) -> Self {
+        let members = Members::new(context.members.clone());
+        Self::new(members, block_size, |index| leg(Recipients::one(context.members[index])))
     }
 
     /// The first leg whose receiver is there: a block grows while it has its turn. One whose receiver is gone

@@ -19,7 +19,7 @@ use carillon_core::{
 pub use receiver::MbapReceiver;
 pub use sender::MbapSender;
 
-use crate::blocks::{Members, Recipients, SerialUnicast};
+use crate::blocks::{Recipients, SerialUnicast};
 
 /// Multicast block acknowledgment.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
@@ -71,11 +71,8 @@ fn build(
         Role::Peer | Role::Relay | Role::Helper => return Err(ConfigError::no_such_role(role)),
         Role::Receiver => Box::new(MbapReceiver::new(context, settings)),
         Role::Sender if unicast => {
-            let members = Members::new(context.members.clone());
-            let legs = members.clone();
-            Box::new(SerialUnicast::new(members, config.window, |index| {
-                MbapSender::new(config.for_one(), Recipients::one(legs.node(index)))
-            }))
+            let leg = |receiver| MbapSender::new(config.for_one(), receiver);
+            Box::new(SerialUnicast::to_members(context, config.window, leg))
         }
         Role::Sender => Box::new(MbapSender::new(config, Recipients::group(context))),
     })

@@ -1,7 +1,5 @@
 //! The sending side of block acknowledgment.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use carillon_core::{
     Dest, DropReason, Event, Events, Machine, MessageId, NodeId, OfferError, Outcome, Received, Sender, Time,
@@ -10,9 +8,7 @@ use carillon_core::{
 use carillon_wire::mbap::Packet;
 
 use super::config::SenderConfig;
-use crate::blocks::{
-    AckWindow, AdaptiveWait, FixedWindow, PastLimit, Recipients, RetransmissionTimeout, Slot,
-};
+use crate::blocks::{AckWindow, AnswerTimer, FixedWindow, PastLimit, Recipients, Slot};
 
 /// Sends up to n messages at once and advances as far as all receivers have acknowledged.
 #[derive(Debug)]
@@ -28,9 +24,7 @@ pub struct MbapSender {
     /// With selective repair: when the one poll that is unanswered went out.
     polled: Option<Time>,
     timers: Timers<Timer>,
-    timeout: RetransmissionTimeout,
-    /// Tells receivers how long to wait before they acknowledge.
-    wait: Option<AdaptiveWait>,
+    timer: AnswerTimer,
     events: Events,
 }
 
@@ -46,8 +40,7 @@ impl MbapSender {
     pub fn new(config: SenderConfig, to: Recipients) -> Self {
         let Recipients { members, dest } = to;
         MbapSender {
-            timeout: RetransmissionTimeout::new(&config.retransmission),
-            wait: config.adaptive_wait.map(AdaptiveWait::new),
+            timer: AnswerTimer::new(&config.retransmission, config.adaptive_wait),
             window: AckWindow::new(members, FixedWindow(config.window as u64)),
             config,
             data_dest: dest,
@@ -89,7 +82,7 @@ impl MbapSender {
     /// and its first answer.
     fn on_answer(&mut self, now: Time) {
         if let Some(polled) = self.polled.take() {
-            self.timeout.on_sample(now.since(polled));
+            self.timer.timeout_mut().on_sample(now.since(polled));
         }
     }
 
@@ -97,10 +90,9 @@ impl MbapSender {
     /// (Karn's rule).
     fn note_answer(&mut self, now: Time, message: u64) {
         let whole = message + 1 == self.window.end();
-        let Some(wait) = self.wait.as_mut().filter(|_| whole) else { return };
-        let slot = self.window.get_mut(message).filter(|slot| slot.retransmissions == 0);
+        let slot = self.window.get_mut(message).filter(|slot| whole && slot.retransmissions == 0);
         if let Some((sent, _)) = slot.and_then(|slot| slot.sent) {
-            wait.on_answer(now.since(sent));
+            self.timer.on_answer(now.since(sent));
         }
     }
 
@@ -146,19 +138,13 @@ impl MbapSender {
         }
         match last.as_ref().and_then(|slot| slot.sent.filter(|_| slot.retransmissions == 0)) {
             Some(_) if self.config.selective => {}
-            Some((sent, _)) => self.timeout.on_sample(now.since(sent)),
-            None if last.is_some() => self.timeout.on_recovery(),
+            Some((sent, _)) => self.timer.timeout_mut().on_sample(now.since(sent)),
+            None if last.is_some() => self.timer.timeout_mut().on_recovery(),
             None => {}
         }
         if self.window.is_empty() {
-            self.end_of_round();
+            self.timer.on_round_end();
             self.timers.cancel(Timer::Packet);
-        }
-    }
-
-    fn end_of_round(&mut self) {
-        if let Some(wait) = &mut self.wait {
-            wait.on_round_end();
         }
     }
 
@@ -174,9 +160,9 @@ impl MbapSender {
         // Where requests repair what is lost, a poll is no sign of a path that is slower than thought, unless
         // the one before it went without an answer.
         if !self.config.selective || self.polls > 0 {
-            self.timeout.on_expiry();
+            self.timer.timeout_mut().on_expiry();
         }
-        self.end_of_round();
+        self.timer.on_round_end();
         if self.config.negative {
             return self.poll(now);
         }
@@ -280,7 +266,7 @@ impl Machine for MbapSender {
                 self.polled = (self.config.selective && self.polls == 1).then_some(now);
             }
             false => {
-                let packet = match self.wait.as_ref().map(AdaptiveWait::current_nanos) {
+                let packet = match self.timer.ack_wait_nanos() {
                     Some(ack_wait) => Packet::Timed { sequence, ack_wait, payload },
                     None => Packet::Data { sequence, payload },
                 };
@@ -294,8 +280,7 @@ impl Machine for MbapSender {
             slot.retransmissions = slot.retransmissions.saturating_add(1);
             slot.resent = Some(now);
         }
-        let ack_wait = self.wait.as_ref().map_or(Duration::ZERO, AdaptiveWait::current);
-        self.timers.arm(Timer::Packet, now + self.timeout.current() + ack_wait);
+        self.timers.arm(Timer::Packet, self.timer.deadline(now));
         let to = Transmit::now(self.data_dest.clone());
         Some(self.events.data_sent(to, MessageId(number), buf.len(), !first))
     }

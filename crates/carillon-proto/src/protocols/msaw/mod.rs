@@ -21,7 +21,7 @@ pub use nak::{NakReceiver, NakSender};
 pub use receiver::MsawReceiver;
 pub use sender::MsawSender;
 
-use crate::blocks::{Addressed, Members, Recipients, SerialUnicast};
+use crate::blocks::{Addressed, Recipients, SerialUnicast};
 
 /// Multicast stop-and-wait.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
@@ -86,11 +86,8 @@ fn build(
         Role::Sender if negative => Box::new(NakSender::new(context, config, settings)),
         Role::Receiver => Box::new(MsawReceiver::new(context, settings)),
         Role::Sender if unicast => {
-            let members = Members::new(context.members.clone());
-            let legs = members.clone();
-            Box::new(SerialUnicast::new(members, 1, |index| {
-                MsawSender::new(config.for_one(), Recipients::one(legs.node(index)))
-            }))
+            let leg = |receiver| MsawSender::new(config.for_one(), receiver);
+            Box::new(SerialUnicast::to_members(context, 1, leg))
         }
         Role::Sender => Box::new(MsawSender::new(config, Recipients::group(context))),
     })

@@ -1,7 +1,5 @@
 //! The sending side of stop-and-wait.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use carillon_core::{
     Dest, DropReason, Event, Events, Machine, MessageId, NodeId, OfferError, Outcome, Received, Sender, Time,
@@ -10,9 +8,7 @@ use carillon_core::{
 use carillon_wire::msaw::Packet;
 
 use super::config::SenderConfig;
-use crate::blocks::{
-    AdaptiveWait, Addressed, MemberSet, Members, PastLimit, Recipients, RetransmissionTimeout,
-};
+use crate::blocks::{Addressed, AnswerTimer, MemberSet, Members, PastLimit, Recipients};
 
 /// Sends one message at a time and waits until every receiver has acknowledged it.
 #[derive(Debug)]
@@ -29,9 +25,7 @@ pub struct MsawSender {
     settled: MemberSet,
     expelled: MemberSet,
     timers: Timers<Timer>,
-    timeout: RetransmissionTimeout,
-    /// Tells receivers how long to wait before they acknowledge.
-    wait: Option<AdaptiveWait>,
+    timer: AnswerTimer,
     finished: bool,
     events: Events,
 }
@@ -71,8 +65,7 @@ impl MsawSender {
     pub fn new(config: SenderConfig, to: Recipients) -> Self {
         let Recipients { members, dest } = to;
         MsawSender {
-            timeout: RetransmissionTimeout::new(&config.retransmission),
-            wait: config.adaptive_wait.map(AdaptiveWait::new),
+            timer: AnswerTimer::new(&config.retransmission, config.adaptive_wait),
             settled: MemberSet::empty(members.len()),
             expelled: MemberSet::empty(members.len()),
             config,
@@ -102,8 +95,8 @@ impl MsawSender {
         self.events.push(Event::Received { packet: "ack", message: current.message });
         // Karn's rule: an answer to a message that was sent twice says nothing.
         let undisturbed = current.counts.iter().all(|&count| count == 0);
-        if let (Some(wait), Some(sent), true) = (&mut self.wait, current.first_sent, undisturbed) {
-            wait.on_answer(now.since(sent));
+        if let Some(sent) = current.first_sent.filter(|_| undisturbed) {
+            self.timer.on_answer(now.since(sent));
         }
         if self.config.addressed == Addressed::Unicast {
             self.timers.cancel(Timer::Receiver(index as u32));
@@ -122,10 +115,8 @@ impl MsawSender {
             Timer::Message => 0,
             Timer::Receiver(index) => index as usize,
         };
-        self.timeout.on_expiry();
-        if let Some(wait) = &mut self.wait {
-            wait.on_round_end();
-        }
+        self.timer.timeout_mut().on_expiry();
+        self.timer.on_round_end();
         self.events.push(Event::TimerFired { timer: "retransmission" });
         if !self.config.retransmission.is_exceeded(current.counts[slot]) {
             current.counts[slot] = current.counts[slot].saturating_add(1);
@@ -168,14 +159,12 @@ impl MsawSender {
         }
         let Some(current) = self.current.take() else { return };
         self.timers.clear();
-        if let Some(wait) = &mut self.wait {
-            wait.on_round_end();
-        }
+        self.timer.on_round_end();
         match current.first_sent {
             Some(sent) if current.counts.iter().all(|&count| count == 0) => {
-                self.timeout.on_sample(now.since(sent));
+                self.timer.timeout_mut().on_sample(now.since(sent));
             }
-            _ => self.timeout.on_recovery(),
+            _ => self.timer.timeout_mut().on_recovery(),
         }
         let outcome = if current.failed && self.config.retransmission.past_limit == PastLimit::Skip {
             Outcome::Failed
@@ -222,7 +211,7 @@ impl Machine for MsawSender {
         };
         let sequence = (current.message.0 & 1) as u8;
         let payload = &current.payload[..];
-        let packet = match self.wait.as_ref().map(AdaptiveWait::current_nanos) {
+        let packet = match self.timer.ack_wait_nanos() {
             Some(ack_wait) => Packet::Timed { sequence, ack_wait, payload },
             None => Packet::Data { sequence, payload },
         };
@@ -230,8 +219,7 @@ impl Machine for MsawSender {
         let message = current.message;
         let first = current.first_sent.is_none();
         current.first_sent.get_or_insert(now);
-        let ack_wait = self.wait.as_ref().map_or(Duration::ZERO, AdaptiveWait::current);
-        let deadline = now + self.timeout.current() + ack_wait;
+        let deadline = self.timer.deadline(now);
         match (self.config.addressed, &dest) {
             (Addressed::Multicast, _) => self.timers.arm(Timer::Message, deadline),
             (Addressed::Unicast, Dest::Node(node)) if !first => {

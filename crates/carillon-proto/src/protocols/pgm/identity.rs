@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use carillon_core::{Addresses, AssociationId, Config, ConfigError, NodeId};
-use carillon_wire::pgm::Tsi;
+use carillon_core::{Addresses, AssociationId, Config, ConfigError, DropReason, Events, NodeId};
+use carillon_wire::pgm::{Packet, Tsi};
 
 /// The transport session identifier of a session: its association and two letters in the place of a
 /// hash of the source's host name, and a port that no other session is likely to have.
@@ -13,6 +13,23 @@ use carillon_wire::pgm::Tsi;
 pub(super) fn tsi(association: AssociationId) -> Tsi {
     let [a, b, c, d] = association.0.to_be_bytes();
     Tsi { gsi: [b'C', b'L', a, b, c, d], port: FIRST_PORT + (association.0 % PORTS) as u16 }
+}
+
+/// A packet of this session, or of any if none is given, to this port. What is none is counted.
+pub(super) fn parse<'a>(
+    events: &mut Events,
+    (session, port): (Option<Tsi>, u16),
+    bytes: &'a [u8],
+) -> Option<Packet<'a>> {
+    let Ok(packet) = Packet::parse(bytes) else {
+        events.dropped(DropReason::Malformed);
+        return None;
+    };
+    if session.is_some_and(|tsi| tsi != packet.tsi) || packet.destination_port != port {
+        events.dropped(DropReason::Foreign);
+        return None;
+    }
+    Some(packet)
 }
 
 /// The data-destination port.

@@ -12,7 +12,7 @@ use carillon_core::{
 use carillon_wire::pgm::{Body, Data, MAX_TSDU, Nak, NakList, Options, Packet, Poll, Spm, Tsi};
 
 use super::config::interval;
-use super::identity::{MODULUS, address_of, destination_port, tsi, wire};
+use super::identity::{MODULUS, address_of, destination_port, parse, tsi, wire};
 use crate::blocks::{
     Advance, Doubling, FeedbackDelay, FixedRate, Members, RateControl, RepairBudget, TransmitWindow,
 };
@@ -319,13 +319,8 @@ impl Machine for PgmSource {
     }
 
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
-        let packet = match Packet::parse(datagram.bytes) {
-            Ok(packet) => packet,
-            Err(_) => return self.events.dropped(DropReason::Malformed),
-        };
-        if packet.tsi != self.tsi || packet.destination_port != self.destination_port {
-            return self.events.dropped(DropReason::Foreign);
-        }
+        let session = (Some(self.tsi), self.destination_port);
+        let Some(packet) = parse(&mut self.events, session, datagram.bytes) else { return };
         match packet.body {
             Body::Nak(nak) => self.on_nak(now, datagram.source, nak, packet.options.nak_list),
             Body::Nnak(nak) => self.on_null(now, nak, packet.options.nak_list),

@@ -14,7 +14,7 @@ use carillon_core::{
 use carillon_wire::pgm::{Body, Data, Nak, NakList, Options, Packet, Poll, Spm, Tsi};
 
 use super::config::interval;
-use super::identity::{MODULUS, address_of, destination_port, is_newer, node_on_path, tsi, wire};
+use super::identity::{MODULUS, address_of, destination_port, is_newer, node_on_path, parse, tsi, wire};
 use crate::blocks::{ConfirmedRequests, FeedbackDelay, Reception, Tries, Uniform, Waits};
 use repairer::{Repairer, Task};
 
@@ -455,13 +455,8 @@ impl Machine for PgmReceiver {
     }
 
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
-        let packet = match Packet::parse(datagram.bytes) {
-            Ok(packet) => packet,
-            Err(_) => return self.events.dropped(DropReason::Malformed),
-        };
-        if packet.tsi != self.tsi || packet.destination_port != self.destination_port {
-            return self.events.dropped(DropReason::Foreign);
-        }
+        let session = (Some(self.tsi), self.destination_port);
+        let Some(packet) = parse(&mut self.events, session, datagram.bytes) else { return };
         let options = packet.options;
         let payload = || datagram.bytes.slice(datagram.bytes.len() - packet.payload().len()..);
         match packet.body {

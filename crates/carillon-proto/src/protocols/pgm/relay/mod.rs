@@ -14,7 +14,7 @@ use carillon_core::{
 use carillon_wire::pgm::{Body, Nak, NakList, Options, Packet, PacketType, Spm, Tsi, emit_repair, with_path};
 
 use super::config::interval;
-use super::identity::{address_of, destination_port, is_newer, node_on_path};
+use super::identity::{address_of, destination_port, is_newer, node_on_path, parse};
 use crate::blocks::{Expired, Passed, PassedPackets, RequestSchedule, Tries};
 use repairers::{Passage, Repairers};
 use state::{Repair, Session, Way};
@@ -333,13 +333,8 @@ impl Machine for PgmRelay {
     }
 
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
-        let packet = match Packet::parse(datagram.bytes) {
-            Ok(packet) => packet,
-            Err(_) => return self.events.dropped(DropReason::Malformed),
-        };
-        if packet.destination_port != self.destination_port {
-            return self.events.dropped(DropReason::Foreign);
-        }
+        let sessions = (None, self.destination_port);
+        let Some(packet) = parse(&mut self.events, sessions, datagram.bytes) else { return };
         let (tsi, options) = (packet.tsi, packet.options);
         match packet.body {
             Body::Nak(nak) => self.on_nak(now, tsi, nak, options.nak_list, datagram),
