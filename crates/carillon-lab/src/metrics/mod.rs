@@ -1,10 +1,12 @@
 //! Metrics: functions of the trace alone. Definitions in `docs/metrics.md`.
 
+mod bounds;
 mod recovery;
 mod registry;
 
 use carillon_core::{BitRate, Event, MessageId, NodeId, Observer, Outcome, Time, TraceEvent};
 
+pub use bounds::Bounds;
 pub use recovery::Recoveries;
 pub use registry::{METRICS, Metric};
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use carillon_core::BitRate;
 use serde::Deserialize;
 
-use super::{Bounds, Comparison, SimulatedPoint, Simulation, TableSpec, Text};
-use crate::metrics::Terms;
+use super::{Comparison, SimulatedPoint, Simulation, TableSpec, Text};
+use crate::metrics::{Bounds, Terms};
 use crate::plot::{
     Axis, DASHES, Dash, Figure, HiLoMean, MARKERS, Marker, Marks, Percentiles, Series, sample_sizes,
 };

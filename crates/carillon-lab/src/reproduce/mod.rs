@@ -41,7 +41,7 @@ pub use means::MeansSpec;
 pub use published::PublishedValues;
 pub use quotient::Quotient;
 pub use recovery::{Pooled, RecoverySpec};
-pub use simulation::{Bounds, SimulatedPoint, Simulation};
+pub use simulation::{SimulatedPoint, Simulation};
 pub use study::{Analysis, Study, StudyPlan, StudySpec};
 
 /// An experiment.
