@@ -94,8 +94,8 @@ impl Machine for ErramilliSinghPeer {
     }
 
     fn handle_timeout(&mut self, now: Time) {
-        self.scene.now = now;
         while let Some(timer) = self.scene.timers.expire(now) {
+            self.scene.now = now;
             match timer {
                 Timer::Idle => self.source.on_idle(),
                 // `poll_transmit` looks at the time itself.
