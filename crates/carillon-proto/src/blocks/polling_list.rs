@@ -82,7 +82,7 @@ impl PollingList {
     }
 
     /// How many are in the group.
-    pub fn len(&self) -> usize {
+    pub fn live(&self) -> usize {
         self.live
     }
 
@@ -281,7 +281,7 @@ mod tests {
         assert!(list.on_no_answer(&question(&list, 2)));
         list.remove(4);
         let turns: Vec<_> = (0..6).filter_map(|_| list.next_turn(|_, _| true)).collect();
-        assert_eq!((turns, list.len()), (vec![0, 1, 3, 0, 1, 3], 4));
+        assert_eq!((turns, list.live()), (vec![0, 1, 3, 0, 1, 3], 4));
         assert_eq!(list.next_again(), Some((2, 7)), "it is asked again by itself");
         list.on_ask(Time::ZERO, 2);
         assert_eq!(list.next_again(), None);
@@ -324,7 +324,7 @@ mod tests {
             let live = || (0..4).filter(|&index| !gone[index]);
             assert!(live().all(|index| list.member(index).repeats == repeats[index]));
             assert_eq!(Some(list.room()), live().map(|index| limits[index]).min());
-            assert_eq!(list.len(), live().count());
+            assert_eq!(list.live(), live().count());
             let unasked = list.next_unasked(|_, _| true);
             let may = |index: usize| !gone[index] && open[index] == 0 && repeats[index] == 0;
             assert_eq!(unasked.is_some(), (0..4).any(may));

@@ -86,7 +86,7 @@ impl Questions {
     }
 
     /// How many are open.
-    pub fn len(&self) -> usize {
+    pub fn open_count(&self) -> usize {
         self.open.len()
     }
 
@@ -139,7 +139,7 @@ mod tests {
                 let oldest = model.iter().position(|known| !known.2).expect("there are late ones");
                 model.remove(oldest);
             }
-            assert_eq!(questions.len(), model.iter().filter(|known| known.2).count());
+            assert_eq!(questions.open_count(), model.iter().filter(|known| known.2).count());
         }
     }
 

@@ -260,13 +260,13 @@ impl RraSender {
         if !self.by_path {
             return self.burst;
         }
-        let asked = 4 * self.audience.len().max(1) as u64;
+        let asked = 4 * self.audience.live().max(1) as u64;
         (self.audience.window() / asked).clamp(1, self.burst)
     }
 
     /// Whether as much is under way as may be.
     fn is_full(&self, now: Time) -> bool {
-        if self.questions.len() >= self.most_questions {
+        if self.questions.open_count() >= self.most_questions {
             return true;
         }
         if !self.by_path {
