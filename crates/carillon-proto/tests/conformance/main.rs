@@ -9,6 +9,7 @@ mod best_effort;
 mod peers;
 mod registry;
 mod routed;
+mod states;
 
 use std::time::Duration;
 

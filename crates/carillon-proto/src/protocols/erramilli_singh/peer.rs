@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use carillon_core::{
-    AssociationId, BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Events, GroupId, Machine,
-    MessageId, NodeId, OfferError, Received, Receiver, Sender, Time, Timers, Transmit,
+    AssociationId, BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Events, GroupId, InState,
+    Machine, MessageId, NodeId, OfferError, Received, Receiver, Sender, Time, Timers, Transmit,
 };
 use carillon_wire::erramilli_singh::{HEADER_LEN, Packet};
 
 use super::config::Settings;
+use super::describe::STATES;
 use super::repairs::To;
 use super::sink::{Sink, pause};
 use super::source::Source;
@@ -130,6 +131,11 @@ impl Machine for ErramilliSinghPeer {
         let (source, sink, mut scene) = self.at(now);
         source.start(&mut scene);
         sink.start(&mut scene);
+    }
+
+    fn tell_states(&self, _now: Time, tell: &mut dyn FnMut(InState)) {
+        let turn = self.timers.armed(Timer::Idle).map_or(0, Time::as_nanos);
+        tell(InState { of: STATES[0].of, about: 0, state: self.source.state(), turn });
     }
 
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {

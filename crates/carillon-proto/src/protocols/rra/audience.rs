@@ -31,6 +31,13 @@ pub(super) struct Member {
     message: u64,
 }
 
+impl Member {
+    /// Whether it was asked and has not answered.
+    pub fn is_asked(&self) -> bool {
+        self.waiting.is_some()
+    }
+}
+
 /// The receivers.
 #[derive(Debug)]
 pub(super) struct Audience {
@@ -89,6 +96,10 @@ impl Audience {
 
     pub fn member(&self, index: usize) -> &Member {
         &self.members[index]
+    }
+
+    pub fn members(&self) -> impl Iterator<Item = (usize, &Member)> {
+        self.members.iter().enumerate()
     }
 
     pub fn member_mut(&mut self, index: usize) -> &mut Member {

@@ -83,6 +83,11 @@ impl Missing {
         given_up
     }
 
+    /// How each request stands, and when the wait of this stage is over.
+    pub(super) fn stages(&self) -> impl Iterator<Item = (u64, Stage, Option<Time>)> {
+        self.requests.iter().map(|(number, stage, ends, ())| (number, stage, ends))
+    }
+
     /// When the next wait is over.
     pub(super) fn next_timeout(&self) -> Option<Time> {
         self.requests.next_timeout()
