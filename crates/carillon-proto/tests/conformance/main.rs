@@ -6,6 +6,7 @@
 
 mod acknowledged;
 mod best_effort;
+mod helpers;
 mod peers;
 mod registry;
 mod routed;
