@@ -182,24 +182,45 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// A machine's states and what leads from one to another, as its page draws it.
+/// A machine's states and what leads from one to another, as its page draws it. A suite watches every machine and
+/// holds it to them.
 #[derive(Clone, Copy, Debug)]
 pub struct States {
     /// What has them: `sender`, or `receiver, for a missing message`.
     pub of: &'static str,
-    /// From a state, to a state, and why. [`OUTSIDE`] is where it begins and ends.
+    /// From a state, or [`ANY`], to a state, and why. [`OUTSIDE`] is where it begins and ends.
     pub transitions: &'static [(&'static str, &'static str, &'static str)],
+    /// Of these, from a state and to a state, those that no run of the suite takes, and why not.
+    pub rare: &'static [(&'static str, &'static str, &'static str)],
 }
 
 /// Where a diagram of states begins and ends.
 pub const OUTSIDE: &str = "[*]";
 
+/// From any state.
+pub const ANY: &str = "Any";
+
+/// A state that a machine is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InState {
+    /// Whose: [`States::of`].
+    pub of: &'static str,
+    /// Which one of them, where a machine has many: a message, a member.
+    pub about: u64,
+    /// The state.
+    pub state: &'static str,
+    /// Another number after something that has led from the state back to it.
+    pub turn: u64,
+}
+
 impl States {
-    /// Whether a declared transition leads from one state to the other, or `steps` of them do.
-    pub fn allow(&self, from: &str, to: &str, steps: u32) -> bool {
-        from == to
-            || steps > 0
-                && self.transitions.iter().any(|(a, b, _)| *a == from && self.allow(b, to, steps - 1))
+    /// The transition that leads from one state to the other: one that names both before one from any.
+    pub fn transition(&self, from: &str, to: &str) -> Option<(&'static str, &'static str)> {
+        let declared = |from: &str| {
+            let found = self.transitions.iter().find(|transition| transition.0 == from && transition.1 == to);
+            found.map(|&(from, to, _)| (from, to))
+        };
+        declared(from).or_else(|| if from == OUTSIDE { None } else { declared(ANY) })
     }
 
     /// Whether a state is declared.

@@ -50,6 +50,8 @@ pub struct HelperTable {
     helpers: Vec<Helper>,
     /// The helper that each member turns to first; who is not here turns to the sender.
     members: BTreeMap<NodeId, NodeId>,
+    /// Members that are lost, and nobody's children any more.
+    gone: BTreeSet<NodeId>,
 }
 
 /// Why a table is none.
@@ -72,27 +74,30 @@ impl HelperTable {
         helpers: Vec<Helper>,
         members: impl IntoIterator<Item = (NodeId, NodeId)>,
     ) -> Result<Self, TableError> {
-        let table = HelperTable { edition: 0, helpers, members: members.into_iter().collect() };
-        let mut known = BTreeSet::new();
+        let members: BTreeMap<NodeId, NodeId> = members.into_iter().collect();
+        let table = HelperTable { helpers, members, ..HelperTable::default() };
+        let mut known = BTreeMap::new();
         for helper in &table.helpers {
-            if !known.insert(helper.node) {
+            if known.insert(helper.node, helper.parent).is_some() {
                 return Err(TableError::Twice(helper.node));
             }
         }
         let turns = table.helpers.iter().filter_map(|helper| Some((helper.node, helper.parent?)));
         let members = table.members.iter().map(|(&member, &helper)| (member, helper));
-        if let Some((node, to)) = turns.chain(members).find(|(_, to)| !known.contains(to)) {
+        if let Some((node, to)) = turns.chain(members).find(|(_, to)| !known.contains_key(to)) {
             return Err(TableError::Unknown(node, to));
         }
+        // Helpers from which the sender is reached: each is gone by once.
+        let mut reaching = BTreeSet::new();
         for helper in &table.helpers {
-            // From helper to helper it is at most as far as there are helpers.
-            let mut at = Some(helper.node);
-            for _ in 0..=table.helpers.len() {
-                at = at.and_then(|node| table.parent(node));
+            let (mut way, mut at) = (BTreeSet::new(), Some(helper.node));
+            while let Some(node) = at.filter(|node| !reaching.contains(node)) {
+                if !way.insert(node) {
+                    return Err(TableError::Circle(helper.node));
+                }
+                at = known.get(&node).copied().flatten();
             }
-            if at.is_some() {
-                return Err(TableError::Circle(helper.node));
-            }
+            reaching.append(&mut way);
         }
         Ok(table)
     }
@@ -109,14 +114,24 @@ impl HelperTable {
         let leaves: Vec<NodeId> = helpers.iter().filter(is_leaf).copied().collect();
         let others = members.iter().filter(|member| !helpers.contains(member));
         let members = others.zip(leaves.iter().cycle()).map(|(&member, &leaf)| (member, leaf)).collect();
-        HelperTable { edition: 0, helpers: entries, members }
+        HelperTable { helpers: entries, members, ..HelperTable::default() }
     }
 
-    /// The next edition, without a helper that is lost: its children turn to its parent. `None` if it is no helper.
+    /// The next edition, without a node that is lost. The children of a helper turn to its parent; a member that turned to
+    /// one is nobody's child any more. `None` if it is neither: whom the sender serves itself it can be told of by
+    /// [`expel`](crate::Sender::expel).
     pub fn without(&self, lost: NodeId) -> Option<Self> {
-        let parent = self.helpers.iter().find(|helper| helper.node == lost)?.parent;
         let mut next = self.clone();
         next.edition = self.edition.saturating_add(1);
+        let Some(&Helper { parent, delivers, .. }) = self.helpers.iter().find(|helper| helper.node == lost)
+        else {
+            next.members.remove(&lost)?;
+            next.gone.insert(lost);
+            return Some(next);
+        };
+        if delivers {
+            next.gone.insert(lost);
+        }
         next.helpers.retain(|helper| helper.node != lost);
         for helper in next.helpers.iter_mut().filter(|helper| helper.parent == Some(lost)) {
             helper.parent = parent;
@@ -139,6 +154,7 @@ impl HelperTable {
             edition: self.edition,
             helpers: self.helpers.iter().map(helper).collect(),
             members: self.members.iter().map(|(&member, &to)| (local(member), local(to))).collect(),
+            gone: self.gone.iter().map(|&member| local(member)).collect(),
         }
     }
 
@@ -176,9 +192,10 @@ impl HelperTable {
     /// The helpers that turn to the sender, and those of these members that do.
     pub fn children_of_sender(&self, members: &[NodeId]) -> Vec<NodeId> {
         let helpers = self.helpers.iter().filter(|child| child.parent.is_none()).map(|child| child.node);
-        let alone =
-            members.iter().filter(|member| !self.is_helper(**member) && !self.members.contains_key(member));
-        helpers.chain(alone.copied()).collect()
+        let turns_to_none = |member: &&NodeId| {
+            !self.is_helper(**member) && !self.members.contains_key(member) && !self.gone.contains(member)
+        };
+        helpers.chain(members.iter().filter(turns_to_none).copied()).collect()
     }
 }
 
@@ -223,6 +240,20 @@ mod tests {
         assert_eq!((last.edition(), last.parent(NodeId(1))), (2, None));
         assert_eq!(last.children_of_sender(&nodes(1..=1)), [NodeId(1)]);
         assert_eq!(last.without(NodeId(8)), None, "it is lost already");
+    }
+
+    #[test]
+    fn a_lost_member_is_nobodys_child() {
+        let members = [(NodeId(1), NodeId(8)), (NodeId(2), NodeId(8))];
+        let table = HelperTable::new(vec![helper(8, None)], members).unwrap();
+        let next = table.without(NodeId(1)).unwrap();
+        assert_eq!((next.edition(), next.children(NodeId(8))), (1, vec![NodeId(2)]));
+        assert_eq!(next.without(NodeId(1)), None, "it is lost already");
+        assert_eq!(table.without(NodeId(3)), None, "the sender serves it itself");
+        // Whichever is lost first.
+        let (one, other) = (next.without(NodeId(8)), table.without(NodeId(8)).unwrap());
+        assert_eq!(one.map(|table| table.children_of_sender(&nodes(1..=2))), Some(vec![NodeId(2)]));
+        assert_eq!(other.children_of_sender(&nodes(1..=2)), nodes(1..=2));
     }
 
     #[test]

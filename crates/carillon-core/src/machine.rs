@@ -19,7 +19,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use thiserror::Error;
 
-use crate::{Event, Events, HelperTable, MessageId, NodeId, Notice, Received, Time, Transmit, Verdict};
+use crate::{
+    Event, Events, HelperTable, InState, MessageId, NodeId, Notice, Received, Time, Transmit, Verdict,
+};
 
 /// One protocol role at one node: a state machine that does no I/O.
 ///
@@ -60,6 +62,10 @@ pub trait Machine: Debug + Send {
     fn poll_notice(&mut self) -> Option<Notice> {
         self.events()?.pop_notice()
     }
+
+    /// Tells which of the [states](crate::ProtocolEntry::states) that its entry declares it is in now. For suites that watch
+    /// it and for debugging: nobody acts upon it.
+    fn tell_states(&self, _now: Time, _tell: &mut dyn FnMut(InState)) {}
 
     /// A helper is lost, and the nodes that turned to it turn to others. A table that is not newer than the last one
     /// is not taken over. A machine of a protocol without helpers has nothing to do. Drain afterwards.

@@ -4,6 +4,8 @@
 mod departures;
 #[path = "session/harness.rs"]
 mod harness;
+#[path = "session/helpers.rs"]
+mod helpers;
 #[path = "session/hostile.rs"]
 mod hostile;
 #[path = "session/impostors.rs"]

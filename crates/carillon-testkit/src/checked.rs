@@ -3,11 +3,17 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use carillon_core::{Event, HelperTable, Machine, Notice, Received, Receiver, Relay, Sender, Time, Transmit};
+use carillon_core::{
+    Event, HelperTable, InState, Machine, Notice, ProtocolEntry, Received, Receiver, Relay, Sender, Time,
+    Transmit,
+};
+
+use crate::states::Watch;
 
 /// Hands every call on, and checks the rules of the [driving contract](carillon_core::Machine)
 /// that can be checked from outside: it is started once and first (rule 1), time does not go back (rule 2), and `handle_timeout` before
-/// anything is due changes nothing (rule 3). And whatever event goes with a notice comes with it.
+/// anything is due changes nothing (rule 3). And whatever event goes with a notice comes with it, and its states follow
+/// each other as its entry declares, if that is given.
 #[derive(Debug)]
 pub struct Checked {
     machine: Box<dyn Machine>,
@@ -16,18 +22,31 @@ pub struct Checked {
     /// Notices whose events are still to come.
     told: VecDeque<Notice>,
     calls: u64,
+    states: Option<Watch>,
 }
 
 impl Checked {
     /// Watches this machine.
     pub fn new(machine: Box<dyn Machine>) -> Self {
-        Checked { machine, now: Time::ZERO, started: false, told: VecDeque::new(), calls: 0 }
+        Checked { machine, now: Time::ZERO, started: false, told: VecDeque::new(), calls: 0, states: None }
+    }
+
+    /// Its states are to be those of this entry.
+    pub fn of(self, entry: &'static ProtocolEntry) -> Self {
+        Checked { states: Some(Watch::new(entry)), ..self }
+    }
+
+    fn look(&mut self) {
+        if let Some(states) = &mut self.states {
+            states.look(self.now, &*self.machine);
+        }
     }
 
     /// Before a call that the host makes on a drained machine.
     fn before(&mut self, now: Time) {
         assert!(self.started, "the host has not started the machine");
         self.moves_to(now);
+        self.look();
         self.calls += 1;
         // Comparing states as text is slow: now and then is enough.
         if self.calls.is_multiple_of(EVERY) && self.machine.poll_timeout().is_none_or(|at| at > now) {
@@ -49,16 +68,19 @@ impl Machine for Checked {
         self.moves_to(now);
         assert!(!std::mem::replace(&mut self.started, true), "the host starts a machine once");
         self.machine.start(now);
+        self.look();
     }
 
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
         self.before(now);
         self.machine.handle_datagram(now, datagram);
+        self.look();
     }
 
     fn handle_timeout(&mut self, now: Time) {
         self.before(now);
         self.machine.handle_timeout(now);
+        self.look();
     }
 
     fn poll_timeout(&self) -> Option<Time> {
@@ -69,7 +91,9 @@ impl Machine for Checked {
         assert!(buf.is_empty(), "the host gives an empty buffer");
         assert!(self.started, "the host has not started the machine");
         self.moves_to(now);
+        self.look();
         let transmit = self.machine.poll_transmit(now, buf);
+        self.look();
         assert!(transmit.is_some() || buf.is_empty(), "bytes were written for a datagram that is not sent");
         transmit
     }
@@ -77,6 +101,9 @@ impl Machine for Checked {
     /// What is both an event and a notice is told as both, and in the same order.
     fn poll_event(&mut self) -> Option<Event> {
         let event = self.machine.poll_event();
+        if let (Some(states), Some(event)) = (&self.states, &event) {
+            states.recorded(event);
+        }
         match &event {
             Some(event) if event.notice().is_some() => {
                 assert_eq!(
@@ -101,9 +128,16 @@ impl Machine for Checked {
     fn retable(&mut self, now: Time, table: &Arc<HelperTable>) {
         self.before(now);
         self.machine.retable(now, table);
+        self.look();
+    }
+
+    fn tell_states(&self, now: Time, tell: &mut dyn FnMut(InState)) {
+        self.machine.tell_states(now, tell);
     }
 
     fn as_sender(&mut self) -> Option<&mut dyn Sender> {
+        // It may be called after another call at once.
+        self.look();
         self.machine.as_sender()
     }
 

@@ -393,6 +393,6 @@ impl Group {
         };
         let machine = (self.entry.build)(role, &context, &self.settings)
             .unwrap_or_else(|error| panic!("{} does not take these settings: {error}", self.entry.name));
-        Box::new(Checked::new(machine))
+        Box::new(Checked::new(machine).of(self.entry))
     }
 }

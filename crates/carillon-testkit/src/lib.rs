@@ -20,6 +20,7 @@ mod report;
 mod routed;
 mod skip;
 mod star;
+mod states;
 mod tree;
 
 pub use bench::{ASSOCIATION, Bench, bits};
@@ -33,4 +34,5 @@ pub use report::{Datagram, Report, Tape};
 pub use routed::random_network;
 pub use skip::{REQUIRE_NETWORK, skip};
 pub use star::{Link, Star};
+pub use states::{Transition, taken_by};
 pub use tree::TREE;

@@ -29,8 +29,9 @@
 //! +---------------------------------------------------------------+
 //! |                     receive buffer, bytes                     |
 //! +---------------+---------------+-------------------------------+
-//! |    offers     |   name len    |  name ...
+//! |     part      |   name len    |  name ...
 //! +---------------+---------------+-------------------------------+
+//!    part: 0 receives, 1 offers too, 2 only helps
 //!
 //! WELCOME (3), sender to receiver
 //! +---------------------------------------------------------------+
@@ -82,7 +83,7 @@
 //! |   text len    |  text ...
 //! +---------------+-----------------------------------------------+
 //!
-//! ROSTER (9), sender to group, where members are peers
+//! ROSTER (9), sender to group, where members are peers, or helpers may be among them
 //! +---------------------------------------------------------------+
 //! |                            edition                            |
 //! +-------------------------------+-------------------------------+
@@ -91,7 +92,8 @@
 //! |             count             |  for each member from the rank
 //! +-------------------------------+
 //!    `first` on: identity, 8 bytes; flags 1 byte (1: offers,
-//!    2: gone); name len 1 byte; name ...                          |
+//!    2: gone, 4: helps, 8: turns to a helper); with flag 8 that
+//!    helper's rank, 2 bytes; name len 1 byte; name ...            |
 //! +---------------------------------------------------------------+
 //!
 //! PRESENT (10), member to group
@@ -138,11 +140,13 @@ use crate::reader::Reader;
 
 mod attached;
 mod earlier;
+mod part;
 mod peers;
 mod text;
 
 pub use attached::Attached;
 pub use earlier::{emit_notice, is_earlier};
+pub use part::Part;
 pub use peers::{MAX_PEERS, Peer, PeerList, RosterPage};
 pub use text::{Name, Settings, Text, is_hidden};
 
@@ -166,8 +170,8 @@ pub enum Body<'a> {
         nonce: Nonce,
         /// Bytes the receiver can hold for an application that does not read them.
         receive_buffer: u32,
-        /// Whether it will offer messages of its own, as only peers can.
-        offers: bool,
+        /// What it will do.
+        part: Part,
         /// The receiver's name.
         name: Name<'a>,
         /// What its application says to the sender's.
@@ -349,9 +353,9 @@ impl<'a> Packet<'a> {
             packet_type::INVITE => Body::Invite(Invite::parse(&mut reader)?),
             packet_type::JOIN => {
                 let (nonce, receive_buffer) = (reader.nonce()?, reader.u32()?);
-                let offers = reader.flag("offers")?;
+                let part = Part::parse(&mut reader)?;
                 let name = reader.name()?;
-                Body::Join { nonce, receive_buffer, offers, name, attached: Attached::parse(&mut reader)? }
+                Body::Join { nonce, receive_buffer, part, name, attached: Attached::parse(&mut reader)? }
             }
             packet_type::WELCOME => Body::Welcome { nonce: reader.nonce()?, member: reader.u32()? },
             packet_type::REFUSE => {
@@ -394,10 +398,10 @@ impl<'a> Packet<'a> {
         Envelope { protocol: protocol::SESSION, packet_type: self.body.packet_type(), association }.emit(buf);
         match &self.body {
             Body::Invite(invite) => invite.emit(buf),
-            Body::Join { nonce, receive_buffer, offers, name, attached } => {
+            Body::Join { nonce, receive_buffer, part, name, attached } => {
                 put_nonce(buf, *nonce);
                 buf.extend_from_slice(&receive_buffer.to_be_bytes());
-                buf.push(u8::from(*offers));
+                buf.push(part.code());
                 put_name(buf, name);
                 attached.emit(buf);
             }
@@ -625,9 +629,9 @@ impl fmt::Display for Packet<'_> {
                 }
                 parenthesis(f, reason)
             }
-            Body::Join { nonce, receive_buffer, offers, name, attached } => {
+            Body::Join { nonce, receive_buffer, part, name, attached } => {
                 write!(f, "join {nonce} \"{name}\" receive buffer {receive_buffer}")?;
-                f.write_str(if *offers { " offers" } else { "" })?;
+                f.write_str(part.text())?;
                 write!(f, "{attached}")
             }
             Body::Welcome { nonce, member } => write!(f, "welcome {nonce} member {member}"),

@@ -3,8 +3,8 @@
 use carillon_core::AssociationId;
 use carillon_wire::ParseError;
 use carillon_wire::session::{
-    Attached, Body, Identity, Invite, MAX_PEERS, Name, Nonce, Packet, Peer, PeerList, Proof, RefuseReason,
-    RosterPage, Settings, State, Text, emit_notice, is_earlier,
+    Attached, Body, Identity, Invite, MAX_PEERS, Name, Nonce, Packet, Part, Peer, PeerList, Proof,
+    RefuseReason, RosterPage, Settings, State, Text, emit_notice, is_earlier,
 };
 use proptest::prelude::*;
 
@@ -63,7 +63,7 @@ fn golden_bytes() {
         Body::Join {
             nonce: NONCE,
             receive_buffer: 0x0001_0000,
-            offers: false,
+            part: Part::Receives,
             name: Name::new("zoë").unwrap(),
             attached: Attached::default(),
         },
@@ -74,7 +74,7 @@ fn golden_bytes() {
         Body::Join {
             nonce: NONCE,
             receive_buffer: 0x0001_0000,
-            offers: true,
+            part: Part::Offers,
             name: Name::new("a").unwrap(),
             attached: Attached::new(&[0, 0xFF, 7]).unwrap(),
         },
@@ -116,6 +116,8 @@ fn golden_bytes() {
         identity: Identity(identity),
         offers,
         gone,
+        helps: false,
+        parent: 0,
         name: Name::new(name).unwrap(),
     };
     assert_eq!(PeerList::encode([peer(1, true, false, "a"), peer(2, false, true, "é")], &mut list), 2);
@@ -124,6 +126,27 @@ fn golden_bytes() {
         "ca020009 01020304  00000003 0009 0007 0002 0000000000000001 01 01 61 0000000000000002 02 02 c3a9",
         "session a16909060 roster edition 3 from 7 of 9: \
          0000000000000001 \"a\" offers 0000000000000002 \"é\" gone",
+    );
+    // A helper, and a member that turns to it.
+    let mut list = Vec::new();
+    let helper = Peer { helps: true, ..peer(1, false, false, "h") };
+    PeerList::encode([helper, Peer { parent: 7, ..peer(2, false, false, "a") }], &mut list);
+    golden(
+        Body::Roster(RosterPage { edition: 1, total: 9, first: 7, peers: PeerList::new(&list).unwrap() }),
+        "ca020009 01020304  00000001 0009 0007 0002 0000000000000001 04 01 68 0000000000000002 08 0007 01 61",
+        "session a16909060 roster edition 1 from 7 of 9: \
+         0000000000000001 \"h\" helps 0000000000000002 \"a\" turns to 7",
+    );
+    golden(
+        Body::Join {
+            nonce: NONCE,
+            receive_buffer: 0x0001_0000,
+            part: Part::Helps,
+            name: Name::new("h").unwrap(),
+            attached: Attached::default(),
+        },
+        "ca020002 01020304  1122334455667788 00010000 02 01 68",
+        "session a16909060 join 1122334455667788 \"h\" receive buffer 65536 helps",
     );
     golden(
         Body::Present { proof: Proof(NONCE.0) },
@@ -155,7 +178,14 @@ fn golden_bytes() {
 #[test]
 fn a_roster_that_cannot_be_is_refused() {
     let mut list = Vec::new();
-    let peer = Peer { identity: Identity(NONCE.0), offers: true, gone: false, name: Name::new("x").unwrap() };
+    let peer = Peer {
+        identity: Identity(NONCE.0),
+        offers: true,
+        gone: false,
+        helps: false,
+        parent: 0,
+        name: Name::new("x").unwrap(),
+    };
     PeerList::encode([peer], &mut list);
     let page = RosterPage { edition: 1, total: 1, first: 0, peers: PeerList::new(&list).unwrap() };
     let good = emitted(Body::Roster(page));
@@ -171,7 +201,9 @@ fn a_roster_that_cannot_be_is_refused() {
     assert_eq!(with(12, &(MAX_PEERS as u16 + 1).to_be_bytes()), ("total", MAX_PEERS as u64 + 1));
     assert_eq!(with(14, &[0, 1]), ("first", 1), "one member of rank 1 where there is one in all");
     assert_eq!(with(16, &[0, 2]), ("count", 2));
-    assert_eq!(with(26, &[4]), ("flags", 4));
+    assert_eq!(with(26, &[16]), ("flags", 16));
+    assert_eq!(with(26, &[8, 0, 0]), ("parent", 0), "who turns to the organiser does not say so");
+    assert_eq!(with(26, &[8, 4, 0]), ("parent", 1024));
     assert_eq!(with(28, b"\n"), ("name", 10));
     assert!(Packet::parse(&good[..18]).is_err(), "a page of nobody");
     assert_eq!(PeerList::new(&[]), None);
@@ -181,8 +213,14 @@ fn a_roster_that_cannot_be_is_refused() {
 #[test]
 fn a_page_takes_as_many_members_as_fit_a_datagram() {
     let name = "n".repeat(64);
-    let peer =
-        Peer { identity: Identity(NONCE.0), offers: true, gone: false, name: Name::new(&name).unwrap() };
+    let peer = Peer {
+        identity: Identity(NONCE.0),
+        offers: true,
+        gone: false,
+        helps: false,
+        parent: 0,
+        name: Name::new(&name).unwrap(),
+    };
     let mut list = Vec::new();
     assert_eq!(PeerList::encode(std::iter::repeat_n(peer, 100), &mut list), 15);
     let peers = PeerList::new(&list).unwrap();
@@ -234,10 +272,13 @@ fn fields_with_impossible_values_are_named() {
     let mut join = emitted(Body::Join {
         nonce: NONCE,
         receive_buffer: 1,
-        offers: true,
+        part: Part::Offers,
         name: Name::new("x").unwrap(),
         attached: Attached::default(),
     });
+    let mut stranger = join.clone();
+    stranger[20] = 3;
+    assert_eq!(field(&stranger), ("part", 3));
     // What is attached has a length, which is neither nothing nor too much, and is all there.
     let attached = |len: u16, bytes: usize| {
         let tail = len.to_be_bytes().into_iter().chain(vec![1; bytes]);
@@ -362,7 +403,9 @@ prop_compose! {
         ];
         let (name, text) = (Name::new(&name).unwrap(), Text::new(&text).unwrap());
         let mut list = Vec::new();
-        let peer = Peer { identity: Identity(nonce.0), offers: flag, gone: number & 1 == 1, name };
+        let (gone, helps) = (number & 1 == 1, number & 2 == 2);
+        let parent = (number >> 8) as u16 % MAX_PEERS as u16;
+        let peer = Peer { identity: Identity(nonce.0), offers: flag, gone, helps, parent, name };
         let peers = 1 + PeerList::encode(std::iter::repeat_n(peer, count as usize % 20), &mut list);
         if list.is_empty() {
             PeerList::encode([peer], &mut list);
@@ -391,7 +434,8 @@ prop_compose! {
             }),
             1 => {
                 let attached = Attached::new(&attached).unwrap();
-                Body::Join { nonce, receive_buffer: number, offers: flag, name, attached }
+                let part = [Part::Receives, Part::Offers, Part::Helps][number as usize % 3];
+                Body::Join { nonce, receive_buffer: number, part, name, attached }
             }
             2 => Body::Welcome { nonce, member: number },
             3 => Body::Refuse { nonce, reason: reasons[reason], text },

@@ -86,6 +86,11 @@ impl ConfirmedRequests {
         given_up
     }
 
+    /// How each request stands, and when the wait of this stage is over.
+    pub fn stages(&self) -> impl Iterator<Item = (u64, Stage, Option<Time>)> {
+        self.requests.iter().map(|(number, stage, ends, ())| (number, stage, ends))
+    }
+
     /// When the next wait is over.
     pub fn next_timeout(&self) -> Option<Time> {
         self.requests.next_timeout()

@@ -77,7 +77,7 @@ impl<T: Placed> Membership<T> {
         self.transfer.take_if(|transfer| transfer.ballot() != ballot);
         while let Some(step) = self.agreement.poll_step() {
             let change = self.on_step(scene, order, step);
-            scene.events.push(Event::StateChanged { state: self.agreement.state() });
+            scene.events.push(Event::StateChanged { state: self.agreement.state().state });
             if change.is_some() {
                 return change;
             }

@@ -28,6 +28,13 @@ pub struct Member {
     message: u64,
 }
 
+impl Member {
+    /// Whether it was asked and has not answered.
+    pub fn is_asked(&self) -> bool {
+        self.waiting.is_some()
+    }
+}
+
 /// The receivers.
 #[derive(Debug)]
 pub struct PollingList {
@@ -91,7 +98,12 @@ impl PollingList {
         &self.members[index]
     }
 
-    /// The same, to be changed.
+    /// All of them, those that are gone too.
+    pub fn members(&self) -> impl Iterator<Item = (usize, &Member)> {
+        self.members.iter().enumerate()
+    }
+
+    /// What is known of one, to be changed.
     pub fn member_mut(&mut self, index: usize) -> &mut Member {
         &mut self.members[index]
     }

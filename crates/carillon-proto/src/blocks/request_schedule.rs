@@ -217,6 +217,12 @@ impl<K: Ord + Copy, T> RequestSchedule<K, T> {
         Some(&mut self.open.as_deref_mut()?.requests.get_mut(&key)?.about)
     }
 
+    /// All there are: how each stands, when the wait of this stage is over, and what is known about it.
+    pub fn iter(&self) -> impl Iterator<Item = (K, Stage, Option<Time>, &T)> {
+        let open = self.open.as_deref().into_iter().flat_map(|open| &open.requests);
+        open.map(|(&key, request)| (key, request.stage, request.ends, &request.about))
+    }
+
     /// The first thing that is missing.
     pub fn first(&self) -> Option<K> {
         self.open.as_deref()?.requests.first_key_value().map(|(&key, _)| key)

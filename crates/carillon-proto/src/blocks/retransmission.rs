@@ -119,7 +119,7 @@ pub fn trial(trial: &mut Trial<'_>, may_adapt_wait: bool) {
     match trial.ground {
         // Where a machine may stop for a while nothing is to look like a loss that is none.
         Ground::Loopback => {
-            let timeout = if trial.is_lossy { "40 ms" } else { "20 s" };
+            let timeout = if trial.is_lossy { "40 ms" } else { "2 s" };
             trial.set("timeout_method", "constant").set("timeout", timeout);
             return;
         }

@@ -6,8 +6,8 @@
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Event, Events, Machine, MessageId, NodeId, Notice, OfferError, Outcome, Received, Sender,
-    Time, Transmit,
+    BuildContext, Event, Events, InState, Machine, MessageId, NodeId, Notice, OfferError, Outcome, Received,
+    Sender, Time, Transmit,
 };
 
 use super::{Members, Recipients};
@@ -113,6 +113,12 @@ impl<S: Sender> SerialUnicast<S> {
 impl<S: Sender> Machine for SerialUnicast<S> {
     fn start(&mut self, now: Time) {
         self.legs.iter_mut().for_each(|leg| leg.start(now));
+    }
+
+    fn tell_states(&self, now: Time, tell: &mut dyn FnMut(InState)) {
+        for (about, leg) in (0..).zip(&self.legs) {
+            leg.tell_states(now, &mut |state| tell(InState { about, ..state }));
+        }
     }
 
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use carillon_core::{
-    Addresses, AssociationId, BitRate, Config, ConfigError, Duration, GroupId, HostValue, ProtocolEntry, Role,
+    Addresses, AssociationId, BitRate, Config, ConfigError, Duration, GroupId, Helper, HelperTable, Helpers,
+    HostValue, NodeId, ProtocolEntry, Role,
 };
-use carillon_wire::session::{Attached, MAX_PEERS, Name, Settings};
+use carillon_wire::session::{Attached, MAX_PEERS, Name, Part, Settings};
 
 /// See [`SenderSessionConfig::heartbeat`].
 pub const DEFAULT_HEARTBEAT: Duration = Duration::from_millis(200);
@@ -64,6 +65,10 @@ pub struct SenderSessionConfig {
     pub addresses: Addresses,
     /// The sender takes no more members than this.
     pub max_members: usize,
+    /// Who may join as a helper of the protocol. The session starts when they have.
+    pub helping: Helping,
+    /// How many helpers turn to the sender, and to each helper; without it all turn to the sender.
+    pub fanout: Option<usize>,
     /// Let routers of the protocol help, which are no members. Whoever says that it is one is let in.
     pub relays: bool,
     /// The host a receiver of this name has to be at. Names that are not in it may be anywhere.
@@ -108,6 +113,8 @@ impl SenderSessionConfig {
             link_overhead: 0,
             addresses: Addresses::default(),
             max_members: DEFAULT_MAX_MEMBERS,
+            helping: Helping::Nobody,
+            fanout: None,
             relays: false,
             hosts: BTreeMap::new(),
             memory: DEFAULT_MEMORY,
@@ -140,6 +147,11 @@ impl SenderSessionConfig {
         self.protocol.roles.contains(&Role::Peer)
     }
 
+    /// Whether the members come to know each other before the session runs: they are peers, or some may help others.
+    pub(super) fn has_roster(&self) -> bool {
+        self.has_peers() || self.protocol.helpers != Helpers::None
+    }
+
     /// Whether routers may help, which are no members and speak to them.
     pub(super) fn lets_relays_in(&self) -> bool {
         self.relays && self.protocol.roles.contains(&Role::Relay)
@@ -157,10 +169,10 @@ impl SenderSessionConfig {
         (PROGRESS_SPACING * u32::try_from(members).unwrap_or(u32::MAX)).clamp(few, many)
     }
 
-    /// The sender takes no more members than this. Peers are bounded by their roster, in which the
+    /// The sender takes no more members than this. Those who know each other are bounded by their roster, in which the
     /// sender is one.
     pub(super) fn most_members(&self) -> usize {
-        if self.has_peers() { self.max_members.min(MAX_PEERS - 1) } else { self.max_members }
+        if self.has_roster() { self.max_members.min(MAX_PEERS - 1) } else { self.max_members }
     }
 
     /// The settings as invitations carry them, if a session can be held like this.
@@ -191,6 +203,7 @@ impl SenderSessionConfig {
             }
             Gather::Count(_) | Gather::Names(_) | Gather::Wait(_) | Gather::Settle(_) => {}
         }
+        self.check_helpers()?;
         if self.heartbeat.is_zero() || self.member_timeout.is_zero() || self.max_members == 0 {
             return conflict(
                 "the heartbeat, the members' timeout and their number are above zero".to_owned(),
@@ -204,6 +217,74 @@ impl SenderSessionConfig {
             return conflict(format!("the settings do not fit into {} bytes", Settings::MAX_LEN));
         }
         Ok(settings)
+    }
+}
+
+impl SenderSessionConfig {
+    fn check_helpers(&self) -> Result<(), ConfigError> {
+        let (name, count) = (self.protocol.name, self.helping.count());
+        let wrong = match (self.protocol.helpers, &self.helping, &self.gather) {
+            (Helpers::None, _, _) if count > 0 => Some(format!("the protocol \"{name}\" has no helpers")),
+            (Helpers::Required(least), _, _) if !self.protocol.helpers.allow(count) => {
+                Some(format!("the protocol \"{name}\" needs {least} helpers at least"))
+            }
+            _ if count > 0 && self.has_peers() => Some(format!(
+                "a session of the protocol \"{name}\", whose members are peers, gathers no helpers"
+            )),
+            // Else whoever asks first would have a place that nobody was to have who is not named.
+            (_, Helping::Count(1..), Gather::Names(_)) => {
+                Some("a session that expects its receivers by name has to name its helpers too".to_owned())
+            }
+            (_, Helping::Names(names), _) if names.iter().any(|name| Name::new(name).is_none()) => {
+                Some(format!("the helpers {names:?}: a name is {NAME_RULE}"))
+            }
+            (_, Helping::Names(names), Gather::Names(others)) if !names.is_disjoint(others) => {
+                Some("nobody can be a receiver and a helper by one name".to_owned())
+            }
+            _ if count > self.most_members() => {
+                Some(format!("{count} helpers are more than {}", self.most_members()))
+            }
+            _ => None,
+        };
+        wrong.map_or(Ok(()), |wrong| Err(ConfigError::Conflict(wrong)))
+    }
+}
+
+/// A table with as many helpers as the protocol needs, to try settings with.
+pub(super) fn trial_table(protocol: &ProtocolEntry) -> HelperTable {
+    let Helpers::Required(least) = protocol.helpers else { return HelperTable::default() };
+    let helper = |index| Helper { node: NodeId(TRIAL - index), parent: None, delivers: false };
+    HelperTable::new((0..least).map(helper).collect(), []).unwrap_or_default()
+}
+
+/// Who may join as a helper.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Helping {
+    /// Nobody.
+    Nobody,
+    /// So many, whoever they are.
+    Count(usize),
+    /// Those of these names.
+    Names(BTreeSet<String>),
+}
+
+impl Helping {
+    /// How many they are.
+    pub fn count(&self) -> usize {
+        match self {
+            Helping::Nobody => 0,
+            Helping::Count(count) => *count,
+            Helping::Names(names) => names.len(),
+        }
+    }
+
+    /// Whether somebody of this name may be one.
+    pub(super) fn allows(&self, name: &str) -> bool {
+        match self {
+            Helping::Nobody => false,
+            Helping::Count(count) => *count > 0,
+            Helping::Names(names) => names.contains(name),
+        }
     }
 }
 
@@ -252,6 +333,8 @@ pub struct ReceiverSessionConfig {
     pub keep_seeking: bool,
     /// Take part as a further sender: of a protocol with peers only.
     pub offers: bool,
+    /// Take part as a helper, which delivers nothing: of a protocol with helpers only, and if the sender lets it.
+    pub helps: bool,
     /// What the sender's application is told with the name; more than [`MAX_ATTACHED`] bytes are not told.
     pub attached: Vec<u8>,
 }
@@ -277,11 +360,25 @@ impl ReceiverSessionConfig {
             addresses: Addresses::default(),
             keep_seeking: false,
             offers: false,
+            helps: false,
             attached: Vec::new(),
         }
     }
 }
 
+impl ReceiverSessionConfig {
+    /// What it will do, as it says when it joins.
+    pub(super) fn part(&self) -> Part {
+        match (self.helps, self.offers) {
+            (true, _) => Part::Helps,
+            (false, true) => Part::Offers,
+            (false, false) => Part::Receives,
+        }
+    }
+}
+
+/// No host numbers its nodes from here down.
+const TRIAL: u32 = u32::MAX - 1;
 /// A member that makes no progress while closing is given this many member timeouts.
 const STANDSTILL_TIMEOUTS: u32 = 12;
 /// Time between two PROGRESS of any members, as far as the member timeout lets them wait.

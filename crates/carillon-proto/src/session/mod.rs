@@ -11,6 +11,9 @@
 //! organiser, and a `ReceiverSession` may offer messages too. Between gathering and running the
 //! members then learn of each other.
 //!
+//! Where the protocol has helpers, some members may be such: they are gathered with the others, who learn of each other
+//! in the same way, and of who turns to whom.
+//!
 //! The session trusts nothing that everybody could have said: a receiver draws a nonce that it tells
 //! the sender alone, and what begins, ends, or counts for one member counts with it only. There are no
 //! keys: what strangers can still do, and how much of it at most, is in `docs/security.md`.
@@ -28,7 +31,7 @@ use carillon_core::NodeId;
 pub use carillon_wire::session::RefuseReason;
 pub use config::{
     DEFAULT_HEARTBEAT, DEFAULT_MAX_MEMBERS, DEFAULT_MEMBER_TIMEOUT, DEFAULT_MIN_RATE, DEFAULT_RECEIVE_BUFFER,
-    DEFAULT_SILENCE, Gather, MAX_ATTACHED, ReceiverSessionConfig, SenderSessionConfig,
+    DEFAULT_SILENCE, Gather, Helping, MAX_ATTACHED, ReceiverSessionConfig, SenderSessionConfig,
 };
 pub use receiver::{PeerMember, ReceiverFailure, ReceiverPhase, ReceiverSession};
 pub use roster::{Member, MemberOutcome};

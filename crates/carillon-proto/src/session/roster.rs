@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use carillon_core::{AssociationId, Duration, NodeId, Time};
-use carillon_wire::session::{Identity, Nonce};
+use carillon_wire::session::{Identity, Nonce, Part};
 
 use super::secret;
 use super::sender::Hold;
@@ -19,6 +19,8 @@ pub struct Member {
     pub node: NodeId,
     /// Whether it offers messages of its own, as peers may.
     pub offers: bool,
+    /// Whether it helps, and neither offers nor delivers: it reports nothing.
+    pub helps: bool,
     /// When it joined.
     pub joined: Time,
     /// When its report came.
@@ -77,7 +79,7 @@ pub(super) struct Record {
 pub(super) struct Joining<'a> {
     pub name: &'a str,
     pub receive_buffer: u32,
-    pub offers: bool,
+    pub part: Part,
     pub attached: &'a [u8],
 }
 
@@ -88,8 +90,12 @@ pub(super) struct Roster {
     records: Vec<Record>,
     by_node: BTreeMap<NodeId, usize>,
     names: BTreeSet<String>,
+    /// Receivers and peers, and of these apart the helpers.
     active: usize,
+    helping: usize,
     verified: usize,
+    /// Helpers, whatever has become of them.
+    helpers: usize,
     joined_ever: u32,
     /// Members that lack messages, and how many as of the last word of the protocol.
     lacking: BTreeMap<NodeId, u32>,
@@ -97,14 +103,16 @@ pub(super) struct Roster {
 
 impl Roster {
     pub fn add(&mut self, now: Time, node: NodeId, nonce: Nonce, joining: Joining<'_>) {
-        let Joining { name, receive_buffer, offers, attached } = joining;
+        let Joining { name, receive_buffer, part, attached } = joining;
+        let helps = part == Part::Helps;
         self.by_node.insert(node, self.members.len());
         self.names.insert(name.to_owned());
         self.members.push(Member {
             number: self.joined_ever,
             name: name.to_owned(),
             node,
-            offers,
+            offers: part == Part::Offers,
+            helps,
             joined: now,
             finished: None,
             repairs: 0,
@@ -126,13 +134,18 @@ impl Roster {
             hold: Hold::default(),
         });
         self.joined_ever = self.joined_ever.saturating_add(1);
-        self.active += 1;
+        self.helpers += usize::from(helps);
+        match helps {
+            true => self.helping += 1,
+            false => self.active += 1,
+        }
     }
 
     /// Forgets a member, as if it had never joined.
     pub fn remove(&mut self, index: usize) {
         self.set_outcome(index, MemberOutcome::Failed(String::new()));
         let member = self.members.remove(index);
+        self.helpers -= usize::from(member.helps);
         self.records.remove(index);
         self.names.remove(&member.name);
         self.by_node = self.members.iter().enumerate().map(|(at, member)| (member.node, at)).collect();
@@ -141,8 +154,9 @@ impl Roster {
     pub fn set_outcome(&mut self, index: usize, outcome: MemberOutcome) {
         let old = std::mem::replace(&mut self.members[index].outcome, outcome);
         let new = &self.members[index].outcome;
-        self.active -= usize::from(old == MemberOutcome::Active);
-        self.active += usize::from(*new == MemberOutcome::Active);
+        let active = if self.members[index].helps { &mut self.helping } else { &mut self.active };
+        *active -= usize::from(old == MemberOutcome::Active);
+        *active += usize::from(*new == MemberOutcome::Active);
         self.verified -= usize::from(old == MemberOutcome::Verified);
         self.verified += usize::from(*new == MemberOutcome::Verified);
     }
@@ -209,8 +223,24 @@ impl Roster {
         self.active().any(|index| self.members[index].offers)
     }
 
+    /// So many of these are no helpers.
     pub fn active_count(&self) -> usize {
         self.active
+    }
+
+    /// So many of these are helpers.
+    pub fn helping_count(&self) -> usize {
+        self.helping
+    }
+
+    /// Members that are no helpers, whatever has become of them.
+    pub fn receivers(&self) -> usize {
+        self.members.len() - self.helpers
+    }
+
+    /// Members that are.
+    pub fn helpers(&self) -> usize {
+        self.helpers
     }
 
     pub fn verified_count(&self) -> usize {

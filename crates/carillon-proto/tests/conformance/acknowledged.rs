@@ -53,6 +53,12 @@ fn is_the_same_for_the_same_seed() {
     hold("acknowledged::is_the_same_for_the_same_seed", acknowledged, 3, equal);
 }
 
+pub fn run_of_each_test(entry: &'static ProtocolEntry, seed: u64) -> Result<(), String> {
+    let Some(promised) = acknowledged(&entry.promise) else { return Ok(()) };
+    let tests = [lossy_links, lossy_ethernet, unordered_links, silence, crashes];
+    tests.into_iter().try_for_each(|test| test(entry, promised, seed))
+}
+
 /// Loss of up to 30 % in either direction, different on every link; everything else at random.
 fn lossy_links(entry: &'static ProtocolEntry, promised: Promised, seed: u64) -> Result<(), String> {
     let mut rng = Seeds::new(seed).stream("conformance.links");
@@ -67,6 +73,10 @@ fn lossy_links(entry: &'static ProtocolEntry, promised: Promised, seed: u64) -> 
     if rng.chance(0.25) {
         // Slower than the network: messages wait at the receivers, and their buffers fill.
         group = group.pace(Duration::from_millis(1 + rng.below(20)));
+    }
+    if rng.chance(0.25) {
+        // Slower than the network and the protocol: senders have nothing to send now and then.
+        group = group.interval(Duration::from_millis(1 + rng.below(100)));
     }
     let report = group.run();
     report.check_reliable()?;

@@ -73,6 +73,11 @@ fn is_the_same_for_the_same_seed() {
     });
 }
 
+pub fn run_of_each_test(entry: &'static ProtocolEntry, seed: u64) -> Result<(), String> {
+    let Some(()) = best_effort(&entry.promise) else { return Ok(()) };
+    group(entry, seed, Link::losing(0.2), true).run().check_safety()
+}
+
 fn group(entry: &'static ProtocolEntry, seed: u64, link: Link, is_lossy: bool) -> Group {
     let mut rng = Seeds::new(seed).stream("best_effort");
     let receivers = 1 + rng.below(8) as u32;

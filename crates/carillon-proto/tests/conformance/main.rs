@@ -6,9 +6,11 @@
 
 mod acknowledged;
 mod best_effort;
+mod helpers;
 mod peers;
 mod registry;
 mod routed;
+mod states;
 
 use std::time::Duration;
 

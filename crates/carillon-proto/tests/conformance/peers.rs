@@ -54,6 +54,13 @@ fn is_the_same_for_the_same_seed() {
     });
 }
 
+pub fn run_of_each_test(entry: &'static ProtocolEntry, seed: u64) -> Result<(), String> {
+    let Some(survives) = peers(&entry.promise) else { return Ok(()) };
+    let suite = Suite { entry, survives };
+    let tests = [Suite::lossy_links, Suite::lossy_ethernet, Suite::crashes, Suite::too_many_crashes];
+    tests.into_iter().try_for_each(|test| test(&suite, seed))
+}
+
 struct Suite {
     entry: &'static ProtocolEntry,
     survives: Crashes,

@@ -71,6 +71,19 @@ fn is_the_same_for_the_same_seed() {
     });
 }
 
+pub fn run_of_each_test(entry: &'static ProtocolEntry, seed: u64) -> Result<(), String> {
+    let Some(promised) = by_request(&entry.promise) else { return Ok(()) };
+    let suite = Suite { entry, promised };
+    let tests = [
+        Suite::lossy_routes,
+        Suite::a_fifth,
+        Suite::router_restarts,
+        Suite::receivers_die,
+        Suite::routes_change,
+    ];
+    tests.into_iter().try_for_each(|test| test(&suite, seed))
+}
+
 struct Suite {
     entry: &'static ProtocolEntry,
     promised: Promised,

@@ -1,66 +1,101 @@
-//! Files longer than what a protocol keeps for repairs, and cells that once cost much more than they need to:
-//! what is lost early is still repaired when the file has gone far beyond it. `make nightly` adds the cells that
-//! take long.
+//! Files longer than what a protocol keeps for repairs: what is lost early is still repaired when the file has gone far
+//! beyond it, and none of it costs more than a short file does, in proportion. `make nightly` adds files that take long.
 
-use std::env::var_os;
+use std::env::{var, var_os};
 
-use carillon_core::Duration;
+use carillon_core::{Duration, HostValue, Promise, ProtocolEntry};
 use carillon_proto::REGISTRY;
 
-use super::network::{Cell, Fault};
+use super::network::{Cell, Fault, Outcome};
 use super::{line, run};
 
-/// A protocol, loss, receivers, milliseconds each way, megabytes; and what it may take: seconds, and bytes sent
-/// for each useful one.
-type Long = (&'static str, f64, usize, u64, usize, u64, f64);
-
-const SHORT_TIER: &[Long] = &[
-    ("srm", 0.2, 1, 10, 12, 60, 3.0),
-    ("srm", 0.2, 4, 0, 12, 60, 3.0),
-    ("mbap", 0.2, 4, 10, 2, 30, 4.0),
-    ("bap", 0.2, 4, 10, 2, 90, 12.0),
-    ("erramilli-singh", 0.2, 16, 10, 1, 10, 8.0),
-    ("erramilli-singh", 0.0, 4, 10, 8, 5, 1.25),
-    ("mbap", 0.0, 4, 10, 8, 5, 1.1),
-];
-
-const LONG_TIER: &[Long] = &[
-    ("srm", 0.2, 4, 10, 60, 60, 4.0),
-    ("srm", 0.2, 16, 10, 20, 60, 5.0),
-    ("lms", 0.2, 4, 10, 60, 60, 5.0),
-    ("pgm", 0.2, 4, 10, 60, 60, 5.0),
-    ("mbap", 0.2, 16, 10, 8, 60, 6.0),
-    ("bap", 0.2, 16, 10, 2, 300, 48.0),
-];
+/// Loss and receivers, 10 ms each way.
+const CELLS: &[(f64, usize)] = &[(0.0, 4), (0.2, 4)];
 
 #[test]
 fn a_file_longer_than_what_is_kept_for_repairs_is_complete_too() {
-    let long = if var_os("CARILLON_RUNS").is_some() { LONG_TIER } else { &[] };
+    let wanted = var("CARILLON_PROTOCOL").ok();
+    let is_long = var_os("CARILLON_RUNS").is_some();
     let mut complaints = Vec::new();
-    for &(name, loss, receivers, ms, megabytes, seconds, factor) in SHORT_TIER.iter().chain(long) {
-        let protocol = REGISTRY.iter().find(|entry| entry.name == name).expect("it is in the registry");
+    for &protocol in REGISTRY {
+        if !protocol.repairs() || wanted.as_ref().is_some_and(|name| name != protocol.name) {
+            continue;
+        }
+        for &(loss, receivers) in CELLS {
+            // Peers that wait for nobody promise what their window holds.
+            let is_bounded =
+                loss > 0.0 && !protocol.waits && matches!(protocol.promise, Promise::Peers { .. });
+            let bytes = match is_long {
+                _ if is_bounded => 5 * SHORT,
+                true => LONGEST,
+                false => longer_than_kept(protocol),
+            };
+            complaints.extend(compare(protocol, loss, receivers, bytes).err());
+        }
+    }
+    assert!(complaints.is_empty(), "{}", complaints.join("\n\n"));
+}
+
+/// More than a sender keeps until all have it, as its entry says.
+fn longer_than_kept(entry: &ProtocolEntry) -> usize {
+    let kept = entry.host_settings.iter().filter_map(|(_, value)| match value {
+        HostValue::Bytes(bytes) => Some(*bytes as usize),
+        _ => None,
+    });
+    kept.max().unwrap_or(5 << 20) * 3 / 2
+}
+
+/// A long file beside a short one.
+fn compare(
+    protocol: &'static ProtocolEntry,
+    loss: f64,
+    receivers: usize,
+    bytes: usize,
+) -> Result<(), String> {
+    let deliver = |bytes: usize| -> Result<Outcome, String> {
+        let delay = Duration::from_millis(10);
         let cell = Cell {
             protocol,
             loss,
             receivers,
-            delay: Duration::from_millis(ms).max(Duration::from_micros(100)),
-            bytes: megabytes * 1_000_000,
+            delay,
+            bytes,
             seed: 1,
             settings: Vec::new(),
             rate: None,
             fault: Fault::None,
         };
-        let Some(outcome) = run(&cell) else {
-            complaints.push(format!("{name}: it panicked"));
-            continue;
-        };
-        let share = outcome.sent as f64 / (outcome.messages * 1472) as f64;
-        let complete = outcome.verified == receivers && outcome.over;
-        let is_ok = complete && share <= factor && outcome.time <= Duration::from_secs(seconds);
-        println!("{}", line(&cell, &outcome, is_ok));
-        if !is_ok {
-            complaints.push(format!("{}\n{outcome:#?}", line(&cell, &outcome, false)));
-        }
+        let outcome = run(&cell).ok_or_else(|| format!("{}: it panicked", protocol.name))?;
+        let is_complete = outcome.verified == receivers && outcome.over;
+        println!("{} {} KB", line(&cell, &outcome, is_complete), bytes / 1000);
+        if is_complete { Ok(outcome) } else { Err(format!("{}\n{outcome:#?}", line(&cell, &outcome, false))) }
+    };
+    let share = |outcome: &Outcome| outcome.sent as f64 / (outcome.messages * 1472) as f64;
+    let short = deliver(SHORT)?;
+    // Who sends one message at a time has its time for as many as it can.
+    let bytes = bytes.min((SHORT as f64 * PATIENCE.div_duration_f64(short.time)) as usize).max(2 * SHORT);
+    let long = deliver(bytes)?;
+    let (most_time, most_share) =
+        (SLACK + 3 * short.time.mul_f64(bytes as f64 / SHORT as f64), 1.25 * share(&short) + 0.1);
+    if long.time > most_time || share(&long) > most_share {
+        return Err(format!(
+            "{} at {loss}, {receivers} receivers: a file of {bytes} bytes takes {:?} and {:.2} bytes for each of it, more than \
+             {most_time:?} and {most_share:.2} after one of {SHORT} bytes with {:?} and {:.2}",
+            protocol.name,
+            long.time,
+            share(&long),
+            short.time,
+            share(&short),
+        ));
     }
-    assert!(complaints.is_empty(), "{}", complaints.join("\n\n"));
+    Ok(())
 }
+
+/// A file that all can keep whole.
+const SHORT: usize = 300_000;
+/// More than any protocol keeps.
+const LONGEST: usize = 60_000_000;
+/// Virtual time for a long file, at the pace of the short one.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// What a file may take however short.
+const SLACK: Duration = Duration::from_secs(5);

@@ -12,6 +12,7 @@ use carillon_proto::session::{
     Gather, LOCAL_NODE, PeerMember, ReceiverPhase, ReceiverSession, ReceiverSessionConfig, SenderSession,
     SenderSessionConfig,
 };
+use carillon_testkit::TREE;
 use carillon_wire::session::{Body, Packet};
 
 use super::protocol::REPEAT;
@@ -23,7 +24,7 @@ pub const ASSOCIATION: AssociationId = AssociationId(7);
 pub const DELAY: Duration = Duration::from_millis(1);
 /// The most by which a copy of a datagram comes later.
 const LATEST: Duration = Duration::from_millis(300);
-pub static PROTOCOLS: &[&ProtocolEntry] = &[&REPEAT, &TOY];
+pub static PROTOCOLS: &[&ProtocolEntry] = &[&REPEAT, &TOY, &TREE];
 
 pub fn ms(millis: u64) -> Time {
     Time::ZERO + Duration::from_millis(millis)

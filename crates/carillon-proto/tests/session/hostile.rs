@@ -9,7 +9,7 @@ use carillon_proto::session::{
 };
 use carillon_wire::lms;
 use carillon_wire::session::{
-    Attached, Body, Invite, Name, Nonce, Packet, RefuseReason, Settings, State, Text,
+    Attached, Body, Invite, Name, Nonce, Packet, Part, RefuseReason, Settings, State, Text,
 };
 use proptest::prelude::*;
 
@@ -38,7 +38,7 @@ fn join(nonce: u64, name: &str) -> Vec<u8> {
     bytes(Body::Join {
         nonce: Nonce(nonce),
         receive_buffer: 1,
-        offers: false,
+        part: Part::Receives,
         name: Name::new(name).unwrap(),
         attached: Attached::default(),
     })

@@ -7,7 +7,8 @@ use std::rc::Rc;
 use carillon_core::{AssociationId, Dest, Duration, NodeId};
 use carillon_proto::session::{Gather, MemberOutcome, ReceiverPhase, SenderPhase, SenderSessionConfig};
 use carillon_wire::session::{
-    Attached, Body, Identity, Invite, Name, Nonce, Packet, Peer, PeerList, RosterPage, Settings, State, Text,
+    Attached, Body, Identity, Invite, Name, Nonce, Packet, Part, Peer, PeerList, RosterPage, Settings, State,
+    Text,
 };
 
 use super::harness::*;
@@ -27,7 +28,7 @@ fn join(nonce: u64, name: &str) -> Vec<u8> {
         Body::Join {
             nonce: Nonce(nonce),
             receive_buffer: 1,
-            offers: false,
+            part: Part::Receives,
             name,
             attached: Attached::default(),
         },
@@ -150,6 +151,8 @@ fn forged_rosters_end_in_time_and_verify_nothing_false() {
                         identity: Identity(identity),
                         offers: false,
                         gone,
+                        helps: false,
+                        parent: 0,
                         name: Name::new("x").unwrap(),
                     };
                     let mut list = Vec::new();

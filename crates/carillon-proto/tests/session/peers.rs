@@ -8,8 +8,8 @@ use carillon_proto::session::{
     SenderPhase, SenderSessionConfig,
 };
 use carillon_wire::session::{
-    Attached, Body, Identity, Invite, Name, Nonce, Packet, Peer as RosterPeer, PeerList, Proof, RosterPage,
-    Settings, State, Text,
+    Attached, Body, Identity, Invite, Name, Nonce, Packet, Part, Peer as RosterPeer, PeerList, Proof,
+    RosterPage, Settings, State, Text,
 };
 use proptest::prelude::*;
 
@@ -317,6 +317,8 @@ fn roster(edition: u32, identities: &[u64]) -> Vec<u8> {
         identity: Identity(if identity < 1 << 32 { named(identity) } else { identity }),
         offers: true,
         gone: false,
+        helps: false,
+        parent: 0,
         name: Name::new("x").unwrap(),
     };
     PeerList::encode(identities.iter().map(peer), &mut list);
@@ -426,7 +428,7 @@ fn ready_counts_from_members_for_the_present_edition_only() {
         emit(Body::Join {
             nonce: Nonce(nonce),
             receive_buffer: 1,
-            offers: false,
+            part: Part::Receives,
             name,
             attached: Attached::default(),
         })
@@ -454,7 +456,7 @@ fn when_all_but_one_leave_while_assembling_the_rest_gets_a_new_edition() {
         let join = Body::Join {
             nonce: Nonce(node.into()),
             receive_buffer: 1,
-            offers: false,
+            part: Part::Receives,
             name,
             attached: Attached::default(),
         };

@@ -15,7 +15,7 @@ use carillon_proto::session::{
     SenderPhase, SenderSession, SenderSessionConfig,
 };
 use carillon_wire::session::{
-    Attached, Body, Invite, Name, Nonce, Packet, Proof, RefuseReason, Settings, State, Text,
+    Attached, Body, Invite, Name, Nonce, Packet, Part, Proof, RefuseReason, Settings, State, Text,
 };
 
 use super::harness::*;
@@ -53,7 +53,7 @@ fn join(nonce: u64, name: &str) -> Vec<u8> {
         Body::Join {
             nonce: Nonce(nonce),
             receive_buffer: 1,
-            offers: false,
+            part: Part::Receives,
             name,
             attached: Attached::default(),
         },
@@ -295,7 +295,7 @@ fn forged_ends_do_not_end_a_transfer() {
                             Body::Join {
                                 nonce,
                                 receive_buffer: 1,
-                                offers: true,
+                                part: Part::Offers,
                                 name,
                                 attached: Attached::default(),
                             },

@@ -2,7 +2,7 @@
 
 use carillon_core::{AssociationId, Dest, NodeId, Seeds};
 use carillon_proto::session::{Gather, MemberOutcome, ReceiverSession, SenderPhase};
-use carillon_wire::session::{Attached, Body, Invite, Name, Nonce, Packet, Settings, State, Text};
+use carillon_wire::session::{Attached, Body, Invite, Name, Nonce, Packet, Part, Settings, State, Text};
 
 use super::harness::*;
 use super::{names, outcomes};
@@ -137,7 +137,7 @@ fn a_sender_that_has_started_learns_of_another_but_does_not_answer() {
     let body = Body::Join {
         nonce: Nonce(1),
         receive_buffer: 1,
-        offers: false,
+        part: Part::Receives,
         name: Name::new("a").unwrap(),
         attached: Attached::default(),
     };

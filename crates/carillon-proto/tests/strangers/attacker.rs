@@ -8,8 +8,8 @@ use carillon_testkit::fuzz::{Input, Known, packets};
 use carillon_wire::Envelope;
 use carillon_wire::envelope::protocol;
 use carillon_wire::session::{
-    Attached, Body, Identity, Invite, Name, Nonce, Packet, Peer, PeerList, Proof, RefuseReason, RosterPage,
-    Settings, State, Text,
+    Attached, Body, Identity, Invite, Name, Nonce, Packet, Part, Peer, PeerList, Proof, RefuseReason,
+    RosterPage, Settings, State, Text,
 };
 
 use super::world::{NAMES, PAYLOAD, Phase, SENDER, Shot};
@@ -271,7 +271,7 @@ impl Attacker {
             2 => Body::Join {
                 nonce,
                 receive_buffer: 1,
-                offers: self.rng.chance(0.3),
+                part: if self.rng.chance(0.3) { Part::Offers } else { Part::Receives },
                 name,
                 attached: Attached::default(),
             },
@@ -291,7 +291,7 @@ impl Attacker {
                 let peers: Vec<Peer<'_>> = (0..total)
                     .map(|_| {
                         let identity = Identity(self.pick(&self.nonces.clone()));
-                        Peer { identity, offers: self.rng.chance(0.5), gone, name }
+                        Peer { identity, offers: self.rng.chance(0.5), gone, helps: gone, parent: 0, name }
                     })
                     .collect();
                 PeerList::encode(peers, &mut list);

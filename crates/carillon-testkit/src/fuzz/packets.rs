@@ -3,8 +3,8 @@
 use carillon_core::{AssociationId, Format, Input, NodeId};
 use carillon_wire::envelope::Envelope;
 use carillon_wire::session::{
-    Attached, Body, Identity, Invite, Name, Nonce, Packet, Peer, PeerList, Proof, RefuseReason, RosterPage,
-    Settings, State, Text,
+    Attached, Body, Identity, Invite, Name, Nonce, Packet, Part, Peer, PeerList, Proof, RefuseReason,
+    RosterPage, Settings, State, Text,
 };
 
 /// What an attentive neighbour of the machine knows.
@@ -104,7 +104,7 @@ pub fn session(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
         2 => Body::Join {
             nonce,
             receive_buffer: input.u32(),
-            offers: input.byte() & 1 == 1,
+            part: [Part::Receives, Part::Offers, Part::Helps, Part::Offers][usize::from(input.byte() & 3)],
             name: name(input),
             attached: {
                 let len = input.below(Attached::MAX_LEN + 1);
@@ -155,6 +155,8 @@ fn roster<'b>(input: &mut Input<'_>, nonce: Nonce, list: &'b mut Vec<u8>) -> Opt
         identity,
         offers: form & 1 == 1,
         gone: form & 14 == 2,
+        helps: form & 14 == 4,
+        parent: u16::from(form & 14 == 6),
         name: Name::new(NAMES[identity.0 as usize % NAMES.len()]).unwrap_or_else(fallback),
     };
     PeerList::encode(identities.take(usize::from(total - first)).map(peer), list);

@@ -1,4 +1,4 @@
-//! The roster of a session whose members are peers, a page in each datagram.
+//! The roster of a session whose members know each other, a page in each datagram: they are peers, or turn to helpers.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use super::{Identity, Name, put_name};
 use crate::ParseError;
 use crate::reader::Reader;
 
-/// Members a session of peers can have, the one that gathers included.
+/// Members a session with a roster can have, the one that gathers included.
 pub const MAX_PEERS: usize = 1024;
 
 /// Part of the roster: the members in order of rank, from `first` on.
@@ -31,6 +31,10 @@ pub struct Peer<'a> {
     pub offers: bool,
     /// Whether it was there and is no more.
     pub gone: bool,
+    /// Whether it helps, and neither offers nor delivers.
+    pub helps: bool,
+    /// The rank of the helper that it turns to; 0, the rank of the one that gathers, if there is none.
+    pub parent: u16,
     /// Its name.
     pub name: Name<'a>,
 }
@@ -124,21 +128,31 @@ impl<'a> PeerList<'a> {
 impl<'a> Peer<'a> {
     fn parse(reader: &mut Reader<'a>) -> Result<Self, ParseError> {
         let (identity, flags) = (reader.identity()?, reader.u8()?);
-        if flags & !(OFFERS | GONE) != 0 {
+        if flags & !(OFFERS | GONE | HELPS | TURNS) != 0 {
             return Err(ParseError::Field { field: "flags", value: flags.into() });
         }
-        let (offers, gone) = (flags & OFFERS != 0, flags & GONE != 0);
-        Ok(Peer { identity, offers, gone, name: reader.name()? })
+        let has = |flag| flags & flag != 0;
+        let parent = if has(TURNS) { reader.u16()? } else { 0 };
+        // Who turns to the one that gathers has no field for it.
+        if has(TURNS) && !(1..MAX_PEERS).contains(&usize::from(parent)) {
+            return Err(ParseError::Field { field: "parent", value: parent.into() });
+        }
+        let (offers, gone, helps) = (has(OFFERS), has(GONE), has(HELPS));
+        Ok(Peer { identity, offers, gone, helps, parent, name: reader.name()? })
     }
 
     fn emit(&self, buf: &mut Vec<u8>) {
         buf.extend_from_slice(&self.identity.0.to_be_bytes());
-        buf.push((u8::from(self.offers) * OFFERS) | (u8::from(self.gone) * GONE));
+        let flags = [(self.offers, OFFERS), (self.gone, GONE), (self.helps, HELPS), (self.parent > 0, TURNS)];
+        buf.push(flags.iter().filter(|(on, _)| *on).map(|(_, flag)| flag).sum());
+        if self.parent > 0 {
+            buf.extend_from_slice(&self.parent.to_be_bytes());
+        }
         put_name(buf, &self.name);
     }
 
     fn wire_len(&self) -> usize {
-        8 + 1 + 1 + self.name.len()
+        8 + 1 + 2 * usize::from(self.parent > 0) + 1 + self.name.len()
     }
 }
 
@@ -146,10 +160,14 @@ impl fmt::Display for RosterPage<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let RosterPage { edition, total, first, peers } = self;
         write!(f, "roster edition {edition} from {first} of {total}:")?;
-        for Peer { identity, offers, gone, name } in peers.iter() {
+        for Peer { identity, offers, gone, helps, parent, name } in peers.iter() {
             write!(f, " {identity} \"{name}\"")?;
             f.write_str(if offers { " offers" } else { "" })?;
             f.write_str(if gone { " gone" } else { "" })?;
+            f.write_str(if helps { " helps" } else { "" })?;
+            if parent > 0 {
+                write!(f, " turns to {parent}")?;
+            }
         }
         Ok(())
     }
@@ -157,3 +175,5 @@ impl fmt::Display for RosterPage<'_> {
 
 const OFFERS: u8 = 0x01;
 const GONE: u8 = 0x02;
+const HELPS: u8 = 0x04;
+const TURNS: u8 = 0x08;

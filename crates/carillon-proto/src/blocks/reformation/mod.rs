@@ -34,7 +34,7 @@ mod votes;
 
 use std::collections::VecDeque;
 
-use carillon_core::{ConfigError, Rng, Time};
+use carillon_core::{ANY, ConfigError, InState, Rng, States, Time};
 use carillon_wire::reformation::{Ballot, Packet, Ranks};
 
 use clock::Clock;
@@ -42,6 +42,43 @@ use due::{Due, Standing};
 use view::Proposal;
 pub use view::{Step, Terms, To, View, too_few};
 use votes::{Vote, Votes};
+
+/// Why some of it is rare: it takes a crash of the coordinator within a few milliseconds.
+pub const CRASH: &str = "a coordinator would have to crash between two of its packets";
+/// The same: no other member is left.
+pub const ALONE: &str = "a host would have to know that all others are gone for good";
+
+/// What it goes through, for the entries of protocols that have it, which add what is rare with them.
+pub const VIEWS: States = States {
+    of: "member, when views change",
+    transitions: &[
+        ("[*]", "Leading", "view 0, all members, rank 0 leads"),
+        ("[*]", "InView", "view 0, another rank"),
+        ("[*]", "Outside", "lost its state"),
+        ("Leading", "Inviting", "suspects, waits at random / INVITE"),
+        ("InView", "Inviting", "suspects, waits at random / INVITE"),
+        (ANY, "Following", "INVITE of a higher ballot / VOTE"),
+        ("Inviting", "Collecting", "enough votes / FETCH the longest log"),
+        ("Inviting", "Starting", "enough votes, lacks nothing / START"),
+        ("Inviting", "Leading", "alone"),
+        ("Collecting", "Starting", "has it / START"),
+        ("Collecting", "Leading", "has it, alone"),
+        ("Starting", "Leading", "all READY / ACTIVE"),
+        (ANY, "Accepting", "START / FETCH what is lacking"),
+        ("Accepting", "Ready", "has it / READY"),
+        (ANY, "Ready", "START, lacks nothing / READY"),
+        ("Ready", "InView", "ACTIVE, or a packet of the view / INSTALLED"),
+        (ANY, "Outside", "a view without it / JOIN"),
+        ("Inviting", "Waiting", "too few votes"),
+        ("Collecting", "Waiting", "not in time"),
+        ("Starting", "Waiting", "not all READY in time"),
+        ("Following", "Waiting", "no START in time"),
+        ("Accepting", "Waiting", "not in time"),
+        ("Ready", "Waiting", "no ACTIVE in time"),
+        ("Waiting", "Inviting", "random wait over / INVITE, higher ballot"),
+    ],
+    rare: &[],
+};
 
 /// One node's part in the reformations of its group.
 #[derive(Clone, Debug)]
@@ -329,20 +366,21 @@ impl Reformation {
         self.wish || !self.takes_part()
     }
 
-    /// The phase, for traces.
-    pub fn state(&self) -> &'static str {
-        match self.phase {
-            Phase::Normal { .. } if self.accepted.leader() == self.rank => "leading",
-            Phase::Normal { .. } => "following the leader",
-            Phase::Waiting => "waiting for a ballot",
-            Phase::Inviting { .. } => "inviting",
-            Phase::Collecting { .. } => "collecting",
-            Phase::Starting { .. } => "starting",
-            Phase::Following => "voted",
-            Phase::Accepting { .. } => "accepting",
-            Phase::Ready => "ready",
-            Phase::Outside { .. } => "outside",
-        }
+    /// The phase, as [`VIEWS`] has it.
+    pub fn state(&self) -> InState {
+        let state = match self.phase {
+            Phase::Normal { .. } if self.accepted.leader() == self.rank => "Leading",
+            Phase::Normal { .. } => "InView",
+            Phase::Waiting => "Waiting",
+            Phase::Inviting { .. } => "Inviting",
+            Phase::Collecting { .. } => "Collecting",
+            Phase::Starting { .. } => "Starting",
+            Phase::Following => "Following",
+            Phase::Accepting { .. } => "Accepting",
+            Phase::Ready => "Ready",
+            Phase::Outside { .. } => "Outside",
+        };
+        InState { of: VIEWS.of, about: 0, state, turn: self.promised.number.into() }
     }
 
     /// Makes a ballot.

@@ -122,7 +122,7 @@ impl Net {
         let line = |node: &Node| {
             let Reformation { promised, accepted, .. } = &node.block;
             let (number, members) = (accepted.number(), accepted.members);
-            let (alive, state) = (node.alive, node.block.state());
+            let (alive, state) = (node.alive, node.block.state().state);
             format!("\n{alive} {state}, promised {promised}, view {number} {members}")
         };
         self.nodes.iter().map(line).collect()

@@ -2,6 +2,8 @@
 
 use carillon_core::{Ground, Promise, States, Trial};
 
+use crate::blocks::reformation::{ALONE, CRASH, VIEWS};
+
 /// Survives L failures if a majority lives.
 pub(super) const PROMISE: Promise = Promise::Peers { crashes: |nodes| (nodes - 1) / 2 };
 
@@ -16,11 +18,29 @@ pub(super) fn trial(trial: &mut Trial<'_>) {
     trial.set("retries", if patient { 40 } else { 8 });
 }
 
-pub(super) const STATES: &[States] = &[States {
+pub(super) const STATES: &[States] = &[
+    TOKEN,
+    States {
+        rare: &[
+            ("Inviting", "Leading", ALONE),
+            ("Collecting", "Leading", ALONE),
+            ("Collecting", "Waiting", CRASH),
+            ("Starting", "Waiting", CRASH),
+            ("Accepting", "Waiting", CRASH),
+            ("Ready", "Waiting", CRASH),
+        ],
+        ..VIEWS
+    },
+];
+
+pub(super) const TOKEN: States = States {
     of: "member",
     transitions: &[
-        ("[*]", "Elsewhere", ""),
+        ("[*]", "Here", "first of the list"),
+        ("[*]", "Elsewhere", "any other site"),
+        ("[*]", "Reformation", "lost its state"),
         ("Elsewhere", "Here", "lacks nothing up to a transfer to it, application not behind"),
+        ("Elsewhere", "Passing", "the same, and passes it on at once"),
         ("Here", "Here", "next message of a source / ACK that keeps the token"),
         ("Here", "Passing", "next message / ACK that passes it on"),
         ("Here", "Passing", "nothing to acknowledge, something to commit / transfer"),
@@ -28,8 +48,10 @@ pub(super) const STATES: &[States] = &[States {
         ("Passing", "Passing", "transfer_timeout / the ACK again"),
         ("Passing", "Elsewhere", "next site's ACK or CONFIRM"),
         ("Passing", "Reformation", "R repetitions, no sign of life"),
+        ("Here", "Reformation", "INVITE, or nothing heard"),
         ("Elsewhere", "Reformation", "INVITE, or nothing heard"),
         ("Reformation", "Elsewhere", "list in force"),
         ("Reformation", "Here", "list in force, own ballot"),
     ],
-}];
+    rare: &[],
+};

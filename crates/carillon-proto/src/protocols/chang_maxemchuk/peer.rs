@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Config, ConfigError, Delivery, DropReason, Events, Machine, NodeId, OfferError, Received,
-    Receiver, Sender, Time, Transmit,
+    BuildContext, Config, ConfigError, Delivery, DropReason, Events, InState, Machine, NodeId, OfferError,
+    Received, Receiver, Sender, Time, Transmit,
 };
 use carillon_wire::chang_maxemchuk::{self as wire, ACK_LEN, Ack, Body, Id, MSG_HEADER_LEN, Packet};
 
@@ -298,6 +298,12 @@ impl Peer {
 impl Machine for Peer {
     fn events(&mut self) -> Option<&mut Events> {
         Some(&mut self.scene.events)
+    }
+
+    fn tell_states(&self, _now: Time, tell: &mut dyn FnMut(InState)) {
+        let agreement = self.list.agreement();
+        tell(agreement.state());
+        tell(self.token.state(agreement.takes_part()));
     }
 
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {

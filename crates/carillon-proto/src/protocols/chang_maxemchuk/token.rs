@@ -1,9 +1,10 @@
 //! The token site: gives timestamps, passes the token on (section 2.9.1).
 
-use carillon_core::Event;
+use carillon_core::{Event, InState};
 use carillon_wire::chang_maxemchuk::{Ack, Body, Id};
 
 use super::config::Settings;
+use super::describe::TOKEN;
 use super::order::Order;
 use super::peer::{Scene, Timer};
 use crate::blocks::Silence;
@@ -59,7 +60,7 @@ impl Token {
             return;
         }
         order.log.confirm(scene.rank as u16, order.log.length());
-        scene.events.push(Event::StateChanged { state: "token site" });
+        scene.events.push(Event::StateChanged { state: "Here" });
         // With the token on its round through an idle group there is nothing to wait for.
         let on_round = order.log.accepted_since_last_message().is_some_and(|passes| {
             self.settings.idle_timeout.is_some()
@@ -178,6 +179,17 @@ impl Token {
             Place::Passing { .. } => false,
             Place::Here { shown, due, .. } => shown && due.is_none() && order.is_settled(),
         }
+    }
+
+    /// Where the token is, while a list is in force.
+    pub fn state(&self, takes_part: bool) -> InState {
+        let (state, turn) = match self.place {
+            _ if !takes_part => ("Reformation", 0),
+            Place::Elsewhere => ("Elsewhere", 0),
+            Place::Here { given, shown, .. } => ("Here", 2 * given + u64::from(shown)),
+            Place::Passing { due, .. } => ("Passing", due.into()),
+        };
+        InState { of: TOKEN.of, about: 0, state, turn }
     }
 
     /// Gives the next timestamp, to a message or to nothing, and passes the token on if so decided.

@@ -34,4 +34,5 @@ pub(super) const STATES: &[States] = &[States {
         ("Status", "Status", "T1, count < K / STATUS, count + 1"),
         ("Status", "Sanity", "count = K"),
     ],
+    rare: &[],
 }];

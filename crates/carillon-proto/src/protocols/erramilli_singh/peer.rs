@@ -2,12 +2,13 @@
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Config, ConfigError, Delivery, DropReason, Events, Machine, MessageId, OfferError,
+    BuildContext, Config, ConfigError, Delivery, DropReason, Events, InState, Machine, MessageId, OfferError,
     Received, Receiver, Sender, Time, Transmit,
 };
 use carillon_wire::erramilli_singh::{HEADER_LEN, Packet};
 
 use super::config::Settings;
+use super::describe::STATES;
 use super::sink::{Sink, pause};
 use super::source::Source;
 
@@ -80,6 +81,11 @@ impl Machine for ErramilliSinghPeer {
         self.scene.now = now;
         self.source.start(&mut self.scene);
         self.sink.start(&mut self.scene);
+    }
+
+    fn tell_states(&self, _now: Time, tell: &mut dyn FnMut(InState)) {
+        let turn = self.scene.timers.armed(Timer::Idle).map_or(0, Time::as_nanos);
+        tell(InState { of: STATES[0].of, about: 0, state: self.source.state(), turn });
     }
 
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {

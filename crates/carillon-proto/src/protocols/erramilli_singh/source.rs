@@ -117,6 +117,11 @@ impl Source {
         }
     }
 
+    /// Where it is in its series of status and sanity messages.
+    pub fn state(&self) -> &'static str {
+        if self.idle.is_over() { "Sanity" } else { "Status" }
+    }
+
     /// The next packet, if there is one.
     pub fn poll(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
         if let Some(to) = self.repairs.pop_refusal(scene.now) {

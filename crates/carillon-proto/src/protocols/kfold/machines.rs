@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use carillon_core::{
     AssociationId, BuildContext, Config, Delivery, Dest, DropReason, Duration, Event, Events, GroupId,
-    Machine, MessageId, NodeId, OfferError, Received, Receiver, Sender, Time, Transmit, expand,
+    InState, Machine, MessageId, NodeId, OfferError, Received, Receiver, Sender, Time, Transmit, expand,
 };
 use carillon_wire::kfold::{HEADER_LEN, Packet};
 
@@ -49,6 +49,14 @@ impl Machine for KfoldSender {
         Some(&mut self.events)
     }
 
+    fn tell_states(&self, _now: Time, tell: &mut dyn FnMut(InState)) {
+        let (state, turn) = match self.current {
+            Some((_, sent)) => ("Sending", sent),
+            None => ("Idle", 0),
+        };
+        tell(InState { of: "sender", about: 0, state, turn });
+    }
+
     fn handle_datagram(&mut self, _now: Time, _datagram: Received<'_>) {
         self.events.dropped(DropReason::Foreign);
     }
@@ -59,7 +67,7 @@ impl Machine for KfoldSender {
     }
 
     fn handle_timeout(&mut self, now: Time) {
-        self.due = self.next_at <= now;
+        self.due |= self.poll_timeout().is_some_and(|at| at <= now);
     }
 
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {

@@ -56,6 +56,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
             ("Sending", "Sending", "interval / DATA"),
             ("Sending", "Idle", "interval / last DATA of the message"),
         ],
+        rare: &[],
     }],
     unicast_equivalent: None,
     build: |role, context, settings| match role {

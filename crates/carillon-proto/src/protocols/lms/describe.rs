@@ -30,7 +30,9 @@ pub(super) const STATES: &[States] = &[States {
         ("Replier", "NoReplier", "LEAVE from it / send it up"),
         ("Replier", "NoReplier", "not refreshed for three setup intervals"),
         ("Replier", "Upstream", "SRC_REFRESH, not dearer and nearer"),
+        ("Upstream", "Upstream", "SRC_REFRESH"),
         ("Upstream", "NoReplier", "not refreshed for three setup intervals"),
         ("Upstream", "Replier", "cheaper REFRESH"),
     ],
+    rare: &[("Upstream", "Replier", "a source offers itself at no cost, and no receiver can offer less")],
 }];

@@ -7,12 +7,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use carillon_core::Addresses;
 use carillon_core::{
-    AssociationId, BuildContext, Config, ConfigError, Dest, DropReason, Event, Events, GroupId, Machine,
-    MessageId, NodeId, PortId, PortSet, Received, Relay, Time, Transmit, Verdict,
+    AssociationId, BuildContext, Config, ConfigError, Dest, DropReason, Event, Events, GroupId, InState,
+    Machine, MessageId, NodeId, PortId, PortSet, Received, Relay, Time, Transmit, Verdict,
 };
 use carillon_wire::lms::{Offer, Packet, Request, TurningPoint, packet_type, packet_type_of};
 
 use super::config::Settings;
+use super::describe::STATES;
 use super::pad;
 
 /// A router that speaks LMS, for all sources whose SETUP passes it. It has no timers: age is looked at when it matters.
@@ -293,6 +294,19 @@ fn forward_as(association: AssociationId, packet: Packet<'_>, len: usize) -> Ver
 impl Machine for LmsRelay {
     fn events(&mut self) -> Option<&mut Events> {
         Some(&mut self.events)
+    }
+
+    fn tell_states(&self, now: Time, tell: &mut dyn FnMut(InState)) {
+        for (association, kept) in &self.states {
+            let (state, turn) = match kept.replier(now, self.lifetime) {
+                None => ("NoReplier", 0),
+                Some(replier) if replier.port == kept.upstream.0 => {
+                    ("Upstream", replier.refreshed.as_nanos())
+                }
+                Some(replier) => ("Replier", replier.refreshed.as_nanos()),
+            };
+            tell(InState { of: STATES[0].of, about: association.0.into(), state, turn });
+        }
     }
 
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {

@@ -2,12 +2,13 @@
 
 use bytes::Bytes;
 use carillon_core::{
-    Dest, DropReason, Event, Events, Machine, MessageId, NodeId, OfferError, Outcome, Received, Sender, Time,
-    Timers, Transmit,
+    Dest, DropReason, Event, Events, InState, Machine, MessageId, NodeId, OfferError, Outcome, Received,
+    Sender, Time, Timers, Transmit,
 };
 use carillon_wire::mbap::Packet;
 
 use super::config::SenderConfig;
+use super::describe::{ACK_SENDER, NAK_SENDER};
 use crate::blocks::{AckWindow, AnswerTimer, FixedWindow, PastLimit, Recipients, Slot};
 
 /// Sends up to n messages at once and advances as far as all receivers have acknowledged.
@@ -223,6 +224,14 @@ impl MbapSender {
 impl Machine for MbapSender {
     fn events(&mut self) -> Option<&mut Events> {
         Some(&mut self.events)
+    }
+
+    fn tell_states(&self, _now: Time, tell: &mut dyn FnMut(InState)) {
+        let of = if self.config.negative { NAK_SENDER.of } else { ACK_SENDER.of };
+        let state = if self.window.is_full() { "Full" } else { "Open" };
+        // Whatever leads back to a state sends a packet, which restarts the timer.
+        let turn = self.timers.armed(Timer::Packet).map_or(0, Time::as_nanos);
+        tell(InState { of, about: 0, state, turn });
     }
 
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {

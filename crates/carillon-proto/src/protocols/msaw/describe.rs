@@ -36,6 +36,7 @@ pub(super) const ACK_SENDER: States = States {
         ("Waiting", "Idle", "timer, count > limit, skip / failed"),
         ("Waiting", "Idle", "timer, count > limit, expel / the silent ones are lost, completed"),
     ],
+    rare: &[],
 };
 
 pub(super) const NAK_SENDER: States = States {
@@ -52,4 +53,5 @@ pub(super) const NAK_SENDER: States = States {
         ("Polling", "Ready", "all have acknowledged all / completed"),
         ("Polling", "Ready", "poll timer, repeats > limit / failed, or who is silent is expelled"),
     ],
+    rare: &[],
 };

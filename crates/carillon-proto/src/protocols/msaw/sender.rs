@@ -2,12 +2,13 @@
 
 use bytes::Bytes;
 use carillon_core::{
-    Dest, DropReason, Event, Events, Machine, MessageId, NodeId, OfferError, Outcome, Received, Sender, Time,
-    Timers, Transmit,
+    Dest, DropReason, Event, Events, InState, Machine, MessageId, NodeId, OfferError, Outcome, Received,
+    Sender, Time, Timers, Transmit,
 };
 use carillon_wire::msaw::Packet;
 
 use super::config::SenderConfig;
+use super::describe::ACK_SENDER;
 use crate::blocks::{Addressed, AnswerTimer, MemberSet, Members, PastLimit, Recipients};
 
 /// Sends one message at a time and waits until every receiver has acknowledged it.
@@ -178,6 +179,17 @@ impl MsawSender {
 impl Machine for MsawSender {
     fn events(&mut self) -> Option<&mut Events> {
         Some(&mut self.events)
+    }
+
+    fn tell_states(&self, _now: Time, tell: &mut dyn FnMut(InState)) {
+        let (state, turn) = match &self.current {
+            Some(current) => {
+                let again: u64 = current.counts.iter().map(|&count| u64::from(count)).sum();
+                ("Waiting", self.settled.len() as u64 + again)
+            }
+            None => ("Idle", 0),
+        };
+        tell(InState { of: ACK_SENDER.of, about: 0, state, turn });
     }
 
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {

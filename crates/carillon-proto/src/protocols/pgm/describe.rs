@@ -39,6 +39,7 @@ pub(super) fn trial(trial: &mut Trial<'_>) {
 pub(super) const STATES: &[States] = &[States {
     of: "receiver, for a missing message",
     transitions: &[
+        ("[*]", "WaitData", "NCF of what was not known to exist"),
         ("[*]", "BackOff", "missed / random wait up to nak_bo_ivl"),
         ("BackOff", "WaitNcf", "wait over / send NAK"),
         ("BackOff", "WaitNcf", "NAK of another"),
@@ -55,4 +56,5 @@ pub(super) const STATES: &[States] = &[States {
         ("WaitData", "[*]", "data"),
         ("Lost", "[*]", "delivery goes on behind it"),
     ],
+    rare: &[("BackOff", "Lost", "the window of a trial holds all that can be missed")],
 }];

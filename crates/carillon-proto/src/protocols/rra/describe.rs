@@ -20,4 +20,5 @@ pub(super) const STATES: &[States] = &[States {
         ("Asking", "Asking", "timer, count <= limit / ask again, count + 1"),
         ("Asking", "Idle", "timer, count > limit / expel it, or give its messages up"),
     ],
+    rare: &[],
 }];

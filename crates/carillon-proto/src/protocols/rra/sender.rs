@@ -5,10 +5,12 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use carillon_core::{
     AssociationId, BuildContext, Config, ConfigError, Dest, DropReason, Event, Events, GroupId, Identities,
-    Machine, MessageId, NodeId, OfferError, Outcome, Pace, Received, Sender, Time, Timers, Transmit, expand,
+    InState, Machine, MessageId, NodeId, OfferError, Outcome, Pace, Received, Sender, Time, Timers, Transmit,
+    expand,
 };
 use carillon_wire::rra::{Asks, HEADER_LEN, Map, Packet};
 
+use super::describe::STATES;
 use super::receiver::MODULUS;
 use crate::blocks::{
     AckWindow, Answer, FixedWindow, FlowControl, Members, PACKET, PastLimit, PollingList, Question,
@@ -406,6 +408,13 @@ struct Ack<'a> {
 impl Machine for RraSender {
     fn events(&mut self) -> Option<&mut Events> {
         Some(&mut self.events)
+    }
+
+    fn tell_states(&self, _now: Time, tell: &mut dyn FnMut(InState)) {
+        for (index, member) in self.audience.members() {
+            let state = if member.is_asked() { "Asking" } else { "Idle" };
+            tell(InState { of: STATES[0].of, about: index as u64, state, turn: member.repeats.into() });
+        }
     }
 
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {

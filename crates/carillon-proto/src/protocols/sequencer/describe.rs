@@ -1,6 +1,8 @@
 //! What the protocol says of itself.
 
-use carillon_core::{Promise, States, Trial};
+use carillon_core::{ANY, Promise, States, Trial};
+
+use crate::blocks::reformation::{ALONE, CRASH, VIEWS};
 
 /// Survives as many crashes as its resilience while a majority lives.
 pub(super) const PROMISE: Promise = Promise::Peers { crashes: |nodes| nodes.div_ceil(2) - 1 };
@@ -19,20 +21,17 @@ pub(super) fn trial(trial: &mut Trial<'_>) {
 }
 
 pub(super) const STATES: &[States] = &[States {
-    of: "member, when views change",
-    transitions: &[
-        ("[*]", "InView", "view 0, all members, rank 0 leads"),
-        ("[*]", "Outside", "lost its state"),
-        ("InView", "Inviting", "suspects, waits at random / INVITE"),
-        ("InView", "Following", "INVITE of a higher ballot / VOTE"),
-        ("Inviting", "Collecting", "enough votes / FETCH the longest log"),
-        ("Collecting", "Starting", "has it / START"),
-        ("Following", "Accepting", "START / FETCH what is lacking"),
-        ("Outside", "Accepting", "START names it"),
-        ("Accepting", "Ready", "has it / READY"),
-        ("Starting", "InView", "all READY / ACTIVE"),
-        ("Ready", "InView", "ACTIVE, or a packet of the view / INSTALLED"),
-        ("InView", "Outside", "a view without it is in force / JOIN"),
-        ("Inviting", "Inviting", "fails, waits at random, higher ballot"),
+    rare: &[
+        ("Inviting", "Leading", ALONE),
+        ("Collecting", "Leading", ALONE),
+        ("Collecting", "Waiting", CRASH),
+        ("Accepting", "Waiting", CRASH),
+        ("Ready", "Waiting", CRASH),
+        (
+            ANY,
+            "Outside",
+            "a member that lives would have to be left out: its coordinator has votes enough sooner",
+        ),
     ],
+    ..VIEWS
 }];

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Config, ConfigError, Delivery, DropReason, Duration, Event, Events, Machine, MessageId,
-    NodeId, OfferError, Outcome, Received, Receiver, Sender, Time, Transmit,
+    BuildContext, Config, ConfigError, Delivery, DropReason, Duration, Event, Events, InState, Machine,
+    MessageId, NodeId, OfferError, Outcome, Received, Receiver, Sender, Time, Transmit,
 };
 use carillon_wire::sequencer::{Body, Packet, Report};
 
@@ -301,6 +301,10 @@ impl SequencerPeer {
 impl Machine for SequencerPeer {
     fn events(&mut self) -> Option<&mut Events> {
         Some(&mut self.scene.events)
+    }
+
+    fn tell_states(&self, _now: Time, tell: &mut dyn FnMut(InState)) {
+        tell(self.election.membership.agreement().state());
     }
 
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {

@@ -35,4 +35,5 @@ pub(super) const STATES: &[States] = &[States {
         ("WaitForRepairTimer", "HoldDown", "REPAIR"),
         ("HoldDown", "[*]", "3 d"),
     ],
+    rare: &[],
 }];

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 use carillon_core::{
     AssociationId, BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Event, Events, GroupId,
-    Machine, MessageId, NodeId, Note, OfferError, Outcome, Pace, Received, Receiver, Rng, Scope, Sender,
-    Time, Timers, Transmit, Value,
+    InState, Machine, MessageId, NodeId, Note, OfferError, Outcome, Pace, Received, Receiver, Rng, Scope,
+    Sender, Time, Timers, Transmit, Value,
 };
 use carillon_wire::srm::{Answer, Data, Entries, Entry, HEADER_LEN, Packet, Request, Session};
 
@@ -590,6 +590,10 @@ impl Machine for SrmPeer {
 
     fn start(&mut self, now: Time) {
         self.arm_session(now);
+    }
+
+    fn tell_states(&self, _now: Time, tell: &mut dyn FnMut(InState)) {
+        self.recovery.tell_states(tell);
     }
 
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {

@@ -8,9 +8,10 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use carillon_core::{DropReason, Event, MessageId, Seeds, Time};
+use carillon_core::{DropReason, Event, InState, MessageId, Seeds, Time};
 
 use super::config::{Mode, Settings};
+use super::describe::STATES;
 use super::peer::Scene;
 use super::pending::{Repair, Request};
 use crate::blocks::{
@@ -256,6 +257,21 @@ impl Recovery {
         self.on_repair(scene, key, round, distance_us);
         if let Some(repair) = self.repairs.get_mut(key) {
             repair.is_sent = true;
+        }
+    }
+
+    /// See [`Machine::tell_states`](carillon_core::Machine::tell_states).
+    pub fn tell_states(&self, tell: &mut dyn FnMut(InState)) {
+        let requests =
+            self.requests.iter().map(|(key, stage, _, r)| (key, stage, "WaitForRequestTimer", r.round));
+        let repairs = self.repairs.iter().map(|(key, stage, ..)| (key, stage, "WaitForRepairTimer", 0));
+        for ((source, number), stage, open, round) in requests.chain(repairs) {
+            let (state, turn) = match stage {
+                Stage::HeldDown => ("HoldDown", 0),
+                _ => (open, round.into()),
+            };
+            let about = u64::from(source) << 40 | number;
+            tell(InState { of: STATES[0].of, about, state, turn });
         }
     }
 

@@ -106,9 +106,9 @@ impl ReceiverSession {
 
     fn join_packet(&self, association: AssociationId, nonce: Nonce) -> Option<Packet<'_>> {
         let name = Name::new(&self.config.name)?;
-        let (receive_buffer, offers) = (self.config.receive_buffer, self.config.offers);
+        let (receive_buffer, part) = (self.config.receive_buffer, self.config.part());
         let attached = Attached::new(&self.config.attached).unwrap_or_default();
-        Some(Packet { association, body: Body::Join { nonce, receive_buffer, offers, name, attached } })
+        Some(Packet { association, body: Body::Join { nonce, receive_buffer, part, name, attached } })
     }
 }
 

@@ -10,6 +10,8 @@ use carillon_core::{Dest, NodeId, Received};
 pub(super) struct Budget {
     received: u64,
     sent: u64,
+    /// How many turn to this member: each may need what it received.
+    children: u64,
 }
 
 impl Budget {
@@ -18,10 +20,15 @@ impl Budget {
         self.received = self.received.saturating_add(bytes as u64);
     }
 
+    /// So many turn to this member now.
+    pub fn serve(&mut self, children: usize) {
+        self.children = children as u64;
+    }
+
     /// Whether so many bytes may go out; if so, they count as sent.
     pub fn spend(&mut self, bytes: usize) -> bool {
         let sent = self.sent.saturating_add(bytes as u64);
-        let may = sent <= self.received.saturating_mul(RATIO).saturating_add(ALLOWANCE);
+        let may = sent <= self.received.saturating_mul(RATIO * (1 + self.children)).saturating_add(ALLOWANCE);
         if may {
             self.sent = sent;
         }
@@ -56,8 +63,8 @@ impl Early {
     }
 }
 
-/// Bytes that a member may send through the protocol for each that it has received, and before it has
-/// received any.
+/// Bytes that a member may send through the protocol for each that it has received, of a helper as much again for each child,
+/// and before it has received any.
 const RATIO: u64 = 3;
 const ALLOWANCE: u64 = 64 << 10;
 /// What is kept of what comes before the welcome.

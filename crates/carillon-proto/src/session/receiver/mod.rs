@@ -52,7 +52,7 @@ pub struct ReceiverSession {
     doubt: Option<Doubt>,
     /// How often the sender was asked for a sign of life that nobody else can give.
     unconfirmed: u32,
-    /// Of a protocol of peers: who they are.
+    /// Of a protocol of peers, or with helpers: who they are.
     peers: Option<Box<Peers>>,
     timers: Timers<Timer>,
     join_due: bool,
@@ -278,7 +278,7 @@ impl ReceiverSession {
     /// Who takes part, in order of rank, from the moment this member has heard all of them; empty if
     /// they are no peers.
     pub fn peers(&self) -> &[PeerMember] {
-        self.peers.as_ref().map_or(&[], |peers| peers.members())
+        self.peers.as_ref().filter(|peers| peers.are_peers()).map_or(&[], |peers| peers.members())
     }
 
     /// Whether the sender has confirmed the report.
@@ -408,8 +408,8 @@ impl ReceiverSession {
     fn feed(&mut self, now: Time, datagram: Received<'_>) -> bool {
         // Among peers what those say that have nothing to send earns nothing: each would earn by all others' answers,
         // and answers would beget answers.
-        let offers = |peers: &Peers| peers.offers(datagram.source);
-        if self.peers.as_deref().is_none_or(offers) {
+        let gives = |peers: &Peers| peers.gives(datagram.source);
+        if self.peers.as_deref().is_none_or(gives) {
             self.budget.earn(datagram.bytes.len());
         }
         self.with_inner(|inner| inner.handle_datagram(now, datagram)).is_some()
@@ -429,8 +429,9 @@ impl ReceiverSession {
         let result = call(inner);
         while let Some(notice) = inner.poll_notice() {
             let Notice::MemberLost { member } = notice else { continue };
-            // Not if it is known, or no peer.
-            if self.peers.as_mut().is_none_or(|peers| peers.lose(member, "stopped acknowledging")) {
+            // Not if it is known, or no peer. Of those who turn to helpers the sender says who is lost, to all.
+            let peers = self.peers.as_mut().filter(|peers| peers.are_peers());
+            if peers.is_none_or(|peers| peers.lose(member, "stopped acknowledging")) {
                 self.events.push(Event::MemberLost { member });
             }
         }

@@ -1,7 +1,8 @@
 //! The packets of a receiving session: what comes in, and what goes out.
 
 use carillon_core::{
-    AssociationId, BuildContext, Config, Dest, DropReason, Identities, NodeId, Received, Role, Time, Transmit,
+    AssociationId, BuildContext, Config, Dest, DropReason, Helpers, Identities, NodeId, Received, Role, Time,
+    Transmit,
 };
 use carillon_wire::Envelope;
 use carillon_wire::session::{Attached, Body, Invite, Name, Nonce, Packet, RefuseReason, State, Text};
@@ -233,17 +234,26 @@ impl ReceiverSession {
             memory: self.config.memory,
             rejoining: false,
         };
-        if entry.roles.contains(&Role::Peer) {
-            let peers = Peers::new(entry, config, context);
+        if self.config.helps && entry.helpers == Helpers::None {
+            return Err(format!("the protocol \"{}\" has no helpers", entry.name));
+        }
+        let are_peers = entry.roles.contains(&Role::Peer);
+        if !are_peers && self.config.offers {
+            return Err(one_sender(entry.name, self.config.protocols));
+        }
+        if are_peers || entry.helpers != Helpers::None {
+            let role = match are_peers {
+                _ if self.config.helps => Role::Helper,
+                true => Role::Peer,
+                false => Role::Receiver,
+            };
+            let peers = Peers::new(entry, role, config, context);
             peers.check()?;
             self.peers = Some(Box::new(peers));
             return Ok(());
         }
         if let Some(invited) = &mut self.invited {
             invited.relays = invite.relays && entry.roles.contains(&Role::Relay);
-        }
-        if self.config.offers {
-            return Err(one_sender(entry.name, self.config.protocols));
         }
         let mut machine =
             (entry.build)(Role::Receiver, &context, &config).map_err(|error| error.to_string())?;
@@ -363,11 +373,12 @@ impl ReceiverSession {
         let body = if self.join_due {
             self.join_due = false;
             let name = Name::new(&self.config.name).expect("the name was cleaned when the session was made");
-            let ReceiverSessionConfig { receive_buffer, offers, ref attached, .. } = self.config;
+            let ReceiverSessionConfig { receive_buffer, ref attached, .. } = self.config;
+            let part = self.config.part();
             let attached = Attached::new(attached).unwrap_or_default();
             let body = match invited.problem {
                 Some(_) => Body::Ask { nonce },
-                None => Body::Join { nonce, receive_buffer, offers, name, attached },
+                None => Body::Join { nonce, receive_buffer, part, name, attached },
             };
             let len = Packet { association: invited.association, body }.wire_len();
             if invited.member.is_none() {

@@ -1,4 +1,4 @@
-//! A member among peers: it learns who the others are and where, and what becomes of them.
+//! A member among peers, or where some turn to helpers: it learns who the others are and where, and what becomes of them.
 //!
 //! The organiser tells the roster; each member makes itself heard by the others, which know it from
 //! then on by the source of its datagrams. Who has all of the roster and has heard all in it builds
@@ -6,16 +6,19 @@
 //! says that all are, or when one of the others has begun.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use carillon_core::{
-    BuildContext, Config, DropReason, Event, Identities, Machine, NodeId, ProtocolEntry, Role, Time,
+    BuildContext, Config, DropReason, Event, Helper, HelperTable, Identities, Machine, NodeId, ProtocolEntry,
+    Role, Time,
 };
 use carillon_wire::session::{Identity, MAX_PEERS, RosterPage, State};
 
 use super::{PRESENT_WAIT_MIN, ReceiverFailure, ReceiverPhase, ReceiverSession, Timer};
+use crate::session::config::trial_table;
 use crate::session::{LOCAL_NODE, secret};
 
-/// One of those who take part in a session of peers, as a member knows it.
+/// One of those who take part in a session whose members know each other, as a member knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PeerMember {
     /// Its name.
@@ -24,6 +27,8 @@ pub struct PeerMember {
     pub node: NodeId,
     /// Whether it offers messages.
     pub offers: bool,
+    /// Whether it only helps.
+    pub helps: bool,
     /// Why it is given up, if it is.
     pub lost: Option<String>,
 }
@@ -32,7 +37,11 @@ pub struct PeerMember {
 #[derive(Debug)]
 pub(super) struct Peers {
     protocol: &'static ProtocolEntry,
+    /// What this member is.
+    role: Role,
     config: Config,
+    /// Who turns to whom, from the moment this member is ready.
+    table: Arc<HelperTable>,
     /// For the machine; members and identities are put in when they are known.
     context: BuildContext,
     edition: u32,
@@ -53,13 +62,18 @@ struct Entry {
     identity: u64,
     name: String,
     offers: bool,
+    helps: bool,
+    /// The rank of whom it turns to.
+    parent: usize,
 }
 
 impl Peers {
-    pub fn new(protocol: &'static ProtocolEntry, config: Config, context: BuildContext) -> Self {
+    pub fn new(protocol: &'static ProtocolEntry, role: Role, config: Config, context: BuildContext) -> Self {
         Peers {
             protocol,
+            role,
             config,
+            table: Arc::default(),
             context,
             edition: 0,
             roster: Vec::new(),
@@ -73,7 +87,8 @@ impl Peers {
     /// Tries the settings.
     pub fn check(&self) -> Result<(), String> {
         let (sender, own) = (self.context.sender, self.context.identities.own(LOCAL_NODE));
-        self.build(&[(sender, !own), (LOCAL_NODE, own)]).map(drop)
+        let table = Arc::new(trial_table(self.protocol));
+        self.build(&[(sender, !own), (LOCAL_NODE, own)], &table).map(drop)
     }
 
     /// Who takes part, in order of rank, once all are known.
@@ -91,9 +106,19 @@ impl Peers {
         self.ranks.get(&node).is_some_and(|&rank| self.members[rank].lost.is_none())
     }
 
-    /// Whether this node is a member that has messages to send.
-    pub fn offers(&self, node: NodeId) -> bool {
-        self.ranks.get(&node).is_some_and(|&rank| self.members[rank].offers)
+    /// Whether the members are peers.
+    pub fn are_peers(&self) -> bool {
+        self.role == Role::Peer
+    }
+
+    /// Whether this node is a member that has messages to send, its own or others'.
+    pub fn gives(&self, node: NodeId) -> bool {
+        self.ranks.get(&node).is_some_and(|&rank| self.members[rank].offers || self.members[rank].helps)
+    }
+
+    /// How many turn to this member.
+    fn children(&self) -> usize {
+        self.table.children(LOCAL_NODE).len()
     }
 
     /// Gives a member up; returns whether that is news.
@@ -128,9 +153,36 @@ impl Peers {
                 identity: peer.identity.0,
                 name: peer.name.to_string(),
                 offers: peer.offers,
+                helps: peer.helps,
+                parent: peer.parent.into(),
             });
         }
         Ok(())
+    }
+
+    /// Who turns to whom by the roster, where these are its nodes; `None` if that is no tree, or has another place for this
+    /// member than it wants.
+    fn table(&self, nodes: &[NodeId]) -> Option<HelperTable> {
+        let (mut helpers, mut members) = (Vec::new(), Vec::new());
+        for (rank, (entry, &node)) in self.roster.iter().flatten().zip(nodes).enumerate() {
+            let parent = match entry.parent {
+                0 => None,
+                parent => Some(*nodes.get(parent)?),
+            };
+            let is_own = node == LOCAL_NODE;
+            if (is_own && entry.helps != (self.role == Role::Helper))
+                || (rank == 0 && (entry.helps || parent.is_some()))
+            {
+                return None;
+            }
+            match (entry.helps, parent) {
+                (true, parent) => helpers.push(Helper { node, parent, delivers: false }),
+                (false, Some(parent)) => members.push((node, parent)),
+                (false, None) => {}
+            }
+        }
+        let fits = self.protocol.helpers.allow(helpers.len());
+        HelperTable::new(helpers, members).ok().filter(|_| fits)
     }
 
     /// Builds the machine if every member is known and heard. Returns whether it was; an error if
@@ -152,15 +204,28 @@ impl Peers {
         };
         let nodes: Option<Vec<NodeId>> = entries().enumerate().map(node).collect();
         let Some(nodes) = nodes else { return Ok(false) };
+        let Some(table) = self.table(&nodes) else {
+            // Somebody lies. What the organiser has told comes again.
+            self.roster.iter_mut().for_each(|place| *place = None);
+            return Ok(false);
+        };
+        let table = Arc::new(table);
         let ranks: BTreeMap<NodeId, usize> = nodes.iter().copied().zip(0..).collect();
+        // Among peers the organiser is one of them; elsewhere it is the sender, and members are those who receive.
+        let are_members =
+            |(rank, (_, entry)): &(usize, (&NodeId, &Entry))| self.are_peers() || (*rank > 0 && !entry.helps);
+        let listed = nodes.iter().zip(entries()).enumerate().filter(are_members);
         let identities: Vec<(NodeId, u64)> =
-            nodes.iter().zip(entries()).map(|(&node, entry)| (node, entry.identity)).collect();
-        let machine = self.build(&identities).map_err(ReceiverFailure::BadInvitation)?;
+            listed.map(|(_, (&node, entry))| (node, entry.identity)).collect();
+        let machine = self.build(&identities, &table).map_err(ReceiverFailure::BadInvitation)?;
         self.ready = Some(machine);
+        self.table = table;
+        let entries = || self.roster.iter().flatten();
         let member = |(entry, &node): (&Entry, &NodeId)| PeerMember {
             name: entry.name.clone(),
             node,
             offers: entry.offers,
+            helps: entry.helps,
             lost: None,
         };
         self.members = entries().zip(&nodes).map(member).collect();
@@ -170,21 +235,28 @@ impl Peers {
         Ok(true)
     }
 
-    fn build(&self, members: &[(NodeId, u64)]) -> Result<Box<dyn Machine>, String> {
+    fn build(
+        &self,
+        members: &[(NodeId, u64)],
+        helpers: &Arc<HelperTable>,
+    ) -> Result<Box<dyn Machine>, String> {
         let own = self.context.identities.own(LOCAL_NODE);
         let identities = members.iter().map(|&(_, identity)| identity).collect();
         let context = BuildContext {
             members: members.iter().map(|&(node, _)| node).collect(),
             identities: Identities::agreed(own, identities),
+            helpers: helpers.clone(),
             ..self.context.clone()
         };
         let mut machine =
-            (self.protocol.build)(Role::Peer, &context, &self.config).map_err(|error| error.to_string())?;
-        match machine.as_sender().is_some() && machine.as_receiver().is_some() {
-            true => Ok(machine),
-            false => {
-                Err(format!("the protocol \"{}\" has no peer that sends and receives", self.protocol.name))
-            }
+            (self.protocol.build)(self.role, &context, &self.config).map_err(|error| error.to_string())?;
+        let (sends, receives) = (machine.as_sender().is_some(), machine.as_receiver().is_some());
+        match self.role {
+            Role::Helper => Ok(machine),
+            Role::Peer if sends && receives => Ok(machine),
+            Role::Receiver if receives => Ok(machine),
+            Role::Receiver => Err(format!("the protocol \"{}\" has no receiver", self.protocol.name)),
+            _ => Err(format!("the protocol \"{}\" has no peer that sends and receives", self.protocol.name)),
         }
     }
 }
@@ -295,6 +367,7 @@ impl ReceiverSession {
         }
         let Some(machine) = self.peers.as_mut().and_then(|peers| peers.ready.take()) else { return };
         self.inner = Some(machine);
+        self.budget.serve(self.peers.as_ref().map_or(0, |peers| peers.children()));
         for timer in [Timer::Join, Timer::Present, Timer::Ready] {
             self.timers.cancel(timer);
         }
@@ -316,10 +389,18 @@ impl ReceiverSession {
         if let Some(peers) = &mut self.peers
             && peers.lose(node, "left, or given up by the organiser")
         {
+            let next = peers.table.without(node).map(Arc::new);
+            if let Some(next) = &next {
+                peers.table = next.clone();
+                self.budget.serve(peers.children());
+            }
             self.events.push(Event::MemberLost { member: node });
             self.with_inner(|inner| {
                 if let Some(sender) = inner.as_sender() {
                     sender.expel(now, node);
+                }
+                if let Some(next) = next {
+                    inner.retable(now, &next);
                 }
             });
         }

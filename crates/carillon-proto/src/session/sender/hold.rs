@@ -208,8 +208,10 @@ impl SenderSession {
     fn too_slow(&self, index: usize) -> Option<String> {
         let hold = &self.roster.record(index).hold;
         let (timeout, window) = (self.config.member_timeout, self.tick() * WINDOW);
-        if hold.stalled.0 >= timeout {
-            return Some(format!("acknowledged nothing for {}", Span::Time(timeout)));
+        // A helper answers for those below it: one of them that is silent is to be given up before it is.
+        let patience = if self.roster.members()[index].helps { 2 * timeout } else { timeout };
+        if hold.stalled.0 >= patience {
+            return Some(format!("acknowledged nothing for {}", Span::Time(patience)));
         }
         let held = hold.held();
         if held >= MOST_HELD {
@@ -243,7 +245,8 @@ impl SenderSession {
         let (awake, window) = (self.awake(now), self.tick() * WINDOW);
         // However slow, who does this part in this time will be done before long.
         let enough = (self.offered_bytes / STEPS).max(1);
-        for index in self.roster.active().collect::<Vec<_>>() {
+        let reporting = self.roster.active().filter(|&index| !self.roster.members()[index].helps);
+        for index in reporting.collect::<Vec<_>>() {
             let bytes = self.roster.members()[index].bytes;
             self.roster.member_mut(index).waited += elapsed;
             let record = self.roster.record_mut(index);

@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, ConfigError, Delivery, Dest, DropReason, Duration, Event, Events, Identities, Machine,
-    MessageId, NodeId, Notice, OfferError, Received, Receiver, Role, Seeds, Sender, Span, Time, Timers,
-    Transmit,
+    BuildContext, ConfigError, Delivery, Dest, DropReason, Duration, Event, Events, HelperTable, Identities,
+    Machine, MessageId, NodeId, Notice, OfferError, Received, Receiver, Role, Seeds, Sender, Span, Time,
+    Timers, Transmit,
 };
 use carillon_wire::Envelope;
 use carillon_wire::envelope::protocol;
 use carillon_wire::session::{Identity, Name, Nonce, RefuseReason, State, Text, emit_notice};
 
-use super::config::{Gather, SenderSessionConfig};
+use super::config::{Gather, Helping, SenderSessionConfig, trial_table};
 use super::roster::{Member, MemberOutcome, Roster};
 use super::unserved::{Unserved, UnservedList, UnservedReason};
 use super::{LOCAL_NODE, secret};
@@ -46,7 +46,7 @@ pub struct SenderSession {
     rivals: Vec<Rival>,
     /// The protocol's machine, from the end of gathering to the beginning of the farewell.
     inner: Option<Box<dyn Machine>>,
-    /// The members' agreement on who they are, if they are peers: from the end of gathering on.
+    /// The members' agreement on who they are, if they know each other: from the end of gathering on.
     assembly: Option<Assembly>,
     /// What names this node among peers.
     identity: Identity,
@@ -73,6 +73,8 @@ pub struct SenderSession {
     pulse: Pulse,
     /// Something came of the messages since the standstill timer was armed.
     got_on: bool,
+    /// Whom the protocol has given up: those who turned to them have to be told.
+    lost: Vec<NodeId>,
     /// The protocol says that there are too few members to go on.
     too_few: bool,
     /// Among peers, what the protocol had delivered and the application has not taken.
@@ -168,13 +170,14 @@ impl SenderSession {
             offered_bytes: 0,
             pulse: Pulse::default(),
             got_on: false,
+            lost: Vec::new(),
             too_few: false,
             left_over: VecDeque::new(),
             failure: None,
             events: Events::default(),
         };
         // What is wrong with the settings is said at once, and not when the members have come.
-        session.build(&[(NodeId(0), 0)])?;
+        session.build(&[(NodeId(0), 0)], trial_table(session.config.protocol))?;
         Ok(session)
     }
 
@@ -204,12 +207,16 @@ impl SenderSession {
 
     /// The expected names that have not joined.
     pub fn missing(&self) -> Vec<String> {
-        match &self.config.gather {
-            Gather::Names(names) => {
-                names.iter().filter(|name| !self.roster.has_name(name)).cloned().collect()
-            }
-            Gather::Count(_) | Gather::Wait(_) | Gather::Settle(_) => Vec::new(),
-        }
+        let receivers = match &self.config.gather {
+            Gather::Names(names) => Some(names),
+            Gather::Count(_) | Gather::Wait(_) | Gather::Settle(_) => None,
+        };
+        let helpers = match &self.config.helping {
+            Helping::Names(names) => Some(names),
+            Helping::Nobody | Helping::Count(_) => None,
+        };
+        let names = receivers.into_iter().chain(helpers).flatten();
+        names.filter(|name| !self.roster.has_name(name)).cloned().collect()
     }
 
     /// Who spoke up and is not served: each node once, in order of appearance, at most 64.
@@ -284,7 +291,11 @@ impl SenderSession {
     }
 
     /// Builds the protocol's sender.
-    fn build(&self, members: &[(NodeId, u64)]) -> Result<Box<dyn Machine>, ConfigError> {
+    fn build(
+        &self,
+        members: &[(NodeId, u64)],
+        helpers: HelperTable,
+    ) -> Result<Box<dyn Machine>, ConfigError> {
         // Among peers this node is the first.
         let (role, own) = match self.config.has_peers() {
             true => (Role::Peer, Some((LOCAL_NODE, self.identity.0))),
@@ -297,7 +308,7 @@ impl SenderSession {
             node: LOCAL_NODE,
             sender: LOCAL_NODE,
             members: members().map(|(node, _)| node).collect(),
-            helpers: Default::default(),
+            helpers: helpers.into(),
             identities: Identities::agreed(identity, members().map(|(_, identity)| identity).collect()),
             addresses: self.config.addresses.clone(),
             group: self.config.group,
@@ -321,13 +332,16 @@ impl SenderSession {
             return;
         }
         if self.phase == SenderPhase::Gathering && self.is_gathered() {
-            match self.config.has_peers() {
+            match self.config.has_roster() {
                 true => self.assemble(now),
                 false => self.run(now),
             }
         }
         if self.phase == SenderPhase::Assembling {
             self.go_on_assembling(now);
+        }
+        while let Some(lost) = self.lost.pop() {
+            self.retable(now, lost);
         }
         if std::mem::take(&mut self.too_few)
             && self.phase == SenderPhase::Running
@@ -354,13 +368,14 @@ impl SenderSession {
     }
 
     fn is_gathered(&self) -> bool {
-        let members = self.roster.members();
-        match &self.config.gather {
-            Gather::Count(count) => members.len() >= *count,
+        let receivers = self.roster.receivers();
+        let enough = match &self.config.gather {
+            Gather::Count(count) => receivers >= *count,
             // Others than the expected are never members.
-            Gather::Names(names) => members.len() >= names.len(),
-            Gather::Wait(_) | Gather::Settle(_) => self.wait_over && !members.is_empty(),
-        }
+            Gather::Names(names) => receivers >= names.len(),
+            Gather::Wait(_) | Gather::Settle(_) => self.wait_over && receivers > 0,
+        };
+        enough && self.roster.helpers() >= self.config.helping.count()
     }
 
     fn run(&mut self, now: Time) {
@@ -368,7 +383,8 @@ impl SenderSession {
             Some(assembly) => self.ranked(assembly).collect(),
             None => self.roster.identities().collect::<Vec<_>>(),
         };
-        match self.build(&members) {
+        let table = self.assembly.as_ref().map(|assembly| assembly.table.clone()).unwrap_or_default();
+        match self.build(&members, table) {
             Ok(machine) => self.inner = Some(machine),
             Err(error) => return self.abort(now, &error.to_string()),
         }
@@ -462,12 +478,13 @@ impl SenderSession {
             match notice {
                 Notice::MemberLost { member } => {
                     if let Some(index) = index(member) {
-                        if self.config.has_peers() {
-                            self.roster_due = true;
-                            if std::mem::replace(&mut self.roster.record_mut(index).expelled, true) {
-                                // It has been told of this one, and tells so.
-                                continue;
-                            }
+                        self.roster_due |= self.config.has_roster();
+                        self.lost.push(member);
+                        if self.config.has_peers()
+                            && std::mem::replace(&mut self.roster.record_mut(index).expelled, true)
+                        {
+                            // It has been told of this one, and tells so.
+                            continue;
                         }
                         self.roster.lose(index, "stopped acknowledging".to_owned());
                     }
@@ -503,10 +520,16 @@ impl SenderSession {
             Timer::GatherWait => self.wait_over = true,
             Timer::GatherLimit => {
                 let limit = self.config.gather_limit.unwrap_or_default();
-                let joined = self.roster.members().len();
+                let (joined, wanted_helpers) = (self.roster.receivers(), self.config.helping.count());
                 let wanted = match &self.config.gather {
+                    Gather::Names(_) if !self.missing().is_empty() => {
+                        format!("{} did not join", self.missing().join(", "))
+                    }
+                    _ if self.roster.helpers() < wanted_helpers && joined > 0 => {
+                        format!("{} of {wanted_helpers} helpers joined", self.roster.helpers())
+                    }
                     Gather::Count(count) => format!("{joined} of {count} receivers joined"),
-                    Gather::Names(_) => format!("{} did not join", self.missing().join(", ")),
+                    Gather::Names(_) => "those that are expected did not join".to_owned(),
                     Gather::Wait(_) | Gather::Settle(_) => "no receiver joined".to_owned(),
                 };
                 self.abort(now, &format!("{wanted} within {}", Span::Time(limit)));

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use carillon_core::{Dest, DropReason, Duration, Event, NodeId, Received, Span, Time, Transmit};
-use carillon_wire::session::{Body, Invite, Name, Nonce, Packet, RefuseReason, Settings, State, Text};
+use carillon_wire::session::{Body, Invite, Name, Nonce, Packet, Part, RefuseReason, Settings, State, Text};
 
 use super::{Reply, SenderPhase, SenderSession, Timer};
-use crate::session::config::Gather;
+use crate::session::config::{Gather, Helping};
 use crate::session::roster::{Joining, Member, MemberOutcome};
 use crate::session::secret;
 use crate::session::unserved::{Unserved, UnservedReason};
@@ -92,9 +92,9 @@ impl SenderSession {
             return self.events.dropped(DropReason::NotAMember);
         }
         match packet.body {
-            Body::Join { nonce, receive_buffer, offers, name, attached } => {
+            Body::Join { nonce, receive_buffer, part, name, attached } => {
                 let attached = attached.bytes();
-                self.on_join(now, source, nonce, Joining { name: &name, receive_buffer, offers, attached });
+                self.on_join(now, source, nonce, Joining { name: &name, receive_buffer, part, attached });
             }
             Body::Progress { nonce, bytes } => self.on_progress(now, source, nonce, bytes),
             Body::Report { nonce, bytes, verified, text } => {
@@ -140,18 +140,31 @@ impl SenderSession {
                 self.forget(now, index, UnservedReason::Left(String::new()));
             }
         }
+        let helps = joining.part == Part::Helps;
         let unexpected = |names: &BTreeSet<String>| !names.contains(name);
+        // A name that is a helper's is nobody else's, and who helps has to be let.
+        let out_of_place = match (helps, &self.config.helping, &self.config.gather) {
+            (true, helping, _) => !helping.allows(name),
+            (false, Helping::Names(names), _) if names.contains(name) => true,
+            (false, _, gather) => matches!(gather, Gather::Names(names) if unexpected(names)),
+        };
+        let is_full = match helps {
+            true => self.roster.helpers() >= self.config.helping.count(),
+            // Those who are to help have their places.
+            false => {
+                let free = self.config.most_members() - self.config.helping.count();
+                self.roster.receivers() >= free
+            }
+        };
         let address = |node| self.config.addresses.of_node(node);
         let elsewhere = |host: &IpAddr| address(source) != Some(*host);
         let refusal = if self.phase != SenderPhase::Gathering {
             Some(RefuseReason::AlreadyStarted)
-        } else if matches!(&self.config.gather, Gather::Names(names) if unexpected(names))
-            || self.config.hosts.get(name).is_some_and(elsewhere)
-        {
+        } else if out_of_place || self.config.hosts.get(name).is_some_and(elsewhere) {
             Some(RefuseReason::NotExpected)
-        } else if self.roster.has_name(name) || (self.config.has_peers() && name == self.config.name) {
+        } else if self.roster.has_name(name) || (self.config.has_roster() && name == self.config.name) {
             Some(RefuseReason::NameTaken)
-        } else if self.roster.members().len() >= self.config.most_members() {
+        } else if is_full {
             Some(RefuseReason::Full)
         } else if self.roster.has_identity(secret::identity(nonce)) {
             Some(RefuseReason::Nonce)
@@ -172,7 +185,8 @@ impl SenderSession {
                 self.replies.insert(source, Reply::Welcome);
                 self.events.push(Event::MemberJoined { member: source });
                 if let Gather::Settle(time) = self.config.gather
-                    && self.roster.members().len() == 1
+                    && self.roster.receivers() == 1
+                    && !helps
                 {
                     self.wait_over = time.is_zero();
                     self.timers.arm(Timer::GatherWait, now + time);
@@ -195,7 +209,7 @@ impl SenderSession {
         let step = (self.offered_bytes / PROGRESS_STEPS).max(1);
         let limit = self.config.standstill();
         // One that has reported, as an old packet may not know, cannot be lost any more.
-        let waited_for = member.outcome == MemberOutcome::Active;
+        let waited_for = member.outcome == MemberOutcome::Active && !member.helps;
         let closing = self.phase == SenderPhase::Closing && !self.is_over() && waited_for;
         let record = self.roster.record_mut(index);
         if bytes >= record.mark.0.saturating_add(step) {
@@ -212,7 +226,9 @@ impl SenderSession {
         // Nobody can have everything before everything has been offered; one that offers has only to
         // have offered its own.
         let offers = self.config.has_peers() && self.roster.members()[index].offers;
-        if self.phase <= SenderPhase::Assembling || (verified && !self.finishing && !offers) {
+        // Who helps has nothing to report.
+        let helps = self.roster.members()[index].helps;
+        if helps || self.phase <= SenderPhase::Assembling || (verified && !self.finishing && !offers) {
             return self.events.dropped(DropReason::OutOfWindow);
         }
         // A lost member that speaks up after all knows better than the sender what it has; that it has
@@ -286,7 +302,8 @@ impl SenderSession {
 
     /// The protocol need not wait for a member that has said it is out.
     pub(super) fn release(&mut self, now: Time, member: NodeId) {
-        self.roster_due |= self.config.has_peers();
+        self.roster_due |= self.config.has_roster();
+        self.lost.push(member);
         self.with_inner(|inner| {
             if let Some(sender) = inner.as_sender() {
                 sender.expel(now, member);

@@ -1,14 +1,16 @@
-//! The organiser of a session of peers: everyone is to know everyone before it runs.
+//! The organiser of a session whose members are peers, or may turn to helpers: everyone is to know everyone before it
+//! runs.
 //!
 //! The roster names the members in order of rank, this one first. It is told to the group again and
 //! again until each member has said that it knows all of it, and has heard all of them; those who
 //! cannot say so in time are left out, those that are not heard at all before the others, who may lack
 //! nothing but them; and who is left gets a new edition. While the session runs it
-//! tells who is gone.
+//! tells who is gone. Where there are helpers it says too who turns to whom; when one is gone everybody works out by the
+//! same rule who turns to whom from then on.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use carillon_core::{Dest, DropReason, NodeId, Span, Time, Transmit};
+use carillon_core::{Dest, DropReason, HelperTable, NodeId, Span, Time, Transmit};
 use carillon_wire::session::{Body, Identity, Name, Nonce, Packet, Peer, PeerList, RefuseReason, RosterPage};
 
 use super::{SenderPhase, SenderSession, Timer};
@@ -20,6 +22,10 @@ pub(super) struct Assembly {
     edition: u32,
     /// The members but this one, in order of rank.
     ranks: Vec<NodeId>,
+    /// The ranks of the helpers to whom these turn, as the edition tells it: 0 is this one.
+    parents: Vec<u16>,
+    /// Who turns to whom now.
+    pub table: HelperTable,
     /// Those who were heard since it was first told.
     present: BTreeSet<NodeId>,
     /// Those who know all of this edition.
@@ -35,12 +41,16 @@ impl SenderSession {
     pub(super) fn assemble(&mut self, now: Time) {
         let ranks: Vec<NodeId> =
             self.roster.active().map(|index| self.roster.members()[index].node).collect();
-        if ranks.is_empty() {
+        if self.roster.active_count() == 0 {
             return self.abort(now, "no member is left");
         }
+        if !self.config.protocol.helpers.allow(self.roster.helping_count()) {
+            return self.abort(now, "too few helpers are left");
+        }
+        let (table, parents) = self.tree(&ranks);
         let edition = self.assembly.as_ref().map_or(1, |assembly| assembly.edition.saturating_add(1));
         let (present, ready) = (BTreeSet::new(), BTreeSet::new());
-        self.assembly = Some(Assembly { edition, ranks, present, ready, next: 0, rest: 0 });
+        self.assembly = Some(Assembly { edition, ranks, parents, table, present, ready, next: 0, rest: 0 });
         self.timers.clear();
         self.set_phase(SenderPhase::Assembling);
         self.invite(now);
@@ -48,10 +58,33 @@ impl SenderSession {
         self.timers.arm(Timer::Assemble, now + self.config.member_timeout);
     }
 
+    /// Who turns to whom among these: a balanced tree in order of joining.
+    fn tree(&self, ranks: &[NodeId]) -> (HelperTable, Vec<u16>) {
+        let helps = |node: &&NodeId| {
+            self.roster.index_of(**node).is_some_and(|index| self.roster.members()[index].helps)
+        };
+        let (helpers, members): (Vec<NodeId>, Vec<NodeId>) = ranks.iter().partition(helps);
+        let fanout = self.config.fanout.unwrap_or(helpers.len());
+        let table = HelperTable::balanced(&helpers, &members, fanout);
+        let places: BTreeMap<NodeId, u16> = ranks.iter().copied().zip(1..).collect();
+        let parent = |&node: &NodeId| table.parent(node).and_then(|parent| places.get(&parent).copied());
+        let parents = ranks.iter().map(|node| parent(node).unwrap_or(0)).collect();
+        (table, parents)
+    }
+
+    /// One is lost: if it helped, or turned to a helper, the protocol has to know who turns to whom now.
+    pub(super) fn retable(&mut self, now: Time, lost: NodeId) {
+        let Some(assembly) = &mut self.assembly else { return };
+        if let Some(next) = assembly.table.without(lost) {
+            assembly.table = next.clone();
+            self.with_inner(|inner| inner.retable(now, &next.into()));
+        }
+    }
+
     /// Runs when all are ready; tells a new roster when one is gone.
     pub(super) fn go_on_assembling(&mut self, now: Time) {
         let Some(assembly) = &self.assembly else { return };
-        if self.roster.active_count() < assembly.ranks.len() {
+        if self.roster.active_count() + self.roster.helping_count() < assembly.ranks.len() {
             self.assemble(now);
         } else if assembly.ready.len() == assembly.ranks.len() {
             self.run(now);
@@ -95,7 +128,7 @@ impl SenderSession {
     /// A member makes itself heard by the others; to this one it is a sign of life.
     pub(super) fn on_present(&mut self, now: Time, source: NodeId, identity: Identity) {
         match self.roster.index_of(source) {
-            Some(index) if self.config.has_peers() && self.roster.record(index).identity == identity => {
+            Some(index) if self.config.has_roster() && self.roster.record(index).identity == identity => {
                 self.is_present(now, index);
             }
             _ => self.events.dropped(DropReason::NotAMember),
@@ -110,13 +143,14 @@ impl SenderSession {
         }
     }
 
-    /// The members in order of rank but for this one, each with what names it on the wire.
+    /// The members in order of rank but for this one and helpers, each with what names it on the wire.
     pub(super) fn ranked<'a>(&'a self, assembly: &'a Assembly) -> impl Iterator<Item = (NodeId, u64)> + 'a {
         let index = |&node: &NodeId| self.roster.index_of(node);
         assembly
             .ranks
             .iter()
             .filter_map(index)
+            .filter(|&index| !self.roster.members()[index].helps)
             .map(|index| (self.roster.members()[index].node, self.roster.record(index).identity.0))
     }
 
@@ -126,7 +160,7 @@ impl SenderSession {
         let Some(assembly) = &mut self.assembly else { return };
         if self.phase == SenderPhase::Assembling {
             self.roster_due = true;
-        } else if self.roster.active_count() < assembly.ranks.len() {
+        } else if self.roster.active_count() + self.roster.helping_count() < assembly.ranks.len() {
             assembly.rest = assembly.rest.saturating_sub(1);
             self.roster_due |= assembly.rest == 0;
         }
@@ -161,16 +195,21 @@ impl SenderSession {
             identity: self.identity,
             offers: true,
             gone: false,
+            helps: false,
+            parent: 0,
             name,
         });
-        let nodes = self.assembly.iter().flat_map(|assembly| &assembly.ranks);
-        let others = nodes.filter_map(|&node| self.roster.index_of(node)).filter_map(|index| {
+        let nodes = self.assembly.iter().flat_map(|assembly| assembly.ranks.iter().zip(&assembly.parents));
+        let places = nodes.filter_map(|(&node, &parent)| Some((self.roster.index_of(node)?, parent)));
+        let others = places.filter_map(|(index, parent)| {
             let (member, record) = (&self.roster.members()[index], self.roster.record(index));
             let out = matches!(member.outcome, MemberOutcome::Failed(_) | MemberOutcome::Lost(_));
             Some(Peer {
                 identity: record.identity,
                 offers: member.offers,
                 gone: out || record.expelled,
+                helps: member.helps,
+                parent,
                 name: Name::new(&member.name)?,
             })
         });

@@ -5,14 +5,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Config, Dest, DropReason, Event, Events, Machine, MessageId, NodeId, OfferError, Outcome,
-    Received, Sender, Time, Timers, Transmit, expand,
+    BuildContext, Config, Dest, DropReason, Event, Events, InState, Machine, MessageId, NodeId, OfferError,
+    Outcome, Received, Sender, Time, Timers, Transmit, expand,
 };
 use carillon_wire::msaw::Packet;
 
 use super::MODULUS;
 use crate::blocks::{AckWindow, FixedWindow, Members, PastLimit, RetransmissionTimeout};
 use crate::protocols::msaw::config::SenderConfig;
+use crate::protocols::msaw::describe::NAK_SENDER;
 
 /// Sends one message at a time and waits for someone to miss it; holds it until all have confirmed.
 #[derive(Debug)]
@@ -212,6 +213,15 @@ impl NakSender {
 impl Machine for NakSender {
     fn events(&mut self) -> Option<&mut Events> {
         Some(&mut self.events)
+    }
+
+    fn tell_states(&self, _now: Time, tell: &mut dyn FnMut(InState)) {
+        let (state, turn) = match self.phase {
+            Phase::Ready => ("Ready", 0),
+            Phase::Waiting => ("Waiting", self.rounds),
+            Phase::Polling => ("Polling", self.rounds),
+        };
+        tell(InState { of: NAK_SENDER.of, about: 0, state, turn });
     }
 
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {

@@ -9,13 +9,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use carillon_core::{
     Addresses, BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Event, Events, GroupId,
-    Machine, MessageId, NodeId, Received, Receiver, Time, Transmit, expand,
+    InState, Machine, MessageId, NodeId, Received, Receiver, Time, Transmit, expand,
 };
 use carillon_wire::pgm::{Body, Data, Nak, NakList, Options, Packet, Poll, Spm, Tsi};
 
 use super::config::interval;
+use super::describe::STATES;
 use super::identity::{MODULUS, address_of, destination_port, is_newer, node_on_path, parse, tsi, wire};
-use crate::blocks::{ConfirmedRequests, FeedbackDelay, Reception, Tries, Uniform, Waits};
+use crate::blocks::{ConfirmedRequests, FeedbackDelay, Reception, Stage, Tries, Uniform, Waits};
 use repairer::{Repairer, Task};
 
 /// Delivers in order, and asks for what it misses.
@@ -452,6 +453,24 @@ impl PgmReceiver {
 impl Machine for PgmReceiver {
     fn events(&mut self) -> Option<&mut Events> {
         Some(&mut self.events)
+    }
+
+    fn tell_states(&self, _now: Time, tell: &mut dyn FnMut(InState)) {
+        let of = STATES[0].of;
+        for (about, stage, ends) in self.missing.stages() {
+            let turn = ends.map_or(0, Time::as_nanos);
+            let (state, turn) = match stage {
+                Stage::Asked => ("WaitNcf", turn),
+                Stage::Confirmed => ("WaitData", turn),
+                _ => ("BackOff", 0),
+            };
+            tell(InState { of, about, state, turn });
+        }
+        for about in self.early.expected()..self.early.end() {
+            if let Some(None) = self.early.get(about) {
+                tell(InState { of, about, state: "Lost", turn: 0 });
+            }
+        }
     }
 
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {

@@ -1,0 +1,81 @@
+//! Protocols with helpers: each is held to its promise in worlds with them, and in worlds where one dies. The small tree of
+//! the testkit is among them, so that the suite itself is tried.
+
+use std::time::Duration;
+
+use carillon_core::{Ground, Helpers, Promise, ProtocolEntry, Rng, Seeds};
+use carillon_proto::REGISTRY;
+use carillon_sim::LanConfig;
+use carillon_testkit::{Group, Place, Report, TREE, for_each_run};
+
+use super::{drawn, lossy};
+
+/// Runs a test of every protocol with helpers.
+fn hold_helped(test: &'static str, runs: u64, body: fn(&'static ProtocolEntry, u64) -> Result<(), String>) {
+    let known = REGISTRY.iter().copied().filter(|entry| entry.helpers != Helpers::None);
+    let entries: Vec<&'static ProtocolEntry> = known.chain([&TREE]).collect();
+    let place = Place { package: "carillon-proto", target: "conformance", test };
+    for_each_run(place, &entries, runs, body);
+}
+
+#[test]
+fn keeps_its_promise_over_lossy_links_with_helpers() {
+    hold_helped("helpers::keeps_its_promise_over_lossy_links_with_helpers", 30, |entry, seed| {
+        let (group, _) = helped(entry, seed, Ground::Links);
+        kept(entry, &group.run())
+    });
+}
+
+#[test]
+fn keeps_its_promise_over_an_ethernet_with_helpers() {
+    hold_helped("helpers::keeps_its_promise_over_an_ethernet_with_helpers", 15, |entry, seed| {
+        let (group, _) = helped(entry, seed, Ground::Ethernet);
+        kept(entry, &group.run_lan(LanConfig::default()))
+    });
+}
+
+#[test]
+fn keeps_its_promise_though_a_helper_dies() {
+    hold_helped("helpers::keeps_its_promise_though_a_helper_dies", 30, |entry, seed| {
+        let (group, mut rng) = helped(entry, seed, Ground::Links);
+        let helpers = group.table().helpers().iter().filter(|helper| !helper.delivers).count() as u64;
+        if helpers <= least(entry) {
+            return Ok(());
+        }
+        let victim = group.helper(rng.below(helpers) as u32);
+        let group =
+            group.interval(Duration::from_millis(50)).crash(victim, Duration::from_millis(rng.below(2000)));
+        kept(entry, &group.run())
+    });
+}
+
+fn least(entry: &ProtocolEntry) -> u64 {
+    match entry.helpers {
+        Helpers::None | Helpers::Optional => 0,
+        Helpers::Required(least) => least.into(),
+    }
+}
+
+/// A group with helpers in a tree of any shape; now and then a receiver helps too.
+fn helped(entry: &'static ProtocolEntry, seed: u64, ground: Ground) -> (Group, Rng) {
+    let mut rng = Seeds::new(seed).stream("conformance.helpers");
+    let receivers = 2 + rng.below(6) as u32;
+    let helpers = (least(entry) + rng.below(5)) as u32;
+    let group = Group::new(entry, seed)
+        .receivers(receivers)
+        .helpers(helpers)
+        .designated(u32::from(rng.chance(0.2)))
+        .fanout(1 + rng.below(3) as usize)
+        .messages(10 + rng.below(30))
+        .all_links(lossy(&mut rng, 0.2));
+    let group = drawn(group, entry, ground, receivers + helpers + 1, &mut rng, |_| {});
+    (group, rng)
+}
+
+fn kept(entry: &ProtocolEntry, report: &Report) -> Result<(), String> {
+    match entry.promise {
+        Promise::Acknowledged { .. } => report.check_reliable(),
+        // Whoever makes another says here how it is looked at.
+        _ => Err("this suite knows no worlds with helpers for such a promise".to_owned()),
+    }
+}

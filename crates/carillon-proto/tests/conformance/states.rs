@@ -1,0 +1,77 @@
+//! What the entries declare of their machines' states. Each run of this suite holds every change to it; here each declared
+//! transition has to be taken.
+
+use std::collections::BTreeSet;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use carillon_core::{Probability, ProtocolEntry, Role, Seeds};
+use carillon_proto::REGISTRY;
+use carillon_sim::graph::{GraphConfig, LossModel};
+use carillon_testkit::{Group, Link, SENDER, Transition, random_network, taken_by};
+
+use super::{acknowledged, best_effort, peers, routed};
+
+#[test]
+fn every_declared_transition_is_taken_or_said_to_be_rare() {
+    let mut complaints = Vec::new();
+    for entry in REGISTRY {
+        let transitions = |rare: bool| -> BTreeSet<Transition> {
+            let of = |s: &carillon_core::States| (s.of, if rare { s.rare } else { s.transitions });
+            let all = entry.states.iter().map(of);
+            all.flat_map(|(of, list)| list.iter().map(move |&(from, to, _)| (of, from, to))).collect()
+        };
+        let (mut open, rare) = (transitions(false), transitions(true));
+        assert!(rare.is_subset(&open), "{}: rare, and not declared", entry.name);
+        let all = open.clone();
+        let mut seed = 0;
+        while !open.is_subset(&rare) && seed < SEEDS {
+            seed += 1;
+            let taken = taken_by(|| {
+                let result = run_of_each_test(entry, seed);
+                result.unwrap_or_else(|complaint| panic!("{}, seed {seed}: {complaint}", entry.name));
+            });
+            open = open.difference(&taken).copied().collect();
+        }
+        for transition in all.difference(&open).filter(|transition| rare.contains(transition)) {
+            complaints.push(format!("{}: said to be rare, and taken: {transition:?}", entry.name));
+        }
+        for transition in open.difference(&rare) {
+            complaints.push(format!("{}: not taken with {seed} seeds: {transition:?}", entry.name));
+        }
+    }
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+fn run_of_each_test(entry: &'static ProtocolEntry, seed: u64) -> Result<(), String> {
+    sender_dies(entry, seed);
+    acknowledged::run_of_each_test(entry, seed)?;
+    best_effort::run_of_each_test(entry, seed)?;
+    peers::run_of_each_test(entry, seed)?;
+    routed::run_of_each_test(entry, seed)
+}
+
+/// Default settings, a network that loses, reorders and duplicates, and nobody who could repair any more: no protocol has promised
+/// anything here.
+fn sender_dies(entry: &'static ProtocolEntry, seed: u64) {
+    let mut rng = Seeds::new(seed).stream("conformance.states");
+    let group = Group::new(entry, seed).receivers(4).messages(30).interval(Duration::from_millis(5));
+    let at = Duration::from_millis(20 + rng.below(200));
+    let group = group.crash(SENDER, at).afterwards(Duration::from_secs(200));
+    if entry.roles.contains(&Role::Relay) && rng.chance(0.5) {
+        let topology = random_network(4, 3, 1, Duration::from_millis(5), &mut rng);
+        let loss = LossModel::Bernoulli(Probability::new(0.1).expect("less than one"));
+        group.run_graph(Arc::new(topology), GraphConfig { overhead: 28, ..GraphConfig::default() }, loss);
+        return;
+    }
+    let link = Link {
+        jitter: Duration::from_millis(10),
+        duplication: Probability::new(0.1).expect("less than one"),
+        ..super::lossy(&mut rng, 0.3)
+    };
+    group.all_links(link).run();
+}
+
+/// Most need fewer than ten.
+const SEEDS: u64 = 60;

@@ -1,0 +1,74 @@
+//! The states that machines go through, held to what their entry declares.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use carillon_core::{Event, InState, Machine, OUTSIDE, ProtocolEntry, States, Time};
+
+/// A declared transition: whose, from where, and to where.
+pub type Transition = (&'static str, &'static str, &'static str);
+
+thread_local! {
+    /// What the machines of this thread's tests have taken.
+    static TAKEN: RefCell<BTreeSet<Transition>> = const { RefCell::new(BTreeSet::new()) };
+}
+
+/// The transitions that machines take on this thread meanwhile, as far as they are [watched](crate::Checked::of).
+pub fn taken_by(run: impl FnOnce()) -> BTreeSet<Transition> {
+    TAKEN.take();
+    run();
+    TAKEN.take()
+}
+
+/// Looks at a machine between any two calls: nothing is to lead from one state to another that is not declared.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    entry: &'static ProtocolEntry,
+    /// What has which state, and how often it has come back to it.
+    seen: BTreeMap<(&'static str, u64), (&'static str, u64)>,
+}
+
+impl Watch {
+    pub fn new(entry: &'static ProtocolEntry) -> Self {
+        Watch { entry, seen: BTreeMap::new() }
+    }
+
+    /// The machine was called, or is about to be.
+    pub fn look(&mut self, now: Time, machine: &dyn Machine) {
+        let mut found = BTreeMap::new();
+        machine.tell_states(now, &mut |InState { of, about, state, turn }| {
+            let twice = found.insert((of, about), (state, turn));
+            assert!(twice.is_none(), "{}, {of}: two states of {about} at once", self.entry.name);
+        });
+        for (&(of, about), &(from, _)) in &self.seen {
+            if !found.contains_key(&(of, about)) {
+                self.take(now, of, from, OUTSIDE);
+            }
+        }
+        for (&(of, about), &(to, turn)) in &found {
+            let before = self.seen.get(&(of, about)).copied();
+            if before != Some((to, turn)) {
+                self.take(now, of, before.map_or(OUTSIDE, |(state, _)| state), to);
+            }
+        }
+        self.seen = found;
+    }
+
+    /// What a machine records is one of its states too.
+    pub fn recorded(&self, event: &Event) {
+        if let Event::StateChanged { state } = event {
+            let declared = self.entry.states.iter().any(|states| states.has(state));
+            assert!(declared, "{} records that it is {state}, a state that is not declared", self.entry.name);
+        }
+    }
+
+    fn take(&self, now: Time, of: &'static str, from: &'static str, to: &'static str) {
+        let name = self.entry.name;
+        let states = self.entry.states.iter().find(|states| states.of == of);
+        let states: &States = states.unwrap_or_else(|| panic!("{name} declares no states of {of}"));
+        let transition = states.transition(from, to);
+        let (from, to) = transition
+            .unwrap_or_else(|| panic!("{name}, {of}: at {now} from {from} to {to}, which is not declared"));
+        TAKEN.with_borrow_mut(|taken| taken.insert((of, from, to)));
+    }
+}
