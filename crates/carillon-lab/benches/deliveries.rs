@@ -13,6 +13,7 @@ use carillon_core::{
 };
 use carillon_sim::applications::{Sink, Source};
 use carillon_sim::{Arrival, Network, Precedence, World};
+use carillon_testkit::resident_bytes;
 
 fn main() {
     let quick = std::env::args().any(|argument| argument == "--quick");
@@ -98,11 +99,4 @@ impl Network for Ideal {
         (arrival.source, arrival.dest, arrival.bytes) = (source, dest, bytes);
         true
     }
-}
-
-/// Resident memory of this process; 0 where the system does not say.
-fn resident_bytes() -> u64 {
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages: u64 = statm.split_whitespace().nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
-    pages * 4096
 }

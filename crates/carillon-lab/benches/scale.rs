@@ -13,6 +13,7 @@ use carillon_lab::plan::Plan;
 use carillon_lab::plot::{Axis, Dash, Figure, Marker, Marks, Series, svg};
 use carillon_lab::run::build_world;
 use carillon_lab::scenario::ScenarioFile;
+use carillon_testkit::resident_bytes;
 
 /// Receivers, and the children on each level.
 const SIZES: [(u32, &str); 4] =
@@ -128,11 +129,4 @@ impl Observer for Count {
             _ => {}
         }
     }
-}
-
-/// Resident memory of this process; 0 where the system does not say.
-fn resident_bytes() -> u64 {
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages: u64 = statm.split_whitespace().nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
-    pages * 4096
 }

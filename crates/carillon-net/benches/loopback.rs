@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use carillon_core::{Application, Dest, Event, Machine, NoObserver, Received, Time, Transmit};
 use carillon_net::{Driver, Endpoint, EndpointConfig, GROUP};
+use carillon_testkit::median;
 
 /// Sends `left` datagrams like `pattern`, and counts what it hears.
 #[derive(Debug)]
@@ -143,11 +144,6 @@ fn lateness(ahead: Duration) -> (f64, f64) {
     let mut late = std::mem::take(&mut alarm.machine_mut().1);
     late.sort_by(f64::total_cmp);
     (late[150], late[297])
-}
-
-fn median(mut samples: Vec<f64>) -> f64 {
-    samples.sort_by(f64::total_cmp);
-    samples[samples.len() / 2]
 }
 
 fn main() {
