@@ -166,6 +166,21 @@ fn everything_is_delivered_by_helpers_on_both_kinds_of_network() {
     }
 }
 
+/// Helpers are in the group: where nothing is lost nobody has anything to repair for them.
+#[test]
+fn helpers_hear_the_group() {
+    for (network, group) in [(LAN, "helpers = 2"), (GRAPH, "helpers = 9")] {
+        let file = file(network, group, "test-tree").and_then(|file| {
+            file.with_all(&[("loss.p", "0 %"), ("protocol.wait", "2 s")]).map_err(|error| error.to_string())
+        });
+        let run = Plan::new(&file.expect("a scenario")).expect("a plan").runs.remove(0);
+        let mut watch = Watch::default();
+        let result = run_one(&run, &mut watch).expect("it comes to an end");
+        assert_eq!(watch.repairs, []);
+        assert!(samples(&result, "retransmissions_per_message").iter().all(|count| *count == 0.0), "{group}");
+    }
+}
+
 #[test]
 fn a_helper_is_nobodys_receiver() {
     let run = the_run(GRAPH, "helpers = 3", "asking");
