@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use crate::support::{Place, files, need_multicast, wait_for_part, wait_until};
 
-/// Slow enough that something can happen in between: two seconds.
-const SLOW: &str = "--rate 20Mbit/s";
+/// Slow enough that something can happen in between, on a busy machine too: five seconds.
+const SLOW: &str = "--rate 8Mbit/s";
+/// For what is not to come to its end: twenty seconds.
+const CRAWL: &str = "--rate 2Mbit/s";
 const LEN: usize = 5_000_000;
 
 #[test]
@@ -38,7 +40,7 @@ fn when_the_sender_dies_receivers_say_so_in_time_and_leave_nothing() {
     let place = Place::new();
     let file = place.file("f", LEN);
     let receivers = ["a", "b"].map(|name| place.recv(name).args("--timeout 2").start());
-    let mut sender = place.send("s").arg(file).args("--receivers 2").args(SLOW).start();
+    let mut sender = place.send("s").arg(file).args("--receivers 2").args(CRAWL).start();
     wait_for_part(&place.path("a"));
     wait_for_part(&place.path("b"));
     sender.kill();
@@ -108,7 +110,7 @@ fn an_interrupted_sender_ends_its_receivers_at_once() {
         let place = Place::new();
         let file = place.file("f", LEN);
         let receivers = ["a", "b"].map(|name| place.recv(name).args("--timeout 50").start());
-        let sender = place.send("s").arg(file).args("--receivers 2").args(SLOW).start();
+        let sender = place.send("s").arg(file).args("--receivers 2").args(CRAWL).start();
         wait_for_part(&place.path("a"));
         wait_for_part(&place.path("b"));
         sender.signal(signal);
@@ -132,7 +134,7 @@ fn a_signal_does_not_take_the_report_away() {
         let idle = place.recv("idle").args("--json").start();
         let elsewhere = Place::new();
         let going = elsewhere.recv("going").args("--keep-going --json").start();
-        let sender = place.send("s").arg(file).args("--expect a --json").args(SLOW).start();
+        let sender = place.send("s").arg(file).args("--expect a --json").args(CRAWL).start();
         wait_for_part(&place.path("a"));
         // The one that is not expected is turned away, so the first sender has named it.
         assert_eq!(idle.end_within(Duration::from_secs(10)).expect(1).events("report").len(), 1);

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use crate::support::{CARILLON, Place, files, is_root, need_multicast, wait_for_part, wait_until};
 
-const SLOW: &str = "--receivers 1 --rate 20Mbit/s --timeout 1";
+const SLOW: &str = "--receivers 1 --rate 6Mbit/s --timeout 2";
 
 fn parts(place: &Place, out: &str) -> Vec<String> {
     files(&place.path(out)).into_keys().filter(|name| name.ends_with(".part")).collect()
