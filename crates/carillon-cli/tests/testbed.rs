@@ -4,7 +4,7 @@
 
 use std::process::{Command, Output};
 
-use carillon_testkit::skip;
+use carillon_testkit::can_make_namespaces;
 
 fn carillon(args: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_carillon"));
@@ -22,20 +22,6 @@ fn metric(output: &Output, name: &str) -> (f64, u64, f64) {
     let row = row.unwrap_or_else(|| panic!("no {name}: {text} {}", String::from_utf8_lossy(&output.stderr)));
     let fields: Vec<&str> = row.split(',').collect();
     (fields[2].parse().unwrap(), fields[1].parse().unwrap(), fields[4].parse().unwrap())
-}
-
-fn can_make_namespaces() -> bool {
-    // Tests of one process run side by side.
-    static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-    let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    let probe = format!("carillon-probe-{}-{number}", std::process::id());
-    let ip = |verb| Command::new("ip").args(["netns", verb, &probe]).output();
-    let made = ip("add").is_ok_and(|output| output.status.success());
-    let _ = ip("del");
-    if !made {
-        skip("network namespaces cannot be made here");
-    }
-    made
 }
 
 #[test]

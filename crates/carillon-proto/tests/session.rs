@@ -25,7 +25,7 @@ mod unserved;
 
 use std::collections::BTreeSet;
 
-use carillon_core::{Duration, Event, NodeId, OfferError, Sender as _};
+use carillon_core::{Duration, Event, Machine as _, NodeId, OfferError, Sender as _};
 use carillon_proto::session::{
     Gather, MemberOutcome, ReceiverFailure, ReceiverPhase, ReceiverSession, ReceiverSessionConfig,
     RefuseReason, SenderPhase, SenderSessionConfig,
@@ -45,6 +45,22 @@ fn outcomes(world: &World) -> Vec<(&str, &MemberOutcome)> {
 
 fn names(names: &[&str]) -> Gather {
     Gather::Names(names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>())
+}
+
+/// Whoever misses the first invitation of a state holds the others up until it is said again.
+#[test]
+fn a_state_is_said_again_soon_after_it_has_begun() {
+    let mut sender = sender(Gather::Count(1));
+    let (mut now, mut said) = (ms(0), Vec::new());
+    while now <= ms(600) {
+        let outbox = Outbox::drain(&mut sender, now);
+        if outbox.sent.iter().any(|(_, bytes)| matches!(kind(bytes), Some(Body::Invite(_)))) {
+            said.push(now);
+        }
+        now = sender.poll_timeout().expect("it goes on inviting");
+        sender.handle_timeout(now);
+    }
+    assert_eq!(said, [0, 25, 75, 175, 375, 575].map(ms));
 }
 
 #[test]

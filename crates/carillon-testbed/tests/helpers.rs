@@ -1,12 +1,10 @@
 //! A scenario with helpers over UDP between network namespaces. Namespaces need root and ip(8).
 
-use std::process::Command;
-
 use carillon_core::{Event, NodeId, Observer, ProtocolEntry, TraceEvent};
 use carillon_lab::plan::Plan;
 use carillon_lab::scenario::ScenarioFile;
 use carillon_testbed::{Medium, run_one};
-use carillon_testkit::{TREE, skip};
+use carillon_testkit::{TREE, can_make_namespaces};
 
 static PROTOCOLS: &[&ProtocolEntry] = &[&TREE];
 
@@ -39,17 +37,6 @@ impl Observer for Repairs {
             self.0.push(event.node);
         }
     }
-}
-
-fn can_make_namespaces() -> bool {
-    let probe = format!("carillon-helpers-{}", std::process::id());
-    let ip = |verb| Command::new("ip").args(["netns", verb, &probe]).output();
-    let made = ip("add").is_ok_and(|output| output.status.success());
-    let _ = ip("del");
-    if !made {
-        skip("network namespaces cannot be made here");
-    }
-    made
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use std::fmt::Display;
 use std::io::Write as _;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Where this environment variable is set (and is not `0`), a test that cannot have its network fails.
 pub const REQUIRE_NETWORK: &str = "CARILLON_REQUIRE_NETWORK";
@@ -16,4 +18,20 @@ pub fn skip(reason: impl Display) {
     assert!(!required, "{test} is to run here ({REQUIRE_NETWORK} is set), and cannot: {reason}");
     // Past the test runner, which keeps to itself what a test prints that does not fail.
     let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {reason}");
+}
+
+/// Whether network namespaces can be made, which needs root and ip(8); if not, the calling test is skipped.
+#[track_caller]
+pub fn can_make_namespaces() -> bool {
+    // Tests of one process run side by side.
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let probe = format!("carillon-probe-{}-{number}", std::process::id());
+    let ip = |verb| Command::new("ip").args(["netns", verb, &probe]).output();
+    let made = ip("add").is_ok_and(|output| output.status.success());
+    let _ = ip("del");
+    if !made {
+        skip("network namespaces cannot be made here");
+    }
+    made
 }

@@ -227,3 +227,17 @@ fn go(mut run: SendRun<Watch>, args: &Args, stop: &Stop) -> anyhow::Result<()> {
     let traced = run.into_observer().finish();
     result.and(traced)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn datagrams_have_a_size_with_its_unit_or_a_number_of_bytes() {
+        assert_eq!(datagram("1472"), Ok(1472));
+        assert_eq!(datagram(" 8 KiB "), Ok(8192));
+        for bad in ["575", "0", "-1", "9 GB", "8 kilo", "", "1.5"] {
+            assert!(datagram(bad).is_err(), "{bad}");
+        }
+    }
+}
