@@ -82,7 +82,7 @@ fn a_session_without_loss_is_this_exchange() {
     let expected = [
         format!("0 n0 session a7 {}", invite("gathering")),
         format!("{join_at} n1 session a7 join {nonce} \"alice\" receive buffer 16777216"),
-        format!("{} n0 session a7 welcome {nonce} member 0", join_at + 1),
+        format!("{} n0 session a7 welcome {nonce} member 0 terms 943128f79c39d39f", join_at + 1),
         format!("{} n0 session a7 {}", join_at + 1, invite("running")),
         // Two messages and their acknowledgments pass here; the last one travels with the report.
         format!("{} n1 session a7 report {nonce} verified bytes 20", join_at + 4),

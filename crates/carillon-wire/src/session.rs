@@ -40,6 +40,9 @@
 //! +---------------------------------------------------------------+
 //! |                         member number                         |
 //! +---------------------------------------------------------------+
+//! |                             terms                             |
+//! |                                                               |
+//! +---------------------------------------------------------------+
 //!
 //! REFUSE (4), sender to receiver
 //! +---------------------------------------------------------------+
@@ -126,8 +129,10 @@
 //! |                            nonce                              |
 //! |                                                               |
 //! +---------------+---------------+-------------------------------+
-//! |     state     |   text len    |  text ...
-//! +---------------+---------------+-------------------------------+
+//! |     state     |  terms, 8 bytes
+//! +---------------+-----------------------------------------------+
+//! |   text len    |  text ...
+//! +---------------+-----------------------------------------------+
 //! ```
 
 use std::fmt;
@@ -142,12 +147,14 @@ mod attached;
 mod earlier;
 mod part;
 mod peers;
+mod terms;
 mod text;
 
 pub use attached::Attached;
 pub use earlier::{emit_notice, is_earlier};
 pub use part::Part;
 pub use peers::{MAX_PEERS, Peer, PeerList, RosterPage};
+pub use terms::Terms;
 pub use text::{Name, Settings, Text, is_hidden};
 
 /// A packet of the session.
@@ -183,6 +190,8 @@ pub enum Body<'a> {
         nonce: Nonce,
         /// The number the sender gave it.
         member: u32,
+        /// To what it was invited.
+        terms: Terms,
     },
     /// The receiver is not a member, or no longer.
     Refuse {
@@ -255,6 +264,8 @@ pub enum Body<'a> {
         nonce: Nonce,
         /// The sender's state.
         state: State,
+        /// To what it was invited.
+        terms: Terms,
         /// Why the session was aborted; empty in other states, and to those who are no members.
         text: Text<'a>,
     },
@@ -357,7 +368,9 @@ impl<'a> Packet<'a> {
                 let name = reader.name()?;
                 Body::Join { nonce, receive_buffer, part, name, attached: Attached::parse(&mut reader)? }
             }
-            packet_type::WELCOME => Body::Welcome { nonce: reader.nonce()?, member: reader.u32()? },
+            packet_type::WELCOME => {
+                Body::Welcome { nonce: reader.nonce()?, member: reader.u32()?, terms: reader.terms()? }
+            }
             packet_type::REFUSE => {
                 let nonce = reader.nonce()?;
                 let reason = RefuseReason::from_code(reader.u8()?)?;
@@ -384,7 +397,7 @@ impl<'a> Packet<'a> {
             packet_type::ANSWER => {
                 let nonce = reader.nonce()?;
                 let state = State::from_code(reader.u8()?)?;
-                Body::Answer { nonce, state, text: reader.text()? }
+                Body::Answer { nonce, state, terms: reader.terms()?, text: reader.text()? }
             }
             other => return Err(ParseError::Type(other)),
         };
@@ -405,9 +418,10 @@ impl<'a> Packet<'a> {
                 put_name(buf, name);
                 attached.emit(buf);
             }
-            Body::Welcome { nonce, member } => {
+            Body::Welcome { nonce, member, terms } => {
                 put_nonce(buf, *nonce);
                 buf.extend_from_slice(&member.to_be_bytes());
+                buf.extend_from_slice(&terms.0.to_be_bytes());
             }
             Body::Refuse { nonce, reason, text } => {
                 put_nonce(buf, *nonce);
@@ -442,9 +456,10 @@ impl<'a> Packet<'a> {
                 buf.extend_from_slice(text.as_bytes());
             }
             Body::Ask { nonce } => put_nonce(buf, *nonce),
-            Body::Answer { nonce, state, text } => {
+            Body::Answer { nonce, state, terms, text } => {
                 put_nonce(buf, *nonce);
                 buf.push(state.code());
+                buf.extend_from_slice(&terms.0.to_be_bytes());
                 put_text(buf, text);
             }
         }
@@ -456,7 +471,7 @@ impl<'a> Packet<'a> {
             + match &self.body {
                 Body::Invite(invite) => invite.wire_len(),
                 Body::Join { name, attached, .. } => 8 + 4 + 1 + 1 + name.len() + attached.wire_len(),
-                Body::Welcome { .. } => 8 + 4,
+                Body::Welcome { .. } => 8 + 4 + 8,
                 Body::Refuse { text, .. } => 8 + 1 + 1 + text.len(),
                 Body::Progress { .. } => 8 + 8,
                 Body::Report { text, .. } => 8 + 8 + 1 + 1 + text.len(),
@@ -467,7 +482,7 @@ impl<'a> Packet<'a> {
                 Body::Ready { .. } => 8 + 4,
                 Body::Decline { name, text } => 1 + 1 + name.len() + text.len(),
                 Body::Ask { .. } => 8,
-                Body::Answer { text, .. } => 8 + 1 + 1 + text.len(),
+                Body::Answer { text, .. } => 8 + 1 + 8 + 1 + text.len(),
             }
     }
 }
@@ -634,7 +649,9 @@ impl fmt::Display for Packet<'_> {
                 f.write_str(part.text())?;
                 write!(f, "{attached}")
             }
-            Body::Welcome { nonce, member } => write!(f, "welcome {nonce} member {member}"),
+            Body::Welcome { nonce, member, terms } => {
+                write!(f, "welcome {nonce} member {member} terms {terms}")
+            }
             Body::Refuse { nonce, reason, text } => {
                 write!(f, "refuse {nonce} {reason}")?;
                 parenthesis(f, text)
@@ -658,8 +675,8 @@ impl fmt::Display for Packet<'_> {
                 parenthesis(f, text)
             }
             Body::Ask { nonce } => write!(f, "ask {nonce}"),
-            Body::Answer { nonce, state, text } => {
-                write!(f, "answer {nonce} {state}")?;
+            Body::Answer { nonce, state, terms, text } => {
+                write!(f, "answer {nonce} {state} terms {terms}")?;
                 parenthesis(f, text)
             }
         }
@@ -689,6 +706,10 @@ fn put_text(buf: &mut Vec<u8>, text: &Text<'_>) {
 impl<'a> Reader<'a> {
     fn nonce(&mut self) -> Result<Nonce, ParseError> {
         self.u64().map(Nonce)
+    }
+
+    fn terms(&mut self) -> Result<Terms, ParseError> {
+        self.u64().map(Terms)
     }
 
     fn identity(&mut self) -> Result<Identity, ParseError> {

@@ -4,7 +4,7 @@ use carillon_core::AssociationId;
 use carillon_wire::ParseError;
 use carillon_wire::session::{
     Attached, Body, Identity, Invite, MAX_PEERS, Name, Nonce, Packet, Part, Peer, PeerList, Proof,
-    RefuseReason, RosterPage, Settings, State, Text, emit_notice, is_earlier,
+    RefuseReason, RosterPage, Settings, State, Terms, Text, emit_notice, is_earlier,
 };
 use proptest::prelude::*;
 
@@ -82,9 +82,9 @@ fn golden_bytes() {
         "session a16909060 join 1122334455667788 \"a\" receive buffer 65536 offers attached 3 bytes",
     );
     golden(
-        Body::Welcome { nonce: NONCE, member: 5 },
-        "ca020003 01020304  1122334455667788 00000005",
-        "session a16909060 welcome 1122334455667788 member 5",
+        Body::Welcome { nonce: NONCE, member: 5, terms: Terms(0xAB) },
+        "ca020003 01020304  1122334455667788 00000005 00000000000000ab",
+        "session a16909060 welcome 1122334455667788 member 5 terms 00000000000000ab",
     );
     golden(
         Body::Refuse { nonce: NONCE, reason: RefuseReason::NameTaken, text: Text::new("no").unwrap() },
@@ -169,9 +169,14 @@ fn golden_bytes() {
         "session a16909060 ask 1122334455667788",
     );
     golden(
-        Body::Answer { nonce: NONCE, state: State::Aborted, text: Text::new("no").unwrap() },
-        "ca02000e 01020304  1122334455667788 04 02 6e6f",
-        "session a16909060 answer 1122334455667788 aborted (no)",
+        Body::Answer {
+            nonce: NONCE,
+            state: State::Aborted,
+            terms: Terms(0xAB),
+            text: Text::new("no").unwrap(),
+        },
+        "ca02000e 01020304  1122334455667788 04 00000000000000ab 02 6e6f",
+        "session a16909060 answer 1122334455667788 aborted terms 00000000000000ab (no)",
     );
 }
 
@@ -420,7 +425,7 @@ prop_compose! {
             9 => Body::Present { proof: Proof(nonce.0) },
             10 => Body::Ready { nonce, edition: number },
             11 => Body::Ask { nonce },
-            12 => Body::Answer { nonce, state: states[state], text },
+            12 => Body::Answer { nonce, state: states[state], terms: Terms(count), text },
             13 => Body::Decline { name, text },
             0 => Body::Invite(Invite {
                 state: states[state],
@@ -437,7 +442,7 @@ prop_compose! {
                 let part = [Part::Receives, Part::Offers, Part::Helps][number as usize % 3];
                 Body::Join { nonce, receive_buffer: number, part, name, attached }
             }
-            2 => Body::Welcome { nonce, member: number },
+            2 => Body::Welcome { nonce, member: number, terms: Terms(count) },
             3 => Body::Refuse { nonce, reason: reasons[reason], text },
             4 => Body::Progress { nonce, bytes: count },
             5 => Body::Report { nonce, bytes: count, verified: flag, text },

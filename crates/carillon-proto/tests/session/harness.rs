@@ -13,7 +13,7 @@ use carillon_proto::session::{
     SenderSessionConfig,
 };
 use carillon_testkit::TREE;
-use carillon_wire::session::{Body, Packet};
+use carillon_wire::session::{Body, Packet, Terms};
 
 use super::protocol::REPEAT;
 use super::toy::TOY;
@@ -25,6 +25,14 @@ pub const DELAY: Duration = Duration::from_millis(1);
 /// The most by which a copy of a datagram comes later.
 const LATEST: Duration = Duration::from_millis(300);
 pub static PROTOCOLS: &[&ProtocolEntry] = &[&REPEAT, &TOY, &TREE];
+
+/// What a sender that invites like this says to each receiver alone.
+pub fn terms_of(invitation: &[u8]) -> Terms {
+    match Packet::parse(invitation).map(|packet| packet.body) {
+        Ok(Body::Invite(invite)) => invite.terms(),
+        other => panic!("{other:?} is no invitation"),
+    }
+}
 
 pub fn ms(millis: u64) -> Time {
     Time::ZERO + Duration::from_millis(millis)

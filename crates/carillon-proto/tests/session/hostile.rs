@@ -9,7 +9,7 @@ use carillon_proto::session::{
 };
 use carillon_wire::lms;
 use carillon_wire::session::{
-    Attached, Body, Invite, Name, Nonce, Packet, Part, RefuseReason, Settings, State, Text,
+    Attached, Body, Invite, Name, Nonce, Packet, Part, RefuseReason, Settings, State, Terms, Text,
 };
 use proptest::prelude::*;
 
@@ -60,7 +60,7 @@ fn welcome(machine: &mut ReceiverSession, invitation: &[u8]) -> Nonce {
     give(machine, ms(0), SENDER, invitation);
     let sent = wake(machine, ms(21)).sent;
     let Body::Join { nonce, .. } = Packet::parse(&sent[0].1).unwrap().body else { panic!("{sent:?}") };
-    give(machine, ms(22), SENDER, &bytes(Body::Welcome { nonce, member: 0 }));
+    give(machine, ms(22), SENDER, &bytes(Body::Welcome { nonce, member: 0, terms: terms_of(invitation) }));
     assert_eq!(machine.phase(), ReceiverPhase::Running);
     nonce
 }
@@ -68,7 +68,8 @@ fn welcome(machine: &mut ReceiverSession, invitation: &[u8]) -> Nonce {
 #[test]
 fn a_forged_welcome_is_dropped_and_counted() {
     let (mut machine, nonce) = joining();
-    let welcome = |nonce| bytes(Body::Welcome { nonce, member: 3 });
+    let terms = terms_of(&invite(State::Gathering, "repeat", "limit=5\nwait=20 ms", 100));
+    let welcome = |nonce| bytes(Body::Welcome { nonce, member: 3, terms });
     let wrong_nonce = give(&mut machine, ms(30), SENDER, &welcome(Nonce(nonce.0 ^ 1)));
     assert_eq!(wrong_nonce.drops(DropReason::NotAMember), 1);
     let wrong_source = give(&mut machine, ms(30), NodeId(9), &welcome(nonce));
@@ -118,25 +119,35 @@ fn an_invitation_that_cannot_be_accepted_says_why() {
         ("repeat", "", u32::MAX, "do not fit the receive buffer of 16777216 bytes"),
     ] {
         let packet = invite(State::Gathering, protocol, settings, max_payload);
-        let mut machine = receiver("a");
-        give(&mut machine, ms(0), SENDER, &packet);
-        // Anybody may have said that, in the name of anybody: it asks.
-        let asked = wake(&mut machine, ms(21)).sent;
-        let Body::Ask { nonce } = Packet::parse(&asked[0].1).unwrap().body else { panic!("{asked:?}") };
-        assert_eq!((asked.len(), asked[0].1.len()), (1, 16));
-        let answer = Body::Answer { nonce, state: State::Gathering, text: Text::default() };
-        let told = give(&mut machine, ms(22), SENDER, &bytes(answer)).packets();
-        assert!(told.len() == 3 && told[0].contains("decline \"a\""), "{told:?}");
-        let ReceiverPhase::Failed(failure @ ReceiverFailure::BadInvitation(_)) = machine.phase() else {
-            panic!("{:?}", machine.phase());
-        };
-        assert!(failure.to_string().contains(why), "{failure}");
-        let mut config = receiver_config("a");
-        config.keep_seeking = true;
-        let mut machine = ReceiverSession::new(config, Seeds::new(1));
-        give(&mut machine, ms(0), SENDER, &packet);
-        assert_eq!(machine.phase(), ReceiverPhase::Seeking);
-        assert_eq!(machine.poll_timeout(), None);
+        for keep_seeking in [false, true] {
+            let mut machine = ReceiverSession::new(
+                ReceiverSessionConfig { keep_seeking, ..receiver_config("a") },
+                Seeds::new(1),
+            );
+            give(&mut machine, ms(0), SENDER, &packet);
+            // Anybody may have said that, in the name of anybody: it asks.
+            let asked = wake(&mut machine, ms(21)).sent;
+            let Body::Ask { nonce } = Packet::parse(&asked[0].1).unwrap().body else { panic!("{asked:?}") };
+            assert_eq!((asked.len(), asked[0].1.len()), (1, 16));
+            let answer = Body::Answer {
+                nonce,
+                state: State::Gathering,
+                terms: terms_of(&packet),
+                text: Text::default(),
+            };
+            let told = give(&mut machine, ms(22), SENDER, &bytes(answer)).packets();
+            assert!(told.len() == 3 && told[0].contains("decline \"a\""), "{told:?}");
+            match machine.phase() {
+                ReceiverPhase::Failed(failure @ ReceiverFailure::BadInvitation(_)) if !keep_seeking => {
+                    assert!(failure.to_string().contains(why), "{failure}");
+                }
+                phase => assert_eq!((phase, keep_seeking), (ReceiverPhase::Seeking, true)),
+            }
+            assert_eq!(machine.poll_timeout(), None);
+            // And does not ask again.
+            give(&mut machine, ms(30), SENDER, &packet);
+            assert_eq!(machine.poll_timeout(), None);
+        }
     }
 }
 
@@ -148,7 +159,8 @@ fn the_same_join_gets_the_same_welcome_even_when_running() {
     assert_eq!(machine.phase(), SenderPhase::Running);
     let again = give(&mut machine, ms(2), NodeId(2), &join(2, "b")).packets();
     assert!(first.contains(&again[0]), "{first:?} {again:?}");
-    assert_eq!(again, ["session a7 welcome 0000000000000002 member 1"]);
+    assert_eq!(again.len(), 1);
+    assert!(again[0].starts_with("session a7 welcome 0000000000000002 member 1 "), "{again:?}");
     let anew = give(&mut machine, ms(3), NodeId(2), &join(3, "b")).packets();
     assert_eq!(anew, ["session a7 refuse 0000000000000003 already started"]);
     assert_eq!(machine.members().len(), 2);
@@ -162,7 +174,8 @@ fn a_receiver_started_anew_while_gathering_takes_its_own_place() {
     assert_eq!(give(&mut machine, ms(1), NodeId(1), &join(2, "a")).drops(DropReason::NotAMember), 1);
     let anew = give(&mut machine, ms(2600), NodeId(1), &join(2, "a")).packets();
     let anew: Vec<_> = anew.iter().filter(|text| text.contains("welcome")).collect();
-    assert_eq!(anew, ["session a7 welcome 0000000000000002 member 1"]);
+    assert_eq!(anew.len(), 1);
+    assert!(anew[0].starts_with("session a7 welcome 0000000000000002 member 1 "), "{anew:?}");
     assert_eq!(machine.members().len(), 1);
     assert_eq!(machine.phase(), SenderPhase::Gathering);
 }
@@ -329,7 +342,9 @@ fn nearly_right() -> impl Strategy<Value = Vec<u8>> {
     let text = || "[ -~]{0,40}";
     let good = prop_oneof![
         (0u64..3, "[a-c]{1,2}").prop_map(|(nonce, name)| join(nonce, &name)),
-        (0u64..3, 0u32..3).prop_map(|(nonce, member)| bytes(Body::Welcome { nonce: Nonce(nonce), member })),
+        (0u64..3, 0u32..3, any::<u64>()).prop_map(|(nonce, member, terms)| {
+            bytes(Body::Welcome { nonce: Nonce(nonce), member, terms: Terms(terms) })
+        }),
         (0u64..3, any::<u64>())
             .prop_map(|(nonce, count)| bytes(Body::Progress { nonce: Nonce(nonce), bytes: count })),
         (0u64..3, any::<u64>(), any::<bool>(), text()).prop_map(|(nonce, count, verified, text)| {

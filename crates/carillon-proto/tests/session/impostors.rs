@@ -4,8 +4,10 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use carillon_core::{AssociationId, Dest, Duration, NodeId};
-use carillon_proto::session::{Gather, MemberOutcome, ReceiverPhase, SenderPhase, SenderSessionConfig};
+use carillon_core::{AssociationId, Dest, DropReason, Duration, NodeId};
+use carillon_proto::session::{
+    Gather, MemberOutcome, ReceiverPhase, ReceiverSession, SenderPhase, SenderSessionConfig,
+};
 use carillon_wire::session::{
     Attached, Body, Identity, Invite, Name, Nonce, Packet, Part, Peer, PeerList, RosterPage, Settings, State,
     Text,
@@ -66,6 +68,69 @@ fn a_sender_whose_answers_were_lost_is_gone_back_to_among_false_ones() {
     }
 }
 
+/// Whoever is heard first in the sender's name, the receiver ends up with what the sender itself has said to it alone.
+#[test]
+fn an_invitation_in_the_senders_name_to_something_else_is_thrown_away_at_the_welcome() {
+    let invite = |state, settings, max_payload| {
+        let model = false_invitation(7);
+        let Ok(Body::Invite(invite)) = Packet::parse(&model).map(|packet| packet.body) else { panic!() };
+        let settings = Settings::new(settings).unwrap();
+        packet(7, Body::Invite(Invite { state, settings, max_payload, ..invite }))
+    };
+    let truth = invite(State::Gathering, "limit=5", 100);
+    let asked = |machine: &mut ReceiverSession, at| {
+        let sent = wake(machine, at).sent;
+        match Packet::parse(&sent[0].1).unwrap().body {
+            Body::Join { nonce, .. } | Body::Ask { nonce } => nonce,
+            other => panic!("{other:?}"),
+        }
+    };
+    // Other settings; a setting that there is not; messages that are too large.
+    for (settings, max_payload, asks) in
+        [("limit=6", 100, false), ("x=1", 100, true), ("limit=5", 1 << 30, true)]
+    {
+        let lie = invite(State::Gathering, settings, max_payload);
+        let mut machine = receiver("a");
+        give(&mut machine, ms(0), SENDER, &lie);
+        let nonce = asked(&mut machine, ms(21));
+        let terms = terms_of(&truth);
+        let answer = match asks {
+            true => Body::Answer { nonce, state: State::Gathering, terms, text: Text::default() },
+            false => Body::Welcome { nonce, member: 0, terms },
+        };
+        give(&mut machine, ms(22), SENDER, &packet(7, answer));
+        assert_eq!(machine.phase(), ReceiverPhase::Joining);
+        // The lie is not heard any more.
+        assert_eq!(give(&mut machine, ms(23), SENDER, &lie).drops(DropReason::NotAMember), 1);
+        give(&mut machine, ms(24), SENDER, &truth);
+        assert_eq!((machine.phase(), machine.max_payload()), (ReceiverPhase::Joining, Some(100)));
+        assert_eq!(asked(&mut machine, ms(45)), nonce);
+        give(&mut machine, ms(46), SENDER, &packet(7, Body::Welcome { nonce, member: 0, terms }));
+        assert_eq!(machine.phase(), ReceiverPhase::Running);
+        let end = invite(State::Finished, "limit=6", 100);
+        assert_eq!(give(&mut machine, ms(47), SENDER, &end).drops(DropReason::NotAMember), 1);
+    }
+}
+
+/// Who invites without pause, under ever new numbers and before the sender does, does not keep a receiver from it for long.
+#[test]
+fn a_sender_is_found_among_false_ones_that_are_there_first() {
+    for every in [2, 20, 150] {
+        for seed in 1..=20 {
+            let mut world = World::new(sender(Gather::Wait(Duration::from_secs(4))), seed);
+            world.join(receiver("a"));
+            world.inject(NodeId(66), NodeId(1), &false_invitation(999));
+            for round in 0..(1500 / every) {
+                world.run_until(ms(1 + round * every), |_| false);
+                world.inject(NodeId(66), NodeId(1), &false_invitation(1000 + round as u32));
+            }
+            assert_eq!(world.sender.members().len(), 1, "every {every} ms, seed {seed}");
+            world.run(ms(30_000));
+            assert_eq!(outcomes(&world), [("a", &MemberOutcome::Verified)], "every {every} ms, seed {seed}");
+        }
+    }
+}
+
 /// What is asked on the side is no more than what came, and only a sender's own answer counts.
 #[test]
 fn a_sender_that_was_set_aside_is_asked_in_no_more_bytes_than_it_invites_with() {
@@ -78,7 +143,8 @@ fn a_sender_that_was_set_aside_is_asked_in_no_more_bytes_than_it_invites_with() 
         got += invite.len();
         let at = ms(round * 10);
         let nonce = Nonce(round);
-        let forged = packet(21 - round as u32 % 2, Body::Welcome { nonce, member: 0 });
+        let forged =
+            packet(21 - round as u32 % 2, Body::Welcome { nonce, member: 0, terms: terms_of(&invite) });
         for bytes in [invite, forged] {
             let outbox = give(&mut machine, at, node, &bytes);
             sent += outbox.sent.iter().map(|(_, bytes)| bytes.len()).sum::<usize>();
@@ -99,7 +165,7 @@ fn a_place_taken_in_the_name_of_one_that_does_not_answer_is_free_again() {
     let told = give(&mut machine, ms(0), victim, &forged);
     let to_victim = told.sent.iter().filter(|(to, _)| *to == Dest::Node(victim));
     let told: usize = to_victim.map(|(_, bytes)| bytes.len()).sum();
-    assert!(told > 0 && told <= forged.len());
+    assert_eq!((forged.len(), told), (23, 28), "as docs/security.md says");
     assert_eq!(machine.members().len(), 1);
     for at in (100..=5100).step_by(100) {
         wake(&mut machine, ms(at));

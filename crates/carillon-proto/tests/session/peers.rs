@@ -256,12 +256,15 @@ fn one_that_nobody_hears_is_left_out_and_not_those_who_miss_it() {
 }
 
 #[test]
-fn a_roster_that_names_a_member_welcomes_it() {
+fn a_member_that_hears_of_the_assembly_and_of_no_welcome_asks_again_at_once() {
     let mut world = group(3);
-    world.lose = Box::new(|_, _, to, bytes| {
+    world.lose = Box::new(|now, _, to, bytes| {
         let welcome = |packet: Packet<'_>| matches!(packet.body, Body::Welcome { .. });
-        to == NodeId(2) && Packet::parse(bytes).is_ok_and(welcome)
+        now < ms(900) && to == NodeId(2) && Packet::parse(bytes).is_ok_and(welcome)
     });
+    // By itself it would ask at 700 ms and then not before 1500.
+    world.run(ms(1300));
+    assert_ne!(world.peers[1].session.phase(), ReceiverPhase::Joining);
     world.run_until(ms(10_000), over);
     complete(&world, 3).unwrap();
     assert_eq!(
@@ -332,7 +335,12 @@ fn present(proof: u64) -> Vec<u8> {
 
 /// What the organiser says to a member that asks how far it is.
 fn running(nonce: Nonce) -> Vec<u8> {
-    emit(Body::Answer { nonce, state: State::Running, text: Text::default() })
+    emit(Body::Answer {
+        nonce,
+        state: State::Running,
+        terms: terms_of(&invite(State::Gathering)),
+        text: Text::default(),
+    })
 }
 
 /// A member that has been welcomed, its nonce, and what names it in the group.
@@ -341,7 +349,12 @@ fn assembling() -> (ReceiverSession, Nonce, Identity) {
     give(&mut machine, ms(0), SENDER, &invite(State::Gathering));
     let sent = wake(&mut machine, ms(21)).sent;
     let Body::Join { nonce, .. } = Packet::parse(&sent[0].1).unwrap().body else { panic!("no JOIN") };
-    give(&mut machine, ms(22), SENDER, &emit(Body::Welcome { nonce, member: 0 }));
+    give(
+        &mut machine,
+        ms(22),
+        SENDER,
+        &emit(Body::Welcome { nonce, member: 0, terms: terms_of(&invite(State::Gathering)) }),
+    );
     assert_eq!(machine.phase(), ReceiverPhase::Assembling);
     let identity = Identity(identity(nonce.0));
     (machine, nonce, identity)
@@ -417,6 +430,16 @@ fn a_flood_of_forged_presents_is_bounded_and_keeps_nobody_out() {
     assert_eq!(dropped, 4990 - carillon_wire::session::MAX_PEERS);
     give(&mut machine, ms(31), SENDER, &roster(1, &[9, own.0, 9999]));
     let ready = give(&mut machine, ms(32), NodeId(9999), &present(9999)).packets();
+    assert!(ready.iter().any(|text| text.contains("ready")), "{ready:?}");
+}
+
+/// A false member heard in one's place, before it was known who takes part, does not stand there any more once it is known.
+#[test]
+fn a_false_present_from_a_members_address_does_not_keep_it_out() {
+    let (mut machine, _, own) = assembling();
+    give(&mut machine, ms(30), NodeId(5), &present(77));
+    give(&mut machine, ms(31), SENDER, &roster(1, &[9, own.0, 5]));
+    let ready = give(&mut machine, ms(32), NodeId(5), &present(5)).packets();
     assert!(ready.iter().any(|text| text.contains("ready")), "{ready:?}");
 }
 

@@ -15,7 +15,7 @@ use carillon_proto::session::{
     SenderPhase, SenderSession, SenderSessionConfig,
 };
 use carillon_wire::session::{
-    Attached, Body, Invite, Name, Nonce, Packet, Part, Proof, RefuseReason, Settings, State, Text,
+    Attached, Body, Invite, Name, Nonce, Packet, Part, Proof, RefuseReason, Settings, State, Terms, Text,
 };
 
 use super::harness::*;
@@ -164,7 +164,12 @@ fn welcomed(machine: &mut ReceiverSession, invite: &[u8]) -> Nonce {
     give(machine, ms(0), SENDER, invite);
     let sent = wake(machine, ms(21)).sent;
     let Body::Join { nonce, .. } = Packet::parse(&sent[0].1).unwrap().body else { panic!("{sent:?}") };
-    give(machine, ms(22), SENDER, &packet(ASSOCIATION, Body::Welcome { nonce, member: 0 }));
+    give(
+        machine,
+        ms(22),
+        SENDER,
+        &packet(ASSOCIATION, Body::Welcome { nonce, member: 0, terms: terms_of(invite) }),
+    );
     nonce
 }
 
@@ -174,7 +179,8 @@ fn what_is_for_one_alone_counts_for_nothing_in_the_group() {
     give(&mut machine, ms(0), SENDER, &invitation(7, State::Gathering, "repeat", ""));
     let sent = wake(&mut machine, ms(21)).sent;
     let Body::Join { nonce, .. } = Packet::parse(&sent[0].1).unwrap().body else { panic!("{sent:?}") };
-    let welcome = packet(ASSOCIATION, Body::Welcome { nonce, member: 0 });
+    let terms = terms_of(&invitation(7, State::Gathering, "repeat", ""));
+    let welcome = packet(ASSOCIATION, Body::Welcome { nonce, member: 0, terms });
     give_to(&mut machine, ms(22), SENDER, Dest::group(GROUP), &welcome);
     assert_eq!(machine.phase(), ReceiverPhase::Joining);
     let reason = RefuseReason::Expelled;
@@ -283,7 +289,7 @@ fn forged_ends_do_not_end_a_transfer() {
                         for body in [
                             Body::Refuse { nonce, reason, text },
                             Body::ReportAck { nonce },
-                            Body::Answer { nonce, state, text },
+                            Body::Answer { nonce, state, terms: Terms(0), text },
                         ] {
                             world.inject(SENDER, member, &packet(ASSOCIATION, body));
                         }
@@ -381,7 +387,12 @@ fn a_member_sends_at_most_three_bytes_for_each_it_gets_and_64_kib() {
                 continue;
             };
             let_in += 1;
-            give(&mut machine, ms(22), SENDER, &packet(ASSOCIATION, Body::Welcome { nonce, member: 0 }));
+            give(
+                &mut machine,
+                ms(22),
+                SENDER,
+                &packet(ASSOCIATION, Body::Welcome { nonce, member: 0, terms: terms_of(&invite) }),
+            );
             for (at, bytes) in &tape {
                 sent += run(&mut machine, *at);
                 got += bytes.len();

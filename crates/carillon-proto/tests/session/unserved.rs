@@ -29,8 +29,10 @@ fn late_receivers_are_named_whether_they_go_on_seeking_or_not() {
     late.sort();
     assert_eq!(late, ["late came after the start", "patient came after the start"]);
     assert_eq!(world.sender.more_unserved(), 0);
-    // It says so three times, and not at each heartbeat.
-    assert_eq!(world.log.iter().filter(|line| line.contains("decline \"patient\"")).count(), 3);
+    // It asks whether that is so, and then to be let in, once, and not at each heartbeat.
+    let said =
+        |what: &str| world.log.iter().filter(|line| line.contains(" n3 ") && line.contains(what)).count();
+    assert_eq!((said(" ask "), said(" join ")), (1, 1), "{:#?}", world.log);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use carillon_wire::Envelope;
 use carillon_wire::envelope::protocol;
 use carillon_wire::session::{
     Attached, Body, Identity, Invite, Name, Nonce, Packet, Part, Peer, PeerList, Proof, RefuseReason,
-    RosterPage, Settings, State, Text,
+    RosterPage, Settings, State, Terms, Text,
 };
 
 use super::world::{NAMES, PAYLOAD, Phase, SENDER, Shot};
@@ -63,6 +63,8 @@ pub struct Attacker {
     /// Of this session.
     heard: Vec<Shot>,
     nonces: Vec<u64>,
+    /// What the sender invites to.
+    terms: Terms,
     /// Only listens, and keeps what it hears by kind.
     recording: bool,
     /// Cuts data short.
@@ -83,6 +85,7 @@ impl Attacker {
             rng: Seeds::new(seed).part("strangers").stream(entry.name),
             heard: Vec::new(),
             nonces: vec![0, u64::MAX],
+            terms: Terms(0),
             recording: false,
             tiny: false,
         }
@@ -130,6 +133,7 @@ impl Attacker {
             return;
         }
         match Packet::parse(&shot.bytes).map(|packet| packet.body) {
+            Ok(Body::Invite(invite)) => self.terms = invite.terms(),
             Ok(Body::Join { nonce, .. }) => self.learn(nonce.0),
             Ok(Body::Present { proof }) => self.learn(proof.0),
             Ok(Body::Roster(page)) => page.peers.iter().for_each(|peer| self.learn(peer.identity.0)),
@@ -257,6 +261,7 @@ impl Attacker {
         let (extreme, mut list) = (extremes(self.entry), Vec::new());
         let edition = self.pick(&[1, 2, 3, u32::MAX]);
         let nonce = Nonce(nonce);
+        let terms = self.pick(&[self.terms, Terms(0)]);
         let body = match number {
             1 => Body::Invite(Invite {
                 state,
@@ -275,7 +280,7 @@ impl Attacker {
                 name,
                 attached: Attached::default(),
             },
-            3 => Body::Welcome { nonce, member: self.pick(&[0, 1, u32::MAX]) },
+            3 => Body::Welcome { nonce, member: self.pick(&[0, 1, u32::MAX]), terms },
             4 => {
                 let reason =
                     self.pick(&[RefuseReason::Expelled, RefuseReason::AlreadyStarted, RefuseReason::Nonce]);
@@ -302,7 +307,7 @@ impl Attacker {
             11 => Body::Ready { nonce, edition },
             12 => Body::Decline { name, text },
             13 => Body::Ask { nonce },
-            _ => Body::Answer { nonce, state, text },
+            _ => Body::Answer { nonce, state, terms, text },
         };
         Packet { association, body }.emit(buf);
     }

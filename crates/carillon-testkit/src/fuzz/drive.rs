@@ -125,6 +125,7 @@ impl Run<'_> {
             0..=7 => {
                 let mut bytes = Vec::new();
                 sources[usize::from(code & 7) % sources.len()](input, &self.known, &mut bytes);
+                self.known.tell(&bytes);
                 return self.datagram(machine, bytes, budget, input);
             }
             8..=11 => {

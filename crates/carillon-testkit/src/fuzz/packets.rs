@@ -4,7 +4,7 @@ use carillon_core::{AssociationId, Format, Input, NodeId};
 use carillon_wire::envelope::Envelope;
 use carillon_wire::session::{
     Attached, Body, Identity, Invite, Name, Nonce, Packet, Part, Peer, PeerList, Proof, RefuseReason,
-    RosterPage, Settings, State, Text,
+    RosterPage, Settings, State, Terms, Text,
 };
 
 /// What an attentive neighbour of the machine knows.
@@ -20,6 +20,8 @@ pub struct Known {
     pub settings: &'static [&'static str],
     /// The last nonce the machine used.
     pub nonce: Nonce,
+    /// Of the last invitation that it was given.
+    pub terms: Terms,
 }
 
 /// Makes a datagram.
@@ -33,13 +35,20 @@ pub fn own(format: &Format) -> impl Fn(&mut Input<'_>, &Known, &mut Vec<u8>) + '
 impl Known {
     /// What is known before the machine has said anything.
     pub const fn new(association: AssociationId, sender: NodeId, protocol: &'static str) -> Self {
-        Known { association, sender, protocol, settings: &[], nonce: Nonce(0) }
+        Known { association, sender, protocol, settings: &[], nonce: Nonce(0), terms: Terms(0) }
     }
 
     /// Learns from a datagram of the machine.
     pub(super) fn overhear(&mut self, bytes: &[u8]) {
         if let Ok(Packet { body: Body::Join { nonce, .. }, .. }) = Packet::parse(bytes) {
             self.nonce = nonce;
+        }
+    }
+
+    /// Remembers what the machine was told.
+    pub(super) fn tell(&mut self, bytes: &[u8]) {
+        if let Ok(Packet { body: Body::Invite(invite), .. }) = Packet::parse(bytes) {
+            self.terms = invite.terms();
         }
     }
 }
@@ -111,7 +120,7 @@ pub fn session(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
                 Attached::new(input.bytes(len)).unwrap_or_default()
             },
         },
-        3 => Body::Welcome { nonce, member: input.u32() },
+        3 => Body::Welcome { nonce, member: input.u32(), terms: known.terms },
         4 => Body::Refuse {
             nonce,
             reason: input.pick(&[
@@ -137,6 +146,7 @@ pub fn session(input: &mut Input<'_>, known: &Known, buf: &mut Vec<u8>) {
         13 => Body::Answer {
             nonce,
             state: input.pick(&[State::Running, State::Closing, State::Finished, State::Aborted]),
+            terms: known.terms,
             text: text(input),
         },
         11 => Body::Decline { name: name(input), text: text(input) },

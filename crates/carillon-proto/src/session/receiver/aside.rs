@@ -1,116 +1,123 @@
-//! Sessions that are not to be joined, for a while or for good.
+//! Sessions that are not joined now: set aside for a while or for good, or asked on the side.
 //!
-//! A sender that does not answer is set aside, so that another has its turn: it may be none. But its
-//! answer may merely be late or lost, and who invites without pause, under ever new numbers, would otherwise keep
-//! a receiver from the sender that is there. So one that was set aside is still asked with each of its invitations,
-//! in no more bytes than that has, and with the same nonce; if it answers after all, it is gone back to.
+//! A sender that does not answer is set aside, so that another has its turn: it may be none. But its answer may merely be
+//! late or lost, and who invites without pause, under ever new numbers, would otherwise keep a receiver from the
+//! sender that is there. So while the one whose turn it is does not answer, all others are asked whether they are there, each
+//! with its invitations and in fewer bytes than those have. The nonce with which one is asked is derived from its number and its
+//! address: nothing has to be remembered of those that never answer. Who answers has the next turn.
 
 use std::collections::VecDeque;
 
-use carillon_core::{AssociationId, Dest, NodeId, Time, Transmit};
-use carillon_wire::session::{Attached, Body, Name, Nonce, Packet, State};
+use carillon_core::{AssociationId, Dest, Duration, NodeId, Time, Transmit};
+use carillon_wire::session::{Body, Nonce, Packet, State};
 
-use super::{FOREVER, ReceiverPhase, ReceiverSession};
+use super::{FOREVER, Invited, ReceiverPhase, ReceiverSession};
 
-/// The sessions that are not to be joined, oldest first.
+/// The sessions that are not joined now, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Aside {
-    list: VecDeque<Ignored>,
-    /// One that is to be asked once more.
-    due: Option<(AssociationId, NodeId, Nonce)>,
+    list: VecDeque<Other>,
+    /// One that is to be asked.
+    due: Option<Session>,
 }
 
 /// A session, and who invites to it.
+type Session = (AssociationId, NodeId);
+
 #[derive(Debug)]
-struct Ignored {
-    association: AssociationId,
-    sender: NodeId,
+struct Other {
+    session: Session,
+    /// It is not joined before, unless it has answered.
     until: Time,
-    /// With which it was asked, if it did not answer.
-    nonce: Option<Nonce>,
-    /// It has answered.
     has_answered: bool,
 }
 
 impl Aside {
-    /// Ignores this session until then; it was asked with this nonce.
-    pub fn add(&mut self, association: AssociationId, sender: NodeId, until: Time, nonce: Option<Nonce>) {
-        self.list.retain(|one| (one.association, one.sender) != (association, sender));
+    /// Ignores this session until then.
+    pub fn add(&mut self, association: AssociationId, sender: NodeId, until: Time) {
+        self.put(Other { session: (association, sender), until, has_answered: false });
+    }
+
+    fn put(&mut self, other: Other) {
+        self.list.retain(|one| one.session != other.session);
         if self.list.len() >= MOST {
             self.list.pop_front();
         }
-        self.list.push_back(Ignored { association, sender, until, nonce, has_answered: false });
+        self.list.push_back(other);
     }
 
     /// Whether this session is ignored now.
     pub fn has(&self, now: Time, association: AssociationId, sender: NodeId) -> bool {
-        self.find(association, sender).is_some_and(|one| now < one.until && !one.has_answered)
+        self.find((association, sender)).is_some_and(|one| now < one.until && !one.has_answered)
     }
 
-    /// The nonce with which a sender was asked that has answered late.
-    pub fn answered(&self, association: AssociationId, sender: NodeId) -> Option<Nonce> {
-        self.find(association, sender).filter(|one| one.has_answered)?.nonce
+    /// Whether this sender has answered on the side.
+    pub fn has_answered(&self, association: AssociationId, sender: NodeId) -> bool {
+        self.find((association, sender)).is_some_and(|one| one.has_answered)
     }
 
     /// This session is joined: it is not ignored any more.
-    pub fn take(&mut self, association: AssociationId, sender: NodeId) -> Option<Nonce> {
-        let at = self.list.iter().position(|one| (one.association, one.sender) == (association, sender))?;
-        self.list.remove(at)?.nonce
+    pub fn take(&mut self, association: AssociationId, sender: NodeId) {
+        self.list.retain(|one| one.session != (association, sender));
     }
 
-    fn find(&self, association: AssociationId, sender: NodeId) -> Option<&Ignored> {
-        self.list.iter().find(|one| (one.association, one.sender) == (association, sender))
+    fn find(&self, session: Session) -> Option<&Other> {
+        self.list.iter().find(|one| one.session == session)
     }
 }
 
 impl ReceiverSession {
-    /// An invitation, of so many bytes, to a session that was set aside: it is asked once more, on the side.
-    pub(super) fn ask_aside(&mut self, association: AssociationId, sender: NodeId, state: State, len: usize) {
-        let nonce = self.aside.find(association, sender).filter(|one| one.until != FOREVER);
-        if let Some(nonce) = nonce.and_then(|one| one.nonce)
-            && matches!(state, State::Gathering | State::Assembling | State::Running)
-            && self.join_packet(association, nonce).is_some_and(|packet| packet.wire_len() <= len)
+    /// With what it asks this sender: nobody else can know it, and it is the same each time.
+    pub(super) fn nonce_for(&self, association: AssociationId, sender: NodeId) -> Nonce {
+        let attempt = format!("{} {} {}", association.0, sender.0, self.attempts);
+        Nonce(self.nonces.part(&attempt).stream("session.nonce").bits())
+    }
+
+    /// An invitation to a session whose turn it is not: it is asked on the side, unless the one whose turn it is may still
+    /// answer. The question is shorter than any invitation.
+    pub(super) fn ask_aside(&mut self, now: Time, association: AssociationId, sender: NodeId, state: State) {
+        let waits_still = self.invited.as_ref().is_some_and(|invited| now.since(invited.since) < ALONE);
+        let for_good = self.aside.find((association, sender)).is_some_and(|one| one.until == FOREVER);
+        if !waits_still && !for_good && matches!(state, State::Gathering | State::Assembling | State::Running)
         {
-            self.aside.due = Some((association, sender, nonce));
+            self.aside.due = Some((association, sender));
         }
     }
 
-    /// A WELCOME of a session that it does not belong to. Returns whether it was asked for.
-    pub(super) fn on_late_welcome(
+    /// A session that it does not belong to says to it alone that it is there. Returns whether it was asked for.
+    pub(super) fn on_answer_aside(
         &mut self,
         association: AssociationId,
         sender: NodeId,
         nonce: Nonce,
     ) -> bool {
+        let session = (association, sender);
+        let is_current = |invited: &Invited| (invited.association, invited.sender) == session;
         let waits =
             matches!(self.phase, ReceiverPhase::Seeking | ReceiverPhase::Joining) && !self.is_welcomed();
-        let is_its = |one: &&mut Ignored| {
-            (one.association, one.sender, one.nonce) == (association, sender, Some(nonce))
-                && one.until != FOREVER
-        };
-        match self.aside.list.iter_mut().find(is_its).filter(|_| waits) {
-            Some(one) => {
-                one.has_answered = true;
-                true
-            }
-            None => false,
+        if !waits
+            || self.invited.as_ref().is_some_and(is_current)
+            || nonce != self.nonce_for(association, sender)
+        {
+            return false;
         }
+        let until = self.aside.find(session).map_or(Time::ZERO, |one| one.until);
+        if until != FOREVER {
+            self.aside.put(Other { session, until, has_answered: true });
+        }
+        true
     }
 
-    /// The JOIN to a session that was set aside, if one is due.
+    /// The question to a session whose turn it is not, if one is due.
     pub(super) fn due_aside(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let (association, sender, nonce) = self.aside.due.take()?;
-        self.join_packet(association, nonce)?.emit(buf);
+        let (association, sender) = self.aside.due.take()?;
+        Packet { association, body: Body::Ask { nonce: self.nonce_for(association, sender) } }.emit(buf);
         Some(Transmit::now(Dest::Node(sender)))
-    }
-
-    fn join_packet(&self, association: AssociationId, nonce: Nonce) -> Option<Packet<'_>> {
-        let name = Name::new(&self.config.name)?;
-        let (receive_buffer, part) = (self.config.receive_buffer, self.config.part());
-        let attached = Attached::new(&self.config.attached).unwrap_or_default();
-        Some(Packet { association, body: Body::Join { nonce, receive_buffer, part, name, attached } })
     }
 }
 
-/// Sessions remembered as not to be joined.
+/// Sessions remembered that are not joined.
 const MOST: usize = 16;
+/// One whose turn has just begun is given this long to answer before others are asked: most that are there do, even if the
+/// first JOIN was lost.
+const ALONE: Duration = Duration::from_millis(250);

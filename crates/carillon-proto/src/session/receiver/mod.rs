@@ -7,7 +7,7 @@ use carillon_core::{
 };
 use carillon_wire::Envelope;
 use carillon_wire::envelope::protocol;
-use carillon_wire::session::{Name, Nonce, State, Text, is_earlier};
+use carillon_wire::session::{Name, Nonce, State, Terms, Text, is_earlier};
 
 use super::config::ReceiverSessionConfig;
 use super::{LOCAL_NODE, secret};
@@ -39,7 +39,9 @@ pub struct ReceiverSession {
     config: ReceiverSessionConfig,
     seeds: Seeds,
     delays: Rng,
-    nonces: Rng,
+    nonces: Seeds,
+    /// How often a nonce would not do.
+    attempts: u64,
     /// Of the present attempt to join.
     nonce: Nonce,
     token: AssociationId,
@@ -125,7 +127,12 @@ struct Invited {
     credit: usize,
     /// Why this receiver cannot take part; it fails by it once the sender has shown that it is there.
     problem: Option<String>,
-    /// The largest payload of a message, and what the protocol adds to one if this member sends.
+    /// To what it was invited.
+    terms: Terms,
+    /// Whether the sender has said so to this receiver alone. What else is said in its name then is not its.
+    proven: bool,
+    /// Whether the machine is made for these terms.
+    accepted: bool,
     /// The largest payload of a message.
     max_payload: u32,
     /// Routers may help, which are no members and speak to it.
@@ -173,7 +180,8 @@ impl ReceiverSession {
         ReceiverSession {
             config: ReceiverSessionConfig { name, silence: config.silence.max(MIN_SILENCE), ..config },
             delays: named.stream("session.delay"),
-            nonces: secret.stream("session.nonce"),
+            nonces: secret,
+            attempts: 0,
             nonce: Nonce(0),
             token: AssociationId(0),
             seeds,
@@ -344,7 +352,7 @@ impl ReceiverSession {
         let untouched = matches!(self.phase, ReceiverPhase::Seeking | ReceiverPhase::Joining);
         if self.config.keep_seeking && untouched && !self.delivered {
             if let Some(invited) = self.invited.take() {
-                self.aside.add(invited.association, invited.sender, FOREVER, None);
+                self.aside.add(invited.association, invited.sender, FOREVER);
             }
             self.end(ReceiverPhase::Seeking);
         } else {
@@ -355,8 +363,7 @@ impl ReceiverSession {
     /// Nobody answers here: others may.
     fn set_aside(&mut self, now: Time) {
         if let Some(invited) = self.invited.take() {
-            let nonce = Some(self.nonce).filter(|_| invited.problem.is_none());
-            self.aside.add(invited.association, invited.sender, now + AWHILE, nonce);
+            self.aside.add(invited.association, invited.sender, now + AWHILE);
             let count = self.unanswered.as_ref().map_or(0, |(_, count)| *count);
             self.unanswered = Some((invited.name, count + 1));
         }

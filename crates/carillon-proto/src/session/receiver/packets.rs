@@ -5,11 +5,11 @@ use carillon_core::{
     Transmit,
 };
 use carillon_wire::Envelope;
-use carillon_wire::session::{Attached, Body, Invite, Name, Nonce, Packet, RefuseReason, State, Text};
+use carillon_wire::session::{Attached, Body, Invite, Name, Packet, RefuseReason, State, Terms, Text};
 
 use super::peers::{Peers, one_sender};
 use super::{
-    Decline, FOREVER, Invited, JOIN_WAIT_MAX, JOIN_WAIT_MIN, PATIENCE, ReceiverFailure, ReceiverPhase,
+    AWHILE, Decline, Invited, JOIN_WAIT_MAX, JOIN_WAIT_MIN, PATIENCE, ReceiverFailure, ReceiverPhase,
     ReceiverSession, Timer,
 };
 use crate::session::unserved::LATE;
@@ -34,8 +34,8 @@ impl ReceiverSession {
         {
             return self.on_invitation(now, source, packet.association, &invite, len);
         }
-        if let Body::Welcome { nonce, .. } = packet.body
-            && self.on_late_welcome(packet.association, source, nonce)
+        if let Body::Welcome { nonce, .. } | Body::Answer { nonce, .. } = packet.body
+            && self.on_answer_aside(packet.association, source, nonce)
         {
             return;
         }
@@ -51,7 +51,11 @@ impl ReceiverSession {
         match packet.body {
             Body::Invite(invite) => {
                 invited.credit = (invited.credit + len).min(MAX_CREDIT);
-                self.on_heartbeat(now, &invite);
+                if self.is_its_own(now, &invite) {
+                    self.on_heartbeat(now, &invite);
+                } else {
+                    self.events.dropped(DropReason::NotAMember);
+                }
             }
             Body::Welcome { nonce, .. }
             | Body::Refuse { nonce, .. }
@@ -61,7 +65,8 @@ impl ReceiverSession {
             {
                 self.events.dropped(DropReason::NotAMember);
             }
-            Body::Welcome { member, .. } => {
+            Body::Welcome { member, terms, .. } => {
+                self.learn_terms(terms);
                 self.on_welcome(now, member);
                 self.confirmed(now);
             }
@@ -77,7 +82,8 @@ impl ReceiverSession {
                 }
             }
             Body::ReportAck { .. } => self.events.dropped(DropReason::Duplicate),
-            Body::Answer { state, text, .. } => {
+            Body::Answer { state, terms, text, .. } => {
+                self.learn_terms(terms);
                 if self.is_welcomed() {
                     self.confirmed(now);
                 }
@@ -116,21 +122,26 @@ impl ReceiverSession {
             }
         };
         // One that has answered after all is there.
-        let answered = self.aside.answered(association, source).filter(|_| free || waits);
-        if answered.is_none() && (!free || self.aside.has(now, association, source)) {
+        let answered = self.aside.has_answered(association, source) && (free || waits);
+        if !answered && (!free || self.aside.has(now, association, source)) {
             if free || waits {
-                self.ask_aside(association, source, invite.state, len);
+                self.ask_aside(now, association, source, invite.state);
             }
             return self.events.dropped(DropReason::Foreign);
         }
         match invite.state {
             State::Gathering => {}
-            State::Running | State::Assembling if answered.is_some() => {}
+            State::Running | State::Assembling if answered => {}
             // Too late, if it is true: the sender says so when it is asked to let this receiver in.
             State::Running | State::Assembling if !self.config.keep_seeking && !waits => {}
-            State::Running | State::Assembling | State::Closing => {
+            // Somebody says so. If it is true, the sender will say it to this receiver alone.
+            State::Running | State::Assembling => {
+                self.ask_aside(now, association, source, invite.state);
+                return self.events.dropped(DropReason::Foreign);
+            }
+            State::Closing => {
                 self.decline(association, source, LATE, len);
-                self.aside.add(association, source, FOREVER, None);
+                self.aside.add(association, source, now + AWHILE);
                 // The next one may be for this receiver.
                 return self.events.dropped(DropReason::Foreign);
             }
@@ -139,11 +150,9 @@ impl ReceiverSession {
         if waits {
             self.set_aside(now);
         }
-        match self.aside.take(association, source) {
-            // It may have a place for this receiver already.
-            Some(nonce) => self.take_nonce(nonce),
-            None => self.draw_nonce(),
-        }
+        self.aside.take(association, source);
+        self.nonce = self.nonce_for(association, source);
+        self.token = secret::token(self.nonce);
         let name = invite.sender.to_string();
         self.invited = Some(Invited {
             association,
@@ -155,33 +164,21 @@ impl ReceiverSession {
             gathering: now,
             credit: len,
             problem: None,
+            terms: invite.terms(),
+            proven: false,
+            accepted: true,
             max_payload: invite.max_payload,
             relays: false,
         });
-        if let Err(reason) = self.accept(source, association, invite) {
-            if self.config.keep_seeking {
-                self.decline(association, source, &reason, len);
-                return self.fail(ReceiverFailure::BadInvitation(reason));
-            }
-            if let Some(invited) = &mut self.invited {
-                invited.problem = Some(reason);
-            }
+        let problem = self.accept(source, association, invite).err();
+        if let Some(invited) = &mut self.invited {
+            invited.problem = problem;
         }
         self.set_phase(ReceiverPhase::Joining);
         self.join_wait = JOIN_WAIT_MIN;
         let delay = self.spread();
         self.timers.arm(Timer::Join, now + delay);
         self.timers.arm(Timer::Silence, now + self.config.silence);
-    }
-
-    fn draw_nonce(&mut self) {
-        let nonce = Nonce(self.nonces.bits());
-        self.take_nonce(nonce);
-    }
-
-    fn take_nonce(&mut self, nonce: Nonce) {
-        self.nonce = nonce;
-        self.token = secret::token(nonce);
     }
 
     /// Tells a sender that its invitation, of so many bytes, is not accepted. Nobody confirms that, so
@@ -264,6 +261,45 @@ impl ReceiverSession {
         Ok(())
     }
 
+    /// The sender says to this receiver alone to what it invited. If that is not what was heard, somebody else spoke in
+    /// its name: what was made by it is of no use.
+    fn learn_terms(&mut self, terms: Terms) {
+        let Some(invited) = self.invited.as_mut().filter(|invited| invited.member.is_none()) else { return };
+        invited.proven = true;
+        if invited.terms != terms {
+            (invited.terms, invited.accepted, invited.problem) = (terms, false, None);
+            (self.inner, self.peers) = (None, None);
+        }
+    }
+
+    /// Whether the sender itself has said this to the group, as far as it can be known. The first such invitation after
+    /// others that were not its own is the one that this receiver follows.
+    fn is_its_own(&mut self, now: Time, invite: &Invite<'_>) -> bool {
+        let Some(invited) = self.invited.as_mut().filter(|invited| invited.proven) else { return true };
+        if invite.terms() != invited.terms {
+            return false;
+        }
+        if !std::mem::replace(&mut invited.accepted, true) {
+            (invited.name, invited.max_payload) = (invite.sender.to_string(), invite.max_payload);
+            let (sender, association) = (invited.sender, invited.association);
+            let problem = self.accept(sender, association, invite).err();
+            if let Some(invited) = &mut self.invited {
+                invited.problem = problem;
+            }
+            self.join_soon(now);
+        }
+        true
+    }
+
+    /// Asks to join at once, if it would have waited longer.
+    fn join_soon(&mut self, now: Time) {
+        let at = now + self.spread();
+        if self.timers.armed(Timer::Join).is_some_and(|next| next > at) {
+            self.timers.arm(Timer::Join, at);
+            self.join_wait = JOIN_WAIT_MIN;
+        }
+    }
+
     /// An invitation of the session it belongs to.
     fn on_heartbeat(&mut self, now: Time, invite: &Invite<'_>) {
         if matches!(invite.state, State::Finished | State::Aborted) {
@@ -289,13 +325,7 @@ impl ReceiverSession {
             }
             State::Gathering => {}
             // It waits for a member that has not been told that it is one.
-            _ if self.phase == ReceiverPhase::Joining => {
-                let at = now + self.spread();
-                if self.timers.armed(Timer::Join).is_some_and(|next| next > at) {
-                    self.timers.arm(Timer::Join, at);
-                    self.join_wait = JOIN_WAIT_MIN;
-                }
-            }
+            _ if self.phase == ReceiverPhase::Joining => self.join_soon(now),
             State::Assembling => self.begin_presence(now),
             State::Running | State::Closing if self.phase == ReceiverPhase::Assembling => {
                 self.doubt(now, invite.state, "");
@@ -310,7 +340,7 @@ impl ReceiverSession {
 
     pub(super) fn on_welcome(&mut self, now: Time, number: u32) {
         let Some(invited) = &mut self.invited else { return };
-        if invited.member.is_some() || invited.problem.is_some() {
+        if invited.member.is_some() || invited.problem.is_some() || !invited.accepted {
             return self.events.dropped(DropReason::Duplicate);
         }
         invited.member = Some(number);
@@ -337,6 +367,7 @@ impl ReceiverSession {
         if reason == RefuseReason::Nonce && self.phase == ReceiverPhase::Joining && !self.is_welcomed() {
             // By chance it would be taken for another member: once more.
             self.invited = None;
+            self.attempts += 1;
             return self.end(ReceiverPhase::Seeking);
         }
         let member = self.invited.as_ref().is_some_and(|invited| invited.member.is_some());

@@ -12,11 +12,11 @@ use carillon_core::{
     BuildContext, Config, DropReason, Event, Helper, HelperTable, Identities, Machine, NodeId, ProtocolEntry,
     Role, Time,
 };
-use carillon_wire::session::{Identity, MAX_PEERS, RosterPage, State};
+use carillon_wire::session::{Identity, MAX_PEERS, RosterPage};
 
 use super::{PRESENT_WAIT_MIN, ReceiverFailure, ReceiverPhase, ReceiverSession, Timer};
+use crate::session::LOCAL_NODE;
 use crate::session::config::trial_table;
-use crate::session::{LOCAL_NODE, secret};
 
 /// One of those who take part in a session whose members know each other, as a member knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -157,6 +157,11 @@ impl Peers {
                 parent: peer.parent.into(),
             });
         }
+        if self.roster.iter().all(Option::is_some) {
+            // Whoever else spoke up is nobody, and stands in nobody's place.
+            let known: BTreeSet<u64> = self.roster.iter().flatten().map(|entry| entry.identity).collect();
+            self.heard.retain(|identity, _| known.contains(identity));
+        }
         Ok(())
     }
 
@@ -230,8 +235,6 @@ impl Peers {
         };
         self.members = entries().zip(&nodes).map(member).collect();
         self.ranks = ranks;
-        let known: BTreeSet<u64> = entries().map(|entry| entry.identity).collect();
-        self.heard.retain(|identity, _| known.contains(identity));
         Ok(true)
     }
 
@@ -299,7 +302,6 @@ impl ReceiverSession {
                     self.timers.cancel(Timer::Ready);
                     self.ready_due = false;
                 }
-                self.on_roster_place(now, page);
                 self.begin_presence(now);
                 self.get_ready(now);
             }
@@ -319,19 +321,6 @@ impl ReceiverSession {
                 }
             }
             ReceiverPhase::Seeking | ReceiverPhase::Failed(_) => {}
-        }
-    }
-
-    /// A page that names this member welcomes it: its WELCOMEs may all have been lost. Its place
-    /// stands for the number it was given.
-    fn on_roster_place(&mut self, now: Time, page: &RosterPage<'_>) {
-        let own = secret::identity(self.nonce);
-        let place = page.peers.iter().position(|peer| peer.identity == own);
-        if let (ReceiverPhase::Joining, Some(place), Some(invited)) = (&self.phase, place, &mut self.invited)
-        {
-            invited.state = State::Assembling;
-            let rank = u32::from(page.first) + place as u32;
-            self.on_welcome(now, rank.saturating_sub(1));
         }
     }
 

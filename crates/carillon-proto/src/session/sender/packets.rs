@@ -351,15 +351,14 @@ impl SenderSession {
         }
     }
 
-    pub(super) fn emit_invite(&mut self, now: Time, buf: &mut Vec<u8>) -> Transmit {
-        self.invite_due = false;
-        let state = self.state();
+    /// What it says to the group.
+    fn invitation(&self) -> Invite<'_> {
         let name = |name| Name::new(name).expect("names were checked when the session was made");
         let settings =
             Settings::new(&self.settings).expect("settings were checked when the session was made");
         let reason = self.failure.as_deref().and_then(Text::new).unwrap_or_default();
-        let invite = Invite {
-            state,
+        Invite {
+            state: self.state(),
             max_payload: self.config.max_payload,
             progress_interval: self.progress_interval(),
             relays: self.config.lets_relays_in(),
@@ -367,7 +366,12 @@ impl SenderSession {
             sender: name(&self.config.name),
             settings,
             reason,
-        };
+        }
+    }
+
+    pub(super) fn emit_invite(&mut self, now: Time, buf: &mut Vec<u8>) -> Transmit {
+        self.invite_due = false;
+        let invite = self.invitation();
         Packet { association: self.config.association, body: Body::Invite(invite) }.emit(buf);
         if let Some(farewell) = &mut self.farewell {
             farewell.left -= 1;
@@ -386,6 +390,10 @@ impl SenderSession {
     }
 
     pub(super) fn emit_reply(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
+        if self.replies.is_empty() {
+            return None;
+        }
+        let terms = self.invitation().terms();
         while let Some((node, reply)) = self.replies.pop_first() {
             let member = self.roster.index_of(node);
             let body = match (reply, member) {
@@ -393,11 +401,11 @@ impl SenderSession {
                 (Reply::Answer(nonce), member) => {
                     let known = member.is_some_and(|index| self.roster.record(index).nonce == nonce);
                     let reason = self.failure.as_deref().filter(|_| known).and_then(Text::new);
-                    Body::Answer { nonce, state: self.state(), text: reason.unwrap_or_default() }
+                    Body::Answer { nonce, state: self.state(), terms, text: reason.unwrap_or_default() }
                 }
                 (Reply::Welcome, Some(index)) if !self.roster.record(index).expelled => {
                     let member = self.roster.members()[index].number;
-                    Body::Welcome { nonce: self.roster.record(index).nonce, member }
+                    Body::Welcome { nonce: self.roster.record(index).nonce, member, terms }
                 }
                 (Reply::Invite, _) => self.short_invite(),
                 (Reply::ReportAck, Some(index)) => Body::ReportAck { nonce: self.roster.record(index).nonce },
