@@ -304,6 +304,11 @@ impl Events {
         None
     }
 
+    /// How many have not been taken yet.
+    pub fn waiting(&self) -> usize {
+        self.events.len()
+    }
+
     /// Takes the oldest: what `poll_event` returns.
     pub fn pop(&mut self) -> Option<Event> {
         self.events.pop_front()

@@ -14,6 +14,7 @@ use carillon_proto::session::{
     Gather, MemberOutcome, ReceiverFailure, ReceiverPhase, ReceiverSession, ReceiverSessionConfig,
     SenderPhase, SenderSession, SenderSessionConfig,
 };
+use carillon_wire::kfold;
 use carillon_wire::session::{
     Attached, Body, Invite, Name, Nonce, Packet, Part, Proof, RefuseReason, Settings, State, Terms, Text,
 };
@@ -578,6 +579,41 @@ fn what_is_kept_before_the_welcome_is_bounded() {
     let kept =
         (0..5000).filter(|_| give(&mut machine, ms(1), SENDER, tiny).drops(DropReason::BufferFull) == 0);
     assert_eq!(kept.count(), 1024);
+}
+
+/// However much came before the welcome, all of it is handed on, in order and before what comes later, with a bounded number
+/// of events waiting to be recorded at any time.
+#[test]
+fn what_was_kept_before_the_welcome_is_handed_on_in_order() {
+    let mut machine = registry_receiver("a", 2);
+    let invite = invitation(ASSOCIATION.0, State::Gathering, "kfold", "");
+    give(&mut machine, ms(0), SENDER, &invite);
+    let sent = wake(&mut machine, ms(21)).sent;
+    let Body::Join { nonce, .. } = Packet::parse(&sent[0].1).unwrap().body else { panic!("{sent:?}") };
+    let data = |number: u32| {
+        let mut bytes = Vec::new();
+        kfold::Packet { number, payload: &number.to_be_bytes() }.emit(ASSOCIATION, &mut bytes);
+        bytes
+    };
+    for number in 0..1000 {
+        give(&mut machine, ms(21), SENDER, &data(number));
+    }
+    let welcome = packet(ASSOCIATION, Body::Welcome { nonce, member: 0, terms: terms_of(&invite) });
+    let mut most = give(&mut machine, ms(22), SENDER, &welcome).events.len();
+    give(&mut machine, ms(22), SENDER, &data(1000));
+    let mut got = Vec::new();
+    loop {
+        while let Some(delivery) = machine.as_receiver().unwrap().poll_delivery() {
+            got.push(delivery.message.0);
+        }
+        let now = machine.poll_timeout().unwrap();
+        if now > ms(30) {
+            break;
+        }
+        most = most.max(wake(&mut machine, now).events.len());
+    }
+    assert_eq!(got, (0..=1000).collect::<Vec<_>>());
+    assert!(most < 600, "{most} events at once");
 }
 
 #[test]

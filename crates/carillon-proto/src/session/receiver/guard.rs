@@ -57,9 +57,16 @@ impl Early {
         room
     }
 
-    /// What was kept, in order: source, whether it came by unicast, and the bytes.
-    pub fn take(&mut self) -> VecDeque<(NodeId, bool, Bytes)> {
-        std::mem::take(self).datagrams
+    /// The oldest of what was kept: source, whether it came by unicast, and the bytes.
+    pub fn pop(&mut self) -> Option<(NodeId, bool, Bytes)> {
+        let oldest = self.datagrams.pop_front()?;
+        self.bytes -= oldest.2.len();
+        Some(oldest)
+    }
+
+    /// Whether nothing is kept.
+    pub fn is_empty(&self) -> bool {
+        self.datagrams.is_empty()
     }
 }
 

@@ -168,6 +168,8 @@ enum Timer {
     Silence,
     /// Nothing has come for a while that only the sender can say.
     Confirm,
+    /// There is more of what came before the machine was set to work.
+    Early,
 }
 
 impl ReceiverSession {
@@ -422,12 +424,17 @@ impl ReceiverSession {
         self.with_inner(|inner| inner.handle_datagram(now, datagram)).is_some()
     }
 
-    /// Hands the machine what came before it was set to work.
+    /// Hands the machine what came before it was set to work: at once, unless there is so much to be recorded of it that
+    /// the host should take that first.
     fn feed_early(&mut self, now: Time) {
-        for (source, unicast, bytes) in self.early.take() {
+        while self.events.waiting() < AT_ONCE {
+            let Some((source, unicast, bytes)) = self.early.pop() else { return };
             let destination = if unicast { Dest::Node(LOCAL_NODE) } else { Dest::group(self.config.group) };
             let (ingress, scope) = (PortId(0), Scope::GLOBAL);
             self.feed(now, Received { source, destination: &destination, ingress, scope, bytes: &bytes });
+        }
+        if !self.early.is_empty() {
+            self.timers.arm(Timer::Early, now + SOON);
         }
     }
 
@@ -489,6 +496,7 @@ impl ReceiverSession {
                 }
             }
             Timer::Ask => self.on_ask_timer(now),
+            Timer::Early => self.feed_early(now),
             Timer::Confirm if self.unconfirmed < UNCONFIRMED_LIMIT => {
                 self.unconfirmed += 1;
                 self.ask_due = true;
@@ -552,7 +560,7 @@ impl Machine for ReceiverSession {
             // A peer that sends has been told that all are ready.
             self.doubt(now, State::Running, "");
         }
-        if !welcomed || assembling {
+        if !welcomed || assembling || !self.early.is_empty() {
             if !self.early.keep(&datagram) {
                 self.events.dropped(DropReason::BufferFull);
             }
@@ -653,6 +661,9 @@ impl Receiver for ReceiverSession {
 
 /// Answers to the group are spread over this time, so that they do not all come at once.
 const SPREAD: Duration = Duration::from_millis(20);
+/// Events that may wait to be recorded when early datagrams are handed on, and when more are if they did.
+const AT_ONCE: usize = 512;
+const SOON: Duration = Duration::from_micros(1);
 /// Bounds of the interval of PROGRESS, whatever the sender says.
 const PROGRESS_MIN: Duration = Duration::from_millis(100);
 const PROGRESS_MAX: Duration = Duration::from_secs(10);
