@@ -20,6 +20,8 @@ pub struct KeptStream {
     undelivered: usize,
     /// As far as the others were told that this member has it.
     told: u64,
+    /// How many have come, or were sent by this member.
+    stored: u64,
 }
 
 /// A message that was sent, whether it is here or not.
@@ -41,6 +43,7 @@ impl KeptStream {
             deliver: first,
             undelivered: 0,
             told: first,
+            stored: 0,
         }
     }
 
@@ -79,6 +82,11 @@ impl KeptStream {
         self.undelivered
     }
 
+    /// How many messages have been here: others may say that there are more than there are.
+    pub fn stored(&self) -> u64 {
+        self.stored
+    }
+
     /// How many were delivered since the others were told.
     pub fn untold(&self) -> u64 {
         self.deliver - self.told
@@ -96,6 +104,7 @@ impl KeptStream {
         if let Some(slot) = self.slot_mut(number) {
             let old = slot.payload.replace(payload).as_ref().map_or(0, cost);
             self.bytes = self.bytes + new - old;
+            self.stored += u64::from(old == 0);
             if number >= self.deliver {
                 self.undelivered = self.undelivered + new - old;
             }
@@ -105,6 +114,7 @@ impl KeptStream {
     /// One more message was sent by this member itself. Returns its number.
     pub fn push(&mut self, payload: Bytes) -> u64 {
         self.bytes += cost(&payload);
+        self.stored += 1;
         let number = self.slots.push(Slot { payload: Some(payload), ..Slot::default() });
         self.deliver = number + 1;
         number
@@ -217,7 +227,7 @@ mod tests {
         let mut stream = KeptStream::new(5);
         // The model: what is here, what was given up, and the three edges.
         let (mut here, mut lost) = (std::collections::BTreeMap::new(), std::collections::BTreeSet::new());
-        let (mut base, mut deliver, mut next) = (5u64, 5u64, 5u64);
+        let (mut base, mut deliver, mut next, mut stored) = (5u64, 5u64, 5u64, 0);
         for _ in 0..20_000 {
             let number = (deliver + rng.below(12)).saturating_sub(4);
             let has_place = (base..next).contains(&number);
@@ -230,7 +240,7 @@ mod tests {
                     let payload = Bytes::from(vec![0; rng.below(50) as usize]);
                     if has_place && !lost.contains(&number) {
                         stream.store(number, payload.clone());
-                        here.insert(number, payload);
+                        stored += u64::from(here.insert(number, payload).is_none());
                     }
                 }
                 4 if number >= deliver && has_place => {
@@ -257,6 +267,7 @@ mod tests {
             lost = lost.split_off(&base);
             assert_eq!((stream.base(), stream.next()), (base, next));
             assert_eq!(stream.payload(number), here.get(&number));
+            assert_eq!(stream.stored(), stored);
             assert_eq!(stream.bytes(), here.values().map(cost).sum());
             let from = stream.deliver();
             assert_eq!(stream.undelivered(), here.range(from..).map(|(_, payload)| cost(payload)).sum());

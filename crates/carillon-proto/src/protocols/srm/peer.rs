@@ -232,7 +232,7 @@ impl SrmPeer {
             return self.learn(now, source, number + 1, None);
         }
         let (rounds, is_here) = (stream.rounds(number), stream.payload(number).is_some());
-        let allowed = self.budget.left(request.from, self.streams.values().map(KeptStream::next).sum()) > 0;
+        let allowed = self.budget.left(request.from, self.streams.values().map(KeptStream::stored).sum()) > 0;
         let (recovery, scene) = recovery!(self, now);
         if request.scope == u8::MAX {
             recovery.widen(key);

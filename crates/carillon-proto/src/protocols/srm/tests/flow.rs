@@ -96,6 +96,8 @@ fn a_member_does_not_lose_what_it_waits_for_to_make_room() {
 fn one_that_asks_again_and_again_has_a_budget() {
     let mut member = Member::new(&[("repair_budget", "2"), ("hold_down_min", "2 ms")]);
     member.data(0);
+    // That there are more messages somebody says, and it is not counted.
+    member.request(3, 20);
     let repairs = |sent: Vec<String>| sent.iter().filter(|line| line.starts_with("repair")).count();
     let (mut sent, mut ms) = (0, 1);
     for _ in 0..2000 {
