@@ -343,12 +343,8 @@ impl SenderSession {
         while let Some(lost) = self.lost.pop() {
             self.retable(now, lost);
         }
-        if std::mem::take(&mut self.too_few)
-            && self.phase == SenderPhase::Running
-            && self.timers.armed(Timer::Standstill).is_none()
-        {
-            self.got_on = false;
-            self.timers.arm(Timer::Standstill, now + self.config.standstill());
+        if std::mem::take(&mut self.too_few) && self.phase == SenderPhase::Running {
+            self.await_progress(now);
         }
         if self.phase == SenderPhase::Running {
             let inner = self.inner.as_mut().and_then(|machine| machine.as_sender());
@@ -409,6 +405,14 @@ impl SenderSession {
         }
     }
 
+    /// From now on something has to come of the messages before long.
+    fn await_progress(&mut self, now: Time) {
+        if self.timers.armed(Timer::Standstill).is_none() {
+            self.got_on = false;
+            self.timers.arm(Timer::Standstill, now + self.config.standstill());
+        }
+    }
+
     /// Members that live but hear no packet of the protocol, or too few of them to go on, would keep
     /// the group waiting for good.
     fn on_standstill_timeout(&mut self, now: Time) {
@@ -419,8 +423,8 @@ impl SenderSession {
         }
         let limit = self.config.standstill();
         if std::mem::take(&mut self.got_on) {
-            // Before it has finished it is not waited for unless the protocol says again what it lacks.
-            if self.finishing {
+            // Nobody waits before it has finished, or has more than the protocol takes, or the protocol says again what it lacks.
+            if self.finishing || self.pulse.blocked {
                 self.timers.arm(Timer::Standstill, now + limit);
             }
         } else {
@@ -680,6 +684,9 @@ impl Sender for SenderSession {
             None => Err(OfferError::Finished),
         });
         self.pulse.blocked = !matches!(offered, Some(Ok(_)));
+        if self.pulse.blocked && self.config.has_peers() && self.phase == SenderPhase::Running {
+            self.await_progress(now);
+        }
         match offered {
             Some(Ok(message)) => {
                 self.offered_bytes = self.offered_bytes.saturating_add(len as u64);
