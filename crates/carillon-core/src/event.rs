@@ -285,6 +285,21 @@ impl Events {
         self.events.push_back(event);
     }
 
+    /// A packet of this protocol came in; the message that it is about, as far as the protocol can tell.
+    pub fn received(&mut self, packet: &'static str, message: impl Into<MessageId>) {
+        self.push(Event::Received { packet, message: message.into() });
+    }
+
+    /// A packet that carries no message goes out.
+    pub fn control(&mut self, packet: &'static str, message: impl Into<MessageId>) {
+        self.push(Event::ControlSent { packet, message: message.into() });
+    }
+
+    /// A message is found missing: of this node, if it is known whose it is.
+    pub fn loss_found(&mut self, source: impl Into<Option<NodeId>>, message: impl Into<MessageId>) {
+        self.push(Event::LossFound { source: source.into(), message: message.into() });
+    }
+
     /// Adds a drop.
     pub fn dropped(&mut self, reason: DropReason) {
         self.push(Event::Dropped { reason });

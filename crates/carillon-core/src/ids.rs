@@ -41,6 +41,19 @@ id!(
     AssociationId(u32), "a"
 );
 
+impl From<u64> for MessageId {
+    fn from(number: u64) -> Self {
+        MessageId(number)
+    }
+}
+
+/// A number as it stands in a packet.
+impl From<u32> for MessageId {
+    fn from(number: u32) -> Self {
+        MessageId(number.into())
+    }
+}
+
 impl NodeId {
     /// The node's index in a table with one entry per node.
     pub const fn index(self) -> usize {

@@ -245,7 +245,7 @@ impl<T: Placed> Membership<T> {
         for rank in self.known.iter() {
             // Of each member, what comes next may be lost to it.
             let message = MessageId(order.log().next(rank));
-            scene.events.push(Event::LossFound { source: None, message });
+            scene.events.loss_found(None, message);
         }
         self.agreement = strange.clone();
         self.agreement.handle_timeout(scene.now, order.log().length());

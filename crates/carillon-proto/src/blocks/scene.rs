@@ -65,12 +65,12 @@ impl<K: Ord + Copy> Scene<K> {
 
     /// A packet came in.
     pub fn received(&mut self, packet: &'static str, number: u64) {
-        self.events.push(Event::Received { packet, message: MessageId(number) });
+        self.events.received(packet, number);
     }
 
     /// A packet without a message goes out.
     pub fn control(&mut self, packet: &'static str, number: u64) {
-        self.events.push(Event::ControlSent { packet, message: MessageId(number) });
+        self.events.control(packet, number);
     }
 
     /// A packet with a message in its place goes out: this node's own, as its first or again, or another's.

@@ -85,10 +85,10 @@ impl Sink {
         match arrival {
             Arrival::Duplicate => scene.events.dropped(DropReason::Duplicate),
             Arrival::NoRoom => scene.events.dropped(DropReason::BufferFull),
-            Arrival::New => scene.events.push(Event::Received { packet: "data", message }),
+            Arrival::New => scene.events.received("data", message),
         }
         if let Some(missing) = missing {
-            scene.events.push(Event::LossFound { source: None, message: MessageId(missing) });
+            scene.events.loss_found(None, missing);
         }
         // Only what lies beyond the expected message shows that it is missing.
         if number > reception.expected() {
@@ -106,10 +106,10 @@ impl Sink {
         let Some((next, oldest)) = next.and_then(|next| Some((next, next.checked_sub(held)?))) else {
             return scene.events.dropped(DropReason::Malformed);
         };
-        scene.events.push(Event::Received { packet, message: MessageId(next.saturating_sub(1)) });
+        scene.events.received(packet, next.saturating_sub(1));
         reception.join_at(next);
         if let Some(missing) = reception.announce(next) {
-            scene.events.push(Event::LossFound { source: None, message: MessageId(missing) });
+            scene.events.loss_found(None, missing);
         }
         if let Some(skipped) = reception.skip_to(oldest) {
             self.on_lost(scene, rank, skipped);
@@ -149,7 +149,7 @@ impl Sink {
             self.choking_until = scene.now + self.settings.t3;
             let pause_us = u32::try_from(self.settings.t3.as_micros()).unwrap_or(u32::MAX);
             Packet::Choke { from, pause_us }.emit(scene.association, buf);
-            scene.events.push(Event::ControlSent { packet: "choke", message: MessageId(0) });
+            scene.events.control("choke", 0_u64);
             return Some(scene.transmit(To::Group));
         }
         while let Some(rank) = self.naks.pop_first() {
@@ -161,7 +161,7 @@ impl Sink {
             }
             let expected = self.settings.numbers.wire(number);
             Packet::Nak { from, source: rank as u16, expected }.emit(scene.association, buf);
-            scene.events.push(Event::ControlSent { packet: "nak", message: MessageId(number) });
+            scene.events.control("nak", number);
             if let Some(interval) = self.settings.nak_timer {
                 scene.timers.arm(Timer::Nak(rank), scene.now + interval);
             }

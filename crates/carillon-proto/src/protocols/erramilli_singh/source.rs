@@ -1,7 +1,7 @@
 //! The sending side of a node.
 
 use bytes::Bytes;
-use carillon_core::{DropReason, Event, MessageId, OfferError, Outcome, Pace, Rng, Transmit};
+use carillon_core::{DropReason, MessageId, OfferError, Outcome, Pace, Rng, Transmit};
 use carillon_wire::erramilli_singh::{Packet, Progress};
 
 use super::config::Settings;
@@ -79,7 +79,7 @@ impl Source {
         let Some(number) = self.settings.numbers.before(expected, next) else {
             return scene.events.dropped(DropReason::OutOfWindow);
         };
-        scene.events.push(Event::Received { packet: "nak", message: MessageId(number) });
+        scene.events.received("nak", number);
         self.stay(scene);
         let to = match self.settings.scope.reach(Asked::BY_ANYONE) {
             Reach::Requester => To::Rank(rank),
@@ -98,7 +98,7 @@ impl Source {
     /// A receiver asks for a pause. All members have agreed on T3: a longer one is cut.
     pub fn on_choke(&mut self, scene: &mut Scene, pause: std::time::Duration) {
         let last = MessageId(self.window.end().saturating_sub(1));
-        scene.events.push(Event::Received { packet: "choke", message: last });
+        scene.events.received("choke", last);
         self.choked.pause(scene.now, pause.min(self.settings.t3));
     }
 
@@ -200,8 +200,7 @@ impl Source {
             Announcement::Sanity => (Packet::Sanity(progress), "sanity"),
         };
         packet.emit(scene.association, buf);
-        let message = MessageId(next.saturating_sub(1));
-        scene.events.push(Event::ControlSent { packet: name, message });
+        scene.events.control(name, next.saturating_sub(1));
         scene.transmit(to)
     }
 

@@ -159,9 +159,9 @@ impl Machine for KfoldReceiver {
         } else if self.deliveries.len() as u64 >= self.room {
             self.events.dropped(DropReason::BufferFull);
         } else {
-            self.events.push(Event::Received { packet: "data", message });
+            self.events.received("data", message);
             for message in (self.next..number).map(MessageId) {
-                self.events.push(Event::LossFound { source: Some(self.sender), message });
+                self.events.loss_found(self.sender, message);
                 self.events.given_up(self.sender, message);
             }
             self.next = number + 1;

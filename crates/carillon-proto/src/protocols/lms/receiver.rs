@@ -91,8 +91,7 @@ impl LmsReceiver {
             Arrival::NoRoom => self.events.dropped(DropReason::BufferFull),
             Arrival::New => {
                 let message = MessageId(number);
-                self.events
-                    .push(Event::Received { packet: if is_repair { "repair" } else { "data" }, message });
+                self.events.received(if is_repair { "repair" } else { "data" }, message);
                 let was_missing = self.losses.repaired(now, number);
                 if is_repair {
                     if self.repaired.len() >= REMEMBERED {
@@ -117,7 +116,7 @@ impl LmsReceiver {
         if oldest > next || next - oldest > self.settings.buffer {
             return self.events.dropped(DropReason::Malformed);
         }
-        self.events.push(Event::Received { packet, message: MessageId(next) });
+        self.events.received(packet, next);
         self.reception.join_at(next);
         self.on_oldest(now, oldest);
         self.reception.announce(next);
@@ -152,7 +151,7 @@ impl LmsReceiver {
                 continue;
             }
             if new.contains(&number) {
-                self.events.push(Event::LossFound { source: Some(source), message });
+                self.events.loss_found(source, message);
             }
             self.events.given_up(source, message);
             told += 1;
@@ -178,7 +177,7 @@ impl LmsReceiver {
         while let Some(gap) = self.reception.take_gap() {
             for number in gap.clone() {
                 let message = MessageId(number);
-                self.events.push(Event::LossFound { source: Some(self.sender), message });
+                self.events.loss_found(self.sender, message);
             }
             self.sample.requests = self.sample.requests.saturating_add(1);
             self.losses.found(now, gap);
@@ -202,7 +201,7 @@ impl LmsReceiver {
         }
         let lo = expand(request.lo.into(), MODULUS, self.reception.expected());
         let hi = lo + u64::from(request.hi.wrapping_sub(request.lo));
-        self.events.push(Event::Received { packet: "req", message: MessageId(lo) });
+        self.events.received("req", lo);
         let numbers = self.reception.clip(lo, hi);
         if let Err(reason) = ask(&mut self.answers, request, from, numbers, self.settings.escalate) {
             self.events.dropped(reason);
@@ -216,7 +215,7 @@ impl LmsReceiver {
         }
         Packet::Refresh(Offer { cost: self.cost, hops: 0 }).emit(self.association, buf);
         pad(buf, self.settings.nak_len);
-        self.events.push(Event::ControlSent { packet: "refresh", message: MessageId(0) });
+        self.events.control("refresh", 0_u64);
         Some(Transmit::now(Dest::Node(self.upstream)))
     }
 
@@ -237,7 +236,7 @@ impl LmsReceiver {
         })
         .emit(self.association, buf);
         pad(buf, self.settings.nak_len);
-        self.events.push(Event::ControlSent { packet: "req", message: MessageId(missing.start) });
+        self.events.control("req", missing.start);
         for number in missing {
             self.events.push(Event::Requested { source: self.sender, message: MessageId(number) });
         }
@@ -300,7 +299,7 @@ impl Machine for LmsReceiver {
             }
             // For routers.
             Packet::SrcRefresh(_) => {
-                self.events.push(Event::Received { packet: "src_refresh", message: MessageId(0) });
+                self.events.received("src_refresh", 0_u64);
             }
             _ => self.events.dropped(DropReason::Foreign),
         }

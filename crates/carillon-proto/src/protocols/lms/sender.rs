@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carillon_core::{
-    Addresses, AssociationId, BuildContext, Config, ConfigError, Dest, DropReason, Event, Events, GroupId,
-    Machine, MessageId, NodeId, OfferError, Pace, Received, Sender, Time, Timers, Transmit, expand,
+    Addresses, AssociationId, BuildContext, Config, ConfigError, Dest, DropReason, Events, GroupId, Machine,
+    MessageId, NodeId, OfferError, Pace, Received, Sender, Time, Timers, Transmit, expand,
 };
 use carillon_wire::lms::{Data, HEADER_LEN, Offer, Packet, Progress, Request};
 
@@ -127,7 +127,7 @@ impl LmsSender {
             return self.events.dropped(DropReason::Redundant);
         }
         let hi = hi.min(lo.saturating_add(left - 1));
-        self.events.push(Event::Received { packet: "req", message: MessageId(lo) });
+        self.events.received("req", lo);
         if lo < self.oldest() {
             self.tell_gone(now, from, request.direct);
         }
@@ -175,7 +175,7 @@ impl LmsSender {
         if let Packet::Setup { .. } = packet {
             pad(buf, self.setup_len);
         }
-        self.events.push(Event::ControlSent { packet: name, message: MessageId(self.next) });
+        self.events.control(name, self.next);
         Some(Transmit::now(dest))
     }
 
@@ -236,10 +236,10 @@ impl Machine for LmsSender {
             Packet::Req(request) => self.on_req(now, datagram.source, &request),
             // The replier at the source's router is the source, whoever offers itself.
             Packet::Refresh(_) => {
-                self.events.push(Event::Received { packet: "refresh", message: MessageId(0) });
+                self.events.received("refresh", 0_u64);
             }
             Packet::Leave => {
-                self.events.push(Event::Received { packet: "leave", message: MessageId(0) });
+                self.events.received("leave", 0_u64);
             }
             _ => self.events.dropped(DropReason::Foreign),
         }

@@ -110,7 +110,7 @@ impl MbapReceiver {
             // The application does not keep up: as good as lost, the sender will repeat it.
             return self.events.dropped(DropReason::BufferFull);
         }
-        self.events.push(Event::Received { packet: "data", message: MessageId(self.expected) });
+        self.events.received("data", self.expected);
         self.gap = None;
         self.deliver(datagram.bytes.slice(datagram.bytes.len() - len..));
         // With negative acknowledgments the sender asks instead.
@@ -148,11 +148,11 @@ impl MbapReceiver {
             // One place is left for the message that is next: without it nothing goes on.
             self.events.dropped(DropReason::BufferFull);
         } else {
-            self.events.push(Event::Received { packet: "data", message: MessageId(message) });
+            self.events.received("data", message);
             early.asks.remove(&message);
             for missing in early.seen.max(self.expected)..message {
                 early.asks.insert(missing);
-                self.events.push(Event::LossFound { source: Some(self.sender), message: MessageId(missing) });
+                self.events.loss_found(self.sender, missing);
             }
             early.seen = early.seen.max(message + 1);
             early.messages.insert(message, datagram.bytes.slice(datagram.bytes.len() - len..));
@@ -195,8 +195,7 @@ impl MbapReceiver {
             self.answer = self.answer.or(poll.then_some(Answer::Ack));
         } else if poll || self.gap.is_none_or(|gap| ahead <= gap) {
             if self.gap.is_none() {
-                self.events
-                    .push(Event::LossFound { source: Some(self.sender), message: MessageId(self.expected) });
+                self.events.loss_found(self.sender, self.expected);
             }
             self.gap = Some(ahead);
             self.answer = Some(Answer::Nak);
@@ -254,7 +253,7 @@ impl Machine for MbapReceiver {
             (Answer::Nak, missing) => ("nak", missing, Packet::Nak { sequence: number(missing) }),
         };
         packet.emit(self.association, buf);
-        self.events.push(Event::ControlSent { packet: name, message: MessageId(about) });
+        self.events.control(name, about);
         Some(self.ack_wait.transmit(now, self.sender, buf))
     }
 

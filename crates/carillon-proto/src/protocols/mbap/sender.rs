@@ -74,7 +74,7 @@ impl MbapSender {
             return self.events.dropped(DropReason::Duplicate);
         }
         self.polls = 0;
-        self.events.push(Event::Received { packet: "ack", message: MessageId(message) });
+        self.events.received("ack", message);
         self.note_answer(now, message);
         self.advance(now);
     }
@@ -106,7 +106,7 @@ impl MbapSender {
         let Some(wanted) = self.message(sequence).filter(|_| self.config.negative) else {
             return self.events.dropped(DropReason::OutOfWindow);
         };
-        self.events.push(Event::Received { packet: "nak", message: MessageId(wanted) });
+        self.events.received("nak", wanted);
         self.on_answer(now);
         let says_all_before = !self.config.selective;
         if says_all_before && wanted > self.window.start() && self.window.acknowledge(index, wanted - 1) {

@@ -69,7 +69,7 @@ impl Machine for MsawReceiver {
             self.expected += 1;
             let payload = datagram.bytes.slice(datagram.bytes.len() - len..);
             self.delivery = Some(Delivery { source: datagram.source, message, payload });
-            self.events.push(Event::Received { packet: "data", message });
+            self.events.received("data", message);
             self.events.push(Event::Delivered { source: datagram.source, message });
         } else {
             self.events.dropped(DropReason::Duplicate);
@@ -79,8 +79,7 @@ impl Machine for MsawReceiver {
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
         let sequence = self.ack_due.take()?;
         Packet::Ack { sequence }.emit(self.association, buf);
-        let message = MessageId(self.expected.saturating_sub(1));
-        self.events.push(Event::ControlSent { packet: "ack", message });
+        self.events.control("ack", self.expected.saturating_sub(1));
         Some(self.ack_wait.transmit(now, self.sender, buf))
     }
 

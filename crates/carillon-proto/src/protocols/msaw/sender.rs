@@ -93,7 +93,7 @@ impl MsawSender {
         if !self.settled.insert(index) {
             return self.events.dropped(DropReason::Duplicate);
         }
-        self.events.push(Event::Received { packet: "ack", message: current.message });
+        self.events.received("ack", current.message);
         // Karn's rule: an answer to a message that was sent twice says nothing.
         let undisturbed = current.counts.iter().all(|&count| count == 0);
         if let Some(sent) = current.first_sent.filter(|_| undisturbed) {

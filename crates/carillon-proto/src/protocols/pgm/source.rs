@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carillon_core::{
-    BitRate, BuildContext, Config, ConfigError, Dest, DropReason, Event, Events, GroupId, Machine, MessageId,
+    BitRate, BuildContext, Config, ConfigError, Dest, DropReason, Events, GroupId, Machine, MessageId,
     NodeId, OfferError, Pace, Received, Sender, Time, Timers, Transmit, expand,
 };
 use carillon_wire::pgm::{Body, Data, MAX_TSDU, Nak, NakList, Options, Packet, Poll, Spm, Tsi};
@@ -174,7 +174,7 @@ impl PgmSource {
         self.budget.spend(requester, new);
         match new {
             0 => self.events.dropped(DropReason::Redundant),
-            _ => self.events.push(Event::Received { packet: "nak", message }),
+            _ => self.events.received("nak", message),
         }
         let confirmation = Confirmation { nak, list: list.as_bytes().into() };
         if self.confirmations.len() < MOST_CONFIRMATIONS && self.confirmations.back() != Some(&confirmation) {
@@ -189,8 +189,7 @@ impl PgmSource {
         for sqn in std::iter::once(nak.sqn).chain(list.iter()) {
             self.window.asked(now, expand(sqn.into(), MODULUS, expected));
         }
-        let message = MessageId(expand(nak.sqn.into(), MODULUS, expected));
-        self.events.push(Event::Received { packet: "n-nak", message });
+        self.events.received("n-nak", expand(nak.sqn.into(), MODULUS, expected));
     }
 
     /// An SPM goes out now, unless one has within the shortest heartbeat (section 5.2).
@@ -235,8 +234,7 @@ impl PgmSource {
         let Confirmation { nak, list } = self.confirmations.pop_front()?;
         let nak_list = NakList::from_bytes(&list).unwrap_or_default();
         self.packet(Body::Ncf(nak), Options { nak_list, ..Options::default() }).emit(buf);
-        let message = MessageId(expand(nak.sqn.into(), MODULUS, self.window.next()));
-        self.events.push(Event::ControlSent { packet: "ncf", message });
+        self.events.control("ncf", expand(nak.sqn.into(), MODULUS, self.window.next()));
         Some(self.to_group())
     }
 
@@ -249,8 +247,7 @@ impl PgmSource {
         self.packet(Body::Spm(spm), options).emit(buf);
         self.spm_sqn = self.spm_sqn.wrapping_add(1);
         self.pace.spend(now, buf.len() as u64 + self.link_overhead);
-        let message = MessageId(self.window.next().saturating_sub(1));
-        self.events.push(Event::ControlSent { packet: "spm", message });
+        self.events.control("spm", self.window.next().saturating_sub(1));
         self.to_group()
     }
 
@@ -268,7 +265,7 @@ impl PgmSource {
             mask: 0,
         };
         self.packet(Body::Poll(poll), Options::default()).emit(buf);
-        self.events.push(Event::ControlSent { packet: "poll", message: MessageId(self.poll_sqn.into()) });
+        self.events.control("poll", self.poll_sqn);
         self.poll_sqn = self.poll_sqn.wrapping_add(1);
         self.to_group()
     }
@@ -325,8 +322,7 @@ impl Machine for PgmSource {
             Body::Nak(nak) => self.on_nak(now, datagram.source, nak, packet.options.nak_list),
             Body::Nnak(nak) => self.on_null(now, nak, packet.options.nak_list),
             Body::Spmr => {
-                let message = MessageId(self.window.next().saturating_sub(1));
-                self.events.push(Event::Received { packet: "spmr", message });
+                self.events.received("spmr", self.window.next().saturating_sub(1));
                 self.ask_for_spm(now);
             }
             _ => self.events.dropped(DropReason::Foreign),

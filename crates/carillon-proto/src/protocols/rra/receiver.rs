@@ -60,7 +60,7 @@ impl RraReceiver {
     /// lost. One event for all, however far the numbers jump.
     fn give_up_before(&mut self, first: u64) {
         let lost = MessageId(self.reception.expected());
-        self.events.push(Event::LossFound { source: Some(self.sender), message: lost });
+        self.events.loss_found(self.sender, lost);
         for (number, payload) in self.reception.skip_to(first) {
             self.deliver(MessageId(number), payload);
         }
@@ -86,9 +86,9 @@ impl RraReceiver {
             // The application does not keep up: as good as lost, the sender will repeat it.
             return self.events.dropped(DropReason::BufferFull);
         }
-        self.events.push(Event::Received { packet: "data", message: MessageId(number) });
+        self.events.received("data", number);
         if number > expected && self.reception.is_empty() {
-            self.events.push(Event::LossFound { source: Some(self.sender), message: MessageId(expected) });
+            self.events.loss_found(self.sender, expected);
         }
         self.reception.insert(number, payload);
         self.deliver_in_order();
@@ -132,7 +132,7 @@ impl Machine for RraReceiver {
         if data {
             self.on_data(number, datagram.bytes.slice(HEADER_LEN..));
         } else {
-            self.events.push(Event::Received { packet: "poll", message: MessageId(number) });
+            self.events.received("poll", number);
         }
         if let Some(asks) = asks.filter(|asks| asks.acker == self.identity) {
             self.asked = Some(asks.question);
@@ -152,8 +152,7 @@ impl Machine for RraReceiver {
             received: Map::new(&self.map),
         }
         .emit(self.association, buf);
-        let message = MessageId(expected.saturating_sub(1));
-        self.events.push(Event::ControlSent { packet: "ack", message });
+        self.events.control("ack", expected.saturating_sub(1));
         Some(self.ack_wait.transmit(now, self.sender, buf))
     }
 

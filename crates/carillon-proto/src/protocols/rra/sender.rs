@@ -129,7 +129,7 @@ impl RraSender {
         self.timers.cancel(Timer::Answer(number));
         // It may have heard more since it was asked; not more than there is.
         let expected = expand(ack.expected.into(), MODULUS, question.end).min(self.sent);
-        self.events.push(Event::Received { packet: "ack", message: MessageId(expected.saturating_sub(1)) });
+        self.events.received("ack", expected.saturating_sub(1));
         // What it was asked before and has not answered will not be answered any more. Of one question at a time
         // all are the same one, asked again, and a late answer is one too.
         let before = if self.one_at_a_time() { u64::MAX } else { number };
@@ -324,7 +324,7 @@ impl RraSender {
         let asks = self.ask(now, index, last);
         let first = (self.window.start().min(last) % MODULUS) as u32;
         Packet::Poll { sequence: (last % MODULUS) as u32, first, asks }.emit(self.association, buf);
-        self.events.push(Event::ControlSent { packet: "poll", message: MessageId(last) });
+        self.events.control("poll", last);
         // The thesis knows multicast only; the others need not hear a question that is not theirs.
         Transmit::now(match self.one_at_a_time() {
             true => Dest::group(self.group),

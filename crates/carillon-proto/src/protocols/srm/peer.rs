@@ -170,8 +170,7 @@ impl SrmPeer {
         if !self.known.on_report(now, session.from, session.number, session.clock_us, echo) {
             return self.events.dropped(DropReason::OutOfOrder);
         }
-        let message = MessageId(session.next.saturating_sub(1).into());
-        self.events.push(Event::Received { packet: "session", message });
+        self.events.received("session", session.next.saturating_sub(1));
         if session.next != 0 || self.streams.contains_key(&session.from) {
             let next = self.stream(session.from, session.next).expand(session.next);
             self.learn(now, session.from, next, None);
@@ -223,7 +222,7 @@ impl SrmPeer {
         let number = self.stream(source, request.sequence).expand(request.sequence);
         let stream = &self.streams[&source];
         let key = (source, number);
-        self.events.push(Event::Received { packet: "request", message: MessageId(number) });
+        self.events.received("request", number);
         if number >= stream.next() {
             if source == self.own {
                 // It asks for what was never sent.
@@ -266,7 +265,7 @@ impl SrmPeer {
             if source == self.own {
                 return self.events.dropped(DropReason::OutOfWindow);
             }
-            self.events.push(Event::Received { packet, message });
+            self.events.received(packet, message);
             self.learn(now, source, number + 1, Some(number));
             self.store(source, number, payload);
             return self.deliver(source);
@@ -284,7 +283,7 @@ impl SrmPeer {
             return self.events.dropped(DropReason::Duplicate);
         }
         debug_assert!(was_missing, "what is missing is asked for");
-        self.events.push(Event::Received { packet, message });
+        self.events.received(packet, message);
         if let Some(answer) = answer {
             self.events.push(Event::LossRepaired { source: self.members[source as usize], message });
             if self.settings.local == LocalRecovery::TwoStep
@@ -489,8 +488,7 @@ impl SrmPeer {
             others: Entries::new(&others),
         };
         Packet::Session(session).emit(self.association, buf);
-        let message = MessageId(next.saturating_sub(1));
-        self.events.push(Event::ControlSent { packet: "session", message });
+        self.events.control("session", next.saturating_sub(1));
         Some(self.to_group(u8::MAX))
     }
 
@@ -513,7 +511,7 @@ impl SrmPeer {
         Packet::Request(request).emit(self.association, buf);
         buf.resize(buf.len().max(self.settings.request_bytes), 0);
         let message = MessageId(number);
-        self.events.push(Event::ControlSent { packet: "request", message });
+        self.events.control("request", message);
         self.events.push(Event::Requested { source: self.members[source as usize], message });
         let (recovery, scene) = recovery!(self, now);
         recovery.on_sending_request(round);

@@ -56,7 +56,7 @@ impl Recovery {
         for number in numbers {
             found = true;
             let (node, message) = (Some(scene.node(source)), MessageId(number));
-            scene.events.push(Event::LossFound { source: node, message });
+            scene.events.loss_found(node, message);
             let (mut c1, mut c2) = (self.settings.c1, self.settings.c2);
             if let Some([pair, _]) = self.adaptive.as_deref_mut() {
                 pair.adapt(MOST_C1, scene.known.group() as f64);

@@ -65,7 +65,7 @@ impl NakReceiver {
                 let message = MessageId(number);
                 let payload = datagram.bytes.slice(HEADER_LEN..);
                 self.delivery = Some(Delivery { source: self.sender, message, payload });
-                self.events.push(Event::Received { packet: "data", message });
+                self.events.received("data", message);
                 self.events.push(Event::Delivered { source: self.sender, message });
             }
         }
@@ -78,19 +78,17 @@ impl NakReceiver {
             return self.events.dropped(DropReason::Malformed);
         }
         let packet = if poll { "poll" } else { "announce" };
-        self.events.push(Event::Received { packet, message: MessageId(number) });
+        self.events.received(packet, number);
         if first > self.expected {
             // The sender has given up what lies before: it will not come any more.
-            self.events
-                .push(Event::LossFound { source: Some(self.sender), message: MessageId(self.expected) });
+            self.events.loss_found(self.sender, self.expected);
             self.expected = first;
         }
         if self.expected > number {
             self.answer = poll.then_some(Answer::Ack);
         } else if poll || self.delivery.is_none() {
             // Without room for what is missing there is no use in asking, unless all are asked.
-            self.events
-                .push(Event::LossFound { source: Some(self.sender), message: MessageId(self.expected) });
+            self.events.loss_found(self.sender, self.expected);
             self.answer = Some(Answer::Nak { round });
         }
     }
@@ -129,7 +127,7 @@ impl Machine for NakReceiver {
             }
         };
         packet.emit(self.association, buf);
-        self.events.push(Event::ControlSent { packet: name, message: MessageId(about) });
+        self.events.control(name, about);
         Some(self.ack_wait.transmit(now, self.sender, buf))
     }
 

@@ -101,7 +101,7 @@ impl NakSender {
             return self.events.dropped(DropReason::OutOfWindow);
         }
         let packet = if missing.is_some() { "nak" } else { "ack" };
-        self.events.push(Event::Received { packet, message: MessageId(start + rank) });
+        self.events.received(packet, start + rank);
         if below > start && self.window.acknowledge(index, below - 1) {
             self.repeats = 0;
             self.advance(now);
@@ -292,7 +292,7 @@ impl Machine for NakSender {
             }
         };
         packet.emit(self.config.association, buf);
-        self.events.push(Event::ControlSent { packet: name, message: MessageId(last) });
+        self.events.control(name, last);
         Some(Transmit::now(group))
     }
 

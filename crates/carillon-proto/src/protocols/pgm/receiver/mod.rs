@@ -136,7 +136,7 @@ impl PgmReceiver {
             return self.events.dropped(DropReason::Malformed);
         }
         let lead = self.expand(spm.lead);
-        self.events.push(Event::Received { packet: "spm", message: MessageId(lead) });
+        self.events.received("spm", lead);
         self.spm_sqn = spm.sqn;
         let Some((trail, end)) = window.filter(|_| has_window) else { return };
         let first = self.upstream.is_none();
@@ -200,7 +200,7 @@ impl PgmReceiver {
         self.give_up_before(trail.min(self.tracked));
         // Of a jump beyond all that is kept only so many losses are told one by one.
         for number in self.tracked..trail.min(self.tracked.saturating_add(self.rxw_sqns)) {
-            self.events.push(Event::LossFound { source: Some(self.source), message: MessageId(number) });
+            self.events.loss_found(self.source, number);
             self.events.given_up(self.source, MessageId(number));
         }
         for (number, payload) in self.early.skip_to(trail) {
@@ -238,7 +238,7 @@ impl PgmReceiver {
         self.missing.add(
             now,
             self.early.missing(self.tracked..limit).inspect(|&number| {
-                events.push(Event::LossFound { source, message: MessageId(number) });
+                events.loss_found(source, number);
             }),
         );
         self.tracked = limit;
@@ -288,7 +288,7 @@ impl PgmReceiver {
             self.events.dropped(DropReason::BufferFull);
             return self.go_on(now);
         }
-        self.events.push(Event::Received { packet: if is_repair { "rdata" } else { "odata" }, message });
+        self.events.received(if is_repair { "rdata" } else { "odata" }, message);
         if let Some(repairer) = &mut self.repairer {
             repairer.hold(number, payload.clone());
         }
@@ -304,7 +304,7 @@ impl PgmReceiver {
 
     /// Section 6.4: what was confirmed for anybody is not asked for.
     fn on_ncf(&mut self, now: Time, nak: Nak, list: NakList<'_>) {
-        self.events.push(Event::Received { packet: "ncf", message: MessageId(self.expand(nak.sqn)) });
+        self.events.received("ncf", self.expand(nak.sqn));
         if self.upstream.is_none() {
             return;
         }
@@ -332,7 +332,7 @@ impl PgmReceiver {
         let Some(repairer) = self.repairer.as_mut().filter(|_| is_parent) else {
             return self.events.dropped(DropReason::Foreign);
         };
-        self.events.push(Event::Received { packet: "nak", message: MessageId(numbers[0]) });
+        self.events.received("nak", numbers[0]);
         let trail = self.trail;
         let lacking: Vec<u64> = numbers.into_iter().filter(|&number| !repairer.ask(number, trail)).collect();
         for number in lacking {
@@ -344,7 +344,7 @@ impl PgmReceiver {
     /// Somebody looks for repairers: one answers if it is its parent. One right below the source has
     /// nobody to help.
     fn on_poll(&mut self, now: Time, poll: Poll) {
-        self.events.push(Event::Received { packet: "poll", message: MessageId(poll.sqn.into()) });
+        self.events.received("poll", poll.sqn);
         let path = self.addresses.node_at(poll.path);
         let upstream = self.upstream.map(|upstream| upstream.node).filter(|&node| node != self.source);
         if let Some(repairer) = &mut self.repairer
@@ -358,7 +358,7 @@ impl PgmReceiver {
 
     /// Another receiver's NAK.
     fn on_nak(&mut self, now: Time, nak: Nak, list: NakList<'_>) {
-        self.events.push(Event::Received { packet: "nak", message: MessageId(self.expand(nak.sqn)) });
+        self.events.received("nak", self.expand(nak.sqn));
         for number in self.numbers(nak, list) {
             if self.missing.on_overheard(now, number) == Some(true) {
                 self.events.push(Event::RequestSuppressed { message: MessageId(number) });
@@ -402,7 +402,7 @@ impl PgmReceiver {
             Nak { sqn: wire(first), source: upstream.source, group: self.addresses.of_group(self.group) };
         let nak_list = NakList::from_bytes(&list).unwrap_or_default();
         self.packet(Body::Nak(nak), Options { nak_list, ..Options::default() }).emit(buf);
-        self.events.push(Event::ControlSent { packet: "nak", message: MessageId(first) });
+        self.events.control("nak", first);
         Some(Transmit::now(Dest::Node(upstream.node)))
     }
 
@@ -436,7 +436,7 @@ impl PgmReceiver {
                 return Some(Transmit::now(Dest::Node(upstream.node)));
             }
         };
-        self.events.push(Event::ControlSent { packet, message: MessageId(message) });
+        self.events.control(packet, message);
         Some(Transmit::now(Dest::Node(upstream.node)))
     }
 
@@ -444,8 +444,7 @@ impl PgmReceiver {
         self.spm_request.due = false;
         self.spm_request.asked = Some(now);
         self.packet(Body::Spmr, Options::default()).emit(buf);
-        let message = MessageId(self.known.unwrap_or(0).saturating_sub(1));
-        self.events.push(Event::ControlSent { packet: "spmr", message });
+        self.events.control("spmr", self.known.unwrap_or(0).saturating_sub(1));
         Transmit::now(Dest::Node(self.source))
     }
 }

@@ -250,7 +250,7 @@ impl PgmRelay {
         let repairs = !repaired.is_empty();
         self.announce(now, tsi, &repaired);
         match goes_on || repairs {
-            true => self.events.push(Event::Received { packet: "nak", message: MessageId(nak.sqn.into()) }),
+            true => self.events.received("nak", nak.sqn),
             false => self.events.dropped(DropReason::Redundant),
         }
         self.confirmations.push_back(Confirmation { tsi, port: ingress, nak, list: list.as_bytes().into() });
@@ -271,8 +271,7 @@ impl PgmRelay {
             };
             let nak_list = NakList::from_bytes(&list).unwrap_or_default();
             self.packet(tsi, Body::Ncf(nak), Options { nak_list, ..Options::default() }).emit(buf);
-            let message = MessageId(nak.sqn.into());
-            self.events.push(Event::ControlSent { packet: "ncf", message });
+            self.events.control("ncf", nak.sqn);
             return Some(Transmit::now(dest));
         }
         None
@@ -301,7 +300,7 @@ impl PgmRelay {
             let transmit = Transmit::now(Dest::Node(next));
             let nak_list = NakList::from_bytes(&list).unwrap_or_default();
             self.packet(tsi, Body::Nak(nak), Options { nak_list, ..Options::default() }).emit(buf);
-            self.events.push(Event::ControlSent { packet: "nak", message: MessageId(sqn.into()) });
+            self.events.control("nak", sqn);
             return Some(transmit);
         }
         None

@@ -4,9 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use carillon_core::{
-    Bytes, Dest, DropReason, Event, MessageId, NodeId, PortId, PortSet, Received, Time, Transmit, Verdict,
-};
+use carillon_core::{Bytes, Dest, DropReason, NodeId, PortId, PortSet, Received, Time, Transmit, Verdict};
 use carillon_wire::pgm::{Body, Nak, NakList, Options, Poll, Tsi, with_path};
 
 use super::state::{Repair, Way};
@@ -87,7 +85,7 @@ impl PgmRelay {
         let Some(session) = session else { return self.events.dropped(DropReason::Foreign) };
         let until = now + self.dlr_expiry;
         match session.repairers.insert(now, from.source, from.ingress, until, self.most_repairers) {
-            true => self.events.push(Event::Received { packet: "polr", message: MessageId(sqn.into()) }),
+            true => self.events.received("polr", sqn),
             false => self.events.dropped(DropReason::BufferFull),
         }
     }
@@ -103,9 +101,7 @@ impl PgmRelay {
             }
         }
         match is_new {
-            true => {
-                self.events.push(Event::Received { packet: "ncf", message: MessageId(numbers[0].into()) })
-            }
+            true => self.events.received("ncf", numbers[0]),
             false => self.events.dropped(DropReason::Redundant),
         }
     }
@@ -119,7 +115,7 @@ impl PgmRelay {
         if self.passages.len() >= MOST_CONFIRMATIONS {
             return self.events.dropped(DropReason::BufferFull);
         }
-        self.events.push(Event::Received { packet: "rdata", message: MessageId(sqn.into()) });
+        self.events.received("rdata", sqn);
         self.passages.push_back(Passage { tsi, sqn, bytes: datagram.bytes.clone() });
     }
 
@@ -164,9 +160,7 @@ impl PgmRelay {
             return self.events.dropped(DropReason::Foreign);
         }
         match self.announce(now, tsi, numbers) {
-            true => {
-                self.events.push(Event::Received { packet: "n-nak", message: MessageId(numbers[0].into()) })
-            }
+            true => self.events.received("n-nak", numbers[0]),
             false => self.events.dropped(DropReason::Redundant),
         }
     }
@@ -203,7 +197,7 @@ impl PgmRelay {
             let transmit = Transmit::now(Dest::Node(session.upstream));
             let nak_list = NakList::from_bytes(&list).unwrap_or_default();
             self.packet(tsi, Body::Nnak(nak), Options { nak_list, ..Options::default() }).emit(buf);
-            self.events.push(Event::ControlSent { packet: "n-nak", message: MessageId(sqn.into()) });
+            self.events.control("n-nak", sqn);
             return Some(transmit);
         }
         None
