@@ -259,7 +259,9 @@ impl BuildContext {
 
     /// The rank of this node among the members, if it is one of them.
     pub fn rank(&self) -> Option<usize> {
-        self.members.iter().position(|&member| member == self.node)
+        // Most lists are ascending; looking through a long one for each of its members takes too long.
+        let found = self.members.binary_search(&self.node).ok();
+        found.or_else(|| self.members.iter().position(|&member| member == self.node))
     }
 }
 

@@ -334,7 +334,7 @@ mod tests {
             let rng = Seeds::new(seed).part(&format!("node {rank}")).stream("membership");
             let agreement = Reformation::new(rank, COUNT, terms, rng, false).expect("a group");
             Member {
-                scene: Scene::new(&context).expect("a member"),
+                scene: Scene::new(&context),
                 membership: Membership::new(agreement, None),
                 order: Toy(OrderLog::new(COUNT)),
                 alive: true,

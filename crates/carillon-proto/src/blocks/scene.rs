@@ -1,24 +1,28 @@
-//! Where the parts of a peer act.
+//! Where the parts of a protocol act.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use carillon_core::{
-    AssociationId, BuildContext, Delivery, Dest, Event, Events, GroupId, MessageId, NodeId, Time, Timers,
-    Transmit,
+    AssociationId, BuildContext, ConfigError, Delivery, Dest, Event, Events, GroupId, MessageId, NodeId,
+    Time, Timers, Transmit,
 };
 use carillon_wire::reformation::Ranks;
 
 use super::reformation::{To, View};
 
-/// What the parts of a peer share: the time, the timers, what is recorded, the group, and the way to the application.
+/// What the parts of a machine share: the time, the timers, what is recorded, the group, and the way to the application.
 #[derive(Debug)]
-pub struct Scene<K> {
+pub struct Scene<K = ()> {
     /// The time of the call that is being answered.
     pub now: Time,
     /// The session.
     pub association: AssociationId,
-    /// This node's place among the members.
+    /// The group.
+    pub group: GroupId,
+    /// The sender, of a protocol with one.
+    pub sender: NodeId,
+    /// This node's place among the members; beyond them if it is none.
     pub rank: usize,
     /// The members.
     pub nodes: Arc<[NodeId]>,
@@ -26,29 +30,55 @@ pub struct Scene<K> {
     pub timers: Timers<K>,
     /// What is recorded, and told to the host.
     pub events: Events,
-    group: GroupId,
     /// With the ranks of their sources.
     deliveries: VecDeque<(usize, Delivery)>,
 }
 
 impl<K: Ord + Copy> Scene<K> {
-    /// Of the node of the context, if it is a member.
-    pub fn new(context: &BuildContext) -> Option<Self> {
-        Some(Scene {
+    /// Of the node of the context.
+    pub fn new(context: &BuildContext) -> Self {
+        Scene {
             now: Time::ZERO,
             association: context.association,
-            rank: context.rank()?,
+            group: context.group,
+            sender: context.sender,
+            rank: context.rank().unwrap_or(context.members.len()),
             nodes: context.members.clone(),
             timers: Timers::new(),
             events: Events::default(),
-            group: context.group,
             deliveries: VecDeque::new(),
-        })
+        }
+    }
+
+    /// The same of a node that is to be one of at most so many members.
+    pub fn of_member(context: &BuildContext, most: usize) -> Result<Self, ConfigError> {
+        let scene = Scene::new(context);
+        match scene.rank < scene.nodes.len() && scene.nodes.len() <= most {
+            true => Ok(scene),
+            false => {
+                let reason = format!("this node must be one of at most {most} members");
+                Err(ConfigError::Conflict(reason))
+            }
+        }
+    }
+
+    /// The packet of a datagram if it could be read and is of this session; a drop otherwise.
+    pub fn of_session<P, E>(&mut self, parsed: Result<(AssociationId, P), E>) -> Option<P> {
+        self.events.of_session(parsed, self.association)
     }
 
     /// A message of this member has its turn at the application.
     pub fn deliver(&mut self, rank: usize, number: u64, payload: bytes::Bytes) {
-        let (source, message) = (self.nodes[rank], MessageId(number));
+        self.deliver_from(self.nodes[rank], rank, number, payload);
+    }
+
+    /// The same of the one sender.
+    pub fn deliver_sent(&mut self, number: u64, payload: bytes::Bytes) {
+        self.deliver_from(self.sender, self.nodes.len(), number, payload);
+    }
+
+    fn deliver_from(&mut self, source: NodeId, rank: usize, number: u64, payload: bytes::Bytes) {
+        let message = MessageId(number);
         self.deliveries.push_back((rank, Delivery { source, message, payload }));
         self.events.push(Event::Delivered { source, message });
     }
@@ -108,6 +138,11 @@ impl<K: Ord + Copy> Scene<K> {
             To::Group => Dest::group(self.group),
             To::Rank(rank) => Dest::Node(self.nodes[rank]),
         })
+    }
+
+    /// The same to the whole group.
+    pub fn to_group(&self) -> Transmit {
+        self.transmit(To::Group)
     }
 
     /// The rank of a member.

@@ -74,12 +74,7 @@ impl Peer {
     /// A site of the group of the context.
     pub fn new(context: &BuildContext, config: &Config) -> Result<Self, ConfigError> {
         let settings = Settings::new(context, config)?;
-        let sites = context.members.len();
-        let Some(scene) = Scene::new(context).filter(|_| sites <= MOST_SITES) else {
-            return Err(ConfigError::Conflict(format!(
-                "a group has at most {MOST_SITES} sites, of which this node is one; it has {sites}"
-            )));
-        };
+        let (scene, sites) = (Scene::of_member(context, MOST_SITES)?, context.members.len());
         let rank = scene.rank;
         let terms = Terms {
             interval: settings.reform_timeout,

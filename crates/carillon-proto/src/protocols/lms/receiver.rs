@@ -5,21 +5,19 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carillon_core::{
-    Addresses, AssociationId, BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Event, Events,
-    Machine, MessageId, NodeId, Note, Received, Receiver, Time, Transmit, Value, expand,
+    Addresses, BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Event, MessageId, NodeId, Note,
+    Received, Role, Time, Transmit, Value, expand,
 };
 use carillon_wire::lms::{Data, HEADER_LEN, Offer, Packet, Progress, Request};
 
 use super::answers::{Answer, Answers, MAX_DUE, REMEMBERED, To, ask};
 use super::config::{SHORTEST_WAIT, Settings};
 use super::{MODULUS, pad, wire};
-use crate::blocks::{Arrival, KeptWindow, RequestRows};
+use crate::blocks::{Arrival, KeptWindow, Part, Player, RequestRows, Scene};
 
 /// Takes messages, asks for what it misses, and answers requests that routers send it.
 #[derive(Debug)]
 pub struct LmsReceiver {
-    association: AssociationId,
-    sender: NodeId,
     addresses: Addresses,
     settings: Settings,
     /// Where requests go: the LMS router above, or the source if there is none.
@@ -37,7 +35,6 @@ pub struct LmsReceiver {
     answers: Answers,
     /// The last messages that came by a repair; the newest is the last.
     repaired: VecDeque<u64>,
-    events: Events,
 }
 
 /// Losses found in the last packets: the cost of an adaptive replier.
@@ -49,11 +46,9 @@ struct Sample {
 
 impl LmsReceiver {
     /// A receiver of this session.
-    pub fn new(context: &BuildContext, config: &Config) -> Result<Self, ConfigError> {
+    pub fn new(context: &BuildContext, config: &Config) -> Result<Player<Self>, ConfigError> {
         let settings = Settings::new(context, config)?;
         Ok(LmsReceiver {
-            association: context.association,
-            sender: context.sender,
             addresses: context.addresses.clone(),
             upstream: context.sender,
             rtt: settings.rtt,
@@ -70,62 +65,62 @@ impl LmsReceiver {
             losses: RequestRows::new(settings.retry_max),
             answers: Answers::new(REMEMBERED, MAX_DUE),
             repaired: VecDeque::new(),
-            events: Events::default(),
             settings,
-        })
+        }
+        .play(context))
     }
 
-    fn on_data(&mut self, now: Time, data: Data<'_>, payload: Bytes, is_repair: bool) {
+    fn on_data(&mut self, scene: &mut Scene, data: Data<'_>, payload: Bytes, is_repair: bool) {
         let number = expand(data.sequence.into(), MODULUS, self.reception.expected());
         let oldest = expand(data.oldest.into(), MODULUS, number);
         if number.saturating_sub(oldest) >= self.settings.buffer {
-            return self.events.dropped(DropReason::Malformed);
+            return scene.events.dropped(DropReason::Malformed);
         }
         self.reception.join_at(number);
         // A replier may hold what the source holds no more.
         if oldest <= number {
-            self.on_oldest(now, oldest);
+            self.on_oldest(scene, oldest);
         }
         match self.reception.insert(number, payload) {
-            Arrival::Duplicate => self.events.dropped(DropReason::Duplicate),
-            Arrival::NoRoom => self.events.dropped(DropReason::BufferFull),
+            Arrival::Duplicate => scene.events.dropped(DropReason::Duplicate),
+            Arrival::NoRoom => scene.events.dropped(DropReason::BufferFull),
             Arrival::New => {
                 let message = MessageId(number);
-                self.events.received(if is_repair { "repair" } else { "data" }, message);
-                let was_missing = self.losses.repaired(now, number);
+                scene.events.received(if is_repair { "repair" } else { "data" }, message);
+                let was_missing = self.losses.repaired(scene.now, number);
                 if is_repair {
                     if self.repaired.len() >= REMEMBERED {
                         self.repaired.pop_front();
                     }
                     self.repaired.push_back(number);
                     if was_missing {
-                        self.events.push(Event::LossRepaired { source: self.sender, message });
+                        scene.events.push(Event::LossRepaired { source: scene.sender, message });
                     }
                 }
-                self.deliver_in_order();
+                self.deliver_in_order(scene);
             }
         }
-        self.on_oldest(now, oldest);
-        self.find_losses(now);
+        self.on_oldest(scene, oldest);
+        self.find_losses(scene);
         self.count_packet();
     }
 
-    fn on_progress(&mut self, now: Time, progress: Progress, packet: &'static str) {
+    fn on_progress(&mut self, scene: &mut Scene, progress: Progress, packet: &'static str) {
         let next = expand(progress.next.into(), MODULUS, self.reception.expected());
         let oldest = expand(progress.oldest.into(), MODULUS, next);
         if oldest > next || next - oldest > self.settings.buffer {
-            return self.events.dropped(DropReason::Malformed);
+            return scene.events.dropped(DropReason::Malformed);
         }
-        self.events.received(packet, next);
+        scene.events.received(packet, next);
         self.reception.join_at(next);
-        self.on_oldest(now, oldest);
+        self.on_oldest(scene, oldest);
         self.reception.announce(next);
-        self.find_losses(now);
+        self.find_losses(scene);
     }
 
     /// SETUP or SPM named the LMS router above.
-    fn on_previous(&mut self, previous: Option<std::net::IpAddr>) {
-        let upstream = previous.map_or(Some(self.sender), |address| self.addresses.node_at(address));
+    fn on_previous(&mut self, scene: &Scene, previous: Option<std::net::IpAddr>) {
+        let upstream = previous.map_or(Some(scene.sender), |address| self.addresses.node_at(address));
         if let Some(upstream) = upstream
             && self.upstream != upstream
         {
@@ -135,11 +130,11 @@ impl LmsReceiver {
     }
 
     /// The source holds nothing before `oldest` any more.
-    fn on_oldest(&mut self, now: Time, oldest: u64) {
+    fn on_oldest(&mut self, scene: &mut Scene, oldest: u64) {
         self.oldest = self.oldest.max(oldest);
         let Some((skipped, new)) = self.reception.skip_to(oldest) else { return };
-        let source = self.sender;
-        self.losses.forget_before(now, oldest);
+        let source = scene.sender;
+        self.losses.forget_before(scene.now, oldest);
         let (first, total) = (skipped.range.start, skipped.lost());
         let mut survivors = skipped.survivors.into_iter().map(|(number, _)| number).peekable();
         let mut told = 0;
@@ -147,40 +142,40 @@ impl LmsReceiver {
         for number in skipped.range.take(MOST_TOLD) {
             let message = MessageId(number);
             if survivors.next_if_eq(&number).is_some() {
-                self.events.push(Event::Delivered { source, message });
+                scene.events.push(Event::Delivered { source, message });
                 continue;
             }
             if new.contains(&number) {
-                self.events.loss_found(source, message);
+                scene.events.loss_found(source, message);
             }
-            self.events.given_up(source, message);
+            scene.events.given_up(source, message);
             told += 1;
         }
         for number in survivors {
-            self.events.push(Event::Delivered { source, message: MessageId(number) });
+            scene.events.push(Event::Delivered { source, message: MessageId(number) });
         }
         if told < total {
             let fields = vec![("first", Value::Count(first)), ("messages", Value::Count(total))];
-            self.events.push(Event::Note(Box::new(Note { name: "unrecoverable", fields })));
+            scene.events.push(Event::Note(Box::new(Note { name: "unrecoverable", fields })));
         }
-        self.deliver_in_order();
+        self.deliver_in_order(scene);
     }
 
-    fn deliver_in_order(&mut self) {
+    fn deliver_in_order(&mut self, scene: &mut Scene) {
         while let Some(number) = self.reception.advance() {
-            self.events.push(Event::Delivered { source: self.sender, message: MessageId(number) });
+            scene.events.push(Event::Delivered { source: scene.sender, message: MessageId(number) });
         }
     }
 
     /// Each new gap is a request.
-    fn find_losses(&mut self, now: Time) {
+    fn find_losses(&mut self, scene: &mut Scene) {
         while let Some(gap) = self.reception.take_gap() {
             for number in gap.clone() {
                 let message = MessageId(number);
-                self.events.loss_found(self.sender, message);
+                scene.events.loss_found(scene.sender, message);
             }
             self.sample.requests = self.sample.requests.saturating_add(1);
-            self.losses.found(now, gap);
+            self.losses.found(scene.now, gap);
         }
     }
 
@@ -195,34 +190,34 @@ impl LmsReceiver {
     }
 
     /// A request that a router has turned to this receiver.
-    fn on_req(&mut self, from: NodeId, request: &Request) {
+    fn on_req(&mut self, scene: &mut Scene, from: NodeId, request: &Request) {
         if request.turning_point.is_none() || request.direct {
-            return self.events.dropped(DropReason::OutOfWindow);
+            return scene.events.dropped(DropReason::OutOfWindow);
         }
         let lo = expand(request.lo.into(), MODULUS, self.reception.expected());
         let hi = lo + u64::from(request.hi.wrapping_sub(request.lo));
-        self.events.received("req", lo);
+        scene.events.received("req", lo);
         let numbers = self.reception.clip(lo, hi);
         if let Err(reason) = ask(&mut self.answers, request, from, numbers, self.settings.escalate) {
-            self.events.dropped(reason);
+            scene.events.dropped(reason);
         }
     }
 
-    fn poll_refresh(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_refresh(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
         // Where there is no LMS router, nobody is to know.
-        if !std::mem::take(&mut self.refresh_due) || self.upstream == self.sender {
+        if !std::mem::take(&mut self.refresh_due) || self.upstream == scene.sender {
             return None;
         }
-        Packet::Refresh(Offer { cost: self.cost, hops: 0 }).emit(self.association, buf);
+        Packet::Refresh(Offer { cost: self.cost, hops: 0 }).emit(scene.association, buf);
         pad(buf, self.settings.nak_len);
-        self.events.control("refresh", 0_u64);
+        scene.events.control("refresh", 0_u64);
         Some(Transmit::now(Dest::Node(self.upstream)))
     }
 
-    fn poll_request(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_request(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
         let most = self.settings.retry_max;
         let first = self.rtt.unwrap_or(UNKNOWN_RTT).saturating_mul(2).clamp(SHORTEST_WAIT, most);
-        let (missing, attempt) = self.losses.pop(now, first)?;
+        let (missing, attempt) = self.losses.pop(scene.now, first)?;
         let escalate = self.settings.escalate;
         let direct = escalate && attempt >= self.settings.direct_after;
         Packet::Req(Request {
@@ -234,16 +229,16 @@ impl LmsReceiver {
             hi: wire(missing.end - 1),
             attempt,
         })
-        .emit(self.association, buf);
+        .emit(scene.association, buf);
         pad(buf, self.settings.nak_len);
-        self.events.control("req", missing.start);
+        scene.events.control("req", missing.start);
         for number in missing {
-            self.events.push(Event::Requested { source: self.sender, message: MessageId(number) });
+            scene.events.push(Event::Requested { source: scene.sender, message: MessageId(number) });
         }
-        Some(Transmit::now(Dest::Node(if direct { self.sender } else { self.upstream })))
+        Some(Transmit::now(Dest::Node(if direct { scene.sender } else { self.upstream })))
     }
 
-    fn poll_answer(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_answer(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
         while let Some(next) = self.answers.next() {
             // After a jump there may be four thousand millions of numbers between two messages that are here.
             self.answers.skip_to(self.reception.held_from(next));
@@ -256,9 +251,9 @@ impl LmsReceiver {
             let router = self.addresses.node_at(point.address);
             let (Some(payload), Some(router)) = (self.reception.message(number), router) else { continue };
             let data = Data { sequence: wire(number), oldest: wire(self.oldest), payload };
-            Packet::Dmcast { interface: point.interface, data }.emit(self.association, buf);
-            self.events.push(Event::Forwarded {
-                source: self.sender,
+            Packet::Dmcast { interface: point.interface, data }.emit(scene.association, buf);
+            scene.events.push(Event::Forwarded {
+                source: scene.sender,
                 message: MessageId(number),
                 bytes: buf.len() as u32,
                 repair: true,
@@ -269,65 +264,60 @@ impl LmsReceiver {
     }
 }
 
-impl Machine for LmsReceiver {
-    fn events(&mut self) -> Option<&mut Events> {
-        Some(&mut self.events)
-    }
+impl Part for LmsReceiver {
+    type Timer = ();
 
-    fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
-        let parsed = Packet::parse(datagram.bytes);
-        let Some(packet) = self.events.of_session(parsed, self.association) else { return };
+    const ROLE: Role = Role::Receiver;
+
+    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
+        let Some(packet) = scene.of_session(Packet::parse(datagram.bytes)) else { return };
         let packet = match packet {
-            Packet::Req(request) => return self.on_req(datagram.source, &request),
-            _ if datagram.source != self.sender => return self.events.dropped(DropReason::NotAMember),
+            Packet::Req(request) => return self.on_req(scene, datagram.source, &request),
+            _ if datagram.source != scene.sender => return scene.events.dropped(DropReason::NotAMember),
             packet => packet,
         };
         match packet {
-            Packet::Data(data) => self.on_data(now, data, datagram.bytes.slice(HEADER_LEN..), false),
-            Packet::Repair(data) => self.on_data(now, data, datagram.bytes.slice(HEADER_LEN..), true),
+            Packet::Data(data) => self.on_data(scene, data, datagram.bytes.slice(HEADER_LEN..), false),
+            Packet::Repair(data) => self.on_data(scene, data, datagram.bytes.slice(HEADER_LEN..), true),
             Packet::Setup { previous, progress, timestamp } => {
                 if self.settings.rtt.is_none() {
-                    self.rtt = Some(now.since(Time::from_nanos(timestamp)).saturating_mul(2));
+                    self.rtt = Some(scene.now.since(Time::from_nanos(timestamp)).saturating_mul(2));
                 }
-                self.on_previous(previous);
+                self.on_previous(scene, previous);
                 self.refresh_due = true;
-                self.on_progress(now, progress, "setup");
+                self.on_progress(scene, progress, "setup");
             }
             Packet::Spm { previous, progress } => {
-                self.on_previous(previous);
-                self.on_progress(now, progress, "spm");
+                self.on_previous(scene, previous);
+                self.on_progress(scene, progress, "spm");
             }
             // For routers.
             Packet::SrcRefresh(_) => {
-                self.events.received("src_refresh", 0_u64);
+                scene.events.received("src_refresh", 0_u64);
             }
-            _ => self.events.dropped(DropReason::Foreign),
+            _ => scene.events.dropped(DropReason::Foreign),
         }
     }
 
-    fn handle_timeout(&mut self, now: Time) {
-        self.losses.expire(now);
+    fn handle_timeout(&mut self, scene: &mut Scene) {
+        self.losses.expire(scene.now);
     }
 
     fn poll_timeout(&self) -> Option<Time> {
         self.losses.next_timeout()
     }
 
-    fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
         // The application may have made room for what was announced.
-        self.find_losses(now);
-        self.poll_refresh(buf).or_else(|| self.poll_request(now, buf)).or_else(|| self.poll_answer(buf))
+        self.find_losses(scene);
+        self.poll_refresh(scene, buf)
+            .or_else(|| self.poll_request(scene, buf))
+            .or_else(|| self.poll_answer(scene, buf))
     }
 
-    fn as_receiver(&mut self) -> Option<&mut dyn Receiver> {
-        Some(self)
-    }
-}
-
-impl Receiver for LmsReceiver {
-    fn poll_delivery(&mut self) -> Option<Delivery> {
+    fn poll_delivery(&mut self, scene: &mut Scene) -> Option<Delivery> {
         let (number, payload) = self.reception.fetch()?;
-        Some(Delivery { source: self.sender, message: MessageId(number), payload })
+        Some(Delivery { source: scene.sender, message: MessageId(number), payload })
     }
 }
 

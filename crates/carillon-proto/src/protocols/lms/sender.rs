@@ -5,21 +5,21 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carillon_core::{
-    Addresses, AssociationId, BuildContext, Config, ConfigError, Dest, DropReason, Events, GroupId, Machine,
-    MessageId, NodeId, OfferError, Pace, Received, Sender, Time, Timers, Transmit, expand,
+    Addresses, BuildContext, Config, ConfigError, Dest, DropReason, MessageId, NodeId, OfferError, Pace,
+    Received, Role, Time, Transmit, expand,
 };
 use carillon_wire::lms::{Data, HEADER_LEN, Offer, Packet, Progress, Request};
 
 use super::answers::{Answer, Answers, MAX_DUE, REMEMBERED, To, ask};
 use super::config::Settings;
 use super::{MODULUS, pad, wire};
-use crate::blocks::{Doubling, FeedbackDelay, HoldOff, Members, Numbered, RepairBudget};
+use crate::blocks::{Doubling, FeedbackDelay, HoldOff, Members, Numbered, Part, Player, RepairBudget};
+
+type Scene = crate::blocks::Scene<Timer>;
 
 /// Sends messages, shows the way up to itself, and answers the requests that reach it.
 #[derive(Debug)]
 pub struct LmsSender {
-    association: AssociationId,
-    group: GroupId,
     addresses: Addresses,
     settings: Settings,
     /// Bytes of a SETUP: those of the largest data packet.
@@ -45,8 +45,6 @@ pub struct LmsSender {
     silent_for: u32,
     /// When the next message may go.
     pace: Pace,
-    timers: Timers<Timer>,
-    events: Events,
 }
 
 /// A message that the source holds.
@@ -65,7 +63,7 @@ impl Held {
 
 /// The timers of a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Timer {
+pub enum Timer {
     /// The next SETUP is due.
     Setup,
     /// Half an interval later, when receivers have offered themselves: the source does too.
@@ -78,11 +76,9 @@ enum Timer {
 
 impl LmsSender {
     /// The source of this session.
-    pub fn new(context: &BuildContext, config: &Config) -> Result<Self, ConfigError> {
+    pub fn new(context: &BuildContext, config: &Config) -> Result<Player<Self>, ConfigError> {
         let settings = Settings::new(context, config)?;
         Ok(LmsSender {
-            association: context.association,
-            group: context.group,
             addresses: context.addresses.clone(),
             setup_len: HEADER_LEN.saturating_add(context.max_payload as usize).min(LARGEST_SETUP),
             held: Numbered::default(),
@@ -98,10 +94,9 @@ impl LmsSender {
             gone_told: None,
             silent_for: 0,
             pace: Pace::default(),
-            timers: Timers::new(),
-            events: Events::default(),
             settings,
-        })
+        }
+        .play(context))
     }
 
     /// One past the last message offered.
@@ -118,51 +113,53 @@ impl LmsSender {
         Progress { next: wire(self.next), oldest: wire(self.oldest()) }
     }
 
-    fn on_req(&mut self, now: Time, from: NodeId, request: &Request) {
+    fn on_req(&mut self, scene: &mut Scene, from: NodeId, request: &Request) {
         let lo = expand(request.lo.into(), MODULUS, self.next);
         let hi = lo + u64::from(request.hi.wrapping_sub(request.lo));
         let left = self.budget.left(self.members.index_of(from), self.next);
         if left == 0 {
             // It has had its share.
-            return self.events.dropped(DropReason::Redundant);
+            return scene.events.dropped(DropReason::Redundant);
         }
         let hi = hi.min(lo.saturating_add(left - 1));
-        self.events.received("req", lo);
+        scene.events.received("req", lo);
         if lo < self.oldest() {
-            self.tell_gone(now, from, request.direct);
+            self.tell_gone(scene, from, request.direct);
         }
         let numbers = match self.next.checked_sub(1) {
             Some(last) => lo.max(self.oldest())..=hi.min(last),
             // It has sent nothing.
-            None => return self.events.dropped(DropReason::OutOfWindow),
+            None => return scene.events.dropped(DropReason::OutOfWindow),
         };
         if let Err(reason) = ask(&mut self.answers, request, from, numbers, self.settings.escalate) {
-            self.events.dropped(reason);
+            scene.events.dropped(reason);
         }
     }
 
     /// Messages that were asked for are held no more: an SPM says which is the oldest.
-    fn tell_gone(&mut self, now: Time, from: NodeId, direct: bool) {
+    fn tell_gone(&mut self, scene: &mut Scene, from: NodeId, direct: bool) {
         if direct {
             if self.spm_to.len() < MAX_TOLD {
                 self.spm_to.insert(from);
             }
-        } else if self.gone_told.is_none_or(|told| now >= told + GONE_INTERVAL) {
-            self.gone_told = Some(now);
+        } else if self.gone_told.is_none_or(|told| scene.now >= told + GONE_INTERVAL) {
+            self.gone_told = Some(scene.now);
             self.spm_due = true;
         }
     }
 
-    fn poll_control(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let group = Dest::group(self.group);
+    fn poll_control(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let group = Dest::group(scene.group);
         let progress = self.progress();
         let (packet, dest, name) = if std::mem::take(&mut self.setup_due) {
-            self.timers.arm(Timer::Setup, now + self.settings.setup_ivl);
+            scene.timers.arm(Timer::Setup, scene.now + self.settings.setup_ivl);
             if self.settings.src_refresh {
-                self.timers
-                    .arm(Timer::SrcRefresh, now + (self.settings.setup_ivl / 2).max(Duration::from_nanos(1)));
+                scene.timers.arm(
+                    Timer::SrcRefresh,
+                    scene.now + (self.settings.setup_ivl / 2).max(Duration::from_nanos(1)),
+                );
             }
-            (Packet::Setup { previous: None, progress, timestamp: now.as_nanos() }, group, "setup")
+            (Packet::Setup { previous: None, progress, timestamp: scene.now.as_nanos() }, group, "setup")
         } else if std::mem::take(&mut self.src_refresh_due) {
             (Packet::SrcRefresh(Offer { cost: 0, hops: 0 }), group, "src_refresh")
         } else if std::mem::take(&mut self.spm_due) {
@@ -171,27 +168,27 @@ impl LmsSender {
             let node = self.spm_to.pop_first()?;
             (Packet::Spm { previous: None, progress }, Dest::Node(node), "spm")
         };
-        packet.emit(self.association, buf);
+        packet.emit(scene.association, buf);
         if let Packet::Setup { .. } = packet {
             pad(buf, self.setup_len);
         }
-        self.events.control(name, self.next);
+        scene.events.control(name, self.next);
         Some(Transmit::now(dest))
     }
 
-    fn poll_repair(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_repair(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
         while let Some((number, Answer { to, from, .. })) = self.answers.pop() {
             let oldest = wire(self.oldest());
             // It may have been forgotten since it was asked for.
             let Some(held) = self.held.get_mut(number) else { continue };
             let requester = self.members.index_of(from);
-            if held.has_just_gone(now, to, self.settings.repair_holdoff)
+            if held.has_just_gone(scene.now, to, self.settings.repair_holdoff)
                 || self.budget.left(requester, self.next) == 0
             {
                 continue;
             }
             self.budget.spend(requester, 1);
-            held.repaired.note(now, to, self.settings.repair_holdoff);
+            held.repaired.note(scene.now, to, self.settings.repair_holdoff);
             let payload = &held.payload;
             let data = Data { sequence: wire(number), oldest, payload };
             let (packet, dest) = match to {
@@ -200,99 +197,86 @@ impl LmsSender {
                     (Packet::Dmcast { interface: point.interface, data }, Dest::Node(router))
                 }
                 To::Node(node) => (Packet::Repair(data), Dest::Node(node)),
-                To::Group => (Packet::Repair(data), Dest::group(self.group)),
+                To::Group => (Packet::Repair(data), Dest::group(scene.group)),
             };
-            packet.emit(self.association, buf);
+            packet.emit(scene.association, buf);
             let to = Transmit::now(dest);
-            return Some(self.events.data_sent(to, MessageId(number), buf.len(), true));
+            return Some(scene.events.data_sent(to, MessageId(number), buf.len(), true));
         }
         None
     }
 
-    fn poll_message(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_message(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
         let payload = &self.held.get(self.next)?.payload;
         let data = Data { sequence: wire(self.next), oldest: wire(self.oldest()), payload };
-        Packet::Data(data).emit(self.association, buf);
-        let to_group = Transmit::now(Dest::group(self.group));
-        let transmit = self.events.data_sent(to_group, MessageId(self.next), buf.len(), false);
+        Packet::Data(data).emit(scene.association, buf);
+        let to_group = scene.to_group();
+        let transmit = scene.events.data_sent(to_group, MessageId(self.next), buf.len(), false);
         self.next += 1;
         if let Some(heartbeat) = self.settings.heartbeat {
             self.silent_for = 0;
-            self.timers.arm(Timer::Heartbeat, now + heartbeat);
+            scene.timers.arm(Timer::Heartbeat, scene.now + heartbeat);
         }
         Some(transmit)
     }
 }
 
-impl Machine for LmsSender {
-    fn events(&mut self) -> Option<&mut Events> {
-        Some(&mut self.events)
-    }
+impl Part for LmsSender {
+    type Timer = Timer;
 
-    fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
-        let parsed = Packet::parse(datagram.bytes);
-        let Some(packet) = self.events.of_session(parsed, self.association) else { return };
+    const ROLE: Role = Role::Sender;
+
+    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
+        let Some(packet) = scene.of_session(Packet::parse(datagram.bytes)) else { return };
         match packet {
-            Packet::Req(request) => self.on_req(now, datagram.source, &request),
+            Packet::Req(request) => self.on_req(scene, datagram.source, &request),
             // The replier at the source's router is the source, whoever offers itself.
             Packet::Refresh(_) => {
-                self.events.received("refresh", 0_u64);
+                scene.events.received("refresh", 0_u64);
             }
             Packet::Leave => {
-                self.events.received("leave", 0_u64);
+                scene.events.received("leave", 0_u64);
             }
-            _ => self.events.dropped(DropReason::Foreign),
+            _ => scene.events.dropped(DropReason::Foreign),
         }
     }
 
-    fn handle_timeout(&mut self, now: Time) {
-        while let Some(timer) = self.timers.expire(now) {
-            match timer {
-                Timer::Setup => self.setup_due = true,
-                Timer::SrcRefresh => self.src_refresh_due = true,
-                Timer::Heartbeat => {
-                    self.spm_due = true;
-                    self.silent_for = self.silent_for.saturating_add(1);
-                    let first = self.settings.heartbeat.unwrap_or_default();
-                    let wait = Doubling { first, most: Duration::MAX }.delay(self.silent_for, 0.0);
-                    // From then on SETUP says it often enough.
-                    if wait < self.settings.setup_ivl {
-                        self.timers.arm(Timer::Heartbeat, now + wait);
-                    }
+    fn on_timer(&mut self, scene: &mut Scene, timer: Timer) {
+        match timer {
+            Timer::Setup => self.setup_due = true,
+            Timer::SrcRefresh => self.src_refresh_due = true,
+            Timer::Heartbeat => {
+                self.spm_due = true;
+                self.silent_for = self.silent_for.saturating_add(1);
+                let first = self.settings.heartbeat.unwrap_or_default();
+                let wait = Doubling { first, most: Duration::MAX }.delay(self.silent_for, 0.0);
+                // From then on SETUP says it often enough.
+                if wait < self.settings.setup_ivl {
+                    scene.timers.arm(Timer::Heartbeat, scene.now + wait);
                 }
-                // `poll_transmit` looks at the time itself.
-                Timer::Pace => {}
             }
+            // `poll_transmit` looks at the time itself.
+            Timer::Pace => {}
         }
     }
 
-    fn poll_timeout(&self) -> Option<Time> {
-        self.timers.next()
-    }
-
-    fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
-        if let Some(transmit) = self.poll_control(now, buf) {
+    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+        if let Some(transmit) = self.poll_control(scene, buf) {
             return Some(transmit);
         }
-        if let Some(at) = self.pace.ready_at(now) {
+        if let Some(at) = self.pace.ready_at(scene.now) {
             if !self.answers.is_empty() || self.next < self.offered() {
-                self.timers.arm(Timer::Pace, at);
+                scene.timers.arm(Timer::Pace, at);
             }
             return None;
         }
-        let transmit = self.poll_repair(now, buf).or_else(|| self.poll_message(now, buf))?;
-        self.pace.pause(now, self.settings.send_interval);
+        let transmit = self.poll_repair(scene, buf).or_else(|| self.poll_message(scene, buf))?;
+        self.pace.pause(scene.now, self.settings.send_interval);
         Some(transmit)
     }
 
-    fn as_sender(&mut self) -> Option<&mut dyn Sender> {
-        Some(self)
-    }
-}
-
-impl Sender for LmsSender {
     /// Nobody says what has arrived, so that only what has not gone out yet can be too much.
-    fn offer(&mut self, _now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
+    fn offer(&mut self, _scene: &mut Scene, payload: Bytes) -> Result<MessageId, OfferError> {
         if self.finished {
             return Err(OfferError::Finished);
         }
@@ -305,7 +289,7 @@ impl Sender for LmsSender {
         Ok(MessageId(message))
     }
 
-    fn finish(&mut self, _now: Time) {
+    fn finish(&mut self, _scene: &mut Scene) {
         self.finished = true;
     }
 

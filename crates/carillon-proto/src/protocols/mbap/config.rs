@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use carillon_core::{AssociationId, BuildContext, Config, ConfigError, HeaderBytes, HostValue, Parameter};
-use carillon_wire::mbap::{HEADER_LEN, TIMED_HEADER_LEN};
+use carillon_core::{BuildContext, Config, ConfigError, HostValue, Parameter};
 
+use super::ENTRY;
 use crate::blocks::retransmission::parameters::{
     ACK_BYTES, ACK_WAIT, ACK_WAIT_METHOD, PAST_LIMIT, TIMEOUT_MAX, TIMEOUT_MIN,
 };
@@ -13,7 +13,6 @@ use crate::blocks::{AdaptiveWait, Retransmission};
 /// The settings of a sender, resolved to times.
 #[derive(Clone, Copy, Debug)]
 pub struct SenderConfig {
-    pub(super) association: AssociationId,
     pub(super) window: usize,
     /// Receivers ask for what they miss.
     pub(super) negative: bool,
@@ -47,7 +46,6 @@ impl SenderConfig {
             ));
         }
         Ok(SenderConfig {
-            association: context.association,
             window: window as usize,
             negative,
             selective,
@@ -56,22 +54,12 @@ impl SenderConfig {
             retransmission: Retransmission::new(
                 context,
                 settings,
-                header_bytes(settings).data,
+                (ENTRY.header_bytes)(settings).data,
                 window,
                 if negative { Duration::ZERO } else { ack_timeout },
             )?,
         })
     }
-
-    /// The same for one receiver.
-    pub(super) fn for_one(self) -> Self {
-        SenderConfig { retransmission: self.retransmission.for_receivers(1), ..self }
-    }
-}
-
-/// What packets with a message add to it.
-pub(super) fn header_bytes(settings: &Config) -> HeaderBytes {
-    AdaptiveWait::header_bytes(settings, HEADER_LEN, TIMED_HEADER_LEN)
 }
 
 pub(super) const PARAMETERS: &[Parameter] = &[

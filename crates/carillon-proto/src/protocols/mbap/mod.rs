@@ -15,11 +15,12 @@ use carillon_core::{
     BuildContext, Config, ConfigError, Helpers, Machine, NetworkKind, Order, ProtocolEntry, Role,
     UnicastEquivalent,
 };
+use carillon_wire::mbap::{HEADER_LEN, TIMED_HEADER_LEN};
 
 pub use receiver::MbapReceiver;
 pub use sender::MbapSender;
 
-use crate::blocks::{Recipients, SerialUnicast};
+use crate::blocks::{AdaptiveWait, Recipients, SerialUnicast};
 
 /// Multicast block acknowledgment.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
@@ -33,7 +34,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     waits: true,
     marks_originals: true,
     helpers: Helpers::None,
-    header_bytes: config::header_bytes,
+    header_bytes: |settings| AdaptiveWait::header_bytes(settings, HEADER_LEN, TIMED_HEADER_LEN),
     networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
@@ -71,9 +72,9 @@ fn build(
         Role::Peer | Role::Relay | Role::Helper => return Err(ConfigError::no_such_role(role)),
         Role::Receiver => Box::new(MbapReceiver::new(context, settings)),
         Role::Sender if unicast => {
-            let leg = |receiver| MbapSender::new(config.for_one(), receiver);
+            let leg = |receiver| MbapSender::new(context, config, receiver);
             Box::new(SerialUnicast::to_members(context, config.window, leg))
         }
-        Role::Sender => Box::new(MbapSender::new(config, Recipients::group(context))),
+        Role::Sender => Box::new(MbapSender::new(context, config, Recipients::group(context))),
     })
 }

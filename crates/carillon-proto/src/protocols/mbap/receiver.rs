@@ -1,23 +1,18 @@
 //! The receiving side of block acknowledgment.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bytes::Bytes;
-use carillon_core::{
-    AssociationId, BuildContext, Config, Delivery, DropReason, Event, Events, Machine, MessageId, NodeId,
-    Received, Receiver, Time, Transmit,
-};
+use carillon_core::{BuildContext, Config, DropReason, Event, Received, Role, Time, Transmit};
 use carillon_wire::mbap::Packet;
 
-use crate::blocks::{AckWait, Reception};
+use crate::blocks::{AckWait, Part, Player, Reception, Scene};
 
 /// Takes messages in sequence only, and acknowledges when n have come or none for a while. With selective
 /// repair it keeps the others too, and asks for each that it misses.
 #[derive(Debug)]
 pub struct MbapReceiver {
-    association: AssociationId,
-    sender: NodeId,
     window: u64,
     /// Messages that may wait for the application.
     room: u64,
@@ -37,8 +32,6 @@ pub struct MbapReceiver {
     ack_timeout: Duration,
     stop_after_full_window: bool,
     ack_wait: AckWait,
-    deliveries: VecDeque<Delivery>,
-    events: Events,
 }
 
 /// Messages behind one that is missing.
@@ -62,10 +55,8 @@ enum Answer {
 
 impl MbapReceiver {
     /// A receiver of this session.
-    pub fn new(context: &BuildContext, settings: &Config) -> Self {
+    pub fn new(context: &BuildContext, settings: &Config) -> Player<Self> {
         MbapReceiver {
-            association: context.association,
-            sender: context.sender,
             window: settings.count("window"),
             room: context.most_messages(settings.count("window")),
             expected: 0,
@@ -78,16 +69,15 @@ impl MbapReceiver {
             ack_timeout: settings.span("ack_timeout").at(context.bit_rate),
             stop_after_full_window: settings.choice("ack_timer") == "until-full-window",
             ack_wait: AckWait::or_told(context, settings),
-            deliveries: VecDeque::new(),
-            events: Events::default(),
         }
+        .play(context)
     }
 
     /// Section 2.6: only the next message in the sequence is of use; all others are discarded
     /// without acknowledgment.
-    fn on_data(&mut self, now: Time, sequence: u16, len: usize, poll: bool, datagram: Received<'_>) {
+    fn on_data(&mut self, scene: &mut Scene, sequence: u16, len: usize, poll: bool, datagram: Received<'_>) {
         if self.early.is_some() {
-            return self.on_data_in_any_order(sequence, len, poll, datagram);
+            return self.on_data_in_any_order(scene, sequence, len, poll, datagram);
         }
         if u64::from(sequence) != self.expected % (2 * self.window) {
             let reason = if u64::from(sequence) >= 2 * self.window {
@@ -99,22 +89,22 @@ impl MbapReceiver {
             // window: the sender that sends on has not heard it.
             let unheard = self.ack_timer.is_none() && self.expected > 0 && !self.negative;
             if reason == DropReason::OutOfOrder && unheard {
-                self.ack_timer = Some(now + self.ack_timeout);
+                self.ack_timer = Some(scene.now + self.ack_timeout);
             }
             if reason == DropReason::OutOfOrder && self.negative {
-                self.look_for_gap(sequence, poll);
+                self.look_for_gap(scene, sequence, poll);
             }
-            return self.events.dropped(reason);
+            return scene.events.dropped(reason);
         }
-        if self.deliveries.len() as u64 >= self.room {
+        if scene.waiting() as u64 >= self.room {
             // The application does not keep up: as good as lost, the sender will repeat it.
-            return self.events.dropped(DropReason::BufferFull);
+            return scene.events.dropped(DropReason::BufferFull);
         }
-        self.events.received("data", self.expected);
+        scene.events.received("data", self.expected);
         self.gap = None;
-        self.deliver(datagram.bytes.slice(datagram.bytes.len() - len..));
+        self.deliver(scene, datagram.bytes.slice(datagram.bytes.len() - len..));
         // With negative acknowledgments the sender asks instead.
-        self.ack_timer = (!self.negative).then(|| now + self.ack_timeout);
+        self.ack_timer = (!self.negative).then(|| scene.now + self.ack_timeout);
         if self.unacknowledged >= self.window || poll {
             self.answer = Some(Answer::Ack);
             if self.stop_after_full_window {
@@ -124,40 +114,45 @@ impl MbapReceiver {
     }
 
     /// The next message goes to the application.
-    fn deliver(&mut self, payload: Bytes) {
-        let message = MessageId(self.expected);
+    fn deliver(&mut self, scene: &mut Scene, payload: Bytes) {
+        scene.deliver_sent(self.expected, payload);
         self.expected += 1;
         self.unacknowledged += 1;
-        self.deliveries.push_back(Delivery { source: self.sender, message, payload });
-        self.events.push(Event::Delivered { source: self.sender, message });
     }
 
     /// With selective repair: a message of the window is kept, whichever it is. What is found missing by it
     /// is asked for once, and again at each poll.
-    fn on_data_in_any_order(&mut self, sequence: u16, len: usize, poll: bool, datagram: Received<'_>) {
+    fn on_data_in_any_order(
+        &mut self,
+        scene: &mut Scene,
+        sequence: u16,
+        len: usize,
+        poll: bool,
+        datagram: Received<'_>,
+    ) {
         let Some(mut early) = self.early.take() else { return };
         let modulus = 2 * self.window;
         let ahead = (u64::from(sequence) + modulus - self.expected % modulus) % modulus;
         let message = self.expected + ahead;
-        let held = self.deliveries.len() as u64 + early.messages.len() as u64;
+        let held = scene.waiting() as u64 + early.messages.len() as u64;
         if u64::from(sequence) >= modulus {
-            self.events.dropped(DropReason::Malformed);
+            scene.events.dropped(DropReason::Malformed);
         } else if ahead >= self.window || early.messages.has(message) {
-            self.events.dropped(DropReason::Duplicate);
+            scene.events.dropped(DropReason::Duplicate);
         } else if held + u64::from(ahead > 0) >= self.room {
             // One place is left for the message that is next: without it nothing goes on.
-            self.events.dropped(DropReason::BufferFull);
+            scene.events.dropped(DropReason::BufferFull);
         } else {
-            self.events.received("data", message);
+            scene.events.received("data", message);
             early.asks.remove(&message);
             for missing in early.seen.max(self.expected)..message {
                 early.asks.insert(missing);
-                self.events.loss_found(self.sender, missing);
+                scene.events.loss_found(scene.sender, missing);
             }
             early.seen = early.seen.max(message + 1);
             early.messages.insert(message, datagram.bytes.slice(datagram.bytes.len() - len..));
             while let Some((_, payload)) = early.messages.pop() {
-                self.deliver(payload);
+                self.deliver(scene, payload);
             }
             if self.unacknowledged >= (self.window / SLIDING).max(1) {
                 self.answer = Some(Answer::Ack);
@@ -187,7 +182,7 @@ impl MbapReceiver {
 
     /// With negative acknowledgments: what is missing is asked for once each time the sender passes
     /// it, and when it polls.
-    fn look_for_gap(&mut self, sequence: u16, poll: bool) {
+    fn look_for_gap(&mut self, scene: &mut Scene, sequence: u16, poll: bool) {
         let modulus = 2 * self.window;
         let ahead = (u64::from(sequence) + modulus - self.expected % modulus) % modulus;
         if ahead >= self.window {
@@ -195,7 +190,7 @@ impl MbapReceiver {
             self.answer = self.answer.or(poll.then_some(Answer::Ack));
         } else if poll || self.gap.is_none_or(|gap| ahead <= gap) {
             if self.gap.is_none() {
-                self.events.loss_found(self.sender, self.expected);
+                scene.events.loss_found(scene.sender, self.expected);
             }
             self.gap = Some(ahead);
             self.answer = Some(Answer::Nak);
@@ -203,43 +198,40 @@ impl MbapReceiver {
     }
 }
 
-impl Machine for MbapReceiver {
-    fn events(&mut self) -> Option<&mut Events> {
-        Some(&mut self.events)
-    }
+impl Part for MbapReceiver {
+    type Timer = ();
 
-    fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
-        let parsed = Packet::parse(datagram.bytes);
-        let Some(packet) = self.events.of_session(parsed, self.association) else { return };
+    const ROLE: Role = Role::Receiver;
+
+    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
+        let Some(packet) = scene.of_session(Packet::parse(datagram.bytes)) else { return };
         match packet {
-            _ if datagram.source != self.sender => self.events.dropped(DropReason::NotAMember),
-            Packet::Ack { .. } | Packet::Nak { .. } => self.events.dropped(DropReason::Foreign),
+            _ if datagram.source != scene.sender => scene.events.dropped(DropReason::NotAMember),
+            Packet::Ack { .. } | Packet::Nak { .. } => scene.events.dropped(DropReason::Foreign),
             Packet::Data { sequence, payload } => {
-                self.on_data(now, sequence, payload.len(), false, datagram);
+                self.on_data(scene, sequence, payload.len(), false, datagram);
             }
             Packet::Timed { sequence, ack_wait, payload } => {
                 self.ack_wait.set(ack_wait);
-                self.on_data(now, sequence, payload.len(), false, datagram);
+                self.on_data(scene, sequence, payload.len(), false, datagram);
             }
             Packet::Poll { sequence, payload } => {
-                self.on_data(now, sequence, payload.len(), true, datagram);
+                self.on_data(scene, sequence, payload.len(), true, datagram);
             }
         }
     }
 
-    fn handle_timeout(&mut self, now: Time) {
-        if self.ack_timer.is_some_and(|at| at <= now) {
-            self.events.push(Event::TimerFired { timer: "acknowledgment" });
-            self.answer = Some(Answer::Ack);
-            self.ack_timer = Some(now + self.ack_timeout);
-        }
+    fn handle_timeout(&mut self, scene: &mut Scene) {
+        scene.events.push(Event::TimerFired { timer: "acknowledgment" });
+        self.answer = Some(Answer::Ack);
+        self.ack_timer = Some(scene.now + self.ack_timeout);
     }
 
     fn poll_timeout(&self) -> Option<Time> {
         self.ack_timer
     }
 
-    fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
         let modulus = 2 * self.window;
         let number = |message: u64| (message % modulus) as u16;
         let (name, about, packet) = match self.next_answer()? {
@@ -252,19 +244,9 @@ impl Machine for MbapReceiver {
             // The windows of the receivers stay in step: the counter goes on.
             (Answer::Nak, missing) => ("nak", missing, Packet::Nak { sequence: number(missing) }),
         };
-        packet.emit(self.association, buf);
-        self.events.control(name, about);
-        Some(self.ack_wait.transmit(now, self.sender, buf))
-    }
-
-    fn as_receiver(&mut self) -> Option<&mut dyn Receiver> {
-        Some(self)
-    }
-}
-
-impl Receiver for MbapReceiver {
-    fn poll_delivery(&mut self) -> Option<Delivery> {
-        self.deliveries.pop_front()
+        packet.emit(scene.association, buf);
+        scene.events.control(name, about);
+        Some(self.ack_wait.transmit(scene.now, scene.sender, buf))
     }
 }
 
@@ -274,11 +256,13 @@ const SLIDING: u64 = 4;
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use carillon_core::{BitRate, Dest, GroupId, PortId, Scope, Seeds};
+    use carillon_core::{
+        AssociationId, BitRate, Dest, GroupId, Machine, NodeId, PortId, Receiver, Scope, Seeds,
+    };
 
     use super::*;
 
-    fn receiver() -> MbapReceiver {
+    fn receiver() -> Player<MbapReceiver> {
         let context = BuildContext {
             association: AssociationId(7),
             node: NodeId(2),
@@ -305,7 +289,7 @@ mod tests {
         MbapReceiver::new(&context, &settings)
     }
 
-    fn data(receiver: &mut MbapReceiver, now: Time, sequence: u16) {
+    fn data(receiver: &mut Player<MbapReceiver>, now: Time, sequence: u16) {
         let mut bytes = Vec::new();
         Packet::Data { sequence, payload: b"x" }.emit(AssociationId(7), &mut bytes);
         let destination = Dest::group(GroupId(0));

@@ -2,14 +2,16 @@
 
 use bytes::Bytes;
 use carillon_core::{
-    Dest, DropReason, Event, Events, InState, Machine, MessageId, NodeId, OfferError, Outcome, Received,
-    Sender, Time, Timers, Transmit,
+    BuildContext, Dest, DropReason, Event, InState, MessageId, NodeId, OfferError, Outcome, Received, Role,
+    Time, Transmit,
 };
 use carillon_wire::mbap::Packet;
 
 use super::config::SenderConfig;
 use super::describe::{ACK_SENDER, NAK_SENDER};
-use crate::blocks::{AckWindow, AnswerTimer, FixedWindow, PastLimit, Recipients, Slot};
+use crate::blocks::{AckWindow, AnswerTimer, FixedWindow, Part, PastLimit, Player, Recipients, Slot};
+
+type Scene = crate::blocks::Scene<Timer>;
 
 /// Sends up to n messages at once and advances as far as all receivers have acknowledged.
 #[derive(Debug)]
@@ -24,22 +26,21 @@ pub struct MbapSender {
     polls: u32,
     /// With selective repair: when the one poll that is unanswered went out.
     polled: Option<Time>,
-    timers: Timers<Timer>,
     timer: AnswerTimer,
-    events: Events,
 }
 
 /// The sender's timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Timer {
+pub enum Timer {
     /// The packet timer: restarted as each message is sent; retransmits the whole window.
     Packet,
 }
 
 impl MbapSender {
     /// A sender to these.
-    pub fn new(config: SenderConfig, to: Recipients) -> Self {
+    pub fn new(context: &BuildContext, mut config: SenderConfig, to: Recipients) -> Player<Self> {
         let Recipients { members, dest } = to;
+        config.retransmission = config.retransmission.for_receivers(members.len() as u32);
         MbapSender {
             timer: AnswerTimer::new(&config.retransmission, config.adaptive_wait),
             window: AckWindow::new(members, FixedWindow(config.window as u64)),
@@ -48,9 +49,8 @@ impl MbapSender {
             poll_due: false,
             polls: 0,
             polled: None,
-            timers: Timers::new(),
-            events: Events::default(),
         }
+        .play(context)
     }
 
     /// The message of a sequence number, if it lies in the active window or is the next one.
@@ -61,60 +61,61 @@ impl MbapSender {
         (sequence < modulus && rank <= self.window.len() as u64).then_some(self.window.start() + rank)
     }
 
-    fn on_ack(&mut self, now: Time, source: NodeId, sequence: u16) {
+    fn on_ack(&mut self, scene: &mut Scene, source: NodeId, sequence: u16) {
         let Some(index) = self.window.index_of(source) else {
-            return self.events.dropped(DropReason::NotAMember);
+            return scene.events.dropped(DropReason::NotAMember);
         };
         let Some(message) = self.message(sequence).filter(|&message| message < self.window.end()) else {
             // Outside of the active window it is no news.
-            return self.events.dropped(DropReason::OutOfWindow);
+            return scene.events.dropped(DropReason::OutOfWindow);
         };
-        self.on_answer(now);
+        self.on_answer(scene);
         if !self.window.acknowledge(index, message) {
-            return self.events.dropped(DropReason::Duplicate);
+            return scene.events.dropped(DropReason::Duplicate);
         }
         self.polls = 0;
-        self.events.received("ack", message);
-        self.note_answer(now, message);
-        self.advance(now);
+        scene.events.received("ack", message);
+        self.note_answer(scene, message);
+        self.advance(scene);
     }
 
     /// With selective repair messages complete long after they were sent: what is measured is the poll
     /// and its first answer.
-    fn on_answer(&mut self, now: Time) {
+    fn on_answer(&mut self, scene: &mut Scene) {
         if let Some(polled) = self.polled.take() {
-            self.timer.timeout_mut().on_sample(now.since(polled));
+            self.timer.timeout_mut().on_sample(scene.now.since(polled));
         }
     }
 
     /// An answer to the whole window counts for the adaptive wait, unless the window was sent twice
     /// (Karn's rule).
-    fn note_answer(&mut self, now: Time, message: u64) {
+    fn note_answer(&mut self, scene: &mut Scene, message: u64) {
         let whole = message + 1 == self.window.end();
         let slot = self.window.get_mut(message).filter(|slot| whole && slot.retransmissions == 0);
         if let Some((sent, _)) = slot.and_then(|slot| slot.sent) {
-            self.timer.on_answer(now.since(sent));
+            self.timer.on_answer(scene.now.since(sent));
         }
     }
 
     /// A receiver has everything before this message and asks for it: the sender goes back to it,
     /// unless it has just done so for someone else.
-    fn on_nak(&mut self, now: Time, source: NodeId, sequence: u16) {
+    fn on_nak(&mut self, scene: &mut Scene, source: NodeId, sequence: u16) {
         let Some(index) = self.window.index_of(source) else {
-            return self.events.dropped(DropReason::NotAMember);
+            return scene.events.dropped(DropReason::NotAMember);
         };
         let Some(wanted) = self.message(sequence).filter(|_| self.config.negative) else {
-            return self.events.dropped(DropReason::OutOfWindow);
+            return scene.events.dropped(DropReason::OutOfWindow);
         };
-        self.events.received("nak", wanted);
-        self.on_answer(now);
+        scene.events.received("nak", wanted);
+        self.on_answer(scene);
         let says_all_before = !self.config.selective;
         if says_all_before && wanted > self.window.start() && self.window.acknowledge(index, wanted - 1) {
             self.polls = 0;
-            self.advance(now);
+            self.advance(scene);
         }
         let Some(slot) = self.window.get_mut(wanted) else { return };
-        let just_resent = slot.resent.is_some_and(|at| now < at + self.config.retransmission.all_answers());
+        let just_resent =
+            slot.resent.is_some_and(|at| scene.now < at + self.config.retransmission.all_answers());
         // Past the limit the packet timer decides what becomes of it.
         if slot.sent.is_none() || just_resent || self.config.retransmission.is_exceeded(slot.retransmissions)
         {
@@ -128,36 +129,36 @@ impl MbapSender {
             self.window.go_back_to(wanted);
         }
         // It lacks the first of them, and what else it lacks goes out with them.
-        self.events.repair_needed(source, self.window.due_again());
+        scene.events.repair_needed(source, self.window.due_again());
     }
 
-    fn advance(&mut self, now: Time) {
+    fn advance(&mut self, scene: &mut Scene) {
         let mut last = None;
         while let Some((number, slot)) = self.window.pop_acknowledged() {
-            self.complete(number, &slot, Outcome::Acknowledged);
+            self.complete(scene, number, &slot, Outcome::Acknowledged);
             last = Some(slot);
         }
         match last.as_ref().and_then(|slot| slot.sent.filter(|_| slot.retransmissions == 0)) {
             Some(_) if self.config.selective => {}
-            Some((sent, _)) => self.timer.timeout_mut().on_sample(now.since(sent)),
+            Some((sent, _)) => self.timer.timeout_mut().on_sample(scene.now.since(sent)),
             None if last.is_some() => self.timer.timeout_mut().on_recovery(),
             None => {}
         }
         if self.window.is_empty() {
             self.timer.on_round_end();
-            self.timers.cancel(Timer::Packet);
+            scene.timers.cancel(Timer::Packet);
         }
     }
 
-    fn complete(&mut self, number: u64, slot: &Slot, outcome: Outcome) {
+    fn complete(&mut self, scene: &mut Scene, number: u64, slot: &Slot, outcome: Outcome) {
         let window = slot.sent.map_or(0, |(_, window)| window);
-        self.events.completed(MessageId(number), outcome, window);
+        scene.events.completed(MessageId(number), outcome, window);
     }
 
     /// Section 2.6: the packet timer retransmits every message in the active window, unless the
     /// retransmission count is exceeded.
-    fn on_packet_timer(&mut self, now: Time) {
-        self.events.push(Event::TimerFired { timer: "packet" });
+    fn on_packet_timer(&mut self, scene: &mut Scene) {
+        scene.events.push(Event::TimerFired { timer: "packet" });
         // Where requests repair what is lost, a poll is no sign of a path that is slower than thought, unless
         // the one before it went without an answer.
         if !self.config.selective || self.polls > 0 {
@@ -165,7 +166,7 @@ impl MbapSender {
         }
         self.timer.on_round_end();
         if self.config.negative {
-            return self.poll(now);
+            return self.poll(scene);
         }
         let limit = self.config.retransmission.limit;
         let exceeded = |slot: &Slot| slot.retransmissions > limit;
@@ -173,19 +174,19 @@ impl MbapSender {
             PastLimit::Skip => {
                 while self.window.first().is_some_and(exceeded) {
                     let (number, slot) = self.window.pop().expect("the window has a first message");
-                    self.complete(number, &slot, Outcome::Failed);
+                    self.complete(scene, number, &slot, Outcome::Failed);
                 }
             }
             PastLimit::Expel if self.window.first().is_some_and(exceeded) => {
                 for index in self.window.missing_first() {
                     self.window.expel(index);
-                    self.events.member_lost(self.window.node(index));
+                    scene.events.member_lost(self.window.node(index));
                 }
-                self.advance(now);
+                self.advance(scene);
             }
             PastLimit::Expel | PastLimit::Wait => {}
         }
-        self.note_missing();
+        self.note_missing(scene);
         for slot in self.window.slots_mut() {
             slot.due = true;
         }
@@ -193,72 +194,64 @@ impl MbapSender {
 
     /// With negative acknowledgments: nobody misses anything, or requests were lost. The last message
     /// asks all, unless it has done so too often without any news.
-    fn poll(&mut self, now: Time) {
+    fn poll(&mut self, scene: &mut Scene) {
         self.polls = self.polls.saturating_add(1);
         if self.config.retransmission.is_exceeded(self.polls) {
             self.polls = 0;
             match self.config.retransmission.past_limit {
                 PastLimit::Skip => {
                     while let Some((number, slot)) = self.window.pop() {
-                        self.complete(number, &slot, Outcome::Failed);
+                        self.complete(scene, number, &slot, Outcome::Failed);
                     }
                 }
                 PastLimit::Expel => {
-                    self.window.expel_missing(&mut self.events);
-                    self.advance(now);
+                    self.window.expel_missing(&mut scene.events);
+                    self.advance(scene);
                 }
                 PastLimit::Wait => {}
             }
         }
-        self.note_missing();
+        self.note_missing(scene);
         self.poll_due = !self.window.is_empty();
     }
 
-    fn note_missing(&mut self) {
+    fn note_missing(&mut self, scene: &mut Scene) {
         for (index, messages) in self.window.missing() {
-            self.events.repair_needed(self.window.node(index), messages);
+            scene.events.repair_needed(self.window.node(index), messages);
         }
     }
 }
 
-impl Machine for MbapSender {
-    fn events(&mut self) -> Option<&mut Events> {
-        Some(&mut self.events)
-    }
+impl Part for MbapSender {
+    type Timer = Timer;
 
-    fn tell_states(&self, _now: Time, tell: &mut dyn FnMut(InState)) {
+    const ROLE: Role = Role::Sender;
+
+    fn tell_states(&self, scene: &Scene, tell: &mut dyn FnMut(InState)) {
         let of = if self.config.negative { NAK_SENDER.of } else { ACK_SENDER.of };
         let state = if self.window.is_full() { "Full" } else { "Open" };
         // Whatever leads back to a state sends a packet, which restarts the timer.
-        let turn = self.timers.armed(Timer::Packet).map_or(0, Time::as_nanos);
+        let turn = scene.timers.armed(Timer::Packet).map_or(0, Time::as_nanos);
         tell(InState { of, about: 0, state, turn });
     }
 
-    fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
-        let parsed = Packet::parse(datagram.bytes);
-        let Some(packet) = self.events.of_session(parsed, self.config.association) else { return };
+    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
+        let Some(packet) = scene.of_session(Packet::parse(datagram.bytes)) else { return };
         match packet {
-            Packet::Ack { sequence } => self.on_ack(now, datagram.source, sequence),
-            Packet::Nak { sequence } => self.on_nak(now, datagram.source, sequence),
+            Packet::Ack { sequence } => self.on_ack(scene, datagram.source, sequence),
+            Packet::Nak { sequence } => self.on_nak(scene, datagram.source, sequence),
             Packet::Data { .. } | Packet::Timed { .. } | Packet::Poll { .. } => {
-                self.events.dropped(DropReason::Foreign);
+                scene.events.dropped(DropReason::Foreign);
             }
         }
     }
 
-    fn handle_timeout(&mut self, now: Time) {
-        while let Some(timer) = self.timers.expire(now) {
-            match timer {
-                Timer::Packet => self.on_packet_timer(now),
-            }
-        }
+    fn on_timer(&mut self, scene: &mut Scene, timer: Timer) {
+        let Timer::Packet = timer;
+        self.on_packet_timer(scene);
     }
 
-    fn poll_timeout(&self) -> Option<Time> {
-        self.timers.next()
-    }
-
-    fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
         let window_size = self.window.len() as u32;
         let (last, modulus) = (self.window.end().saturating_sub(1), 2 * self.config.window as u64);
         let (number, slot, poll) = match self.window.first_due() {
@@ -270,58 +263,48 @@ impl Machine for MbapSender {
         let (sequence, payload) = ((number % modulus) as u16, &slot.payload[..]);
         match poll {
             true => {
-                Packet::Poll { sequence, payload }.emit(self.config.association, buf);
+                Packet::Poll { sequence, payload }.emit(scene.association, buf);
                 // Of two it is not known which was answered (Karn's rule).
-                self.polled = (self.config.selective && self.polls == 1).then_some(now);
+                self.polled = (self.config.selective && self.polls == 1).then_some(scene.now);
             }
             false => {
                 let packet = match self.timer.ack_wait_nanos() {
                     Some(ack_wait) => Packet::Timed { sequence, ack_wait, payload },
                     None => Packet::Data { sequence, payload },
                 };
-                packet.emit(self.config.association, buf);
+                packet.emit(scene.association, buf);
             }
         }
         let first = slot.sent.is_none();
         if first {
-            slot.sent = Some((now, window_size));
+            slot.sent = Some((scene.now, window_size));
         } else {
             slot.retransmissions = slot.retransmissions.saturating_add(1);
-            slot.resent = Some(now);
+            slot.resent = Some(scene.now);
         }
-        self.timers.arm(Timer::Packet, self.timer.deadline(now));
+        scene.timers.arm(Timer::Packet, self.timer.deadline(scene.now));
         let to = Transmit::now(self.data_dest.clone());
-        Some(self.events.data_sent(to, MessageId(number), buf.len(), !first))
+        Some(scene.events.data_sent(to, MessageId(number), buf.len(), !first))
     }
 
-    fn as_sender(&mut self) -> Option<&mut dyn Sender> {
-        Some(self)
+    fn window(&self) -> Option<&AckWindow> {
+        Some(&self.window)
     }
-}
 
-impl Sender for MbapSender {
-    fn offer(&mut self, now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
+    fn window_mut(&mut self) -> Option<&mut AckWindow> {
+        Some(&mut self.window)
+    }
+
+    fn offer(&mut self, scene: &mut Scene, payload: Bytes) -> Result<MessageId, OfferError> {
         let number = self.window.offer(payload)?;
         // With nobody left to acknowledge, the message is with all receivers at once.
-        self.advance(now);
+        self.advance(scene);
         Ok(MessageId(number))
     }
 
-    fn finish(&mut self, _now: Time) {
-        self.window.finish();
-    }
-
-    fn expel(&mut self, now: Time, member: NodeId) {
+    fn expel(&mut self, scene: &mut Scene, member: NodeId) {
         if self.window.expel_node(member).is_some() {
-            self.advance(now);
+            self.advance(scene);
         }
-    }
-
-    fn awaits(&self, member: NodeId) -> bool {
-        self.window.awaits(member)
-    }
-
-    fn is_finished(&self) -> bool {
-        self.window.is_finished()
     }
 }

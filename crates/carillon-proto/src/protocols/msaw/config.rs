@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use carillon_core::{AssociationId, BuildContext, Config, ConfigError, GroupId, HeaderBytes, Parameter};
-use carillon_wire::msaw::{HEADER_LEN, TIMED_HEADER_LEN};
+use carillon_core::{BuildContext, Config, ConfigError, Parameter};
 
+use super::ENTRY;
 use crate::blocks::retransmission::parameters::{
     ACK_BYTES, ACK_WAIT, ACK_WAIT_METHOD, PAST_LIMIT, TIMEOUT_MAX, TIMEOUT_MIN,
 };
@@ -13,8 +13,6 @@ use crate::blocks::{AdaptiveWait, Addressed, Retransmission};
 /// The settings of a sender, resolved to times.
 #[derive(Clone, Copy, Debug)]
 pub struct SenderConfig {
-    pub(super) association: AssociationId,
-    pub(super) group: GroupId,
     /// With unicast, section 2.5, each receiver has a timer and a count; with multicast, section 2.5.2, each message.
     pub(super) addressed: Addressed,
     /// The wait R that an adaptive one starts at.
@@ -24,31 +22,18 @@ pub struct SenderConfig {
 
 impl SenderConfig {
     pub(super) fn new(context: &BuildContext, settings: &Config) -> Result<Self, ConfigError> {
-        let adaptive_wait = AdaptiveWait::first(context, settings);
         Ok(SenderConfig {
-            association: context.association,
-            group: context.group,
             addressed: Addressed::new(settings),
-            adaptive_wait,
+            adaptive_wait: AdaptiveWait::first(context, settings),
             retransmission: Retransmission::new(
                 context,
                 settings,
-                header_bytes(settings).data,
+                (ENTRY.header_bytes)(settings).data,
                 1,
                 Duration::ZERO,
             )?,
         })
     }
-
-    /// The same for one receiver.
-    pub(super) fn for_one(self) -> Self {
-        SenderConfig { retransmission: self.retransmission.for_receivers(1), ..self }
-    }
-}
-
-/// What packets with a message add to it.
-pub(super) fn header_bytes(settings: &Config) -> HeaderBytes {
-    AdaptiveWait::header_bytes(settings, HEADER_LEN, TIMED_HEADER_LEN)
 }
 
 pub(super) const PARAMETERS: &[Parameter] = &[

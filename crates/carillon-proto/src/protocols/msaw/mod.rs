@@ -16,12 +16,13 @@ use carillon_core::{
     BuildContext, Config, ConfigError, Helpers, Machine, NetworkKind, Order, ProtocolEntry, Role,
     UnicastEquivalent,
 };
+use carillon_wire::msaw::{HEADER_LEN, TIMED_HEADER_LEN};
 
 pub use nak::{NakReceiver, NakSender};
 pub use receiver::MsawReceiver;
 pub use sender::MsawSender;
 
-use crate::blocks::{Addressed, Recipients, SerialUnicast};
+use crate::blocks::{AdaptiveWait, Addressed, Recipients, SerialUnicast};
 
 /// Multicast stop-and-wait.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
@@ -35,7 +36,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     waits: true,
     marks_originals: true,
     helpers: Helpers::None,
-    header_bytes: config::header_bytes,
+    header_bytes: |settings| AdaptiveWait::header_bytes(settings, HEADER_LEN, TIMED_HEADER_LEN),
     networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
@@ -86,9 +87,9 @@ fn build(
         Role::Sender if negative => Box::new(NakSender::new(context, config, settings)),
         Role::Receiver => Box::new(MsawReceiver::new(context, settings)),
         Role::Sender if unicast => {
-            let leg = |receiver| MsawSender::new(config.for_one(), receiver);
+            let leg = |receiver| MsawSender::new(context, config, receiver);
             Box::new(SerialUnicast::to_members(context, 1, leg))
         }
-        Role::Sender => Box::new(MsawSender::new(config, Recipients::group(context))),
+        Role::Sender => Box::new(MsawSender::new(context, config, Recipients::group(context))),
     })
 }

@@ -2,14 +2,16 @@
 
 use bytes::Bytes;
 use carillon_core::{
-    Dest, DropReason, Event, Events, InState, Machine, MessageId, NodeId, OfferError, Outcome, Received,
-    Sender, Time, Timers, Transmit,
+    BuildContext, Dest, DropReason, Event, InState, MessageId, NodeId, OfferError, Outcome, Received, Role,
+    Time, Transmit,
 };
 use carillon_wire::msaw::Packet;
 
 use super::config::SenderConfig;
 use super::describe::ACK_SENDER;
-use crate::blocks::{Addressed, AnswerTimer, MemberSet, Members, PastLimit, Recipients};
+use crate::blocks::{Addressed, AnswerTimer, MemberSet, Members, Part, PastLimit, Player, Recipients};
+
+type Scene = crate::blocks::Scene<Timer>;
 
 /// Sends one message at a time and waits until every receiver has acknowledged it.
 #[derive(Debug)]
@@ -25,10 +27,8 @@ pub struct MsawSender {
     /// Receivers that have acknowledged the current message, were given up for it, or expelled.
     settled: MemberSet,
     expelled: MemberSet,
-    timers: Timers<Timer>,
     timer: AnswerTimer,
     finished: bool,
-    events: Events,
 }
 
 #[derive(Debug)]
@@ -54,7 +54,7 @@ enum Due {
 
 /// The sender's timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Timer {
+pub enum Timer {
     /// The whole group has had time to acknowledge: retransmit, or give up.
     Message,
     /// This receiver has had time to acknowledge: the same for it alone.
@@ -63,8 +63,9 @@ enum Timer {
 
 impl MsawSender {
     /// A sender to these.
-    pub fn new(config: SenderConfig, to: Recipients) -> Self {
+    pub fn new(context: &BuildContext, mut config: SenderConfig, to: Recipients) -> Player<Self> {
         let Recipients { members, dest } = to;
+        config.retransmission = config.retransmission.for_receivers(members.len() as u32);
         MsawSender {
             timer: AnswerTimer::new(&config.retransmission, config.adaptive_wait),
             settled: MemberSet::empty(members.len()),
@@ -74,43 +75,95 @@ impl MsawSender {
             data_dest: dest,
             current: None,
             offered: 0,
-            timers: Timers::new(),
             finished: false,
-            events: Events::default(),
         }
+        .play(context)
     }
 
-    fn on_ack(&mut self, now: Time, source: NodeId, sequence: u8) {
+    fn on_ack(&mut self, scene: &mut Scene, source: NodeId, sequence: u8) {
         let Some(index) = self.members.index_of(source) else {
-            return self.events.dropped(DropReason::NotAMember);
+            return scene.events.dropped(DropReason::NotAMember);
         };
         let Some(current) = &mut self.current else {
-            return self.events.dropped(DropReason::OutOfWindow);
+            return scene.events.dropped(DropReason::OutOfWindow);
         };
         if u64::from(sequence) != current.message.0 & 1 {
-            return self.events.dropped(DropReason::OutOfWindow);
+            return scene.events.dropped(DropReason::OutOfWindow);
         }
         if !self.settled.insert(index) {
-            return self.events.dropped(DropReason::Duplicate);
+            return scene.events.dropped(DropReason::Duplicate);
         }
-        self.events.received("ack", current.message);
+        scene.events.received("ack", current.message);
         // Karn's rule: an answer to a message that was sent twice says nothing.
         let undisturbed = current.counts.iter().all(|&count| count == 0);
         if let Some(sent) = current.first_sent.filter(|_| undisturbed) {
-            self.timer.on_answer(now.since(sent));
+            self.timer.on_answer(scene.now.since(sent));
         }
         if self.config.addressed == Addressed::Unicast {
-            self.timers.cancel(Timer::Receiver(index as u32));
+            scene.timers.cancel(Timer::Receiver(index as u32));
             if let Due::Some(list) = &mut current.due {
                 list.retain(|&due| due != index);
             }
         }
-        self.complete_if_settled(now);
+        self.complete_if_settled(scene);
+    }
+
+    fn give_up(&mut self, scene: &mut Scene, index: usize) {
+        if self.settled.insert(index) && self.config.retransmission.past_limit == PastLimit::Expel {
+            self.expelled.insert(index);
+            scene.events.member_lost(self.members.node(index));
+        }
+    }
+
+    fn complete_if_settled(&mut self, scene: &mut Scene) {
+        if self.settled.len() < self.members.len() {
+            return;
+        }
+        let Some(current) = self.current.take() else { return };
+        scene.timers.clear();
+        self.timer.on_round_end();
+        match current.first_sent {
+            Some(sent) if current.counts.iter().all(|&count| count == 0) => {
+                self.timer.timeout_mut().on_sample(scene.now.since(sent));
+            }
+            _ => self.timer.timeout_mut().on_recovery(),
+        }
+        let outcome = if current.failed && self.config.retransmission.past_limit == PastLimit::Skip {
+            Outcome::Failed
+        } else {
+            Outcome::Acknowledged
+        };
+        scene.events.completed(current.message, outcome, 1);
+    }
+}
+
+impl Part for MsawSender {
+    type Timer = Timer;
+
+    const ROLE: Role = Role::Sender;
+
+    fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
+        let (state, turn) = match &self.current {
+            Some(current) => {
+                let again: u64 = current.counts.iter().map(|&count| u64::from(count)).sum();
+                ("Waiting", self.settled.len() as u64 + again)
+            }
+            None => ("Idle", 0),
+        };
+        tell(InState { of: ACK_SENDER.of, about: 0, state, turn });
+    }
+
+    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
+        let Some(packet) = scene.of_session(Packet::parse(datagram.bytes)) else { return };
+        match packet {
+            Packet::Ack { sequence } => self.on_ack(scene, datagram.source, sequence),
+            _ => scene.events.dropped(DropReason::Foreign),
+        }
     }
 
     /// Section 2.5: the count "does not exceed the maximum": the message is sent again, else the
     /// failure is noted and the next message has its turn.
-    fn on_timer(&mut self, now: Time, timer: Timer) {
+    fn on_timer(&mut self, scene: &mut Scene, timer: Timer) {
         let Some(current) = &mut self.current else { return };
         let slot = match timer {
             Timer::Message => 0,
@@ -118,7 +171,7 @@ impl MsawSender {
         };
         self.timer.timeout_mut().on_expiry();
         self.timer.on_round_end();
-        self.events.push(Event::TimerFired { timer: "retransmission" });
+        scene.events.push(Event::TimerFired { timer: "retransmission" });
         if !self.config.retransmission.is_exceeded(current.counts[slot]) {
             current.counts[slot] = current.counts[slot].saturating_add(1);
             let missing = match timer {
@@ -126,7 +179,7 @@ impl MsawSender {
                 Timer::Receiver(_) => slot..slot + 1,
             };
             for index in missing.filter(|&index| !self.settled.contains(index)) {
-                self.events.repair_needed(self.members.node(index), 1);
+                scene.events.repair_needed(self.members.node(index), 1);
             }
             match (timer, &mut current.due) {
                 (Timer::Message, due) => *due = Due::All,
@@ -139,79 +192,15 @@ impl MsawSender {
         match timer {
             Timer::Message => {
                 for index in 0..self.members.len() {
-                    self.give_up(index);
+                    self.give_up(scene, index);
                 }
             }
-            Timer::Receiver(_) => self.give_up(slot),
+            Timer::Receiver(_) => self.give_up(scene, slot),
         }
-        self.complete_if_settled(now);
+        self.complete_if_settled(scene);
     }
 
-    fn give_up(&mut self, index: usize) {
-        if self.settled.insert(index) && self.config.retransmission.past_limit == PastLimit::Expel {
-            self.expelled.insert(index);
-            self.events.member_lost(self.members.node(index));
-        }
-    }
-
-    fn complete_if_settled(&mut self, now: Time) {
-        if self.settled.len() < self.members.len() {
-            return;
-        }
-        let Some(current) = self.current.take() else { return };
-        self.timers.clear();
-        self.timer.on_round_end();
-        match current.first_sent {
-            Some(sent) if current.counts.iter().all(|&count| count == 0) => {
-                self.timer.timeout_mut().on_sample(now.since(sent));
-            }
-            _ => self.timer.timeout_mut().on_recovery(),
-        }
-        let outcome = if current.failed && self.config.retransmission.past_limit == PastLimit::Skip {
-            Outcome::Failed
-        } else {
-            Outcome::Acknowledged
-        };
-        self.events.completed(current.message, outcome, 1);
-    }
-}
-
-impl Machine for MsawSender {
-    fn events(&mut self) -> Option<&mut Events> {
-        Some(&mut self.events)
-    }
-
-    fn tell_states(&self, _now: Time, tell: &mut dyn FnMut(InState)) {
-        let (state, turn) = match &self.current {
-            Some(current) => {
-                let again: u64 = current.counts.iter().map(|&count| u64::from(count)).sum();
-                ("Waiting", self.settled.len() as u64 + again)
-            }
-            None => ("Idle", 0),
-        };
-        tell(InState { of: ACK_SENDER.of, about: 0, state, turn });
-    }
-
-    fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
-        let parsed = Packet::parse(datagram.bytes);
-        let Some(packet) = self.events.of_session(parsed, self.config.association) else { return };
-        match packet {
-            Packet::Ack { sequence } => self.on_ack(now, datagram.source, sequence),
-            _ => self.events.dropped(DropReason::Foreign),
-        }
-    }
-
-    fn handle_timeout(&mut self, now: Time) {
-        while let Some(timer) = self.timers.expire(now) {
-            self.on_timer(now, timer);
-        }
-    }
-
-    fn poll_timeout(&self) -> Option<Time> {
-        self.timers.next()
-    }
-
-    fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
         let current = self.current.as_mut()?;
         let dest = match &mut current.due {
             Due::Nothing => return None,
@@ -227,34 +216,28 @@ impl Machine for MsawSender {
             Some(ack_wait) => Packet::Timed { sequence, ack_wait, payload },
             None => Packet::Data { sequence, payload },
         };
-        packet.emit(self.config.association, buf);
+        packet.emit(scene.association, buf);
         let message = current.message;
         let first = current.first_sent.is_none();
-        current.first_sent.get_or_insert(now);
-        let deadline = self.timer.deadline(now);
+        current.first_sent.get_or_insert(scene.now);
+        let deadline = self.timer.deadline(scene.now);
         match (self.config.addressed, &dest) {
-            (Addressed::Multicast, _) => self.timers.arm(Timer::Message, deadline),
+            (Addressed::Multicast, _) => scene.timers.arm(Timer::Message, deadline),
             (Addressed::Unicast, Dest::Node(node)) if !first => {
                 if let Some(index) = self.members.index_of(*node) {
-                    self.timers.arm(Timer::Receiver(index as u32), deadline);
+                    scene.timers.arm(Timer::Receiver(index as u32), deadline);
                 }
             }
             (Addressed::Unicast, _) => {
                 for index in (0..self.members.len()).filter(|&index| !self.settled.contains(index)) {
-                    self.timers.arm(Timer::Receiver(index as u32), deadline);
+                    scene.timers.arm(Timer::Receiver(index as u32), deadline);
                 }
             }
         }
-        Some(self.events.data_sent(Transmit::now(dest), message, buf.len(), !first))
+        Some(scene.events.data_sent(Transmit::now(dest), message, buf.len(), !first))
     }
 
-    fn as_sender(&mut self) -> Option<&mut dyn Sender> {
-        Some(self)
-    }
-}
-
-impl Sender for MsawSender {
-    fn offer(&mut self, now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
+    fn offer(&mut self, scene: &mut Scene, payload: Bytes) -> Result<MessageId, OfferError> {
         if self.finished {
             return Err(OfferError::Finished);
         }
@@ -271,26 +254,26 @@ impl Sender for MsawSender {
         self.current =
             Some(Current { message, payload, first_sent: None, due: Due::All, counts, failed: false });
         // With nobody left to acknowledge, the message is with all receivers at once.
-        self.complete_if_settled(now);
+        self.complete_if_settled(scene);
         Ok(message)
     }
 
-    fn finish(&mut self, _now: Time) {
+    fn finish(&mut self, _scene: &mut Scene) {
         self.finished = true;
     }
 
-    fn expel(&mut self, now: Time, member: NodeId) {
+    fn expel(&mut self, scene: &mut Scene, member: NodeId) {
         let Some(index) = self.members.index_of(member) else { return };
         self.expelled.insert(index);
         self.settled.insert(index);
-        self.timers.cancel(Timer::Receiver(index as u32));
+        scene.timers.cancel(Timer::Receiver(index as u32));
         if let Some(Current { due: Due::Some(list), .. }) = &mut self.current {
             list.retain(|&due| due != index);
         }
-        self.complete_if_settled(now);
+        self.complete_if_settled(scene);
     }
 
-    fn awaits(&self, member: NodeId) -> bool {
+    fn awaits(&self, _scene: &Scene, member: NodeId) -> bool {
         let sent = self.current.as_ref().is_some_and(|current| current.first_sent.is_some());
         sent && self.members.index_of(member).is_some_and(|index| !self.settled.contains(index))
     }

@@ -6,23 +6,25 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carillon_core::{
-    BitRate, BuildContext, Config, ConfigError, Dest, DropReason, Events, GroupId, Machine, MessageId,
-    NodeId, OfferError, Pace, Received, Sender, Time, Timers, Transmit, expand,
+    BitRate, BuildContext, Config, ConfigError, DropReason, MessageId, NodeId, OfferError, Pace, Received,
+    Role, Time, Transmit, expand,
 };
 use carillon_wire::pgm::{Body, Data, MAX_TSDU, Nak, NakList, Options, Packet, Poll, Spm, Tsi};
 
 use super::config::interval;
 use super::identity::{MODULUS, address_of, destination_port, parse, tsi, wire};
 use crate::blocks::{
-    Advance, Doubling, FeedbackDelay, FixedRate, Members, RateControl, RepairBudget, TransmitWindow,
+    Advance, Doubling, FeedbackDelay, FixedRate, Members, Part, Player, RateControl, RepairBudget,
+    TransmitWindow,
 };
+
+type Scene = crate::blocks::Scene<Timer>;
 
 /// Sends data and SPMs, confirms requests and repairs.
 #[derive(Debug)]
 pub struct PgmSource {
     tsi: Tsi,
     destination_port: u16,
-    group: GroupId,
     /// Its own address, the first path.
     path: IpAddr,
     group_address: IpAddr,
@@ -59,8 +61,6 @@ pub struct PgmSource {
     finished: bool,
     /// It has finished, and everything has gone out.
     closed: bool,
-    timers: Timers<Timer>,
-    events: Events,
 }
 
 /// What an NCF repeats of a NAK.
@@ -72,7 +72,7 @@ struct Confirmation {
 
 /// The source's timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Timer {
+pub enum Timer {
     /// The trailing edge advances, or there may be room for a message.
     Advance,
     /// The next ambient SPM is due.
@@ -91,7 +91,7 @@ enum Timer {
 
 impl PgmSource {
     /// The source of a session.
-    pub fn new(context: &BuildContext, settings: &Config) -> Result<Self, ConfigError> {
+    pub fn new(context: &BuildContext, settings: &Config) -> Result<Player<Self>, ConfigError> {
         let span = |name| settings.span(name).at(context.bit_rate);
         let interval = |name| interval(settings, context.bit_rate, name);
         let with_data = settings.choice("window_advance") == "data";
@@ -102,7 +102,6 @@ impl PgmSource {
         Ok(PgmSource {
             tsi: tsi(context.association),
             destination_port: destination_port(settings)?,
-            group: context.group,
             path: address_of(&context.addresses, context.node),
             group_address: context.addresses.of_group(context.group),
             link_overhead: context.link_overhead.into(),
@@ -133,48 +132,47 @@ impl PgmSource {
             repairs: BTreeSet::new(),
             finished: false,
             closed: false,
-            timers: Timers::new(),
-            events: Events::default(),
-        })
+        }
+        .play(context))
     }
 
     /// Section 5.3: a NAK is confirmed at once, and answered if the packet is held.
-    fn on_nak(&mut self, now: Time, from: NodeId, nak: Nak, list: NakList<'_>) {
+    fn on_nak(&mut self, scene: &mut Scene, from: NodeId, nak: Nak, list: NakList<'_>) {
         if nak.group != self.group_address {
-            return self.events.dropped(DropReason::Foreign);
+            return scene.events.dropped(DropReason::Foreign);
         }
         let requester = self.members.index_of(from);
         let left = self.budget.left(requester, self.window.next());
         if left == 0 {
             // It has had its share: its requests hold nothing in the window, and are not confirmed.
-            return self.events.dropped(DropReason::Redundant);
+            return scene.events.dropped(DropReason::Redundant);
         }
         let expected = self.window.next();
         let number = |sqn: u32| expand(sqn.into(), MODULUS, expected);
         let message = MessageId(number(nak.sqn));
         let (mut held, mut new) = (false, 0);
         for number in std::iter::once(nak.sqn).chain(list.iter()).map(number) {
-            let Some(slot) = self.window.asked(now, number) else { continue };
+            let Some(slot) = self.window.asked(scene.now, number) else { continue };
             held = true;
-            let again = slot.repaired.is_over(now, (), self.rdata_holdoff);
+            let again = slot.repaired.is_over(scene.now, (), self.rdata_holdoff);
             if !slot.pending && again && new < left {
                 slot.pending = true;
                 new += 1;
                 match self.rdata_delay.is_zero() {
                     true => drop(self.repairs.insert(number)),
-                    false => self.timers.arm(Timer::Repair(number), now + self.rdata_delay),
+                    false => scene.timers.arm(Timer::Repair(number), scene.now + self.rdata_delay),
                 }
             }
         }
         if !held {
             // Whoever asks does not know the window: an SPM tells it.
-            self.events.dropped(DropReason::OutOfWindow);
-            return self.ask_for_spm(now);
+            scene.events.dropped(DropReason::OutOfWindow);
+            return self.ask_for_spm(scene);
         }
         self.budget.spend(requester, new);
         match new {
-            0 => self.events.dropped(DropReason::Redundant),
-            _ => self.events.received("nak", message),
+            0 => scene.events.dropped(DropReason::Redundant),
+            _ => scene.events.received("nak", message),
         }
         let confirmation = Confirmation { nak, list: list.as_bytes().into() };
         if self.confirmations.len() < MOST_CONFIRMATIONS && self.confirmations.back() != Some(&confirmation) {
@@ -184,41 +182,41 @@ impl PgmSource {
 
     /// A designated local repairer says that it repairs: the packets are not sent, but held as if they
     /// were asked for.
-    fn on_null(&mut self, now: Time, nak: Nak, list: NakList<'_>) {
+    fn on_null(&mut self, scene: &mut Scene, nak: Nak, list: NakList<'_>) {
         let expected = self.window.next();
         for sqn in std::iter::once(nak.sqn).chain(list.iter()) {
-            self.window.asked(now, expand(sqn.into(), MODULUS, expected));
+            self.window.asked(scene.now, expand(sqn.into(), MODULUS, expected));
         }
-        self.events.received("n-nak", expand(nak.sqn.into(), MODULUS, expected));
+        scene.events.received("n-nak", expand(nak.sqn.into(), MODULUS, expected));
     }
 
     /// An SPM goes out now, unless one has within the shortest heartbeat (section 5.2).
-    fn ask_for_spm(&mut self, now: Time) {
-        self.spm_due |= self.last_spm.is_none_or(|last| now.since(last) >= self.ihb_min);
+    fn ask_for_spm(&mut self, scene: &mut Scene) {
+        self.spm_due |= self.last_spm.is_none_or(|last| scene.now.since(last) >= self.ihb_min);
     }
 
     /// With everything sent after `finish`, the group is told at once that this was all.
-    fn close_when_done(&mut self, now: Time) {
+    fn close_when_done(&mut self, scene: &mut Scene) {
         if self.finished && !self.closed && self.window.is_sent() {
             self.closed = true;
             self.spm_due = true;
-            self.restart_heartbeat(now);
-            self.timers.arm(Timer::Over, now + self.txw_secs);
+            self.restart_heartbeat(scene);
+            scene.timers.arm(Timer::Over, scene.now + self.txw_secs);
         }
     }
 
-    fn restart_heartbeat(&mut self, now: Time) {
+    fn restart_heartbeat(&mut self, scene: &mut Scene) {
         self.silent_for = 0;
-        self.arm_heartbeat(now);
+        self.arm_heartbeat(scene);
     }
 
-    fn arm_heartbeat(&mut self, now: Time) {
-        self.timers.arm(Timer::Heartbeat, now + self.heartbeats.delay(self.silent_for, 0.0));
+    fn arm_heartbeat(&mut self, scene: &mut Scene) {
+        scene.timers.arm(Timer::Heartbeat, scene.now + self.heartbeats.delay(self.silent_for, 0.0));
     }
 
-    fn arm_advance(&mut self) {
+    fn arm_advance(&mut self, scene: &mut Scene) {
         if let Some(at) = self.window.next_advance() {
-            self.timers.arm(Timer::Advance, at);
+            scene.timers.arm(Timer::Advance, at);
         }
     }
 
@@ -226,34 +224,30 @@ impl PgmSource {
         Packet { tsi: self.tsi, destination_port: self.destination_port, body, options }
     }
 
-    fn to_group(&self) -> Transmit {
-        Transmit::now(Dest::group(self.group))
-    }
-
-    fn emit_confirmation(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn emit_confirmation(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
         let Confirmation { nak, list } = self.confirmations.pop_front()?;
         let nak_list = NakList::from_bytes(&list).unwrap_or_default();
         self.packet(Body::Ncf(nak), Options { nak_list, ..Options::default() }).emit(buf);
-        self.events.control("ncf", expand(nak.sqn.into(), MODULUS, self.window.next()));
-        Some(self.to_group())
+        scene.events.control("ncf", expand(nak.sqn.into(), MODULUS, self.window.next()));
+        Some(scene.to_group())
     }
 
-    fn emit_spm(&mut self, now: Time, buf: &mut Vec<u8>) -> Transmit {
+    fn emit_spm(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Transmit {
         self.spm_due = false;
-        self.last_spm = Some(now);
+        self.last_spm = Some(scene.now);
         let (trail, lead) = (wire(self.window.trail()), wire(self.window.next()).wrapping_sub(1));
         let spm = Spm { sqn: self.spm_sqn, trail, lead, path: self.path };
         let options = Options { join: self.join.then_some(trail), fin: self.closed, ..Options::default() };
         self.packet(Body::Spm(spm), options).emit(buf);
         self.spm_sqn = self.spm_sqn.wrapping_add(1);
-        self.pace.spend(now, buf.len() as u64 + self.link_overhead);
-        self.events.control("spm", self.window.next().saturating_sub(1));
-        self.to_group()
+        self.pace.spend(scene.now, buf.len() as u64 + self.link_overhead);
+        scene.events.control("spm", self.window.next().saturating_sub(1));
+        scene.to_group()
     }
 
     /// Asks designated local repairers to make themselves known to their parents: each network element
     /// asks in its own name in turn.
-    fn emit_poll(&mut self, buf: &mut Vec<u8>) -> Transmit {
+    fn emit_poll(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Transmit {
         self.poll_due = false;
         let poll = Poll {
             sqn: self.poll_sqn,
@@ -265,166 +259,154 @@ impl PgmSource {
             mask: 0,
         };
         self.packet(Body::Poll(poll), Options::default()).emit(buf);
-        self.events.control("poll", self.poll_sqn);
+        scene.events.control("poll", self.poll_sqn);
         self.poll_sqn = self.poll_sqn.wrapping_add(1);
-        self.to_group()
+        scene.to_group()
     }
 
-    fn emit_repair(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn emit_repair(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
         while let Some(number) = self.repairs.pop_first() {
             let trail = wire(self.window.trail());
             // It may have left the window since it was asked for.
-            let Some(slot) = self.window.send_again(now, number, self.rdata_holdoff) else { continue };
+            let Some(slot) = self.window.send_again(scene.now, number, self.rdata_holdoff) else { continue };
             let data = Data { sqn: wire(number), trail, payload: &slot.payload.clone() };
             self.packet(Body::Rdata(data), Options::default()).emit(buf);
             if self.paces_repairs {
-                self.pace.spend(now, buf.len() as u64 + self.link_overhead);
+                self.pace.spend(scene.now, buf.len() as u64 + self.link_overhead);
             }
-            let to_group = self.to_group();
-            return Some(self.events.data_sent(to_group, MessageId(number), buf.len(), true));
+            let to_group = scene.to_group();
+            return Some(scene.events.data_sent(to_group, MessageId(number), buf.len(), true));
         }
         None
     }
 
-    fn emit_data(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn emit_data(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
         let trail = wire(self.window.trail());
-        let (number, slot) = self.window.send_next(now)?;
+        let (number, slot) = self.window.send_next(scene.now)?;
         let data = Data { sqn: wire(number), trail, payload: &slot.payload.clone() };
         self.packet(Body::Odata(data), Options::default()).emit(buf);
-        self.pace.spend(now, buf.len() as u64 + self.link_overhead);
-        self.restart_heartbeat(now);
-        self.arm_advance();
+        self.pace.spend(scene.now, buf.len() as u64 + self.link_overhead);
+        self.restart_heartbeat(scene);
+        self.arm_advance(scene);
         let message = MessageId(number);
-        let to_group = self.to_group();
-        Some(self.events.data_sent(to_group, message, buf.len(), false))
+        let to_group = scene.to_group();
+        Some(scene.events.data_sent(to_group, message, buf.len(), false))
     }
 }
 
-impl Machine for PgmSource {
-    fn events(&mut self) -> Option<&mut Events> {
-        Some(&mut self.events)
-    }
+impl Part for PgmSource {
+    type Timer = Timer;
+
+    const ROLE: Role = Role::Sender;
 
     /// The first SPM goes out before all data.
-    fn start(&mut self, now: Time) {
+    fn start(&mut self, scene: &mut Scene) {
         self.spm_due = true;
-        self.timers.arm(Timer::Ambient, now + self.spm_ivl);
+        scene.timers.arm(Timer::Ambient, scene.now + self.spm_ivl);
         if let Some(interval) = self.poll_ivl {
             self.poll_due = true;
-            self.timers.arm(Timer::Poll, now + interval);
+            scene.timers.arm(Timer::Poll, scene.now + interval);
         }
     }
 
-    fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
+    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
         let session = (Some(self.tsi), self.destination_port);
-        let Some(packet) = parse(&mut self.events, session, datagram.bytes) else { return };
+        let Some(packet) = parse(&mut scene.events, session, datagram.bytes) else { return };
         match packet.body {
-            Body::Nak(nak) => self.on_nak(now, datagram.source, nak, packet.options.nak_list),
-            Body::Nnak(nak) => self.on_null(now, nak, packet.options.nak_list),
+            Body::Nak(nak) => self.on_nak(scene, datagram.source, nak, packet.options.nak_list),
+            Body::Nnak(nak) => self.on_null(scene, nak, packet.options.nak_list),
             Body::Spmr => {
-                self.events.received("spmr", self.window.next().saturating_sub(1));
-                self.ask_for_spm(now);
+                scene.events.received("spmr", self.window.next().saturating_sub(1));
+                self.ask_for_spm(scene);
             }
-            _ => self.events.dropped(DropReason::Foreign),
+            _ => scene.events.dropped(DropReason::Foreign),
         }
     }
 
-    fn handle_timeout(&mut self, now: Time) {
-        while let Some(timer) = self.timers.expire(now) {
-            match timer {
-                Timer::Advance => {
-                    self.window.on_time(now);
-                    self.arm_advance();
-                }
-                Timer::Ambient => {
-                    self.spm_due = true;
-                    self.timers.arm(Timer::Ambient, now + self.spm_ivl);
-                }
-                Timer::Poll => {
-                    self.poll_due = true;
-                    if let Some(interval) = self.poll_ivl {
-                        self.timers.arm(Timer::Poll, now + interval);
-                    }
-                }
-                Timer::Heartbeat => {
-                    self.spm_due = true;
-                    self.silent_for = self.silent_for.saturating_add(1);
-                    self.arm_heartbeat(now);
-                }
-                Timer::Over => {
-                    self.timers.cancel(Timer::Ambient);
-                    self.timers.cancel(Timer::Heartbeat);
-                    self.timers.cancel(Timer::Poll);
-                }
-                Timer::Pace => {}
-                Timer::Repair(number) => drop(self.repairs.insert(number)),
+    fn on_timer(&mut self, scene: &mut Scene, timer: Timer) {
+        match timer {
+            Timer::Advance => {
+                self.window.on_time(scene.now);
+                self.arm_advance(scene);
             }
+            Timer::Ambient => {
+                self.spm_due = true;
+                scene.timers.arm(Timer::Ambient, scene.now + self.spm_ivl);
+            }
+            Timer::Poll => {
+                self.poll_due = true;
+                if let Some(interval) = self.poll_ivl {
+                    scene.timers.arm(Timer::Poll, scene.now + interval);
+                }
+            }
+            Timer::Heartbeat => {
+                self.spm_due = true;
+                self.silent_for = self.silent_for.saturating_add(1);
+                self.arm_heartbeat(scene);
+            }
+            Timer::Over => {
+                scene.timers.cancel(Timer::Ambient);
+                scene.timers.cancel(Timer::Heartbeat);
+                scene.timers.cancel(Timer::Poll);
+            }
+            Timer::Pace => {}
+            Timer::Repair(number) => drop(self.repairs.insert(number)),
         }
-    }
-
-    fn poll_timeout(&self) -> Option<Time> {
-        self.timers.next()
     }
 
     /// Confirmations first, then SPMs, then repairs, then new data (section 5.1.1).
-    fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
-        if let Some(transmit) = self.emit_confirmation(buf) {
+    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+        if let Some(transmit) = self.emit_confirmation(scene, buf) {
             return Some(transmit);
         }
         if self.spm_due {
-            return Some(self.emit_spm(now, buf));
+            return Some(self.emit_spm(scene, buf));
         }
         if self.poll_due {
-            return Some(self.emit_poll(buf));
+            return Some(self.emit_poll(scene, buf));
         }
-        let blocked = self.pace.ready_at(now);
+        let blocked = self.pace.ready_at(scene.now);
         if (blocked.is_none() || !self.paces_repairs)
-            && let Some(transmit) = self.emit_repair(now, buf)
+            && let Some(transmit) = self.emit_repair(scene, buf)
         {
             return Some(transmit);
         }
         match blocked {
             None => {
-                let transmit = self.emit_data(now, buf);
-                self.close_when_done(now);
+                let transmit = self.emit_data(scene, buf);
+                self.close_when_done(scene);
                 transmit
             }
             Some(at) => {
                 if !self.window.is_sent() || !self.repairs.is_empty() {
-                    self.timers.arm(Timer::Pace, at);
+                    scene.timers.arm(Timer::Pace, at);
                 }
                 None
             }
         }
     }
 
-    fn as_sender(&mut self) -> Option<&mut dyn Sender> {
-        Some(self)
-    }
-}
-
-impl Sender for PgmSource {
-    fn offer(&mut self, now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
+    fn offer(&mut self, scene: &mut Scene, payload: Bytes) -> Result<MessageId, OfferError> {
         if self.finished {
             return Err(OfferError::Finished);
         }
         if payload.len() > MAX_TSDU {
             return Err(OfferError::TooLarge { len: payload.len(), max: MAX_TSDU });
         }
-        match self.window.push(now, payload) {
+        match self.window.push(scene.now, payload) {
             Ok(number) => Ok(MessageId(number)),
             Err(until) => {
                 if let Some(at) = until {
-                    self.timers.arm(Timer::Advance, at);
+                    scene.timers.arm(Timer::Advance, at);
                 }
                 Err(OfferError::Full)
             }
         }
     }
 
-    fn finish(&mut self, now: Time) {
+    fn finish(&mut self, scene: &mut Scene) {
         self.finished = true;
-        self.close_when_done(now);
+        self.close_when_done(scene);
     }
 
     fn is_finished(&self) -> bool {

@@ -1,21 +1,14 @@
 //! The receiving side: keeps what comes, and acknowledges when it is named.
 
-use std::collections::VecDeque;
-
 use bytes::Bytes;
-use carillon_core::{
-    AssociationId, BuildContext, Config, Delivery, DropReason, Event, Events, Machine, MessageId, NodeId,
-    Received, Receiver, Time, Transmit, expand,
-};
+use carillon_core::{BuildContext, Config, DropReason, Received, Role, Transmit, expand};
 use carillon_wire::rra::{HEADER_LEN, MAX_WORDS, Map, Packet};
 
-use crate::blocks::{AckWait, Reception};
+use crate::blocks::{AckWait, Part, Player, Reception, Scene};
 
 /// Delivers in order; acknowledges when the sender names it.
 #[derive(Debug)]
 pub struct RraReceiver {
-    association: AssociationId,
-    sender: NodeId,
     /// What the sender calls it.
     identity: u32,
     window: u64,
@@ -31,16 +24,12 @@ pub struct RraReceiver {
     ack_wait: AckWait,
     /// The map of the last acknowledgment, kept for its room.
     map: Vec<u8>,
-    deliveries: VecDeque<Delivery>,
-    events: Events,
 }
 
 impl RraReceiver {
     /// A receiver of this session.
-    pub fn new(context: &BuildContext, settings: &Config) -> Self {
+    pub fn new(context: &BuildContext, settings: &Config) -> Player<Self> {
         RraReceiver {
-            association: context.association,
-            sender: context.sender,
             identity: context.identities.own(context.node) as u32,
             window: settings.count("window"),
             capacity: context.most_messages(u64::MAX),
@@ -51,71 +40,63 @@ impl RraReceiver {
             asked: None,
             ack_wait: AckWait::new(context, settings),
             map: Vec::new(),
-            deliveries: VecDeque::new(),
-            events: Events::default(),
         }
+        .play(context)
     }
 
     /// The sender holds nothing before `first` any more: what is there is delivered, the rest is
     /// lost. One event for all, however far the numbers jump.
-    fn give_up_before(&mut self, first: u64) {
-        let lost = MessageId(self.reception.expected());
-        self.events.loss_found(self.sender, lost);
+    fn give_up_before(&mut self, scene: &mut Scene, first: u64) {
+        scene.events.loss_found(scene.sender, self.reception.expected());
         for (number, payload) in self.reception.skip_to(first) {
-            self.deliver(MessageId(number), payload);
+            scene.deliver_sent(number, payload);
         }
-        self.deliver_in_order();
+        self.deliver_in_order(scene);
     }
 
-    fn deliver_in_order(&mut self) {
+    fn deliver_in_order(&mut self, scene: &mut Scene) {
         while let Some((number, payload)) = self.reception.pop() {
-            self.deliver(MessageId(number), payload);
+            scene.deliver_sent(number, payload);
         }
     }
 
-    fn on_data(&mut self, number: u64, payload: Bytes) {
+    fn on_data(&mut self, scene: &mut Scene, number: u64, payload: Bytes) {
         self.arrived = self.arrived.wrapping_add(1);
         let expected = self.reception.expected();
         if self.reception.has(number) {
-            return self.events.dropped(DropReason::Duplicate);
+            return scene.events.dropped(DropReason::Duplicate);
         }
         if number >= expected + self.window {
-            return self.events.dropped(DropReason::OutOfWindow);
+            return scene.events.dropped(DropReason::OutOfWindow);
         }
-        if number - expected >= self.room() {
+        if number - expected >= self.room(scene) {
             // The application does not keep up: as good as lost, the sender will repeat it.
-            return self.events.dropped(DropReason::BufferFull);
+            return scene.events.dropped(DropReason::BufferFull);
         }
-        self.events.received("data", number);
+        scene.events.received("data", number);
         if number > expected && self.reception.is_empty() {
-            self.events.loss_found(self.sender, expected);
+            scene.events.loss_found(scene.sender, expected);
         }
         self.reception.insert(number, payload);
-        self.deliver_in_order();
+        self.deliver_in_order(scene);
     }
 
     /// Messages from the expected one on that it can take.
-    fn room(&self) -> u64 {
-        self.window.min(self.capacity).saturating_sub(self.deliveries.len() as u64)
-    }
-
-    fn deliver(&mut self, message: MessageId, payload: Bytes) {
-        self.deliveries.push_back(Delivery { source: self.sender, message, payload });
-        self.events.push(Event::Delivered { source: self.sender, message });
+    fn room(&self, scene: &Scene) -> u64 {
+        self.window.min(self.capacity).saturating_sub(scene.waiting() as u64)
     }
 }
 
-impl Machine for RraReceiver {
-    fn events(&mut self) -> Option<&mut Events> {
-        Some(&mut self.events)
-    }
+impl Part for RraReceiver {
+    type Timer = ();
 
-    fn handle_datagram(&mut self, _now: Time, datagram: Received<'_>) {
-        let parsed = Packet::parse(datagram.bytes);
-        let Some(packet) = self.events.of_session(parsed, self.association) else { return };
+    const ROLE: Role = Role::Receiver;
+
+    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
+        let Some(packet) = scene.of_session(Packet::parse(datagram.bytes)) else { return };
         let (sequence, first, asks, data) = match packet {
-            _ if datagram.source != self.sender => return self.events.dropped(DropReason::NotAMember),
-            Packet::Ack { .. } => return self.events.dropped(DropReason::Foreign),
+            _ if datagram.source != scene.sender => return scene.events.dropped(DropReason::NotAMember),
+            Packet::Ack { .. } => return scene.events.dropped(DropReason::Foreign),
             Packet::Data { sequence, first, asks, .. } => (sequence, first, asks, true),
             Packet::Poll { sequence, first, asks } => (sequence, first, Some(asks), false),
         };
@@ -124,22 +105,22 @@ impl Machine for RraReceiver {
         let first = expand(first.into(), MODULUS, expected);
         // What the sender holds spans at most a window before its newest message.
         if first > number || number - first >= self.window {
-            return self.events.dropped(DropReason::Malformed);
+            return scene.events.dropped(DropReason::Malformed);
         }
         if first > expected {
-            self.give_up_before(first);
+            self.give_up_before(scene, first);
         }
         if data {
-            self.on_data(number, datagram.bytes.slice(HEADER_LEN..));
+            self.on_data(scene, number, datagram.bytes.slice(HEADER_LEN..));
         } else {
-            self.events.received("poll", number);
+            scene.events.received("poll", number);
         }
         if let Some(asks) = asks.filter(|asks| asks.acker == self.identity) {
             self.asked = Some(asks.question);
         }
     }
 
-    fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
         let question = self.asked.take()?;
         self.map.clear();
         self.reception.map(self.most_words, |word| Map::push(word, &mut self.map));
@@ -148,22 +129,12 @@ impl Machine for RraReceiver {
             expected: (expected % MODULUS) as u32,
             question,
             arrived: self.arrived,
-            room: u16::try_from(self.room()).unwrap_or(u16::MAX),
+            room: u16::try_from(self.room(scene)).unwrap_or(u16::MAX),
             received: Map::new(&self.map),
         }
-        .emit(self.association, buf);
-        self.events.control("ack", expected.saturating_sub(1));
-        Some(self.ack_wait.transmit(now, self.sender, buf))
-    }
-
-    fn as_receiver(&mut self) -> Option<&mut dyn Receiver> {
-        Some(self)
-    }
-}
-
-impl Receiver for RraReceiver {
-    fn poll_delivery(&mut self) -> Option<Delivery> {
-        self.deliveries.pop_front()
+        .emit(scene.association, buf);
+        scene.events.control("ack", expected.saturating_sub(1));
+        Some(self.ack_wait.transmit(scene.now, scene.sender, buf))
     }
 }
 

@@ -4,18 +4,19 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use carillon_core::{
-    AssociationId, BuildContext, Config, ConfigError, Dest, DropReason, Event, Events, GroupId, Identities,
-    InState, Machine, MessageId, NodeId, OfferError, Outcome, Pace, Received, Sender, Time, Timers, Transmit,
-    expand,
+    BuildContext, Config, ConfigError, Dest, DropReason, Event, Identities, InState, MessageId, NodeId,
+    OfferError, Outcome, Pace, Received, Role, Transmit, expand,
 };
 use carillon_wire::rra::{Asks, HEADER_LEN, Map, Packet};
 
 use super::describe::STATES;
 use super::receiver::MODULUS;
 use crate::blocks::{
-    AckWindow, Answer, FixedWindow, FlowControl, Members, PACKET, PastLimit, PollingList, Question,
-    Questions, RateControl, ReceiverMap, Retransmission, RetransmissionTimeout,
+    AckWindow, Answer, FixedWindow, FlowControl, Members, PACKET, Part, PastLimit, Player, PollingList,
+    Question, Questions, RateControl, ReceiverMap, Retransmission, RetransmissionTimeout,
 };
+
+type Scene = crate::blocks::Scene<Timer>;
 
 /// Sends messages, each burst of them naming the receiver whose turn it is.
 ///
@@ -24,8 +25,6 @@ use crate::blocks::{
 /// tells what became of everything up to there: what has been sent again since is not asked for twice.
 #[derive(Debug)]
 pub struct RraSender {
-    association: AssociationId,
-    group: GroupId,
     burst: u64,
     /// Questions that may be open.
     most_questions: usize,
@@ -53,13 +52,11 @@ pub struct RraSender {
     pace: Pace,
     /// All that have something to acknowledge and were not asked are to be.
     ask_all: bool,
-    timers: Timers<Timer>,
-    events: Events,
 }
 
 /// The sender's timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Timer {
+pub enum Timer {
     /// The receiver that was asked this has had time to answer: ask again, or give up.
     Answer(u64),
     /// Nothing more was sent for a while: those who were not asked about the last of it are.
@@ -70,7 +67,7 @@ enum Timer {
 
 impl RraSender {
     /// A sender to the members of the context.
-    pub fn new(context: &BuildContext, settings: &Config) -> Result<Self, ConfigError> {
+    pub fn new(context: &BuildContext, settings: &Config) -> Result<Player<Self>, ConfigError> {
         let burst = settings.count("burst");
         // One acknowledgment at a time: the formula's r is 1.
         let retransmission =
@@ -83,8 +80,6 @@ impl RraSender {
             return Err(ConfigError::Conflict(why.into()));
         }
         Ok(RraSender {
-            association: context.association,
-            group: context.group,
             burst,
             most_questions,
             by_path,
@@ -106,36 +101,35 @@ impl RraSender {
             reporter: None,
             pace: Pace::new(None, PACE_DEPTH),
             ask_all: false,
-            timers: Timers::new(),
-            events: Events::default(),
-        })
+        }
+        .play(context))
     }
 
     fn one_at_a_time(&self) -> bool {
         self.most_questions == 1
     }
 
-    fn on_ack(&mut self, now: Time, source: NodeId, ack: Ack<'_>) {
+    fn on_ack(&mut self, scene: &mut Scene, source: NodeId, ack: Ack<'_>) {
         let Some(index) = self.window.index_of(source) else {
-            return self.events.dropped(DropReason::NotAMember);
+            return scene.events.dropped(DropReason::NotAMember);
         };
         let number = self.questions.expand(ack.question);
         let Some((number, (question, open))) =
             number.and_then(|number| Some((number, self.questions.answer(number, index)?)))
         else {
             // It was not asked this, or has answered it.
-            return self.events.dropped(DropReason::OutOfWindow);
+            return scene.events.dropped(DropReason::OutOfWindow);
         };
-        self.timers.cancel(Timer::Answer(number));
+        scene.timers.cancel(Timer::Answer(number));
         // It may have heard more since it was asked; not more than there is.
         let expected = expand(ack.expected.into(), MODULUS, question.end).min(self.sent);
-        self.events.received("ack", expected.saturating_sub(1));
+        scene.events.received("ack", expected.saturating_sub(1));
         // What it was asked before and has not answered will not be answered any more. Of one question at a time
         // all are the same one, asked again, and a late answer is one too.
         let before = if self.one_at_a_time() { u64::MAX } else { number };
         let earlier = self.questions.withdraw(index, before);
         for &earlier in &earlier {
-            self.timers.cancel(Timer::Answer(earlier));
+            scene.timers.cancel(Timer::Answer(earlier));
         }
         let limit = expected.saturating_add(ack.room.into());
         let closed = earlier.len() as u32 + u32::from(open);
@@ -146,20 +140,27 @@ impl RraSender {
             since: self.serial - question.serial,
             arrived: ack.arrived,
         };
-        self.audience.on_answer(now, index, closed, answer, limit);
+        self.audience.on_answer(scene.now, index, closed, answer, limit);
         if self.by_path {
-            self.pace.set_rate(now, self.audience.rate());
+            self.pace.set_rate(scene.now, self.audience.rate());
         }
         if expected > self.window.start() {
             self.window.acknowledge(index, expected - 1);
         }
-        self.mark_missing(index, &question, expected, ack.received);
-        self.advance();
+        self.mark_missing(scene, index, &question, expected, ack.received);
+        self.advance(scene);
     }
 
     /// What a receiver lacks of what had been sent when it was asked is to be sent again, unless that has been done
     /// since.
-    fn mark_missing(&mut self, index: usize, question: &Question, expected: u64, received: Map<'_>) {
+    fn mark_missing(
+        &mut self,
+        scene: &mut Scene,
+        index: usize,
+        question: &Question,
+        expected: u64,
+        received: Map<'_>,
+    ) {
         // Of what it lacks, what nobody else has asked for, and what is to be sent again.
         let (mut news, mut messages) = (0, 0);
         let budget = self.audience.budget.left(index, self.sent);
@@ -187,16 +188,16 @@ impl RraSender {
             self.reporter = Some(index);
         }
         if messages > 0 {
-            self.events.repair_needed(self.window.node(index), messages);
+            scene.events.repair_needed(self.window.node(index), messages);
         }
     }
 
-    fn advance(&mut self) {
+    fn advance(&mut self, scene: &mut Scene) {
         let before = self.window.start();
         while let Some((number, slot)) = self.window.pop_acknowledged() {
             let outcome = if slot.failed { Outcome::Failed } else { Outcome::Acknowledged };
             let window = slot.sent.map_or(0, |(_, window)| window);
-            self.events.completed(MessageId(number), outcome, window);
+            scene.events.completed(MessageId(number), outcome, window);
             self.sent = self.sent.max(number + 1);
         }
         if self.window.start() > before && !self.repairs.is_empty() {
@@ -206,13 +207,13 @@ impl RraSender {
             self.questions.clear();
             self.audience.nothing_asked();
             self.ask_all = false;
-            self.timers.clear();
+            scene.timers.clear();
         }
     }
 
-    fn on_no_answer(&mut self, number: u64) {
+    fn on_no_answer(&mut self, scene: &mut Scene, number: u64) {
         let Some(question) = self.questions.expire(number) else { return };
-        self.events.push(Event::TimerFired { timer: "answer" });
+        scene.events.push(Event::TimerFired { timer: "answer" });
         let index = question.index;
         if !self.audience.on_no_answer(&question) {
             // It was asked something else since, which it may still answer.
@@ -224,8 +225,8 @@ impl RraSender {
         match self.retransmission.past_limit {
             PastLimit::Wait => {}
             PastLimit::Expel => {
-                self.expel_member(index);
-                self.events.member_lost(self.window.node(index));
+                self.expel_member(scene, index);
+                scene.events.member_lost(self.window.node(index));
             }
             PastLimit::Skip => {
                 self.audience.skip(index);
@@ -240,12 +241,12 @@ impl RraSender {
                 }
             }
         }
-        self.advance();
+        self.advance(scene);
     }
 
-    fn expel_member(&mut self, index: usize) {
+    fn expel_member(&mut self, scene: &mut Scene, index: usize) {
         for number in self.questions.withdraw(index, u64::MAX) {
-            self.timers.cancel(Timer::Answer(number));
+            scene.timers.cancel(Timer::Answer(number));
         }
         self.window.expel(index);
         self.audience.remove(index);
@@ -267,79 +268,79 @@ impl RraSender {
     }
 
     /// Whether as much is under way as may be.
-    fn is_full(&self, now: Time) -> bool {
+    fn is_full(&self, scene: &Scene) -> bool {
         if self.questions.open_count() >= self.most_questions {
             return true;
         }
         if !self.by_path {
             return false;
         }
-        let awaited = |question: &&Question| !self.audience.is_silent(question.index, now);
+        let awaited = |question: &&Question| !self.audience.is_silent(question.index, scene.now);
         let oldest = self.questions.open().find(awaited);
         oldest.is_some_and(|oldest| self.serial >= self.audience.limit(oldest.serial))
     }
 
     /// Asks a receiver with the packet that is about to go out.
-    fn ask(&mut self, now: Time, index: usize, message: u64) -> Asks {
+    fn ask(&mut self, scene: &mut Scene, index: usize, message: u64) -> Asks {
         let member = self.audience.member_mut(index);
         let question = Question {
             index,
             message,
             serial: self.serial,
             end: self.sent,
-            at: now,
+            at: scene.now,
             mark: member.path.mark(),
         };
-        let deadline = now + member.timeout.current();
-        self.audience.on_ask(now, index);
+        let deadline = scene.now + member.timeout.current();
+        self.audience.on_ask(scene.now, index);
         let number = self.questions.ask(question);
-        self.timers.arm(Timer::Answer(number), deadline);
+        scene.timers.arm(Timer::Answer(number), deadline);
         self.in_burst = 0;
         Asks { acker: self.identities.member(index, self.window.node(index)) as u32, question: number as u32 }
     }
 
     /// Emits message `number`, which asks `index` if anyone.
-    fn send(&mut self, now: Time, number: u64, asks: Option<usize>, buf: &mut Vec<u8>) -> Transmit {
+    fn send(&mut self, scene: &mut Scene, number: u64, asks: Option<usize>, buf: &mut Vec<u8>) -> Transmit {
         self.serial += 1;
         self.sent = self.sent.max(number + 1);
-        let asks = asks.map(|index| self.ask(now, index, number));
+        let asks = asks.map(|index| self.ask(scene, index, number));
         let first = (self.window.start() % MODULUS) as u32;
         let window = self.window.len() as u32;
         let slot = self.window.get_mut(number).expect("the message is in the window");
         slot.due = false;
         slot.serial = self.serial;
         let sequence = (number % MODULUS) as u32;
-        Packet::Data { sequence, first, asks, payload: &slot.payload }.emit(self.association, buf);
+        Packet::Data { sequence, first, asks, payload: &slot.payload }.emit(scene.association, buf);
         let first = slot.sent.is_none();
         match slot.sent {
             Some(_) => slot.retransmissions += 1,
-            None => slot.sent = Some((now, window)),
+            None => slot.sent = Some((scene.now, window)),
         }
-        let to_group = Transmit::now(Dest::group(self.group));
-        self.events.data_sent(to_group, MessageId(number), buf.len(), !first)
+        let to_group = scene.to_group();
+        scene.events.data_sent(to_group, MessageId(number), buf.len(), !first)
     }
 
-    fn poll(&mut self, now: Time, index: usize, buf: &mut Vec<u8>) -> Transmit {
+    fn poll(&mut self, scene: &mut Scene, index: usize, buf: &mut Vec<u8>) -> Transmit {
         let last = self.sent.saturating_sub(1);
-        let asks = self.ask(now, index, last);
+        let asks = self.ask(scene, index, last);
         let first = (self.window.start().min(last) % MODULUS) as u32;
-        Packet::Poll { sequence: (last % MODULUS) as u32, first, asks }.emit(self.association, buf);
-        self.events.control("poll", last);
+        Packet::Poll { sequence: (last % MODULUS) as u32, first, asks }.emit(scene.association, buf);
+        scene.events.control("poll", last);
         // The thesis knows multicast only; the others need not hear a question that is not theirs.
         Transmit::now(match self.one_at_a_time() {
-            true => Dest::group(self.group),
+            true => Dest::group(scene.group),
             false => Dest::Node(self.window.node(index)),
         })
     }
 
     /// Asks a receiver again that has not answered: with the same message, or without one if that is complete by
     /// now, or if there is more to ask about than one message.
-    fn ask_again(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn ask_again(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
         let (index, message) = self.audience.next_again()?;
         let there = self.window.get_mut(message).is_some();
         Some(match there && self.one_at_a_time() {
-            true => self.send(now, message, Some(index), buf),
-            false => self.poll(now, index, buf),
+            true => self.send(scene, message, Some(index), buf),
+            false => self.poll(scene, index, buf),
         })
     }
 
@@ -371,20 +372,20 @@ impl RraSender {
     }
 
     /// Nothing to send: asks those who have not acknowledged everything.
-    fn next_poll(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn next_poll(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
         let (sent, window) = (self.sent, &self.window);
         let lacks = |index: usize| window.acknowledged_below(index) < sent;
         if self.one_at_a_time() {
             let index = self.audience.next_turn(|index, _| lacks(index))?;
-            return Some(self.poll(now, index, buf));
+            return Some(self.poll(scene, index, buf));
         }
         // One that has no room tells so, and that it has again, only when it is asked.
         let blocked = sent < window.end();
         match self.audience.next_unasked(|index, member| lacks(index) || (blocked && member.limit <= sent)) {
-            Some(index) if self.ask_all => Some(self.poll(now, index, buf)),
+            Some(index) if self.ask_all => Some(self.poll(scene, index, buf)),
             Some(_) => {
-                if self.timers.armed(Timer::Quiet).is_none() {
-                    self.timers.arm(Timer::Quiet, now + if blocked { BLOCKED } else { QUIET });
+                if scene.timers.armed(Timer::Quiet).is_none() {
+                    scene.timers.arm(Timer::Quiet, scene.now + if blocked { BLOCKED } else { QUIET });
                 }
                 None
             }
@@ -405,99 +406,82 @@ struct Ack<'a> {
     received: Map<'a>,
 }
 
-impl Machine for RraSender {
-    fn events(&mut self) -> Option<&mut Events> {
-        Some(&mut self.events)
-    }
+impl Part for RraSender {
+    type Timer = Timer;
 
-    fn tell_states(&self, _now: Time, tell: &mut dyn FnMut(InState)) {
+    const ROLE: Role = Role::Sender;
+
+    fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
         for (index, member) in self.audience.members() {
             let state = if member.is_asked() { "Asking" } else { "Idle" };
             tell(InState { of: STATES[0].of, about: index as u64, state, turn: member.repeats.into() });
         }
     }
 
-    fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
-        let parsed = Packet::parse(datagram.bytes);
-        let Some(packet) = self.events.of_session(parsed, self.association) else { return };
+    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
+        let Some(packet) = scene.of_session(Packet::parse(datagram.bytes)) else { return };
         match packet {
             Packet::Ack { expected, question, arrived, room, received } => {
-                self.on_ack(now, datagram.source, Ack { expected, question, arrived, room, received });
+                self.on_ack(scene, datagram.source, Ack { expected, question, arrived, room, received });
             }
-            _ => self.events.dropped(DropReason::Foreign),
+            _ => scene.events.dropped(DropReason::Foreign),
         }
     }
 
-    fn handle_timeout(&mut self, now: Time) {
-        while let Some(timer) = self.timers.expire(now) {
-            match timer {
-                Timer::Answer(number) => self.on_no_answer(number),
-                Timer::Quiet => self.ask_all = true,
-                Timer::Pace => {}
-            }
+    fn on_timer(&mut self, scene: &mut Scene, timer: Timer) {
+        match timer {
+            Timer::Answer(number) => self.on_no_answer(scene, number),
+            Timer::Quiet => self.ask_all = true,
+            Timer::Pace => {}
         }
     }
 
-    fn poll_timeout(&self) -> Option<Time> {
-        self.timers.next()
-    }
-
-    fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
-        if let Some(transmit) = self.ask_again(now, buf) {
+    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+        if let Some(transmit) = self.ask_again(scene, buf) {
             return Some(transmit);
         }
-        if self.window.is_empty() || self.is_full(now) {
+        if self.window.is_empty() || self.is_full(scene) {
             return None;
         }
         if self.by_path
             && (self.has_new() || !self.repairs.is_empty())
-            && let Some(at) = self.pace.ready_at(now)
+            && let Some(at) = self.pace.ready_at(scene.now)
         {
-            self.timers.arm(Timer::Pace, at);
+            scene.timers.arm(Timer::Pace, at);
             return None;
         }
         if let Some((number, asks)) = self.next_message() {
-            self.pace.spend(now, PACKET);
-            return Some(self.send(now, number, asks, buf));
+            self.pace.spend(scene.now, PACKET);
+            return Some(self.send(scene, number, asks, buf));
         }
-        self.next_poll(now, buf)
+        self.next_poll(scene, buf)
     }
 
-    fn as_sender(&mut self) -> Option<&mut dyn Sender> {
-        Some(self)
+    fn window(&self) -> Option<&AckWindow> {
+        Some(&self.window)
     }
-}
 
-impl Sender for RraSender {
-    fn offer(&mut self, _now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
+    fn window_mut(&mut self) -> Option<&mut AckWindow> {
+        Some(&mut self.window)
+    }
+
+    fn offer(&mut self, scene: &mut Scene, payload: Bytes) -> Result<MessageId, OfferError> {
         let number = self.window.offer(payload)?;
         // With nobody left to acknowledge, the message is with all receivers at once.
-        self.advance();
+        self.advance(scene);
         Ok(MessageId(number))
     }
 
-    fn finish(&mut self, _now: Time) {
-        self.window.finish();
-    }
-
-    fn expel(&mut self, _now: Time, member: NodeId) {
+    fn expel(&mut self, scene: &mut Scene, member: NodeId) {
         if let Some(index) = self.window.index_of(member) {
-            self.expel_member(index);
-            self.advance();
+            self.expel_member(scene, index);
+            self.advance(scene);
         }
     }
 
-    fn awaits(&self, member: NodeId) -> bool {
-        self.window.awaits(member)
-    }
-
-    fn acknowledged(&self, member: NodeId) -> Option<u64> {
+    fn acknowledged(&self, _scene: &Scene, member: NodeId) -> Option<u64> {
         let index = self.window.index_of(member)?;
         Some(self.window.acknowledged_below(index))
-    }
-
-    fn is_finished(&self) -> bool {
-        self.window.is_finished()
     }
 }
 

@@ -8,6 +8,7 @@ use carillon_core::{
 use carillon_wire::rra::{Asks, Packet};
 
 use super::{ENTRY, RraReceiver, RraSender};
+use crate::blocks::Player;
 
 const SENDER: NodeId = NodeId(0);
 const ASSOCIATION: AssociationId = AssociationId(7);
@@ -17,7 +18,7 @@ fn at(micros: u64) -> Time {
     Time::from_nanos(micros * 1000)
 }
 
-fn parts(receivers: u32, settings: &[(&str, &str)]) -> (RraSender, Vec<RraReceiver>) {
+fn parts(receivers: u32, settings: &[(&str, &str)]) -> (Player<RraSender>, Vec<Player<RraReceiver>>) {
     let mut config = Config::defaults(ENTRY.parameters);
     config.set(ENTRY.parameters, "timeout_method", "constant").unwrap();
     config.set(ENTRY.parameters, "timeout", "10 ms").unwrap();
@@ -69,8 +70,8 @@ fn shown(datagrams: &[Bytes]) -> Vec<String> {
 
 /// Gives a datagram to a receiver and its answers to the sender; returns how many there were.
 fn answer(
-    sender: &mut RraSender,
-    receivers: &mut [RraReceiver],
+    sender: &mut Player<RraSender>,
+    receivers: &mut [Player<RraReceiver>],
     index: usize,
     bytes: &Bytes,
     now: Time,
@@ -200,7 +201,7 @@ fn a_first_that_lies_beyond_the_window_is_no_packet_of_this_session() {
 }
 
 /// What `carillon send` uses, but for the window.
-fn several(receivers: u32, more: &[(&str, &str)]) -> (RraSender, Vec<RraReceiver>) {
+fn several(receivers: u32, more: &[(&str, &str)]) -> (Player<RraSender>, Vec<Player<RraReceiver>>) {
     let mut settings = vec![
         ("questions", "64"),
         ("flow_control", "path"),
@@ -291,7 +292,7 @@ fn a_receiver_whose_application_takes_nothing_stops_the_sender_until_it_has_room
     let (mut sender, mut receivers) = several(1, &[("window", "8"), ("burst", "1")]);
     let mut now = at(0);
     let mut offered = 0;
-    let mut step = |now: Time, sender: &mut RraSender, receivers: &mut [RraReceiver]| {
+    let mut step = |now: Time, sender: &mut Player<RraSender>, receivers: &mut [Player<RraReceiver>]| {
         while sender.offer(now, Bytes::from_static(b"x")).is_ok() {
             offered += 1;
         }

@@ -5,6 +5,7 @@ use carillon_core::{
     BuildContext, Config, ConfigError, Delivery, DropReason, Duration, Event, Events, InState, Machine,
     MessageId, NodeId, OfferError, Outcome, Received, Receiver, Sender, Time, Transmit,
 };
+use carillon_wire::reformation::Ranks;
 use carillon_wire::sequencer::{Body, Packet, Report};
 
 use super::config::Settings;
@@ -96,9 +97,7 @@ impl SequencerPeer {
     /// The member at the node of the context.
     pub fn new(context: &BuildContext, config: &Config) -> Result<Self, ConfigError> {
         let settings = Settings::new(context, config);
-        let Some(scene) = Scene::new(context) else {
-            return Err(ConfigError::Conflict("this node must be one of the members".to_owned()));
-        };
+        let scene = Scene::of_member(context, Ranks::CAPACITY)?;
         let mut order = Order::new(context, &settings);
         let election = Election::new(context, &settings, scene.rank)?;
         let agreement = election.membership.agreement();

@@ -9,6 +9,7 @@ mod sending;
 use carillon_core::{ConfigError, Role};
 
 use super::{ENTRY, LmsReceiver};
+use crate::blocks::Player;
 use bench::{config, context};
 
 fn refusal(settings: &[(&str, &str)]) -> Option<ConfigError> {
@@ -34,5 +35,5 @@ fn delivery_settings_are_settings() {
 
 #[test]
 fn a_hundred_thousand_idle_receivers_fit_into_a_hundred_megabytes() {
-    assert!(size_of::<LmsReceiver>() < 900, "{} bytes", size_of::<LmsReceiver>());
+    assert!(size_of::<Player<LmsReceiver>>() < 900, "{} bytes", size_of::<Player<LmsReceiver>>());
 }

@@ -1,27 +1,20 @@
 //! The receiving side: asks for what it misses when it is announced, acknowledges when it is polled.
 
-use carillon_core::{
-    AssociationId, BuildContext, Config, Delivery, DropReason, Event, Events, Machine, MessageId, NodeId,
-    Received, Receiver, Time, Transmit, expand,
-};
+use carillon_core::{BuildContext, Config, DropReason, Received, Role, Transmit, expand};
 use carillon_wire::msaw::{HEADER_LEN, Packet};
 
 use super::MODULUS;
-use crate::blocks::AckWait;
+use crate::blocks::{AckWait, Part, Player, Scene};
 
-/// Takes messages in sequence only; silent unless it misses something or is polled.
+/// Takes messages in sequence only; silent unless it misses something or is polled. One message waits for the
+/// application, as in stop-and-wait.
 #[derive(Debug)]
 pub struct NakReceiver {
-    association: AssociationId,
-    sender: NodeId,
     poll_interval: u64,
     /// The next message.
     expected: u64,
-    /// The message not yet fetched: a single buffer, as in stop-and-wait.
-    delivery: Option<Delivery>,
     answer: Option<Answer>,
     ack_wait: AckWait,
-    events: Events,
 }
 
 /// What the sender is to be told.
@@ -33,89 +26,82 @@ enum Answer {
 
 impl NakReceiver {
     /// A receiver of this session.
-    pub fn new(context: &BuildContext, settings: &Config) -> Self {
+    pub fn new(context: &BuildContext, settings: &Config) -> Player<Self> {
         NakReceiver {
-            association: context.association,
-            sender: context.sender,
             poll_interval: settings.count("poll_interval"),
             expected: 0,
-            delivery: None,
             answer: None,
             ack_wait: AckWait::new(context, settings),
-            events: Events::default(),
         }
+        .play(context)
     }
 
     fn number(&self, sequence: u8) -> u64 {
         expand(sequence.into(), MODULUS, self.expected)
     }
 
-    fn on_message(&mut self, sequence: u8, datagram: Received<'_>) {
+    fn on_message(&mut self, scene: &mut Scene, sequence: u8, datagram: Received<'_>) {
         let number = self.number(sequence);
         match number.cmp(&self.expected) {
-            std::cmp::Ordering::Less => self.events.dropped(DropReason::Duplicate),
+            std::cmp::Ordering::Less => scene.events.dropped(DropReason::Duplicate),
             // Its announcement comes next, and will be answered.
-            std::cmp::Ordering::Greater => self.events.dropped(DropReason::OutOfOrder),
+            std::cmp::Ordering::Greater => scene.events.dropped(DropReason::OutOfOrder),
             // The application has not fetched the last one: as good as lost.
-            std::cmp::Ordering::Equal if self.delivery.is_some() => {
-                self.events.dropped(DropReason::BufferFull);
+            std::cmp::Ordering::Equal if scene.waiting() > 0 => {
+                scene.events.dropped(DropReason::BufferFull);
             }
             std::cmp::Ordering::Equal => {
                 self.expected += 1;
-                let message = MessageId(number);
-                let payload = datagram.bytes.slice(HEADER_LEN..);
-                self.delivery = Some(Delivery { source: self.sender, message, payload });
-                self.events.received("data", message);
-                self.events.push(Event::Delivered { source: self.sender, message });
+                scene.events.received("data", number);
+                scene.deliver_sent(number, datagram.bytes.slice(HEADER_LEN..));
             }
         }
     }
 
     /// The sender says how far it is, and asks those that miss something, or all.
-    fn on_announcement(&mut self, sequence: u8, first: u8, round: u8, poll: bool) {
+    fn on_announcement(&mut self, scene: &mut Scene, sequence: u8, first: u8, round: u8, poll: bool) {
         let (number, first) = (self.number(sequence), self.number(first));
         if first > number || number - first >= self.poll_interval {
-            return self.events.dropped(DropReason::Malformed);
+            return scene.events.dropped(DropReason::Malformed);
         }
         let packet = if poll { "poll" } else { "announce" };
-        self.events.received(packet, number);
+        scene.events.received(packet, number);
         if first > self.expected {
             // The sender has given up what lies before: it will not come any more.
-            self.events.loss_found(self.sender, self.expected);
+            scene.events.loss_found(scene.sender, self.expected);
             self.expected = first;
         }
         if self.expected > number {
             self.answer = poll.then_some(Answer::Ack);
-        } else if poll || self.delivery.is_none() {
+        } else if poll || scene.waiting() == 0 {
             // Without room for what is missing there is no use in asking, unless all are asked.
-            self.events.loss_found(self.sender, self.expected);
+            scene.events.loss_found(scene.sender, self.expected);
             self.answer = Some(Answer::Nak { round });
         }
     }
 }
 
-impl Machine for NakReceiver {
-    fn events(&mut self) -> Option<&mut Events> {
-        Some(&mut self.events)
-    }
+impl Part for NakReceiver {
+    type Timer = ();
 
-    fn handle_datagram(&mut self, _now: Time, datagram: Received<'_>) {
-        let parsed = Packet::parse(datagram.bytes);
-        let Some(packet) = self.events.of_session(parsed, self.association) else { return };
+    const ROLE: Role = Role::Receiver;
+
+    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
+        let Some(packet) = scene.of_session(Packet::parse(datagram.bytes)) else { return };
         match packet {
-            _ if datagram.source != self.sender => self.events.dropped(DropReason::NotAMember),
-            Packet::Numbered { sequence, .. } => self.on_message(sequence, datagram),
+            _ if datagram.source != scene.sender => scene.events.dropped(DropReason::NotAMember),
+            Packet::Numbered { sequence, .. } => self.on_message(scene, sequence, datagram),
             Packet::Announce { sequence, first, round } => {
-                self.on_announcement(sequence, first, round, false);
+                self.on_announcement(scene, sequence, first, round, false);
             }
             Packet::Poll { sequence, first, round } => {
-                self.on_announcement(sequence, first, round, true);
+                self.on_announcement(scene, sequence, first, round, true);
             }
-            _ => self.events.dropped(DropReason::Foreign),
+            _ => scene.events.dropped(DropReason::Foreign),
         }
     }
 
-    fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
         let sequence = |message: u64| (message % MODULUS) as u8;
         let (name, about, packet) = match self.answer.take()? {
             Answer::Ack => {
@@ -126,18 +112,8 @@ impl Machine for NakReceiver {
                 ("nak", self.expected, Packet::Nak { sequence: sequence(self.expected), round })
             }
         };
-        packet.emit(self.association, buf);
-        self.events.control(name, about);
-        Some(self.ack_wait.transmit(now, self.sender, buf))
-    }
-
-    fn as_receiver(&mut self) -> Option<&mut dyn Receiver> {
-        Some(self)
-    }
-}
-
-impl Receiver for NakReceiver {
-    fn poll_delivery(&mut self) -> Option<Delivery> {
-        self.delivery.take()
+        packet.emit(scene.association, buf);
+        scene.events.control(name, about);
+        Some(self.ack_wait.transmit(scene.now, scene.sender, buf))
     }
 }

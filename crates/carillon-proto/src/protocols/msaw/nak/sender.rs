@@ -5,15 +5,17 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Config, Dest, DropReason, Event, Events, InState, Machine, MessageId, NodeId, OfferError,
-    Outcome, Received, Sender, Time, Timers, Transmit, expand,
+    BuildContext, Config, DropReason, Event, InState, MessageId, NodeId, OfferError, Outcome, Received, Role,
+    Time, Transmit, expand,
 };
 use carillon_wire::msaw::Packet;
 
 use super::MODULUS;
-use crate::blocks::{AckWindow, FixedWindow, Members, PastLimit, RetransmissionTimeout};
+use crate::blocks::{AckWindow, FixedWindow, Members, Part, PastLimit, Player, RetransmissionTimeout};
 use crate::protocols::msaw::config::SenderConfig;
 use crate::protocols::msaw::describe::NAK_SENDER;
+
+type Scene = crate::blocks::Scene<Timer>;
 
 /// Sends one message at a time and waits for someone to miss it; holds it until all have confirmed.
 #[derive(Debug)]
@@ -35,9 +37,7 @@ pub struct NakSender {
     polled: Option<Time>,
     /// How often the poll was repeated without any news.
     repeats: u32,
-    timers: Timers<Timer>,
     timeout: RetransmissionTimeout,
-    events: Events,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ enum Announcement {
 
 /// The sender's timers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Timer {
+pub enum Timer {
     /// Nobody has asked for the last message.
     Silence,
     /// The application has nothing to send: what is outstanding is to be confirmed.
@@ -69,7 +69,7 @@ enum Timer {
 
 impl NakSender {
     /// A sender to the members of the context.
-    pub fn new(context: &BuildContext, config: SenderConfig, settings: &Config) -> Self {
+    pub fn new(context: &BuildContext, config: SenderConfig, settings: &Config) -> Player<Self> {
         let room = FixedWindow(settings.count("poll_interval"));
         NakSender {
             window: AckWindow::new(Members::new(context.members.clone()), room),
@@ -82,41 +82,40 @@ impl NakSender {
             resent: VecDeque::new(),
             polled: None,
             repeats: 0,
-            timers: Timers::new(),
             timeout: RetransmissionTimeout::new(&config.retransmission),
             config,
-            events: Events::default(),
         }
+        .play(context)
     }
 
     /// A receiver has everything before `below`.
-    fn on_answer(&mut self, now: Time, source: NodeId, sequence: u8, missing: Option<u8>) {
+    fn on_answer(&mut self, scene: &mut Scene, source: NodeId, sequence: u8, missing: Option<u8>) {
         let Some(index) = self.window.index_of(source) else {
-            return self.events.dropped(DropReason::NotAMember);
+            return scene.events.dropped(DropReason::NotAMember);
         };
         let start = self.window.start();
         let rank = (u64::from(sequence) + MODULUS - start % MODULUS) % MODULUS;
         let below = start + rank + u64::from(missing.is_none());
         if below > self.window.end() {
-            return self.events.dropped(DropReason::OutOfWindow);
+            return scene.events.dropped(DropReason::OutOfWindow);
         }
         let packet = if missing.is_some() { "nak" } else { "ack" };
-        self.events.received(packet, start + rank);
+        scene.events.received(packet, start + rank);
         if below > start && self.window.acknowledge(index, below - 1) {
             self.repeats = 0;
-            self.advance(now);
+            self.advance(scene);
         }
         // It is no silence.
-        if self.timers.armed(Timer::Silence).is_some() {
-            self.timers.arm(Timer::Silence, now + self.wait);
+        if scene.timers.armed(Timer::Silence).is_some() {
+            scene.timers.arm(Timer::Silence, scene.now + self.wait);
         }
         if let Some(round) = missing {
-            self.go_back(source, below, round);
+            self.go_back(scene, source, below, round);
         }
     }
 
     /// Everything from `wanted` on is sent again, unless it was for someone else after that round.
-    fn go_back(&mut self, member: NodeId, wanted: u64, round: u8) {
+    fn go_back(&mut self, scene: &mut Scene, member: NodeId, wanted: u64, round: u8) {
         let round = expand(round.into(), MODULUS, self.rounds);
         let index = wanted.saturating_sub(self.window.start()) as usize;
         let asked_before = self.resent.get(index).is_some_and(|&resent| round < resent);
@@ -127,15 +126,15 @@ impl NakSender {
         }
         let messages = self.window.go_back_to(wanted);
         if messages > 0 {
-            self.events.repair_needed(member, messages);
+            scene.events.repair_needed(member, messages);
         }
     }
 
-    fn advance(&mut self, now: Time) {
+    fn advance(&mut self, scene: &mut Scene) {
         while let Some((number, slot)) = self.window.pop_acknowledged() {
             self.resent.pop_front();
             let (message, outcome) = (MessageId(number), Outcome::Acknowledged);
-            self.events.completed(message, outcome, 1);
+            scene.events.completed(message, outcome, 1);
             if slot.sent.is_none() {
                 // Nobody is left to send it to.
                 self.announcement = None;
@@ -144,78 +143,54 @@ impl NakSender {
         }
         if self.window.is_empty() && self.phase == Phase::Polling {
             match self.polled {
-                Some(polled) if self.repeats == 0 => self.timeout.on_sample(now.since(polled)),
+                Some(polled) if self.repeats == 0 => self.timeout.on_sample(scene.now.since(polled)),
                 _ => self.timeout.on_recovery(),
             }
-            self.next_may_come();
+            self.next_may_come(scene);
         }
     }
 
-    fn next_may_come(&mut self) {
-        self.timers.clear();
+    fn next_may_come(&mut self, scene: &mut Scene) {
+        scene.timers.clear();
         self.phase = Phase::Ready;
         self.announcement = None;
         self.polled = None;
         self.repeats = 0;
     }
 
-    fn poll_all(&mut self) {
+    fn poll_all(&mut self, scene: &mut Scene) {
         if !self.window.is_empty() {
-            self.timers.clear();
+            scene.timers.clear();
             self.phase = Phase::Polling;
             self.announcement = Some(Announcement::Poll);
         }
     }
-
-    fn on_timer(&mut self, now: Time, timer: Timer) {
-        match timer {
-            Timer::Silence => {
-                self.phase = Phase::Ready;
-                if self.window.is_closed() {
-                    self.poll_all();
-                } else {
-                    self.timers.arm(Timer::Idle, now + self.wait);
-                }
-            }
-            Timer::Idle => self.poll_all(),
-            Timer::Poll => {
-                self.events.push(Event::TimerFired { timer: "poll" });
-                self.timeout.on_expiry();
-                self.repeats = self.repeats.saturating_add(1);
-                if self.config.retransmission.is_exceeded(self.repeats) {
-                    self.give_up(now);
-                }
-                self.poll_all();
-            }
-        }
-    }
-
     /// The poll was repeated too often without news.
-    fn give_up(&mut self, now: Time) {
+    fn give_up(&mut self, scene: &mut Scene) {
         match self.config.retransmission.past_limit {
             PastLimit::Skip => {
                 self.resent.clear();
                 while let Some((number, _)) = self.window.pop() {
                     let (message, outcome) = (MessageId(number), Outcome::Failed);
-                    self.events.completed(message, outcome, 1);
+                    scene.events.completed(message, outcome, 1);
                 }
-                self.next_may_come();
+                self.next_may_come(scene);
             }
             PastLimit::Expel => {
-                self.window.expel_missing(&mut self.events);
-                self.advance(now);
+                self.window.expel_missing(&mut scene.events);
+                self.advance(scene);
             }
             PastLimit::Wait => {}
         }
     }
 }
 
-impl Machine for NakSender {
-    fn events(&mut self) -> Option<&mut Events> {
-        Some(&mut self.events)
-    }
+impl Part for NakSender {
+    type Timer = Timer;
 
-    fn tell_states(&self, _now: Time, tell: &mut dyn FnMut(InState)) {
+    const ROLE: Role = Role::Sender;
+
+    fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
         let (state, turn) = match self.phase {
             Phase::Ready => ("Ready", 0),
             Phase::Waiting => ("Waiting", self.rounds),
@@ -224,48 +199,59 @@ impl Machine for NakSender {
         tell(InState { of: NAK_SENDER.of, about: 0, state, turn });
     }
 
-    fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
-        let parsed = Packet::parse(datagram.bytes);
-        let Some(packet) = self.events.of_session(parsed, self.config.association) else { return };
+    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
+        let Some(packet) = scene.of_session(Packet::parse(datagram.bytes)) else { return };
         match packet {
-            Packet::AckUpTo { sequence } => self.on_answer(now, datagram.source, sequence, None),
+            Packet::AckUpTo { sequence } => self.on_answer(scene, datagram.source, sequence, None),
             Packet::Nak { sequence, round } => {
-                self.on_answer(now, datagram.source, sequence, Some(round));
+                self.on_answer(scene, datagram.source, sequence, Some(round));
             }
-            _ => self.events.dropped(DropReason::Foreign),
+            _ => scene.events.dropped(DropReason::Foreign),
         }
     }
 
-    fn handle_timeout(&mut self, now: Time) {
-        while let Some(timer) = self.timers.expire(now) {
-            self.on_timer(now, timer);
+    fn on_timer(&mut self, scene: &mut Scene, timer: Timer) {
+        match timer {
+            Timer::Silence => {
+                self.phase = Phase::Ready;
+                if self.window.is_closed() {
+                    self.poll_all(scene);
+                } else {
+                    scene.timers.arm(Timer::Idle, scene.now + self.wait);
+                }
+            }
+            Timer::Idle => self.poll_all(scene),
+            Timer::Poll => {
+                scene.events.push(Event::TimerFired { timer: "poll" });
+                self.timeout.on_expiry();
+                self.repeats = self.repeats.saturating_add(1);
+                if self.config.retransmission.is_exceeded(self.repeats) {
+                    self.give_up(scene);
+                }
+                self.poll_all(scene);
+            }
         }
     }
 
-    fn poll_timeout(&self) -> Option<Time> {
-        self.timers.next()
-    }
-
-    fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let group = Dest::group(self.config.group);
+    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
         let full = self.window.is_full();
         if let Some((number, slot)) = self.window.first_due() {
             slot.due = false;
             let sequence = (number % MODULUS) as u8;
-            Packet::Numbered { sequence, payload: &slot.payload }.emit(self.config.association, buf);
+            Packet::Numbered { sequence, payload: &slot.payload }.emit(scene.association, buf);
             let first = slot.sent.is_none();
             if first {
-                slot.sent = Some((now, 1));
+                slot.sent = Some((scene.now, 1));
             } else {
                 slot.retransmissions = slot.retransmissions.saturating_add(1);
             }
-            let transmit = self.events.data_sent(Transmit::now(group), MessageId(number), buf.len(), !first);
+            let transmit = scene.events.data_sent(scene.to_group(), MessageId(number), buf.len(), !first);
             let index = (number - self.window.start()) as usize;
             if let Some(resent) = self.resent.get_mut(index) {
                 *resent = self.rounds;
             }
             // It is announced again after what is sent again.
-            self.timers.clear();
+            scene.timers.clear();
             self.announcement = Some(match self.phase {
                 Phase::Polling => Announcement::Poll,
                 _ if full => Announcement::Poll,
@@ -281,58 +267,48 @@ impl Machine for NakSender {
         let (packet, name) = match announcement {
             Announcement::Announce => {
                 self.phase = Phase::Waiting;
-                self.timers.arm(Timer::Silence, now + self.wait);
+                scene.timers.arm(Timer::Silence, scene.now + self.wait);
                 (Packet::Announce { sequence, first, round }, "announce")
             }
             Announcement::Poll => {
                 self.phase = Phase::Polling;
-                self.polled.get_or_insert(now);
-                self.timers.arm(Timer::Poll, now + self.timeout.current());
+                self.polled.get_or_insert(scene.now);
+                scene.timers.arm(Timer::Poll, scene.now + self.timeout.current());
                 (Packet::Poll { sequence, first, round }, "poll")
             }
         };
-        packet.emit(self.config.association, buf);
-        self.events.control(name, last);
-        Some(Transmit::now(group))
+        packet.emit(scene.association, buf);
+        scene.events.control(name, last);
+        Some(scene.to_group())
     }
 
-    fn as_sender(&mut self) -> Option<&mut dyn Sender> {
-        Some(self)
+    fn window(&self) -> Option<&AckWindow> {
+        Some(&self.window)
     }
-}
 
-impl Sender for NakSender {
-    fn offer(&mut self, now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
+    fn offer(&mut self, scene: &mut Scene, payload: Bytes) -> Result<MessageId, OfferError> {
         if self.phase != Phase::Ready && !self.window.is_closed() {
             return Err(OfferError::Full);
         }
         let number = self.window.offer(payload)?;
         self.resent.push_back(0);
-        self.timers.clear();
+        scene.timers.clear();
         self.phase = Phase::Waiting;
         // With nobody left to acknowledge, the message is with all receivers at once.
-        self.advance(now);
+        self.advance(scene);
         Ok(MessageId(number))
     }
 
-    fn finish(&mut self, _now: Time) {
+    fn finish(&mut self, scene: &mut Scene) {
         self.window.finish();
         if self.phase == Phase::Ready {
-            self.poll_all();
+            self.poll_all(scene);
         }
     }
 
-    fn expel(&mut self, now: Time, member: NodeId) {
+    fn expel(&mut self, scene: &mut Scene, member: NodeId) {
         if self.window.expel_node(member).is_some() {
-            self.advance(now);
+            self.advance(scene);
         }
-    }
-
-    fn awaits(&self, member: NodeId) -> bool {
-        self.window.awaits(member)
-    }
-
-    fn is_finished(&self) -> bool {
-        self.window.is_finished()
     }
 }

@@ -2,21 +2,23 @@
 
 mod repairer;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
 use carillon_core::{
-    Addresses, BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Event, Events, GroupId,
-    InState, Machine, MessageId, NodeId, Received, Receiver, Time, Transmit, expand,
+    Addresses, BuildContext, Config, ConfigError, Dest, DropReason, Event, InState, MessageId, NodeId,
+    Received, Role, Time, Transmit, expand,
 };
 use carillon_wire::pgm::{Body, Data, Nak, NakList, Options, Packet, Poll, Spm, Tsi};
 
 use super::config::interval;
 use super::describe::STATES;
 use super::identity::{MODULUS, address_of, destination_port, is_newer, node_on_path, parse, tsi, wire};
-use crate::blocks::{ConfirmedRequests, FeedbackDelay, Reception, Stage, Tries, Uniform, Waits};
+use crate::blocks::{
+    ConfirmedRequests, FeedbackDelay, Part, Player, Reception, Scene, Stage, Tries, Uniform, Waits,
+};
 use repairer::{Repairer, Task};
 
 /// Delivers in order, and asks for what it misses.
@@ -25,8 +27,6 @@ pub struct PgmReceiver {
     tsi: Tsi,
     destination_port: u16,
     node: NodeId,
-    source: NodeId,
-    group: GroupId,
     addresses: Addresses,
     rxw_sqns: u64,
     nak_list: u8,
@@ -47,8 +47,6 @@ pub struct PgmReceiver {
     spm_request: SpmRequest,
     /// What it does as a designated local repairer, if it is one.
     repairer: Option<Box<Repairer>>,
-    deliveries: VecDeque<Delivery>,
-    events: Events,
 }
 
 /// Where requests go.
@@ -71,7 +69,7 @@ struct SpmRequest {
 
 impl PgmReceiver {
     /// A receiver of a session.
-    pub fn new(context: &BuildContext, settings: &Config) -> Result<Self, ConfigError> {
+    pub fn new(context: &BuildContext, settings: &Config) -> Result<Player<Self>, ConfigError> {
         let span = |name| settings.span(name).at(context.bit_rate);
         let interval = |name| interval(settings, context.bit_rate, name);
         let back_off = |most, stream| Uniform::new(most, context.seeds.clone(), stream);
@@ -92,8 +90,6 @@ impl PgmReceiver {
             tsi: tsi(context.association),
             destination_port: destination_port(settings)?,
             node: context.node,
-            source: context.sender,
-            group: context.group,
             addresses: context.addresses.clone(),
             rxw_sqns: context.most_messages(settings.count("rxw_sqns")),
             nak_list: settings.count("nak_list") as u8,
@@ -112,9 +108,8 @@ impl PgmReceiver {
                 due: false,
                 asked: None,
             },
-            deliveries: VecDeque::new(),
-            events: Events::default(),
-        })
+        }
+        .play(context))
     }
 
     /// The full number of one that came in a packet.
@@ -126,32 +121,32 @@ impl PgmReceiver {
     }
 
     /// Section 6.2: an SPM says where requests go, and what there is.
-    fn on_spm(&mut self, now: Time, from: NodeId, spm: Spm, options: Options<'_>) {
+    fn on_spm(&mut self, scene: &mut Scene, from: NodeId, spm: Spm, options: Options<'_>) {
         if self.upstream.is_some() && !is_newer(spm.sqn, self.spm_sqn) {
-            return self.events.dropped(DropReason::Redundant);
+            return scene.events.dropped(DropReason::Redundant);
         }
         let has_window = (spm.trail, spm.lead) != Spm::NO_WINDOW && !options.neighbour_unreachable;
         let window = self.window_of(spm);
         if has_window && window.is_none() {
-            return self.events.dropped(DropReason::Malformed);
+            return scene.events.dropped(DropReason::Malformed);
         }
         let lead = self.expand(spm.lead);
-        self.events.received("spm", lead);
+        scene.events.received("spm", lead);
         self.spm_sqn = spm.sqn;
         let Some((trail, end)) = window.filter(|_| has_window) else { return };
         let first = self.upstream.is_none();
         let node = node_on_path(&self.addresses, spm.path, from, self.node);
-        let source = if node == self.source { spm.path } else { address_of(&self.addresses, self.source) };
+        let source = if node == scene.sender { spm.path } else { address_of(&self.addresses, scene.sender) };
         self.upstream = Some(Upstream { node, source });
         if first {
             self.synchronise(trail, end, options.join);
         }
         self.known = self.known.max(Some(end));
-        self.on_trail(trail);
-        self.go_on(now);
+        self.on_trail(scene, trail);
+        self.go_on(scene);
         if options.reset.is_some_and(|flags| flags & NO_NAKS != 0) {
-            self.give_up_before(self.tracked);
-            self.deliver_in_order();
+            self.give_up_before(scene, self.tracked);
+            self.deliver_in_order(scene);
         }
     }
 
@@ -189,7 +184,7 @@ impl PgmReceiver {
     }
 
     /// The source holds nothing before `trail` any more (section 6.3): what is missed of that is lost.
-    fn on_trail(&mut self, trail: u64) {
+    fn on_trail(&mut self, scene: &mut Scene, trail: u64) {
         if trail <= self.trail {
             return;
         }
@@ -197,46 +192,46 @@ impl PgmReceiver {
         if trail <= self.early.expected() {
             return;
         }
-        self.give_up_before(trail.min(self.tracked));
+        self.give_up_before(scene, trail.min(self.tracked));
         // Of a jump beyond all that is kept only so many losses are told one by one.
         for number in self.tracked..trail.min(self.tracked.saturating_add(self.rxw_sqns)) {
-            self.events.loss_found(self.source, number);
-            self.events.given_up(self.source, MessageId(number));
+            scene.events.loss_found(scene.sender, number);
+            scene.events.given_up(scene.sender, MessageId(number));
         }
         for (number, payload) in self.early.skip_to(trail) {
             if let Some(payload) = payload {
-                self.deliver(number, payload);
+                scene.deliver_sent(number, payload);
             }
         }
         self.tracked = self.tracked.max(trail);
     }
 
-    fn give_up_before(&mut self, limit: u64) {
+    fn give_up_before(&mut self, scene: &mut Scene, limit: u64) {
         while let Some(number) = self.missing.first_before(limit) {
             self.missing.remove(number);
-            self.give_up(number);
+            self.give_up(scene, number);
         }
     }
 
     /// A packet will not be asked for any more.
-    fn give_up(&mut self, number: u64) {
+    fn give_up(&mut self, scene: &mut Scene, number: u64) {
         self.early.insert(number, None);
-        self.events.given_up(self.source, MessageId(number));
+        scene.events.given_up(scene.sender, MessageId(number));
     }
 
     /// Delivers what can be, and finds out what is missed of what is known to exist.
-    fn go_on(&mut self, now: Time) {
+    fn go_on(&mut self, scene: &mut Scene) {
         if self.upstream.is_none() {
             return;
         }
-        self.deliver_in_order();
+        self.deliver_in_order(scene);
         let limit = self.known.unwrap_or(0).min(self.limit());
         if limit <= self.tracked {
             return;
         }
-        let (source, events) = (Some(self.source), &mut self.events);
+        let (source, events) = (Some(scene.sender), &mut scene.events);
         self.missing.add(
-            now,
+            scene.now,
             self.early.missing(self.tracked..limit).inspect(|&number| {
                 events.loss_found(source, number);
             }),
@@ -244,124 +239,118 @@ impl PgmReceiver {
         self.tracked = limit;
     }
 
-    fn deliver_in_order(&mut self) {
+    fn deliver_in_order(&mut self, scene: &mut Scene) {
         while let Some((number, payload)) = self.early.pop() {
             if let Some(payload) = payload {
-                self.deliver(number, payload);
+                scene.deliver_sent(number, payload);
             }
         }
         self.tracked = self.tracked.max(self.early.expected());
     }
 
-    fn deliver(&mut self, number: u64, payload: Bytes) {
-        let (source, message) = (self.source, MessageId(number));
-        self.deliveries.push_back(Delivery { source, message, payload });
-        self.events.push(Event::Delivered { source, message });
-    }
-
     /// Original data or a repair.
-    fn on_data(&mut self, now: Time, data: Data<'_>, payload: Bytes, is_repair: bool) {
+    fn on_data(&mut self, scene: &mut Scene, data: Data<'_>, payload: Bytes, is_repair: bool) {
         let number = self.expand(data.sqn);
         let message = MessageId(number);
         if self.upstream.is_none() {
             self.known = self.known.max(Some(number + 1));
-            self.ask_for_spm(now);
+            self.ask_for_spm(scene);
         } else {
             let trail = expand(data.trail.into(), MODULUS, number);
             if trail > number {
-                return self.events.dropped(DropReason::Malformed);
+                return scene.events.dropped(DropReason::Malformed);
             }
             self.known = self.known.max(Some(number + 1));
-            self.on_trail(trail);
+            self.on_trail(scene, trail);
             let there = matches!(self.early.get(number), Some(Some(_)));
             if number < self.early.expected() || there {
-                self.events.dropped(DropReason::Duplicate);
-                return self.go_on(now);
+                scene.events.dropped(DropReason::Duplicate);
+                return self.go_on(scene);
             }
             if number >= self.limit() || self.early.has(number) {
-                self.events.dropped(DropReason::OutOfWindow);
-                return self.go_on(now);
+                scene.events.dropped(DropReason::OutOfWindow);
+                return self.go_on(scene);
             }
         }
-        if (self.heard.len() + self.early.len() + self.deliveries.len()) as u64 >= self.rxw_sqns {
+        if (self.heard.len() + self.early.len() + scene.waiting()) as u64 >= self.rxw_sqns {
             // The application does not keep up: as good as lost.
-            self.events.dropped(DropReason::BufferFull);
-            return self.go_on(now);
+            scene.events.dropped(DropReason::BufferFull);
+            return self.go_on(scene);
         }
-        self.events.received(if is_repair { "rdata" } else { "odata" }, message);
+        scene.events.received(if is_repair { "rdata" } else { "odata" }, message);
         if let Some(repairer) = &mut self.repairer {
             repairer.hold(number, payload.clone());
         }
         if self.missing.remove(number) && is_repair {
-            self.events.push(Event::LossRepaired { source: self.source, message });
+            scene.events.push(Event::LossRepaired { source: scene.sender, message });
         }
         match self.upstream {
             Some(_) => self.early.insert(number, Some(payload)),
             None => drop(self.heard.insert(number, payload)),
         }
-        self.go_on(now);
+        self.go_on(scene);
     }
 
     /// Section 6.4: what was confirmed for anybody is not asked for.
-    fn on_ncf(&mut self, now: Time, nak: Nak, list: NakList<'_>) {
-        self.events.received("ncf", self.expand(nak.sqn));
+    fn on_ncf(&mut self, scene: &mut Scene, nak: Nak, list: NakList<'_>) {
+        scene.events.received("ncf", self.expand(nak.sqn));
         if self.upstream.is_none() {
             return;
         }
         for number in self.numbers(nak, list) {
-            self.on_wanted(now, number);
-            if self.missing.on_confirmed(now, number) == Some(true) {
-                self.events.push(Event::RequestSuppressed { message: MessageId(number) });
+            self.on_wanted(scene, number);
+            if self.missing.on_confirmed(scene.now, number) == Some(true) {
+                scene.events.push(Event::RequestSuppressed { message: MessageId(number) });
             }
         }
     }
 
     /// A packet that somebody asks for was sent (section 6.3).
-    fn on_wanted(&mut self, now: Time, number: u64) {
+    fn on_wanted(&mut self, scene: &mut Scene, number: u64) {
         if number >= self.tracked && number < self.limit() {
             self.known = self.known.max(Some(number + 1));
-            self.go_on(now);
+            self.go_on(scene);
         }
     }
 
     /// The parent asks its repairer for what others miss. What is not held is not answered; if it is
     /// missed here too, then the parent is told so at once by a request.
-    fn on_redirected(&mut self, now: Time, from: NodeId, nak: Nak, list: NakList<'_>) {
+    fn on_redirected(&mut self, scene: &mut Scene, from: NodeId, nak: Nak, list: NakList<'_>) {
         let numbers = self.numbers(nak, list);
         let is_parent = self.upstream.is_some_and(|upstream| upstream.node == from);
         let Some(repairer) = self.repairer.as_mut().filter(|_| is_parent) else {
-            return self.events.dropped(DropReason::Foreign);
+            return scene.events.dropped(DropReason::Foreign);
         };
-        self.events.received("nak", numbers[0]);
+        scene.events.received("nak", numbers[0]);
         let trail = self.trail;
         let lacking: Vec<u64> = numbers.into_iter().filter(|&number| !repairer.ask(number, trail)).collect();
         for number in lacking {
-            self.on_wanted(now, number);
-            self.missing.hurry(now, number);
+            self.on_wanted(scene, number);
+            self.missing.hurry(scene.now, number);
         }
     }
 
     /// Somebody looks for repairers: one answers if it is its parent. One right below the source has
     /// nobody to help.
-    fn on_poll(&mut self, now: Time, poll: Poll) {
-        self.events.received("poll", poll.sqn);
+    fn on_poll(&mut self, scene: &mut Scene, poll: Poll) {
+        scene.events.received("poll", poll.sqn);
         let path = self.addresses.node_at(poll.path);
-        let upstream = self.upstream.map(|upstream| upstream.node).filter(|&node| node != self.source);
+        let upstream = self.upstream.map(|upstream| upstream.node).filter(|&node| node != scene.sender);
         if let Some(repairer) = &mut self.repairer
             && poll.subtype == Poll::REPAIRERS
             && upstream.is_some()
             && upstream == path
         {
-            repairer.on_poll(now, poll);
+            repairer.on_poll(scene.now, poll);
         }
     }
 
     /// Another receiver's NAK.
-    fn on_nak(&mut self, now: Time, nak: Nak, list: NakList<'_>) {
-        self.events.received("nak", self.expand(nak.sqn));
+    fn on_nak(&mut self, scene: &mut Scene, nak: Nak, list: NakList<'_>) {
+        scene.events.received("nak", self.expand(nak.sqn));
         for number in self.numbers(nak, list) {
-            if self.missing.on_overheard(now, number) == Some(true) {
-                self.events.push(Event::RequestSuppressed { message: MessageId(number) });
+            if self.missing.on_overheard(scene.now, number) == Some(true) {
+                scene.events.push(Event::RequestSuppressed { message: MessageId(number) });
             }
         }
     }
@@ -371,17 +360,17 @@ impl PgmReceiver {
     }
 
     /// Section 6.5: without an SPM nothing can be asked for.
-    fn ask_for_spm(&mut self, now: Time) {
+    fn ask_for_spm(&mut self, scene: &mut Scene) {
         let request = &mut self.spm_request;
         let moment = Duration::from_nanos(1);
         if request.at.is_some() || request.due {
             return;
         }
         let wait = match request.asked {
-            Some(asked) => (asked + request.again).since(now).max(moment),
+            Some(asked) => (asked + request.again).since(scene.now).max(moment),
             None => moment + request.back_off.delay(0, 0.0),
         };
-        request.at = Some(now + wait);
+        request.at = Some(scene.now + wait);
     }
 
     fn packet<'a>(&self, body: Body<'a>, options: Options<'a>) -> Packet<'a> {
@@ -389,27 +378,27 @@ impl PgmReceiver {
     }
 
     /// Asks for the oldest of what is due.
-    fn emit_nak(&mut self, now: Time, upstream: Upstream, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let first = self.missing.ask_next(now)?;
+    fn emit_nak(&mut self, scene: &mut Scene, upstream: Upstream, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let first = self.missing.ask_next(scene.now)?;
         let mut list = Vec::new();
-        self.events.push(Event::Requested { source: self.source, message: MessageId(first) });
+        scene.events.push(Event::Requested { source: scene.sender, message: MessageId(first) });
         for _ in 1..self.nak_list {
-            let Some(number) = self.missing.ask_next(now) else { break };
+            let Some(number) = self.missing.ask_next(scene.now) else { break };
             list.extend_from_slice(&wire(number).to_be_bytes());
-            self.events.push(Event::Requested { source: self.source, message: MessageId(number) });
+            scene.events.push(Event::Requested { source: scene.sender, message: MessageId(number) });
         }
         let nak =
-            Nak { sqn: wire(first), source: upstream.source, group: self.addresses.of_group(self.group) };
+            Nak { sqn: wire(first), source: upstream.source, group: self.addresses.of_group(scene.group) };
         let nak_list = NakList::from_bytes(&list).unwrap_or_default();
         self.packet(Body::Nak(nak), Options { nak_list, ..Options::default() }).emit(buf);
-        self.events.control("nak", first);
+        scene.events.control("nak", first);
         Some(Transmit::now(Dest::Node(upstream.node)))
     }
 
     /// What a repairer owes its parent.
-    fn emit_task(&mut self, upstream: Upstream, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn emit_task(&mut self, scene: &mut Scene, upstream: Upstream, buf: &mut Vec<u8>) -> Option<Transmit> {
         let task = self.repairer.as_mut()?.next_task()?;
-        let group = self.addresses.of_group(self.group);
+        let group = self.addresses.of_group(scene.group);
         let nak = |first: u64| Nak { sqn: wire(first), source: upstream.source, group };
         let listing =
             |list| Options { nak_list: NakList::from_bytes(list).unwrap_or_default(), ..Options::default() };
@@ -431,30 +420,30 @@ impl PgmReceiver {
             Task::Repair(number, payload) => {
                 let data = Data { sqn: wire(*number), trail: wire(self.trail.min(*number)), payload };
                 self.packet(Body::Rdata(data), Options::default()).emit(buf);
-                let (source, message, bytes) = (self.source, MessageId(*number), buf.len() as u32);
-                self.events.push(Event::Forwarded { source, message, bytes, repair: true });
+                let (source, message, bytes) = (scene.sender, MessageId(*number), buf.len() as u32);
+                scene.events.push(Event::Forwarded { source, message, bytes, repair: true });
                 return Some(Transmit::now(Dest::Node(upstream.node)));
             }
         };
-        self.events.control(packet, message);
+        scene.events.control(packet, message);
         Some(Transmit::now(Dest::Node(upstream.node)))
     }
 
-    fn emit_spm_request(&mut self, now: Time, buf: &mut Vec<u8>) -> Transmit {
+    fn emit_spm_request(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Transmit {
         self.spm_request.due = false;
-        self.spm_request.asked = Some(now);
+        self.spm_request.asked = Some(scene.now);
         self.packet(Body::Spmr, Options::default()).emit(buf);
-        self.events.control("spmr", self.known.unwrap_or(0).saturating_sub(1));
-        Transmit::now(Dest::Node(self.source))
+        scene.events.control("spmr", self.known.unwrap_or(0).saturating_sub(1));
+        Transmit::now(Dest::Node(scene.sender))
     }
 }
 
-impl Machine for PgmReceiver {
-    fn events(&mut self) -> Option<&mut Events> {
-        Some(&mut self.events)
-    }
+impl Part for PgmReceiver {
+    type Timer = ();
 
-    fn tell_states(&self, _now: Time, tell: &mut dyn FnMut(InState)) {
+    const ROLE: Role = Role::Receiver;
+
+    fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
         let of = STATES[0].of;
         for (about, stage, ends) in self.missing.stages() {
             let turn = ends.map_or(0, Time::as_nanos);
@@ -472,39 +461,39 @@ impl Machine for PgmReceiver {
         }
     }
 
-    fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
+    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
         let session = (Some(self.tsi), self.destination_port);
-        let Some(packet) = parse(&mut self.events, session, datagram.bytes) else { return };
+        let Some(packet) = parse(&mut scene.events, session, datagram.bytes) else { return };
         let options = packet.options;
         let payload = || datagram.bytes.slice(datagram.bytes.len() - packet.payload().len()..);
         match packet.body {
             Body::Nak(nak) if self.repairer.is_some() && matches!(datagram.destination, Dest::Node(_)) => {
-                self.on_redirected(now, datagram.source, nak, options.nak_list);
+                self.on_redirected(scene, datagram.source, nak, options.nak_list);
             }
-            Body::Nak(nak) => self.on_nak(now, nak, options.nak_list),
+            Body::Nak(nak) => self.on_nak(scene, nak, options.nak_list),
             // What goes downstream bears the name of the source, whoever sent it on.
-            _ if datagram.source != self.source => self.events.dropped(DropReason::NotAMember),
-            Body::Spm(spm) => self.on_spm(now, datagram.source, spm, options),
-            Body::Odata(data) => self.on_data(now, data, payload(), false),
-            Body::Rdata(data) => self.on_data(now, data, payload(), true),
-            Body::Ncf(nak) => self.on_ncf(now, nak, options.nak_list),
-            Body::Poll(poll) => self.on_poll(now, poll),
+            _ if datagram.source != scene.sender => scene.events.dropped(DropReason::NotAMember),
+            Body::Spm(spm) => self.on_spm(scene, datagram.source, spm, options),
+            Body::Odata(data) => self.on_data(scene, data, payload(), false),
+            Body::Rdata(data) => self.on_data(scene, data, payload(), true),
+            Body::Ncf(nak) => self.on_ncf(scene, nak, options.nak_list),
+            Body::Poll(poll) => self.on_poll(scene, poll),
             Body::Polr { .. } | Body::Nnak(_) | Body::Spmr => {
-                self.events.dropped(DropReason::Foreign);
+                scene.events.dropped(DropReason::Foreign);
             }
         }
     }
 
-    fn handle_timeout(&mut self, now: Time) {
-        let given_up = self.missing.expire(now);
+    fn handle_timeout(&mut self, scene: &mut Scene) {
+        let given_up = self.missing.expire(scene.now);
         if !given_up.is_empty() {
-            given_up.into_iter().for_each(|number| self.give_up(number));
-            self.go_on(now);
+            given_up.into_iter().for_each(|number| self.give_up(scene, number));
+            self.go_on(scene);
         }
         if let Some(repairer) = &mut self.repairer {
-            repairer.on_time(now);
+            repairer.on_time(scene.now);
         }
-        if self.spm_request.at.is_some_and(|at| at <= now) {
+        if self.spm_request.at.is_some_and(|at| at <= scene.now) {
             self.spm_request.at = None;
             self.spm_request.due = true;
         }
@@ -515,27 +504,17 @@ impl Machine for PgmReceiver {
         self.missing.next_timeout().into_iter().chain(self.spm_request.at).chain(answer).min()
     }
 
-    fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
         if let Some(upstream) = self.upstream
-            && let Some(transmit) = self.emit_task(upstream, buf)
+            && let Some(transmit) = self.emit_task(scene, upstream, buf)
         {
             return Some(transmit);
         }
         match self.upstream {
-            Some(upstream) if self.missing.is_due() => self.emit_nak(now, upstream, buf),
-            None if self.spm_request.due => Some(self.emit_spm_request(now, buf)),
+            Some(upstream) if self.missing.is_due() => self.emit_nak(scene, upstream, buf),
+            None if self.spm_request.due => Some(self.emit_spm_request(scene, buf)),
             _ => None,
         }
-    }
-
-    fn as_receiver(&mut self) -> Option<&mut dyn Receiver> {
-        Some(self)
-    }
-}
-
-impl Receiver for PgmReceiver {
-    fn poll_delivery(&mut self) -> Option<Delivery> {
-        self.deliveries.pop_front()
     }
 }
 

@@ -4,6 +4,7 @@ use carillon_core::{AssociationId, Config, DropReason, NodeId, Role};
 use carillon_wire::pgm::Options;
 
 use super::desk::{Desk, context, list, nak, ncf, none, odata, rdata, spm, time};
+use crate::blocks::Player;
 use crate::protocols::pgm::{ENTRY, PgmReceiver};
 
 /// Back-off of no time, so that what is sent is sent at once.
@@ -277,6 +278,6 @@ fn an_application_that_does_not_keep_up_bounds_what_is_kept() {
 /// Simulations have hundreds of thousands of them.
 #[test]
 fn an_idle_receiver_is_small() {
-    let size = size_of::<PgmReceiver>();
+    let size = size_of::<Player<PgmReceiver>>();
     assert!(size < 1024, "{size} bytes");
 }

@@ -14,7 +14,7 @@ fn six(purge: u64) -> (Scene, Order) {
     let mut config = Config::defaults(ENTRY.parameters);
     config.set(ENTRY.parameters, "history", "8").unwrap();
     let context = context(3, false);
-    let mut scene = Scene::new(&context).unwrap();
+    let mut scene = Scene::new(&context);
     let mut order = Order::new(&context, &Settings::new(&context, &config));
     for place in 0..6 {
         assert!(put(&scene, &mut order, place, (place as usize % 2, place / 2)));

@@ -1,0 +1,202 @@
+//! A machine as most protocols need it: a part, and the scene where it acts.
+
+use bytes::Bytes;
+use carillon_core::{
+    BuildContext, Delivery, Events, InState, Machine, MessageId, NodeId, OfferError, Received, Receiver,
+    Role, Sender, Time, Transmit,
+};
+
+use super::{AckWindow, Scene};
+
+/// What a protocol does at one node. It has a [`Scene`] in every call: the time, its timers, what it records, the
+/// group, and the messages for the application. A [`Player`] makes a machine of it.
+///
+/// Each method is that of the same name of [`Machine`], [`Sender`] or [`Receiver`]; what a part does not need it
+/// does not have.
+pub trait Part: std::fmt::Debug + Send + Sized {
+    /// Its timers.
+    type Timer: Ord + Copy + std::fmt::Debug + Send;
+
+    /// Whether it offers, delivers, or does both: a sender, a receiver, or a peer.
+    const ROLE: Role;
+
+    /// Its time begins.
+    fn start(&mut self, _scene: &mut Scene<Self::Timer>) {}
+
+    /// A datagram came in.
+    fn handle_datagram(&mut self, scene: &mut Scene<Self::Timer>, datagram: Received<'_>);
+
+    /// One of its timers is due.
+    fn on_timer(&mut self, _scene: &mut Scene<Self::Timer>, _timer: Self::Timer) {}
+
+    /// Something is due. A part that has blocks with clocks of their own asks these too.
+    fn handle_timeout(&mut self, scene: &mut Scene<Self::Timer>) {
+        self.fire(scene);
+    }
+
+    /// When blocks with clocks of their own have something to do.
+    fn poll_timeout(&self) -> Option<Time> {
+        None
+    }
+
+    /// The next datagram.
+    fn poll_transmit(&mut self, scene: &mut Scene<Self::Timer>, buf: &mut Vec<u8>) -> Option<Transmit>;
+
+    /// The next message for the application.
+    fn poll_delivery(&mut self, scene: &mut Scene<Self::Timer>) -> Option<Delivery> {
+        scene.poll_delivery()
+    }
+
+    /// Which states it is in.
+    fn tell_states(&self, _scene: &Scene<Self::Timer>, _tell: &mut dyn FnMut(InState)) {}
+
+    /// The window whose messages are acknowledged, of a sender that has one: it says what is awaited and when all is done.
+    fn window(&self) -> Option<&AckWindow> {
+        None
+    }
+
+    /// The same, to be told that no more will be offered.
+    fn window_mut(&mut self) -> Option<&mut AckWindow> {
+        None
+    }
+
+    /// A message is offered. Who offers none has finished before it begins.
+    fn offer(&mut self, _scene: &mut Scene<Self::Timer>, _payload: Bytes) -> Result<MessageId, OfferError> {
+        Err(OfferError::Finished)
+    }
+
+    /// No more messages will be offered.
+    fn finish(&mut self, _scene: &mut Scene<Self::Timer>) {
+        if let Some(window) = self.window_mut() {
+            window.finish();
+        }
+    }
+
+    /// A member is gone.
+    fn expel(&mut self, _scene: &mut Scene<Self::Timer>, _member: NodeId) {}
+
+    /// Whether the oldest message that has gone out is held because of this member.
+    fn awaits(&self, _scene: &Scene<Self::Timer>, member: NodeId) -> bool {
+        self.window().is_some_and(|window| window.awaits(member))
+    }
+
+    /// How many messages this member has acknowledged, if it can tell.
+    fn acknowledged(&self, _scene: &Scene<Self::Timer>, _member: NodeId) -> Option<u64> {
+        None
+    }
+
+    /// Whether everything that was offered is done with.
+    fn is_finished(&self) -> bool {
+        self.window().is_none_or(AckWindow::is_finished)
+    }
+
+    /// The machine that it is at the node of the context.
+    fn play(self, context: &BuildContext) -> Player<Self> {
+        Player::of(self, Scene::new(context))
+    }
+
+    /// Fires what is due of its timers, in their order.
+    fn fire(&mut self, scene: &mut Scene<Self::Timer>) {
+        while let Some(timer) = scene.timers.expire(scene.now) {
+            self.on_timer(scene, timer);
+        }
+    }
+}
+
+/// The machine that a part is, where it acts.
+#[derive(Debug)]
+pub struct Player<P: Part> {
+    part: P,
+    scene: Scene<P::Timer>,
+}
+
+impl<P: Part> Player<P> {
+    /// This part on this scene.
+    pub fn of(part: P, scene: Scene<P::Timer>) -> Self {
+        Player { part, scene }
+    }
+
+    fn at(&mut self, now: Time) -> (&mut P, &mut Scene<P::Timer>) {
+        self.scene.now = now;
+        (&mut self.part, &mut self.scene)
+    }
+}
+
+impl<P: Part> Machine for Player<P> {
+    fn events(&mut self) -> Option<&mut Events> {
+        Some(&mut self.scene.events)
+    }
+
+    fn start(&mut self, now: Time) {
+        let (part, scene) = self.at(now);
+        part.start(scene);
+    }
+
+    fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
+        let (part, scene) = self.at(now);
+        part.handle_datagram(scene, datagram);
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        if self.poll_timeout().is_some_and(|at| at <= now) {
+            let (part, scene) = self.at(now);
+            part.handle_timeout(scene);
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.scene.timers.next().into_iter().chain(self.part.poll_timeout()).min()
+    }
+
+    fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let (part, scene) = self.at(now);
+        part.poll_transmit(scene, buf)
+    }
+
+    fn tell_states(&self, _now: Time, tell: &mut dyn FnMut(InState)) {
+        self.part.tell_states(&self.scene, tell);
+    }
+
+    fn as_sender(&mut self) -> Option<&mut dyn Sender> {
+        matches!(P::ROLE, Role::Sender | Role::Peer).then_some(self as _)
+    }
+
+    fn as_receiver(&mut self) -> Option<&mut dyn Receiver> {
+        matches!(P::ROLE, Role::Receiver | Role::Peer).then_some(self as _)
+    }
+}
+
+impl<P: Part> Sender for Player<P> {
+    fn offer(&mut self, now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
+        let (part, scene) = self.at(now);
+        part.offer(scene, payload)
+    }
+
+    fn finish(&mut self, now: Time) {
+        let (part, scene) = self.at(now);
+        part.finish(scene);
+    }
+
+    fn expel(&mut self, now: Time, member: NodeId) {
+        let (part, scene) = self.at(now);
+        part.expel(scene, member);
+    }
+
+    fn awaits(&self, member: NodeId) -> bool {
+        self.part.awaits(&self.scene, member)
+    }
+
+    fn acknowledged(&self, member: NodeId) -> Option<u64> {
+        self.part.acknowledged(&self.scene, member)
+    }
+
+    fn is_finished(&self) -> bool {
+        self.part.is_finished()
+    }
+}
+
+impl<P: Part> Receiver for Player<P> {
+    fn poll_delivery(&mut self) -> Option<Delivery> {
+        self.part.poll_delivery(&mut self.scene)
+    }
+}
