@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use carillon_core::{BitRate, BuildContext, Config, Dest, NodeId, Rng, Time, Transmit};
 
-use super::FeedbackDelay;
+use super::{FeedbackDelay, Scene};
 
 /// A random wait before each acknowledgment, so that those of many receivers do not meet
 /// (Segovia 1996, section 2.5.1): a whole number of bit times, uniform in `[0, R]`; and what they are padded to.
@@ -53,6 +53,18 @@ impl AckWait {
         }
         let departure = self.rng.is_some().then(|| now + self.delay(0, 0.0));
         Transmit { departure, ..Transmit::now(Dest::Node(to)) }
+    }
+
+    /// The same of a receiver that answers its sender; the message it is about.
+    pub fn answer(
+        &mut self,
+        scene: &mut Scene,
+        packet: &'static str,
+        about: u64,
+        buf: &mut Vec<u8>,
+    ) -> Transmit {
+        scene.events.control(packet, about);
+        self.transmit(scene.now, scene.sender, buf)
     }
 }
 

@@ -15,10 +15,10 @@ pub struct AnswerTimer {
 }
 
 impl AnswerTimer {
-    /// As configured, with the wait that an adaptive one starts at.
-    pub fn new(config: &Retransmission, adaptive_wait: Option<Duration>) -> Self {
+    /// As configured.
+    pub fn new(config: &Retransmission) -> Self {
         let timeout = RetransmissionTimeout::new(config);
-        AnswerTimer { timeout, wait: adaptive_wait.map(AdaptiveWait::new) }
+        AnswerTimer { timeout, wait: config.adaptive_wait.map(AdaptiveWait::new) }
     }
 
     /// A receiver has answered so long after the only transmission.

@@ -55,14 +55,20 @@ pub trait Part: std::fmt::Debug + Send + Sized {
         None
     }
 
-    /// The same, to be told that no more will be offered.
+    /// The same, to be offered messages, and told who is gone.
     fn window_mut(&mut self) -> Option<&mut AckWindow> {
         None
     }
 
+    /// All have acknowledged the first messages of the window, perhaps.
+    fn advance(&mut self, _scene: &mut Scene<Self::Timer>) {}
+
     /// A message is offered. Who offers none has finished before it begins.
-    fn offer(&mut self, _scene: &mut Scene<Self::Timer>, _payload: Bytes) -> Result<MessageId, OfferError> {
-        Err(OfferError::Finished)
+    fn offer(&mut self, scene: &mut Scene<Self::Timer>, payload: Bytes) -> Result<MessageId, OfferError> {
+        let number = self.window_mut().ok_or(OfferError::Finished)?.offer(payload)?;
+        // With nobody left to acknowledge, the message is with all receivers at once.
+        self.advance(scene);
+        Ok(MessageId(number))
     }
 
     /// No more messages will be offered.
@@ -73,7 +79,11 @@ pub trait Part: std::fmt::Debug + Send + Sized {
     }
 
     /// A member is gone.
-    fn expel(&mut self, _scene: &mut Scene<Self::Timer>, _member: NodeId) {}
+    fn expel(&mut self, scene: &mut Scene<Self::Timer>, member: NodeId) {
+        if self.window_mut().is_some_and(|window| window.expel_node(member).is_some()) {
+            self.advance(scene);
+        }
+    }
 
     /// Whether the oldest message that has gone out is held because of this member.
     fn awaits(&self, _scene: &Scene<Self::Timer>, member: NodeId) -> bool {

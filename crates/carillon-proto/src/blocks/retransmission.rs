@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use carillon_core::{BuildContext, Config, ConfigError, Ground, Parameter, Trial};
 
-use super::TimeoutMethod;
+use super::{AdaptiveWait, TimeoutMethod};
 
 /// What a sender does with a message that has been sent again too often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +28,8 @@ pub struct Retransmission {
     pub limit: u32,
     /// What happens past the limit.
     pub past_limit: PastLimit,
+    /// The wait R before acknowledgments that an adaptive one starts at.
+    pub adaptive_wait: Option<Duration>,
     /// Bounds of an adaptive timeout.
     pub bounds: (Duration, Duration),
     /// The part of the timeout that does not depend on the number of receivers, then the part for
@@ -77,6 +79,7 @@ impl Retransmission {
                 "wait" => PastLimit::Wait,
                 _ => PastLimit::Skip,
             },
+            adaptive_wait: None,
             bounds,
             timeout,
             answers: (answers, ack),
@@ -87,6 +90,11 @@ impl Retransmission {
     /// Whether something that was sent again `count` times is not to be sent again.
     pub fn is_exceeded(&self, count: u32) -> bool {
         self.past_limit != PastLimit::Wait && count > self.limit
+    }
+
+    /// The same with the wait before acknowledgments that the settings say, which may adapt.
+    pub fn with_ack_wait(self, context: &BuildContext, settings: &Config) -> Self {
+        Retransmission { adaptive_wait: AdaptiveWait::first(context, settings), ..self }
     }
 
     /// The same for another number of receivers, on which the formula depends.

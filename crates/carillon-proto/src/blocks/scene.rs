@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use carillon_core::{
-    AssociationId, BuildContext, ConfigError, Delivery, Dest, Event, Events, GroupId, MessageId, NodeId,
-    Time, Timers, Transmit,
+    AssociationId, BuildContext, ConfigError, Delivery, Dest, DropReason, Event, Events, GroupId, MessageId,
+    NodeId, Time, Timers, Transmit,
 };
 use carillon_wire::reformation::Ranks;
 
@@ -65,6 +65,16 @@ impl<K: Ord + Copy> Scene<K> {
     /// The packet of a datagram if it could be read and is of this session; a drop otherwise.
     pub fn of_session<P, E>(&mut self, parsed: Result<(AssociationId, P), E>) -> Option<P> {
         self.events.of_session(parsed, self.association)
+    }
+
+    /// The same of the one sender.
+    pub fn of_sender<P, E>(&mut self, from: NodeId, parsed: Result<(AssociationId, P), E>) -> Option<P> {
+        let packet = self.of_session(parsed)?;
+        if from != self.sender {
+            self.events.dropped(DropReason::NotAMember);
+            return None;
+        }
+        Some(packet)
     }
 
     /// A message of this member has its turn at the application.

@@ -5,10 +5,10 @@ use std::time::Duration;
 use carillon_core::{BuildContext, Config, ConfigError, HostValue, Parameter};
 
 use super::ENTRY;
+use crate::blocks::Retransmission;
 use crate::blocks::retransmission::parameters::{
     ACK_BYTES, ACK_WAIT, ACK_WAIT_METHOD, PAST_LIMIT, TIMEOUT_MAX, TIMEOUT_MIN,
 };
-use crate::blocks::{AdaptiveWait, Retransmission};
 
 /// The settings of a sender, resolved to times.
 #[derive(Clone, Copy, Debug)]
@@ -18,8 +18,6 @@ pub struct SenderConfig {
     pub(super) negative: bool,
     /// And only what they ask for is sent again.
     pub(super) selective: bool,
-    /// The wait R that an adaptive one starts at.
-    pub(super) adaptive_wait: Option<Duration>,
     pub(super) retransmission: Retransmission,
 }
 
@@ -38,27 +36,18 @@ impl SenderConfig {
         if ack_timeout.is_zero() {
             return Err(ConfigError::Conflict("`ack_timeout` is zero: give a span above zero".into()));
         }
-        let adaptive_wait = AdaptiveWait::first(context, settings);
-        if negative && adaptive_wait.is_some() {
+        // Receivers that ask for what they miss have no delay timer to wait for.
+        let ack_delay = if negative { Duration::ZERO } else { ack_timeout };
+        let data = (ENTRY.header_bytes)(settings).data;
+        let retransmission =
+            Retransmission::new(context, settings, data, window, ack_delay)?.with_ack_wait(context, settings);
+        if negative && retransmission.adaptive_wait.is_some() {
             return Err(ConfigError::Conflict(
                 "`ack_wait_method = \"adaptive\"` goes with feedback = \"ack\": requests are not to wait"
                     .into(),
             ));
         }
-        Ok(SenderConfig {
-            window: window as usize,
-            negative,
-            selective,
-            adaptive_wait,
-            // Receivers that ask for what they miss have no delay timer to wait for.
-            retransmission: Retransmission::new(
-                context,
-                settings,
-                (ENTRY.header_bytes)(settings).data,
-                window,
-                if negative { Duration::ZERO } else { ack_timeout },
-            )?,
-        })
+        Ok(SenderConfig { window: window as usize, negative, selective, retransmission })
     }
 }
 

@@ -23,20 +23,6 @@ pub(super) fn trial(trial: &mut Trial<'_>) {
 
 pub(super) const STATES: &[States] = &[ACK_SENDER, NAK_SENDER];
 
-pub(super) const ACK_SENDER: States = States {
-    of: "sender",
-    transitions: &[
-        ("[*]", "Open", ""),
-        ("Open", "Open", "message offered / multicast DATA, restart packet timer"),
-        ("Open", "Full", "n messages outstanding"),
-        ("Full", "Open", "the first messages are acknowledged by all / completed, window advances"),
-        ("Open", "Open", "packet timer, count <= limit / send the whole window again"),
-        ("Full", "Full", "packet timer, count <= limit / send the whole window again"),
-        ("Full", "Open", "packet timer, count > limit / skip the messages, or expel who misses the first"),
-    ],
-    rare: &[],
-};
-
 pub(super) const NAK_SENDER: States = States {
     of: "sender with negative acknowledgments",
     transitions: &[
@@ -49,6 +35,20 @@ pub(super) const NAK_SENDER: States = States {
         ("Open", "Open", "packet timer / POLL with the last message"),
         ("Full", "Full", "packet timer / POLL with the last message"),
         ("Full", "Open", "polls without news > limit / failed, or who misses something is expelled"),
+    ],
+    rare: &[],
+};
+
+pub(super) const ACK_SENDER: States = States {
+    of: "sender",
+    transitions: &[
+        ("[*]", "Open", ""),
+        ("Open", "Open", "message offered / multicast DATA, restart packet timer"),
+        ("Open", "Full", "n messages outstanding"),
+        ("Full", "Open", "the first messages are acknowledged by all / completed, window advances"),
+        ("Open", "Open", "packet timer, count <= limit / send the whole window again"),
+        ("Full", "Full", "packet timer, count <= limit / send the whole window again"),
+        ("Full", "Open", "packet timer, count > limit / skip the messages, or expel who misses the first"),
     ],
     rare: &[],
 };

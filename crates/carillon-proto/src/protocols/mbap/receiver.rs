@@ -204,9 +204,9 @@ impl Part for MbapReceiver {
     const ROLE: Role = Role::Receiver;
 
     fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
-        let Some(packet) = scene.of_session(Packet::parse(datagram.bytes)) else { return };
+        let parsed = Packet::parse(datagram.bytes);
+        let Some(packet) = scene.of_sender(datagram.source, parsed) else { return };
         match packet {
-            _ if datagram.source != scene.sender => scene.events.dropped(DropReason::NotAMember),
             Packet::Ack { .. } | Packet::Nak { .. } => scene.events.dropped(DropReason::Foreign),
             Packet::Data { sequence, payload } => {
                 self.on_data(scene, sequence, payload.len(), false, datagram);
@@ -245,8 +245,7 @@ impl Part for MbapReceiver {
             (Answer::Nak, missing) => ("nak", missing, Packet::Nak { sequence: number(missing) }),
         };
         packet.emit(scene.association, buf);
-        scene.events.control(name, about);
-        Some(self.ack_wait.transmit(scene.now, scene.sender, buf))
+        Some(self.ack_wait.answer(scene, name, about, buf))
     }
 }
 

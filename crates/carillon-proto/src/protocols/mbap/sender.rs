@@ -1,9 +1,8 @@
 //! The sending side of block acknowledgment.
 
-use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Dest, DropReason, Event, InState, MessageId, NodeId, OfferError, Outcome, Received, Role,
-    Time, Transmit,
+    BuildContext, Dest, DropReason, Event, InState, MessageId, NodeId, Outcome, Received, Role, Time,
+    Transmit,
 };
 use carillon_wire::mbap::Packet;
 
@@ -42,7 +41,7 @@ impl MbapSender {
         let Recipients { members, dest } = to;
         config.retransmission = config.retransmission.for_receivers(members.len() as u32);
         MbapSender {
-            timer: AnswerTimer::new(&config.retransmission, config.adaptive_wait),
+            timer: AnswerTimer::new(&config.retransmission),
             window: AckWindow::new(members, FixedWindow(config.window as u64)),
             config,
             data_dest: dest,
@@ -131,25 +130,6 @@ impl MbapSender {
         // It lacks the first of them, and what else it lacks goes out with them.
         scene.events.repair_needed(source, self.window.due_again());
     }
-
-    fn advance(&mut self, scene: &mut Scene) {
-        let mut last = None;
-        while let Some((number, slot)) = self.window.pop_acknowledged() {
-            self.complete(scene, number, &slot, Outcome::Acknowledged);
-            last = Some(slot);
-        }
-        match last.as_ref().and_then(|slot| slot.sent.filter(|_| slot.retransmissions == 0)) {
-            Some(_) if self.config.selective => {}
-            Some((sent, _)) => self.timer.timeout_mut().on_sample(scene.now.since(sent)),
-            None if last.is_some() => self.timer.timeout_mut().on_recovery(),
-            None => {}
-        }
-        if self.window.is_empty() {
-            self.timer.on_round_end();
-            scene.timers.cancel(Timer::Packet);
-        }
-    }
-
     fn complete(&mut self, scene: &mut Scene, number: u64, slot: &Slot, outcome: Outcome) {
         let window = slot.sent.map_or(0, |(_, window)| window);
         scene.events.completed(MessageId(number), outcome, window);
@@ -198,17 +178,13 @@ impl MbapSender {
         self.polls = self.polls.saturating_add(1);
         if self.config.retransmission.is_exceeded(self.polls) {
             self.polls = 0;
-            match self.config.retransmission.past_limit {
-                PastLimit::Skip => {
-                    while let Some((number, slot)) = self.window.pop() {
-                        self.complete(scene, number, &slot, Outcome::Failed);
-                    }
+            if self.config.retransmission.past_limit == PastLimit::Expel {
+                self.window.expel_missing(&mut scene.events);
+                self.advance(scene);
+            } else {
+                while let Some((number, slot)) = self.window.pop() {
+                    self.complete(scene, number, &slot, Outcome::Failed);
                 }
-                PastLimit::Expel => {
-                    self.window.expel_missing(&mut scene.events);
-                    self.advance(scene);
-                }
-                PastLimit::Wait => {}
             }
         }
         self.note_missing(scene);
@@ -295,16 +271,21 @@ impl Part for MbapSender {
         Some(&mut self.window)
     }
 
-    fn offer(&mut self, scene: &mut Scene, payload: Bytes) -> Result<MessageId, OfferError> {
-        let number = self.window.offer(payload)?;
-        // With nobody left to acknowledge, the message is with all receivers at once.
-        self.advance(scene);
-        Ok(MessageId(number))
-    }
-
-    fn expel(&mut self, scene: &mut Scene, member: NodeId) {
-        if self.window.expel_node(member).is_some() {
-            self.advance(scene);
+    fn advance(&mut self, scene: &mut Scene) {
+        let mut last = None;
+        while let Some((number, slot)) = self.window.pop_acknowledged() {
+            self.complete(scene, number, &slot, Outcome::Acknowledged);
+            last = Some(slot);
+        }
+        match last.as_ref().and_then(|slot| slot.sent.filter(|_| slot.retransmissions == 0)) {
+            Some(_) if self.config.selective => {}
+            Some((sent, _)) => self.timer.timeout_mut().on_sample(scene.now.since(sent)),
+            None if last.is_some() => self.timer.timeout_mut().on_recovery(),
+            None => {}
+        }
+        if self.window.is_empty() {
+            self.timer.on_round_end();
+            scene.timers.cancel(Timer::Packet);
         }
     }
 }

@@ -8,15 +8,13 @@ use super::ENTRY;
 use crate::blocks::retransmission::parameters::{
     ACK_BYTES, ACK_WAIT, ACK_WAIT_METHOD, PAST_LIMIT, TIMEOUT_MAX, TIMEOUT_MIN,
 };
-use crate::blocks::{AdaptiveWait, Addressed, Retransmission};
+use crate::blocks::{Addressed, Retransmission};
 
 /// The settings of a sender, resolved to times.
 #[derive(Clone, Copy, Debug)]
 pub struct SenderConfig {
     /// With unicast, section 2.5, each receiver has a timer and a count; with multicast, section 2.5.2, each message.
     pub(super) addressed: Addressed,
-    /// The wait R that an adaptive one starts at.
-    pub(super) adaptive_wait: Option<Duration>,
     pub(super) retransmission: Retransmission,
 }
 
@@ -24,14 +22,14 @@ impl SenderConfig {
     pub(super) fn new(context: &BuildContext, settings: &Config) -> Result<Self, ConfigError> {
         Ok(SenderConfig {
             addressed: Addressed::new(settings),
-            adaptive_wait: AdaptiveWait::first(context, settings),
             retransmission: Retransmission::new(
                 context,
                 settings,
                 (ENTRY.header_bytes)(settings).data,
                 1,
                 Duration::ZERO,
-            )?,
+            )?
+            .with_ack_wait(context, settings),
         })
     }
 }

@@ -77,7 +77,7 @@ fn build(
         let what = "`feedback = \"nak\"` retransmits to the group: it goes with msaw and retransmission = \"multicast\"";
         return Err(ConfigError::Conflict(what.to_owned()));
     }
-    if negative && config.adaptive_wait.is_some() {
+    if negative && config.retransmission.adaptive_wait.is_some() {
         let what = "`ack_wait_method = \"adaptive\"` goes with feedback = \"ack\": requests are not to wait";
         return Err(ConfigError::Conflict(what.to_owned()));
     }

@@ -31,9 +31,9 @@ impl Part for MsawReceiver {
     const ROLE: Role = Role::Receiver;
 
     fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
-        let Some(packet) = scene.of_session(Packet::parse(datagram.bytes)) else { return };
+        let parsed = Packet::parse(datagram.bytes);
+        let Some(packet) = scene.of_sender(datagram.source, parsed) else { return };
         let (sequence, len) = match packet {
-            _ if datagram.source != scene.sender => return scene.events.dropped(DropReason::NotAMember),
             Packet::Data { sequence, payload } => (sequence, payload.len()),
             Packet::Timed { sequence, ack_wait, payload } => {
                 self.ack_wait.set(ack_wait);
@@ -61,7 +61,6 @@ impl Part for MsawReceiver {
     fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
         let sequence = self.ack_due.take()?;
         Packet::Ack { sequence }.emit(scene.association, buf);
-        scene.events.control("ack", self.expected.saturating_sub(1));
-        Some(self.ack_wait.transmit(scene.now, scene.sender, buf))
+        Some(self.ack_wait.answer(scene, "ack", self.expected.saturating_sub(1), buf))
     }
 }

@@ -67,7 +67,7 @@ impl MsawSender {
         let Recipients { members, dest } = to;
         config.retransmission = config.retransmission.for_receivers(members.len() as u32);
         MsawSender {
-            timer: AnswerTimer::new(&config.retransmission, config.adaptive_wait),
+            timer: AnswerTimer::new(&config.retransmission),
             settled: MemberSet::empty(members.len()),
             expelled: MemberSet::empty(members.len()),
             config,

@@ -5,8 +5,10 @@
 //! never contend. What the paragraph leaves open (window, missing acknowledgments, losses) is
 //! decided in `docs/protocols/rra.md`.
 
+mod asking;
 mod config;
 mod describe;
+mod messages;
 mod receiver;
 mod sender;
 #[cfg(test)]

@@ -93,9 +93,9 @@ impl Part for RraReceiver {
     const ROLE: Role = Role::Receiver;
 
     fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
-        let Some(packet) = scene.of_session(Packet::parse(datagram.bytes)) else { return };
+        let parsed = Packet::parse(datagram.bytes);
+        let Some(packet) = scene.of_sender(datagram.source, parsed) else { return };
         let (sequence, first, asks, data) = match packet {
-            _ if datagram.source != scene.sender => return scene.events.dropped(DropReason::NotAMember),
             Packet::Ack { .. } => return scene.events.dropped(DropReason::Foreign),
             Packet::Data { sequence, first, asks, .. } => (sequence, first, asks, true),
             Packet::Poll { sequence, first, asks } => (sequence, first, Some(asks), false),
@@ -133,8 +133,7 @@ impl Part for RraReceiver {
             received: Map::new(&self.map),
         }
         .emit(scene.association, buf);
-        scene.events.control("ack", expected.saturating_sub(1));
-        Some(self.ack_wait.transmit(scene.now, scene.sender, buf))
+        Some(self.ack_wait.answer(scene, "ack", expected.saturating_sub(1), buf))
     }
 }
 

@@ -1,22 +1,19 @@
 //! The sending side: names receivers by turns, and goes by what they say.
 
-use std::collections::BTreeSet;
-
-use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Config, ConfigError, Dest, DropReason, Event, Identities, InState, MessageId, NodeId,
-    OfferError, Outcome, Pace, Received, Role, Transmit, expand,
+    BuildContext, Config, ConfigError, Dest, DropReason, Event, InState, NodeId, Pace, Received, Role,
+    Transmit, expand,
 };
-use carillon_wire::rra::{Asks, HEADER_LEN, Map, Packet};
+use carillon_wire::rra::{Map, Packet};
 
+use super::asking::Asking;
 use super::describe::STATES;
+use super::messages::Messages;
 use super::receiver::MODULUS;
-use crate::blocks::{
-    AckWindow, Answer, FixedWindow, FlowControl, Members, PACKET, Part, PastLimit, Player, PollingList,
-    Question, Questions, RateControl, ReceiverMap, Retransmission, RetransmissionTimeout,
-};
+use crate::blocks::{AckWindow, Answer, FixedWindow, Members, PACKET, Part, PastLimit, Player, RateControl};
 
-type Scene = crate::blocks::Scene<Timer>;
+/// Where the parts of a sender act.
+pub(super) type Scene = crate::blocks::Scene<Timer>;
 
 /// Sends messages, each burst of them naming the receiver whose turn it is.
 ///
@@ -25,33 +22,10 @@ type Scene = crate::blocks::Scene<Timer>;
 /// tells what became of everything up to there: what has been sent again since is not asked for twice.
 #[derive(Debug)]
 pub struct RraSender {
-    burst: u64,
-    /// Questions that may be open.
-    most_questions: usize,
-    /// What may be under way follows the paths.
-    by_path: bool,
-    retransmission: Retransmission,
-    /// What names each member on the wire.
-    identities: Identities,
-    window: AckWindow,
-    audience: PollingList,
-    questions: Questions,
-    /// Messages that some receiver lacks.
-    repairs: BTreeSet<u64>,
-    /// What a receiver says it has; kept for its room.
-    told: ReceiverMap,
-    /// One past the last message sent.
-    sent: u64,
-    /// Packets of messages sent.
-    serial: u64,
-    /// Of these, sent since a receiver was last asked.
-    in_burst: u64,
-    /// The receiver that last reported losses: repairs ask it.
-    reporter: Option<usize>,
+    messages: Messages,
+    asking: Asking,
     /// With several questions packets are spread over time.
     pace: Pace,
-    /// All that have something to acknowledge and were not asked are to be.
-    ask_all: bool,
 }
 
 /// The sender's timers.
@@ -68,277 +42,108 @@ pub enum Timer {
 impl RraSender {
     /// A sender to the members of the context.
     pub fn new(context: &BuildContext, settings: &Config) -> Result<Player<Self>, ConfigError> {
-        let burst = settings.count("burst");
-        // One acknowledgment at a time: the formula's r is 1.
-        let retransmission =
-            Retransmission::new(context, settings, HEADER_LEN, burst, Default::default())?.for_receivers(1);
-        let members = Members::new(context.members.clone());
-        let most_questions = settings.count("questions") as usize;
-        let by_path = settings.choice("flow_control") == "path";
-        if by_path && most_questions == 1 {
-            let why = "`flow_control = \"path\"` goes with several questions: give `questions` above 1";
-            return Err(ConfigError::Conflict(why.into()));
-        }
+        let window = FixedWindow(settings.count("window"));
         Ok(RraSender {
-            burst,
-            most_questions,
-            by_path,
-            audience: PollingList::new(
-                members.len(),
-                RetransmissionTimeout::new(&retransmission),
-                by_path,
-                settings.count("flight"),
-            ),
-            retransmission,
-            window: AckWindow::new(members, FixedWindow(settings.count("window"))),
-            identities: context.identities.clone(),
-            questions: Questions::default(),
-            repairs: BTreeSet::new(),
-            told: ReceiverMap::default(),
-            sent: 0,
-            serial: 0,
-            in_burst: 0,
-            reporter: None,
+            messages: Messages::new(AckWindow::new(Members::new(context.members.clone()), window)),
+            asking: Asking::new(context, settings)?,
             pace: Pace::new(None, PACE_DEPTH),
-            ask_all: false,
         }
         .play(context))
     }
 
-    fn one_at_a_time(&self) -> bool {
-        self.most_questions == 1
-    }
-
     fn on_ack(&mut self, scene: &mut Scene, source: NodeId, ack: Ack<'_>) {
-        let Some(index) = self.window.index_of(source) else {
+        let RraSender { messages, asking, pace } = self;
+        let Some(index) = messages.window.index_of(source) else {
             return scene.events.dropped(DropReason::NotAMember);
         };
-        let number = self.questions.expand(ack.question);
-        let Some((number, (question, open))) =
-            number.and_then(|number| Some((number, self.questions.answer(number, index)?)))
-        else {
-            // It was not asked this, or has answered it.
+        let Some((question, open, withdrawn)) = asking.on_answer(scene, index, ack.question) else {
             return scene.events.dropped(DropReason::OutOfWindow);
         };
-        scene.timers.cancel(Timer::Answer(number));
         // It may have heard more since it was asked; not more than there is.
-        let expected = expand(ack.expected.into(), MODULUS, question.end).min(self.sent);
+        let expected = expand(ack.expected.into(), MODULUS, question.end).min(messages.sent);
         scene.events.received("ack", expected.saturating_sub(1));
-        // What it was asked before and has not answered will not be answered any more. Of one question at a time
-        // all are the same one, asked again, and a late answer is one too.
-        let before = if self.one_at_a_time() { u64::MAX } else { number };
-        let earlier = self.questions.withdraw(index, before);
-        for &earlier in &earlier {
-            scene.timers.cancel(Timer::Answer(earlier));
-        }
         let limit = expected.saturating_add(ack.room.into());
-        let closed = earlier.len() as u32 + u32::from(open);
         let answer = Answer {
             asked: question.at,
             then: question.mark,
             serial: question.serial,
-            since: self.serial - question.serial,
+            since: messages.serial - question.serial,
             arrived: ack.arrived,
         };
-        self.audience.on_answer(scene.now, index, closed, answer, limit);
-        if self.by_path {
-            self.pace.set_rate(scene.now, self.audience.rate());
+        asking.audience.on_answer(scene.now, index, withdrawn as u32 + u32::from(open), answer, limit);
+        if asking.by_path {
+            pace.set_rate(scene.now, asking.audience.rate());
         }
-        if expected > self.window.start() {
-            self.window.acknowledge(index, expected - 1);
+        if expected > messages.window.start() {
+            messages.window.acknowledge(index, expected - 1);
         }
-        self.mark_missing(scene, index, &question, expected, ack.received);
-        self.advance(scene);
-    }
-
-    /// What a receiver lacks of what had been sent when it was asked is to be sent again, unless that has been done
-    /// since.
-    fn mark_missing(
-        &mut self,
-        scene: &mut Scene,
-        index: usize,
-        question: &Question,
-        expected: u64,
-        received: Map<'_>,
-    ) {
-        // Of what it lacks, what nobody else has asked for, and what is to be sent again.
-        let (mut news, mut messages) = (0, 0);
-        let budget = self.audience.budget.left(index, self.sent);
-        let whole = received.span() < MAX_SPAN && !self.one_at_a_time();
-        let mut lacks = |number: u64, window: &mut AckWindow| {
-            let Some(slot) = window.get_mut(number) else { return };
-            if slot.serial > question.serial || slot.sent.is_none() {
-                return;
-            }
-            if self.repairs.contains(&number) {
-                messages += 1;
-            } else if news < budget {
-                self.repairs.insert(number);
-                (news, messages) = (news + 1, messages + 1);
-            }
-        };
-        self.told.assign(expected, received.words());
         // Beyond the map nothing is there, unless it was cut off: then the turn of the rest will come again.
-        let end = if whole { question.end } else { question.end.min(expected + 1 + received.span()) };
-        for number in self.told.missing(self.window.start()..end) {
-            lacks(number, &mut self.window);
-        }
+        let whole = ack.received.span() < MAX_SPAN && !asking.one_at_a_time();
+        let end = if whole { question.end } else { question.end.min(expected + 1 + ack.received.span()) };
+        let budget = asking.audience.budget.left(index, messages.sent);
+        let (news, lacking) = messages.mark_missing(&question, (expected, end), ack.received, budget);
         if news > 0 {
-            self.audience.budget.spend(index, news);
-            self.reporter = Some(index);
+            asking.audience.budget.spend(index, news);
+            asking.reporter = Some(index);
         }
-        if messages > 0 {
-            scene.events.repair_needed(self.window.node(index), messages);
+        if lacking > 0 {
+            scene.events.repair_needed(source, lacking);
         }
-    }
-
-    fn advance(&mut self, scene: &mut Scene) {
-        let before = self.window.start();
-        while let Some((number, slot)) = self.window.pop_acknowledged() {
-            let outcome = if slot.failed { Outcome::Failed } else { Outcome::Acknowledged };
-            let window = slot.sent.map_or(0, |(_, window)| window);
-            scene.events.completed(MessageId(number), outcome, window);
-            self.sent = self.sent.max(number + 1);
-        }
-        if self.window.start() > before && !self.repairs.is_empty() {
-            self.repairs = self.repairs.split_off(&self.window.start());
-        }
-        if self.window.is_empty() {
-            self.questions.clear();
-            self.audience.nothing_asked();
-            self.ask_all = false;
-            scene.timers.clear();
-        }
+        self.advance(scene);
     }
 
     fn on_no_answer(&mut self, scene: &mut Scene, number: u64) {
-        let Some(question) = self.questions.expire(number) else { return };
+        let RraSender { messages, asking, .. } = self;
+        let Some(question) = asking.questions.expire(number) else { return };
         scene.events.push(Event::TimerFired { timer: "answer" });
         let index = question.index;
-        if !self.audience.on_no_answer(&question) {
-            // It was asked something else since, which it may still answer.
+        // If it was asked something else since, it may still answer that.
+        if !asking.audience.on_no_answer(&question)
+            || !asking.retransmission.is_exceeded(asking.audience.member(index).repeats - 1)
+        {
             return;
         }
-        if !self.retransmission.is_exceeded(self.audience.member(index).repeats - 1) {
-            return;
-        }
-        match self.retransmission.past_limit {
+        match asking.retransmission.past_limit {
             PastLimit::Wait => {}
             PastLimit::Expel => {
-                self.expel_member(scene, index);
-                scene.events.member_lost(self.window.node(index));
+                messages.window.expel(index);
+                asking.remove(scene, index);
+                scene.events.member_lost(messages.window.node(index));
             }
             PastLimit::Skip => {
-                self.audience.skip(index);
-                let from = self.window.acknowledged_below(index).max(self.window.start());
-                for number in from..self.sent {
-                    if let Some(slot) = self.window.get_mut(number) {
-                        slot.failed = true;
-                    }
-                }
-                if self.sent > from {
-                    self.window.acknowledge(index, self.sent - 1);
-                }
+                asking.audience.skip(index);
+                messages.give_up(index);
             }
         }
         self.advance(scene);
-    }
-
-    fn expel_member(&mut self, scene: &mut Scene, index: usize) {
-        for number in self.questions.withdraw(index, u64::MAX) {
-            scene.timers.cancel(Timer::Answer(number));
-        }
-        self.window.expel(index);
-        self.audience.remove(index);
-    }
-
-    /// Counts a packet of a message; whether it is the last of its burst.
-    fn ends_burst(&mut self, last: bool) -> bool {
-        self.in_burst += 1;
-        last || self.in_burst >= self.burst()
-    }
-
-    /// Packets for each question: by path few enough that each receiver is asked some times in a window.
-    fn burst(&self) -> u64 {
-        if !self.by_path {
-            return self.burst;
-        }
-        let asked = 4 * self.audience.live().max(1) as u64;
-        (self.audience.window() / asked).clamp(1, self.burst)
-    }
-
-    /// Whether as much is under way as may be.
-    fn is_full(&self, scene: &Scene) -> bool {
-        if self.questions.open_count() >= self.most_questions {
-            return true;
-        }
-        if !self.by_path {
-            return false;
-        }
-        let awaited = |question: &&Question| !self.audience.is_silent(question.index, scene.now);
-        let oldest = self.questions.open().find(awaited);
-        oldest.is_some_and(|oldest| self.serial >= self.audience.limit(oldest.serial))
-    }
-
-    /// Asks a receiver with the packet that is about to go out.
-    fn ask(&mut self, scene: &mut Scene, index: usize, message: u64) -> Asks {
-        let member = self.audience.member_mut(index);
-        let question = Question {
-            index,
-            message,
-            serial: self.serial,
-            end: self.sent,
-            at: scene.now,
-            mark: member.path.mark(),
-        };
-        let deadline = scene.now + member.timeout.current();
-        self.audience.on_ask(scene.now, index);
-        let number = self.questions.ask(question);
-        scene.timers.arm(Timer::Answer(number), deadline);
-        self.in_burst = 0;
-        Asks { acker: self.identities.member(index, self.window.node(index)) as u32, question: number as u32 }
     }
 
     /// Emits message `number`, which asks `index` if anyone.
     fn send(&mut self, scene: &mut Scene, number: u64, asks: Option<usize>, buf: &mut Vec<u8>) -> Transmit {
-        self.serial += 1;
-        self.sent = self.sent.max(number + 1);
-        let asks = asks.map(|index| self.ask(scene, index, number));
-        let first = (self.window.start() % MODULUS) as u32;
-        let window = self.window.len() as u32;
-        let slot = self.window.get_mut(number).expect("the message is in the window");
-        slot.due = false;
-        slot.serial = self.serial;
-        let sequence = (number % MODULUS) as u32;
-        Packet::Data { sequence, first, asks, payload: &slot.payload }.emit(scene.association, buf);
-        let first = slot.sent.is_none();
-        match slot.sent {
-            Some(_) => slot.retransmissions += 1,
-            None => slot.sent = Some((scene.now, window)),
-        }
-        let to_group = scene.to_group();
-        scene.events.data_sent(to_group, MessageId(number), buf.len(), !first)
+        self.messages.count(number);
+        let asks = asks.map(|index| self.asking.ask(scene, &self.messages, index, number));
+        self.messages.emit(scene, number, asks, buf)
     }
 
     fn poll(&mut self, scene: &mut Scene, index: usize, buf: &mut Vec<u8>) -> Transmit {
-        let last = self.sent.saturating_sub(1);
-        let asks = self.ask(scene, index, last);
-        let first = (self.window.start().min(last) % MODULUS) as u32;
+        let last = self.messages.sent.saturating_sub(1);
+        let asks = self.asking.ask(scene, &self.messages, index, last);
+        let first = (self.messages.window.start().min(last) % MODULUS) as u32;
         Packet::Poll { sequence: (last % MODULUS) as u32, first, asks }.emit(scene.association, buf);
         scene.events.control("poll", last);
         // The thesis knows multicast only; the others need not hear a question that is not theirs.
-        Transmit::now(match self.one_at_a_time() {
+        Transmit::now(match self.asking.one_at_a_time() {
             true => Dest::group(scene.group),
-            false => Dest::Node(self.window.node(index)),
+            false => Dest::Node(self.messages.window.node(index)),
         })
     }
 
     /// Asks a receiver again that has not answered: with the same message, or without one if that is complete by
     /// now, or if there is more to ask about than one message.
     fn ask_again(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let (index, message) = self.audience.next_again()?;
-        let there = self.window.get_mut(message).is_some();
-        Some(match there && self.one_at_a_time() {
+        let (index, message) = self.asking.audience.next_again()?;
+        let there = self.messages.window.get_mut(message).is_some();
+        Some(match there && self.asking.one_at_a_time() {
             true => self.send(scene, message, Some(index), buf),
             false => self.poll(scene, index, buf),
         })
@@ -346,43 +151,47 @@ impl RraSender {
 
     /// The next repair, or message, that may go out, and whom it asks.
     fn next_message(&mut self) -> Option<(u64, Option<usize>)> {
-        if let Some(number) = self.repairs.pop_first() {
-            let more = !self.repairs.is_empty() || (self.by_path && self.has_new());
+        if let Some(number) = self.messages.next_repair() {
+            let more = self.messages.has_repairs() || (self.asking.by_path && self.has_new());
             // The last of a burst asks the receiver that reported the loss.
-            let asks = self.ends_burst(!more).then(|| {
-                let reporter = self.reporter.filter(|&index| !self.window.is_expelled(index));
-                reporter.or_else(|| self.audience.next_turn(|_, _| true))
+            let asks = self.asking.ends_burst(!more).then(|| {
+                let reporter = self.asking.reporter.filter(|&index| !self.messages.window.is_expelled(index));
+                reporter.or_else(|| self.asking.audience.next_turn(|_, _| true))
             });
             return Some((number, asks.flatten()));
         }
         if !self.has_new() {
             return None;
         }
-        let number = self.sent.max(self.window.start());
+        let number = self.messages.sent.max(self.messages.window.start());
         // With several questions under way more may be offered at once: the quiet timer asks.
-        let last = self.one_at_a_time() && number + 1 == self.window.end();
-        let asks = self.ends_burst(last).then(|| self.audience.next_turn(|_, _| true));
+        let last = self.asking.one_at_a_time() && number + 1 == self.messages.window.end();
+        let asks = self.asking.ends_burst(last).then(|| self.asking.audience.next_turn(|_, _| true));
         Some((number, asks.flatten()))
     }
 
     /// Whether there is a message that was not sent and all have room for, as far as they are asked in time.
     fn has_new(&self) -> bool {
-        let limit = if self.one_at_a_time() { u64::MAX } else { self.audience.room() };
-        self.sent < self.window.end().min(limit)
+        let limit = if self.asking.one_at_a_time() { u64::MAX } else { self.asking.audience.room() };
+        self.messages.sent < self.messages.window.end().min(limit)
     }
 
     /// Nothing to send: asks those who have not acknowledged everything.
     fn next_poll(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let (sent, window) = (self.sent, &self.window);
+        let (sent, window) = (self.messages.sent, &self.messages.window);
         let lacks = |index: usize| window.acknowledged_below(index) < sent;
-        if self.one_at_a_time() {
-            let index = self.audience.next_turn(|index, _| lacks(index))?;
+        if self.asking.one_at_a_time() {
+            let index = self.asking.audience.next_turn(|index, _| lacks(index))?;
             return Some(self.poll(scene, index, buf));
         }
         // One that has no room tells so, and that it has again, only when it is asked.
         let blocked = sent < window.end();
-        match self.audience.next_unasked(|index, member| lacks(index) || (blocked && member.limit <= sent)) {
-            Some(index) if self.ask_all => Some(self.poll(scene, index, buf)),
+        match self
+            .asking
+            .audience
+            .next_unasked(|index, member| lacks(index) || (blocked && member.limit <= sent))
+        {
+            Some(index) if self.asking.ask_all => Some(self.poll(scene, index, buf)),
             Some(_) => {
                 if scene.timers.armed(Timer::Quiet).is_none() {
                     scene.timers.arm(Timer::Quiet, scene.now + if blocked { BLOCKED } else { QUIET });
@@ -390,7 +199,7 @@ impl RraSender {
                 None
             }
             None => {
-                self.ask_all = false;
+                self.asking.ask_all = false;
                 None
             }
         }
@@ -412,7 +221,7 @@ impl Part for RraSender {
     const ROLE: Role = Role::Sender;
 
     fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
-        for (index, member) in self.audience.members() {
+        for (index, member) in self.asking.audience.members() {
             let state = if member.is_asked() { "Asking" } else { "Idle" };
             tell(InState { of: STATES[0].of, about: index as u64, state, turn: member.repeats.into() });
         }
@@ -431,7 +240,7 @@ impl Part for RraSender {
     fn on_timer(&mut self, scene: &mut Scene, timer: Timer) {
         match timer {
             Timer::Answer(number) => self.on_no_answer(scene, number),
-            Timer::Quiet => self.ask_all = true,
+            Timer::Quiet => self.asking.ask_all = true,
             Timer::Pace => {}
         }
     }
@@ -440,11 +249,11 @@ impl Part for RraSender {
         if let Some(transmit) = self.ask_again(scene, buf) {
             return Some(transmit);
         }
-        if self.window.is_empty() || self.is_full(scene) {
+        if self.messages.window.is_empty() || self.asking.is_full(scene, self.messages.serial) {
             return None;
         }
-        if self.by_path
-            && (self.has_new() || !self.repairs.is_empty())
+        if self.asking.by_path
+            && (self.has_new() || self.messages.has_repairs())
             && let Some(at) = self.pace.ready_at(scene.now)
         {
             scene.timers.arm(Timer::Pace, at);
@@ -458,30 +267,30 @@ impl Part for RraSender {
     }
 
     fn window(&self) -> Option<&AckWindow> {
-        Some(&self.window)
+        Some(&self.messages.window)
     }
 
     fn window_mut(&mut self) -> Option<&mut AckWindow> {
-        Some(&mut self.window)
+        Some(&mut self.messages.window)
     }
 
-    fn offer(&mut self, scene: &mut Scene, payload: Bytes) -> Result<MessageId, OfferError> {
-        let number = self.window.offer(payload)?;
-        // With nobody left to acknowledge, the message is with all receivers at once.
-        self.advance(scene);
-        Ok(MessageId(number))
+    fn advance(&mut self, scene: &mut Scene) {
+        self.messages.advance(scene);
+        if self.messages.window.is_empty() {
+            self.asking.clear(scene);
+        }
     }
 
     fn expel(&mut self, scene: &mut Scene, member: NodeId) {
-        if let Some(index) = self.window.index_of(member) {
-            self.expel_member(scene, index);
+        if let Some(index) = self.messages.window.expel_node(member) {
+            self.asking.remove(scene, index);
             self.advance(scene);
         }
     }
 
     fn acknowledged(&self, _scene: &Scene, member: NodeId) -> Option<u64> {
-        let index = self.window.index_of(member)?;
-        Some(self.window.acknowledged_below(index))
+        let index = self.messages.window.index_of(member)?;
+        Some(self.messages.window.acknowledged_below(index))
     }
 }
 

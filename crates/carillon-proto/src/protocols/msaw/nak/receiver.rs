@@ -87,9 +87,9 @@ impl Part for NakReceiver {
     const ROLE: Role = Role::Receiver;
 
     fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
-        let Some(packet) = scene.of_session(Packet::parse(datagram.bytes)) else { return };
+        let parsed = Packet::parse(datagram.bytes);
+        let Some(packet) = scene.of_sender(datagram.source, parsed) else { return };
         match packet {
-            _ if datagram.source != scene.sender => scene.events.dropped(DropReason::NotAMember),
             Packet::Numbered { sequence, .. } => self.on_message(scene, sequence, datagram),
             Packet::Announce { sequence, first, round } => {
                 self.on_announcement(scene, sequence, first, round, false);
@@ -113,7 +113,6 @@ impl Part for NakReceiver {
             }
         };
         packet.emit(scene.association, buf);
-        scene.events.control(name, about);
-        Some(self.ack_wait.transmit(scene.now, scene.sender, buf))
+        Some(self.ack_wait.answer(scene, name, about, buf))
     }
 }

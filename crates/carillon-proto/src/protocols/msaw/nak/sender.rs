@@ -165,23 +165,18 @@ impl NakSender {
             self.announcement = Some(Announcement::Poll);
         }
     }
+
     /// The poll was repeated too often without news.
     fn give_up(&mut self, scene: &mut Scene) {
-        match self.config.retransmission.past_limit {
-            PastLimit::Skip => {
-                self.resent.clear();
-                while let Some((number, _)) = self.window.pop() {
-                    let (message, outcome) = (MessageId(number), Outcome::Failed);
-                    scene.events.completed(message, outcome, 1);
-                }
-                self.next_may_come(scene);
-            }
-            PastLimit::Expel => {
-                self.window.expel_missing(&mut scene.events);
-                self.advance(scene);
-            }
-            PastLimit::Wait => {}
+        if self.config.retransmission.past_limit == PastLimit::Expel {
+            self.window.expel_missing(&mut scene.events);
+            return self.advance(scene);
         }
+        self.resent.clear();
+        while let Some((number, _)) = self.window.pop() {
+            scene.events.completed(MessageId(number), Outcome::Failed, 1);
+        }
+        self.next_may_come(scene);
     }
 }
 

@@ -1,0 +1,143 @@
+//! Whom a sender asks, when, and what it has asked.
+
+use carillon_core::{BuildContext, Config, ConfigError, Identities};
+use carillon_wire::rra::{Asks, HEADER_LEN};
+
+use super::messages::Messages;
+use super::sender::{Scene, Timer};
+use crate::blocks::{FlowControl, PollingList, Question, Questions, Retransmission, RetransmissionTimeout};
+
+/// The receivers, whose turn it is, and the questions under way.
+#[derive(Debug)]
+pub(super) struct Asking {
+    burst: u64,
+    /// Questions that may be open.
+    most_questions: usize,
+    /// What may be under way follows the paths.
+    pub by_path: bool,
+    pub retransmission: Retransmission,
+    /// What names each member on the wire.
+    identities: Identities,
+    pub audience: PollingList,
+    pub questions: Questions,
+    /// Packets of messages sent since a receiver was last asked.
+    in_burst: u64,
+    /// The receiver that last reported losses: repairs ask it.
+    pub reporter: Option<usize>,
+    /// All that have something to acknowledge and were not asked are to be.
+    pub ask_all: bool,
+}
+
+impl Asking {
+    /// Nobody was asked.
+    pub fn new(context: &BuildContext, settings: &Config) -> Result<Self, ConfigError> {
+        let burst = settings.count("burst");
+        // One acknowledgment at a time: the formula's r is 1.
+        let retransmission =
+            Retransmission::new(context, settings, HEADER_LEN, burst, Default::default())?.for_receivers(1);
+        let most_questions = settings.count("questions") as usize;
+        let by_path = settings.choice("flow_control") == "path";
+        if by_path && most_questions == 1 {
+            let why = "`flow_control = \"path\"` goes with several questions: give `questions` above 1";
+            return Err(ConfigError::Conflict(why.into()));
+        }
+        let (timeout, flight) = (RetransmissionTimeout::new(&retransmission), settings.count("flight"));
+        Ok(Asking {
+            burst,
+            most_questions,
+            by_path,
+            retransmission,
+            identities: context.identities.clone(),
+            audience: PollingList::new(context.members.len(), timeout, by_path, flight),
+            questions: Questions::default(),
+            in_burst: 0,
+            reporter: None,
+            ask_all: false,
+        })
+    }
+
+    /// Whether nothing is sent until the receiver that was asked has answered.
+    pub fn one_at_a_time(&self) -> bool {
+        self.most_questions == 1
+    }
+
+    /// Asks a receiver with the packet that is about to go out.
+    pub fn ask(&mut self, scene: &mut Scene, messages: &Messages, index: usize, message: u64) -> Asks {
+        let member = self.audience.member_mut(index);
+        let (serial, end, mark) = (messages.serial, messages.sent, member.path.mark());
+        let deadline = scene.now + member.timeout.current();
+        self.audience.on_ask(scene.now, index);
+        let number = self.questions.ask(Question { index, message, serial, end, at: scene.now, mark });
+        scene.timers.arm(Timer::Answer(number), deadline);
+        self.in_burst = 0;
+        let acker = self.identities.member(index, messages.window.node(index)) as u32;
+        Asks { acker, question: number as u32 }
+    }
+
+    /// A receiver answers a question, unless it was not asked this or has answered it; whether it was open, and how many
+    /// earlier ones it will not answer any more.
+    pub fn on_answer(
+        &mut self,
+        scene: &mut Scene,
+        index: usize,
+        number: u32,
+    ) -> Option<(Question, bool, usize)> {
+        let number = self.questions.expand(number)?;
+        let (question, open) = self.questions.answer(number, index)?;
+        scene.timers.cancel(Timer::Answer(number));
+        // Of one question at a time all are the same one, asked again, and a late answer is one too.
+        let before = if self.one_at_a_time() { u64::MAX } else { number };
+        Some((question, open, self.withdraw(scene, index, before)))
+    }
+
+    /// It is no longer in the group.
+    pub fn remove(&mut self, scene: &mut Scene, index: usize) {
+        self.withdraw(scene, index, u64::MAX);
+        self.audience.remove(index);
+    }
+
+    /// There is nothing to ask about.
+    pub fn clear(&mut self, scene: &mut Scene) {
+        self.questions.clear();
+        self.audience.nothing_asked();
+        self.ask_all = false;
+        scene.timers.clear();
+    }
+
+    /// Counts a packet of a message; whether it is the last of its burst.
+    pub fn ends_burst(&mut self, last: bool) -> bool {
+        self.in_burst += 1;
+        last || self.in_burst >= self.burst()
+    }
+
+    /// Whether as much is under way as may be, with so many packets sent.
+    pub fn is_full(&self, scene: &Scene, serial: u64) -> bool {
+        if self.questions.open_count() >= self.most_questions {
+            return true;
+        }
+        if !self.by_path {
+            return false;
+        }
+        let awaited = |question: &&Question| !self.audience.is_silent(question.index, scene.now);
+        let oldest = self.questions.open().find(awaited);
+        oldest.is_some_and(|oldest| serial >= self.audience.limit(oldest.serial))
+    }
+
+    /// Packets for each question: by path few enough that each receiver is asked some times in a window.
+    fn burst(&self) -> u64 {
+        if !self.by_path {
+            return self.burst;
+        }
+        let asked = 4 * self.audience.live().max(1) as u64;
+        (self.audience.window() / asked).clamp(1, self.burst)
+    }
+
+    /// Questions to a receiver before this one will not be answered; how many there were.
+    fn withdraw(&mut self, scene: &mut Scene, index: usize, before: u64) -> usize {
+        let earlier = self.questions.withdraw(index, before);
+        for &number in &earlier {
+            scene.timers.cancel(Timer::Answer(number));
+        }
+        earlier.len()
+    }
+}

@@ -1,0 +1,126 @@
+//! What a sender has under way: messages, who lacks which, and what is to be sent again.
+
+use std::collections::BTreeSet;
+
+use carillon_core::{MessageId, Outcome, Transmit};
+use carillon_wire::rra::{Asks, Map, Packet};
+
+use super::receiver::MODULUS;
+use super::sender::Scene;
+use crate::blocks::{AckWindow, Question, ReceiverMap};
+
+/// The messages that not all have, and those of them that somebody is known to lack.
+#[derive(Debug)]
+pub(super) struct Messages {
+    pub window: AckWindow,
+    /// Messages that some receiver lacks.
+    repairs: BTreeSet<u64>,
+    /// What a receiver says it has; kept for its room.
+    told: ReceiverMap,
+    /// One past the last message sent.
+    pub sent: u64,
+    /// Packets of messages sent.
+    pub serial: u64,
+}
+
+impl Messages {
+    /// None yet.
+    pub fn new(window: AckWindow) -> Self {
+        let (repairs, told) = (BTreeSet::new(), ReceiverMap::default());
+        Messages { window, repairs, told, sent: 0, serial: 0 }
+    }
+
+    /// What a receiver lacks of what had been sent when it was asked, which lies before `end`, is to be sent again,
+    /// unless that has been done since; so many more than others lack, at most. Says how many those were, and how many
+    /// in all.
+    pub fn mark_missing(
+        &mut self,
+        question: &Question,
+        (expected, end): (u64, u64),
+        received: Map<'_>,
+        most: u64,
+    ) -> (u64, u32) {
+        let (mut news, mut messages) = (0, 0);
+        self.told.assign(expected, received.words());
+        for number in self.told.missing(self.window.start()..end) {
+            let slot = self.window.get_mut(number);
+            if slot.is_none_or(|slot| slot.serial > question.serial || slot.sent.is_none()) {
+                continue;
+            }
+            if self.repairs.contains(&number) {
+                messages += 1;
+            } else if news < most {
+                self.repairs.insert(number);
+                (news, messages) = (news + 1, messages + 1);
+            }
+        }
+        (news, messages)
+    }
+
+    /// Completes what all have acknowledged.
+    pub fn advance(&mut self, scene: &mut Scene) {
+        let before = self.window.start();
+        while let Some((number, slot)) = self.window.pop_acknowledged() {
+            let outcome = if slot.failed { Outcome::Failed } else { Outcome::Acknowledged };
+            let window = slot.sent.map_or(0, |(_, window)| window);
+            scene.events.completed(MessageId(number), outcome, window);
+            self.sent = self.sent.max(number + 1);
+        }
+        if self.window.start() > before && !self.repairs.is_empty() {
+            self.repairs = self.repairs.split_off(&self.window.start());
+        }
+    }
+
+    /// What a receiver lacks is given up for it.
+    pub fn give_up(&mut self, index: usize) {
+        let from = self.window.acknowledged_below(index).max(self.window.start());
+        for number in from..self.sent {
+            if let Some(slot) = self.window.get_mut(number) {
+                slot.failed = true;
+            }
+        }
+        if self.sent > from {
+            self.window.acknowledge(index, self.sent - 1);
+        }
+    }
+
+    /// The next repair.
+    pub fn next_repair(&mut self) -> Option<u64> {
+        self.repairs.pop_first()
+    }
+
+    /// Whether there are repairs.
+    pub fn has_repairs(&self) -> bool {
+        !self.repairs.is_empty()
+    }
+
+    /// A packet with this message is about to go out.
+    pub fn count(&mut self, number: u64) {
+        self.serial += 1;
+        self.sent = self.sent.max(number + 1);
+    }
+
+    /// The packet, which asks somebody, or nobody.
+    pub fn emit(
+        &mut self,
+        scene: &mut Scene,
+        number: u64,
+        asks: Option<Asks>,
+        buf: &mut Vec<u8>,
+    ) -> Transmit {
+        let first = (self.window.start() % MODULUS) as u32;
+        let window = self.window.len() as u32;
+        let slot = self.window.get_mut(number).expect("the message is in the window");
+        slot.due = false;
+        slot.serial = self.serial;
+        let sequence = (number % MODULUS) as u32;
+        Packet::Data { sequence, first, asks, payload: &slot.payload }.emit(scene.association, buf);
+        let first = slot.sent.is_none();
+        match slot.sent {
+            Some(_) => slot.retransmissions += 1,
+            None => slot.sent = Some((scene.now, window)),
+        }
+        let to_group = scene.to_group();
+        scene.events.data_sent(to_group, MessageId(number), buf.len(), !first)
+    }
+}
