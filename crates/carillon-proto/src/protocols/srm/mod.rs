@@ -10,11 +10,15 @@
 //! Left out: the application's own naming and its pages, recovery groups of their own, and loss
 //! fingerprints. What the sources leave open is decided in `docs/protocols/srm.md`.
 
+mod answers;
 mod config;
 mod describe;
 mod peer;
 mod pending;
 mod recovery;
+mod reports;
+mod source;
+mod streams;
 #[cfg(test)]
 mod tests;
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use carillon_core::{DropReason, Event, InState, MessageId, Seeds, Time};
 
-use super::config::{Mode, Settings};
+use super::config::{LONGEST_DISTANCE, Mode, Settings};
 use super::describe::STATES;
 use super::peer::Scene;
 use super::pending::{Repair, Request};
@@ -32,16 +32,19 @@ pub(super) struct Recovery {
     /// Of the requests and of the repairs, if they adapt.
     adaptive: Option<Box<[AdaptiveDelay; 2]>>,
     draws: Draws,
+    /// How far away the others are: what all waits go by.
+    pub known: Distances,
 }
 
 impl Recovery {
     /// Nothing is missing.
-    pub fn new(settings: Arc<Settings>, seeds: Seeds) -> Self {
+    pub fn new(settings: Arc<Settings>, own: u32, seeds: Seeds) -> Self {
         let adaptive = (settings.mode == Mode::Adaptive).then(|| {
             let pair = |first, second| AdaptiveDelay::new(first, second, settings.sending_step);
             Box::new([pair(settings.c1, settings.c2), pair(settings.d1, settings.d2)])
         });
         Recovery {
+            known: Distances::new(own, settings.initial_distance, LONGEST_DISTANCE, settings.clock_tick),
             settings,
             requests: RequestSchedule::new(Tries::ANY),
             repairs: RequestSchedule::new(Tries::ANY),
@@ -51,21 +54,21 @@ impl Recovery {
     }
 
     /// These messages of a source are found missing: a request timer for each.
-    pub fn on_missing(&mut self, scene: &mut Scene<'_>, source: u32, numbers: impl Iterator<Item = u64>) {
+    pub fn on_missing(&mut self, scene: &mut Scene, source: u32, numbers: impl Iterator<Item = u64>) {
         let mut found = false;
         for number in numbers {
             found = true;
-            let (node, message) = (Some(scene.node(source)), MessageId(number));
-            scene.events.loss_found(node, message);
+            let node = scene.nodes[source as usize];
+            scene.events.loss_found(node, number);
             let (mut c1, mut c2) = (self.settings.c1, self.settings.c2);
             if let Some([pair, _]) = self.adaptive.as_deref_mut() {
-                pair.adapt(MOST_C1, scene.known.group() as f64);
+                pair.adapt(MOST_C1, self.known.group() as f64);
                 (c1, c2) = (pair.first, pair.second);
             }
             let mut distance = Distance::new(self.settings.distance_gain);
-            distance.sample(scene.known.distance(source));
+            distance.sample(self.known.distance(source));
             let mut request = Request { since: scene.now, distance, c1, c2, round: 0, ignore_until: None };
-            let wait = next_wait(&self.settings, &mut self.draws, scene.known, source, &mut request);
+            let wait = next_wait(&self.settings, &mut self.draws, &self.known, source, &mut request);
             self.requests.begin(scene.now, (source, number), wait, request);
         }
         if let Some([pair, _]) = self.adaptive.as_deref_mut().filter(|_| found) {
@@ -75,7 +78,7 @@ impl Recovery {
 
     /// A request for a message that was known came, this member's own too. False if nothing is pending
     /// for the message: then it is here, and to be repaired.
-    pub fn on_request(&mut self, scene: &mut Scene<'_>, key: Key, round: u32, is_own: bool) -> bool {
+    pub fn on_request(&mut self, scene: &mut Scene, key: Key, round: u32, is_own: bool) -> bool {
         let is_open = self.is_open(key);
         let Some(request) = self.requests.get_mut(key).filter(|_| is_open) else {
             let is_pending = self.requests.stage(key).or(self.repairs.stage(key)).is_some();
@@ -97,7 +100,7 @@ impl Recovery {
             return true;
         }
         end_first_round(&mut self.adaptive, scene.now, request);
-        let wait = next_wait(&self.settings, &mut self.draws, scene.known, key.0, request);
+        let wait = next_wait(&self.settings, &mut self.draws, &self.known, key.0, request);
         request.ignore_until = Some(scene.now + wait / 2);
         self.requests.back_off(scene.now, key, wait);
         if !is_own {
@@ -107,16 +110,9 @@ impl Recovery {
     }
 
     /// A member asks for a message that is here: a repair timer. `rounds` is how many were over before.
-    pub fn begin_repair(
-        &mut self,
-        scene: &mut Scene<'_>,
-        key: Key,
-        requester: u32,
-        rounds: u8,
-        reach: Reach,
-    ) {
+    pub fn begin_repair(&mut self, scene: &mut Scene, key: Key, requester: u32, rounds: u8, reach: Reach) {
         let (mut d1, mut d2) = (self.settings.d1, self.settings.d2);
-        let group = scene.known.group() as f64;
+        let group = self.known.group() as f64;
         let log_group = libm::log10(group);
         if self.settings.mode == Mode::Log {
             (d1, d2) = (log_group, log_group);
@@ -130,8 +126,8 @@ impl Recovery {
             pair.mark_period();
         }
         let mut distance = Distance::new(self.settings.distance_gain);
-        distance.sample(scene.known.distance(requester));
-        let away = distance.sample(scene.known.distance(requester));
+        distance.sample(self.known.distance(requester));
+        let away = distance.sample(self.known.distance(requester));
         let mut delay = ByDistance { first: d1, second: d2, growth: (1.0, 0), draws: &mut self.draws };
         let wait = delay.delay(0, away);
         let round = u32::from(rounds) + 1;
@@ -152,7 +148,7 @@ impl Recovery {
     }
 
     /// A message came that is not new: the original, late, or a repair. Whether it was missing.
-    pub fn on_arrival(&mut self, scene: &mut Scene<'_>, key: Key, is_original: bool) -> bool {
+    pub fn on_arrival(&mut self, scene: &mut Scene, key: Key, is_original: bool) -> bool {
         let is_open = self.is_open(key);
         let Some(request) = self.requests.get_mut(key).filter(|_| is_open) else { return false };
         if is_original && request.round == 1 {
@@ -160,17 +156,17 @@ impl Recovery {
             self.requests.remove(key);
             return true;
         }
-        let away = request.distance.sample(scene.known.distance(key.0));
+        let away = request.distance.sample(self.known.distance(key.0));
         end_first_round(&mut self.adaptive, scene.now, request);
         self.requests.hold_down(scene.now, key, in_seconds(HOLD_DOWN * away, 1.0));
         true
     }
 
     /// A repair of a message that is here, this member's own too.
-    pub fn on_repair(&mut self, scene: &mut Scene<'_>, key: Key, round: u8, distance_us: u32) {
+    pub fn on_repair(&mut self, scene: &mut Scene, key: Key, round: u8, distance_us: u32) {
         let is_held_down = self.repairs.stage(key) == Some(Stage::HeldDown);
         let Some(repair) = self.repairs.get_mut(key) else { return };
-        let away = scene.known.distance(repair.requester);
+        let away = self.known.distance(repair.requester);
         if let Some([_, pair]) = self.adaptive.as_deref_mut().filter(|_| round == 1 && repair.round == 1) {
             if repair.is_sent {
                 let farther = f64::from(distance_us) / 1e6 > CLOSER * repair.distance.sample(away);
@@ -250,9 +246,9 @@ impl Recovery {
     }
 
     /// A repair was sent: this member hears it, and has sent it only then, as in ns-2.
-    pub fn on_sent_repair(&mut self, scene: &mut Scene<'_>, key: Key, round: u8, distance_us: u32) {
+    pub fn on_sent_repair(&mut self, scene: &mut Scene, key: Key, round: u8, distance_us: u32) {
         if let Some([_, pair]) = self.adaptive.as_deref_mut().filter(|_| round == 1) {
-            pair.on_sending(libm::log10(scene.known.group() as f64));
+            pair.on_sending(libm::log10(self.known.group() as f64));
         }
         self.on_repair(scene, key, round, distance_us);
         if let Some(repair) = self.repairs.get_mut(key) {

@@ -1,0 +1,132 @@
+//! What a member repeats for others: who has asked, how much for, and how far it goes.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use carillon_core::{DropReason, Scope, Transmit};
+use carillon_wire::srm::{Answer, Data, Packet, Request};
+
+use super::config::Settings;
+use super::peer::{Scene, micros};
+use super::recovery::{Key, Recovery};
+use super::streams::Streams;
+use crate::blocks::reformation::To;
+use crate::blocks::{Asked, LocalRecovery, Reach, RepairBudget, RepairScope};
+
+/// The repairs of a member: when they go, recovery decides.
+#[derive(Debug)]
+pub(super) struct Answers {
+    settings: Arc<Settings>,
+    /// By the rank of who asks.
+    budget: RepairBudget<u32>,
+    /// Two-step repairs that this member is to repeat, and over how many hops.
+    repeats: BTreeMap<Key, u8>,
+}
+
+impl Answers {
+    /// Nobody has asked.
+    pub fn new(settings: Arc<Settings>) -> Self {
+        Answers { budget: RepairBudget::new(settings.repair_budget), repeats: BTreeMap::new(), settings }
+    }
+
+    /// A member asks for a message.
+    pub fn on_request(
+        &mut self,
+        scene: &mut Scene,
+        streams: &mut Streams,
+        recovery: &mut Recovery,
+        request: &Request,
+        scope: Scope,
+    ) {
+        let source = request.source;
+        if source as usize >= scene.nodes.len() {
+            return scene.events.dropped(DropReason::Malformed);
+        }
+        let stream = streams.stream(source, request.sequence);
+        let number = stream.expand(request.sequence);
+        let (key, rounds, is_here) =
+            ((source, number), stream.rounds(number), stream.payload(number).is_some());
+        scene.events.received("request", number);
+        if number >= stream.next() {
+            if source as usize == scene.rank {
+                // It asks for what was never sent.
+                return scene.events.dropped(DropReason::OutOfWindow);
+            }
+            return streams.learn(scene, recovery, source, number + 1, None);
+        }
+        let allowed = self.budget.left(request.from, streams.stored()) > 0;
+        if request.scope == u8::MAX {
+            recovery.widen(key);
+        }
+        if recovery.on_request(scene, key, request.round.into(), false) {
+            return;
+        }
+        if !is_here {
+            return scene.events.dropped(DropReason::OutOfWindow);
+        }
+        if !allowed {
+            return scene.events.dropped(DropReason::Redundant);
+        }
+        // Routers on the way, and one more: the hops that a packet must be able to travel back.
+        let way = request.scope.saturating_sub(scope.0).saturating_add(1);
+        let reach = self.settings.local.reach(Asked { scope: request.scope, way });
+        recovery.begin_repair(scene, key, request.from, rounds, reach);
+        self.budget.spend(request.from, 1);
+    }
+
+    /// A message that this member lacked has come by a repair, which it may have to repeat.
+    pub fn on_repaired(&mut self, scene: &Scene, key: Key, answer: Answer) {
+        let is_asked = answer.again > 0 && answer.requester as usize == scene.rank;
+        if is_asked && self.settings.local == LocalRecovery::TwoStep {
+            self.repeats.insert(key, answer.again.min(self.settings.local_scope));
+        }
+    }
+
+    /// Whether repairs are to be repeated.
+    pub fn has_repeats(&self) -> bool {
+        !self.repeats.is_empty()
+    }
+
+    /// The next repair: one that is to be repeated, or an answer to a request.
+    pub fn poll(
+        &mut self,
+        scene: &mut Scene,
+        streams: &Streams,
+        recovery: &mut Recovery,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        while let Some((key, scope)) = self.repeats.pop_first() {
+            let answer = Answer { round: 0, scope, again: 0, distance_us: 0, requester: scene.rank as u32 };
+            if let Some(transmit) = emit(scene, streams, key, answer, buf) {
+                return Some(transmit);
+            }
+        }
+        while let Some((key, repair)) = recovery.next_repair() {
+            let (round, requester) = (repair.round.min(u8::MAX.into()) as u8, repair.requester);
+            let Reach::Group { scope, again } = repair.reach else { continue };
+            let distance_us = micros(recovery.known.distance(requester));
+            let answer = Answer { round, scope, again, distance_us, requester };
+            let transmit = emit(scene, streams, key, answer, buf);
+            recovery.on_sent_repair(scene, key, round, distance_us);
+            if transmit.is_some() {
+                return transmit;
+            }
+        }
+        None
+    }
+}
+
+/// A repair of a message that is here.
+fn emit(
+    scene: &mut Scene,
+    streams: &Streams,
+    (source, number): Key,
+    answer: Answer,
+    buf: &mut Vec<u8>,
+) -> Option<Transmit> {
+    let (from, payload) = (scene.rank as u32, streams.payload((source, number))?);
+    let data = Data { from, source, sequence: number as u32, payload };
+    Packet::Repair { data, answer }.emit(scene.association, buf);
+    let sent = scene.data_sent(To::Group, (source as usize, number), buf.len(), true, true);
+    Some(Transmit { dest: scene.within(answer.scope), ..sent })
+}

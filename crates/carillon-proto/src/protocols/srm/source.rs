@@ -1,0 +1,111 @@
+//! What a member sends itself.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use carillon_core::{BuildContext, DropReason, MessageId, OfferError, Outcome, Transmit};
+use carillon_wire::srm::{Data, Packet};
+
+use super::config::Settings;
+use super::peer::Scene;
+use super::recovery::Recovery;
+use super::streams::Streams;
+use crate::blocks::{FlowControl, Outgoing, SlowestMember};
+
+/// Its messages that were not sent yet, and how far the others are with those that were, if it waits for them.
+#[derive(Debug)]
+pub(super) struct Source {
+    settings: Arc<Settings>,
+    outgoing: Outgoing,
+    flow: Option<Box<SlowestMember>>,
+}
+
+impl Source {
+    /// The sending side of the member of this rank.
+    pub fn new(settings: Arc<Settings>, own: u32, context: &BuildContext) -> Self {
+        let flow = || Box::new(SlowestMember::new(own, context.members.len(), settings.buffer));
+        let flow = settings.flow.then(flow);
+        Source { outgoing: Outgoing::new(MOST_WAITING, context.rejoining), flow, settings }
+    }
+
+    /// Takes a message; says how many wait before it.
+    pub fn offer(&mut self, payload: Bytes) -> Result<u64, OfferError> {
+        self.outgoing.offer(payload)
+    }
+
+    /// No more messages will be offered.
+    pub fn finish(&mut self) {
+        self.outgoing.finish();
+    }
+
+    /// Whether everything has gone out.
+    pub fn is_finished(&self) -> bool {
+        self.outgoing.is_finished()
+    }
+
+    /// With flow control: a member says which of this member's messages it lacks first.
+    pub fn on_word(&mut self, scene: &mut Scene, streams: &Streams, rank: u32, next: u32) {
+        let (Some(flow), Some(stream)) = (&mut self.flow, streams.get(scene.rank as u32)) else { return };
+        let (sent, lacks) = (stream.next(), stream.expand(next));
+        if lacks > sent {
+            return scene.events.dropped(DropReason::OutOfWindow);
+        }
+        let before = flow.start();
+        flow.on_word(rank, lacks);
+        self.complete(scene, before, sent);
+    }
+
+    /// A member is gone.
+    pub fn expel(&mut self, scene: &mut Scene, sent: u64, rank: u32) {
+        let Some(flow) = &mut self.flow else { return };
+        let before = flow.start();
+        flow.remove(rank);
+        self.complete(scene, before, sent);
+    }
+
+    /// Whether the first message that some lack is held because of this member.
+    pub fn awaits(&self, sent: u64, rank: u32) -> bool {
+        self.flow.as_deref().is_some_and(|flow| flow.start() < sent && flow.awaits(rank))
+    }
+
+    /// What a member has.
+    pub fn acknowledged(&self, rank: u32) -> Option<u64> {
+        Some(self.flow.as_deref()?.has(rank))
+    }
+
+    /// Whether there is a message for which the members have room.
+    pub fn is_ready(&self, sent: u64) -> bool {
+        !self.outgoing.is_empty() && self.flow.as_deref().is_none_or(|flow| sent < flow.limit(0))
+    }
+
+    /// The next message.
+    pub fn poll(
+        &mut self,
+        scene: &mut Scene,
+        streams: &mut Streams,
+        recovery: &mut Recovery,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        if !self.is_ready(streams.sent()) {
+            return None;
+        }
+        let payload = self.outgoing.pop()?;
+        let number = streams.push(scene, recovery, payload.clone());
+        let own = scene.rank as u32;
+        let data = Data { from: own, source: own, sequence: number as u32, payload: &payload };
+        Packet::Data(data).emit(scene.association, buf);
+        Some(scene.events.data_sent(scene.to_group(), MessageId(number), buf.len(), false))
+    }
+
+    /// All members that are left have the messages from `before` on to which they now are.
+    fn complete(&self, scene: &mut Scene, before: u64, sent: u64) {
+        let now = self.flow.as_deref().map_or(0, SlowestMember::start);
+        for number in before.min(sent)..now.min(sent) {
+            let window = self.settings.buffer as u32;
+            scene.events.completed(MessageId(number), Outcome::Acknowledged, window);
+        }
+    }
+}
+
+/// Messages that wait for the interface or for their turn, at most.
+const MOST_WAITING: u64 = 64;

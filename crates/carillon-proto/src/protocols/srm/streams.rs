@@ -1,0 +1,242 @@
+//! What a member has of the messages of each source, and what of it goes to the application.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use carillon_core::{BuildContext, Delivery, Event, MessageId, Note, Value};
+
+use super::config::Settings;
+use super::peer::Scene;
+use super::recovery::{Key, Recovery};
+use crate::blocks::{KeptStream, cost};
+
+/// The messages of all sources, this member's own too. What is found missing is handed to recovery, and what is forgotten
+/// is taken from it.
+#[derive(Debug)]
+pub(super) struct Streams {
+    settings: Arc<Settings>,
+    /// Rank of this member.
+    own: u32,
+    rejoining: bool,
+    /// By the rank of their source.
+    streams: BTreeMap<u32, KeptStream>,
+    /// What those cost in memory that wait for the application.
+    waiting: usize,
+    /// Sources whose next message is here and waits for the application.
+    ready: BTreeSet<u32>,
+    /// A source may be waiting to hear how far this member is.
+    pub has_news: bool,
+}
+
+impl Streams {
+    /// Nothing was sent.
+    pub fn new(settings: Arc<Settings>, own: u32, context: &BuildContext) -> Self {
+        Streams {
+            settings,
+            own,
+            rejoining: context.rejoining,
+            streams: BTreeMap::new(),
+            waiting: 0,
+            ready: BTreeSet::new(),
+            has_news: false,
+        }
+    }
+
+    /// The messages of a source. One that comes back begins with what it hears of first.
+    pub fn stream(&mut self, source: u32, sequence: u32) -> &mut KeptStream {
+        let first = if self.rejoining && source != self.own { sequence } else { 0 };
+        self.streams.entry(source).or_insert_with(|| KeptStream::new(first.into()))
+    }
+
+    /// The same of a source that was heard of.
+    pub fn get(&self, source: u32) -> Option<&KeptStream> {
+        self.streams.get(&source)
+    }
+
+    /// A message that is here.
+    pub fn payload(&self, (source, number): Key) -> Option<&Bytes> {
+        self.get(source)?.payload(number)
+    }
+
+    /// How many messages this member has sent.
+    pub fn sent(&self) -> u64 {
+        self.get(self.own).map_or(0, KeptStream::next)
+    }
+
+    /// How many messages have been here: others may say that there are more than there are.
+    pub fn stored(&self) -> u64 {
+        self.streams.values().map(KeptStream::stored).sum()
+    }
+
+    /// How far each of the others is, as a session message tells it.
+    pub fn tell(&mut self) -> impl Iterator<Item = (u32, u64)> {
+        let (own, flow) = (self.own, self.settings.flow);
+        let told = self.streams.iter_mut().map(move |(&rank, stream)| match flow {
+            true => (rank, stream.tell()),
+            false => (rank, stream.next()),
+        });
+        told.filter(move |&(rank, next)| rank != own && next > 0)
+    }
+
+    /// This member sends a message; the last ones are kept.
+    pub fn push(&mut self, scene: &mut Scene, recovery: &mut Recovery, payload: Bytes) -> u64 {
+        let stream = self.streams.entry(self.own).or_insert_with(|| KeptStream::new(0));
+        let number = stream.push(payload);
+        let base = stream.next().saturating_sub(self.settings.buffer);
+        self.forget_before(scene, recovery, self.own, base);
+        number
+    }
+
+    /// With flow control: whether a message has a place. What is still to be delivered makes no room for
+    /// what comes after it, which is as good as lost; but for the one that is next.
+    pub fn has_room(&self, source: u32, number: u64, payload: &Bytes) -> bool {
+        let Some(stream) = self.get(source).filter(|_| self.settings.flow && source != self.own) else {
+            return true;
+        };
+        number <= stream.deliver()
+            || (number < stream.deliver() + self.places()
+                && (stream.payload(number).is_some() || stream.undelivered() + cost(payload) <= self.share()))
+    }
+
+    /// Keeps a message, and delivers what it makes deliverable; the oldest of its source make room for it.
+    pub fn store(&mut self, scene: &mut Scene, recovery: &mut Recovery, key: Key, payload: Bytes) {
+        let ((source, number), share) = (key, self.share());
+        while let Some(stream) = self.get(source).filter(|_| source != self.own)
+            && stream.bytes() + cost(&payload) > share
+            && stream.base() < number
+            && !(self.settings.flow && stream.base() >= stream.deliver())
+        {
+            self.forget_before(scene, recovery, source, stream.base() + 1);
+        }
+        self.stream(source, 0).store(number, payload);
+        self.deliver(scene, source);
+    }
+
+    /// All messages of a source before `next` were sent. Those not known before are missing, but for
+    /// the one that has just come.
+    pub fn learn(
+        &mut self,
+        scene: &mut Scene,
+        recovery: &mut Recovery,
+        source: u32,
+        next: u64,
+        coming: Option<u64>,
+    ) {
+        let stream = &self.streams[&source];
+        let known = stream.next();
+        // No source that waits for its members is further ahead of this one.
+        let next = if self.settings.flow { next.min(stream.deliver() + self.places()) } else { next };
+        if source == self.own || next <= known {
+            return;
+        }
+        let base = next.saturating_sub(self.places());
+        self.forget_before(scene, recovery, source, base);
+        self.stream(source, 0).extend(next);
+        let missing = (known.max(base)..next).filter(|&number| Some(number) != coming);
+        recovery.on_missing(scene, source, missing);
+    }
+
+    /// What is still missing before `limit` will not come any more.
+    pub fn give_up_before(&mut self, scene: &mut Scene, recovery: &mut Recovery, source: u32, limit: u64) {
+        let Some(stream) = self.streams.get_mut(&source) else { return };
+        let (node, first) = (scene.nodes[source as usize], stream.deliver());
+        if first >= limit {
+            return;
+        }
+        recovery.forget(source, first..limit);
+        // Messages that nobody ever heard of are not named one by one: they may be as many as one likes.
+        let known = stream.next().clamp(first, limit);
+        let named = limit.saturating_sub(MOST_NAMED).max(known);
+        if named > known {
+            let fields = vec![
+                ("source", Value::Count(node.0.into())),
+                ("first", Value::Count(known)),
+                ("messages", Value::Count(named - known)),
+            ];
+            scene.events.push(Event::Note(Box::new(Note { name: "unrecoverable", fields })));
+        }
+        for number in (first..known).chain(named..limit) {
+            let has_room =
+                (scene.waiting() as u64) < self.settings.buffer && self.waiting < self.settings.room;
+            match stream.payload(number).cloned() {
+                Some(payload) if has_room => {
+                    self.waiting += cost(&payload);
+                    scene.deliver(source as usize, number, payload);
+                }
+                _ if stream.give_up(number) => scene.events.given_up(node, MessageId(number)),
+                _ => {}
+            }
+        }
+        stream.pass_to(limit);
+    }
+
+    /// A message that nobody answers for is given up.
+    pub fn give_up(&mut self, scene: &mut Scene, (source, number): Key) {
+        let Some(stream) = self.streams.get_mut(&source) else { return };
+        if stream.give_up(number) {
+            scene.events.given_up(scene.nodes[source as usize], MessageId(number));
+        }
+        self.deliver(scene, source);
+    }
+
+    /// So many rounds of requests and repairs of a message are over.
+    pub fn set_rounds(&mut self, (source, number): Key, rounds: u8) {
+        if let Some(stream) = self.streams.get_mut(&source) {
+            stream.set_rounds(number, rounds);
+        }
+    }
+
+    /// Hands over what is next in order, while the application takes it.
+    pub fn deliver(&mut self, scene: &mut Scene, source: u32) {
+        let Some(stream) = self.streams.get_mut(&source).filter(|_| source != self.own) else { return };
+        while (scene.waiting() as u64) < self.settings.buffer && self.waiting < self.settings.room {
+            let Some((number, payload)) = stream.take() else { break };
+            self.waiting += cost(&payload);
+            scene.deliver(source as usize, number, payload);
+        }
+        match stream.is_ready() {
+            true => self.ready.insert(source),
+            false => self.ready.remove(&source),
+        };
+        self.has_news |= self.settings.flow && stream.untold() >= (self.settings.buffer / TELLING).max(1);
+    }
+
+    /// The next message for the application, which makes room for others.
+    pub fn poll_delivery(&mut self, scene: &mut Scene) -> Option<Delivery> {
+        let delivery = scene.poll_delivery()?;
+        self.waiting -= cost(&delivery.payload);
+        if let Some(&source) = self.ready.first() {
+            self.deliver(scene, source);
+        }
+        Some(delivery)
+    }
+
+    /// Messages before `base` are kept no longer.
+    fn forget_before(&mut self, scene: &mut Scene, recovery: &mut Recovery, source: u32, base: u64) {
+        let Some(old) = self.get(source).map(KeptStream::base).filter(|&old| old < base) else { return };
+        self.give_up_before(scene, recovery, source, base);
+        recovery.forget(source, old..base);
+        if let Some(stream) = self.streams.get_mut(&source) {
+            stream.forget_before(base);
+        }
+    }
+
+    /// Bytes that the messages of one source may take.
+    fn share(&self) -> usize {
+        self.settings.room / self.streams.len().max(1)
+    }
+
+    /// Messages of one source that a member keeps or waits for: a place costs something too, whether its
+    /// message ever comes or not.
+    fn places(&self) -> u64 {
+        ((self.share() / PLACE).max(1) as u64).min(self.settings.buffer)
+    }
+}
+
+/// A member says what it has when so manyth of a window has come since it last did.
+const TELLING: u64 = 4;
+/// Bytes that a place takes, and the timers and rounds of a message that is missing from it.
+const PLACE: usize = 256;
+/// Messages given up that are named one by one, of those nobody had heard of.
+const MOST_NAMED: u64 = 1 << 10;
