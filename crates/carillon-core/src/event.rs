@@ -219,6 +219,9 @@ pub enum DropReason {
     Injected,
     /// A buffer was full.
     BufferFull,
+    /// More came to the node than its input buffer takes while the node works through what is in it: an implosion of
+    /// feedback. Dropped by the network, before the machine.
+    Implosion,
 }
 
 /// How a message ended at its sender.

@@ -82,6 +82,12 @@ impl Rng {
         -mean * libm::log1p(-self.unit())
     }
 
+    /// Normal with this mean and standard deviation (Box and Muller 1958).
+    pub fn normal(&mut self, mean: f64, deviation: f64) -> f64 {
+        let radius = libm::sqrt(-2.0 * libm::log1p(-self.unit()));
+        mean + deviation * radius * libm::cos(std::f64::consts::TAU * self.unit())
+    }
+
     /// Fills the buffer with random bytes.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         self.0.fill_bytes(bytes);

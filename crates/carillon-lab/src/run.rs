@@ -295,9 +295,15 @@ fn routed(scenario: &Scenario, routed: &RoutedNetwork, members: &[NodeId], seeds
     let mut graph = Graph::new(routed.topology.clone(), routed.config, seeds);
     members.iter().copied().chain(scenario.only_helping()).for_each(|node| graph.join(drops::GROUP, node));
     for (link, ends) in (0_u32..).zip(routed.topology.links().iter().map(|link| link.ends)) {
-        if routed.is_of_kind(link, routed.lossy) {
-            ends.into_iter().for_each(|end| graph.set_loss(link, end, routed.loss));
+        if let Some(loss) = routed.loss_of(link) {
+            ends.into_iter().for_each(|end| graph.set_loss(link, end, loss));
         }
+        if let Some(child) = routed.children.get(link as usize) {
+            ends.into_iter().for_each(|end| graph.set_deviation(link, end, child.deviation));
+        }
+    }
+    if let Some(input) = routed.input {
+        graph.set_input(routed.source(), input.interval, input.places);
     }
     if scenario.protocol.roles.contains(&Role::Relay) {
         let nodes = (0..routed.topology.nodes() as u32).map(NodeId);

@@ -4,7 +4,7 @@ mod bounds;
 mod recovery;
 mod registry;
 
-use carillon_core::{BitRate, Event, MessageId, NodeId, Observer, Outcome, Time, TraceEvent};
+use carillon_core::{BitRate, DropReason, Event, MessageId, NodeId, Observer, Outcome, Time, TraceEvent};
 
 pub use bounds::Bounds;
 pub use recovery::Recoveries;
@@ -96,7 +96,11 @@ impl Observer for Recorder {
                     collisions: 0.0,
                 });
             }
-            Event::FrameSent { bytes } => self.totals.frame_bytes += u64::from(bytes),
+            Event::FrameSent { bytes } => {
+                self.totals.frame_bytes += u64::from(bytes);
+                self.totals.frames += 1;
+            }
+            Event::Dropped { reason: DropReason::Implosion } => self.totals.implosions += 1,
             Event::Collision { .. } => self.collisions += 1,
             _ => {}
         }
@@ -174,6 +178,10 @@ pub struct Totals {
     pub deliveries: u64,
     /// Bytes of all frames on the medium.
     pub frame_bytes: u64,
+    /// Frames.
+    pub frames: u64,
+    /// Packets lost because the source could not take them in.
+    pub implosions: u64,
     /// Packets without a message.
     pub control_packets: u64,
     /// Losses, requests and repairs.
@@ -243,6 +251,10 @@ pub enum Need {
     Lan,
     /// A routed network.
     Graph,
+    /// A parent and its children.
+    Star,
+    /// A parent that takes in only so much.
+    Implosion,
     /// A unicast equivalent of the protocol.
     UnicastEquivalent,
 }
@@ -259,6 +271,8 @@ impl Need {
             }
             Need::Lan => "lan",
             Need::Graph => "graph",
+            Need::Star => "star",
+            Need::Implosion => "`network.implosion_rate`",
             Need::UnicastEquivalent => "a unicast equivalent",
         }
     }
@@ -272,6 +286,8 @@ impl Need {
             Need::EachDelivery => true,
             Need::Lan => scenario.network.lan().is_some(),
             Need::Graph => scenario.network.graph().is_some(),
+            Need::Star => scenario.network.graph().is_some_and(|graph| !graph.children.is_empty()),
+            Need::Implosion => scenario.network.graph().is_some_and(|graph| graph.input.is_some()),
             Need::UnicastEquivalent => scenario.protocol.unicast_equivalent.is_some(),
         }
     }
@@ -294,6 +310,11 @@ impl Run<'_> {
 
     fn of_repairs(&self, metric: impl Fn(f64, UnicastTime) -> f64) -> Vec<f64> {
         self.repairs.iter().map(|&(latency, unicast)| metric(latency, unicast)).collect()
+    }
+
+    /// A count for each receiver and message offered.
+    fn per_delivery(&self, count: u64) -> Vec<f64> {
+        vec![count as f64 / expected_deliveries(self.scenario) as f64]
     }
 
     fn receivers(&self) -> f64 {

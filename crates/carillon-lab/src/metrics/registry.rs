@@ -91,13 +91,34 @@ pub static METRICS: &[Metric] = &[
         needs: &[Need::Completions],
         definition: "r (8 x message_bytes) x messages acknowledged by all / time from the first transmission request to the last completion: what a protocol achieves that keeps several messages under way",
         source: "",
-        samples: |run| {
-            let begin = run.messages.iter().map(|message| message.start).min();
-            let end = run.messages.iter().map(|message| message.end).max();
-            let seconds = begin.zip(end).map_or(0.0, |(begin, end)| (end - begin).as_secs_f64());
-            let completed = run.messages.iter().filter(|message| !message.failed).count() as f64;
-            vec![run.receivers() * completed * run.message_bits() / seconds]
-        },
+        samples: |run| vec![run.receivers() * completed(run) * run.message_bits() / seconds(run)],
+    },
+    Metric {
+        name: "packet_throughput_per_ms",
+        unit: "1/ms",
+        sample: "run",
+        needs: &[Need::Completions, Need::Star],
+        definition: "T: messages acknowledged by all / time from the first transmission request to the last completion, in milliseconds",
+        source: "Barcellos and Ezhilchelvan, 4",
+        samples: |run| vec![completed(run) / (1e3 * seconds(run))],
+    },
+    Metric {
+        name: "network_cost",
+        unit: "1",
+        sample: "run",
+        needs: &[Need::Star],
+        definition: "N: packets put on the children's links, in both directions (a multicast is one on each link) / (messages x children)",
+        source: "Barcellos and Ezhilchelvan, 4",
+        samples: |run| run.per_delivery(run.totals.frames),
+    },
+    Metric {
+        name: "implosion_losses",
+        unit: "1",
+        sample: "run",
+        needs: &[Need::Star, Need::Implosion],
+        definition: "I: packets lost because the parent's input buffer was full / (messages x children)",
+        source: "Barcellos and Ezhilchelvan, 4",
+        samples: |run| run.per_delivery(run.totals.implosions),
     },
     Metric {
         name: "recovery_latency_s",
@@ -232,4 +253,16 @@ pub static METRICS: &[Metric] = &[
 
 fn latency(message: &MessageRecord) -> f64 {
     (message.end - message.start).as_secs_f64()
+}
+
+/// Messages that all have acknowledged.
+fn completed(run: &Run<'_>) -> f64 {
+    run.messages.iter().filter(|message| !message.failed).count() as f64
+}
+
+/// From the first transmission request to the last completion.
+fn seconds(run: &Run<'_>) -> f64 {
+    let begin = run.messages.iter().map(|message| message.start).min();
+    let end = run.messages.iter().map(|message| message.end).max();
+    begin.zip(end).map_or(0.0, |(begin, end)| (end - begin).as_secs_f64())
 }

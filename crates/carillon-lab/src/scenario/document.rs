@@ -11,6 +11,7 @@ use toml::{Table, Value};
 
 use super::ScenarioError;
 use super::helpers::{Tree, Who};
+use super::star::Child;
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -56,12 +57,18 @@ pub(super) struct Network {
     pub host_delay: Option<Span>,
     pub topology_seed: Option<u64>,
     pub placement_seed: Option<u64>,
+    pub latency: Option<Span>,
+    pub latency_deviation: Option<Span>,
+    pub children: Option<Vec<Child>>,
+    pub implosion_rate: Option<PacketRate>,
+    pub implosion_buffer: Option<NonZeroU32>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum NetworkKind {
     Lan,
+    Star,
     Graph,
 }
 
@@ -218,6 +225,7 @@ impl Network {
     pub fn rate(&self) -> BitRate {
         match self.kind {
             NetworkKind::Lan => self.bit_rate.unwrap_or(BitRate::mbps(10)),
+            NetworkKind::Star => self.star_rate(),
             NetworkKind::Graph => self.link_rate.unwrap_or(GraphConfig::default().rate),
         }
     }
@@ -250,11 +258,16 @@ pub(super) const LAN_KEYS: &[&str] = &[
     "network.timers",
     "network.backoff",
 ];
+pub(super) const LINK_KEYS: &[&str] = &["network.link_rate", "network.queue", "network.overhead"];
+pub(super) const STAR_KEYS: &[&str] = &[
+    "network.latency",
+    "network.latency_deviation",
+    "network.children",
+    "network.implosion_rate",
+    "network.implosion_buffer",
+];
 pub(super) const GRAPH_KEYS: &[&str] = &[
     "network.topology",
-    "network.link_rate",
-    "network.queue",
-    "network.overhead",
     "network.height",
     "network.fanout",
     "network.link_delay",
@@ -268,7 +281,7 @@ pub(super) const GRAPH_KEYS: &[&str] = &[
     "network.placement_seed",
 ];
 
-/// Keys of losses that only a graph has.
+/// Keys of losses that only networks of links have.
 pub(super) const GRAPH_LOSS_KEYS: &[&str] = &["loss.links", "loss.drop_one"];
 
 /// Keys of the model of Gilbert and Elliott.

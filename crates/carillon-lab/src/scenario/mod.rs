@@ -9,6 +9,7 @@ mod error;
 mod helpers;
 mod network;
 mod resolve;
+mod star;
 mod sweep;
 mod topology;
 

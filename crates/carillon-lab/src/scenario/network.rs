@@ -82,6 +82,28 @@ pub struct RoutedNetwork {
     pub lossy: LinkKind,
     /// Losses of single packets, if there are any.
     pub drops: Option<Drops>,
+    /// Of a star, what is special about the link of each child; otherwise empty.
+    pub children: Arc<[ChildLink]>,
+    /// What the source takes in, if not all at once.
+    pub input: Option<Input>,
+}
+
+/// What is special about the link of a child.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ChildLink {
+    /// The standard deviation of its delay.
+    pub deviation: Duration,
+    /// What it loses, if not what all lose.
+    pub loss: Option<LossModel>,
+}
+
+/// The input buffer of a source.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Input {
+    /// The time that it needs for a packet: the reciprocal of the implosion threshold rate.
+    pub interval: Duration,
+    /// Packets that wait at most; more are lost.
+    pub places: usize,
 }
 
 /// Kinds of links, by the domains of their ends.
@@ -138,6 +160,12 @@ impl RoutedNetwork {
                     || pair == (Some(&Domain::Stub), Some(&Domain::Transit))
             }
         }
+    }
+
+    /// How a link loses packets, if it does.
+    pub fn loss_of(&self, link: u32) -> Option<LossModel> {
+        let own = self.children.get(link as usize).and_then(|child| child.loss);
+        own.or_else(|| self.is_of_kind(link, self.lossy).then_some(self.loss))
     }
 
     /// The node that sends first.

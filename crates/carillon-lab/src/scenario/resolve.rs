@@ -9,10 +9,10 @@ use toml::{Table, Value};
 
 use super::document::{
     self, Bytes, DROP_KEYS, Document, DropOne, GILBERT_ELLIOTT_KEYS, GRAPH_KEYS, GRAPH_LOSS_KEYS, LAN_KEYS,
-    Links, Loss, LossModelName,
+    LINK_KEYS, Links, Loss, LossModelName, STAR_KEYS,
 };
 use super::network::{DropPlaces, Drops, LinkKind, RoutedNetwork, ScenarioNetwork};
-use super::{Scenario, ScenarioError, ScenarioFile, Workload, helpers, sweep, topology};
+use super::{Scenario, ScenarioError, ScenarioFile, Workload, helpers, star, sweep, topology};
 use crate::drops;
 
 impl ScenarioFile {
@@ -20,9 +20,15 @@ impl ScenarioFile {
         let bad = |key: &str, what: String| self.bad(key, what);
         let loss = document.loss.clone().unwrap_or_default();
         let is_lan = document.network.kind == document::NetworkKind::Lan;
-        let (kind, foreign) = if is_lan { ("graph", GRAPH_KEYS) } else { ("lan", LAN_KEYS) };
-        if let Some(key) = given(table, foreign) {
-            return Err(bad(key, format!("belongs to kind = \"{kind}\"")));
+        let foreign: &[(&[&str], &str)] = match document.network.kind {
+            document::NetworkKind::Lan => &[(GRAPH_KEYS, "graph"), (LINK_KEYS, "graph"), (STAR_KEYS, "star")],
+            document::NetworkKind::Star => &[(LAN_KEYS, "lan"), (GRAPH_KEYS, "graph")],
+            document::NetworkKind::Graph => &[(LAN_KEYS, "lan"), (STAR_KEYS, "star")],
+        };
+        for (keys, kind) in foreign {
+            if let Some(key) = given(table, keys) {
+                return Err(bad(key, format!("belongs to kind = \"{kind}\"")));
+            }
         }
         let (protocol, config) = self.protocol(&document.protocol, is_lan)?;
         let (network, receivers) = if is_lan {
@@ -152,8 +158,20 @@ impl ScenarioFile {
 
     fn graph(&self, document: &Document, loss: &Loss, table: &Table) -> Result<RoutedNetwork, ScenarioError> {
         let keys = &document.network;
-        let (topology, domains) = topology::topology(keys, document.group.receivers, &self.dir, table)
-            .map_err(|(key, what)| self.bad(key, what))?;
+        let receivers = document.group.receivers;
+        let of_key = |(key, what): (&str, String)| self.bad(key, what);
+        let (topology, domains, children, input) = match keys.kind {
+            document::NetworkKind::Star => {
+                let star::Star { topology, children, input } =
+                    star::star(keys, receivers, table).map_err(of_key)?;
+                (topology, [].into(), children, input)
+            }
+            _ => {
+                let (topology, domains) =
+                    topology::topology(keys, receivers, &self.dir, table).map_err(of_key)?;
+                (topology, domains, [].into(), None)
+            }
+        };
         let defaults = GraphConfig::default();
         let config = GraphConfig {
             rate: keys.rate(),
@@ -178,6 +196,8 @@ impl ScenarioFile {
             loss: self.loss_model(loss, table)?,
             lossy,
             drops: self.drops(loss, table)?,
+            children,
+            input,
         })
     }
 

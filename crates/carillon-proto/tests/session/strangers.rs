@@ -14,7 +14,7 @@ use carillon_proto::session::{
     Gather, MemberOutcome, ReceiverFailure, ReceiverPhase, ReceiverSession, ReceiverSessionConfig,
     SenderPhase, SenderSession, SenderSessionConfig,
 };
-use carillon_wire::kfold;
+use carillon_wire::lms;
 use carillon_wire::session::{
     Attached, Body, Invite, Name, Nonce, Packet, Part, Proof, RefuseReason, Settings, State, Terms, Text,
 };
@@ -586,13 +586,14 @@ fn what_is_kept_before_the_welcome_is_bounded() {
 #[test]
 fn what_was_kept_before_the_welcome_is_handed_on_in_order() {
     let mut machine = registry_receiver("a", 2);
-    let invite = invitation(ASSOCIATION.0, State::Gathering, "kfold", "");
+    let invite = invitation(ASSOCIATION.0, State::Gathering, "lms", "buffer=2048");
     give(&mut machine, ms(0), SENDER, &invite);
     let sent = wake(&mut machine, ms(21)).sent;
     let Body::Join { nonce, .. } = Packet::parse(&sent[0].1).unwrap().body else { panic!("{sent:?}") };
     let data = |number: u32| {
         let mut bytes = Vec::new();
-        kfold::Packet { number, payload: &number.to_be_bytes() }.emit(ASSOCIATION, &mut bytes);
+        let data = lms::Data { sequence: number, oldest: 0, payload: &number.to_be_bytes() };
+        lms::Packet::Data(data).emit(ASSOCIATION, &mut bytes);
         bytes
     };
     for number in 0..1000 {

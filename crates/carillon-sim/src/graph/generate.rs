@@ -42,6 +42,22 @@ pub fn level_tree(fanout: &[u32], delay: Duration) -> Topology {
     topology
 }
 
+/// A parent, node 0, and a child on a link of its own for each of these delays; the children receive.
+///
+/// # Panics
+///
+/// If there are more than 65 536.
+pub fn star(delays: &[Duration]) -> Topology {
+    let mut topology = Topology::new(1);
+    for &delay in delays {
+        let child = topology.add_node();
+        topology.add_link(Link { ends: [NodeId(0), child], delay, rate: None });
+        topology.receivers.push(child);
+    }
+    topology.sources = vec![NodeId(0)];
+    topology
+}
+
 /// How two nodes of a flat random graph are joined.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum EdgeModel {

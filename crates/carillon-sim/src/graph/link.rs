@@ -64,10 +64,19 @@ pub(super) struct Wire {
     leaving: VecDeque<Time>,
     /// None on a link that loses nothing.
     losses: Option<Box<Losses>>,
+    /// None on a link whose delay is always the same.
+    jitter: Option<Box<Jitter>>,
 }
 
 // A large network has many.
 const _: () = assert!(size_of::<Wire>() <= 80);
+
+/// How the delay of a link varies: normally about its mean, for each packet by itself, so that a packet may overtake others.
+#[derive(Debug)]
+struct Jitter {
+    deviation: Duration,
+    rng: Option<Rng>,
+}
 
 /// What a link loses.
 #[derive(Debug, Default)]
@@ -91,12 +100,17 @@ pub(super) enum Fate {
 
 impl Wire {
     pub(super) fn new(delay: Duration, rate: BitRate) -> Self {
-        Wire { rate, delay, free: Time::ZERO, leaving: VecDeque::new(), losses: None }
+        Wire { rate, delay, free: Time::ZERO, leaving: VecDeque::new(), losses: None, jitter: None }
     }
 
     /// Loses packets by a model.
     pub(super) fn set_loss(&mut self, model: LossModel) {
         self.losses.get_or_insert_default().model = model;
+    }
+
+    /// Its delay varies normally with this standard deviation; below nothing it is nothing.
+    pub(super) fn set_deviation(&mut self, deviation: Duration) {
+        self.jitter = (!deviation.is_zero()).then(|| Box::new(Jitter { deviation, rng: None }));
     }
 
     /// Loses one packet.
@@ -118,7 +132,7 @@ impl Wire {
         bytes: u64,
         limit: usize,
         original: Option<SingleLoss>,
-        seeds: impl FnOnce() -> Seeds,
+        seeds: impl Fn() -> Seeds,
     ) -> Fate {
         while self.leaving.front().is_some_and(|&at| at <= now) {
             self.leaving.pop_front();
@@ -131,14 +145,28 @@ impl Wire {
             self.leaving.push_back(self.free);
         }
         self.free = self.free.max(now) + self.rate.time_for_bytes(bytes);
-        let is_lost = self.losses.as_mut().is_some_and(|losses| losses.strike(original, seeds));
-        if is_lost { Fate::Lost } else { Fate::Arrives(self.free + self.delay) }
+        let is_lost = self.losses.as_mut().is_some_and(|losses| losses.strike(original, &seeds));
+        if is_lost {
+            return Fate::Lost;
+        }
+        let delay = match &mut self.jitter {
+            None => self.delay,
+            Some(jitter) => jitter.draw(self.delay, &seeds),
+        };
+        Fate::Arrives(self.free + delay)
+    }
+}
+
+impl Jitter {
+    fn draw(&mut self, mean: Duration, seeds: impl Fn() -> Seeds) -> Duration {
+        let rng = self.rng.get_or_insert_with(|| seeds().stream("delay"));
+        Duration::from_secs_f64(rng.normal(mean.as_secs_f64(), self.deviation.as_secs_f64()).max(0.0))
     }
 }
 
 impl Losses {
     /// Whether this packet is lost.
-    fn strike(&mut self, original: Option<SingleLoss>, seeds: impl FnOnce() -> Seeds) -> bool {
+    fn strike(&mut self, original: Option<SingleLoss>, seeds: impl Fn() -> Seeds) -> bool {
         if let Some(original) = original
             && let Some(at) = self.singles.iter().position(|single| *single == original)
         {
@@ -185,6 +213,32 @@ mod tests {
         assert_eq!(put(&mut wire, 0), Fate::Discarded, "one is sent, two wait");
         assert_eq!(put(&mut wire, 1_000_000), arrives(14), "the first has left");
         assert_eq!(put(&mut wire, 9_000_000), arrives(20), "the link was idle");
+    }
+
+    #[test]
+    fn delays_vary_normally_about_their_mean_and_never_below_nothing() {
+        let mean_of = |mean: u64, deviation: u64| {
+            let mut wire = Wire::new(Duration::from_micros(mean), BitRate::mbps(1000));
+            wire.set_deviation(Duration::from_micros(deviation));
+            let delays = (0..100_000_u64).map(|at| {
+                let sent = Time::from_nanos(at * 1_000_000);
+                // A byte takes 8 ns.
+                match wire.put(sent, 1, 1, None, || Seeds::new(1)) {
+                    Fate::Arrives(at) => at.since(sent).as_secs_f64() * 1e6 - 0.008,
+                    fate => panic!("{fate:?}"),
+                }
+            });
+            let delays: Vec<f64> = delays.collect();
+            let mean = delays.iter().sum::<f64>() / delays.len() as f64;
+            let variance =
+                delays.iter().map(|delay| (delay - mean).powi(2)).sum::<f64>() / delays.len() as f64;
+            (mean, variance.sqrt(), delays.iter().copied().fold(f64::INFINITY, f64::min))
+        };
+        let (mean, deviation, _) = mean_of(1500, 80);
+        assert!((mean - 1500.0).abs() < 1.0 && (deviation - 80.0).abs() < 1.0, "{mean} {deviation}");
+        // Half of it is cut off: the mean of the other half is its deviation over the root of two pi.
+        let (mean, _, least) = mean_of(0, 100);
+        assert!((mean - 39.89).abs() < 0.5 && least >= -0.01, "{mean} {least}");
     }
 
     #[test]

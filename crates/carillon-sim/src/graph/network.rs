@@ -5,10 +5,11 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use carillon_core::{
-    BitRate, Bytes, Dest, Event, GroupId, NodeId, Observer, PortId, PortSet, Scope, Seeds, Time, TraceEvent,
-    Transmit, Verdict,
+    BitRate, Bytes, Dest, DropReason, Duration, Event, GroupId, NodeId, Observer, PortId, PortSet, Scope,
+    Seeds, Time, TraceEvent, Transmit, Verdict,
 };
 
+use super::input::InputBuffer;
 use super::link::{Fate, LossModel, SingleLoss, Wire};
 use super::routes::{DeliveryTree, PathTree, Routes};
 use super::topology::Topology;
@@ -56,6 +57,8 @@ pub struct Graph {
     wires: Vec<Wire>,
     up: Vec<bool>,
     relays: Vec<bool>,
+    /// Of nodes that do not have at once what comes to them.
+    inputs: BTreeMap<NodeId, InputBuffer>,
     /// The members of each group, ascending.
     members: BTreeMap<GroupId, Vec<NodeId>>,
     routes: Routes,
@@ -94,6 +97,8 @@ enum Pending {
     Departs(Box<(NodeId, Transmit, Bytes)>),
     /// A node's ports have room again.
     Ready(NodeId),
+    /// A node has worked its way to a packet. Boxed as the other.
+    Taken(Box<Hop>),
 }
 
 // There is one for each packet on each link.
@@ -143,6 +148,7 @@ impl Graph {
             wires: wires.collect(),
             up: vec![true; topology.links().len()],
             relays: vec![false; topology.nodes()],
+            inputs: BTreeMap::new(),
             members: BTreeMap::new(),
             routes: Routes::new(&topology),
             trees: BTreeMap::new(),
@@ -184,6 +190,17 @@ impl Graph {
     pub fn set_loss(&mut self, link: u32, from: NodeId, model: LossModel) {
         let wire = self.wire(link, from);
         self.wires[wire].set_loss(model);
+    }
+
+    /// The delay of a link varies, from this end to the other, normally with this standard deviation.
+    pub fn set_deviation(&mut self, link: u32, from: NodeId, deviation: Duration) {
+        let wire = self.wire(link, from);
+        self.wires[wire].set_deviation(deviation);
+    }
+
+    /// What comes to a node waits in a buffer of so many places, of which it takes one packet in this time; more are lost.
+    pub fn set_input(&mut self, node: NodeId, interval: Duration, places: usize) {
+        self.inputs.insert(node, InputBuffer::new(interval, places));
     }
 
     /// Loses one packet on a link, from this end to the other.
@@ -421,6 +438,10 @@ impl Network for Graph {
                 self.ready.push_back(node);
                 return false;
             }
+            Some((_, Pending::Taken(hop))) => {
+                Self::give(*hop, false, arrival);
+                return true;
+            }
             Some((_, Pending::Arrives(hop))) => hop,
         };
         let Some(here) = self.is_for(&hop) else { return false };
@@ -432,6 +453,16 @@ impl Network for Graph {
         }
         if !ends_here {
             self.send_on(now, &hop, None, observer);
+        }
+        if here && let Some(input) = self.inputs.get_mut(&hop.to) {
+            match input.take(now) {
+                Some(at) => self.pending.push(at, Pending::Taken(Box::new(hop))),
+                None => {
+                    let event = Event::Dropped { reason: DropReason::Implosion };
+                    observer.event(&TraceEvent { time: now, node: hop.to, event });
+                }
+            }
+            return false;
         }
         if here {
             Self::give(hop, false, arrival);

@@ -1,0 +1,62 @@
+//! What comes to a node waits until the node has worked through what came before it, as far as there is room.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use carillon_core::Time;
+
+/// The input buffer of a node: so many packets, drained at a fixed rate. More are lost: the model of an implosion of
+/// feedback, where a parent can process so many responses in a second ("implosion threshold rate").
+#[derive(Debug)]
+pub(super) struct InputBuffer {
+    /// Time for one packet.
+    interval: Duration,
+    places: usize,
+    /// When those in it are done, ascending.
+    done: VecDeque<Time>,
+}
+
+impl InputBuffer {
+    pub(super) fn new(interval: Duration, places: usize) -> Self {
+        InputBuffer { interval, places, done: VecDeque::new() }
+    }
+
+    /// A packet comes: when the node has it, or `None` if it is lost.
+    pub(super) fn take(&mut self, now: Time) -> Option<Time> {
+        while self.done.front().is_some_and(|&at| at <= now) {
+            self.done.pop_front();
+        }
+        if self.done.len() >= self.places {
+            return None;
+        }
+        let at = self.done.back().copied().unwrap_or(now) + self.interval;
+        self.done.push_back(at);
+        Some(at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Time {
+        Time::from_nanos(millis * 1_000_000)
+    }
+
+    #[test]
+    fn it_takes_what_it_has_room_for_and_gives_it_out_at_its_rate() {
+        let mut input = InputBuffer::new(Duration::from_millis(10), 3);
+        let taken: Vec<Option<Time>> = (0..5).map(|_| input.take(at(0))).collect();
+        assert_eq!(taken, [Some(at(10)), Some(at(20)), Some(at(30)), None, None]);
+        assert_eq!([input.take(at(9)), input.take(at(10)), input.take(at(11))], [None, Some(at(40)), None]);
+        // Idle for a while.
+        assert_eq!(input.take(at(100)), Some(at(110)));
+    }
+
+    #[test]
+    fn at_twice_its_rate_half_is_lost() {
+        let mut input = InputBuffer::new(Duration::from_millis(2), 16);
+        let taken = (0..10_000).filter(|&millis| input.take(at(millis)).is_some()).count();
+        assert!((5000..5020).contains(&taken), "{taken}");
+    }
+}
