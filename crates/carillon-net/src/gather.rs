@@ -23,9 +23,11 @@ impl Gather {
         wait
     }
 
-    /// So many were read.
+    /// So many were read. If none were, something else has woken the host.
     pub(crate) fn read(&mut self, datagrams: u64) {
-        self.few = datagrams < FEW;
+        if datagrams > 0 {
+            self.few = datagrams < FEW;
+        }
     }
 }
 
@@ -50,8 +52,10 @@ mod tests {
         let mut gather = Gather::default();
         assert_eq!(gather.wake(at(0)), None);
         gather.read(1);
+        gather.read(0);
         assert_eq!(gather.wake(at(50)), Some(WAIT));
         gather.read(FEW);
+        gather.read(0);
         assert_eq!(gather.wake(at(99)), None, "many came without waiting");
         gather.read(1);
         assert_eq!(gather.wake(at(300)), None, "nothing came for a while");

@@ -84,7 +84,8 @@ impl<O: Observer> RelayDriver<O> {
         }
         for _ in 0..TURN_DATAGRAMS {
             let Some(arrival) = self.endpoint.receive(now)? else { break };
-            self.handle(now, arrival);
+            // It may have come after the turn began.
+            self.handle(self.now(), arrival);
         }
         Ok(())
     }
