@@ -224,7 +224,9 @@ impl ScenarioFile {
 
     /// The scenario at a sweep point.
     pub fn resolve(&self, point: &Point) -> Result<Scenario, ScenarioError> {
-        let mut table = self.table.clone();
+        // Without the sweep, of which each point of a long one would have a copy.
+        let sections = self.table.iter().filter(|(name, _)| *name != "sweep");
+        let mut table: Table = sections.map(|(name, section)| (name.clone(), section.clone())).collect();
         for (key, value) in &point.0 {
             sweep::set(&mut table, key, value.clone());
         }
