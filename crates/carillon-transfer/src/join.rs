@@ -1,10 +1,9 @@
 //! A further sender, in a session that another one organises.
 
 use std::io::Read;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use carillon_core::{BitRate, Duration, NoObserver, Observer, Probability, Seeds, Time};
+use carillon_core::{BitRate, Duration, NoObserver, Observer, Seeds, Time};
 use carillon_net::{DriveError, Driver, Endpoint, GROUP};
 use carillon_proto::REGISTRY;
 use carillon_proto::session::{
@@ -12,38 +11,48 @@ use carillon_proto::session::{
 };
 
 use crate::conduct::{Run, conduct};
+use crate::end::End;
 use crate::files::{Contribution, Manifest, Outgoing, Symlinks};
 use crate::handle::{Abort, Handle, Teller, spawn};
 use crate::network::{attached, random};
 use crate::peers::{keep_peers, lost};
 use crate::receive::is_taken;
 use crate::send::Source;
-use crate::{Error, JoinEvent, JoinReport, LocalError, Network};
+use crate::{Error, JoinEvent, JoinReport, LocalError};
 
 /// Sends files and directories in a session that another one organises, of a protocol of peers.
 pub fn join<P: Into<PathBuf>>(paths: impl IntoIterator<Item = P>) -> Joining {
-    Joining::new(Source::Paths(paths.into_iter().map(Into::into).collect()))
+    End::new(ToJoin::new(Source::Paths(paths.into_iter().map(Into::into).collect())))
 }
 
 /// Likewise, what a reader gives, as one file of this name.
 pub fn join_reader(name: &str, reader: impl Read + Send + 'static) -> Joining {
-    Joining::new(Source::Reader(name.to_owned(), Box::new(reader)))
+    End::new(ToJoin::new(Source::Reader(name.to_owned(), Box::new(reader))))
 }
 
 /// Likewise, each line that a reader gives at once, as a message of its own.
 pub fn join_lines(reader: impl Read + Send + 'static) -> Joining {
-    Joining::new(Source::Lines(Box::new(reader)))
+    End::new(ToJoin::new(Source::Lines(Box::new(reader))))
 }
 
-/// What a further sender sends, and how. Made by [`join`], [`join_reader`] and [`join_lines`]; the defaults are those of the command.
+/// A further sender before it begins. Made by [`join`], [`join_reader`] and [`join_lines`].
+pub type Joining = End<ToJoin>;
+
+/// What a further sender sends, and how.
 #[derive(Debug)]
-pub struct Joining {
+pub struct ToJoin {
     source: Source,
     rename: Option<String>,
     symlinks: Symlinks,
-    network: Network,
     hops: u8,
     options: JoinOptions,
+}
+
+impl ToJoin {
+    fn new(source: Source) -> Self {
+        let (symlinks, options) = (Symlinks::default(), JoinOptions::default());
+        ToJoin { source, rename: None, symlinks, hops: 1, options }
+    }
 }
 
 /// How a further sender takes part: what can be said apart from what and where.
@@ -70,93 +79,46 @@ impl Default for JoinOptions {
     }
 }
 
-impl Joining {
-    fn new(source: Source) -> Self {
-        Joining {
-            source,
-            rename: None,
-            symlinks: Symlinks::default(),
-            network: Network::default(),
-            hops: 1,
-            options: JoinOptions::default(),
-        }
-    }
-
-    /// The multicast group and its port. Without one: [`DEFAULT_GROUP`](crate::DEFAULT_GROUP).
-    #[must_use]
-    pub fn group(mut self, group: SocketAddr) -> Self {
-        self.network.group = group;
-        self
-    }
-
-    /// The interface, by name or address. Without one: that which the route to the group leads to.
-    #[must_use]
-    pub fn interface(mut self, interface: impl Into<String>) -> Self {
-        self.network.interface = Some(interface.into());
-        self
-    }
-
-    /// By what name the others know this sender. Without one: the host's, with the number of the process if
-    /// that is taken.
-    #[must_use]
-    pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.network.name = Some(name.into());
-        self
-    }
-
-    /// This share of the datagrams that arrive here is dropped, as if the network had lost them.
-    #[must_use]
-    pub fn drop_arriving(mut self, share: Probability) -> Self {
-        self.network.drop = share;
-        self
-    }
-
-    /// What all random choices are made from. Without one it is drawn.
-    #[must_use]
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.network.seed = Some(seed);
-        self
-    }
-
+impl End<ToJoin> {
     /// Router hops that datagrams may travel: 1, the default, stays on this network.
     #[must_use]
     pub fn hops(mut self, hops: u8) -> Self {
-        self.hops = hops;
+        self.what.hops = hops;
         self
     }
 
     /// Gives up when no organiser was found within this time; a minute if nothing is said.
     #[must_use]
     pub fn join_timeout(mut self, time: Duration) -> Self {
-        self.options.join_timeout = time;
+        self.what.options.join_timeout = time;
         self
     }
 
     /// Gives the organiser up when it has not been heard for this long; five seconds if nothing is said.
     #[must_use]
     pub fn timeout(mut self, time: Duration) -> Self {
-        self.options.timeout = time;
+        self.what.options.timeout = time;
         self
     }
 
     /// Sends at most this fast, headers included.
     #[must_use]
     pub fn rate(mut self, rate: BitRate) -> Self {
-        self.options.rate = Some(rate);
+        self.what.options.rate = Some(rate);
         self
     }
 
     /// The name that the one file has at the receivers.
     #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Self {
-        self.rename = Some(name.into());
+        self.what.rename = Some(name.into());
         self
     }
 
     /// What becomes of symbolic links in directories.
     #[must_use]
     pub fn symlinks(mut self, symlinks: Symlinks) -> Self {
-        self.symlinks = symlinks;
+        self.what.symlinks = symlinks;
         self
     }
 
@@ -164,7 +126,7 @@ impl Joining {
     /// most 256 bytes.
     #[must_use]
     pub fn attach(mut self, bytes: impl Into<Vec<u8>>) -> Self {
-        self.options.attached = bytes.into();
+        self.what.options.attached = bytes.into();
         self
     }
 
@@ -180,7 +142,7 @@ impl Joining {
     }
 
     fn go(self, abort: &Abort, teller: &Teller<JoinEvent>) -> Result<JoinReport, Error> {
-        let Joining { source, rename, symlinks, network, hops, options } = self;
+        let End { network, what: ToJoin { source, rename, symlinks, hops, options } } = self;
         let (manifest, stream) = source.list(rename.as_deref(), symlinks)?;
         let bound = network.open(true, hops, options.rate)?;
         let (mut endpoint, mut seeds, mut name) = (bound.endpoint, bound.seeds, network.name());

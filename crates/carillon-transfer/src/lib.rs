@@ -104,6 +104,7 @@
 //! loop that there is, [`conduct`](conduct::conduct). Disks are worked at by threads beside it. [`files`] has the applications at the ends of a session.
 
 pub mod conduct;
+mod end;
 mod error;
 mod event;
 pub mod files;
@@ -115,17 +116,18 @@ mod receive;
 mod report;
 mod send;
 
+pub use end::End;
 pub use error::{Error, LocalError};
 pub use event::{JoinEvent, ReceiveEvent, SendEvent};
 pub use files::{Messages, Symlinks};
 pub use handle::{Blocking, Events, Handle};
-pub use join::{JoinOptions, JoinRun, Joining, join, join_lines, join_reader};
+pub use join::{JoinOptions, JoinRun, Joining, ToJoin, join, join_lines, join_reader};
 pub use network::{Bound, DEFAULT_GROUP, Network};
-pub use receive::{ReceiveOptions, ReceiveRun, Receiving, receive, receive_messages, receive_to};
+pub use receive::{ReceiveOptions, ReceiveRun, Receiving, ToReceive, receive, receive_messages, receive_to};
 pub use report::{
     JoinReport, Outcome, ReceiveReport, ReceiverReport, SendReport, SenderReport, UnservedReport,
 };
 pub use send::{
-    DEFAULT_PROTOCOL, Facts, OpenSend, SendOptions, SendRun, Sending, Tally, hears_group, send, send_lines,
-    send_reader,
+    DEFAULT_PROTOCOL, Facts, OpenSend, SendOptions, SendRun, Sending, Tally, ToSend, hears_group, send,
+    send_lines, send_reader,
 };

@@ -2,10 +2,9 @@
 
 use std::fmt;
 use std::io::Write;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use carillon_core::{Duration, NoObserver, Observer, Probability, Seeds};
+use carillon_core::{Duration, NoObserver, Observer, Seeds};
 use carillon_net::{DriveError, Driver, Endpoint, GROUP};
 use carillon_proto::REGISTRY;
 use carillon_proto::session::{
@@ -13,12 +12,13 @@ use carillon_proto::session::{
 };
 
 use crate::conduct::{Run, conduct};
+use crate::end::End;
 use crate::files::{Incoming, Live, Messages, Output, Problem, Sink, Target};
 use crate::handle::{Abort, Handle, Teller, spawn};
 use crate::network::{attached, random};
 use crate::peers::{keep_peers, lost};
 use crate::report::SenderReport;
-use crate::{Error, Network, ReceiveEvent, ReceiveReport};
+use crate::{Error, ReceiveEvent, ReceiveReport};
 
 /// Where it all goes.
 enum Place {
@@ -29,28 +29,35 @@ enum Place {
 
 /// Receives one transfer of files into a directory.
 pub fn receive(directory: impl Into<PathBuf>) -> Receiving {
-    Receiving::new(Place::Directory(directory.into()))
+    End::new(ToReceive::new(Place::Directory(directory.into())))
 }
 
 /// Receives one transfer, and writes the contents of its files one after the other, as they come: they are
 /// verified when they end.
 pub fn receive_to(writer: impl Write + Send + 'static) -> Receiving {
-    Receiving::new(Place::Writer(Box::new(writer)))
+    End::new(ToReceive::new(Place::Writer(Box::new(writer))))
 }
 
 /// Receives the messages of live streams as they come.
 pub fn receive_messages(to: impl Messages + 'static) -> Receiving {
-    Receiving::new(Place::Messages(Box::new(to)))
+    End::new(ToReceive::new(Place::Messages(Box::new(to))))
 }
 
-/// What a receiver receives, and how. Made by [`receive`], [`receive_to`] and [`receive_messages`]; the defaults
-/// are those of the command.
+/// A receiver before it begins. Made by [`receive`], [`receive_to`] and [`receive_messages`].
+pub type Receiving = End<ToReceive>;
+
+/// What a receiver receives, and how.
 #[derive(Debug)]
-pub struct Receiving {
+pub struct ToReceive {
     place: Place,
     overwrite: bool,
-    network: Network,
     options: ReceiveOptions,
+}
+
+impl ToReceive {
+    fn new(place: Place) -> Self {
+        ToReceive { place, overwrite: false, options: ReceiveOptions::default() }
+    }
 }
 
 /// How a receiver receives: what can be said apart from where.
@@ -77,58 +84,18 @@ impl Default for ReceiveOptions {
     }
 }
 
-impl Receiving {
-    fn new(place: Place) -> Self {
-        Receiving { place, overwrite: false, network: Network::default(), options: ReceiveOptions::default() }
-    }
-
-    /// The multicast group and its port. Without one: [`DEFAULT_GROUP`](crate::DEFAULT_GROUP).
-    #[must_use]
-    pub fn group(mut self, group: SocketAddr) -> Self {
-        self.network.group = group;
-        self
-    }
-
-    /// The interface, by name or address. Without one: that which the route to the group leads to.
-    #[must_use]
-    pub fn interface(mut self, interface: impl Into<String>) -> Self {
-        self.network.interface = Some(interface.into());
-        self
-    }
-
-    /// By what name the sender knows this receiver. Without one: the host's, with the number of the process if
-    /// that is taken.
-    #[must_use]
-    pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.network.name = Some(name.into());
-        self
-    }
-
-    /// This share of the datagrams that arrive here is dropped, as if the network had lost them.
-    #[must_use]
-    pub fn drop_arriving(mut self, share: Probability) -> Self {
-        self.network.drop = share;
-        self
-    }
-
-    /// What all random choices are made from. Without one it is drawn.
-    #[must_use]
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.network.seed = Some(seed);
-        self
-    }
-
+impl End<ToReceive> {
     /// Replaces files that exist.
     #[must_use]
     pub fn overwrite(mut self) -> Self {
-        self.overwrite = true;
+        self.what.overwrite = true;
         self
     }
 
     /// Gives the sender up when it has not been heard for this long; five seconds if nothing is said.
     #[must_use]
     pub fn timeout(mut self, time: Duration) -> Self {
-        self.options.timeout = time;
+        self.what.options.timeout = time;
         self
     }
 
@@ -136,7 +103,7 @@ impl Receiving {
     /// most 256 bytes, which the session does not read. Anybody on the network can.
     #[must_use]
     pub fn attach(mut self, bytes: impl Into<Vec<u8>>) -> Self {
-        self.options.attached = bytes.into();
+        self.what.options.attached = bytes.into();
         self
     }
 
@@ -148,12 +115,12 @@ impl Receiving {
     /// Receives in a thread of its own.
     #[must_use]
     pub fn start(mut self) -> Handle<ReceiveEvent, ReceiveReport> {
-        self.options.tell_files = true;
+        self.what.options.tell_files = true;
         spawn("carillon-receive", move |abort, teller| self.go(abort, teller))
     }
 
     fn go(self, abort: &Abort, teller: &Teller<ReceiveEvent>) -> Result<ReceiveReport, Error> {
-        let Receiving { place, overwrite, network, options } = self;
+        let End { network, what: ToReceive { place, overwrite, options } } = self;
         let mut sink = match place {
             Place::Directory(path) => Sink::Files(Target::directory(&path, overwrite)?),
             Place::Writer(writer) => Sink::Files(Target::Output(Output::new("the writer", writer))),

@@ -5,22 +5,22 @@ mod run;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::Read;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use carillon_core::{
-    AssociationId, BitRate, Duration, HostValue, NoObserver, Observer, Probability, ProtocolEntry, Role,
-    Setting,
+    AssociationId, BitRate, Duration, HostValue, NoObserver, Observer, ProtocolEntry, Role, Setting,
 };
 use carillon_net::{Driver, Endpoint, GROUP};
 use carillon_proto::session::{Gather, LOCAL_NODE, SenderSession, SenderSessionConfig};
 use carillon_proto::{REGISTRY, find};
 
 use crate::conduct::{Wish, conduct};
+use crate::end::End;
 use crate::files::{Manifest, Outgoing, Symlinks};
 use crate::handle::{Abort, Handle, Teller, spawn};
 use crate::network::{Bound, random};
-use crate::{Error, LocalError, Network, SendEvent, SendReport};
+use crate::{Error, LocalError, SendEvent, SendReport};
 
 pub use run::{Facts, SendRun, Tally};
 
@@ -61,29 +61,37 @@ impl Source {
 
 /// Sends files and directories to every receiver of a group.
 pub fn send<P: Into<PathBuf>>(paths: impl IntoIterator<Item = P>) -> Sending {
-    Sending::new(Source::Paths(paths.into_iter().map(Into::into).collect()))
+    End::new(ToSend::new(Source::Paths(paths.into_iter().map(Into::into).collect())))
 }
 
 /// Sends what a reader gives, as one file of this name.
 pub fn send_reader(name: &str, reader: impl Read + Send + 'static) -> Sending {
-    Sending::new(Source::Reader(name.to_owned(), Box::new(reader)))
+    End::new(ToSend::new(Source::Reader(name.to_owned(), Box::new(reader))))
 }
 
 /// Sends each line that a reader gives at once, as a message of its own, until the reader ends.
 pub fn send_lines(reader: impl Read + Send + 'static) -> Sending {
-    Sending::new(Source::Lines(Box::new(reader)))
+    End::new(ToSend::new(Source::Lines(Box::new(reader))))
 }
 
-/// What a sender sends, to whom, and how. Made by [`send`], [`send_reader`] and [`send_lines`]; the defaults are
-/// those of the command.
+/// A sender before it begins. Made by [`send`], [`send_reader`] and [`send_lines`].
+pub type Sending = End<ToSend>;
+
+/// What a sender sends, to whom, and how.
 #[derive(Debug)]
-pub struct Sending {
+pub struct ToSend {
     source: Source,
     rename: Option<String>,
     symlinks: Symlinks,
-    network: Network,
     hops: u8,
     options: SendOptions,
+}
+
+impl ToSend {
+    fn new(source: Source) -> Self {
+        let (symlinks, options) = (Symlinks::default(), SendOptions::default());
+        ToSend { source, rename: None, symlinks, hops: 1, options }
+    }
 }
 
 /// How a sender sends: what can be said apart from what and where.
@@ -128,106 +136,60 @@ impl Default for SendOptions {
     }
 }
 
-impl Sending {
-    fn new(source: Source) -> Self {
-        Sending {
-            source,
-            rename: None,
-            symlinks: Symlinks::default(),
-            network: Network::default(),
-            hops: 1,
-            options: SendOptions::default(),
-        }
-    }
-
-    /// The multicast group and its port. Without one: [`DEFAULT_GROUP`](crate::DEFAULT_GROUP).
-    #[must_use]
-    pub fn group(mut self, group: SocketAddr) -> Self {
-        self.network.group = group;
-        self
-    }
-
-    /// The interface, by name or address. Without one: that which the route to the group leads to.
-    #[must_use]
-    pub fn interface(mut self, interface: impl Into<String>) -> Self {
-        self.network.interface = Some(interface.into());
-        self
-    }
-
-    /// By what name the receivers know this sender. Without one: the host's.
-    #[must_use]
-    pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.network.name = Some(name.into());
-        self
-    }
-
-    /// This share of the datagrams that arrive here is dropped, as if the network had lost them.
-    #[must_use]
-    pub fn drop_arriving(mut self, share: Probability) -> Self {
-        self.network.drop = share;
-        self
-    }
-
-    /// What all random choices are made from. Without one it is drawn.
-    #[must_use]
-    pub fn seed(mut self, seed: u64) -> Self {
-        self.network.seed = Some(seed);
-        self
-    }
-
+impl End<ToSend> {
     /// Router hops that datagrams may travel: 1, the default, stays on this network.
     #[must_use]
     pub fn hops(mut self, hops: u8) -> Self {
-        self.hops = hops;
+        self.what.hops = hops;
         self
     }
 
     /// The protocol, by its name in the registry.
     #[must_use]
     pub fn protocol(mut self, name: impl Into<String>) -> Self {
-        self.options.protocol = name.into();
+        self.what.options.protocol = name.into();
         self
     }
 
     /// Sets a parameter of the protocol.
     #[must_use]
     pub fn set(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
-        self.options.settings.push((key.into(), value.into()));
+        self.what.options.settings.push((key.into(), value.into()));
         self
     }
 
     /// Starts when so many receivers have joined; further senders count too.
     #[must_use]
     pub fn receivers(mut self, count: usize) -> Self {
-        self.options.gather = Gather::Count(count);
+        self.what.options.gather = Gather::Count(count);
         self
     }
 
     /// Starts when the receivers of these names have joined, and lets in no others.
     #[must_use]
     pub fn expect<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
-        self.options.gather = Gather::Names(names.into_iter().map(Into::into).collect());
+        self.what.options.gather = Gather::Names(names.into_iter().map(Into::into).collect());
         self
     }
 
     /// Lets the receiver of this name in from this address only.
     #[must_use]
     pub fn from_host(mut self, name: impl Into<String>, host: IpAddr) -> Self {
-        self.options.hosts.insert(name.into(), host);
+        self.what.options.hosts.insert(name.into(), host);
         self
     }
 
     /// Starts this long after the first receiver has joined. The default, with two seconds.
     #[must_use]
     pub fn wait(mut self, time: Duration) -> Self {
-        self.options.gather = Gather::Settle(time);
+        self.what.options.gather = Gather::Settle(time);
         self
     }
 
     /// Gives up when the receivers have not joined within this time; a minute if nothing is said.
     #[must_use]
     pub fn join_timeout(mut self, time: Duration) -> Self {
-        self.options.join_timeout = time;
+        self.what.options.join_timeout = time;
         self
     }
 
@@ -235,49 +197,49 @@ impl Sending {
     /// seconds if nothing is said.
     #[must_use]
     pub fn timeout(mut self, time: Duration) -> Self {
-        self.options.timeout = time;
+        self.what.options.timeout = time;
         self
     }
 
     /// Gives a receiver up that is waited for most of the time and lets less than this through; `None` for none.
     #[must_use]
     pub fn min_rate(mut self, rate: Option<BitRate>) -> Self {
-        self.options.min_rate = rate;
+        self.what.options.min_rate = rate;
         self
     }
 
     /// Sends at most this fast, headers included.
     #[must_use]
     pub fn rate(mut self, rate: BitRate) -> Self {
-        self.options.rate = Some(rate);
+        self.what.options.rate = Some(rate);
         self
     }
 
     /// Sends datagrams of at most this many bytes.
     #[must_use]
     pub fn datagram(mut self, bytes: u32) -> Self {
-        self.options.datagram = Some(bytes);
+        self.what.options.datagram = Some(bytes);
         self
     }
 
     /// Lets routers of the protocol help.
     #[must_use]
     pub fn relays(mut self) -> Self {
-        self.options.relays = true;
+        self.what.options.relays = true;
         self
     }
 
     /// The name that the one file has at the receivers.
     #[must_use]
     pub fn named(mut self, name: impl Into<String>) -> Self {
-        self.rename = Some(name.into());
+        self.what.rename = Some(name.into());
         self
     }
 
     /// What becomes of symbolic links in directories.
     #[must_use]
     pub fn symlinks(mut self, symlinks: Symlinks) -> Self {
-        self.symlinks = symlinks;
+        self.what.symlinks = symlinks;
         self
     }
 
@@ -294,7 +256,7 @@ impl Sending {
     }
 
     fn go(self, abort: &Abort, teller: &Teller<SendEvent>) -> Result<SendReport, Error> {
-        let Sending { source, rename, symlinks, network, hops, options } = self;
+        let End { network, what: ToSend { source, rename, symlinks, hops, options } } = self;
         let protocol = options.entry()?;
         let (manifest, stream) = source.list(rename.as_deref(), symlinks)?;
         let bound = network.open(hears_group(protocol), hops, options.rate)?;
