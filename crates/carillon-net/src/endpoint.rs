@@ -94,6 +94,16 @@ pub(crate) struct Port {
 /// The number a driver's own node has; peers are numbered from 1 in the order they are heard.
 pub const SELF: NodeId = NodeId(0);
 
+/// The number of a node as the driver of `host` calls it, if nodes are numbered from without, and back: a driver calls
+/// its own node [`SELF`], which is also the number of the first one, so that each exchanges the two.
+pub fn swapped(host: NodeId, node: NodeId) -> NodeId {
+    match node {
+        SELF => host,
+        _ if node == host => SELF,
+        other => other,
+    }
+}
+
 /// The number the endpoint's one group has in what machines receive.
 pub const GROUP: GroupId = GroupId(0);
 

@@ -44,7 +44,7 @@ mod wait;
 mod waker;
 
 pub use driver::Driver;
-pub use endpoint::{Endpoint, EndpointConfig, GROUP, SELF};
+pub use endpoint::{Endpoint, EndpointConfig, GROUP, SELF, swapped};
 pub use error::{DriveError, OpenError};
 pub use interface::{Choice, Interface};
 #[cfg(target_os = "linux")]

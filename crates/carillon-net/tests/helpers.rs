@@ -8,22 +8,13 @@ use carillon_core::{
     Addresses, Application, AssociationId, BitRate, BuildContext, Config, Event, GroupId, HelperTable,
     Machine, NodeId, Notice, Observer, Probability, Role, Seeds, Time, TraceEvent,
 };
-use carillon_net::{Driver, Endpoint, EndpointConfig, SELF};
+use carillon_net::{Driver, Endpoint, EndpointConfig, SELF, swapped};
 use carillon_testkit::{Contents, Offers, Oracle, Received, SENDER, TREE, loopback_group};
 
 const RECEIVERS: u32 = 3;
 const HELPERS: [NodeId; 2] = [NodeId(4), NodeId(5)];
 const NODES: u32 = 6;
 const MESSAGES: u64 = 200;
-
-/// Each host exchanges its own number and that of the first node, and calls all others what the run calls them.
-fn swapped(host: NodeId, node: NodeId) -> NodeId {
-    match node {
-        SELF => host,
-        _ if node == host => SELF,
-        other => other,
-    }
-}
 
 /// What the machine told its host, in the run's numbers.
 struct Watch {

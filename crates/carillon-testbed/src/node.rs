@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use carillon_core::{Application, Event, HeaderBytes, NodeId, Notice, Observer, Time, TraceEvent};
 use carillon_lab::plan::Run;
 use carillon_lab::run::{Numbering, build_node, payload_bytes};
-use carillon_net::{Driver, Endpoint, EndpointConfig, SELF};
+use carillon_net::{Driver, Endpoint, EndpointConfig, swapped};
 use carillon_sim::applications::Sink;
 
 use crate::namespaces::{INTERFACE, Namespaces};
@@ -95,16 +95,6 @@ fn repairable(payload: u32, header: HeaderBytes, max_datagram: usize) -> u32 {
     let fits = payload as usize + header.data <= max_datagram;
     let most = max_datagram.saturating_sub(header.most) as u32;
     if fits { payload.min(most) } else { payload }
-}
-
-/// A host calls itself [`SELF`], which is also the run's number of its first node: each host exchanges
-/// the two, and calls all others what the run calls them.
-fn swapped(host: NodeId, node: NodeId) -> NodeId {
-    match node {
-        SELF => host,
-        _ if node == host => SELF,
-        other => other,
-    }
 }
 
 /// Keeps a node's events, with the numbers of the run.
