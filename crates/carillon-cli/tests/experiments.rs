@@ -102,3 +102,20 @@ checks = [{ id = "C", values = [{ mean = ["small", "message_latency_s"] }], rule
     assert!(text(&output.stdout).contains("it is fast"));
     assert!(text(&carillon(dir, &["reproduce", "--list", "mine.toml"]).stdout).starts_with("mine "));
 }
+
+#[test]
+fn a_run_that_can_give_no_latency_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let routed = "name = \"one\"\n[network]\nkind = \"graph\"\ntopology = \"btree-h3\"\n[loss]\ndrop_one = \"source\"\n\
+                  [protocol]\nname = \"pgm\"\ntxw_max_rte = \"10 Mbit/s\"\n[workload]\nmessage_bytes = 1000\n\
+                  rate = \"10 packet/s\"\nstart = \"4 s\"\n";
+    std::fs::write(dir.path().join("one.toml"), routed).unwrap();
+    std::fs::write(dir.path().join("small.toml"), SCENARIO).unwrap();
+    let said = |scenario: &str| {
+        let output = carillon(dir.path(), &["run", scenario]);
+        assert!(output.status.success(), "{output:?}");
+        text(&output.stderr)
+    };
+    assert!(said("one.toml").contains("no delivery_latency_s at 1 of the points: with `loss.drop_one`"));
+    assert!(!said("small.toml").contains("delivery_latency_s"));
+}

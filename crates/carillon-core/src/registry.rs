@@ -320,6 +320,11 @@ impl Parameter {
         Parameter { name, kind: Kind::Size { min, max }, default, doc: "" }
     }
 
+    /// A rate, which may be none.
+    pub const fn rate(name: &'static str, default: &'static str) -> Self {
+        Parameter { name, kind: Kind::Rate, default, doc: "" }
+    }
+
     /// A span of time.
     pub const fn span(name: &'static str, default: &'static str) -> Self {
         Parameter { name, kind: Kind::Span, default, doc: "" }
@@ -363,6 +368,8 @@ pub enum Kind {
         /// The greatest.
         max: u64,
     },
+    /// A rate; a number alone is bytes in a second, and 0 none.
+    Rate,
     /// A span of time.
     Span,
     /// A probability.
@@ -378,6 +385,9 @@ impl fmt::Display for Kind {
         match self {
             Kind::Count { min, max } => write!(f, "a whole number from {min} to {max}"),
             Kind::Size { min, max } => write!(f, "a data size from {min} to {max} byte"),
+            Kind::Rate => {
+                f.write_str("a rate such as \"10 Mbit/s\"; a number alone: bytes in a second; 0: none")
+            }
             Kind::Span => f.write_str("a span of time such as \"20 ms\" or \"6000 bit\""),
             Kind::Probability => f.write_str("a probability from 0 to 1"),
             Kind::Switch => f.write_str("true or false"),
@@ -399,6 +409,8 @@ pub enum Setting {
     Count(u64),
     /// For [`Kind::Size`].
     Size(DataSize),
+    /// For [`Kind::Rate`].
+    Rate(Option<BitRate>),
     /// For [`Kind::Span`].
     Span(Span),
     /// For [`Kind::Probability`].
@@ -414,6 +426,8 @@ impl fmt::Display for Setting {
         match self {
             Setting::Count(count) => count.fmt(f),
             Setting::Size(size) => size.fmt(f),
+            Setting::Rate(Some(rate)) => rate.fmt(f),
+            Setting::Rate(None) => f.write_str("0"),
             Setting::Span(span) => span.fmt(f),
             Setting::Probability(p) => p.fmt(f),
             Setting::Switch(on) => on.fmt(f),
@@ -508,6 +522,14 @@ impl Config {
         }
     }
 
+    /// The value of a rate.
+    pub fn rate(&self, name: &str) -> Option<BitRate> {
+        match self.0.get(name) {
+            Some(Setting::Rate(rate)) => *rate,
+            _ => undeclared(name, "rate"),
+        }
+    }
+
     /// The value of a span of time.
     pub fn span(&self, name: &str) -> Span {
         match self.0.get(name) {
@@ -555,6 +577,10 @@ impl Parameter {
                 .ok()
                 .filter(|size| (min..=max).contains(&size.0))
                 .map(Setting::Size),
+            Kind::Rate => match text.parse::<u64>() {
+                Ok(bytes) => bytes.checked_mul(8).map(BitRate::new).map(Setting::Rate),
+                Err(_) => text.parse().ok().map(|rate| Setting::Rate(Some(rate))),
+            },
             Kind::Span => text.parse().ok().map(Setting::Span),
             Kind::Probability => text.parse().ok().map(Setting::Probability),
             Kind::Switch => text.parse().ok().map(Setting::Switch),

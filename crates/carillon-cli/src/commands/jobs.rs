@@ -87,8 +87,11 @@ impl Folder {
     }
 }
 
-/// Says what the means of latencies leave out.
-pub fn warn_of_undelivered(report: &Report) {
+/// Says what the means of latencies leave out, and where there are none.
+pub fn warn_of_latencies(report: &Report) {
+    for (reason, points) in &report.without_latency {
+        eprintln!("no delivery_latency_s at {points} of the points: {reason}");
+    }
     if let Some((share, point)) = &report.worst {
         eprintln!(
             "not everything was delivered at {} of the points, at worst {:.3} % of a run{point}: delivery_latency_s is that of the rest (undelivered_share)",

@@ -15,7 +15,7 @@ use carillon_lab::scenario::ScenarioFile;
 use carillon_lab::statistics_file::write_pass;
 use carillon_lab::trace::{CaptureOptions, TraceFile};
 
-use super::jobs::{Jobs, Out, RunProgress, warn_of_undelivered};
+use super::jobs::{Jobs, Out, RunProgress, warn_of_latencies};
 use crate::delivery::Stop;
 
 /// Run a scenario (.toml) or a command file of the 1996 simulator (any other extension).
@@ -164,7 +164,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             .with_context(|| format!("cannot write {}", path.display()))?;
         eprintln!("{} passes written to {}", plan.points.len(), path.display());
     }
-    warn_of_undelivered(&writer.finish()?);
+    warn_of_latencies(&writer.finish()?);
     if command.is_none() && args.out.given().is_none() {
         let mut summary = fs::File::open(folder.path().join("summary.csv"))?;
         std::io::copy(&mut summary, &mut std::io::stdout().lock())?;

@@ -111,9 +111,8 @@ impl Recorder {
     /// Nothing has been recorded yet. Latencies of deliveries are kept if there are not too many of
     /// them, and not where what is asked for is the recovery from single losses.
     pub fn new(scenario: &Scenario) -> Self {
-        let single = scenario.network.graph().is_some_and(|graph| graph.drops.is_some());
         Recorder {
-            keeps_latencies: !single && expected_deliveries(scenario) <= MOST_LATENCIES,
+            keeps_latencies: without_latency(scenario).is_none(),
             messages: Vec::new(),
             offered: Vec::new(),
             records: Vec::new(),
@@ -191,6 +190,15 @@ pub struct Totals {
 /// Deliveries, if every receiver gets everything.
 pub fn expected_deliveries(scenario: &Scenario) -> u64 {
     scenario.workload.messages * u64::from(scenario.senders) * u64::from(scenario.receivers)
+}
+
+/// Why runs of a scenario have no `delivery_latency_s`, if they have none.
+pub fn without_latency(scenario: &Scenario) -> Option<&'static str> {
+    if scenario.network.graph().is_some_and(|graph| graph.drops.is_some()) {
+        return Some("with `loss.drop_one` it is the recovery that is measured (recovery_latency_s)");
+    }
+    (expected_deliveries(scenario) > MOST_LATENCIES)
+        .then_some("of a run with more than 10 million deliveries they are not kept: send fewer messages")
 }
 
 /// The transmission times that the formulas of section 4.1 need.

@@ -17,7 +17,7 @@ use thiserror::Error;
 use toml::Value;
 
 use self::journal::{Journal, Part};
-use crate::metrics::MessageRecord;
+use crate::metrics::{MessageRecord, without_latency};
 use crate::plan::{Plan, Run};
 use crate::run::RunResult;
 use crate::scenario::{Point, ScenarioFile, text_of};
@@ -73,6 +73,8 @@ pub struct Report {
     pub undelivered: usize,
     /// The greatest share that was not, and where.
     pub worst: Option<(f64, String)>,
+    /// Points that have no `delivery_latency_s`, how many for each reason.
+    pub without_latency: BTreeMap<&'static str, usize>,
 }
 
 /// A folder that could not be written.
@@ -232,6 +234,11 @@ impl<'a> Writer<'a> {
         }
         self.write_manifest()?;
         self.report.steps = self.journal.steps();
+        let mut without = BTreeMap::new();
+        for reason in self.runs_of_points().filter_map(|run| without_latency(&run.scenario)) {
+            *without.entry(reason).or_default() += 1;
+        }
+        self.report.without_latency = without;
         self.journal.remove().map_err(io_at(&self.dir))?;
         Ok(self.report)
     }

@@ -79,6 +79,7 @@ pub fn settings(parameters: &'static [Parameter], input: &mut Input<'_>) -> Conf
                 254 => (max / 2 + 1).to_string(),
                 small => min.saturating_add(u64::from(small % 16)).min(max).to_string(),
             },
+            Kind::Rate => input.pick(RATES).to_owned(),
             Kind::Span => match input.pick(SPANS) {
                 "" => format!("{} bit", u64::from(input.u32()).pow(2)),
                 text => text.to_owned(),
@@ -121,6 +122,10 @@ const MEMBERS: &[&[NodeId]] = &[
     &[],
     &[NodeId(0), NodeId(u32::MAX)],
 ];
+
+/// Rates, with a unit and without.
+const RATES: &[&str] =
+    &["0", "1", "12500000", "1 bit/s", "56 kbit/s", "1000000000 Gbit/s", "2305843009213693951"];
 
 /// Spans of time; the empty one is drawn.
 const SPANS: &[&str] = &[

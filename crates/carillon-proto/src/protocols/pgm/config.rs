@@ -26,8 +26,8 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         .doc("packets held, at most: no new ones are taken beyond that"),
     Parameter::span("txw_adv_ivl", "1 s")
         .doc("with data: how long nobody may have asked for a packet before it goes"),
-    Parameter::count("txw_max_rte", (0, 1 << 40), "0")
-        .doc("bytes in a second, at most, of data and SPMs, with data of repairs too; 0: as fast as the interface"),
+    Parameter::rate("txw_max_rte", "0")
+        .doc("of data and SPMs, at most, with window_advance = data of repairs too; 0: as fast as the interface"),
     Parameter::size("txw_burst", (0, 1 << 30), "16384").doc("bytes that may go at once after a pause"),
     Parameter::span("spm_ivl", "500 ms").doc("between two ambient SPMs; ns-2's"),
     Parameter::span("ihb_min", "250 ms").doc("from the last data to the first heartbeat SPM"),
@@ -84,7 +84,7 @@ pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("txw_sqns", "32768"),
     ("rxw_sqns", "32768"),
     ("txw_adv_ivl", "1 s"),
-    ("txw_max_rte", "12500000"),
+    ("txw_max_rte", "100 Mbit/s"),
     ("spm_ivl", "200 ms"),
     ("ihb_min", "10 ms"),
     ("ihb_max", "1 s"),

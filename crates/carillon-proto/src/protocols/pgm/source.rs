@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carillon_core::{
-    BitRate, BuildContext, Config, ConfigError, DropReason, MessageId, NodeId, OfferError, Pace, Received,
-    Role, Time, Transmit, expand,
+    BuildContext, Config, ConfigError, DropReason, MessageId, NodeId, OfferError, Pace, Received, Role, Time,
+    Transmit, expand,
 };
 use carillon_wire::pgm::{Body, Data, MAX_TSDU, Nak, NakList, Options, Packet, Poll, Spm, Tsi};
 
@@ -416,7 +416,7 @@ impl Part for PgmSource {
 
 /// How fast the source may send: section 5.1.1.
 fn pace(settings: &Config) -> Pace {
-    let rate = FixedRate(BitRate::new(settings.count("txw_max_rte").saturating_mul(8))).rate();
+    let rate = FixedRate(settings.rate("txw_max_rte")).rate();
     Pace::new(rate, rate.map_or(Duration::ZERO, |rate| rate.time_for_bytes(settings.size("txw_burst").0)))
 }
 
