@@ -4,14 +4,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use carillon_core::{AssociationId, Duration, GroupId, Machine, NodeId, ProtocolEntry, Seeds, Time};
+use carillon_core::{AssociationId, Duration, GroupId, Helpers, Machine, NodeId, ProtocolEntry, Seeds, Time};
 use carillon_lab::command_file::CommandFile;
 use carillon_lab::scenario::ScenarioFile;
 use carillon_proto::REGISTRY;
 use carillon_proto::session::{
-    Gather, ReceiverSession, ReceiverSessionConfig, SenderSession, SenderSessionConfig,
+    Gather, Helping, ReceiverSession, ReceiverSessionConfig, SenderSession, SenderSessionConfig,
 };
 use carillon_sim::graph::gt_itm;
+use carillon_testkit::TREE;
 use carillon_testkit::fuzz::{Input, Known, Rules, Subject, bit_rate, drive, machine, settings};
 use carillon_testkit::fuzz::{one_line_or_good, packets, wire};
 
@@ -41,15 +42,17 @@ pub fn targets() -> Vec<Target> {
         Target::new("wire_session", wire::session),
         Target::new("wire_file", wire::file),
         Target::new("pgm_elements", wire::pgm_elements),
-        Target::new("machine_session_sender", machine_session_sender),
-        Target::new("machine_session_receiver", machine_session_receiver),
+        Target::new("machine_session_sender", |bytes| machine_session_sender(bytes, REGISTRY)),
+        Target::new("machine_session_receiver", |bytes| machine_session_receiver(bytes, REGISTRY)),
+        Target::new("machine_session_sender_helpers", |bytes| machine_session_sender(bytes, HELPED)),
+        Target::new("machine_session_receiver_helpers", |bytes| machine_session_receiver(bytes, HELPED)),
         Target::new("scenario", scenario),
         Target::new("command_file", command_file),
         Target::new("gt_itm", gt_itm_file),
     ];
     // Protocols of one format have their machines in one target.
     let mut formats: BTreeMap<&str, Vec<&'static ProtocolEntry>> = BTreeMap::new();
-    for &entry in REGISTRY {
+    for &entry in REGISTRY.iter().chain(HELPED) {
         formats.entry(entry.format.name).or_default().push(entry);
     }
     for (name, entries) in formats {
@@ -68,9 +71,9 @@ pub fn targets() -> Vec<Target> {
     all
 }
 
-fn machine_session_sender(bytes: &[u8]) {
+fn machine_session_sender(bytes: &[u8], entries: &[&'static ProtocolEntry]) {
     let mut input = Input::new(bytes);
-    let entry = input.pick(REGISTRY);
+    let entry = input.pick(entries);
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
     let mut config = SenderSessionConfig::new(ASSOCIATION, "source", GroupId(0), entry, 100);
     if input.byte() & 1 == 1 {
@@ -83,6 +86,14 @@ fn machine_session_sender(bytes: &[u8]) {
         6 => Gather::Names(names(&["c", ""][..1 + input.below(2)])),
         _ => Gather::Wait(span(&mut input)),
     };
+    if entry.helpers != Helpers::None {
+        config.helping = match input.below(4) {
+            0 => Helping::Nobody,
+            1 => Helping::Names(names(&["h", "a"])),
+            count => Helping::Count(count),
+        };
+        config.fanout = (input.byte() & 1 == 1).then(|| input.below(3));
+    }
     config.gather_limit = (input.byte() & 3 == 1).then(|| span(&mut input));
     if input.byte() & 3 == 1 {
         config.heartbeat = span(&mut input);
@@ -104,11 +115,12 @@ fn machine_session_sender(bytes: &[u8]) {
     drive(&mut SendingSession(session), &rules, known, sources, &mut input);
 }
 
-fn machine_session_receiver(bytes: &[u8]) {
+fn machine_session_receiver(bytes: &[u8], entries: &'static [&'static ProtocolEntry]) {
     let mut input = Input::new(bytes);
-    let entry = input.pick(REGISTRY);
-    let mut config = ReceiverSessionConfig::new(input.pick(&["a", "", "b\n"]), GroupId(0), REGISTRY);
+    let entry = input.pick(entries);
+    let mut config = ReceiverSessionConfig::new(input.pick(&["a", "", "b\n"]), GroupId(0), entries);
     let flags = input.byte();
+    config.helps = entry.helpers != Helpers::None && flags & 8 == 8;
     config.keep_seeking = flags & 1 == 1;
     if flags & 2 == 2 {
         config.silence = span(&mut input);
@@ -198,6 +210,9 @@ fn span(input: &mut Input<'_>) -> Duration {
 }
 
 const ASSOCIATION: AssociationId = AssociationId(7);
+
+/// What has helpers, of whom the registry knows none yet.
+const HELPED: &[&ProtocolEntry] = &[&TREE];
 
 /// More than a machine sends at once that has no window.
 const MANY: usize = 100_000;

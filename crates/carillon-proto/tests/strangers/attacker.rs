@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use carillon_core::{AssociationId, NodeId, ProtocolEntry, Rng, Role, Seeds};
+use carillon_core::{AssociationId, Helpers, NodeId, ProtocolEntry, Rng, Role, Seeds};
 use carillon_testkit::fuzz::{Input, Known, packets};
 use carillon_wire::Envelope;
 use carillon_wire::envelope::protocol;
@@ -12,7 +12,7 @@ use carillon_wire::session::{
     RosterPage, Settings, State, Terms, Text,
 };
 
-use super::world::{NAMES, PAYLOAD, Phase, SENDER, Shot};
+use super::world::{HELPERS, NAMES, PAYLOAD, Phase, SENDER, Shot};
 
 /// Who it is, and so what it knows and in whose name it speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,9 +27,15 @@ pub enum Who {
     Member,
     /// The sender itself.
     Sender,
+    /// A helper: knows its own nonce and what is said to it, and speaks from its own address.
+    Helper,
 }
 
-pub const ALL: [Who; 5] = [Who::Blind, Who::Outsider, Who::Forger, Who::Member, Who::Sender];
+/// All that there are with this protocol.
+pub fn all(entry: &ProtocolEntry) -> impl Iterator<Item = Who> {
+    let helper = (entry.helpers != Helpers::None).then_some(Who::Helper);
+    [Who::Blind, Who::Outsider, Who::Forger, Who::Member, Who::Sender].into_iter().chain(helper)
+}
 
 /// What it sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -128,6 +134,7 @@ impl Attacker {
             // Who asks to join it takes it for a sender, which it may be: that is another attack.
             Who::Member => shot.from == MEMBER || (shot.to == Some(MEMBER) && shot.from == SENDER),
             Who::Sender => shot.from == SENDER || shot.to == Some(SENDER),
+            Who::Helper => shot.from == HELPER || shot.to == Some(HELPER),
         };
         if !to_all && !own {
             return;
@@ -183,15 +190,17 @@ impl Attacker {
             Who::Outsider => STRANGER,
             Who::Member => MEMBER,
             Who::Sender => SENDER,
+            Who::Helper => HELPER,
             Who::Blind | Who::Forger => self.pick(&[STRANGER, SENDER, SENDER, NodeId(1), NodeId(2)]),
         };
         let one = match self.who {
             Who::Sender => self.pick(&[NodeId(1), NodeId(2), MEMBER]),
+            Who::Helper => self.pick(&[SENDER, NodeId(1), NodeId(2), MEMBER, NodeId(5)]),
             _ if from == SENDER => self.pick(&[NodeId(1), NodeId(2)]),
             _ => self.pick(&[SENDER, SENDER, SENDER, NodeId(1), NodeId(2)]),
         };
         let to = if to_all { None } else { Some(one) };
-        if self.who == Who::Member && to == Some(SENDER) && self.rng.chance(0.9) {
+        if matches!(self.who, Who::Member | Who::Helper) && to == Some(SENDER) && self.rng.chance(0.9) {
             self.seal(&mut bytes);
         }
         Shot { from, to, bytes }
@@ -247,7 +256,9 @@ impl Attacker {
 
     fn session_packet(&mut self, number: u8, association: AssociationId, buf: &mut Vec<u8>) {
         let nonce = self.pick(&self.nonces.clone());
-        let name = Name::new(self.pick(&[NAMES[0], NAMES[1], NAMES[2], "source", "mallory"])).unwrap();
+        let helped = self.entry.helpers != Helpers::None;
+        let other = if helped { HELPERS[0] } else { "mallory" };
+        let name = Name::new(self.pick(&[NAMES[0], NAMES[1], NAMES[2], "source", other])).unwrap();
         let text = Text::new(self.pick(&["", "so it is said"])).unwrap();
         let bytes = self.pick(&[0, 1, PAYLOAD as u64, u64::MAX]);
         let state = self.pick(&[
@@ -276,7 +287,11 @@ impl Attacker {
             2 => Body::Join {
                 nonce,
                 receive_buffer: 1,
-                part: if self.rng.chance(0.3) { Part::Offers } else { Part::Receives },
+                part: match self.rng.chance(0.3) {
+                    true if helped => Part::Helps,
+                    true => Part::Offers,
+                    false => Part::Receives,
+                },
                 name,
                 attached: Attached::default(),
             },
@@ -296,7 +311,12 @@ impl Attacker {
                 let peers: Vec<Peer<'_>> = (0..total)
                     .map(|_| {
                         let identity = Identity(self.pick(&self.nonces.clone()));
-                        Peer { identity, offers: self.rng.chance(0.5), gone, helps: gone, parent: 0, name }
+                        let offers = self.rng.chance(0.5);
+                        let (helps, parent) = match helped {
+                            true => (self.rng.chance(0.5), self.pick(&[0, 0, 1, 2, u16::MAX])),
+                            false => (gone, 0),
+                        };
+                        Peer { identity, offers, gone, helps, parent, name }
                     })
                     .collect();
                 PeerList::encode(peers, &mut list);
@@ -406,5 +426,7 @@ pub const ASSOCIATION: AssociationId = AssociationId(7);
 pub const OTHER: AssociationId = AssociationId(0x4_0008);
 const STRANGER: NodeId = NodeId(66);
 const MEMBER: NodeId = NodeId(3);
+/// The first of them.
+const HELPER: NodeId = NodeId(1 + NAMES.len() as u32);
 /// Fields are within so many bytes.
 const HEADER: usize = 44;

@@ -1,20 +1,23 @@
-//! A session of one sender and three receivers in virtual time, taken through its phases one after the other,
-//! each long enough to be attacked in.
+//! A session of one sender and three receivers, and two helpers if the protocol has any, in virtual time, taken through
+//! its phases one after the other, each long enough to be attacked in.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::LazyLock;
 
 use bytes::Bytes;
 use carillon_core::{
-    AddressBook, Addresses, AssociationId, Dest, Duration, Event, GroupId, Host, Machine, NodeId, Numbered,
-    PortId, ProtocolEntry, Received, Receiver as _, Rng, Scope, Seeds, Sender as _, Time, Transmit, drain,
+    AddressBook, Addresses, AssociationId, Dest, Duration, Event, GroupId, Helpers, Host, Machine, NodeId,
+    Numbered, PortId, ProtocolEntry, Received, Receiver as _, Rng, Scope, Seeds, Sender as _, Time, Transmit,
+    drain,
 };
 use carillon_proto::REGISTRY;
 use carillon_proto::session::{
-    Gather, LOCAL_NODE, Member, MemberOutcome, ReceiverPhase, ReceiverSession, ReceiverSessionConfig,
-    SenderPhase, SenderSession, SenderSessionConfig,
+    Gather, Helping, LOCAL_NODE, Member, MemberOutcome, ReceiverPhase, ReceiverSession,
+    ReceiverSessionConfig, SenderPhase, SenderSession, SenderSessionConfig,
 };
+use carillon_testkit::TREE;
 use carillon_wire::session::{Body, Packet};
-use std::net::IpAddr;
 
 use super::attacker::Attacker;
 use super::heap;
@@ -23,7 +26,16 @@ pub const GROUP: GroupId = GroupId(0);
 pub const SENDER: NodeId = NodeId(0);
 /// The receivers; the last one may be the attacker's.
 pub const NAMES: [&str; 3] = ["a", "b", "c"];
-pub const NODES: usize = 1 + NAMES.len();
+/// The helpers, after the receivers: the second one turns to the first, and receivers to the second.
+pub const HELPERS: [&str; 2] = ["h", "i"];
+pub const NODES: usize = 1 + NAMES.len() + HELPERS.len();
+
+/// What is attacked: every protocol of the registry, and one with helpers.
+pub fn protocols() -> &'static [&'static ProtocolEntry] {
+    static ALL: LazyLock<Vec<&'static ProtocolEntry>> =
+        LazyLock::new(|| REGISTRY.iter().copied().chain([&TREE]).collect());
+    &ALL
+}
 /// What the sender has to say.
 pub const MESSAGES: u64 = 150;
 pub const PAYLOAD: usize = 1000;
@@ -112,6 +124,7 @@ pub struct World {
     pub now: Time,
     setting: Setting,
     pub sender: Box<SenderSession>,
+    /// The receivers, and then the helpers.
     receivers: Vec<Place>,
     wake: [Option<Time>; NODES],
     sent: [usize; NODES],
@@ -167,6 +180,8 @@ impl World {
     pub fn new(setting: &Setting) -> World {
         heap::reset();
         let seeds = Seeds::new(setting.seed);
+        let helpers = if setting.entry.helpers == Helpers::None { &[] } else { &HELPERS[..] };
+        let others: Vec<&str> = NAMES.iter().chain(helpers).copied().collect();
         let sender = heap::charge(1, || {
             let entry = setting.entry;
             let mut config = SenderSessionConfig::new(setting.association, "source", GROUP, entry, 1);
@@ -174,10 +189,14 @@ impl World {
             config.set_host_values(64).expect("the host's values are good");
             config.gather_limit = Some(GATHER_LIMIT);
             config.gather = Gather::Names(NAMES.iter().map(|name| (*name).to_owned()).collect());
+            if !helpers.is_empty() {
+                config.helping = Helping::Names(helpers.iter().map(|name| (*name).to_owned()).collect());
+                config.fanout = Some(1);
+            }
             let host = |(index, name): (usize, &&str)| {
                 ((*name).to_owned(), Numbered::node(NodeId(index as u32 + 1)).into())
             };
-            config.hosts = NAMES.iter().enumerate().map(host).collect();
+            config.hosts = others.iter().enumerate().map(host).collect();
             config.addresses = Addresses::new(Book(SENDER));
             config.memory = MEMORY;
             Box::new(SenderSession::new(config, seeds.node(SENDER)).expect("a session"))
@@ -185,7 +204,8 @@ impl World {
         let receiver = |(index, name): (usize, &&str)| {
             let node = NodeId(index as u32 + 1);
             let session = heap::charge(index + 2, || {
-                let mut config = ReceiverSessionConfig::new(*name, GROUP, REGISTRY);
+                let mut config = ReceiverSessionConfig::new(*name, GROUP, protocols());
+                config.helps = index >= NAMES.len();
                 config.addresses = Addresses::new(Book(node));
                 config.memory = MEMORY;
                 Box::new(ReceiverSession::new(config, seeds.node(node)))
@@ -197,7 +217,7 @@ impl World {
             started: false,
             setting: *setting,
             sender,
-            receivers: NAMES.iter().enumerate().map(receiver).collect(),
+            receivers: others.iter().enumerate().map(receiver).collect(),
             wake: [None; NODES],
             sent: [0; NODES],
             before: ([0; NODES], 0),
@@ -208,6 +228,10 @@ impl World {
             serial: 0,
             loss: seeds.stream("strangers.loss"),
         }
+    }
+
+    fn nodes(&self) -> usize {
+        1 + self.receivers.len()
     }
 
     pub fn phase(&self) -> Phase {
@@ -238,7 +262,7 @@ impl World {
             if self.now > Time::ZERO + LIMIT || over.is_some_and(|over| self.now > over + AFTER) {
                 break;
             }
-            for node in 0..NODES {
+            for node in 0..self.nodes() {
                 if self.wake[node].is_some_and(|at| at <= self.now) {
                     self.with(node, |machine, now| machine.handle_timeout(now));
                     self.serve(node, attacker);
@@ -253,7 +277,7 @@ impl World {
             }
             if tick <= self.now {
                 tick = self.now + if self.now < BUSY { TICK } else { SLOW_TICK };
-                (0..NODES).for_each(|node| self.serve(node, attacker));
+                (0..self.nodes()).for_each(|node| self.serve(node, attacker));
                 self.shoot(attacker);
                 if over.is_none() && self.is_over() {
                     over = Some(self.now);
@@ -269,7 +293,7 @@ impl World {
             failure: self.sender.failure().map(str::to_owned),
             members: self.sender.members().to_vec(),
             receivers: self.receivers.iter().map(|place| place.session.phase()).collect(),
-            got: self.receivers.iter().map(|place| place.got).collect(),
+            got: self.receivers[..NAMES.len()].iter().map(|place| place.got).collect(),
             over: over.is_some(),
         }
     }
@@ -289,9 +313,10 @@ impl World {
             self.attack += shot.bytes.len();
             let targets = match shot.to {
                 Some(to) => vec![to],
-                None => (0..NODES as u32).map(NodeId).filter(|&to| to != shot.from).collect(),
+                None => (0..self.nodes() as u32).map(NodeId).filter(|&to| to != shot.from).collect(),
             };
-            for to in targets.into_iter().filter(|to| to.index() < NODES) {
+            let nodes = self.nodes();
+            for to in targets.into_iter().filter(|to| to.index() < nodes) {
                 self.flying.insert((self.now + DELAY, self.serial), (shot.clone(), to));
                 self.serial += 1;
             }
@@ -398,9 +423,10 @@ impl World {
         attacker.overhear(&shot);
         let targets = match to {
             Some(to) => vec![to],
-            None => (0..NODES as u32).map(NodeId).filter(|&to| to != shot.from).collect(),
+            None => (0..self.nodes() as u32).map(NodeId).filter(|&to| to != shot.from).collect(),
         };
-        for to in targets.into_iter().filter(|to| to.index() < NODES) {
+        let nodes = self.nodes();
+        for to in targets.into_iter().filter(|to| to.index() < nodes) {
             if self.is_kept_back(&shot) || self.loss.chance(self.setting.loss) {
                 continue;
             }
