@@ -35,7 +35,7 @@ nightly: setup ## the long tier: 10 000 seeded conformance runs for each protoco
 	CARILLON_FROM=$(SEED) CARILLON_RUNS=10000 $(CARGO) test --release -p carillon-proto --test conformance --test fuzz_corpus -- --nocapture
 	CARILLON_RUNS=50 $(CARGO) test --release -p carillon-proto --test delivery
 	CARILLON_RUNS=20 $(CARGO) test --release -p carillon-proto --test strangers
-	CARILLON_SILENCE=1 $(CARGO) test --release -p carillon-cli --test delivery silence -- --nocapture
+	CARILLON_SILENCE=1 $(CARGO) test --release -p carillon-cli --test command silence -- --nocapture
 
 .PHONY: reproduce
 reproduce: setup ## every shipped table, figure and study, results below out/

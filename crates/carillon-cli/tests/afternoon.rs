@@ -1,6 +1,6 @@
 //! docs/afternoon.md: every command there is run, and prints what stands under it.
 //!
-//! `CARILLON_BLESS=1 cargo test -p carillon-cli --test afternoon` writes what they print into the page.
+//! `CARILLON_BLESS=1 cargo test -p carillon-cli --test command afternoon` writes what they print into the page.
 
 use std::fs;
 use std::path::Path;
@@ -68,7 +68,10 @@ fn every_step_of_the_afternoon_prints_what_stands_in_the_page() {
     }
     assert!(fs::read(figure).expect("the figure of the page") == drawn, "the figure has moved");
     for (now, then) in page.lines().zip(PAGE.lines()) {
-        assert_eq!(now, then, "CARILLON_BLESS=1 cargo test -p carillon-cli --test afternoon writes it anew");
+        assert_eq!(
+            now, then,
+            "CARILLON_BLESS=1 cargo test -p carillon-cli --test command afternoon writes it anew"
+        );
     }
     assert_eq!(page.len(), PAGE.len());
     if !missing.is_empty() {

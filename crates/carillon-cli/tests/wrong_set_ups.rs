@@ -1,16 +1,13 @@
 //! `docs/wrong-set-ups.md` and the program say the same: each set-up of the page is made in namespaces, and each
 //! line that an end prints there stands in the page, and each line of the page is printed.
 
-#[path = "netns/mod.rs"]
-mod netns;
-
 use std::collections::BTreeMap;
 use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 
-use netns::process::{Ended, Job, Running};
-use netns::{CARILLON, Host, Net};
+use crate::netns::process::{Ended, Job, Running};
+use crate::netns::{CARILLON, Host, Net};
 
 /// What each end has printed, by its name in the page.
 type Ends = Vec<(&'static str, Ended)>;
@@ -191,7 +188,7 @@ set_ups! {
     }
     snooping_without_querier(1, net) {
         // What nobody has asked for is not handed on; who has asked is only known as long as somebody inquires.
-        net.shell("ip link set bridge type bridge mcast_snooping 1 mcast_querier 0; ip link set r1 type bridge_slave mcast_flood off");
+        net.shell("ip link set bridge type bridge mcast_snooping 1 mcast_querier 0 mcast_query_response_interval 100; ip link set r1 type bridge_slave mcast_flood off");
         let r1 = recv(&net.receiver(1), "").start();
         let sender = send(&net, "--join-timeout 0.5").run();
         let r1 = interrupt(r1, "no sender is heard");

@@ -1,11 +1,9 @@
 //! Chang and Maxemchuk on the Ethernet: what section 2.9 states, and docs/protocols/chang-maxemchuk.md
 //! measures, in small.
 
-mod on_lan;
-
 use carillon_lab::run::RunResult;
 
-use on_lan::{check_plans, mean};
+use crate::on_lan::{self, check_plans, mean};
 
 /// Ten sites, of which so many send; a rate of none is as fast as the protocol lets them.
 fn run(senders: u32, loss: f64, messages: u32, protocol: &str, rate: &str) -> RunResult {

@@ -121,7 +121,7 @@ fn another_seed_gives_other_numbers() {
 }
 
 /// Integers that move only when the model does: a moved one needs a line under "Changed results"
-/// in the changelog. `CARILLON_BLESS=1 cargo test -p carillon-lab --test determinism` writes them.
+/// in the changelog. `CARILLON_BLESS=1 cargo test -p carillon-lab --test laboratory determinism` writes them.
 #[test]
 fn the_golden_sweep_has_not_moved() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/golden/segovia.csv");

@@ -1,6 +1,7 @@
 //! The documentation names what the code has, and nothing else.
 
 use std::collections::BTreeSet;
+use std::fs;
 
 use carillon_lab::metrics::{METRICS, Metric};
 use carillon_lab::plan::Plan;
@@ -305,4 +306,26 @@ fn nothing_but_the_registry_knows_the_example() {
     .map(|(path, lines)| (path.to_owned(), lines))
     .into();
     assert_eq!(found, others, "what else has to know a protocol?");
+}
+
+#[test]
+fn every_file_of_tests_is_part_of_a_program() {
+    let crates = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    for dir in fs::read_dir(crates).unwrap().map(|entry| entry.unwrap().path()) {
+        let manifest = fs::read_to_string(dir.join("Cargo.toml")).unwrap();
+        if !manifest.contains("autotests = false") {
+            continue;
+        }
+        let programs: Vec<&str> =
+            manifest.split("[[test]]\nname = \"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+        let root =
+            |name: &str| fs::read_to_string(dir.join("tests").join(name).with_extension("rs")).unwrap();
+        let roots: String = programs.iter().map(|name| root(name)).collect();
+        for file in fs::read_dir(dir.join("tests")).unwrap().map(|entry| entry.unwrap().path()) {
+            let name = file.file_stem().unwrap().to_str().unwrap();
+            let is_rust = file.is_dir() || file.extension().is_some_and(|end| end == "rs");
+            let part = programs.contains(&name) || roots.contains(&format!("mod {name};\n"));
+            assert!(!is_rust || part, "no test program has {}", file.display());
+        }
+    }
 }

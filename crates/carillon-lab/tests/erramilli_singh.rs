@@ -1,10 +1,8 @@
 //! Erramilli and Singh on the Ethernet: what docs/protocols/erramilli-singh.md measures, in small.
 
-mod on_lan;
-
 use carillon_lab::run::RunResult;
 
-use on_lan::{check_plans, mean};
+use crate::on_lan::{self, check_plans, mean};
 
 /// A lecture to this many receivers; a rate of none is as fast as the pacing allows.
 fn run(receivers: u32, loss: f64, messages: u32, protocol: &str, rate: &str) -> RunResult {

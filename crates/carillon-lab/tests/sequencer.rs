@@ -1,11 +1,9 @@
 //! The sequencer protocol on the Ethernet: what docs/protocols/sequencer.md measures, in small, beside
 //! what Segovia 1996, section 2.7, says of it.
 
-mod on_lan;
-
 use carillon_lab::run::RunResult;
 
-use on_lan::{check_plans, mean};
+use crate::on_lan::{self, check_plans, mean};
 
 /// Eleven members, the first of which is the sequencer, and the first of which send.
 fn run(senders: u32, messages: u32, loss: f64, protocol: &str, workload: &str) -> RunResult {

@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 
-use crate::support::{Place, files, need_multicast, wait_for_part, wait_until};
+use crate::delivery::support::{Place, files, need_multicast, wait_for_part, wait_until};
 
 /// More than is read before anything arrives.
 const LEN: usize = 25_000_000;

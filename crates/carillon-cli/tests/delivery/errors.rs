@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use carillon_testkit::skip;
 
-use crate::support::{CARILLON, Job, Place, files, is_root, need_multicast, unshare};
+use crate::delivery::support::{CARILLON, Job, Place, files, is_root, need_multicast, unshare};
 
 #[test]
 fn a_port_that_another_program_keeps_to_itself() {

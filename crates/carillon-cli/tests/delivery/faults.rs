@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use crate::support::{Place, files, need_multicast, wait_for_part, wait_until};
+use crate::delivery::support::{Place, files, need_multicast, wait_for_part, wait_until};
 
 /// Slow enough that something can happen in between, on a busy machine too: five seconds.
 const SLOW: &str = "--rate 8Mbit/s";

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use carillon_core::Seeds;
 
-use crate::support::{Place, files, listener, loopback_sender, need_multicast, wait_for_part};
+use crate::delivery::support::{Place, files, listener, loopback_sender, need_multicast, wait_for_part};
 
 #[test]
 fn a_million_random_and_mutated_datagrams_do_not_stop_a_transfer() {

@@ -5,8 +5,6 @@ mod errors;
 mod faults;
 mod flood;
 mod links;
-#[path = "../netns/mod.rs"]
-mod netns;
 mod partial;
 mod peers;
 mod real;

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 
-use crate::support::{CARILLON, Place, files, is_root, need_multicast, wait_for_part, wait_until};
+use crate::delivery::support::{CARILLON, Place, files, is_root, need_multicast, wait_for_part, wait_until};
 
 const SLOW: &str = "--receivers 1 --rate 6Mbit/s --timeout 2";
 

@@ -8,7 +8,9 @@ use carillon_core::{Order, ProtocolEntry, Role};
 use carillon_proto::REGISTRY;
 use serde_json::Value;
 
-use crate::support::{CARILLON, Ended, Job, Place, Running, files, need_multicast, wait_until};
+use crate::delivery::support::{
+    CARILLON, Ended, Job, Place, Running, at_once, files, need_multicast, wait_until,
+};
 
 const SENDERS: [&str; 3] = ["s1", "s2", "s3"];
 const RECEIVERS: [&str; 3] = ["r1", "r2", "r3"];
@@ -16,6 +18,11 @@ const RECEIVERS: [&str; 3] = ["r1", "r2", "r3"];
 fn protocols() -> impl Iterator<Item = &'static ProtocolEntry> {
     let peers = REGISTRY.iter().copied().filter(|entry| entry.roles.contains(&Role::Peer));
     peers.inspect(|entry| eprintln!("protocol {}", entry.name))
+}
+
+/// Tries all protocols of peers side by side: what takes its time here is silence.
+fn with_each(test: impl Fn(&'static ProtocolEntry) + Sync) {
+    at_once(usize::MAX, &protocols().collect::<Vec<_>>(), |entry| test(entry));
 }
 
 /// One that loses every fiftieth datagram, the same ones in each run of the same network.
@@ -104,7 +111,7 @@ fn same_order(protocol: &ProtocolEntry, ended: &[&Ended]) {
 #[test]
 fn files_of_three_senders_reach_three_receivers_through_losses() {
     need_multicast!();
-    for protocol in protocols() {
+    with_each(|protocol| {
         let place = Place::new();
         let mut expected = BTreeMap::new();
         for (name, len) in SENDERS.iter().zip([3_000_000, 1_000_000, 10]) {
@@ -136,13 +143,13 @@ fn files_of_three_senders_reach_three_receivers_through_losses() {
         assert!(members.len() == 5 && members.iter().all(|member| member["outcome"] == "verified"));
         let sends: Vec<&Value> = members.iter().filter(|member| member["sends"] == true).collect();
         assert_eq!(sends.len(), 2, "{report}");
-    }
+    });
 }
 
 #[test]
 fn live_streams_of_three_senders_reach_three_receivers_as_they_come() {
     need_multicast!();
-    for protocol in protocols() {
+    with_each(|protocol| {
         let place = Place::new();
         let mut live = Live::start(&place, protocol);
         // Nothing waits for the end of a stream, nor for the others to say something.
@@ -161,13 +168,13 @@ fn live_streams_of_three_senders_reach_three_receivers_as_they_come() {
         if protocol.order == Order::Total {
             assert!(ended.iter().all(|other| other.err == ended[0].err), "one digest: {ended:#?}");
         }
-    }
+    });
 }
 
 #[test]
 fn the_digests_of_a_live_stream_are_the_same_at_all_receivers() {
     need_multicast!();
-    for protocol in protocols() {
+    with_each(|protocol| {
         let place = Place::new();
         let mut input = String::new();
         (0..500).for_each(|line| input += &format!("line {line} \u{e9}\n"));
@@ -194,13 +201,13 @@ fn the_digests_of_a_live_stream_are_the_same_at_all_receivers() {
         if protocol.order == Order::Total {
             assert!(reports.iter().all(|report| report["digest"] == reports[0]["digest"]), "{reports:#?}");
         }
-    }
+    });
 }
 
 #[test]
 fn when_a_receiver_of_many_senders_dies_the_others_go_on_and_it_is_named() {
     need_multicast!();
-    for protocol in protocols() {
+    with_each(|protocol| {
         let place = Place::new();
         let mut live = Live::start(&place, protocol);
         live.say(&[0, 1, 2], 20);
@@ -219,13 +226,13 @@ fn when_a_receiver_of_many_senders_dies_the_others_go_on_and_it_is_named() {
         same_order(protocol, &[&one, &three]);
         one.expect(0);
         three.expect(0);
-    }
+    });
 }
 
 #[test]
 fn when_a_sender_dies_what_the_others_send_arrives_and_all_name_it() {
     need_multicast!();
-    for protocol in protocols() {
+    with_each(|protocol| {
         let place = Place::new();
         let mut live = Live::start(&place, protocol);
         live.say(&[0, 1, 2], 20);
@@ -246,13 +253,13 @@ fn when_a_sender_dies_what_the_others_send_arrives_and_all_name_it() {
             assert!(!ended.err.contains(&format!("{name} is gone")), "{}", ended.err);
         }
         same_order(protocol, &ended.each_ref());
-    }
+    });
 }
 
 #[test]
 fn when_the_organiser_dies_all_say_so() {
     need_multicast!();
-    for protocol in protocols() {
+    with_each(|protocol| {
         let place = Place::new();
         let mut live = Live::start(&place, protocol);
         live.say(&[0, 1, 2], 20);
@@ -264,13 +271,13 @@ fn when_the_organiser_dies_all_say_so() {
             let ended = other.end().expect(1);
             assert!(says(&ended), "{}: {ended:?}", protocol.name);
         }
-    }
+    });
 }
 
 #[test]
 fn an_interrupted_further_sender_tells_the_others_and_an_interrupted_organiser_ends_all() {
     need_multicast!();
-    for protocol in protocols() {
+    with_each(|protocol| {
         let place = Place::new();
         let mut live = Live::start(&place, protocol);
         live.say(&[0, 1, 2], 5);
@@ -288,13 +295,13 @@ fn an_interrupted_further_sender_tells_the_others_and_an_interrupted_organiser_e
             let ended = other.end_within(Duration::from_secs(20)).expect(1);
             assert!(ended.err.contains("the sender was interrupted"), "{}", ended.err);
         }
-    }
+    });
 }
 
 #[test]
 fn who_comes_late_to_many_senders_is_told_what_to_do() {
     need_multicast!();
-    for protocol in protocols() {
+    with_each(|protocol| {
         let place = Place::new();
         let mut live = Live::start(&place, protocol);
         live.say(&[0, 1, 2], 1);
@@ -306,7 +313,7 @@ fn who_comes_late_to_many_senders_is_told_what_to_do() {
         live.close();
         all_end(live.senders, 0);
         all_end(live.receivers, 0);
-    }
+    });
 }
 
 #[test]
@@ -329,7 +336,7 @@ fn a_further_sender_that_finds_nobody_or_is_not_expected_is_told_so() {
     let file = place.file("f", 1000);
     let alone = further(&place, "s2").arg(&file).args("--join-timeout 0.5").run().expect(1);
     alone.one_line(&["nobody has invited", "without --join", "--group"]);
-    for protocol in protocols() {
+    with_each(|protocol| {
         let place = Place::new();
         let file = place.file("f", 1000);
         let first = place.send("first").arg(&file).args("--name s1 --expect r --protocol").arg(protocol.name);
@@ -341,13 +348,13 @@ fn a_further_sender_that_finds_nobody_or_is_not_expected_is_told_so() {
         assert!(twin.err.contains("add it to its --expect"), "{}", twin.err);
         place.recv("r").run().expect(0);
         first.end().expect(0);
-    }
+    });
 }
 
 #[test]
 fn what_does_not_fit_a_receiver_names_the_sender_and_the_flag() {
     need_multicast!();
-    for protocol in protocols() {
+    with_each(|protocol| {
         let misfits = [
             ("--out out", "- --stream", 1, "s2 sends a live stream: receive it with --stream"),
             ("--stream", "f", 1, "s2 sends files: receive them without --stream"),
@@ -378,7 +385,7 @@ fn what_does_not_fit_a_receiver_names_the_sender_and_the_flag() {
             let named = |line: &str| line.starts_with("misfit ") && line.contains("failed: ");
             assert!(first.out.lines().any(named), "{}", first.out);
         }
-    }
+    });
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::fs;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::{Duration, Instant};
 
+use crate::delivery::support::at_once;
 use crate::netns::{Host, Net};
 
 /// Sends numbered datagrams of 1400 bytes to a group from one host; those that the others have heard.
@@ -124,35 +125,44 @@ fn a_file_arrives_through_frames_of_1500_bytes_on_both_families() {
     }
 }
 
-/// Every protocol, through losses in both directions and over a long way.
+/// Through losses in both directions.
+#[test]
+fn every_protocol_delivers_through_loss() {
+    every_protocol_delivers(4, 0.05, Duration::ZERO);
+}
+
+/// And over a long way.
 #[test]
 fn every_protocol_delivers_through_loss_and_delay() {
-    let cells = [(4, 0.05, Duration::ZERO), (2, 0.2, Duration::from_millis(10))];
-    for (receivers, loss, delay) in cells {
+    every_protocol_delivers(2, 0.2, Duration::from_millis(10));
+}
+
+/// Some of them at a time, each in a network of its own.
+fn every_protocol_delivers(receivers: usize, loss: f64, delay: Duration) {
+    let repairing: Vec<_> = carillon_proto::REGISTRY.iter().filter(|entry| entry.repairs()).collect();
+    at_once(4, &repairing, |entry| {
         let Some(net) = Net::delayed(receivers, delay) else { return };
         for host in net.hosts() {
             host.lose_in(loss);
         }
         let bytes = fs::read(net.file("f", 60_000)).unwrap();
-        for entry in carillon_proto::REGISTRY.iter().filter(|entry| entry.repairs()) {
-            let protocol = entry.name;
-            let start = |host: Host<'_>| {
-                let name = host.name().to_owned();
-                host.carillon(&format!("recv --name {name} --out {protocol}-{name}")).start()
-            };
-            let begin = Instant::now();
-            let running: Vec<_> = net.receivers().map(start).collect();
-            let send = format!("send f --protocol {protocol} --receivers {receivers}");
-            let sender = net.sender().carillon(&send).run();
-            let what = format!("{protocol} to {receivers} at {loss}: {}{}", sender.out, sender.err);
-            assert_eq!(sender.code, Some(0), "{what}");
-            for (receiver, host) in running.into_iter().zip(net.receivers()) {
-                let ended = receiver.end();
-                assert_eq!(ended.code, Some(0), "{what}\n{}: {}{}", host.name(), ended.out, ended.err);
-                let copy = net.path(&format!("{protocol}-{}/f", host.name()));
-                assert!(fs::read(copy).unwrap() == bytes, "{what}: another file");
-            }
-            println!("{protocol} to {receivers} at {loss}: {:.1} s", begin.elapsed().as_secs_f64());
+        let protocol = entry.name;
+        let start = |host: Host<'_>| {
+            let name = host.name().to_owned();
+            host.carillon(&format!("recv --name {name} --out {name}")).start()
+        };
+        let begin = Instant::now();
+        let running: Vec<_> = net.receivers().map(start).collect();
+        let send = format!("send f --protocol {protocol} --receivers {receivers}");
+        let sender = net.sender().carillon(&send).run();
+        let what = format!("{protocol} to {receivers} at {loss}: {}{}", sender.out, sender.err);
+        assert_eq!(sender.code, Some(0), "{what}");
+        for (receiver, host) in running.into_iter().zip(net.receivers()) {
+            let ended = receiver.end();
+            assert_eq!(ended.code, Some(0), "{what}\n{}: {}{}", host.name(), ended.out, ended.err);
+            let copy = net.path(host.name()).join("f");
+            assert!(fs::read(copy).unwrap() == bytes, "{what}: another file");
         }
-    }
+        println!("{protocol} to {receivers} at {loss}: {:.1} s", begin.elapsed().as_secs_f64());
+    });
 }

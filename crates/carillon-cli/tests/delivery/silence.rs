@@ -11,7 +11,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
@@ -19,9 +19,9 @@ use carillon_core::ProtocolEntry;
 use carillon_proto::REGISTRY;
 use serde_json::Value;
 
+use crate::delivery::support::{Place, at_once, need_multicast, wait_for_part};
 use crate::netns::Net;
 use crate::netns::process::Running;
-use crate::support::{Place, need_multicast, wait_for_part};
 
 /// What befalls the last receiver when it has received something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -318,7 +318,7 @@ fn slow(entry: &'static ProtocolEntry, rate: Option<u32>) -> Cell {
 
 /// Tries them, a few at a time. What fails is tried once more alone: beside others a busy machine is late.
 fn try_all(cells: &[Cell]) {
-    let (next, lines) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let lines = Mutex::new(Vec::new());
     let attempt = |index: usize, cell: &Cell| {
         let Some(end) = cell.run() else { return true };
         let verdict = cell.judge(&end);
@@ -339,17 +339,9 @@ fn try_all(cells: &[Cell]) {
         verdict.is_ok()
     };
     let failed = Mutex::new(Vec::new());
-    scope(|scope| {
-        for _ in 0..AT_ONCE {
-            scope.spawn(|| {
-                while let index = next.fetch_add(1, Ordering::Relaxed)
-                    && let Some(cell) = cells.get(index)
-                {
-                    if !attempt(index, cell) {
-                        failed.lock().expect("nobody panics with it").push(index);
-                    }
-                }
-            });
+    at_once(AT_ONCE, &(0..cells.len()).collect::<Vec<_>>(), |&index| {
+        if !attempt(index, &cells[index]) {
+            failed.lock().expect("nobody panics with it").push(index);
         }
     });
     let mut failed = failed.into_inner().expect("nobody panics with it");

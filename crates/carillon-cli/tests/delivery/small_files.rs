@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::support::{CARILLON, Place, files, need_multicast};
+use crate::delivery::support::{CARILLON, Place, files, need_multicast};
 
 #[test]
 fn small_files_of_all_sizes_arrive_many_to_a_datagram() {

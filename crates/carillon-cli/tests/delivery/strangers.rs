@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use carillon_core::AssociationId;
 use carillon_wire::session::{Body, Invite, Name, Packet, Settings, State, Text};
 
-use crate::support::{Place, loopback_sender, need_multicast};
+use crate::delivery::support::{Place, loopback_sender, need_multicast};
 
 fn invitation(association: u32, state: State, settings: &str) -> Vec<u8> {
     let mut bytes = Vec::new();

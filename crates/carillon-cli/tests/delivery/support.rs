@@ -5,7 +5,7 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, Socket, Type};
@@ -18,7 +18,7 @@ pub const CARILLON: &str = env!("CARGO_BIN_EXE_carillon");
 /// Skips a test, and says why, unless multicast works on loopback.
 macro_rules! need_multicast {
     () => {
-        if let Err(reason) = crate::support::multicast_on_loopback() {
+        if let Err(reason) = crate::delivery::support::multicast_on_loopback() {
             return carillon_testkit::skip(format_args!("no multicast on loopback: {reason}"));
         }
     };
@@ -93,6 +93,20 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
         assert!(start.elapsed() < Duration::from_secs(60), "{what}");
         std::thread::sleep(POLL);
     }
+}
+
+/// Does something with each of these, with so many of them side by side.
+pub fn at_once<T: Sync>(most: usize, items: &[T], each: impl Fn(&T) + Sync) {
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..most.min(items.len()) {
+            scope.spawn(|| {
+                while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    each(item);
+                }
+            });
+        }
+    });
 }
 
 /// Waits until a file is being received below this directory.

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use crate::support::{Place, files, need_multicast, wait_until};
+use crate::delivery::support::{Place, files, need_multicast, wait_until};
 
 #[test]
 fn directories_that_are_swapped_for_links_meanwhile_lead_nothing_out() {

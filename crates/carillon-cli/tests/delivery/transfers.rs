@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 
 use carillon_testkit::skip;
 
-use crate::support::{CARILLON, Job, Place, files, need_multicast, unshare, wait_until};
+use crate::delivery::support::{CARILLON, Job, Place, files, need_multicast, unshare, wait_until};
 
 /// A directory with a file in a directory and an empty file, beside a plain file: sent together
 /// with the standard input. Returns what is to arrive.

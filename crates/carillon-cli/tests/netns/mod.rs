@@ -2,16 +2,11 @@
 //! a test does to the ports. Everything is removed when the [`Net`] is dropped, also after a panic.
 //!
 //! ```text
-//! #[path = "netns/mod.rs"]
-//! mod netns;
-//!
 //! let Some(net) = Net::new(4) else { return };            // says aloud that it skips
 //! net.receivers().for_each(|host| host.lose_in(0.05));
 //! let receiver = net.receiver(1).carillon("recv --name r1 --out r1").start();
 //! net.sender().carillon("send file --receivers 1").run().expect(0);
 //! ```
-#![allow(dead_code, reason = "each test binary uses a part")]
-
 mod host;
 pub mod process;
 mod system;

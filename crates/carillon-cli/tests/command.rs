@@ -1,0 +1,11 @@
+//! The command as processes: over real multicast on loopback, and in network namespaces. One program: its tests
+//! wait more than they compute, so that many of them run side by side, and it is linked once.
+
+mod afternoon;
+#[path = "delivery/main.rs"]
+mod delivery;
+mod experiments;
+mod netns;
+mod relay;
+mod testbed;
+mod wrong_set_ups;

@@ -1,0 +1,21 @@
+//! The laboratory through its public functions. One program, which is linked once; what is held against the
+//! documentation stands apart (`docs.rs`).
+
+mod chang_maxemchuk;
+mod command_file;
+mod determinism;
+mod erramilli_singh;
+mod experiment_files;
+mod graph;
+mod helpers;
+mod on_lan;
+mod parity;
+mod plot;
+mod plot_folders;
+mod reproduce;
+mod rra;
+mod scenario;
+mod sequencer;
+mod studies;
+mod table;
+mod trace;

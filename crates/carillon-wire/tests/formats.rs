@@ -1,0 +1,13 @@
+//! Every packet format: golden bytes, laws of parsing and emitting. One program, which is linked once.
+
+mod chang_maxemchuk;
+mod erramilli_singh;
+mod file;
+mod lms;
+mod pgm;
+mod reformation;
+mod rra;
+mod segovia;
+mod sequencer;
+mod session;
+mod srm;
