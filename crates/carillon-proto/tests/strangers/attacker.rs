@@ -313,7 +313,7 @@ impl Attacker {
                         let identity = Identity(self.pick(&self.nonces.clone()));
                         let offers = self.rng.chance(0.5);
                         let (helps, parent) = match helped {
-                            true => (self.rng.chance(0.5), self.pick(&[0, 0, 1, 2, u16::MAX])),
+                            true => (self.rng.chance(0.5), self.pick(&[0, 0, 1, 2, 1023])),
                             false => (gone, 0),
                         };
                         Peer { identity, offers, gone, helps, parent, name }

@@ -18,7 +18,7 @@ use std::env::var;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread::scope;
 
-use carillon_core::ProtocolEntry;
+use carillon_core::{Helpers, ProtocolEntry};
 
 use attacker::{ASSOCIATION, Attacker, Kind, OTHER, Tape, Who, all, has_peers, kinds};
 use world::{MEMORY, MESSAGES, NAMES, NODES, Outcome, PAYLOAD, PHASES, Phase, Setting, World, protocols};
@@ -161,6 +161,8 @@ fn complaints(
     let quiet = run(entry, seed, &mut Attacker::recorder(entry), 0.0).expect("it runs without an attack");
     let all = (0..3).all(|receiver| quiet.is_verified(receiver));
     assert!(quiet.over && all, "{}: {quiet:?}", entry.name);
+    let helpers = quiet.members.iter().filter(|member| member.helps).count();
+    assert_eq!(helpers, if entry.helpers == Helpers::None { 0 } else { 2 }, "{}", entry.name);
     let (mut complaints, mut count) = (Vec::new(), 0);
     for attack in attacks(entry, &tape, long).iter().filter(|attack| wanted(&attack.name())) {
         println!("{} {}", entry.name, attack.name());
