@@ -1,6 +1,6 @@
 //! One host of a network: what is done to its port, and what runs there.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::Ipv4Addr;
 use std::process::Command;
 
 use super::process::Job;
@@ -45,10 +45,6 @@ impl<'a> Host<'a> {
         Ipv4Addr::new(10, 77, 0, self.number)
     }
 
-    pub fn address6(&self) -> Ipv6Addr {
-        Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, self.number.into())
-    }
-
     /// Loses this part of the packets that arrive here, each by itself; 0 ends that, 1 cuts it off.
     #[track_caller]
     pub fn lose_in(&self, part: f64) {
@@ -83,12 +79,6 @@ impl<'a> Host<'a> {
         self.firewall("input", matching);
     }
 
-    /// A firewall that drops what leaves and matches; the program that sends is told (EPERM).
-    #[track_caller]
-    pub fn firewall_out(&self, matching: &str) {
-        self.firewall("output", matching);
-    }
-
     #[track_caller]
     fn firewall(&self, hook: &str, matching: &str) {
         let chain = format!("chain {hook} {{ type filter hook {hook} priority 0; {matching} drop\n }}\n");
@@ -105,12 +95,6 @@ impl<'a> Host<'a> {
     #[track_caller]
     pub fn rate_in(&self, mbit: f64) {
         rate(&self.net.switch(), &self.name, mbit);
-    }
-
-    /// The same for what leaves here, at the host itself: the queue is its interface's.
-    #[track_caller]
-    pub fn rate_out(&self, mbit: f64) {
-        rate(&self.namespace(), "eth0", mbit);
     }
 
     /// The longest packet of its wire, at both ends. The other ports of the switch keep theirs.
