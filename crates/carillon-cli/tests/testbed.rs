@@ -72,7 +72,7 @@ fn every_protocol_runs_on_it() {
         // Timeouts made for a network, of a few thousand bits, are short for processes that share processors.
         let parameters = protocol["parameters"].as_array().expect("parameters");
         if parameters.iter().any(|parameter| parameter["name"] == "timeout") {
-            args.extend(["--set", "protocol.timeout=20 ms"]);
+            args.extend(["--set", "protocol.timeout=100 ms"]);
         }
         let output = carillon(&args);
         let undelivered = metric(&output, "undelivered_share").0;
