@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Config, ConfigError, Delivery, DropReason, Events, InState, Machine, NodeId, OfferError,
-    Received, Receiver, Sender, Time, Transmit,
+    BuildContext, Config, ConfigError, DropReason, InState, MessageId, NodeId, OfferError, Received, Role,
+    Time, Transmit,
 };
 use carillon_wire::chang_maxemchuk::{self as wire, ACK_LEN, Ack, Body, Id, MSG_HEADER_LEN, Packet};
 
@@ -15,7 +15,7 @@ use super::requests::{RUN, Requests};
 use super::token::Token;
 use super::watch::Watch;
 use crate::blocks::reformation::{Reformation, Terms, To};
-use crate::blocks::{Change, Membership};
+use crate::blocks::{Change, Membership, Part, Player};
 
 /// Where the parts of a site act.
 pub(super) type Scene = crate::blocks::Scene<Timer>;
@@ -24,7 +24,6 @@ pub(super) type Scene = crate::blocks::Scene<Timer>;
 #[derive(Debug)]
 pub struct Peer {
     settings: Settings,
-    scene: Scene,
     /// The agreement on the token list.
     list: Membership<Entry>,
     order: Order,
@@ -36,7 +35,7 @@ pub struct Peer {
 
 /// The timers of a site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Timer {
+pub enum Timer {
     /// The token site has had nothing to acknowledge for a while: pass the token on, or confirm.
     Confirm,
     /// The group is idle: send the token around.
@@ -72,9 +71,9 @@ impl Scene {
 
 impl Peer {
     /// A site of the group of the context.
-    pub fn new(context: &BuildContext, config: &Config) -> Result<Self, ConfigError> {
+    pub fn new(context: &BuildContext, config: &Config) -> Result<Player<Self>, ConfigError> {
         let settings = Settings::new(context, config)?;
-        let (scene, sites) = (Scene::of_member(context, MOST_SITES)?, context.members.len());
+        let (mut scene, sites) = (Scene::of_member(context, MOST_SITES)?, context.members.len());
         let rank = scene.rank;
         let terms = Terms {
             interval: settings.reform_timeout,
@@ -87,7 +86,6 @@ impl Peer {
         };
         let mut site = Peer {
             settings,
-            scene,
             list: Membership::new(agreement(context.rejoining)?, Some(agreement(true)?)),
             order: Order::new(context, settings, rank as u16, sites),
             token: Token::new(settings, rank == 0 && !context.rejoining),
@@ -96,14 +94,14 @@ impl Peer {
             answers: Answers::default(),
         };
         // One that comes back takes no part yet.
-        site.follow();
-        Ok(site)
+        site.follow(&mut scene);
+        Ok(Player::of(site, scene))
     }
 
     /// Does what the agreement asks for.
-    fn follow(&mut self) {
-        while let Some(change) = self.list.follow(&mut self.scene, &mut self.order) {
-            let leads = self.list.agreement().view().leader() == self.scene.rank;
+    fn follow(&mut self, scene: &mut Scene) {
+        while let Some(change) = self.list.follow(scene, &mut self.order) {
+            let leads = self.list.agreement().view().leader() == scene.rank;
             self.token = Token::new(self.settings, change == Change::Installed && leads);
             self.requests = Requests::new(self.settings);
             self.watch = Watch::new(self.settings);
@@ -112,31 +110,31 @@ impl Peer {
     }
 
     /// A packet of the normal phase. `bytes` is its datagram.
-    fn on_packet(&mut self, from: u16, packet: Packet<'_>, bytes: &Bytes) {
+    fn on_packet(&mut self, scene: &mut Scene, from: u16, packet: Packet<'_>, bytes: &Bytes) {
         // These are only sent once a list is in force; what is asked for and answered while it is
         // being formed shows nothing of that.
         if matches!(packet.body, Body::Msg { .. } | Body::Ack(_) | Body::Confirm { .. }) {
-            self.list.agreement_mut().on_packet_of(self.scene.now, from.into(), packet.view);
-            self.follow();
+            self.list.agreement_mut().on_packet_of(scene.now, from.into(), packet.view);
+            self.follow(scene);
         }
         let agreement = self.list.agreement_mut();
         // The log is served to those who form a list; they are all promised to one ballot.
         if packet.view == agreement.promised().number {
-            let (scene, order) = (&mut self.scene, &mut self.order);
+            let order = &mut self.order;
             match packet.body {
                 Body::Retrans { from: first, below } if agreement.may_serve(from.into()) => {
-                    return self.on_retrans(from, first, below);
+                    return self.on_retrans(scene, from, first, below);
                 }
                 Body::Purged { below } if self.list.asks(from.into()) => {
                     self.list.on_purged(scene, order, below);
-                    return self.follow();
+                    return self.follow(scene);
                 }
                 Body::Repair { ack, .. } if self.list.missing().is_some() => {
                     if order.is_whole(scene, &ack) {
                         let entry = Entry::new(ack, bytes.slice(ACK_LEN..));
                         self.list.on_fetched(scene, order, from.into(), ack.timestamp, entry);
                     }
-                    return self.follow();
+                    return self.follow(scene);
                 }
                 _ => {}
             }
@@ -146,43 +144,45 @@ impl Peer {
         if takes_part && packet.view < view {
             // Its sender was cut out.
             agreement.on_older_view(from.into());
-        } else if takes_part && packet.view > view && self.scene.timers.armed(Timer::Behind).is_none() {
+        } else if takes_part && packet.view > view && scene.timers.armed(Timer::Behind).is_none() {
             // This site was, and shows itself so that it is told.
             self.answers.announce();
-            self.scene.timers.arm(Timer::Behind, self.scene.now + self.settings.request_timeout);
+            scene.timers.arm(Timer::Behind, scene.now + self.settings.request_timeout);
         }
         if packet.view != view || !takes_part {
-            return self.scene.events.dropped(DropReason::OutOfWindow);
+            return scene.events.dropped(DropReason::OutOfWindow);
         }
-        if !self.order.is_listed(from) || usize::from(from) == self.scene.rank {
-            return self.scene.events.dropped(DropReason::NotAMember);
+        if !self.order.is_listed(from) || usize::from(from) == scene.rank {
+            return scene.events.dropped(DropReason::NotAMember);
         }
-        self.on_body(from, packet.body, bytes);
+        self.on_body(scene, from, packet.body, bytes);
     }
 
     /// A packet of another site of the list in force.
-    fn on_body(&mut self, from: u16, body: Body<'_>, bytes: &Bytes) {
+    fn on_body(&mut self, scene: &mut Scene, from: u16, body: Body<'_>, bytes: &Bytes) {
         self.token.on_sign_of_life(&self.order, from);
         if matches!(body, Body::Ack(_) | Body::Repair { .. } | Body::Confirm { .. }) {
-            self.watch.on_token_heard(&mut self.scene);
+            self.watch.on_token_heard(scene);
         }
         match body {
-            Body::Msg { id, .. } if id.source == from => self.on_msg(id, bytes.slice(MSG_HEADER_LEN..)),
-            Body::Ack(ack) => self.on_ack(from, ack, None),
+            Body::Msg { id, .. } if id.source == from => {
+                self.on_msg(scene, id, bytes.slice(MSG_HEADER_LEN..))
+            }
+            Body::Ack(ack) => self.on_ack(scene, from, ack, None),
             Body::Repair { ack, .. } => {
-                self.on_ack(from, ack, ack.message.map(|_| bytes.slice(ACK_LEN..)));
+                self.on_ack(scene, from, ack, ack.message.map(|_| bytes.slice(ACK_LEN..)));
             }
             Body::Confirm { site, below } if site == from => {
-                self.scene.received("confirm", below);
+                scene.received("confirm", below);
                 let below = below.min(self.order.log.limit());
                 self.order.on_confirm(site, below);
                 self.requests.learn(below, site);
-                self.advance();
+                self.advance(scene);
             }
-            Body::Msg { .. } | Body::Confirm { .. } => self.scene.events.dropped(DropReason::NotAMember),
+            Body::Msg { .. } | Body::Confirm { .. } => scene.events.dropped(DropReason::NotAMember),
             Body::Retrans { .. } | Body::Purged { .. } => {}
             Body::RetransMessage(id) => {
-                self.scene.received("retrans", id.number);
+                scene.received("retrans", id.number);
                 if let Some(timestamp) = self.order.log.find(id) {
                     self.answers.repair(from, timestamp, true);
                 }
@@ -191,9 +191,9 @@ impl Peer {
     }
 
     /// Another site lacks acknowledgments or messages.
-    fn on_retrans(&mut self, from: u16, first: u64, below: u64) {
+    fn on_retrans(&mut self, scene: &mut Scene, from: u16, first: u64, below: u64) {
         let log = &self.order.log;
-        self.scene.received("retrans", first);
+        scene.received("retrans", first);
         self.token.on_sign_of_life(&self.order, from);
         if first < log.base() {
             self.answers.purged(from);
@@ -209,8 +209,8 @@ impl Peer {
 
     /// "If the message is a duplicate [...] the acknowledgment is repeated. [...] If messages are missed, [...] a
     /// retransmission request is sent."
-    fn on_msg(&mut self, id: Id, payload: Bytes) {
-        match self.order.on_msg(&mut self.scene, id, payload) {
+    fn on_msg(&mut self, scene: &mut Scene, id: Id, payload: Bytes) {
+        match self.order.on_msg(scene, id, payload) {
             Place::Acknowledged if !self.token.is_elsewhere() => {
                 if let Some(timestamp) = self.order.log.find(id) {
                     self.answers.repair(id.source, timestamp, false);
@@ -221,19 +221,19 @@ impl Peer {
                 self.requests.miss(Id { number: self.order.log.expected(id.source), ..id });
             }
             Place::Ahead => {}
-            Place::Waiting => self.advance(),
+            Place::Waiting => self.advance(scene),
         }
     }
 
     /// An acknowledgment, perhaps with its message.
-    fn on_ack(&mut self, from: u16, ack: Ack, payload: Option<Bytes>) {
+    fn on_ack(&mut self, scene: &mut Scene, from: u16, ack: Ack, payload: Option<Bytes>) {
         let length = self.order.log.length();
-        if !self.order.is_whole(&self.scene, &ack) {
-            return self.scene.events.dropped(DropReason::Malformed);
+        if !self.order.is_whole(scene, &ack) {
+            return scene.events.dropped(DropReason::Malformed);
         }
         if ack.timestamp < length {
-            self.scene.events.dropped(DropReason::Duplicate);
-            if usize::from(ack.next) != self.scene.rank || ack.site != from {
+            scene.events.dropped(DropReason::Duplicate);
+            if usize::from(ack.next) != scene.rank || ack.site != from {
                 return;
             }
             // The site before this one has not heard that the token was accepted.
@@ -247,26 +247,26 @@ impl Peer {
         }
         if self.token.is_here() {
             // Only this site gives timestamps now.
-            return self.scene.events.dropped(DropReason::OutOfOrder);
+            return scene.events.dropped(DropReason::OutOfOrder);
         }
         self.requests.learn(ack.timestamp.saturating_add(1).min(self.order.log.limit()), from);
         if payload.is_some() {
             self.requests.on_answer();
         }
-        self.order.on_ack(&mut self.scene, ack, payload);
-        self.advance();
+        self.order.on_ack(scene, ack, payload);
+        self.advance(scene);
     }
 
     /// Goes on as far as is known by now.
-    fn advance(&mut self) {
-        if self.order.advance(&mut self.scene) || self.order.log.is_last_accepted() {
-            self.token.on_accepted(&mut self.scene);
+    fn advance(&mut self, scene: &mut Scene) {
+        if self.order.advance(scene) || self.order.log.is_last_accepted() {
+            self.token.on_accepted(scene);
         }
     }
 
     /// A packet without a message of this site.
-    fn poll_packet(&mut self, takes_part: bool) -> Option<(To, Body<'static>)> {
-        let (scene, order) = (&mut self.scene, &mut self.order);
+    fn poll_packet(&mut self, scene: &mut Scene, takes_part: bool) -> Option<(To, Body<'static>)> {
+        let order = &mut self.order;
         let unicast = self.answers.poll(scene, order, &self.token).or_else(|| match takes_part {
             true => self.requests.poll(scene, order).or_else(|| self.watch.poll(scene, order, &self.token)),
             false => self.list.ask(RUN, RUN).map(|(site, run)| {
@@ -290,151 +290,129 @@ impl Peer {
     }
 }
 
-impl Machine for Peer {
-    fn events(&mut self) -> Option<&mut Events> {
-        Some(&mut self.scene.events)
-    }
+impl Part for Peer {
+    type Timer = Timer;
 
-    fn tell_states(&self, _now: Time, tell: &mut dyn FnMut(InState)) {
+    const ROLE: Role = Role::Peer;
+
+    fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
         let agreement = self.list.agreement();
         tell(agreement.state());
         tell(self.token.state(agreement.takes_part()));
     }
 
-    fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
-        self.scene.now = now;
-        let parsed = wire::Datagram::parse(datagram.bytes);
-        let Some(packet) = self.scene.events.of_session(parsed, self.scene.association) else { return };
-        let Some(from) = self.scene.rank_of(datagram.source) else {
-            return self.scene.events.dropped(DropReason::NotAMember);
+    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
+        let Some(packet) = scene.of_session(wire::Datagram::parse(datagram.bytes)) else { return };
+        let Some(from) = scene.rank_of(datagram.source) else {
+            return scene.events.dropped(DropReason::NotAMember);
         };
         match packet {
-            wire::Datagram::Normal(packet) => self.on_packet(from as u16, packet, datagram.bytes),
+            wire::Datagram::Normal(packet) => self.on_packet(scene, from as u16, packet, datagram.bytes),
             wire::Datagram::Reformation(packet) => {
-                self.scene.received(packet.name(), self.order.log.length());
-                self.list.agreement_mut().handle(now, from, &packet);
-                self.follow();
+                scene.received(packet.name(), self.order.log.length());
+                self.list.agreement_mut().handle(scene.now, from, &packet);
+                self.follow(scene);
             }
         }
     }
 
-    fn handle_timeout(&mut self, now: Time) {
-        if self.poll_timeout().is_none_or(|at| at > now) {
-            return;
-        }
-        self.scene.now = now;
-        while let Some(timer) = self.scene.timers.expire(now) {
-            let failed = match timer {
-                Timer::Confirm => {
-                    self.token.on_confirm_timeout(&mut self.scene, &self.order);
-                    false
-                }
-                Timer::Idle => {
-                    self.token.on_idle_timeout();
-                    false
-                }
-                Timer::Transfer => self.token.on_transfer_timeout(),
-                Timer::Request => self.requests.on_timeout(),
-                Timer::Fetch => {
-                    self.list.on_fetch_timeout();
-                    false
-                }
-                Timer::Watch => self.watch.on_timeout(),
-                Timer::Behind => false,
-                Timer::Message(number) => {
-                    let limit = self.settings.patience.tries(self.settings.message_timeout);
-                    self.order.outbox().repeat(number) > limit
-                }
-            };
-            if failed {
-                // A site that should have answered has not: the sites that live make a new list.
-                self.list.agreement_mut().begin(now);
+    fn on_timer(&mut self, scene: &mut Scene, timer: Timer) {
+        let failed = match timer {
+            Timer::Confirm => {
+                self.token.on_confirm_timeout(scene, &self.order);
+                false
             }
+            Timer::Idle => {
+                self.token.on_idle_timeout();
+                false
+            }
+            Timer::Transfer => self.token.on_transfer_timeout(),
+            Timer::Request => self.requests.on_timeout(),
+            Timer::Fetch => {
+                self.list.on_fetch_timeout();
+                false
+            }
+            Timer::Watch => self.watch.on_timeout(),
+            Timer::Behind => false,
+            Timer::Message(number) => {
+                let limit = self.settings.patience.tries(self.settings.message_timeout);
+                self.order.outbox().repeat(number) > limit
+            }
+        };
+        if failed {
+            // A site that should have answered has not: the sites that live make a new list.
+            self.list.agreement_mut().begin(scene.now);
         }
-        self.list.agreement_mut().handle_timeout(now, self.order.log.length());
-        self.follow();
+    }
+
+    fn handle_timeout(&mut self, scene: &mut Scene) {
+        self.fire(scene);
+        self.list.agreement_mut().handle_timeout(scene.now, self.order.log.length());
+        self.follow(scene);
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        self.scene.timers.next().into_iter().chain(self.list.agreement().poll_timeout()).min()
+        self.list.agreement().poll_timeout()
     }
 
-    fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
-        self.scene.now = now;
+    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
         let takes_part = self.list.agreement().takes_part();
         if takes_part {
-            self.token.accept(&mut self.scene, &mut self.order);
+            self.token.accept(scene, &mut self.order);
         }
         let length = self.order.log.length();
         if let Some((to, packet)) = self.list.agreement_mut().poll_transmit(length) {
-            self.scene.control(packet.name(), length);
-            wire::Datagram::Reformation(packet).emit(self.scene.association, buf);
-            return Some(self.scene.transmit(to));
+            scene.control(packet.name(), length);
+            wire::Datagram::Reformation(packet).emit(scene.association, buf);
+            return Some(scene.transmit(to));
         }
         // What is sent in a reformation belongs to its ballot; otherwise that is the list's own.
         let view = self.list.agreement().promised().number;
-        if let Some(transmit) = self.answers.poll_repair(&mut self.scene, &self.order, view, buf) {
+        if let Some(transmit) = self.answers.poll_repair(scene, &self.order, view, buf) {
             return Some(transmit);
         }
-        if let Some((to, body)) = self.poll_packet(takes_part) {
-            self.scene.emit(view, body, buf);
-            return Some(self.scene.transmit(to));
+        if let Some((to, body)) = self.poll_packet(scene, takes_part) {
+            scene.emit(view, body, buf);
+            return Some(scene.transmit(to));
         }
-        if takes_part { self.order.poll(&mut self.scene, buf, view) } else { None }
+        if takes_part { self.order.poll(scene, buf, view) } else { None }
     }
 
-    fn as_sender(&mut self) -> Option<&mut dyn Sender> {
-        Some(self)
+    fn offer(&mut self, _scene: &mut Scene, payload: Bytes) -> Result<MessageId, OfferError> {
+        self.order.outbox().offer(payload).map(MessageId)
     }
 
-    fn as_receiver(&mut self) -> Option<&mut dyn Receiver> {
-        Some(self)
-    }
-}
-
-impl Sender for Peer {
-    fn offer(&mut self, _now: Time, payload: Bytes) -> Result<carillon_core::MessageId, OfferError> {
-        self.order.outbox().offer(payload).map(carillon_core::MessageId)
-    }
-
-    fn finish(&mut self, _now: Time) {
+    fn finish(&mut self, _scene: &mut Scene) {
         self.order.outbox().finish();
     }
 
     /// A list is made without it.
-    fn expel(&mut self, now: Time, member: NodeId) {
-        self.scene.now = now;
-        if let Some(rank) = self.scene.rank_of(member) {
-            self.list.expel(&self.scene, rank);
-            self.follow();
+    fn expel(&mut self, scene: &mut Scene, member: NodeId) {
+        if let Some(rank) = scene.rank_of(member) {
+            self.list.expel(scene, rank);
+            self.follow(scene);
         }
     }
 
     /// Messages wait for the token, and it is there, or what this site lacks is.
-    fn awaits(&self, member: NodeId) -> bool {
-        let Some(rank) = self.scene.rank_of(member) else { return false };
+    fn awaits(&self, scene: &Scene, member: NodeId) -> bool {
+        let Some(rank) = scene.rank_of(member) else { return false };
         if !self.list.agreement().takes_part() {
             return self.list.awaits(rank);
         }
         let waits = self.order.has_waiting() || !self.order.is_settled();
         let lacks = self.requests.gap(&self.order).is_some();
         let site = if lacks { self.requests.informant() } else { self.order.token_site() };
-        waits && !self.order.is_full(&self.scene) && usize::from(site) == rank
+        waits && !self.order.is_full(scene) && usize::from(site) == rank
     }
 
-    fn acknowledged(&self, member: NodeId) -> Option<u64> {
-        self.scene.rank_of(member).map(|rank| self.order.log.confirmed(rank))
+    fn acknowledged(&self, scene: &Scene, member: NodeId) -> Option<u64> {
+        scene.rank_of(member).map(|rank| self.order.log.confirmed(rank))
     }
 
     /// Its own messages are delivered here; and if it has the token, that has been around since.
     fn is_finished(&self) -> bool {
         self.order.is_done() && self.token.rests(&self.order) && !self.list.agreement().is_busy()
-    }
-}
-
-impl Receiver for Peer {
-    fn poll_delivery(&mut self) -> Option<Delivery> {
-        self.scene.poll_delivery()
     }
 }
 

@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Config, ConfigError, Delivery, DropReason, Duration, Event, Events, InState, Machine,
-    MessageId, NodeId, OfferError, Outcome, Received, Receiver, Sender, Time, Transmit,
+    BuildContext, Config, ConfigError, Delivery, DropReason, Duration, Event, InState, MessageId, NodeId,
+    OfferError, Outcome, Received, Role, Time, Transmit,
 };
 use carillon_wire::reformation::Ranks;
 use carillon_wire::sequencer::{Body, Packet, Report};
@@ -14,7 +14,7 @@ use super::follower::Follower;
 use super::leader::Leader;
 use super::order::{Order, near};
 use crate::blocks::reformation::To;
-use crate::blocks::{Change, ViewOrder, next_numbers};
+use crate::blocks::{Change, Part, Player, ViewOrder, next_numbers};
 
 /// Where the parts of a member act.
 pub(super) type Scene = crate::blocks::Scene<Timer>;
@@ -23,7 +23,6 @@ pub(super) type Scene = crate::blocks::Scene<Timer>;
 #[derive(Debug)]
 pub struct SequencerPeer {
     settings: Settings,
-    scene: Scene,
     election: Election,
     order: Order,
     follower: Follower,
@@ -37,7 +36,7 @@ pub struct SequencerPeer {
 
 /// The timers of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Timer {
+pub enum Timer {
     /// The sequencer has not done what this member waits for: ask.
     Wait,
     /// What was asked for has not come: ask again.
@@ -95,9 +94,9 @@ pub(super) fn answer(
 
 impl SequencerPeer {
     /// The member at the node of the context.
-    pub fn new(context: &BuildContext, config: &Config) -> Result<Self, ConfigError> {
+    pub fn new(context: &BuildContext, config: &Config) -> Result<Player<Self>, ConfigError> {
         let settings = Settings::new(context, config);
-        let scene = Scene::of_member(context, Ranks::CAPACITY)?;
+        let mut scene = Scene::of_member(context, Ranks::CAPACITY)?;
         let mut order = Order::new(context, &settings);
         let election = Election::new(context, &settings, scene.rank)?;
         let agreement = election.membership.agreement();
@@ -109,31 +108,29 @@ impl SequencerPeer {
             is_orphaned: false,
             newer: None,
             settings,
-            scene,
             election,
             order,
         };
-        peer.step();
-        Ok(peer)
+        peer.step(&mut scene);
+        Ok(Player::of(peer, scene))
     }
 
     /// Does what the reformation says.
-    fn step(&mut self) {
-        while let Some(change) = self.election.membership.follow(&mut self.scene, &mut self.order) {
+    fn step(&mut self, scene: &mut Scene) {
+        while let Some(change) = self.election.membership.follow(scene, &mut self.order) {
             if change == Change::Installed {
                 self.election.on_installed();
             }
             let (view, settings) = (self.election.membership.agreement().view(), &self.settings);
-            let leads = change == Change::Installed && view.leader() == self.scene.rank;
-            self.follower = Follower::new(&self.scene, settings, view, self.order.length());
-            self.leader = leads.then(|| Leader::new(&self.scene, &mut self.order, settings, &view.members));
+            let leads = change == Change::Installed && view.leader() == scene.rank;
+            self.follower = Follower::new(scene, settings, view, self.order.length());
+            self.leader = leads.then(|| Leader::new(scene, &mut self.order, settings, &view.members));
         }
     }
 
     /// Takes in a packet of the member of this rank.
-    fn on_packet(&mut self, from: usize, bytes: &Bytes, packet: &Packet<'_>) {
-        let (scene, order, agreement) =
-            (&mut self.scene, &mut self.order, self.election.membership.agreement_mut());
+    fn on_packet(&mut self, scene: &mut Scene, from: usize, bytes: &Bytes, packet: &Packet<'_>) {
+        let (order, agreement) = (&mut self.order, self.election.membership.agreement_mut());
         let (view, body) = match packet {
             // In the basic form nobody is replaced, so nobody can come back.
             Packet::Reformation(_) if self.settings.resilience == 0 => {
@@ -142,7 +139,7 @@ impl SequencerPeer {
             Packet::Reformation(packet) => {
                 scene.received(packet.name(), order.length());
                 agreement.handle(scene.now, from, packet);
-                return self.step();
+                return self.step(scene);
             }
             Packet::Normal { view, body } => (*view, *body),
         };
@@ -155,10 +152,10 @@ impl SequencerPeer {
         };
         if between {
             self.election.on_packet(scene, order, from, view, body, bytes);
-            return self.step();
+            return self.step(scene);
         }
         agreement.on_packet_of(scene.now, from, view);
-        self.step();
+        self.step(scene);
         let agreement = self.election.membership.agreement_mut();
         let (current, takes_part) = (agreement.view().number(), agreement.takes_part());
         if view < current {
@@ -169,17 +166,17 @@ impl SequencerPeer {
             self.newer = Some(from);
         }
         if view != current || !takes_part {
-            return self.scene.events.dropped(DropReason::OutOfWindow);
+            return scene.events.dropped(DropReason::OutOfWindow);
         }
         if !agreement.view().members.contains(from) {
-            return self.scene.events.dropped(DropReason::NotAMember);
+            return scene.events.dropped(DropReason::NotAMember);
         }
-        self.on_body(from, body, bytes);
+        self.on_body(scene, from, body, bytes);
     }
 
     /// A packet of this view from another of its members.
-    fn on_body(&mut self, from: usize, body: Body<'_>, bytes: &Bytes) {
-        let (scene, order, follower) = (&mut self.scene, &mut self.order, &mut self.follower);
+    fn on_body(&mut self, scene: &mut Scene, from: usize, body: Body<'_>, bytes: &Bytes) {
+        let (order, follower) = (&mut self.order, &mut self.follower);
         let is_leader = from == self.election.membership.agreement().view().leader();
         if is_leader {
             follower.on_heard();
@@ -241,8 +238,8 @@ impl SequencerPeer {
 
     /// This member is taken to be dead: a view without it is made, or, in the basic form, it is not
     /// waited for.
-    fn suspect(&mut self, rank: usize) {
-        let (scene, agreement) = (&mut self.scene, self.election.membership.agreement_mut());
+    fn suspect(&mut self, scene: &mut Scene, rank: usize) {
+        let agreement = self.election.membership.agreement_mut();
         let (member, is_leader) = (scene.nodes[rank], rank == agreement.view().leader());
         if self.settings.resilience > 0 {
             if self.leader.is_some() || is_leader {
@@ -260,9 +257,8 @@ impl SequencerPeer {
     }
 
     /// The next packet, if there is one.
-    fn next_packet(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let (scene, order, agreement) =
-            (&mut self.scene, &mut self.order, self.election.membership.agreement_mut());
+    fn next_packet(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let (order, agreement) = (&mut self.order, self.election.membership.agreement_mut());
         if let Some((to, packet)) = agreement.poll_transmit(order.length()) {
             scene.control(packet.name(), order.length());
             Packet::Reformation(packet).emit(scene.association, buf);
@@ -284,8 +280,8 @@ impl SequencerPeer {
     }
 
     /// Sets the timers of what is waited for.
-    fn arm_timers(&mut self) {
-        let (scene, order) = (&mut self.scene, &self.order);
+    fn arm_timers(&mut self, scene: &mut Scene) {
+        let order = &self.order;
         match &self.leader {
             Some(leader) => leader.arm_timer(scene),
             None => {
@@ -297,99 +293,82 @@ impl SequencerPeer {
     }
 }
 
-impl Machine for SequencerPeer {
-    fn events(&mut self) -> Option<&mut Events> {
-        Some(&mut self.scene.events)
-    }
+impl Part for SequencerPeer {
+    type Timer = Timer;
 
-    fn tell_states(&self, _now: Time, tell: &mut dyn FnMut(InState)) {
+    const ROLE: Role = Role::Peer;
+
+    fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
         tell(self.election.membership.agreement().state());
     }
 
-    fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
-        self.scene.now = now;
-        let parsed = Packet::parse(datagram.bytes);
-        let Some(packet) = self.scene.events.of_session(parsed, self.scene.association) else { return };
-        let from = self.scene.rank_of(datagram.source);
-        match from.filter(|&from| from != self.scene.rank) {
-            Some(from) => self.on_packet(from, datagram.bytes, &packet),
-            None => self.scene.events.dropped(DropReason::NotAMember),
+    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
+        let Some(packet) = scene.of_session(Packet::parse(datagram.bytes)) else { return };
+        let from = scene.rank_of(datagram.source);
+        match from.filter(|&from| from != scene.rank) {
+            Some(from) => self.on_packet(scene, from, datagram.bytes, &packet),
+            None => scene.events.dropped(DropReason::NotAMember),
         }
     }
 
-    fn handle_timeout(&mut self, now: Time) {
-        if self.poll_timeout().is_none_or(|at| at > now) {
-            return;
-        }
-        self.scene.now = now;
-        self.election.membership.agreement_mut().handle_timeout(now, self.order.length());
-        self.step();
-        while let Some(timer) = self.scene.timers.expire(now) {
-            match timer {
-                Timer::Wait if self.follower.on_wait(&self.scene, &mut self.order) => {
-                    self.suspect(self.election.membership.agreement().view().leader());
-                }
-                Timer::Wait => {}
-                Timer::Retrans => self.follower.on_retrans_timer(now),
-                Timer::Sync => {
-                    let dead = self.leader.as_mut().map(|leader| leader.on_sync_timer(now));
-                    dead.unwrap_or_default().iter().for_each(|rank| self.suspect(rank));
-                }
-                Timer::Fetch => self.election.membership.on_fetch_timeout(),
+    fn on_timer(&mut self, scene: &mut Scene, timer: Timer) {
+        match timer {
+            Timer::Wait if self.follower.on_wait(scene, &mut self.order) => {
+                self.suspect(scene, self.election.membership.agreement().view().leader());
             }
+            Timer::Wait => {}
+            Timer::Retrans => self.follower.on_retrans_timer(scene.now),
+            Timer::Sync => {
+                let dead = self.leader.as_mut().map(|leader| leader.on_sync_timer(scene.now));
+                dead.unwrap_or_default().iter().for_each(|rank| self.suspect(scene, rank));
+            }
+            Timer::Fetch => self.election.membership.on_fetch_timeout(),
         }
+    }
+
+    fn handle_timeout(&mut self, scene: &mut Scene) {
+        self.election.membership.agreement_mut().handle_timeout(scene.now, self.order.length());
+        self.step(scene);
+        self.fire(scene);
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        self.scene.timers.next().into_iter().chain(self.election.membership.agreement().poll_timeout()).min()
+        self.election.membership.agreement().poll_timeout()
     }
 
-    fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
-        self.scene.now = now;
+    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
         if let Some(leader) = &mut self.leader {
-            leader.give_places(&self.scene, &mut self.order);
+            leader.give_places(scene, &mut self.order);
         }
-        let transmit = self.next_packet(buf);
-        self.arm_timers();
+        let transmit = self.next_packet(scene, buf);
+        self.arm_timers(scene);
         transmit
     }
 
-    fn as_sender(&mut self) -> Option<&mut dyn Sender> {
-        Some(self)
-    }
-
-    fn as_receiver(&mut self) -> Option<&mut dyn Receiver> {
-        Some(self)
-    }
-}
-
-impl Sender for SequencerPeer {
-    fn offer(&mut self, _now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
+    fn offer(&mut self, scene: &mut Scene, payload: Bytes) -> Result<MessageId, OfferError> {
         let number = self.order.outbox.offer(payload)?;
         if self.is_orphaned {
-            self.order.complete_below(&mut self.scene, number + 1, Outcome::Failed);
+            self.order.complete_below(scene, number + 1, Outcome::Failed);
         }
         Ok(MessageId(number))
     }
 
-    fn finish(&mut self, _now: Time) {
+    fn finish(&mut self, _scene: &mut Scene) {
         self.order.outbox.finish();
     }
 
     /// A view is made without it; in the basic form it is not waited for.
-    fn expel(&mut self, now: Time, member: NodeId) {
-        self.scene.now = now;
-        let Some(rank) = self.scene.rank_of(member).filter(|&rank| rank != self.scene.rank) else { return };
+    fn expel(&mut self, scene: &mut Scene, member: NodeId) {
+        let Some(rank) = scene.rank_of(member).filter(|&rank| rank != scene.rank) else { return };
         if self.settings.resilience == 0 {
-            return self.suspect(rank);
+            return self.suspect(scene, rank);
         }
-        self.election.membership.expel(&self.scene, rank);
-        self.step();
+        self.election.membership.expel(scene, rank);
+        self.step(scene);
     }
 
-    fn awaits(&self, member: NodeId) -> bool {
-        let (Some(rank), agreement) = (self.scene.rank_of(member), self.election.membership.agreement())
-        else {
+    fn awaits(&self, scene: &Scene, member: NodeId) -> bool {
+        let (Some(rank), agreement) = (scene.rank_of(member), self.election.membership.agreement()) else {
             return false;
         };
         match &self.leader {
@@ -399,20 +378,18 @@ impl Sender for SequencerPeer {
         }
     }
 
-    fn acknowledged(&self, member: NodeId) -> Option<u64> {
-        let rank = self.scene.rank_of(member)?;
+    fn acknowledged(&self, scene: &Scene, member: NodeId) -> Option<u64> {
+        let rank = scene.rank_of(member)?;
         self.leader.as_ref().map(|leader| leader.acknowledged(rank))
     }
 
     fn is_finished(&self) -> bool {
         self.order.outbox.is_done()
     }
-}
 
-impl Receiver for SequencerPeer {
-    fn poll_delivery(&mut self) -> Option<Delivery> {
-        let delivery = self.scene.poll_delivery()?;
-        self.order.tidy(&self.scene);
+    fn poll_delivery(&mut self, scene: &mut Scene) -> Option<Delivery> {
+        let delivery = scene.poll_delivery()?;
+        self.order.tidy(scene);
         Some(delivery)
     }
 }
