@@ -142,6 +142,10 @@ impl ReceiverMap {
 }
 
 /// What each receiver of a group has: for whoever gathers it and passes it on, and for a sender that repairs.
+///
+/// The receivers of `msaw` and `mbap` send no maps: an acknowledgment says how far one is, which an
+/// [`AckWindow`](super::AckWindow) counts, and a request names one message. Those of `rra` do, and their sender is done
+/// with a map when it has read it: what all have is counted too.
 #[derive(Debug)]
 pub struct ReceiverMaps(Vec<Option<ReceiverMap>>);
 

@@ -102,3 +102,59 @@ impl RepairScope for LocalRecovery {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Hosts in a row: who hears a datagram that travels so many hops.
+    fn hears(from: u8, scope: u8, host: u8) -> bool {
+        scope == u8::MAX || host.abs_diff(from) <= scope
+    }
+
+    #[test]
+    fn whoever_hears_a_request_hears_its_repair_and_nobody_is_told_further_than_need_be() {
+        let mut rng = carillon_core::Seeds::new(1).stream("repair_scope");
+        for _ in 0..20_000 {
+            let host = |rng: &mut carillon_core::Rng| rng.below(120) as u8;
+            let (asks, repairs) = (host(&mut rng), host(&mut rng));
+            let way = asks.abs_diff(repairs);
+            // It has heard the request.
+            let scope = way.saturating_add(rng.below(20) as u8);
+            let asked = Asked { scope, way };
+            let Reach::Group { scope: first, again } = LocalRecovery::OneStep.reach(asked) else { panic!() };
+            assert_eq!(again, 0, "nobody repeats it");
+            let Reach::Group { scope: way_back, again } = LocalRecovery::TwoStep.reach(asked) else {
+                panic!()
+            };
+            assert!(hears(repairs, way_back, asks));
+            assert!(way == 0 || !hears(repairs, way_back - 1, asks), "no further than to who asked");
+            for host in 0..=u8::MAX {
+                if hears(asks, scope, host) {
+                    assert!(hears(repairs, first, host), "{asked:?}: {host} in one step");
+                    assert!(hears(asks, again, host), "{asked:?}: {host} in two");
+                }
+                assert!(
+                    !hears(asks, again, host) || hears(asks, scope, host),
+                    "{asked:?}: {host} is too far"
+                );
+                assert!(!hears(repairs, first, host) || hears(repairs, scope + way, host));
+            }
+        }
+    }
+
+    #[test]
+    fn who_asks_all_is_answered_to_all_and_so_is_everybody_without_local_recovery() {
+        for way in 0..=u8::MAX {
+            for local in [LocalRecovery::Off, LocalRecovery::OneStep, LocalRecovery::TwoStep] {
+                assert_eq!(local.reach(Asked { scope: u8::MAX, way }), Reach::ALL);
+            }
+            assert_eq!(LocalRecovery::Off.reach(Asked { scope: way, way }), Reach::ALL);
+            // A request from as far away as can be: the sum does not go round.
+            let far = LocalRecovery::OneStep.reach(Asked { scope: 254, way });
+            assert_eq!(far, Reach::Group { scope: way.saturating_add(254), again: 0 });
+            assert_eq!(Addressed::Unicast.reach(Asked { scope: way, way }), Reach::Requester);
+            assert_eq!(Addressed::Multicast.reach(Asked { scope: way, way }), Reach::ALL);
+        }
+    }
+}

@@ -165,3 +165,127 @@ impl<K: Ord + Copy> Scene<K> {
         self.deliveries.len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use carillon_core::{BitRate, Notice, Rng, Seeds};
+    use carillon_wire::reformation::Ballot;
+
+    use super::*;
+
+    /// Of the node of this number, among six members with numbers from 10 on.
+    fn context(node: u32) -> BuildContext {
+        BuildContext {
+            association: AssociationId(7),
+            node: NodeId(node),
+            sender: NodeId(1),
+            members: (10..16).map(NodeId).collect(),
+            helpers: Default::default(),
+            identities: Default::default(),
+            addresses: Default::default(),
+            group: GroupId(3),
+            seeds: Seeds::new(1),
+            bit_rate: BitRate::mbps(10),
+            link_overhead: 0,
+            max_payload: 100,
+            memory: usize::MAX,
+            rejoining: false,
+        }
+    }
+
+    fn told(scene: &mut Scene) -> (Vec<Event>, Vec<Notice>) {
+        let events = std::iter::from_fn(|| scene.events.pop()).collect();
+        (events, std::iter::from_fn(|| scene.events.pop_notice()).collect())
+    }
+
+    #[test]
+    fn a_place_is_that_of_the_node_and_others_are_none() {
+        for node in 0..30 {
+            let (scene, place) =
+                (Scene::<()>::new(&context(node)), (10..16).position(|member| member == node));
+            assert_eq!(Some(scene.rank).filter(|&rank| rank < 6), place);
+            assert_eq!(scene.rank_of(NodeId(node)), place);
+            assert_eq!(Scene::<()>::of_member(&context(node), 6).is_ok(), place.is_some());
+            assert!(Scene::<()>::of_member(&context(node), 5).is_err(), "the group is too large");
+        }
+    }
+
+    #[test]
+    fn packets_are_of_the_session_and_of_the_sender_or_dropped() {
+        let mut scene = Scene::<()>::new(&context(12));
+        let ours = |packet: u8| Ok::<_, ()>((AssociationId(7), packet));
+        assert_eq!((scene.of_session(ours(5)), scene.of_sender(NodeId(1), ours(6))), (Some(5), Some(6)));
+        assert_eq!(scene.of_sender(NodeId(11), ours(6)), None);
+        assert_eq!(scene.of_sender(NodeId(1), Ok::<_, ()>((AssociationId(8), 6))), None);
+        assert_eq!(scene.of_sender(NodeId(11), Err::<(AssociationId, u8), _>(())), None);
+        let reasons = [DropReason::NotAMember, DropReason::Foreign, DropReason::Malformed];
+        assert_eq!(told(&mut scene).0, reasons.map(|reason| Event::Dropped { reason }));
+    }
+
+    #[test]
+    fn what_is_sent_and_delivered_agrees_with_a_model_under_random_operations() {
+        let mut rng = Seeds::new(1).stream("scene");
+        let mut scene = Scene::<()>::new(&context(12));
+        let mut waiting = VecDeque::new();
+        for number in 0..20_000 {
+            let (rank, message, payload) =
+                (rng.below(6) as usize, MessageId(number), Bytes::from(number.to_string()));
+            let source = NodeId(10 + rank as u32);
+            match rng.below(4) {
+                0 => {
+                    scene.deliver(rank, number, payload.clone());
+                    waiting.push_back((rank, Delivery { source, message, payload }));
+                    assert_eq!(told(&mut scene), (vec![Event::Delivered { source, message }], vec![]));
+                }
+                1 => {
+                    scene.deliver_sent(number, payload.clone());
+                    waiting.push_back((6, Delivery { source: NodeId(1), message, payload }));
+                    let delivered = Event::Delivered { source: NodeId(1), message };
+                    assert_eq!(told(&mut scene), (vec![delivered], vec![]));
+                }
+                2 => assert_eq!(scene.poll_delivery_of(), waiting.pop_front()),
+                _ => {
+                    let (again, repair, to_all) = (rng.below(2) == 0, rng.below(2) == 0, rng.below(2) == 0);
+                    let to = if to_all { To::Group } else { To::Rank(rank) };
+                    let transmit = scene.data_sent(to, (rank, number), 90, again, repair);
+                    let dest = if to_all { Dest::group(GroupId(3)) } else { Dest::Node(source) };
+                    // Only a message of its own is its own to mark and to tell of.
+                    let own = rank == 2;
+                    assert_eq!((transmit.dest, transmit.departure), (dest, None));
+                    assert_eq!(transmit.original, (own && !again).then_some(message));
+                    let event = match (own, again) {
+                        (true, true) => Event::RepairSent { message, bytes: 90 },
+                        (true, false) => Event::Sent { message, bytes: 90 },
+                        (false, _) => Event::Forwarded { source, message, bytes: 90, repair },
+                    };
+                    let notices = own.then_some(Notice::Sent { message, repair: again });
+                    assert_eq!(told(&mut scene), (vec![event], notices.into_iter().collect()));
+                }
+            }
+            assert_eq!(scene.waiting(), waiting.len());
+        }
+    }
+
+    #[test]
+    fn a_view_names_whoever_is_gone_or_has_come_but_not_this_member() {
+        let mut rng = Seeds::new(2).stream("scene");
+        let mut scene = Scene::<()>::new(&context(12));
+        let some = |rng: &mut Rng| (0..6).filter(|_| rng.below(2) == 0).collect::<Ranks>();
+        for _ in 0..2_000 {
+            let (before, members) = (some(&mut rng), some(&mut rng));
+            let joiners: Ranks = some(&mut rng).iter().filter(|&rank| members.contains(rank)).collect();
+            scene.on_view(&before, &View { ballot: Ballot::default(), members, joiners });
+            let node = |rank| NodeId(10 + rank as u32);
+            let gone = (0..6).filter(|&rank| before.contains(rank) && !members.contains(rank));
+            let gone: Vec<_> = gone.map(|rank| Notice::MemberLost { member: node(rank) }).collect();
+            let come = (0..6).filter(|&rank| {
+                rank != 2 && (members.contains(rank) && !before.contains(rank) || joiners.contains(rank))
+            });
+            let come: Vec<_> = come.map(|rank| Event::MemberJoined { member: node(rank) }).collect();
+            let (events, notices) = told(&mut scene);
+            assert_eq!((notices.len(), &notices), (gone.len(), &gone));
+            assert_eq!(events[gone.len()..], come);
+        }
+    }
+}
