@@ -42,6 +42,11 @@ impl Dest {
     pub const fn group(group: GroupId) -> Dest {
         Dest::Group { group, scope: Scope::GLOBAL }
     }
+
+    /// The group behind these ports of a relay, as if this node had sent it.
+    pub fn group_behind(ports: PortSet, source: NodeId, group: GroupId) -> Dest {
+        Dest::Ports { ports, source, dest: Box::new(Dest::group(group)) }
+    }
 }
 
 /// A datagram as it reaches a machine.

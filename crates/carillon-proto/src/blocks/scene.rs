@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use carillon_core::{
     AssociationId, BuildContext, ConfigError, Delivery, Dest, DropReason, Event, Events, GroupId, MessageId,
-    NodeId, Time, Timers, Transmit,
+    NodeId, Note, Time, Timers, Transmit, Value,
 };
 use carillon_wire::reformation::Ranks;
 
@@ -111,6 +111,14 @@ impl<K: Ord + Copy> Scene<K> {
     /// A packet without a message goes out.
     pub fn control(&mut self, packet: &'static str, number: u64) {
         self.events.control(packet, number);
+    }
+
+    /// So many messages from this one on will never come: too many to name each.
+    pub fn unrecoverable(&mut self, source: Option<NodeId>, first: u64, messages: u64) {
+        let source = source.map(|node| ("source", Value::Count(node.0.into())));
+        let run = [("first", Value::Count(first)), ("messages", Value::Count(messages))];
+        let fields = source.into_iter().chain(run).collect();
+        self.events.push(Event::Note(Box::new(Note { name: "unrecoverable", fields })));
     }
 
     /// A packet with a message in its place goes out: this node's own, as its first or again, or another's.

@@ -120,6 +120,11 @@ impl fmt::Debug for NakList<'_> {
 }
 
 impl<'a> Options<'a> {
+    /// A list of further packets, four bytes each, and nothing else. One that is too long for a packet is left out.
+    pub fn listing(list: &'a [u8]) -> Self {
+        Options { nak_list: NakList::from_bytes(list).unwrap_or_default(), ..Options::default() }
+    }
+
     /// Takes the options off the front.
     pub(super) fn parse(reader: &mut Reader<'a>) -> Result<Self, ParseError> {
         let [kind, len, total @ ..] = reader.array::<4>()?;

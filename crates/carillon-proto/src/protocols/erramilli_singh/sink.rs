@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use bytes::Bytes;
-use carillon_core::{Delivery, DropReason, Event, MessageId, Note, Time, Transmit, Value};
+use carillon_core::{Delivery, DropReason, Event, MessageId, Time, Transmit};
 use carillon_wire::erramilli_singh::{Packet, Progress};
 
 use super::config::Settings;
@@ -181,10 +181,7 @@ impl Sink {
     fn on_lost(&mut self, scene: &mut Scene, rank: usize, skipped: Skipped) {
         let (first, count) = (skipped.range.start, skipped.lost());
         if count > 0 {
-            let source = Value::Count(scene.nodes[rank].0.into());
-            let fields =
-                vec![("source", source), ("first", Value::Count(first)), ("messages", Value::Count(count))];
-            scene.events.push(Event::Note(Box::new(Note { name: "unrecoverable", fields })));
+            scene.unrecoverable(Some(scene.nodes[rank]), first, count);
         }
         for (number, payload) in skipped.survivors {
             scene.deliver(rank, number, payload);

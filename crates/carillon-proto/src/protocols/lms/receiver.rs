@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carillon_core::{
-    Addresses, BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Event, MessageId, NodeId, Note,
-    Received, Role, Time, Transmit, Value, expand,
+    Addresses, BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Event, MessageId, NodeId,
+    Received, Role, Time, Transmit, expand,
 };
 use carillon_wire::lms::{Data, HEADER_LEN, Offer, Packet, Progress, Request};
 
@@ -155,8 +155,7 @@ impl LmsReceiver {
             scene.events.push(Event::Delivered { source, message: MessageId(number) });
         }
         if told < total {
-            let fields = vec![("first", Value::Count(first)), ("messages", Value::Count(total))];
-            scene.events.push(Event::Note(Box::new(Note { name: "unrecoverable", fields })));
+            scene.unrecoverable(None, first, total);
         }
         self.deliver_in_order(scene);
     }

@@ -249,11 +249,7 @@ impl LmsRelay {
         if interface == state.upstream.0 {
             return self.events.dropped(DropReason::OutOfWindow);
         }
-        let dest = Dest::Ports {
-            ports: PortSet::from_iter([interface]),
-            source: state.source,
-            dest: Box::new(Dest::group(state.group)),
-        };
+        let dest = Dest::group_behind(PortSet::from_iter([interface]), state.source, state.group);
         self.send(dest, association, Packet::Repair(data), 0);
     }
 

@@ -226,8 +226,7 @@ impl PgmSource {
 
     fn emit_confirmation(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
         let Confirmation { nak, list } = self.confirmations.pop_front()?;
-        let nak_list = NakList::from_bytes(&list).unwrap_or_default();
-        self.packet(Body::Ncf(nak), Options { nak_list, ..Options::default() }).emit(buf);
+        self.packet(Body::Ncf(nak), Options::listing(&list)).emit(buf);
         scene.events.control("ncf", expand(nak.sqn.into(), MODULUS, self.window.next()));
         Some(scene.to_group())
     }

@@ -8,7 +8,7 @@ use carillon_wire::srm::{Answer, Data, Packet, Request};
 
 use super::config::Settings;
 use super::peer::{Scene, micros};
-use super::recovery::{Key, Recovery};
+use super::recovery::Key;
 use super::streams::Streams;
 use crate::blocks::reformation::To;
 use crate::blocks::{Asked, LocalRecovery, Reach, RepairBudget, RepairScope};
@@ -30,14 +30,7 @@ impl Answers {
     }
 
     /// A member asks for a message.
-    pub fn on_request(
-        &mut self,
-        scene: &mut Scene,
-        streams: &mut Streams,
-        recovery: &mut Recovery,
-        request: &Request,
-        scope: Scope,
-    ) {
+    pub fn on_request(&mut self, scene: &mut Scene, streams: &mut Streams, request: &Request, scope: Scope) {
         let source = request.source;
         if source as usize >= scene.nodes.len() {
             return scene.events.dropped(DropReason::Malformed);
@@ -52,13 +45,13 @@ impl Answers {
                 // It asks for what was never sent.
                 return scene.events.dropped(DropReason::OutOfWindow);
             }
-            return streams.learn(scene, recovery, source, number + 1, None);
+            return streams.learn(scene, source, number + 1, None);
         }
         let allowed = self.budget.left(request.from, streams.stored()) > 0;
         if request.scope == u8::MAX {
-            recovery.widen(key);
+            streams.recovery.widen(key);
         }
-        if recovery.on_request(scene, key, request.round.into(), false) {
+        if streams.recovery.on_request(scene, key, request.round.into(), false) {
             return;
         }
         if !is_here {
@@ -70,7 +63,7 @@ impl Answers {
         // Routers on the way, and one more: the hops that a packet must be able to travel back.
         let way = request.scope.saturating_sub(scope.0).saturating_add(1);
         let reach = self.settings.local.reach(Asked { scope: request.scope, way });
-        recovery.begin_repair(scene, key, request.from, rounds, reach);
+        streams.recovery.begin_repair(scene, key, request.from, rounds, reach);
         self.budget.spend(request.from, 1);
     }
 
@@ -88,26 +81,20 @@ impl Answers {
     }
 
     /// The next repair: one that is to be repeated, or an answer to a request.
-    pub fn poll(
-        &mut self,
-        scene: &mut Scene,
-        streams: &Streams,
-        recovery: &mut Recovery,
-        buf: &mut Vec<u8>,
-    ) -> Option<Transmit> {
+    pub fn poll(&mut self, scene: &mut Scene, streams: &mut Streams, buf: &mut Vec<u8>) -> Option<Transmit> {
         while let Some((key, scope)) = self.repeats.pop_first() {
             let answer = Answer { round: 0, scope, again: 0, distance_us: 0, requester: scene.rank as u32 };
             if let Some(transmit) = emit(scene, streams, key, answer, buf) {
                 return Some(transmit);
             }
         }
-        while let Some((key, repair)) = recovery.next_repair() {
+        while let Some((key, repair)) = streams.recovery.next_repair() {
             let (round, requester) = (repair.round.min(u8::MAX.into()) as u8, repair.requester);
             let Reach::Group { scope, again } = repair.reach else { continue };
-            let distance_us = micros(recovery.known.distance(requester));
+            let distance_us = micros(streams.recovery.known.distance(requester));
             let answer = Answer { round, scope, again, distance_us, requester };
             let transmit = emit(scene, streams, key, answer, buf);
-            recovery.on_sent_repair(scene, key, round, distance_us);
+            streams.recovery.on_sent_repair(scene, key, round, distance_us);
             if transmit.is_some() {
                 return transmit;
             }

@@ -14,7 +14,6 @@ mod answers;
 mod config;
 mod describe;
 mod peer;
-mod pending;
 mod recovery;
 mod reports;
 mod source;

@@ -12,7 +12,7 @@ use carillon_wire::srm::{Answer, Data, HEADER_LEN, Packet, Request};
 
 use super::answers::Answers;
 use super::config::Settings;
-use super::recovery::{Key, Recovery};
+use super::recovery::Key;
 use super::reports::Reports;
 use super::source::Source;
 use super::streams::Streams;
@@ -26,7 +26,6 @@ pub(super) type Scene = crate::blocks::Scene<Timer>;
 pub struct SrmPeer {
     settings: Arc<Settings>,
     streams: Streams,
-    recovery: Recovery,
     source: Source,
     reports: Reports,
     answers: Answers,
@@ -62,7 +61,6 @@ impl SrmPeer {
         let own = scene.rank as u32;
         let peer = SrmPeer {
             streams: Streams::new(settings.clone(), own, context),
-            recovery: Recovery::new(settings.clone(), own, context.seeds.clone()),
             source: Source::new(settings.clone(), own, context),
             reports: Reports::new(settings.clone(), context.seeds.stream("srm.session")),
             answers: Answers::new(settings.clone()),
@@ -76,7 +74,7 @@ impl SrmPeer {
 
     /// A message came, from its source or, with `answer`, as a repair.
     fn on_data(&mut self, scene: &mut Scene, data: Data<'_>, payload: Bytes, answer: Option<Answer>) {
-        let (streams, recovery) = (&mut self.streams, &mut self.recovery);
+        let streams = &mut self.streams;
         let source = data.source;
         // Only its source sends a message for the first time.
         if (answer.is_none() && source != data.from) || source as usize >= scene.nodes.len() {
@@ -95,15 +93,15 @@ impl SrmPeer {
                 return scene.events.dropped(DropReason::OutOfWindow);
             }
             scene.events.received(packet, number);
-            streams.learn(scene, recovery, source, number + 1, Some(number));
-            return streams.store(scene, recovery, key, payload);
+            streams.learn(scene, source, number + 1, Some(number));
+            return streams.store(scene, key, payload);
         }
         if number < base {
             return scene.events.dropped(DropReason::OutOfWindow);
         }
-        let was_missing = recovery.on_arrival(scene, key, answer.is_none());
+        let was_missing = streams.recovery.on_arrival(scene, key, answer.is_none());
         if let Some(answer) = answer {
-            recovery.on_repair(scene, key, answer.round, answer.distance_us);
+            streams.recovery.on_repair(scene, key, answer.round, answer.distance_us);
         }
         if !is_awaited {
             return scene.events.dropped(DropReason::Duplicate);
@@ -115,7 +113,7 @@ impl SrmPeer {
             scene.events.push(Event::LossRepaired { source, message });
             self.answers.on_repaired(scene, key, answer);
         }
-        streams.store(scene, recovery, key, payload);
+        streams.store(scene, key, payload);
     }
 
     /// A wait of a message is over; with how many rounds are over, its hold-down.
@@ -123,9 +121,13 @@ impl SrmPeer {
         // Nobody can be sure to have what a member sent that is gone: all are asked some times more.
         let (source, number) = key;
         if self.gone.contains(&source)
-            && self.recovery.request_round(key).is_some_and(|round| round > self.settings.backoff_limit + 1)
+            && self
+                .streams
+                .recovery
+                .request_round(key)
+                .is_some_and(|round| round > self.settings.backoff_limit + 1)
         {
-            self.recovery.forget(source, number..number + 1);
+            self.streams.recovery.forget(source, number..number + 1);
             return self.streams.give_up(scene, key);
         }
         if let Some(rounds) = rounds {
@@ -134,17 +136,17 @@ impl SrmPeer {
     }
 
     fn poll_request(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
-        if !self.recovery.has_requests() {
+        if !self.streams.recovery.has_requests() {
             return None;
         }
         if let Some(at) = self.request_pace.ready_at(scene.now) {
             scene.timers.arm(Timer::RequestPace, at);
             return None;
         }
-        let (key, round) = self.recovery.next_request()?;
+        let (key, round) = self.streams.recovery.next_request()?;
         self.request_pace.pause(scene.now, self.settings.request_ivl);
         let (source, number) = key;
-        let distance_us = micros(self.recovery.known.distance(source));
+        let distance_us = micros(self.streams.recovery.known.distance(source));
         let local = round == 1 && self.settings.local != LocalRecovery::Off;
         let scope = if local { self.settings.local_scope } else { u8::MAX };
         let (from, sequence, round_sent) =
@@ -155,8 +157,8 @@ impl SrmPeer {
         scene.events.control("request", number);
         let (source, message) = (scene.nodes[source as usize], MessageId(number));
         scene.events.push(Event::Requested { source, message });
-        self.recovery.on_sending_request(round);
-        self.recovery.on_request(scene, key, round, true);
+        self.streams.recovery.on_sending_request(round);
+        self.streams.recovery.on_request(scene, key, round, true);
         Some(Transmit::now(scene.within(scope)))
     }
 }
@@ -167,11 +169,11 @@ impl Part for SrmPeer {
     const ROLE: Role = Role::Peer;
 
     fn start(&mut self, scene: &mut Scene) {
-        self.reports.arm(scene, &self.recovery);
+        self.reports.arm(scene, &self.streams.recovery.known);
     }
 
     fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
-        self.recovery.tell_states(tell);
+        self.streams.recovery.tell_states(tell);
     }
 
     fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
@@ -180,13 +182,13 @@ impl Part for SrmPeer {
         if rank as usize == scene.rank || scene.nodes.get(rank as usize) != Some(&datagram.source) {
             return scene.events.dropped(DropReason::NotAMember);
         }
-        let SrmPeer { streams, recovery, source, reports, answers, .. } = self;
-        recovery.known.on_heard(rank);
+        let SrmPeer { streams, source, reports, answers, .. } = self;
+        streams.recovery.known.on_heard(rank);
         let payload = || datagram.bytes.slice(HEADER_LEN..);
         match packet {
-            Packet::Session(session) => reports.on_session(scene, (streams, recovery, source), &session),
+            Packet::Session(session) => reports.on_session(scene, streams, source, &session),
             Packet::Request(request) => {
-                answers.on_request(scene, streams, recovery, &request, datagram.scope);
+                answers.on_request(scene, streams, &request, datagram.scope);
             }
             Packet::Data(data) => self.on_data(scene, data, payload(), None),
             Packet::Repair { data, answer } => self.on_data(scene, data, payload(), Some(answer)),
@@ -203,23 +205,23 @@ impl Part for SrmPeer {
 
     fn handle_timeout(&mut self, scene: &mut Scene) {
         self.fire(scene);
-        while let Some((key, rounds)) = self.recovery.expire(scene.now) {
+        while let Some((key, rounds)) = self.streams.recovery.expire(scene.now) {
             self.on_message_timer(scene, key, rounds);
         }
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        self.recovery.next_timeout()
+        self.streams.recovery.next_timeout()
     }
 
     fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let report = self.reports.poll(scene, &mut self.streams, &mut self.recovery, buf);
+        let report = self.reports.poll(scene, &mut self.streams, buf);
         let control = report.or_else(|| self.poll_request(scene, buf));
         if control.is_some() {
             return control;
         }
-        let SrmPeer { streams, recovery, source, answers, .. } = self;
-        if !answers.has_repeats() && !recovery.has_repairs() && !source.is_ready(streams.sent()) {
+        let SrmPeer { streams, source, answers, .. } = self;
+        if !answers.has_repeats() && !streams.recovery.has_repairs() && !source.is_ready(streams.sent()) {
             return None;
         }
         if let Some(at) = self.send_pace.ready_at(scene.now) {
@@ -227,9 +229,7 @@ impl Part for SrmPeer {
             return None;
         }
         // Repairs first: others wait for them in order.
-        let transmit = answers
-            .poll(scene, streams, recovery, buf)
-            .or_else(|| source.poll(scene, streams, recovery, buf))?;
+        let transmit = answers.poll(scene, streams, buf).or_else(|| source.poll(scene, streams, buf))?;
         self.send_pace.pause(scene.now, self.settings.send_ivl);
         Some(transmit)
     }

@@ -13,7 +13,6 @@ use carillon_core::{DropReason, Event, InState, MessageId, Seeds, Time};
 use super::config::{LONGEST_DISTANCE, Mode, Settings};
 use super::describe::STATES;
 use super::peer::Scene;
-use super::pending::{Repair, Request};
 use crate::blocks::{
     AdaptiveDelay, ByDistance, Distance, Distances, Draws, Expired, FeedbackDelay, Reach, RequestSchedule,
     Stage, Tries, in_seconds,
@@ -34,6 +33,37 @@ pub(super) struct Recovery {
     draws: Draws,
     /// How far away the others are: what all waits go by.
     pub known: Distances,
+}
+
+/// A request object.
+#[derive(Debug)]
+struct Request {
+    /// When the loss was found.
+    pub since: Time,
+    pub distance: Distance,
+    /// The constants when the loss was found: they hold for all rounds.
+    pub c1: f64,
+    pub c2: f64,
+    /// Request timers set, counted from the first time that the message was missed.
+    pub round: u32,
+    /// Requests for it are heard and nothing more until then (ignore-backoff).
+    pub ignore_until: Option<Time>,
+}
+
+/// A repair object.
+#[derive(Debug)]
+pub(super) struct Repair {
+    /// When the request came.
+    pub since: Time,
+    /// Rank of the member that asked.
+    pub requester: u32,
+    /// To that member.
+    pub distance: Distance,
+    pub round: u32,
+    /// This member has sent it.
+    pub is_sent: bool,
+    /// How far it goes: to the group in any case.
+    pub reach: Reach,
 }
 
 impl Recovery {

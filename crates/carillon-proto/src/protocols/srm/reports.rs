@@ -7,10 +7,9 @@ use carillon_wire::srm::{Entries, Entry, Packet, Session};
 
 use super::config::Settings;
 use super::peer::{Scene, Timer};
-use super::recovery::Recovery;
 use super::source::Source;
 use super::streams::Streams;
-use crate::blocks::{Echo, KeptStream, in_seconds};
+use crate::blocks::{Distances, Echo, KeptStream, in_seconds};
 
 /// What a member says of itself, and when it next does.
 #[derive(Debug)]
@@ -28,8 +27,8 @@ impl Reports {
     }
 
     /// The next one is due after a random time.
-    pub fn arm(&mut self, scene: &mut Scene, recovery: &Recovery) {
-        let group = recovery.known.group() as f64;
+    pub fn arm(&mut self, scene: &mut Scene, known: &Distances) {
+        let group = known.group() as f64;
         let scale = if self.settings.session_log { 1.0 + libm::log(group) } else { 1.0 };
         let interval = self.settings.session_ivl.as_secs_f64() * (0.9 + 0.2 * self.rng.unit()) * scale;
         scene.timers.arm(Timer::Session, scene.now + in_seconds(interval, 1.0));
@@ -39,25 +38,27 @@ impl Reports {
     pub fn on_session(
         &self,
         scene: &mut Scene,
-        (streams, recovery, source): (&mut Streams, &mut Recovery, &mut Source),
+        streams: &mut Streams,
+        source: &mut Source,
         session: &Session<'_>,
     ) {
         // Only the entry of this member is looked for.
         let own = scene.rank as u32;
         let echo = session.sources.of(own).or_else(|| session.others.of(own));
         let echo = echo.map(|Entry { came_us, sent_us, .. }| Echo { came_us, sent_us });
-        if !recovery.known.on_report(scene.now, session.from, session.number, session.clock_us, echo) {
+        if !streams.recovery.known.on_report(scene.now, session.from, session.number, session.clock_us, echo)
+        {
             return scene.events.dropped(DropReason::OutOfOrder);
         }
         scene.events.received("session", session.next.saturating_sub(1));
         if session.next != 0 || streams.get(session.from).is_some() {
             let stream = streams.stream(session.from, session.next);
             let next = stream.expand(session.next);
-            streams.learn(scene, recovery, session.from, next, None);
+            streams.learn(scene, session.from, next, None);
             let oldest = streams.stream(session.from, session.next).expand(session.oldest);
             // What its source has forgotten, the others have too: their buffers are not larger.
             if oldest <= next {
-                streams.give_up_before(scene, recovery, session.from, oldest);
+                streams.give_up_before(scene, session.from, oldest);
                 streams.deliver(scene, session.from);
             }
         }
@@ -66,26 +67,20 @@ impl Reports {
                 source.on_word(scene, streams, session.from, entry.next);
             } else if (entry.member as usize) < scene.nodes.len() {
                 let next = streams.stream(entry.member, entry.next).expand(entry.next);
-                streams.learn(scene, recovery, entry.member, next, None);
+                streams.learn(scene, entry.member, next, None);
             }
         }
     }
 
     /// The next session message, if it is due, or if a source may be waiting for it.
-    pub fn poll(
-        &mut self,
-        scene: &mut Scene,
-        streams: &mut Streams,
-        recovery: &mut Recovery,
-        buf: &mut Vec<u8>,
-    ) -> Option<Transmit> {
+    pub fn poll(&mut self, scene: &mut Scene, streams: &mut Streams, buf: &mut Vec<u8>) -> Option<Transmit> {
         if !(std::mem::take(&mut self.due) | std::mem::take(&mut streams.has_news)) {
             return None;
         }
-        self.arm(scene, recovery);
+        self.arm(scene, &streams.recovery.known);
         self.number = self.number.wrapping_add(1);
         let mut lists = [Vec::new(), Vec::new()];
-        let report = recovery.known.next_report(self.settings.session_entries, streams.tell());
+        let report = streams.report(self.settings.session_entries);
         for (member, next, Echo { came_us, sent_us }) in report {
             let entry = Entry { member, next: next as u32, came_us, sent_us };
             lists[usize::from(next == 0)].push(entry.to_bytes());
@@ -96,7 +91,7 @@ impl Reports {
         let session = Session {
             from: own,
             number: self.number,
-            clock_us: recovery.known.clock_us(scene.now),
+            clock_us: streams.recovery.known.clock_us(scene.now),
             next: next as u32,
             oldest: oldest as u32,
             sources: Entries::new(&sources),

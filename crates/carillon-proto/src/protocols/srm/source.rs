@@ -8,7 +8,6 @@ use carillon_wire::srm::{Data, Packet};
 
 use super::config::Settings;
 use super::peer::Scene;
-use super::recovery::Recovery;
 use super::streams::Streams;
 use crate::blocks::{FlowControl, Outgoing, SlowestMember};
 
@@ -79,18 +78,12 @@ impl Source {
     }
 
     /// The next message.
-    pub fn poll(
-        &mut self,
-        scene: &mut Scene,
-        streams: &mut Streams,
-        recovery: &mut Recovery,
-        buf: &mut Vec<u8>,
-    ) -> Option<Transmit> {
+    pub fn poll(&mut self, scene: &mut Scene, streams: &mut Streams, buf: &mut Vec<u8>) -> Option<Transmit> {
         if !self.is_ready(streams.sent()) {
             return None;
         }
         let payload = self.outgoing.pop()?;
-        let number = streams.push(scene, recovery, payload.clone());
+        let number = streams.push(scene, payload.clone());
         let own = scene.rank as u32;
         let data = Data { from: own, source: own, sequence: number as u32, payload: &payload };
         Packet::Data(data).emit(scene.association, buf);

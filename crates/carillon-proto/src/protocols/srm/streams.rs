@@ -4,15 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use carillon_core::{BuildContext, Delivery, Event, MessageId, Note, Value};
+use carillon_core::{BuildContext, Delivery, MessageId};
 
 use super::config::Settings;
 use super::peer::Scene;
 use super::recovery::{Key, Recovery};
-use crate::blocks::{KeptStream, cost};
+use crate::blocks::{Echo, KeptStream, cost};
 
-/// The messages of all sources, this member's own too. What is found missing is handed to recovery, and what is forgotten
-/// is taken from it.
+/// The messages of all sources, this member's own too: what is here, and recovery of what is missing.
 #[derive(Debug)]
 pub(super) struct Streams {
     settings: Arc<Settings>,
@@ -25,6 +24,8 @@ pub(super) struct Streams {
     waiting: usize,
     /// Sources whose next message is here and waits for the application.
     ready: BTreeSet<u32>,
+    /// What is missing.
+    pub recovery: Recovery,
     /// A source may be waiting to hear how far this member is.
     pub has_news: bool,
 }
@@ -33,6 +34,7 @@ impl Streams {
     /// Nothing was sent.
     pub fn new(settings: Arc<Settings>, own: u32, context: &BuildContext) -> Self {
         Streams {
+            recovery: Recovery::new(settings.clone(), own, context.seeds.clone()),
             settings,
             own,
             rejoining: context.rejoining,
@@ -69,22 +71,23 @@ impl Streams {
         self.streams.values().map(KeptStream::stored).sum()
     }
 
-    /// How far each of the others is, as a session message tells it.
-    pub fn tell(&mut self) -> impl Iterator<Item = (u32, u64)> {
+    /// What a session message with so many entries tells: of each member, how much of its messages has come.
+    pub fn report(&mut self, most: usize) -> Vec<(u32, u64, Echo)> {
         let (own, flow) = (self.own, self.settings.flow);
-        let told = self.streams.iter_mut().map(move |(&rank, stream)| match flow {
+        let told = self.streams.iter_mut().map(|(&rank, stream)| match flow {
             true => (rank, stream.tell()),
             false => (rank, stream.next()),
         });
-        told.filter(move |&(rank, next)| rank != own && next > 0)
+        let told = told.filter(|&(rank, next)| rank != own && next > 0);
+        self.recovery.known.next_report(most, told)
     }
 
     /// This member sends a message; the last ones are kept.
-    pub fn push(&mut self, scene: &mut Scene, recovery: &mut Recovery, payload: Bytes) -> u64 {
+    pub fn push(&mut self, scene: &mut Scene, payload: Bytes) -> u64 {
         let stream = self.streams.entry(self.own).or_insert_with(|| KeptStream::new(0));
         let number = stream.push(payload);
         let base = stream.next().saturating_sub(self.settings.buffer);
-        self.forget_before(scene, recovery, self.own, base);
+        self.forget_before(scene, self.own, base);
         number
     }
 
@@ -100,14 +103,14 @@ impl Streams {
     }
 
     /// Keeps a message, and delivers what it makes deliverable; the oldest of its source make room for it.
-    pub fn store(&mut self, scene: &mut Scene, recovery: &mut Recovery, key: Key, payload: Bytes) {
+    pub fn store(&mut self, scene: &mut Scene, key: Key, payload: Bytes) {
         let ((source, number), share) = (key, self.share());
         while let Some(stream) = self.get(source).filter(|_| source != self.own)
             && stream.bytes() + cost(&payload) > share
             && stream.base() < number
             && !(self.settings.flow && stream.base() >= stream.deliver())
         {
-            self.forget_before(scene, recovery, source, stream.base() + 1);
+            self.forget_before(scene, source, stream.base() + 1);
         }
         self.stream(source, 0).store(number, payload);
         self.deliver(scene, source);
@@ -115,14 +118,7 @@ impl Streams {
 
     /// All messages of a source before `next` were sent. Those not known before are missing, but for
     /// the one that has just come.
-    pub fn learn(
-        &mut self,
-        scene: &mut Scene,
-        recovery: &mut Recovery,
-        source: u32,
-        next: u64,
-        coming: Option<u64>,
-    ) {
+    pub fn learn(&mut self, scene: &mut Scene, source: u32, next: u64, coming: Option<u64>) {
         let stream = &self.streams[&source];
         let known = stream.next();
         // No source that waits for its members is further ahead of this one.
@@ -131,30 +127,25 @@ impl Streams {
             return;
         }
         let base = next.saturating_sub(self.places());
-        self.forget_before(scene, recovery, source, base);
+        self.forget_before(scene, source, base);
         self.stream(source, 0).extend(next);
         let missing = (known.max(base)..next).filter(|&number| Some(number) != coming);
-        recovery.on_missing(scene, source, missing);
+        self.recovery.on_missing(scene, source, missing);
     }
 
     /// What is still missing before `limit` will not come any more.
-    pub fn give_up_before(&mut self, scene: &mut Scene, recovery: &mut Recovery, source: u32, limit: u64) {
+    pub fn give_up_before(&mut self, scene: &mut Scene, source: u32, limit: u64) {
         let Some(stream) = self.streams.get_mut(&source) else { return };
         let (node, first) = (scene.nodes[source as usize], stream.deliver());
         if first >= limit {
             return;
         }
-        recovery.forget(source, first..limit);
+        self.recovery.forget(source, first..limit);
         // Messages that nobody ever heard of are not named one by one: they may be as many as one likes.
         let known = stream.next().clamp(first, limit);
         let named = limit.saturating_sub(MOST_NAMED).max(known);
         if named > known {
-            let fields = vec![
-                ("source", Value::Count(node.0.into())),
-                ("first", Value::Count(known)),
-                ("messages", Value::Count(named - known)),
-            ];
-            scene.events.push(Event::Note(Box::new(Note { name: "unrecoverable", fields })));
+            scene.unrecoverable(Some(node), known, named - known);
         }
         for number in (first..known).chain(named..limit) {
             let has_room =
@@ -213,10 +204,10 @@ impl Streams {
     }
 
     /// Messages before `base` are kept no longer.
-    fn forget_before(&mut self, scene: &mut Scene, recovery: &mut Recovery, source: u32, base: u64) {
+    fn forget_before(&mut self, scene: &mut Scene, source: u32, base: u64) {
         let Some(old) = self.get(source).map(KeptStream::base).filter(|&old| old < base) else { return };
-        self.give_up_before(scene, recovery, source, base);
-        recovery.forget(source, old..base);
+        self.give_up_before(scene, source, base);
+        self.recovery.forget(source, old..base);
         if let Some(stream) = self.streams.get_mut(&source) {
             stream.forget_before(base);
         }

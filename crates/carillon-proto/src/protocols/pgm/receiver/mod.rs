@@ -389,8 +389,7 @@ impl PgmReceiver {
         }
         let nak =
             Nak { sqn: wire(first), source: upstream.source, group: self.addresses.of_group(scene.group) };
-        let nak_list = NakList::from_bytes(&list).unwrap_or_default();
-        self.packet(Body::Nak(nak), Options { nak_list, ..Options::default() }).emit(buf);
+        self.packet(Body::Nak(nak), Options::listing(&list)).emit(buf);
         scene.events.control("nak", first);
         Some(Transmit::now(Dest::Node(upstream.node)))
     }
@@ -400,15 +399,13 @@ impl PgmReceiver {
         let task = self.repairer.as_mut()?.next_task()?;
         let group = self.addresses.of_group(scene.group);
         let nak = |first: u64| Nak { sqn: wire(first), source: upstream.source, group };
-        let listing =
-            |list| Options { nak_list: NakList::from_bytes(list).unwrap_or_default(), ..Options::default() };
         let (packet, message) = match &task {
             Task::Confirm(first, list) => {
-                self.packet(Body::Ncf(nak(*first)), listing(list)).emit(buf);
+                self.packet(Body::Ncf(nak(*first)), Options::listing(list)).emit(buf);
                 ("ncf", *first)
             }
             Task::Null(first, list) => {
-                self.packet(Body::Nnak(nak(*first)), listing(list)).emit(buf);
+                self.packet(Body::Nnak(nak(*first)), Options::listing(list)).emit(buf);
                 ("n-nak", *first)
             }
             Task::Answer(sqn, round) => {

@@ -264,13 +264,8 @@ impl PgmRelay {
     fn emit_confirmation(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
         while let Some(Confirmation { tsi, port, nak, list }) = self.confirmations.pop_front() {
             let Some(session) = self.sessions.get(&tsi) else { continue };
-            let dest = Dest::Ports {
-                ports: [port].into_iter().collect(),
-                source: session.source,
-                dest: Box::new(Dest::group(session.group)),
-            };
-            let nak_list = NakList::from_bytes(&list).unwrap_or_default();
-            self.packet(tsi, Body::Ncf(nak), Options { nak_list, ..Options::default() }).emit(buf);
+            let dest = Dest::group_behind(PortSet::from_iter([port]), session.source, session.group);
+            self.packet(tsi, Body::Ncf(nak), Options::listing(&list)).emit(buf);
             self.events.control("ncf", nak.sqn);
             return Some(Transmit::now(dest));
         }
@@ -298,8 +293,7 @@ impl PgmRelay {
                 Way::Repairer(node) => node,
             };
             let transmit = Transmit::now(Dest::Node(next));
-            let nak_list = NakList::from_bytes(&list).unwrap_or_default();
-            self.packet(tsi, Body::Nak(nak), Options { nak_list, ..Options::default() }).emit(buf);
+            self.packet(tsi, Body::Nak(nak), Options::listing(&list)).emit(buf);
             self.events.control("nak", sqn);
             return Some(transmit);
         }
@@ -316,11 +310,7 @@ impl PgmRelay {
             }
             let (source, message, bytes) = (session.source, MessageId(sqn.into()), buf.len() as u32);
             self.events.push(Event::Forwarded { source, message, bytes, repair: true });
-            return Some(Transmit::now(Dest::Ports {
-                ports,
-                source,
-                dest: Box::new(Dest::group(session.group)),
-            }));
+            return Some(Transmit::now(Dest::group_behind(ports, source, session.group)));
         }
         None
     }

@@ -128,11 +128,7 @@ impl PgmRelay {
             session.repairs -= 1;
             session.store.keep(sqn, &bytes);
             session.store.on_passed(now, sqn, &repair.ports);
-            let dest = Dest::Ports {
-                ports: repair.ports,
-                source: session.source,
-                dest: Box::new(Dest::group(session.group)),
-            };
+            let dest = Dest::group_behind(repair.ports, session.source, session.group);
             buf.extend_from_slice(&bytes);
             return Some(Transmit::now(dest));
         }
@@ -195,8 +191,7 @@ impl PgmRelay {
             }
             let nak = Nak { sqn, source: session.source_address, group: session.group_address };
             let transmit = Transmit::now(Dest::Node(session.upstream));
-            let nak_list = NakList::from_bytes(&list).unwrap_or_default();
-            self.packet(tsi, Body::Nnak(nak), Options { nak_list, ..Options::default() }).emit(buf);
+            self.packet(tsi, Body::Nnak(nak), Options::listing(&list)).emit(buf);
             self.events.control("n-nak", sqn);
             return Some(transmit);
         }
