@@ -40,7 +40,9 @@ pub trait Part: std::fmt::Debug + Send + Sized {
     }
 
     /// The next datagram.
-    fn poll_transmit(&mut self, scene: &mut Scene<Self::Timer>, buf: &mut Vec<u8>) -> Option<Transmit>;
+    fn poll_transmit(&mut self, _scene: &mut Scene<Self::Timer>, _buf: &mut Vec<u8>) -> Option<Transmit> {
+        None
+    }
 
     /// The next message for the application.
     fn poll_delivery(&mut self, scene: &mut Scene<Self::Timer>) -> Option<Delivery> {

@@ -123,8 +123,7 @@ impl Part for KfoldReceiver {
     const ROLE: Role = Role::Receiver;
 
     fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
-        let parsed = Packet::parse(datagram.bytes);
-        let Some(packet) = scene.of_sender(datagram.source, parsed) else { return };
+        let Some(packet) = scene.of_sender(datagram.source, Packet::parse(datagram.bytes)) else { return };
         let number = expand(packet.number.into(), 1 << 32, self.next);
         if number < self.next {
             scene.events.dropped(DropReason::Duplicate);
@@ -141,10 +140,6 @@ impl Part for KfoldReceiver {
             scene.deliver_sent(number, datagram.bytes.slice(HEADER_LEN..));
             self.next = number + 1;
         }
-    }
-
-    fn poll_transmit(&mut self, _scene: &mut Scene, _buf: &mut Vec<u8>) -> Option<Transmit> {
-        None
     }
 }
 

@@ -226,21 +226,6 @@ impl Part for LmsSender {
 
     const ROLE: Role = Role::Sender;
 
-    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
-        let Some(packet) = scene.of_session(Packet::parse(datagram.bytes)) else { return };
-        match packet {
-            Packet::Req(request) => self.on_req(scene, datagram.source, &request),
-            // The replier at the source's router is the source, whoever offers itself.
-            Packet::Refresh(_) => {
-                scene.events.received("refresh", 0_u64);
-            }
-            Packet::Leave => {
-                scene.events.received("leave", 0_u64);
-            }
-            _ => scene.events.dropped(DropReason::Foreign),
-        }
-    }
-
     fn on_timer(&mut self, scene: &mut Scene, timer: Timer) {
         match timer {
             Timer::Setup => self.setup_due = true,
@@ -260,6 +245,20 @@ impl Part for LmsSender {
         }
     }
 
+    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
+        let Some(packet) = scene.of_session(Packet::parse(datagram.bytes)) else { return };
+        match packet {
+            Packet::Req(request) => self.on_req(scene, datagram.source, &request),
+            // The replier at the source's router is the source, whoever offers itself.
+            Packet::Refresh(_) => {
+                scene.events.received("refresh", 0_u64);
+            }
+            Packet::Leave => {
+                scene.events.received("leave", 0_u64);
+            }
+            _ => scene.events.dropped(DropReason::Foreign),
+        }
+    }
     fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
         if let Some(transmit) = self.poll_control(scene, buf) {
             return Some(transmit);

@@ -204,8 +204,7 @@ impl Part for MbapReceiver {
     const ROLE: Role = Role::Receiver;
 
     fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
-        let parsed = Packet::parse(datagram.bytes);
-        let Some(packet) = scene.of_sender(datagram.source, parsed) else { return };
+        let Some(packet) = scene.of_sender(datagram.source, Packet::parse(datagram.bytes)) else { return };
         match packet {
             Packet::Ack { .. } | Packet::Nak { .. } => scene.events.dropped(DropReason::Foreign),
             Packet::Data { sequence, payload } => {

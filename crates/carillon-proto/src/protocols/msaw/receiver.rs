@@ -31,8 +31,7 @@ impl Part for MsawReceiver {
     const ROLE: Role = Role::Receiver;
 
     fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
-        let parsed = Packet::parse(datagram.bytes);
-        let Some(packet) = scene.of_sender(datagram.source, parsed) else { return };
+        let Some(packet) = scene.of_sender(datagram.source, Packet::parse(datagram.bytes)) else { return };
         let (sequence, len) = match packet {
             Packet::Data { sequence, payload } => (sequence, payload.len()),
             Packet::Timed { sequence, ack_wait, payload } => {

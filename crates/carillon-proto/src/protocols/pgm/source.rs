@@ -308,20 +308,6 @@ impl Part for PgmSource {
         }
     }
 
-    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
-        let session = (Some(self.tsi), self.destination_port);
-        let Some(packet) = parse(&mut scene.events, session, datagram.bytes) else { return };
-        match packet.body {
-            Body::Nak(nak) => self.on_nak(scene, datagram.source, nak, packet.options.nak_list),
-            Body::Nnak(nak) => self.on_null(scene, nak, packet.options.nak_list),
-            Body::Spmr => {
-                scene.events.received("spmr", self.window.next().saturating_sub(1));
-                self.ask_for_spm(scene);
-            }
-            _ => scene.events.dropped(DropReason::Foreign),
-        }
-    }
-
     fn on_timer(&mut self, scene: &mut Scene, timer: Timer) {
         match timer {
             Timer::Advance => {
@@ -353,6 +339,19 @@ impl Part for PgmSource {
         }
     }
 
+    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
+        let session = (Some(self.tsi), self.destination_port);
+        let Some(packet) = parse(&mut scene.events, session, datagram.bytes) else { return };
+        match packet.body {
+            Body::Nak(nak) => self.on_nak(scene, datagram.source, nak, packet.options.nak_list),
+            Body::Nnak(nak) => self.on_null(scene, nak, packet.options.nak_list),
+            Body::Spmr => {
+                scene.events.received("spmr", self.window.next().saturating_sub(1));
+                self.ask_for_spm(scene);
+            }
+            _ => scene.events.dropped(DropReason::Foreign),
+        }
+    }
     /// Confirmations first, then SPMs, then repairs, then new data (section 5.1.1).
     fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
         if let Some(transmit) = self.emit_confirmation(scene, buf) {

@@ -93,8 +93,7 @@ impl Part for RraReceiver {
     const ROLE: Role = Role::Receiver;
 
     fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
-        let parsed = Packet::parse(datagram.bytes);
-        let Some(packet) = scene.of_sender(datagram.source, parsed) else { return };
+        let Some(packet) = scene.of_sender(datagram.source, Packet::parse(datagram.bytes)) else { return };
         let (sequence, first, asks, data) = match packet {
             Packet::Ack { .. } => return scene.events.dropped(DropReason::Foreign),
             Packet::Data { sequence, first, asks, .. } => (sequence, first, asks, true),

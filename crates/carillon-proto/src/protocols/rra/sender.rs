@@ -219,14 +219,6 @@ impl Part for RraSender {
     type Timer = Timer;
 
     const ROLE: Role = Role::Sender;
-
-    fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
-        for (index, member) in self.asking.audience.members() {
-            let state = if member.is_asked() { "Asking" } else { "Idle" };
-            tell(InState { of: STATES[0].of, about: index as u64, state, turn: member.repeats.into() });
-        }
-    }
-
     fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
         let Some(packet) = scene.of_session(Packet::parse(datagram.bytes)) else { return };
         match packet {
@@ -234,6 +226,13 @@ impl Part for RraSender {
                 self.on_ack(scene, datagram.source, Ack { expected, question, arrived, room, received });
             }
             _ => scene.events.dropped(DropReason::Foreign),
+        }
+    }
+
+    fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
+        for (index, member) in self.asking.audience.members() {
+            let state = if member.is_asked() { "Asking" } else { "Idle" };
+            tell(InState { of: STATES[0].of, about: index as u64, state, turn: member.repeats.into() });
         }
     }
 

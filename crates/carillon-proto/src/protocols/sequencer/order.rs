@@ -234,8 +234,8 @@ impl Order {
 }
 
 impl ViewOrder<Timer> for Order {
-    type Entry = Entry;
     type Early = Early;
+    type Entry = Entry;
 
     fn log(&self) -> &OrderLog<Entry, Early> {
         &self.log

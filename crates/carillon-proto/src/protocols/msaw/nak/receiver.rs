@@ -87,8 +87,7 @@ impl Part for NakReceiver {
     const ROLE: Role = Role::Receiver;
 
     fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
-        let parsed = Packet::parse(datagram.bytes);
-        let Some(packet) = scene.of_sender(datagram.source, parsed) else { return };
+        let Some(packet) = scene.of_sender(datagram.source, Packet::parse(datagram.bytes)) else { return };
         match packet {
             Packet::Numbered { sequence, .. } => self.on_message(scene, sequence, datagram),
             Packet::Announce { sequence, first, round } => {
