@@ -82,6 +82,20 @@ pub struct Series {
     pub marks: Marks,
 }
 
+impl Series {
+    /// These marks under a name.
+    pub fn new(name: impl Into<String>, colour: usize, marks: Marks) -> Self {
+        Series { name: name.into(), colour: colour as u8, marks }
+    }
+}
+
+impl Marks {
+    /// A line without marks on it.
+    pub fn line(points: impl IntoIterator<Item = (f64, f64)>, dash: Dash) -> Self {
+        Marks::Line { points: points.into_iter().collect(), dash, marker: None }
+    }
+}
+
 /// What is drawn for a series.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]

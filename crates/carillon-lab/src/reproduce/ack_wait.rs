@@ -155,10 +155,8 @@ impl Measured {
             ("law", curve(&|row, _| row.latency(law_wait(row))), Dash::Dashed, Marker::Square),
             ("best constant wait", best, Dash::Solid, Marker::Disc),
         ];
-        let series = lines.into_iter().enumerate().map(|(at, (name, points, dash, marker))| Series {
-            name: name.into(),
-            colour: 3 - at as u8,
-            marks: Marks::Line { points, dash, marker: Some(marker) },
+        let series = lines.into_iter().enumerate().map(|(at, (name, points, dash, marker))| {
+            Series::new(name, 3 - at, Marks::Line { points, dash, marker: Some(marker) })
         });
         Figure {
             id: format!("{id}-{}", self.condition.id),
@@ -191,12 +189,8 @@ fn waits(id: &str, fit: &Fit, measured: &[Measured]) -> Figure {
         })
         .collect();
     let receivers = (0..=60).map(|step| 2.0 * 500.0_f64.powf(f64::from(step) / 60.0));
-    let points = receivers.map(|r| (r, fit.law.wait(r, 1.0) / r)).collect();
-    series.push(Series {
-        name: law_text(&fit.law),
-        colour: 0,
-        marks: Marks::Line { points, dash: Dash::Solid, marker: None },
-    });
+    let law = Marks::line(receivers.map(|r| (r, fit.law.wait(r, 1.0) / r)), Dash::Solid);
+    series.push(Series::new(law_text(&fit.law), 0, law));
     Figure {
         id: format!("{id}-waits"),
         title: "The random acknowledgment wait R with the least message latency".into(),

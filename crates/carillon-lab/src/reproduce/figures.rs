@@ -257,17 +257,10 @@ fn upper_bounds(windows: &[u32], to: f64) -> Vec<Series> {
         let points = (0..=steps.round() as u32).map(|step| 10.0_f64.powf(f64::from(step) / 20.0));
         let limit = (f64::from(window) * f64::from(DATA_BYTES) + 64.0) / 64.0;
         let name = if windows.len() == 1 { String::new() } else { format!("window {window}: ") };
-        let dash = DASHES[at % 3];
-        series.push(Series {
-            name: format!("{name}upper bound"),
-            colour: at as u8,
-            marks: Marks::Line { points: points.map(|r| (r, bound(r))).collect(), dash, marker: None },
-        });
-        limits.push(Series {
-            name: format!("{name}its limit, {limit:.3}"),
-            colour: at as u8,
-            marks: Marks::Line { points: vec![(1.0, limit), (to, limit)], dash: Dash::Dotted, marker: None },
-        });
+        let curve = Marks::line(points.map(|r| (r, bound(r))), DASHES[at % 3]);
+        series.push(Series::new(format!("{name}upper bound"), at, curve));
+        let constant = Marks::line([(1.0, limit), (to, limit)], Dash::Dotted);
+        limits.push(Series::new(format!("{name}its limit, {limit:.3}"), at, constant));
     }
     series.extend(limits);
     series
@@ -279,16 +272,8 @@ fn spread(points: &[CurvePoint<'_>]) -> Vec<Series> {
     let bars =
         all.iter().map(|&(Percentiles { x, min, max, .. }, mean)| HiLoMean { x, low: min, mean, high: max });
     let mut series = vec![
-        Series {
-            name: "simulated, 25th to 75th percentile".into(),
-            colour: 1,
-            marks: Marks::Band { points: band },
-        },
-        Series {
-            name: "simulated, mean and extremes".into(),
-            colour: 1,
-            marks: Marks::HiLoMean { points: bars.collect() },
-        },
+        Series::new("simulated, 25th to 75th percentile", 1, Marks::Band { points: band }),
+        Series::new("simulated, mean and extremes", 1, Marks::HiLoMean { points: bars.collect() }),
     ];
     series.push(bound(points, "theoretical upper bound", 0));
     series.extend(published(points));
@@ -297,18 +282,11 @@ fn spread(points: &[CurvePoint<'_>]) -> Vec<Series> {
 
 fn percentiles(points: &[CurvePoint<'_>]) -> Vec<Series> {
     let all: Vec<(Percentiles, f64)> = points.iter().filter_map(CurvePoint::percentiles).collect();
-    let means = all.iter().map(|(point, mean)| (point.x, *mean)).collect();
+    let means = Marks::line(all.iter().map(|(point, mean)| (point.x, *mean)), Dash::Dashed);
+    let boxes = Marks::Boxes { points: all.iter().map(|(point, _)| *point).collect() };
     let mut series = vec![
-        Series {
-            name: "simulated, quartiles and extremes".into(),
-            colour: 1,
-            marks: Marks::Boxes { points: all.iter().map(|(point, _)| *point).collect() },
-        },
-        Series {
-            name: "simulated, mean".into(),
-            colour: 1,
-            marks: Marks::Line { points: means, dash: Dash::Dashed, marker: None },
-        },
+        Series::new("simulated, quartiles and extremes", 1, boxes),
+        Series::new("simulated, mean", 1, means),
     ];
     series.push(bound(points, "theoretical lower bound", 0));
     series.extend(published(points));
@@ -327,8 +305,7 @@ fn means(curves: Vec<(&Curve, Vec<CurvePoint<'_>>)>, bounds: EachBound) -> Vec<S
         lines.push(Series { name: curve.name.clone(), colour, marks });
         if bounds == EachBound::Own {
             // The dashes of its curve, without marks: colours are lost in print.
-            let points = points.iter().filter_map(CurvePoint::bound).collect();
-            let marks = Marks::Line { points, dash, marker: None };
+            let marks = Marks::line(points.iter().filter_map(CurvePoint::bound), dash);
             bounded.push(Series { name: format!("{}, upper bound", curve.name), colour, marks });
         } else if at + 1 == curves.len() {
             bounded.push(bound(points, "theoretical upper bound", 5));
@@ -347,9 +324,8 @@ const CHANCE: &str = "3 standard errors, published run";
 
 const PUBLISHED_MEANS: &str = "published means (outlines)";
 
-fn bound(points: &[CurvePoint<'_>], name: &str, colour: u8) -> Series {
-    let points = points.iter().filter_map(CurvePoint::bound).collect();
-    Series { name: name.into(), colour, marks: Marks::Line { points, dash: Dash::Dotted, marker: None } }
+fn bound(points: &[CurvePoint<'_>], name: &str, colour: usize) -> Series {
+    Series::new(name, colour, Marks::line(points.iter().filter_map(CurvePoint::bound), Dash::Dotted))
 }
 
 fn published(points: &[CurvePoint<'_>]) -> Option<Series> {
