@@ -78,6 +78,32 @@ pub struct UnicastEquivalent {
 }
 
 impl ProtocolEntry {
+    /// What most protocols say alike: without helpers, on all networks, first transmissions are marked, parameters are taken as
+    /// they are, and there is no unicast equivalent. The rest each entry has to say itself; here it is empty.
+    pub const PLAIN: ProtocolEntry = ProtocolEntry {
+        name: "",
+        family: "",
+        summary: "",
+        reference: "",
+        roles: &[],
+        order: Order::Source,
+        confirmed: false,
+        waits: false,
+        marks_originals: true,
+        helpers: Helpers::None,
+        header_bytes: |_| HeaderBytes::all(0),
+        networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],
+        parameters: &[],
+        delivery_settings: &[],
+        host_settings: &[],
+        format: &Format { name: "", fuzzed: |_, _, _| {}, read: |_| Err(String::new()), golden: &[] },
+        promise: Promise::BestEffort,
+        trial: |_| {},
+        states: &[],
+        unicast_equivalent: None,
+        build: |role, _, _| Err(ConfigError::no_such_role(role)),
+    };
+
     /// Whether what is lost comes in the end, as long as somebody has it.
     pub fn repairs(&self) -> bool {
         !matches!(self.promise, Promise::BestEffort)

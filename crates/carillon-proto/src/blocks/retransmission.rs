@@ -92,9 +92,15 @@ impl Retransmission {
         self.past_limit != PastLimit::Wait && count > self.limit
     }
 
-    /// The same with the wait before acknowledgments that the settings say, which may adapt.
-    pub fn with_ack_wait(self, context: &BuildContext, settings: &Config) -> Self {
-        Retransmission { adaptive_wait: AdaptiveWait::first(context, settings), ..self }
+    /// The same with the wait before acknowledgments that the settings say, which may adapt unless receivers only ask.
+    pub fn with_ack_wait(self, context: &BuildContext, settings: &Config) -> Result<Self, ConfigError> {
+        let adaptive_wait = AdaptiveWait::first(context, settings);
+        if adaptive_wait.is_some() && settings.choice("feedback") == "nak" {
+            let what =
+                "`ack_wait_method = \"adaptive\"` goes with feedback = \"ack\": requests are not to wait";
+            return Err(ConfigError::Conflict(what.to_owned()));
+        }
+        Ok(Retransmission { adaptive_wait, ..self })
     }
 
     /// The same for another number of receivers, on which the formula depends.

@@ -19,7 +19,7 @@ mod tests;
 mod token;
 mod watch;
 
-use carillon_core::{ConfigError, HeaderBytes, Helpers, NetworkKind, Order, ProtocolEntry, Role};
+use carillon_core::{ConfigError, HeaderBytes, Order, ProtocolEntry, Role};
 use carillon_wire::chang_maxemchuk::{ACK_LEN, MSG_HEADER_LEN};
 
 pub use peer::Peer;
@@ -34,11 +34,8 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     order: Order::Total,
     confirmed: true,
     waits: true,
-    marks_originals: true,
-    helpers: Helpers::None,
     // A repair carries the acknowledgment with the message.
     header_bytes: |_| HeaderBytes { data: MSG_HEADER_LEN, most: ACK_LEN },
-    networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
     host_settings: config::HOST_SETTINGS,
@@ -46,7 +43,6 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     promise: describe::PROMISE,
     trial: describe::trial,
     states: describe::STATES,
-    unicast_equivalent: None,
     build: |role, context, settings| {
         Ok(match role {
             Role::Peer => Box::new(Peer::new(context, settings)?),
@@ -55,4 +51,5 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
             }
         })
     },
+    ..ProtocolEntry::PLAIN
 };

@@ -318,22 +318,13 @@ impl Part for Peer {
 
     fn on_timer(&mut self, scene: &mut Scene, timer: Timer) {
         let failed = match timer {
-            Timer::Confirm => {
-                self.token.on_confirm_timeout(scene, &self.order);
-                false
-            }
-            Timer::Idle => {
-                self.token.on_idle_timeout();
-                false
-            }
+            Timer::Confirm => return self.token.on_confirm_timeout(scene, &self.order),
+            Timer::Idle => return self.token.on_idle_timeout(),
+            Timer::Fetch => return self.list.on_fetch_timeout(),
+            Timer::Behind => return,
             Timer::Transfer => self.token.on_transfer_timeout(),
             Timer::Request => self.requests.on_timeout(),
-            Timer::Fetch => {
-                self.list.on_fetch_timeout();
-                false
-            }
             Timer::Watch => self.watch.on_timeout(),
-            Timer::Behind => false,
             Timer::Message(number) => {
                 let limit = self.settings.patience.tries(self.settings.message_timeout);
                 self.order.outbox().repeat(number) > limit

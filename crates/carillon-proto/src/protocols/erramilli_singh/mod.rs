@@ -19,7 +19,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 
-use carillon_core::{ConfigError, HeaderBytes, Helpers, NetworkKind, Order, ProtocolEntry, Role};
+use carillon_core::{ConfigError, HeaderBytes, Order, ProtocolEntry, Role};
 use carillon_wire::erramilli_singh::HEADER_LEN;
 
 pub use peer::ErramilliSinghPeer;
@@ -34,10 +34,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     order: Order::Source,
     confirmed: true,
     waits: false,
-    marks_originals: true,
-    helpers: Helpers::None,
     header_bytes: |_| HeaderBytes::all(HEADER_LEN),
-    networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
     host_settings: config::HOST_SETTINGS,
@@ -45,9 +42,9 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     promise: describe::PROMISE,
     trial: describe::trial,
     states: describe::STATES,
-    unicast_equivalent: None,
     build: |role, context, settings| match role {
         Role::Peer => Ok(Box::new(ErramilliSinghPeer::new(context, settings)?)),
         Role::Sender | Role::Receiver | Role::Relay | Role::Helper => Err(ConfigError::no_such_role(role)),
     },
+    ..ProtocolEntry::PLAIN
 };

@@ -5,10 +5,7 @@
 
 mod machines;
 
-use carillon_core::{
-    ConfigError, HeaderBytes, Helpers, Kind, NetworkKind, Order, Parameter, Promise, ProtocolEntry, Role,
-    States,
-};
+use carillon_core::{ConfigError, HeaderBytes, Kind, Order, Parameter, Promise, ProtocolEntry, Role, States};
 use carillon_wire::kfold::{FORMAT, HEADER_LEN};
 
 pub use machines::{KfoldReceiver, KfoldSender};
@@ -23,10 +20,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     order: Order::Source,
     confirmed: false,
     waits: false,
-    marks_originals: true,
     header_bytes: |_| HeaderBytes::all(HEADER_LEN),
-    helpers: Helpers::None,
-    networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],
     parameters: &[
         Parameter {
             name: "copies",
@@ -41,8 +35,6 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
             doc: "time from one packet to the next; more than nothing, or the network's queues lose what they cannot hold",
         },
     ],
-    delivery_settings: &[],
-    host_settings: &[],
     format: &FORMAT,
     promise: Promise::BestEffort,
     trial: |trial| {
@@ -58,10 +50,10 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
         ],
         rare: &[],
     }],
-    unicast_equivalent: None,
     build: |role, context, settings| match role {
         Role::Sender => Ok(Box::new(KfoldSender::new(context, settings))),
         Role::Receiver => Ok(Box::new(KfoldReceiver::new(context))),
         _ => Err(ConfigError::no_such_role(role)),
     },
+    ..ProtocolEntry::PLAIN
 };

@@ -20,7 +20,7 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
-use carillon_core::{ConfigError, HeaderBytes, Helpers, NetworkKind, Order, ProtocolEntry, Role};
+use carillon_core::{ConfigError, HeaderBytes, Order, ProtocolEntry, Role};
 use carillon_wire::lms::HEADER_LEN;
 
 pub use receiver::LmsReceiver;
@@ -37,18 +37,13 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     order: Order::Source,
     confirmed: false,
     waits: false,
-    marks_originals: true,
-    helpers: Helpers::None,
     header_bytes: |_| HeaderBytes::all(HEADER_LEN),
-    networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
-    host_settings: &[],
     format: &carillon_wire::lms::FORMAT,
     promise: describe::PROMISE,
     trial: describe::trial,
     states: describe::STATES,
-    unicast_equivalent: None,
     build: |role, context, settings| {
         Ok(match role {
             Role::Peer | Role::Helper => return Err(ConfigError::no_such_role(role)),
@@ -57,6 +52,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
             Role::Relay => Box::new(LmsRelay::new(context, settings)?),
         })
     },
+    ..ProtocolEntry::PLAIN
 };
 
 /// Sequence numbers on the wire have 32 bits.

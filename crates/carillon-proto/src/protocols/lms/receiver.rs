@@ -291,9 +291,7 @@ impl Part for LmsReceiver {
                 self.on_progress(scene, progress, "spm");
             }
             // For routers.
-            Packet::SrcRefresh(_) => {
-                scene.events.received("src_refresh", 0_u64);
-            }
+            Packet::SrcRefresh(_) => scene.events.received("src_refresh", 0_u64),
             _ => scene.events.dropped(DropReason::Foreign),
         }
     }

@@ -250,12 +250,8 @@ impl Part for LmsSender {
         match packet {
             Packet::Req(request) => self.on_req(scene, datagram.source, &request),
             // The replier at the source's router is the source, whoever offers itself.
-            Packet::Refresh(_) => {
-                scene.events.received("refresh", 0_u64);
-            }
-            Packet::Leave => {
-                scene.events.received("leave", 0_u64);
-            }
+            Packet::Refresh(_) => scene.events.received("refresh", 0_u64),
+            Packet::Leave => scene.events.received("leave", 0_u64),
             _ => scene.events.dropped(DropReason::Foreign),
         }
     }

@@ -39,14 +39,8 @@ impl SenderConfig {
         // Receivers that ask for what they miss have no delay timer to wait for.
         let ack_delay = if negative { Duration::ZERO } else { ack_timeout };
         let data = (ENTRY.header_bytes)(settings).data;
-        let retransmission =
-            Retransmission::new(context, settings, data, window, ack_delay)?.with_ack_wait(context, settings);
-        if negative && retransmission.adaptive_wait.is_some() {
-            return Err(ConfigError::Conflict(
-                "`ack_wait_method = \"adaptive\"` goes with feedback = \"ack\": requests are not to wait"
-                    .into(),
-            ));
-        }
+        let retransmission = Retransmission::new(context, settings, data, window, ack_delay)?
+            .with_ack_wait(context, settings)?;
         Ok(SenderConfig { window: window as usize, negative, selective, retransmission })
     }
 }

@@ -12,8 +12,7 @@ mod sender;
 mod tests;
 
 use carillon_core::{
-    BuildContext, Config, ConfigError, Helpers, Machine, NetworkKind, Order, ProtocolEntry, Role,
-    UnicastEquivalent,
+    BuildContext, Config, ConfigError, Machine, Order, ProtocolEntry, Role, UnicastEquivalent,
 };
 use carillon_wire::mbap::{HEADER_LEN, TIMED_HEADER_LEN};
 
@@ -32,10 +31,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     order: Order::Source,
     confirmed: true,
     waits: true,
-    marks_originals: true,
-    helpers: Helpers::None,
     header_bytes: |settings| AdaptiveWait::header_bytes(settings, HEADER_LEN, TIMED_HEADER_LEN),
-    networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
     host_settings: config::HOST_SETTINGS,
@@ -49,6 +45,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
         window: |settings| settings.count("window"),
     }),
     build: |role, context, settings| build(role, context, settings, false),
+    ..ProtocolEntry::PLAIN
 };
 
 /// Unicast block acknowledgment to one receiver after the other.

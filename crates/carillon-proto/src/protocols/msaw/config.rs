@@ -29,7 +29,7 @@ impl SenderConfig {
                 1,
                 Duration::ZERO,
             )?
-            .with_ack_wait(context, settings),
+            .with_ack_wait(context, settings)?,
         })
     }
 }

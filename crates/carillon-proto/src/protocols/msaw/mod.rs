@@ -13,8 +13,7 @@ mod sender;
 mod tests;
 
 use carillon_core::{
-    BuildContext, Config, ConfigError, Helpers, Machine, NetworkKind, Order, ProtocolEntry, Role,
-    UnicastEquivalent,
+    BuildContext, Config, ConfigError, Machine, Order, ProtocolEntry, Role, UnicastEquivalent,
 };
 use carillon_wire::msaw::{HEADER_LEN, TIMED_HEADER_LEN};
 
@@ -34,13 +33,9 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     order: Order::Source,
     confirmed: true,
     waits: true,
-    marks_originals: true,
-    helpers: Helpers::None,
     header_bytes: |settings| AdaptiveWait::header_bytes(settings, HEADER_LEN, TIMED_HEADER_LEN),
-    networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
-    host_settings: &[],
     format: &carillon_wire::msaw::FORMAT,
     promise: describe::PROMISE,
     trial: describe::trial,
@@ -51,6 +46,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
         window: |_| 1,
     }),
     build: |role, context, settings| build(role, context, settings, false),
+    ..ProtocolEntry::PLAIN
 };
 
 /// Unicast stop-and-wait to one receiver after the other.
@@ -75,10 +71,6 @@ fn build(
     let negative = settings.choice("feedback") == "nak";
     if negative && (unicast || config.addressed == Addressed::Unicast) {
         let what = "`feedback = \"nak\"` retransmits to the group: it goes with msaw and retransmission = \"multicast\"";
-        return Err(ConfigError::Conflict(what.to_owned()));
-    }
-    if negative && config.retransmission.adaptive_wait.is_some() {
-        let what = "`ack_wait_method = \"adaptive\"` goes with feedback = \"ack\": requests are not to wait";
         return Err(ConfigError::Conflict(what.to_owned()));
     }
     Ok(match role {

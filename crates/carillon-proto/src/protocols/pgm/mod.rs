@@ -15,7 +15,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 
-use carillon_core::{ConfigError, HeaderBytes, Helpers, NetworkKind, Order, ProtocolEntry, Role};
+use carillon_core::{ConfigError, HeaderBytes, Order, ProtocolEntry, Role};
 use carillon_wire::pgm::DATA_HEADER_LEN;
 
 pub use receiver::PgmReceiver;
@@ -32,18 +32,13 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     order: Order::Source,
     confirmed: false,
     waits: false,
-    marks_originals: true,
-    helpers: Helpers::None,
     header_bytes: |_| HeaderBytes::all(DATA_HEADER_LEN),
-    networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
-    host_settings: &[],
     format: &carillon_wire::pgm::FORMAT,
     promise: describe::PROMISE,
     trial: describe::trial,
     states: describe::STATES,
-    unicast_equivalent: None,
     build: |role, context, settings| {
         Ok(match role {
             Role::Peer | Role::Helper => return Err(ConfigError::no_such_role(role)),
@@ -52,4 +47,5 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
             Role::Relay => Box::new(PgmRelay::new(context, settings)?),
         })
     },
+    ..ProtocolEntry::PLAIN
 };

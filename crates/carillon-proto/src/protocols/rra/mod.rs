@@ -14,7 +14,7 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
-use carillon_core::{ConfigError, HeaderBytes, Helpers, NetworkKind, Order, ProtocolEntry, Role};
+use carillon_core::{ConfigError, HeaderBytes, Order, ProtocolEntry, Role};
 use carillon_wire::rra::HEADER_LEN;
 
 pub use receiver::RraReceiver;
@@ -30,10 +30,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     order: Order::Source,
     confirmed: true,
     waits: true,
-    marks_originals: true,
-    helpers: Helpers::None,
     header_bytes: |_| HeaderBytes::all(HEADER_LEN),
-    networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
     host_settings: config::HOST_SETTINGS,
@@ -41,7 +38,6 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     promise: describe::PROMISE,
     trial: describe::trial,
     states: describe::STATES,
-    unicast_equivalent: None,
     build: |role, context, settings| {
         Ok(match role {
             Role::Peer | Role::Relay | Role::Helper => return Err(ConfigError::no_such_role(role)),
@@ -49,4 +45,5 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
             Role::Sender => Box::new(RraSender::new(context, settings)?),
         })
     },
+    ..ProtocolEntry::PLAIN
 };

@@ -20,7 +20,7 @@ mod peer;
 #[cfg(test)]
 mod tests;
 
-use carillon_core::{ConfigError, HeaderBytes, Helpers, NetworkKind, Order, ProtocolEntry, Role};
+use carillon_core::{ConfigError, HeaderBytes, Order, ProtocolEntry, Role};
 use carillon_wire::sequencer::HEADER_LEN;
 
 pub use peer::SequencerPeer;
@@ -35,10 +35,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     order: Order::Total,
     confirmed: true,
     waits: true,
-    marks_originals: true,
-    helpers: Helpers::None,
     header_bytes: |_| HeaderBytes::all(HEADER_LEN),
-    networks: &[NetworkKind::Lan, NetworkKind::Graph, NetworkKind::Udp],
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
     host_settings: config::HOST_SETTINGS,
@@ -46,9 +43,9 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     promise: describe::PROMISE,
     trial: describe::trial,
     states: describe::STATES,
-    unicast_equivalent: None,
     build: |role, context, settings| match role {
         Role::Peer => Ok(Box::new(SequencerPeer::new(context, settings)?)),
         Role::Sender | Role::Receiver | Role::Relay | Role::Helper => Err(ConfigError::no_such_role(role)),
     },
+    ..ProtocolEntry::PLAIN
 };

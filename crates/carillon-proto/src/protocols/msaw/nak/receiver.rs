@@ -47,9 +47,7 @@ impl NakReceiver {
             // Its announcement comes next, and will be answered.
             std::cmp::Ordering::Greater => scene.events.dropped(DropReason::OutOfOrder),
             // The application has not fetched the last one: as good as lost.
-            std::cmp::Ordering::Equal if scene.waiting() > 0 => {
-                scene.events.dropped(DropReason::BufferFull);
-            }
+            std::cmp::Ordering::Equal if scene.waiting() > 0 => scene.events.dropped(DropReason::BufferFull),
             std::cmp::Ordering::Equal => {
                 self.expected += 1;
                 scene.events.received("data", number);

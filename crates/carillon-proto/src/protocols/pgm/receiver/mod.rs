@@ -475,9 +475,7 @@ impl Part for PgmReceiver {
             Body::Rdata(data) => self.on_data(scene, data, payload(), true),
             Body::Ncf(nak) => self.on_ncf(scene, nak, options.nak_list),
             Body::Poll(poll) => self.on_poll(scene, poll),
-            Body::Polr { .. } | Body::Nnak(_) | Body::Spmr => {
-                scene.events.dropped(DropReason::Foreign);
-            }
+            Body::Polr { .. } | Body::Nnak(_) | Body::Spmr => scene.events.dropped(DropReason::Foreign),
         }
     }
 
