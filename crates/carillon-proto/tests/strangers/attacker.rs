@@ -272,7 +272,11 @@ impl Attacker {
         let (extreme, mut list) = (extremes(self.entry), Vec::new());
         let edition = self.pick(&[1, 2, 3, u32::MAX]);
         let nonce = Nonce(nonce);
-        let terms = self.pick(&[self.terms, Terms(0)]);
+        // Drawn only where it stands in the packet, so that the other attacks are what they were.
+        let terms = match number {
+            3 | 14.. => self.pick(&[self.terms, Terms(0)]),
+            _ => Terms(0),
+        };
         let body = match number {
             1 => Body::Invite(Invite {
                 state,
