@@ -1,9 +1,11 @@
 //! A machine as most protocols need it: a part, and the scene where it acts.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Delivery, Events, InState, Machine, MessageId, NodeId, OfferError, Received, Receiver,
-    Role, Sender, Time, Transmit,
+    BuildContext, Delivery, Events, HelperTable, InState, Machine, MessageId, NodeId, OfferError, Received,
+    Receiver, Role, Sender, Time, Transmit,
 };
 
 use super::{AckWindow, Scene};
@@ -97,6 +99,14 @@ pub trait Part: std::fmt::Debug + Send + Sized {
         None
     }
 
+    /// Whether it delivers messages. One that helps others may, or may not.
+    fn delivers(&self) -> bool {
+        matches!(Self::ROLE, Role::Receiver | Role::Peer)
+    }
+
+    /// Who turns to whom from now on, if this is news.
+    fn retable(&mut self, _scene: &mut Scene<Self::Timer>, _table: &Arc<HelperTable>) {}
+
     /// Whether everything that was offered is done with.
     fn is_finished(&self) -> bool {
         self.window().is_none_or(AckWindow::is_finished)
@@ -165,6 +175,11 @@ impl<P: Part> Machine for Player<P> {
         part.poll_transmit(scene, buf)
     }
 
+    fn retable(&mut self, now: Time, table: &Arc<HelperTable>) {
+        let (part, scene) = self.at(now);
+        part.retable(scene, table);
+    }
+
     fn tell_states(&self, _now: Time, tell: &mut dyn FnMut(InState)) {
         self.part.tell_states(&self.scene, tell);
     }
@@ -174,7 +189,7 @@ impl<P: Part> Machine for Player<P> {
     }
 
     fn as_receiver(&mut self) -> Option<&mut dyn Receiver> {
-        matches!(P::ROLE, Role::Receiver | Role::Peer).then_some(self as _)
+        self.part.delivers().then_some(self as _)
     }
 }
 
