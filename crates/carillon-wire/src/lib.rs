@@ -9,6 +9,7 @@ pub mod error;
 pub mod file;
 pub mod kfold;
 pub mod lms;
+pub mod map;
 pub mod mbap;
 pub mod msaw;
 pub mod pgm;

@@ -28,6 +28,7 @@ use carillon_core::AssociationId;
 
 use crate::ParseError;
 use crate::envelope::{Envelope, protocol};
+use crate::map::Map;
 use crate::reader::Reader;
 
 pub use describe::FORMAT;
@@ -79,40 +80,10 @@ pub struct Asks {
     pub question: u32,
 }
 
-/// Which messages beyond the first missing one are there: words of 64 bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Map<'a>(&'a [u8]);
-
-impl<'a> Map<'a> {
-    /// A map of these bytes: words of eight, big-endian, as [`Map::push`] makes them. What is left over at
-    /// the end, or beyond [`MAX_WORDS`], is ignored.
-    pub fn new(bytes: &'a [u8]) -> Self {
-        let words = (bytes.len() / 8).min(MAX_WORDS);
-        Map(&bytes[..words * 8])
-    }
-
-    /// Appends a word to the bytes of a map.
-    pub fn push(word: u64, bytes: &mut Vec<u8>) {
-        bytes.extend_from_slice(&word.to_be_bytes());
-    }
-
-    /// The words, from the one nearest to the first missing message on.
-    pub fn words(self) -> impl Iterator<Item = u64> + 'a {
-        self.0.chunks_exact(8).map(|word| word.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)))
-    }
-
-    /// How many messages it tells of.
-    pub fn span(self) -> u64 {
-        self.0.len() as u64 * 8
-    }
-}
-
 /// Bytes of a data packet before its payload.
 pub const HEADER_LEN: usize = Envelope::LEN + 16;
 /// Bytes of an acknowledgment without map and padding.
 pub const ACK_LEN: usize = Envelope::LEN + 16;
-/// The most words a map has: 8192 messages, 1 KiB.
-pub const MAX_WORDS: usize = 128;
 
 impl<'a> Packet<'a> {
     /// Parses a datagram.
@@ -123,10 +94,7 @@ impl<'a> Packet<'a> {
         let packet = match envelope.packet_type {
             packet_type::ACK => {
                 let (room, words) = ((d >> 16) as u16, (d & 0xFFFF) as usize);
-                if words > MAX_WORDS {
-                    return Err(ParseError::Field { field: "words", value: words as u64 });
-                }
-                let received = Map(reader.bytes(words * 8)?);
+                let received = reader.map(words)?;
                 Packet::Ack { expected: a, question: b, arrived: c, room, received }
             }
             packet_type::DATA => {
@@ -162,10 +130,10 @@ impl<'a> Packet<'a> {
             Packet::Poll { sequence, first, asks } => {
                 head([sequence, first, asks.acker, asks.question], buf);
             }
-            Packet::Ack { expected, question, arrived, room, received: Map(map) } => {
-                let words = (map.len() / 8) as u32;
+            Packet::Ack { expected, question, arrived, room, received } => {
+                let words = received.count() as u32;
                 head([expected, question, arrived, u32::from(room) << 16 | words], buf);
-                buf.extend_from_slice(map);
+                received.emit(buf);
             }
         }
     }
@@ -175,7 +143,7 @@ impl<'a> Packet<'a> {
         match self {
             Packet::Data { payload, .. } => HEADER_LEN + payload.len(),
             Packet::Poll { .. } => HEADER_LEN,
-            Packet::Ack { received: Map(map), .. } => ACK_LEN + map.len(),
+            Packet::Ack { received, .. } => ACK_LEN + 8 * received.count(),
         }
     }
 }
@@ -208,9 +176,8 @@ impl fmt::Display for Packet<'_> {
             Packet::Ack { expected, question, arrived, room, received } => {
                 write!(
                     f,
-                    "rra ack expected {expected} question {question} arrived {arrived} room {room} map"
-                )?;
-                received.words().try_for_each(|word| write!(f, " {word:#x}"))
+                    "rra ack expected {expected} question {question} arrived {arrived} room {room} map{received}"
+                )
             }
         }
     }

@@ -2,7 +2,8 @@
 
 use carillon_core::{AssociationId, Format, Golden, Input, Reading, Rest};
 
-use super::{Asks, Map, Packet};
+use super::{Asks, Packet};
+use crate::map::Map;
 
 /// The format.
 pub const FORMAT: Format = Format { name: "rra", fuzzed, read, golden: GOLDEN };

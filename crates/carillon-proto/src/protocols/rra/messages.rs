@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use carillon_core::{MessageId, Outcome, Transmit};
-use carillon_wire::rra::{Asks, Map, Packet};
+use carillon_wire::map::Map;
+use carillon_wire::rra::{Asks, Packet};
 
 use super::receiver::MODULUS;
 use super::sender::Scene;

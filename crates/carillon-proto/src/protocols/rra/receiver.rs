@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use carillon_core::{BuildContext, Config, DropReason, Received, Role, Transmit, expand};
-use carillon_wire::rra::{HEADER_LEN, MAX_WORDS, Map, Packet};
+use carillon_wire::map::{MAX_WORDS, Map};
+use carillon_wire::rra::{HEADER_LEN, Packet};
 
 use crate::blocks::{AckWait, Part, Player, Reception, Scene};
 

@@ -4,7 +4,8 @@ use carillon_core::{
     BuildContext, Config, ConfigError, Dest, DropReason, Event, InState, NodeId, Pace, Received, Role,
     Transmit, expand,
 };
-use carillon_wire::rra::{Map, Packet};
+use carillon_wire::map::Map;
+use carillon_wire::rra::Packet;
 
 use super::asking::Asking;
 use super::describe::STATES;
@@ -296,7 +297,7 @@ impl Part for RraSender {
 /// What may leave at once: enough for one system call to carry much, and for timers that are late.
 const PACE_DEPTH: std::time::Duration = std::time::Duration::from_millis(4);
 /// What an acknowledgment can tell of beyond its first missing message.
-const MAX_SPAN: u64 = carillon_wire::rra::MAX_WORDS as u64 * 64;
+const MAX_SPAN: u64 = carillon_wire::map::MAX_WORDS as u64 * 64;
 /// How long after the last packet those are asked who were not.
 const QUIET: std::time::Duration = std::time::Duration::from_millis(1);
 /// The same while a receiver has no room, of which it tells only when asked.

@@ -373,7 +373,7 @@ fn one_that_claims_to_lack_everything_has_no_more_repaired_than_its_budget() {
                 continue;
             };
             let mut lie = Vec::new();
-            let received = carillon_wire::rra::Map::new(&[0; 8]);
+            let received = carillon_wire::map::Map::new(&[0; 8]);
             let room = u16::MAX;
             Packet::Ack { expected: 0, question: asks.question, arrived: packets, room, received }
                 .emit(ASSOCIATION, &mut lie);
