@@ -298,8 +298,8 @@ fn routed(scenario: &Scenario, routed: &RoutedNetwork, members: &[NodeId], seeds
         if let Some(loss) = routed.loss_of(link) {
             ends.into_iter().for_each(|end| graph.set_loss(link, end, loss));
         }
-        if let Some(child) = routed.children.get(link as usize) {
-            ends.into_iter().for_each(|end| graph.set_deviation(link, end, child.deviation));
+        if let Some(own) = routed.own.get(link as usize) {
+            ends.into_iter().for_each(|end| graph.set_deviation(link, end, own.deviation));
         }
     }
     if let Some(input) = routed.input {

@@ -12,6 +12,7 @@ mod on_lan;
 mod parity;
 mod plot;
 mod plot_folders;
+mod regions;
 mod reproduce;
 mod rra;
 mod scenario;

@@ -294,7 +294,7 @@ impl Need {
             Need::EachDelivery => true,
             Need::Lan => scenario.network.lan().is_some(),
             Need::Graph => scenario.network.graph().is_some(),
-            Need::Star => scenario.network.graph().is_some_and(|graph| !graph.children.is_empty()),
+            Need::Star => scenario.network.graph().is_some_and(|graph| graph.is_star),
             Need::Implosion => scenario.network.graph().is_some_and(|graph| graph.input.is_some()),
             Need::UnicastEquivalent => scenario.protocol.unicast_equivalent.is_some(),
         }

@@ -11,6 +11,7 @@ use toml::{Table, Value};
 
 use super::ScenarioError;
 use super::helpers::{Tree, Who};
+use super::regions::Region;
 use super::star::Child;
 
 #[derive(Clone, Debug, Deserialize)]
@@ -48,6 +49,7 @@ pub(super) struct Network {
     pub overhead: Option<Bytes>,
     pub height: Option<u32>,
     pub fanout: Option<String>,
+    pub regions: Option<Vec<Region>>,
     pub link_delay: Option<Span>,
     pub routers: Option<u32>,
     pub plane: Option<Span>,
@@ -116,6 +118,8 @@ pub(super) enum LossModelName {
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Links {
     All,
+    Last,
+    Shared,
     TransitTransit,
     TransitStub,
     StubStub,
@@ -270,6 +274,7 @@ pub(super) const GRAPH_KEYS: &[&str] = &[
     "network.topology",
     "network.height",
     "network.fanout",
+    "network.regions",
     "network.link_delay",
     "network.routers",
     "network.plane",

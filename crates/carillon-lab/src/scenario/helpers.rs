@@ -4,7 +4,8 @@
 //! local exchanges and repair servers do: no link is added, so that every protocol meets the same network. A router goes
 //! on forwarding what passes it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use carillon_core::{Helper, HelperTable, Helpers, NodeId, ProtocolEntry};
 use carillon_sim::graph::{DeliveryTree, PathTree, Topology};
@@ -21,6 +22,10 @@ pub(super) enum Who {
     Count(u32),
     /// These nodes.
     Nodes(Vec<u32>),
+    /// The routers that receivers hang on.
+    Exchanges,
+    /// Of the receivers at each such router the nearest to the source.
+    Representatives,
 }
 
 impl TryFrom<Value> for Who {
@@ -29,9 +34,15 @@ impl TryFrom<Value> for Who {
     fn try_from(value: Value) -> Result<Self, String> {
         let count = |value: &Value| value.as_integer().and_then(|count| u32::try_from(count).ok());
         let nodes = |values: &Vec<Value>| values.iter().map(count).collect::<Option<_>>().map(Who::Nodes);
-        let read = count(&value).map(Who::Count).or_else(|| value.as_array().and_then(nodes));
+        let read = match value.as_str() {
+            Some("exchanges") => Some(Who::Exchanges),
+            Some("representatives") => Some(Who::Representatives),
+            _ => count(&value).map(Who::Count).or_else(|| value.as_array().and_then(nodes)),
+        };
         read.ok_or_else(|| {
-            format!("{value} is neither a number of helpers nor a list of nodes, such as [1, 2]")
+            format!(
+                "{value} is neither a number of helpers nor a list of nodes, such as [1, 2], nor (graph) \"exchanges\" or \"representatives\""
+            )
         })
     }
 }
@@ -80,10 +91,18 @@ pub(super) fn table(
     who: Option<&Who>,
     tree: Option<&Tree>,
 ) -> Result<HelperTable, Problem> {
+    let place = Places::of(network);
+    let regions = match who {
+        Some(Who::Exchanges | Who::Representatives) => {
+            place.regions(receivers).map_err(|what| ("group.helpers", what))?
+        }
+        _ => BTreeMap::new(),
+    };
     let count = match who {
         None => 0,
         Some(Who::Count(count)) => *count as usize,
         Some(Who::Nodes(nodes)) => nodes.len(),
+        Some(Who::Exchanges | Who::Representatives) => regions.len(),
     };
     let name = protocol.name;
     let bad = |what: String| Err(("group.helpers", what));
@@ -101,9 +120,10 @@ pub(super) fn table(
             None => Ok(HelperTable::default()),
         };
     }
-    let place = Places::of(network);
     let helpers = match who {
         Some(Who::Nodes(nodes)) => place.named(nodes, receivers),
+        Some(Who::Exchanges) => Ok(regions.keys().copied().collect()),
+        Some(Who::Representatives) => Ok(regions.values().copied().collect()),
         _ => place.chosen(count, receivers),
     };
     let helpers = helpers.map_err(|what| ("group.helpers", what))?;
@@ -112,7 +132,11 @@ pub(super) fn table(
     let table = match tree {
         Tree::Flat => Ok(HelperTable::balanced(&helpers, receivers, helpers.len())),
         Tree::Fanout(fanout) => Ok(HelperTable::balanced(&helpers, receivers, *fanout)),
-        Tree::Path => place.along(&helpers, receivers),
+        Tree::Path if who == Some(&Who::Representatives) => place.along(&helpers, &regions, receivers),
+        Tree::Path => {
+            let at = helpers.iter().map(|&helper| (helper, helper)).collect();
+            place.along(&helpers, &at, receivers)
+        }
         Tree::Parents(parents) => given(&helpers, receivers, parents),
     };
     table.map_err(|what| ("group.tree", what))
@@ -228,14 +252,45 @@ impl<'a> Places<'a> {
         Ok(helpers)
     }
 
-    /// Each turns to the last helper on its way from the sender.
-    fn along(&self, helpers: &[NodeId], receivers: &[NodeId]) -> Result<HelperTable, String> {
+    /// The routers that receivers hang on, each with the nearest of those to the source (of equals the lower number). Who
+    /// hangs on the source itself is of no region.
+    fn regions(&self, receivers: &[NodeId]) -> Result<BTreeMap<NodeId, NodeId>, String> {
+        let Places::Graph { topology, paths } = self else {
+            return Err("belongs to kind = \"graph\": a lan has no regions".into());
+        };
+        let mut regions: BTreeMap<NodeId, (Duration, NodeId)> = BTreeMap::new();
+        for &receiver in receivers {
+            let Some(port) = paths.port(receiver) else { continue };
+            let Some(link) = topology.link_at(receiver, port).map(|link| topology.links()[link as usize])
+            else {
+                continue;
+            };
+            let router = link.other(receiver);
+            if router == paths.root() {
+                continue;
+            }
+            let nearest = (link.delay, receiver);
+            regions.entry(router).and_modify(|known| *known = nearest.min(*known)).or_insert(nearest);
+        }
+        let nearest = |(router, (_, receiver))| (router, receiver);
+        Ok(regions.into_iter().map(nearest).collect())
+    }
+
+    /// Each turns to the helper of the last place on its way from the sender that has one, by these places.
+    fn along(
+        &self,
+        helpers: &[NodeId],
+        at: &BTreeMap<NodeId, NodeId>,
+        receivers: &[NodeId],
+    ) -> Result<HelperTable, String> {
         let Places::Graph { topology, paths } = self else {
             return Err("is \"path\": a lan has none; it belongs to kind = \"graph\"".into());
         };
         let delivers: BTreeSet<NodeId> = receivers.iter().copied().collect();
         let known: BTreeSet<NodeId> = helpers.iter().copied().collect();
-        let above = |node: NodeId| way(topology, paths, node).find(|above| known.contains(above));
+        let above = |node: NodeId| {
+            way(topology, paths, node).filter_map(|above| at.get(&above).copied()).find(|&to| to != node)
+        };
         let entry = |&node: &NodeId| Helper { node, parent: above(node), delivers: delivers.contains(&node) };
         let members = receivers.iter().filter(|node| !known.contains(node));
         let members = members.filter_map(|&node| Some((node, above(node)?)));

@@ -8,6 +8,7 @@ mod document;
 mod error;
 mod helpers;
 mod network;
+mod regions;
 mod resolve;
 mod star;
 mod sweep;

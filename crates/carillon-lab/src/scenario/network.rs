@@ -82,15 +82,17 @@ pub struct RoutedNetwork {
     pub lossy: LinkKind,
     /// Losses of single packets, if there are any.
     pub drops: Option<Drops>,
-    /// Of a star, what is special about the link of each child; otherwise empty.
-    pub children: Arc<[ChildLink]>,
+    /// Of a star and of a tree of regions, what is special about each link; otherwise empty.
+    pub own: Arc<[OwnLink]>,
+    /// Whether it is a star.
+    pub is_star: bool,
     /// What the source takes in, if not all at once.
     pub input: Option<Input>,
 }
 
-/// What is special about the link of a child.
+/// What is special about a link.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ChildLink {
+pub struct OwnLink {
     /// The standard deviation of its delay.
     pub deviation: Duration,
     /// What it loses, if not what all lose.
@@ -112,6 +114,10 @@ pub enum LinkKind {
     /// Whatever kind they are.
     #[default]
     All,
+    /// To a node from which no other is reached, and that is not the source.
+    Last,
+    /// All others.
+    Shared,
     /// Between two transit routers.
     TransitTransit,
     /// Between a transit router and a stub domain.
@@ -149,9 +155,13 @@ impl RoutedNetwork {
     /// Whether a link is of a kind.
     pub fn is_of_kind(&self, link: u32, kind: LinkKind) -> bool {
         let ends = self.topology.links()[link as usize].ends;
+        let leads_nowhere = |end: &NodeId| *end != self.source() && self.topology.ports(*end).len() == 1;
+        let is_last = || ends.iter().any(leads_nowhere);
         let [a, b] = ends.map(|end| self.domains.get(end.index()));
         match kind {
             LinkKind::All => true,
+            LinkKind::Last => is_last(),
+            LinkKind::Shared => !is_last(),
             LinkKind::TransitTransit => (a, b) == (Some(&Domain::Transit), Some(&Domain::Transit)),
             LinkKind::StubStub => (a, b) == (Some(&Domain::Stub), Some(&Domain::Stub)),
             LinkKind::TransitStub => {
@@ -164,7 +174,7 @@ impl RoutedNetwork {
 
     /// How a link loses packets, if it does.
     pub fn loss_of(&self, link: u32) -> Option<LossModel> {
-        let own = self.children.get(link as usize).and_then(|child| child.loss);
+        let own = self.own.get(link as usize).and_then(|own| own.loss);
         own.or_else(|| self.is_of_kind(link, self.lossy).then_some(self.loss))
     }
 

@@ -160,16 +160,16 @@ impl ScenarioFile {
         let keys = &document.network;
         let receivers = document.group.receivers;
         let of_key = |(key, what): (&str, String)| self.bad(key, what);
-        let (topology, domains, children, input) = match keys.kind {
+        let (topology, domains, own, input) = match keys.kind {
             document::NetworkKind::Star => {
                 let star::Star { topology, children, input } =
                     star::star(keys, receivers, table).map_err(of_key)?;
                 (topology, [].into(), children, input)
             }
             _ => {
-                let (topology, domains) =
+                let topology::Named { topology, domains, own } =
                     topology::topology(keys, receivers, &self.dir, table).map_err(of_key)?;
-                (topology, domains, [].into(), None)
+                (topology, domains, own, None)
             }
         };
         let defaults = GraphConfig::default();
@@ -181,11 +181,13 @@ impl ScenarioFile {
         };
         let lossy = match loss.links.unwrap_or(Links::All) {
             Links::All => LinkKind::All,
+            Links::Last => LinkKind::Last,
+            Links::Shared => LinkKind::Shared,
             Links::TransitTransit => LinkKind::TransitTransit,
             Links::TransitStub => LinkKind::TransitStub,
             Links::StubStub => LinkKind::StubStub,
         };
-        if lossy != LinkKind::All && domains.is_empty() {
+        if !matches!(lossy, LinkKind::All | LinkKind::Last | LinkKind::Shared) && domains.is_empty() {
             let what = "is of use with topology = \"transit-stub\" only: of others the domains are unknown";
             return Err(self.bad("loss.links", what.into()));
         }
@@ -196,7 +198,8 @@ impl ScenarioFile {
             loss: self.loss_model(loss, table)?,
             lossy,
             drops: self.drops(loss, table)?,
-            children,
+            own,
+            is_star: keys.kind == document::NetworkKind::Star,
             input,
         })
     }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use toml::Table;
 
 use super::document::Network;
-use super::network::{ChildLink, Input};
+use super::network::{Input, OwnLink};
 use super::sweep;
 
 /// What is wrong: the key, and what about it.
@@ -28,7 +28,7 @@ pub(super) struct Child {
 #[derive(Debug)]
 pub(super) struct Star {
     pub topology: Topology,
-    pub children: Arc<[ChildLink]>,
+    pub children: Arc<[OwnLink]>,
     pub input: Option<Input>,
 }
 
@@ -66,7 +66,7 @@ pub(super) fn star(network: &Network, receivers: Option<u32>, table: &Table) -> 
     // In turn, so that every kind has its share however many there are.
     let each = || kinds.iter().cycle().take(receivers as usize);
     let delays: Vec<Duration> = each().map(|kind| kind.latency.at(rate)).collect();
-    let link = |kind: &Child| ChildLink {
+    let link = |kind: &Child| OwnLink {
         deviation: kind.deviation.map_or(Duration::ZERO, |span| span.at(rate)),
         loss: kind.p.map(LossModel::Bernoulli),
     };

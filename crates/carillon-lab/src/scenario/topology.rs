@@ -12,7 +12,8 @@ use carillon_sim::graph::{RolesOrEdges, Topology, gt_itm};
 use toml::Table;
 
 use super::document::Network;
-use super::sweep;
+use super::network::OwnLink;
+use super::{regions, sweep};
 use crate::topologies;
 
 /// What is wrong: the key, and what about it.
@@ -23,6 +24,7 @@ const KEYS: &[(&str, &[&str])] = &[
     ("network.height", &["binary-tree"]),
     ("network.link_delay", &["binary-tree", "tree"]),
     ("network.fanout", &["tree"]),
+    ("network.regions", &["tree"]),
     ("network.routers", &["random", "waxman"]),
     ("network.plane", &["random", "waxman"]),
     ("network.edge_probability", &["random"]),
@@ -42,14 +44,22 @@ const ENDINGS: &[&str] = &[".edges", ".gb", ".alt"];
 /// The generators.
 pub(super) const GENERATORS: &[&str] = &["binary-tree", "tree", "random", "waxman", "transit-stub"];
 
-/// The topology of a network for so many receivers (or as many as it has), and its domains where they
-/// are known. `dir` is where the scenario file is, `table` the whole document.
+/// A topology, its domains where they are known, and what its links have of their own.
+#[derive(Debug)]
+pub(super) struct Named {
+    pub topology: Topology,
+    pub domains: Arc<[Domain]>,
+    pub own: Arc<[OwnLink]>,
+}
+
+/// The topology of a network for so many receivers (or as many as it has). `dir` is where the scenario file is, `table`
+/// the whole document.
 pub(super) fn topology(
     network: &Network,
     receivers: Option<u32>,
     dir: &Path,
     table: &Table,
-) -> Result<(Topology, Arc<[Domain]>), Problem> {
+) -> Result<Named, Problem> {
     let name = network.topology.as_deref().ok_or_else(|| {
         let what = format!(
             "is missing: name a file such as \"x.edges\", one that is shipped (`carillon topology --list`), or one of {}",
@@ -80,6 +90,7 @@ pub(super) fn topology(
     };
     let sparse = |error: generate::TooSparse| ("network.edge_probability", error.to_string());
     let mut domains: Arc<[Domain]> = [].into();
+    let mut own: Arc<[OwnLink]> = [].into();
     let mut topology = match name {
         "binary-tree" => {
             let height = network.height.unwrap_or(3);
@@ -87,6 +98,16 @@ pub(super) fn topology(
                 return Err(("network.height", format!("is {height}: give 1 to 20")));
             }
             binary_tree(height, link_delay)
+        }
+        "tree" if let Some(regions) = &network.regions => {
+            if let Some(key) =
+                ["network.fanout", "network.link_delay"].into_iter().find(|key| sweep::has(table, key))
+            {
+                return Err((key, "is said by network.regions".into()));
+            }
+            let (topology, links) = regions::tree(network, regions, receivers)?;
+            own = links;
+            topology
         }
         "tree" => {
             let fanout: Vec<u32> = match &network.fanout {
@@ -152,7 +173,7 @@ pub(super) fn topology(
     if !topology.is_connected() {
         return Err(("network.topology", format!("\"{name}\" falls apart: not every node can be reached")));
     }
-    Ok((topology, domains))
+    Ok(Named { topology, domains, own })
 }
 
 /// Whether there is only the network, and hosts are still to be placed on it.

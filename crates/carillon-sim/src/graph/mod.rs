@@ -6,6 +6,7 @@ pub mod gt_itm;
 mod input;
 mod link;
 mod network;
+pub mod regions;
 mod routes;
 mod topology;
 

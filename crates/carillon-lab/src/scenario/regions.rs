@@ -1,0 +1,122 @@
+//! A tree whose regions differ, as the keys of a scenario say.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use carillon_core::{BitRate, Probability, Span};
+use carillon_sim::graph::regions::{self, regional_tree};
+use carillon_sim::graph::{LossModel, Topology};
+use serde::Deserialize;
+
+use super::document::Network;
+use super::network::OwnLink;
+
+/// What is wrong: the key, and what about it.
+type Problem = (&'static str, String);
+
+/// One region of `network.regions`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Region {
+    pub round_trip: Span,
+    pub local_round_trip: Option<Span>,
+    pub rate: Option<BitRate>,
+    pub p: Option<Probability>,
+    pub uplink_p: Option<Probability>,
+    pub endpoints: Option<u32>,
+    #[serde(default)]
+    pub regions: Vec<Region>,
+}
+
+/// The tree of these regions for so many receivers, or as many as they say.
+pub(super) fn tree(
+    network: &Network,
+    regions: &[Region],
+    receivers: Option<u32>,
+) -> Result<(Topology, Arc<[OwnLink]>), Problem> {
+    let bad = |what: String| Err((KEY, what));
+    let (mut said, mut open) = (0_u64, 0_u64);
+    let mut rest: Vec<&[Region]> = vec![regions];
+    while let Some(level) = rest.pop() {
+        if level.len() > MOST as usize {
+            return bad(format!("has {} regions side by side: give {MOST} at most", level.len()));
+        }
+        for region in level {
+            let far = |span: &Span| span.at(network.rate()) > LONGEST;
+            if [Some(region.round_trip), region.local_round_trip].iter().flatten().any(far) {
+                return bad(format!("has a round trip of more than {} s", LONGEST.as_secs()));
+            }
+            match region.endpoints {
+                Some(endpoints) if endpoints > MOST => {
+                    return bad(format!("has {endpoints} endpoints at one exchange: give {MOST} at most"));
+                }
+                Some(endpoints) => said += u64::from(endpoints),
+                None => open += u64::from(is_open(region)),
+            }
+            rest.push(&region.regions);
+        }
+    }
+    let dealt = match (receivers, open) {
+        (_, 0) => 0,
+        (Some(receivers), _) => u64::from(receivers).saturating_sub(said),
+        (None, _) => {
+            let what = "is required: there are regions that do not say how many endpoints they have";
+            return Err(("group.receivers", what.into()));
+        }
+    };
+    if open > 0 && (dealt > open * u64::from(MOST) || said + dealt > u64::from(u32::MAX)) {
+        return Err(("group.receivers", format!("is more than {MOST} endpoints at an exchange")));
+    }
+    let deal = Deal { rate: network.rate(), least: dealt / open.max(1), more: dealt % open.max(1) };
+    let (topology, losses) = regional_tree(&deal.regions(regions, &mut 0));
+    let own = losses.into_iter().map(|loss| OwnLink { deviation: Duration::ZERO, loss }).collect();
+    Ok((topology, own))
+}
+
+/// Whether receivers are dealt out to it.
+fn is_open(region: &Region) -> bool {
+    region.endpoints.is_none() && region.regions.is_empty()
+}
+
+/// Receivers for the regions that do not say how many they have: the first ones have one more.
+struct Deal {
+    rate: BitRate,
+    least: u64,
+    more: u64,
+}
+
+impl Deal {
+    /// The regions with everything known, `open` of those before them having been dealt to. A file nests them less deep
+    /// than a call can be.
+    fn regions(&self, regions: &[Region], open: &mut u64) -> Vec<regions::Region> {
+        let one_way = |span: Span| span.at(self.rate) / 2;
+        let mut known = |region: &Region| {
+            let dealt = if is_open(region) {
+                *open += 1;
+                self.least + u64::from(*open <= self.more)
+            } else {
+                0
+            };
+            regions::Region {
+                uplink_delay: one_way(region.round_trip),
+                endpoint_delay: region.local_round_trip.map_or(LOCAL / 2, one_way),
+                rate: region.rate,
+                uplink_loss: region.uplink_p.map(LossModel::Bernoulli),
+                endpoint_loss: region.p.map(LossModel::Bernoulli),
+                endpoints: region.endpoints.unwrap_or(dealt as u32),
+                regions: self.regions(&region.regions, open),
+            }
+        };
+        regions.iter().map(&mut known).collect()
+    }
+}
+
+const KEY: &str = "network.regions";
+
+/// Ports of a node, one of which leads up.
+const MOST: u32 = 65_000;
+
+/// Between an exchange and an endpoint, and back.
+const LOCAL: Duration = Duration::from_millis(1);
+
+const LONGEST: Duration = Duration::from_secs(3600);

@@ -1,0 +1,108 @@
+//! A tree whose regions differ: the source, a backbone, local exchanges, and endpoints at each of them (Paul, Sabnani and
+//! Kristol, "Multicast transport protocols for high speed networks", ICNP 1994, figures 1 and 2), at any depth.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use carillon_core::{BitRate, NodeId};
+
+use super::link::LossModel;
+use super::topology::{Link, Topology};
+
+/// What is behind a local exchange.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Region {
+    /// Delay of the link from the exchange above, or from the backbone.
+    pub uplink_delay: Duration,
+    /// Delay of the link of each endpoint.
+    pub endpoint_delay: Duration,
+    /// Rate of the links of the region, its uplink among them, if it is not that of the network.
+    pub rate: Option<BitRate>,
+    /// What the uplink loses, if not what all links lose.
+    pub uplink_loss: Option<LossModel>,
+    /// What the link of each endpoint loses, if not what all links lose.
+    pub endpoint_loss: Option<LossModel>,
+    /// Endpoints at the exchange itself; they receive.
+    pub endpoints: u32,
+    /// Regions below it.
+    pub regions: Vec<Region>,
+}
+
+/// A tree of regions, and what each of its links loses of its own.
+///
+/// The source is node 0 and the backbone node 1, on a link without delay; local exchanges follow level by level, and then
+/// the endpoints, exchange by exchange. What is behind a node is bounded by its ports.
+///
+/// # Panics
+///
+/// If a node has more than 65 536 links.
+pub fn regional_tree(regions: &[Region]) -> (Topology, Vec<Option<LossModel>>) {
+    let (source, backbone) = (NodeId(0), NodeId(1));
+    let mut topology = Topology::new(2);
+    let mut losses = vec![None];
+    topology.add_link(Link { ends: [source, backbone], delay: Duration::ZERO, rate: None });
+    let mut level: VecDeque<(NodeId, &Region)> = regions.iter().map(|region| (backbone, region)).collect();
+    let mut exchanges = Vec::new();
+    while let Some((above, region)) = level.pop_front() {
+        let exchange = topology.add_node();
+        topology.add_link(Link { ends: [above, exchange], delay: region.uplink_delay, rate: region.rate });
+        losses.push(region.uplink_loss);
+        level.extend(region.regions.iter().map(|below| (exchange, below)));
+        exchanges.push((exchange, region));
+    }
+    for (exchange, region) in exchanges {
+        for _ in 0..region.endpoints {
+            let endpoint = topology.add_node();
+            let ends = [exchange, endpoint];
+            topology.add_link(Link { ends, delay: region.endpoint_delay, rate: region.rate });
+            losses.push(region.endpoint_loss);
+            topology.receivers.push(endpoint);
+        }
+    }
+    topology.sources = vec![source];
+    (topology, losses)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn leaf(millis: u64, endpoints: u32) -> Region {
+        Region { uplink_delay: Duration::from_millis(millis), endpoints, ..Region::default() }
+    }
+
+    #[test]
+    fn exchanges_come_level_by_level_and_endpoints_behind_them() {
+        let loss = Some(LossModel::None);
+        let inner = Region { regions: vec![leaf(3, 2), leaf(4, 1)], ..leaf(2, 1) };
+        let lossy = Region { uplink_loss: loss, rate: Some(BitRate::mbps(100)), ..leaf(5, 2) };
+        let (tree, losses) = regional_tree(&[inner, lossy]);
+        assert!(tree.is_tree());
+        assert_eq!((tree.sources[0], tree.receivers.clone()), (NodeId(0), (6..12).map(NodeId).collect()));
+        assert_eq!(
+            tree.edges().lines().collect::<Vec<_>>(),
+            // The source, two exchanges, the two below the first; their endpoints.
+            [
+                "0 1 0",
+                "1 2 2",
+                "1 3 5 100",
+                "2 4 3",
+                "2 5 4",
+                "2 6 0",
+                "3 7 0 100",
+                "3 8 0 100",
+                "4 9 0",
+                "4 10 0",
+                "5 11 0"
+            ]
+        );
+        assert_eq!(losses.len(), tree.links().len());
+        assert_eq!(losses.iter().position(Option::is_some), Some(2));
+    }
+
+    #[test]
+    fn a_tree_without_regions_has_nobody_in_it() {
+        let (tree, losses) = regional_tree(&[]);
+        assert_eq!((tree.nodes(), tree.receivers.len(), losses.len()), (2, 0, 1));
+    }
+}
