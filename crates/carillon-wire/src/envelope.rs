@@ -47,6 +47,8 @@ pub mod protocol {
     pub const ERRAMILLI_SINGH: u8 = 5;
     /// Light-weight Multicast Services.
     pub const LMS: u8 = 7;
+    /// The Reliable Multicast Transport Protocol.
+    pub const RMTP: u8 = 20;
     /// Scalable Reliable Multicast.
     pub const SRM: u8 = 8;
 }

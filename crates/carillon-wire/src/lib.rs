@@ -15,6 +15,7 @@ pub mod msaw;
 pub mod pgm;
 mod reader;
 pub mod reformation;
+pub mod rmtp;
 pub mod rra;
 pub mod sequencer;
 pub mod session;

@@ -1,7 +1,8 @@
 //! RRA packets: round trips, golden bytes, and any bytes at all.
 
 use carillon_core::AssociationId;
-use carillon_wire::rra::{Asks, Map, Packet};
+use carillon_wire::map::Map;
+use carillon_wire::rra::{Asks, Packet};
 use proptest::prelude::*;
 
 proptest! {

@@ -5,7 +5,7 @@ use std::ops::{Range, RangeInclusive};
 
 use bytes::Bytes;
 
-use super::{Arrival, ReceiveWindow, Skipped};
+use super::{Arrival, ReceiveWindow, Reception, Skipped};
 
 /// The messages of the source, in order and beyond.
 #[derive(Debug)]
@@ -99,6 +99,16 @@ impl KeptWindow {
         let first = self.kept.front().map_or(self.expected(), |(number, _)| *number);
         let last = self.window.early().end().saturating_sub(1).max(self.expected());
         lo.max(first)..=hi.min(last)
+    }
+
+    /// The first message for which there is no room.
+    pub fn limit(&self) -> u64 {
+        self.window.limit()
+    }
+
+    /// What has come beyond the first message that is not in order.
+    pub fn early(&self) -> &Reception {
+        self.window.early()
     }
 
     /// The first message that is not in order.

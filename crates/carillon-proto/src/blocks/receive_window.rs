@@ -170,7 +170,6 @@ impl ReceiveWindow {
         self.waiting
     }
 
-    /// The first message for which there is no room.
     /// What is missing from this message on is to be asked for, as far as it has room.
     fn ask_from(&mut self, first: u64) {
         let wanted = first..self.wanted();
@@ -179,7 +178,8 @@ impl ReceiveWindow {
         }
     }
 
-    fn limit(&self) -> u64 {
+    /// The first message for which there is no room.
+    pub fn limit(&self) -> u64 {
         self.expected().saturating_add(self.capacity.saturating_sub(self.waiting))
     }
 }

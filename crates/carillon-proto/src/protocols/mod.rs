@@ -7,6 +7,7 @@ pub mod lms;
 pub mod mbap;
 pub mod msaw;
 pub mod pgm;
+pub mod rmtp;
 pub mod rra;
 pub mod sequencer;
 pub mod srm;
@@ -26,6 +27,7 @@ pub const REGISTRY: &[&ProtocolEntry] = &[
     &lms::ENTRY,
     &srm::ENTRY,
     &pgm::ENTRY,
+    &rmtp::ENTRY,
     &kfold::ENTRY,
 ];
 

@@ -20,33 +20,46 @@ fn hold_helped(test: &'static str, runs: u64, body: fn(&'static ProtocolEntry, u
 
 #[test]
 fn keeps_its_promise_over_lossy_links_with_helpers() {
-    hold_helped("helpers::keeps_its_promise_over_lossy_links_with_helpers", 30, |entry, seed| {
-        let (group, _) = helped(entry, seed, Ground::Links);
-        kept(entry, &group.run())
-    });
+    hold_helped("helpers::keeps_its_promise_over_lossy_links_with_helpers", 30, lossy_links);
 }
 
 #[test]
 fn keeps_its_promise_over_an_ethernet_with_helpers() {
-    hold_helped("helpers::keeps_its_promise_over_an_ethernet_with_helpers", 15, |entry, seed| {
-        let (group, _) = helped(entry, seed, Ground::Ethernet);
-        kept(entry, &group.run_lan(LanConfig::default()))
-    });
+    hold_helped("helpers::keeps_its_promise_over_an_ethernet_with_helpers", 15, lossy_ethernet);
 }
 
 #[test]
 fn keeps_its_promise_though_a_helper_dies() {
-    hold_helped("helpers::keeps_its_promise_though_a_helper_dies", 30, |entry, seed| {
-        let (group, mut rng) = helped(entry, seed, Ground::Links);
-        let helpers = group.table().helpers().iter().filter(|helper| !helper.delivers).count() as u64;
-        if helpers <= least(entry) {
-            return Ok(());
-        }
-        let victim = group.helper(rng.below(helpers) as u32);
-        let group =
-            group.interval(Duration::from_millis(50)).crash(victim, Duration::from_millis(rng.below(2000)));
-        kept(entry, &group.run())
-    });
+    hold_helped("helpers::keeps_its_promise_though_a_helper_dies", 30, a_helper_dies);
+}
+
+pub fn run_of_each_test(entry: &'static ProtocolEntry, seed: u64) -> Result<(), String> {
+    if entry.helpers == Helpers::None {
+        return Ok(());
+    }
+    [lossy_links, lossy_ethernet, a_helper_dies].into_iter().try_for_each(|test| test(entry, seed))
+}
+
+fn lossy_links(entry: &'static ProtocolEntry, seed: u64) -> Result<(), String> {
+    let (group, _) = helped(entry, seed, Ground::Links);
+    kept(entry, &group.run())
+}
+
+fn lossy_ethernet(entry: &'static ProtocolEntry, seed: u64) -> Result<(), String> {
+    let (group, _) = helped(entry, seed, Ground::Ethernet);
+    kept(entry, &group.run_lan(LanConfig::default()))
+}
+
+fn a_helper_dies(entry: &'static ProtocolEntry, seed: u64) -> Result<(), String> {
+    let (group, mut rng) = helped(entry, seed, Ground::Links);
+    let helpers = group.table().helpers().iter().filter(|helper| !helper.delivers).count() as u64;
+    if helpers <= least(entry) {
+        return Ok(());
+    }
+    let victim = group.helper(rng.below(helpers) as u32);
+    let group =
+        group.interval(Duration::from_millis(50)).crash(victim, Duration::from_millis(rng.below(2000)));
+    kept(entry, &group.run())
 }
 
 fn least(entry: &ProtocolEntry) -> u64 {

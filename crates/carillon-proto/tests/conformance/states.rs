@@ -11,7 +11,7 @@ use carillon_proto::REGISTRY;
 use carillon_sim::graph::{GraphConfig, LossModel};
 use carillon_testkit::{Group, Link, SENDER, Transition, random_network, taken_by};
 
-use super::{acknowledged, best_effort, peers, routed};
+use super::{acknowledged, best_effort, helpers, peers, routed};
 
 #[test]
 fn every_declared_transition_is_taken_or_said_to_be_rare() {
@@ -49,7 +49,8 @@ fn run_of_each_test(entry: &'static ProtocolEntry, seed: u64) -> Result<(), Stri
     acknowledged::run_of_each_test(entry, seed)?;
     best_effort::run_of_each_test(entry, seed)?;
     peers::run_of_each_test(entry, seed)?;
-    routed::run_of_each_test(entry, seed)
+    routed::run_of_each_test(entry, seed)?;
+    helpers::run_of_each_test(entry, seed)
 }
 
 /// Default settings, a network that loses, reorders and duplicates, and nobody who could repair any more: no protocol has promised

@@ -1,0 +1,61 @@
+//! RMTP: the Reliable Multicast Transport Protocol (Lin and Paul, INFOCOM 1996; Paul, Sabnani, Lin and Bhattacharyya,
+//! IEEE JSAC 1997).
+//!
+//! Receivers say at regular times what they have: how far it is complete, and a bit for each message beyond. They say so
+//! to the *acknowledgment processor* of their region, a designated receiver, which repairs what they lack out of its
+//! cache and itself says what it has to the next one up, and so on to the sender. So the sender hears a few, and a repair
+//! has a short way. It is what DSP became.
+//!
+//! What the sources leave open, or leave to a session manager, is decided in `docs/protocols/rmtp.md`.
+
+mod choice;
+mod config;
+mod describe;
+mod node;
+mod processor;
+mod sender;
+#[cfg(test)]
+mod tests;
+
+use carillon_core::{ConfigError, HeaderBytes, Helpers, Order, ProtocolEntry, Role};
+use carillon_wire::rmtp::HEADER_LEN;
+
+pub use node::RmtpNode;
+pub use sender::RmtpSender;
+
+/// The Reliable Multicast Transport Protocol.
+pub const ENTRY: ProtocolEntry = ProtocolEntry {
+    name: "rmtp",
+    family: "periodic acknowledgment along a tree, designated receivers repair",
+    summary: "Reliable Multicast Transport Protocol: designated receivers gather status and repair their regions",
+    reference: "Paul, Sabnani, Lin and Bhattacharyya 1997",
+    roles: &[Role::Sender, Role::Receiver, Role::Helper],
+    order: Order::Source,
+    confirmed: true,
+    waits: true,
+    helpers: Helpers::Optional,
+    header_bytes: |_| HeaderBytes::all(HEADER_LEN),
+    parameters: config::PARAMETERS,
+    delivery_settings: config::DELIVERY_SETTINGS,
+    host_settings: config::HOST_SETTINGS,
+    format: &carillon_wire::rmtp::FORMAT,
+    promise: describe::PROMISE,
+    trial: describe::trial,
+    states: describe::STATES,
+    build: |role, context, settings| {
+        Ok(match role {
+            Role::Peer | Role::Relay => return Err(ConfigError::no_such_role(role)),
+            Role::Sender => Box::new(RmtpSender::new(context, settings)?),
+            Role::Receiver | Role::Helper => Box::new(RmtpNode::new(role, context, settings)?),
+        })
+    },
+    ..ProtocolEntry::PLAIN
+};
+
+/// Sequence numbers on the wire have 32 bits.
+const MODULUS: u64 = 1 << 32;
+
+/// A number as it goes on the wire.
+const fn wire(number: u64) -> u32 {
+    (number % MODULUS) as u32
+}

@@ -1,0 +1,454 @@
+//! A receiver, a designated receiver, or a node that only repairs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use carillon_core::{
+    BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Event, HelperTable, InState, MessageId,
+    NodeId, Received, Rng, Role, Time, Transmit, expand,
+};
+use carillon_wire::map::{MAX_WORDS, Map};
+use carillon_wire::rmtp::{Ack, HEADER_LEN, Packet};
+
+use super::choice::Choice;
+use super::config::Settings;
+use super::processor::{Processor, To};
+use super::{MODULUS, wire};
+use crate::blocks::{Arrival, KeptWindow, Part, Player, RoundTrip};
+
+type Scene = crate::blocks::Scene<Timer>;
+
+/// Says what it has, and repairs for those that report to it, if it is to.
+#[derive(Debug)]
+pub struct RmtpNode {
+    settings: Settings,
+    node: NodeId,
+    table: Arc<HelperTable>,
+    delivers: bool,
+    window: KeptWindow,
+    /// Of a designated receiver.
+    processor: Option<Processor>,
+    choice: Choice,
+    /// One past the last message that was heard of.
+    heard: u64,
+    /// The oldest message that is kept for anybody.
+    oldest: u64,
+    rtt: RoundTrip,
+    measured: bool,
+    /// What the last acknowledgment said, and how many before it said the same.
+    said: (u64, u64, u64),
+    same: u32,
+    due: Due,
+    /// Acknowledgments since the session's own acknowledgment processor was told, where another serves.
+    untold: u32,
+    rtt_acks: BTreeMap<NodeId, u64>,
+    rng: Rng,
+    map: Vec<u8>,
+}
+
+/// What is to be sent.
+#[derive(Debug, Default)]
+struct Due {
+    ack: bool,
+    /// To the session's own acknowledgment processor, where another serves.
+    word: bool,
+    measure: bool,
+    sap: bool,
+}
+
+/// The timers of a receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timer {
+    /// It says what it has.
+    Ack,
+    /// It measures the round trip.
+    Rtt,
+    /// What was asked for is repaired.
+    Retx,
+    /// It is looked whether those who report here get on.
+    Check,
+    /// It offers itself.
+    Sap,
+}
+
+impl RmtpNode {
+    /// A receiver of this session, or a helper.
+    pub fn new(role: Role, context: &BuildContext, config: &Config) -> Result<Player<Self>, ConfigError> {
+        let settings = Settings::new(context, config)?;
+        let helps = role == Role::Helper || context.helpers.is_helper(context.node);
+        let children = context.helpers.children(context.node);
+        let keep = if helps { settings.cache } else { settings.window };
+        let keep = context.most_messages(keep);
+        Ok(RmtpNode {
+            node: context.node,
+            table: context.helpers.clone(),
+            delivers: role == Role::Receiver,
+            window: KeptWindow::new(keep, if helps { keep as usize } else { 0 }, false),
+            processor: helps.then(|| Processor::new(&settings, &context.members, children)),
+            choice: Choice::new(settings.t_sap * 3),
+            heard: 0,
+            oldest: 0,
+            rtt: RoundTrip::default(),
+            measured: false,
+            said: (0, 0, 0),
+            same: 0,
+            due: Due::default(),
+            untold: 0,
+            rtt_acks: BTreeMap::new(),
+            rng: context.seeds.stream("rmtp.ack"),
+            map: Vec::new(),
+            settings,
+        }
+        .play(context))
+    }
+
+    /// Whom the session has it report to.
+    fn parent(&self, scene: &Scene) -> NodeId {
+        self.table.parent(self.node).unwrap_or(scene.sender)
+    }
+
+    /// Whom it reports to. Those who repair report to whom the session says: so no circle can form.
+    fn reports_to(&self, scene: &Scene) -> NodeId {
+        let parent = self.parent(scene);
+        if self.processor.is_some() { parent } else { self.choice.of(parent) }
+    }
+
+    /// How old what it says may be: a round trip at least.
+    fn interval(&self) -> Duration {
+        self.settings.t_ack.max(self.rtt.timeout().unwrap_or_default())
+    }
+
+    /// Time to the next acknowledgment: longer and longer while there is nothing new, if the settings say so.
+    fn next_ack(&self) -> Duration {
+        self.interval() * 2_u32.saturating_pow(self.same).min(self.settings.k_max)
+    }
+
+    /// Something passes: what it has is to be said in an interval at most.
+    fn on_news(&mut self, scene: &mut Scene) {
+        let at = scene.now + self.interval();
+        if std::mem::take(&mut self.same) > 0 && scene.timers.armed(Timer::Ack).is_none_or(|then| then > at) {
+            scene.timers.arm(Timer::Ack, at);
+        }
+    }
+
+    fn on_data(&mut self, scene: &mut Scene, sequence: u32, oldest: u32, payload: Bytes) {
+        self.on_news(scene);
+        let expected = self.window.expected();
+        let number = expand(sequence.into(), MODULUS, expected);
+        let oldest = expand(oldest.into(), MODULUS, number);
+        if number.abs_diff(oldest) > FURTHEST {
+            return scene.events.dropped(DropReason::Malformed);
+        }
+        self.oldest = self.oldest.max(oldest);
+        self.skip(scene);
+        self.heard = self.heard.max(number + 1);
+        if number >= self.room() {
+            return scene.events.dropped(DropReason::BufferFull);
+        }
+        match self.window.insert(number, payload) {
+            Arrival::Duplicate => return scene.events.dropped(DropReason::Duplicate),
+            Arrival::NoRoom => return scene.events.dropped(DropReason::BufferFull),
+            Arrival::New => scene.events.received("data", number),
+        }
+        if let Some(processor) = &mut self.processor {
+            processor.pass(scene.now, number);
+        }
+        self.advance(scene);
+        while let Some(gap) = self.window.take_gap() {
+            gap.for_each(|missing| scene.events.loss_found(scene.sender, missing));
+        }
+        self.settle(scene);
+    }
+
+    /// What lies before the oldest message that is kept will not come any more.
+    fn skip(&mut self, scene: &mut Scene) {
+        let Some((skipped, _)) = self.window.skip_to(self.oldest) else { return };
+        scene.unrecoverable(None, skipped.range.start, skipped.lost());
+        for (number, _) in &skipped.survivors {
+            self.delivered(scene, *number);
+        }
+        self.advance(scene);
+    }
+
+    fn advance(&mut self, scene: &mut Scene) {
+        while let Some(number) = self.window.advance() {
+            self.delivered(scene, number);
+        }
+    }
+
+    fn delivered(&mut self, scene: &mut Scene, number: u64) {
+        match self.delivers {
+            true => scene.events.push(Event::Delivered { source: scene.sender, message: MessageId(number) }),
+            // It has no application: it is kept, and that is all.
+            false => _ = self.window.fetch(),
+        }
+    }
+
+    /// All below it, and itself, have everything before this.
+    fn stable(&self) -> u64 {
+        let expected = self.window.expected();
+        self.processor.as_ref().map_or(expected, |processor| processor.base().min(expected))
+    }
+
+    /// The first message for which there is no room, here.
+    fn room(&self) -> u64 {
+        let kept =
+            self.processor.as_ref().map_or(u64::MAX, |processor| processor.base() + self.settings.cache);
+        self.window.limit().min(kept)
+    }
+
+    fn on_ack(&mut self, scene: &mut Scene, from: NodeId, ack: &Ack<'_>, at_once: bool) {
+        let RmtpNode { processor, window, heard, .. } = self;
+        let Some(processor) = processor else { return scene.events.dropped(DropReason::NotAMember) };
+        let holds = |number| window.message(number).is_some();
+        // It may have heard what this node has not.
+        match processor.on_ack(scene.now, from, ack, (*heard, u64::MAX), holds) {
+            Ok(next) => {
+                scene.events.received(if at_once { "ack_txnow" } else { "ack" }, next.saturating_sub(1));
+                if at_once {
+                    processor.hurry(from);
+                }
+                if processor.is_asked() && scene.timers.armed(Timer::Retx).is_none() {
+                    scene.timers.arm(Timer::Retx, scene.now + self.settings.t_retx);
+                }
+                self.settle(scene);
+            }
+            Err(reason) => scene.events.dropped(reason),
+        }
+    }
+
+    fn settle(&mut self, scene: &mut Scene) {
+        let Some(processor) = &mut self.processor else { return };
+        processor.settle(self.window.expected());
+        match processor.is_behind(self.heard) {
+            false => _ = scene.timers.cancel(Timer::Check),
+            true if scene.timers.armed(Timer::Check).is_none() => {
+                scene.timers.arm(Timer::Check, scene.now + self.settings.t_ack);
+            }
+            true => {}
+        }
+    }
+
+    fn check(&mut self, scene: &mut Scene) {
+        let RmtpNode { processor, window, heard, table, .. } = self;
+        let Some(processor) = processor else { return };
+        let holds = |number| window.message(number).is_some();
+        let (lost, _) = processor.check(*heard, |node| table.is_helper(node), holds);
+        lost.into_iter().for_each(|node| scene.events.member_lost(node));
+        self.settle(scene);
+    }
+
+    fn on_rtt_ack(&mut self, scene: &mut Scene, from: NodeId, timestamp: u64) {
+        let sent = Time::from_nanos(timestamp);
+        if from != self.reports_to(scene) || sent > scene.now || scene.now.since(sent) > LONGEST_ROUND_TRIP {
+            return scene.events.dropped(DropReason::OutOfWindow);
+        }
+        scene.events.received("rtt_ack", 0_u64);
+        self.rtt.on_sample(scene.now.since(sent));
+        self.measured = true;
+    }
+
+    /// Looks who is nearest.
+    fn choose(&mut self, scene: &Scene) {
+        let (parent, expected) = (self.parent(scene), self.window.expected());
+        if self.choice.choose(scene.now, expected, parent) {
+            (self.rtt, self.measured) = (RoundTrip::default(), false);
+        }
+    }
+
+    fn poll_ack(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let (to, parent) = (self.reports_to(scene), self.parent(scene));
+        let served = if std::mem::take(&mut self.due.ack) {
+            false
+        } else if std::mem::take(&mut self.due.word) && to != parent {
+            true
+        } else {
+            return None;
+        };
+        let next = self.window.expected();
+        let (stable, processor) = (self.stable(), self.processor.as_ref());
+        let limit = processor.and_then(Processor::limit).unwrap_or(u64::MAX);
+        let limit = self.room().min(limit).max(next);
+        self.map.clear();
+        self.window.early().map(MAX_WORDS, |word| Map::push(word, &mut self.map));
+        let span = if self.measured { self.interval() } else { UNKNOWN_ROUND_TRIP };
+        let span = u32::try_from(span.as_micros()).unwrap_or(u32::MAX);
+        let received = Map::new(&self.map);
+        let ack = Ack { next: wire(next), stable: wire(stable), limit: wire(limit), span, served, received };
+        // A whole window behind: repairs are to come at once.
+        let (packet, name) = match self.heard.saturating_sub(next) > self.settings.window {
+            true => (Packet::AckTxnow(ack), "ack_txnow"),
+            false => (Packet::Ack(ack), "ack"),
+        };
+        packet.emit(scene.association, buf);
+        scene.events.control(name, next.saturating_sub(1));
+        Some(Transmit::now(Dest::Node(if served { parent } else { to })))
+    }
+
+    fn poll_control(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+        if let Some((node, timestamp)) = self.rtt_acks.pop_first() {
+            Packet::RttAck { timestamp }.emit(scene.association, buf);
+            scene.events.control("rtt_ack", 0_u64);
+            return Some(Transmit::now(Dest::Node(node)));
+        }
+        if std::mem::take(&mut self.due.measure) {
+            Packet::RttMeasure { timestamp: scene.now.as_nanos() }.emit(scene.association, buf);
+            scene.events.control("rtt_measure", 0_u64);
+            return Some(Transmit::now(Dest::Node(self.reports_to(scene))));
+        }
+        if std::mem::take(&mut self.due.sap) {
+            let oldest = self.processor.as_ref().map_or(0, Processor::base);
+            Packet::SndAckTome { oldest: wire(oldest) }.emit(scene.association, buf);
+            scene.events.control("snd_ack_tome", oldest);
+            return Some(Transmit::now(Dest::Group { group: scene.group, scope: self.settings.sap_scope }));
+        }
+        None
+    }
+
+    fn poll_repair(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let RmtpNode { processor, window, .. } = self;
+        let holds = |number| window.message(number).is_some();
+        let (number, to) = processor.as_mut()?.next_repair(scene.now, holds)?;
+        let payload = window.message(number)?;
+        Packet::Data { sequence: wire(number), oldest: wire(self.oldest), payload }
+            .emit(scene.association, buf);
+        let (source, message, bytes) = (scene.sender, MessageId(number), buf.len() as u32);
+        scene.events.push(Event::Forwarded { source, message, bytes, repair: true });
+        Some(Transmit::now(match to {
+            To::Group => Dest::Group { group: scene.group, scope: self.settings.repair_scope },
+            To::Node(node) => Dest::Node(node),
+        }))
+    }
+}
+
+impl Part for RmtpNode {
+    type Timer = Timer;
+
+    const ROLE: Role = Role::Receiver;
+
+    fn delivers(&self) -> bool {
+        self.delivers
+    }
+
+    fn start(&mut self, scene: &mut Scene) {
+        // All start at once: their acknowledgments are not to come at once for ever.
+        let first = self.settings.t_ack.mul_f64(self.rng.unit());
+        scene.timers.arm(Timer::Ack, scene.now + first.max(Duration::from_nanos(1)));
+        scene.timers.arm(Timer::Rtt, scene.now + self.settings.t_rtt);
+        if self.settings.nearest && self.processor.is_some() {
+            self.due.sap = true;
+            scene.timers.arm(Timer::Sap, scene.now + self.settings.t_sap);
+        }
+    }
+
+    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
+        let Some(packet) = scene.of_session(Packet::parse(datagram.bytes)) else { return };
+        let source = datagram.source;
+        let repairs = source == scene.sender || self.table.is_helper(source);
+        match packet {
+            Packet::Data { sequence, oldest, .. } if repairs => {
+                self.on_data(scene, sequence, oldest, datagram.bytes.slice(HEADER_LEN..));
+            }
+            Packet::SndAckTome { oldest } if repairs => {
+                scene.events.received("snd_ack_tome", 0_u64);
+                if self.settings.nearest {
+                    let oldest = expand(oldest.into(), MODULUS, self.window.expected());
+                    self.choice.on_offer(scene.now, source, datagram.scope, oldest);
+                    self.choose(scene);
+                }
+            }
+            Packet::RttAck { timestamp } => self.on_rtt_ack(scene, source, timestamp),
+            Packet::Ack(ack) => self.on_ack(scene, source, &ack, false),
+            Packet::AckTxnow(ack) => self.on_ack(scene, source, &ack, true),
+            Packet::RttMeasure { timestamp }
+                if self.processor.as_ref().is_some_and(|own| own.knows(source)) =>
+            {
+                scene.events.received("rtt_measure", 0_u64);
+                self.rtt_acks.insert(source, timestamp);
+            }
+            Packet::RttMeasure { .. } | Packet::Data { .. } | Packet::SndAckTome { .. } => {
+                scene.events.dropped(DropReason::NotAMember);
+            }
+        }
+    }
+
+    fn on_timer(&mut self, scene: &mut Scene, timer: Timer) {
+        match timer {
+            Timer::Ack => {
+                self.choose(scene);
+                self.due.ack = true;
+                self.due.measure |= !self.measured;
+                self.untold += 1;
+                if self.untold >= TOLD_EACH {
+                    (self.untold, self.due.word) = (0, true);
+                }
+                let saying = (self.window.expected(), self.heard, self.stable());
+                self.same = if saying == self.said { (self.same + 1).min(31) } else { 0 };
+                self.said = saying;
+                scene.timers.arm(Timer::Ack, scene.now + self.next_ack());
+            }
+            Timer::Rtt => {
+                self.due.measure = true;
+                scene.timers.arm(Timer::Rtt, scene.now + self.settings.t_rtt);
+            }
+            Timer::Retx => {
+                if let Some(processor) = &mut self.processor {
+                    processor.on_retx();
+                }
+            }
+            Timer::Check => self.check(scene),
+            Timer::Sap => {
+                self.due.sap = true;
+                scene.timers.arm(Timer::Sap, scene.now + self.settings.t_sap);
+            }
+        }
+    }
+
+    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+        self.poll_ack(scene, buf)
+            .or_else(|| self.poll_control(scene, buf))
+            .or_else(|| self.poll_repair(scene, buf))
+    }
+
+    fn poll_delivery(&mut self, scene: &mut Scene) -> Option<Delivery> {
+        let (number, payload) = self.window.fetch()?;
+        Some(Delivery { source: scene.sender, message: MessageId(number), payload })
+    }
+
+    fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
+        if let Some(processor) = &self.processor {
+            processor.tell_states(self.heard, tell);
+        }
+    }
+
+    fn retable(&mut self, scene: &mut Scene, table: &Arc<HelperTable>) {
+        if table.edition() <= self.table.edition() {
+            return;
+        }
+        let before = self.reports_to(scene);
+        self.table = table.clone();
+        self.choice.retain(|node| node == scene.sender || table.is_helper(node));
+        self.choose(scene);
+        if let Some(processor) = &mut self.processor {
+            processor.adopt(table.children(self.node), |node| table.is_helper(node));
+        }
+        self.settle(scene);
+        // Who is turned to now does not know what is here.
+        if self.reports_to(scene) != before {
+            (self.rtt, self.measured) = (RoundTrip::default(), false);
+            (self.due.ack, self.due.measure) = (true, true);
+        }
+    }
+}
+
+/// One acknowledgment in so many goes to the session's own acknowledgment processor too, where another serves: it
+/// waits for this receiver all the same.
+const TOLD_EACH: u32 = 4;
+/// How far apart numbers may lie in one packet.
+const FURTHEST: u64 = 1 << 20;
+/// What the round trip is taken for before it was measured (RFC 6298, section 2.1).
+const UNKNOWN_ROUND_TRIP: Duration = Duration::from_secs(1);
+/// No answer is waited for longer.
+const LONGEST_ROUND_TRIP: Duration = Duration::from_secs(10);

@@ -1,0 +1,288 @@
+//! The sender: the acknowledgment processor at the top.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use carillon_core::{
+    BuildContext, Config, ConfigError, Dest, DropReason, HelperTable, InState, MessageId, NodeId, OfferError,
+    Outcome, Received, Role, Time, Transmit,
+};
+use carillon_wire::rmtp::{Ack, Packet};
+
+use super::config::Settings;
+use super::processor::{Processor, To};
+use super::wire;
+use crate::blocks::{FixedWindow, FlowControl, Numbered, Part, Player};
+
+type Scene = crate::blocks::Scene<Timer>;
+
+/// Sends as much at each opportunity as the congestion window has, and repairs for those that report to it.
+#[derive(Debug)]
+pub struct RmtpSender {
+    settings: Settings,
+    table: Arc<HelperTable>,
+    processor: Processor,
+    /// From the first message on that somebody may lack.
+    kept: Numbered<Bytes>,
+    sent: u64,
+    finished: bool,
+    /// Messages before this may have been skipped for somebody.
+    skipped: u64,
+    opportunity: Opportunity,
+    /// Who is to be told how long an answer takes.
+    rtt_acks: BTreeMap<NodeId, u64>,
+    sap_due: bool,
+}
+
+/// When new messages may go, and how many.
+#[derive(Debug)]
+struct Opportunity {
+    /// The congestion window, in messages.
+    window: u64,
+    left: u64,
+    next: Time,
+}
+
+/// The timers of a sender.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timer {
+    /// The next opportunity to send.
+    Send,
+    /// What was asked for is repaired.
+    Retx,
+    /// It is looked whether all get on.
+    Check,
+    /// It offers itself.
+    Sap,
+}
+
+impl RmtpSender {
+    /// The sender of this session.
+    pub fn new(context: &BuildContext, config: &Config) -> Result<Player<Self>, ConfigError> {
+        let settings = Settings::new(context, config)?;
+        let children = context.helpers.children_of_sender(&context.members);
+        Ok(RmtpSender {
+            processor: Processor::new(&settings, &context.members, children),
+            table: context.helpers.clone(),
+            kept: Numbered::default(),
+            sent: 0,
+            finished: false,
+            skipped: 0,
+            opportunity: Opportunity { window: 1, left: 0, next: Time::ZERO },
+            rtt_acks: BTreeMap::new(),
+            sap_due: false,
+            settings,
+        }
+        .play(context))
+    }
+
+    fn on_ack(&mut self, scene: &mut Scene, from: NodeId, ack: &Ack<'_>, at_once: bool) {
+        let kept = &self.kept;
+        let bounds = (self.sent, self.sent);
+        match self.processor.on_ack(scene.now, from, ack, bounds, |number| kept.get(number).is_some()) {
+            Ok(next) => {
+                scene.events.received(if at_once { "ack_txnow" } else { "ack" }, next.saturating_sub(1));
+                if at_once {
+                    self.processor.hurry(from);
+                }
+                if self.processor.is_asked() && scene.timers.armed(Timer::Retx).is_none() {
+                    scene.timers.arm(Timer::Retx, scene.now + self.settings.t_retx);
+                }
+                self.settle(scene);
+            }
+            Err(reason) => scene.events.dropped(reason),
+        }
+    }
+
+    fn settle(&mut self, scene: &mut Scene) {
+        let base = self.processor.settle(self.sent);
+        while self.kept.start() < base {
+            let Some((number, _)) = self.kept.pop() else { break };
+            let outcome = if number < self.skipped { Outcome::Failed } else { Outcome::Acknowledged };
+            scene.events.completed(MessageId(number), outcome, 1);
+        }
+        match self.processor.is_behind(self.sent) {
+            false => _ = scene.timers.cancel(Timer::Check),
+            true if scene.timers.armed(Timer::Check).is_none() => {
+                scene.timers.arm(Timer::Check, scene.now + self.settings.t_ack);
+            }
+            true => {}
+        }
+    }
+
+    fn check(&mut self, scene: &mut Scene) {
+        let RmtpSender { processor, table, kept, sent, .. } = self;
+        let holds = |number: u64| kept.get(number).is_some();
+        let (lost, skipped) = processor.check(*sent, |node| table.is_helper(node), holds);
+        if skipped {
+            self.skipped = self.sent;
+        }
+        lost.into_iter().for_each(|node| scene.events.member_lost(node));
+        self.settle(scene);
+    }
+
+    /// One past the last message that those who report here have room for.
+    fn limit(&self) -> u64 {
+        let window = FixedWindow(self.settings.window);
+        let window = self.processor.next().map_or(u64::MAX, |next| window.limit(next));
+        window.min(self.processor.limit().unwrap_or(u64::MAX))
+    }
+
+    fn poll_rtt_ack(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let (node, timestamp) = self.rtt_acks.pop_first()?;
+        Packet::RttAck { timestamp }.emit(scene.association, buf);
+        scene.events.control("rtt_ack", 0_u64);
+        Some(Transmit::now(Dest::Node(node)))
+    }
+
+    fn poll_sap(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+        if !std::mem::take(&mut self.sap_due) {
+            return None;
+        }
+        Packet::SndAckTome { oldest: wire(self.kept.start()) }.emit(scene.association, buf);
+        scene.events.control("snd_ack_tome", self.kept.start());
+        Some(Transmit::now(Dest::Group { group: scene.group, scope: self.settings.sap_scope }))
+    }
+
+    fn poll_repair(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let kept = &self.kept;
+        let (number, to) = self.processor.next_repair(scene.now, |number| kept.get(number).is_some())?;
+        let dest = match to {
+            To::Group => Dest::group(scene.group),
+            To::Node(node) => Dest::Node(node),
+        };
+        Some(self.send(scene, number, Transmit::now(dest), true, buf))
+    }
+
+    fn poll_message(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let number = self.sent;
+        if number >= self.kept.end().min(self.limit()) {
+            return None;
+        }
+        let opportunity = &mut self.opportunity;
+        if opportunity.left == 0 {
+            if scene.now < opportunity.next {
+                scene.timers.arm(Timer::Send, opportunity.next);
+                return None;
+            }
+            opportunity.window = match self.processor.take_requests() > self.settings.congestion_thresh {
+                true => 1,
+                false => (opportunity.window + 1).min(self.settings.window),
+            };
+            opportunity.left = opportunity.window;
+            opportunity.next = scene.now + self.settings.t_send;
+        }
+        opportunity.left -= 1;
+        self.sent += 1;
+        self.processor.pass(scene.now, number);
+        let transmit = self.send(scene, number, scene.to_group(), false, buf);
+        // With nobody left to acknowledge, the message is with all receivers at once.
+        self.settle(scene);
+        Some(transmit)
+    }
+
+    fn send(
+        &mut self,
+        scene: &mut Scene,
+        number: u64,
+        to: Transmit,
+        again: bool,
+        buf: &mut Vec<u8>,
+    ) -> Transmit {
+        let payload = self.kept.get(number).map_or(&[][..], |payload| payload);
+        let oldest = wire(self.kept.start());
+        Packet::Data { sequence: wire(number), oldest, payload }.emit(scene.association, buf);
+        scene.events.data_sent(to, MessageId(number), buf.len(), again)
+    }
+}
+
+impl Part for RmtpSender {
+    type Timer = Timer;
+
+    const ROLE: Role = Role::Sender;
+
+    fn start(&mut self, scene: &mut Scene) {
+        if self.settings.nearest {
+            self.sap_due = true;
+            scene.timers.arm(Timer::Sap, scene.now + self.settings.t_sap);
+        }
+    }
+
+    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
+        let Some(packet) = scene.of_session(Packet::parse(datagram.bytes)) else { return };
+        match packet {
+            Packet::Ack(ack) => self.on_ack(scene, datagram.source, &ack, false),
+            Packet::AckTxnow(ack) => self.on_ack(scene, datagram.source, &ack, true),
+            Packet::RttMeasure { timestamp } if self.processor.knows(datagram.source) => {
+                scene.events.received("rtt_measure", 0_u64);
+                self.rtt_acks.insert(datagram.source, timestamp);
+            }
+            Packet::RttMeasure { .. } => scene.events.dropped(DropReason::NotAMember),
+            _ => scene.events.dropped(DropReason::Foreign),
+        }
+    }
+
+    fn on_timer(&mut self, scene: &mut Scene, timer: Timer) {
+        match timer {
+            Timer::Send => {}
+            Timer::Retx => self.processor.on_retx(),
+            Timer::Check => self.check(scene),
+            Timer::Sap => {
+                self.sap_due = true;
+                scene.timers.arm(Timer::Sap, scene.now + self.settings.t_sap);
+            }
+        }
+    }
+
+    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+        self.poll_rtt_ack(scene, buf)
+            .or_else(|| self.poll_sap(scene, buf))
+            .or_else(|| self.poll_repair(scene, buf))
+            .or_else(|| self.poll_message(scene, buf))
+    }
+
+    fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
+        self.processor.tell_states(self.sent, tell);
+    }
+
+    fn offer(&mut self, _scene: &mut Scene, payload: Bytes) -> Result<MessageId, OfferError> {
+        if self.finished {
+            return Err(OfferError::Finished);
+        }
+        let unsent = self.kept.end() - self.sent;
+        if self.kept.len() as u64 >= self.settings.cache || unsent >= self.settings.window {
+            return Err(OfferError::Full);
+        }
+        Ok(MessageId(self.kept.push(payload)))
+    }
+
+    fn finish(&mut self, _scene: &mut Scene) {
+        self.finished = true;
+    }
+
+    fn expel(&mut self, scene: &mut Scene, member: NodeId) {
+        self.processor.expel(member);
+        self.settle(scene);
+    }
+
+    fn retable(&mut self, scene: &mut Scene, table: &Arc<HelperTable>) {
+        if table.edition() > self.table.edition() {
+            self.table = table.clone();
+            self.processor.adopt(table.children_of_sender(&scene.nodes), |node| table.is_helper(node));
+            self.settle(scene);
+        }
+    }
+
+    fn awaits(&self, _scene: &Scene, member: NodeId) -> bool {
+        self.processor.awaits(member, self.sent)
+    }
+
+    fn acknowledged(&self, _scene: &Scene, member: NodeId) -> Option<u64> {
+        self.processor.has(member)
+    }
+
+    fn is_finished(&self) -> bool {
+        self.finished && self.kept.is_empty()
+    }
+}

@@ -1,0 +1,197 @@
+//! Packets of RMTP, the Reliable Multicast Transport Protocol (Lin and Paul 1996; Paul, Sabnani, Lin and Bhattacharyya 1997).
+//!
+//! The sources name the packets and what they carry; the layout is Carillon's.
+//!
+//! ```text
+//! +----------------------+---------------+-------------+----------------------------------------
+//! | envelope, 1 DATA     | sequence (32) | oldest (32) | payload
+//! +----------------------+---------------+-------------+------------+-----------+-----------+-----------+---------------+
+//! | envelope, 2 ACK      | next (32)     | stable (32) | limit (32) | span (32) | flags (8) | words (8) | V (64 x words)
+//! | envelope, 3 ACK_TXNOW|               |             |            |           |           |           |
+//! +----------------------+---------------+-------------+------------+-----------+-----------+-----------+---------------+
+//! | envelope, 4 RTT_MEASURE, 5 RTT_ACK   | timestamp (64)
+//! +----------------------+---------------+----------------------+
+//! | envelope, 6 SND_ACK_TOME             | oldest (32)
+//! +----------------------+---------------+
+//! ```
+//!
+//! Sequence numbers count modulo 2^32. `oldest` is the first message that is still kept for anybody: what lies before it
+//! will not come any more. In an ACK `next` is the source's L, the first message that the receiver lacks, and bit i of V
+//! (words in order, each from its lowest bit) says that the message `next` + 1 + i is there. All below the node have
+//! everything before `stable`; there is room for no message from `limit` on; what was sent more than `span` microseconds
+//! before the ACK arrives, and is not in it, was lost. Flag 1 says that another node repairs what the receiver lacks.
+
+mod describe;
+
+use std::fmt;
+
+use carillon_core::AssociationId;
+
+use crate::ParseError;
+use crate::envelope::{Envelope, protocol};
+use crate::map::Map;
+use crate::reader::Reader;
+
+pub use describe::FORMAT;
+
+/// A packet of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packet<'a> {
+    /// A message, from the sender or from a designated receiver that repairs.
+    Data {
+        /// Modulo 2^32.
+        sequence: u32,
+        /// Oldest message that is kept for anybody, modulo 2^32.
+        oldest: u32,
+        /// The message.
+        payload: &'a [u8],
+    },
+    /// What a receiver has.
+    Ack(Ack<'a>),
+    /// The same, from one that is far behind: repairs are to leave at once, and to it alone.
+    AckTxnow(Ack<'a>),
+    /// Asks how long an answer takes.
+    RttMeasure {
+        /// Of the asker's clock, in nanoseconds.
+        timestamp: u64,
+    },
+    /// The answer.
+    RttAck {
+        /// What was asked with.
+        timestamp: u64,
+    },
+    /// A node that repairs offers itself: receivers turn to the nearest.
+    SndAckTome {
+        /// The first message that it can repair, modulo 2^32.
+        oldest: u32,
+    },
+}
+
+/// What a receiver, and those behind it, have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ack<'a> {
+    /// The first message that it lacks, modulo 2^32: the source's L.
+    pub next: u32,
+    /// All below it have everything before this, modulo 2^32.
+    pub stable: u32,
+    /// The first message for which there is no room, modulo 2^32.
+    pub limit: u32,
+    /// How old the news is at most, in microseconds: the interval between two of them, no less than a round trip.
+    pub span: u32,
+    /// Another node repairs what it lacks: who hears this only has to know.
+    pub served: bool,
+    /// What is there beyond `next`: the source's V.
+    pub received: Map<'a>,
+}
+
+/// Bytes of a data packet before its payload.
+pub const HEADER_LEN: usize = Envelope::LEN + 8;
+/// Bytes of an acknowledgment without its map.
+pub const ACK_LEN: usize = Envelope::LEN + 18;
+
+impl<'a> Packet<'a> {
+    /// Parses a datagram.
+    pub fn parse(bytes: &'a [u8]) -> Result<(AssociationId, Packet<'a>), ParseError> {
+        let (envelope, mut fields) = Reader::behind_envelope(protocol::RMTP, bytes)?;
+        let packet = match envelope.packet_type {
+            packet_type::DATA => {
+                Packet::Data { sequence: fields.u32()?, oldest: fields.u32()?, payload: fields.rest() }
+            }
+            packet_type::ACK => Packet::Ack(fields.acknowledgment()?),
+            packet_type::ACK_TXNOW => Packet::AckTxnow(fields.acknowledgment()?),
+            packet_type::RTT_MEASURE => Packet::RttMeasure { timestamp: fields.u64()? },
+            packet_type::RTT_ACK => Packet::RttAck { timestamp: fields.u64()? },
+            packet_type::SND_ACK_TOME => Packet::SndAckTome { oldest: fields.u32()? },
+            other => return Err(ParseError::Type(other)),
+        };
+        Ok((envelope.association, packet))
+    }
+
+    /// Appends the packet as a datagram.
+    pub fn emit(&self, association: AssociationId, buf: &mut Vec<u8>) {
+        Envelope { protocol: protocol::RMTP, packet_type: self.packet_type(), association }.emit(buf);
+        match *self {
+            Packet::Data { sequence, oldest, payload } => {
+                buf.extend_from_slice(&sequence.to_be_bytes());
+                buf.extend_from_slice(&oldest.to_be_bytes());
+                buf.extend_from_slice(payload);
+            }
+            Packet::Ack(ack) | Packet::AckTxnow(ack) => ack.emit(buf),
+            Packet::RttMeasure { timestamp } | Packet::RttAck { timestamp } => {
+                buf.extend_from_slice(&timestamp.to_be_bytes());
+            }
+            Packet::SndAckTome { oldest } => buf.extend_from_slice(&oldest.to_be_bytes()),
+        }
+    }
+
+    /// Bytes that `emit` appends.
+    pub fn wire_len(&self) -> usize {
+        match self {
+            Packet::Data { payload, .. } => HEADER_LEN + payload.len(),
+            Packet::Ack(ack) | Packet::AckTxnow(ack) => ACK_LEN + 8 * ack.received.count(),
+            Packet::RttMeasure { .. } | Packet::RttAck { .. } => Envelope::LEN + 8,
+            Packet::SndAckTome { .. } => Envelope::LEN + 4,
+        }
+    }
+
+    fn packet_type(&self) -> u8 {
+        match self {
+            Packet::Data { .. } => packet_type::DATA,
+            Packet::Ack(_) => packet_type::ACK,
+            Packet::AckTxnow(_) => packet_type::ACK_TXNOW,
+            Packet::RttMeasure { .. } => packet_type::RTT_MEASURE,
+            Packet::RttAck { .. } => packet_type::RTT_ACK,
+            Packet::SndAckTome { .. } => packet_type::SND_ACK_TOME,
+        }
+    }
+}
+
+impl Ack<'_> {
+    fn emit(&self, buf: &mut Vec<u8>) {
+        for number in [self.next, self.stable, self.limit, self.span] {
+            buf.extend_from_slice(&number.to_be_bytes());
+        }
+        buf.extend_from_slice(&[u8::from(self.served), self.received.count() as u8]);
+        self.received.emit(buf);
+    }
+}
+
+impl<'a> Reader<'a> {
+    fn acknowledgment(&mut self) -> Result<Ack<'a>, ParseError> {
+        let (next, stable, limit, span) = (self.u32()?, self.u32()?, self.u32()?, self.u32()?);
+        let (served, words) = (self.flag("flags")?, self.u8()?);
+        Ok(Ack { next, stable, limit, span, served, received: self.map(words.into())? })
+    }
+}
+
+impl fmt::Display for Packet<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Packet::Data { sequence, oldest, payload } => {
+                write!(f, "rmtp data seq {sequence} oldest {oldest} len {}", payload.len())
+            }
+            Packet::Ack(ack) => write!(f, "rmtp ack {ack}"),
+            Packet::AckTxnow(ack) => write!(f, "rmtp ack_txnow {ack}"),
+            Packet::RttMeasure { timestamp } => write!(f, "rmtp rtt_measure {timestamp} ns"),
+            Packet::RttAck { timestamp } => write!(f, "rmtp rtt_ack {timestamp} ns"),
+            Packet::SndAckTome { oldest } => write!(f, "rmtp snd_ack_tome oldest {oldest}"),
+        }
+    }
+}
+
+impl fmt::Display for Ack<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Ack { next, stable, limit, span, served, received } = self;
+        let served = if *served { " served elsewhere" } else { "" };
+        write!(f, "next {next} stable {stable} limit {limit} span {span} us{served} map{received}")
+    }
+}
+
+mod packet_type {
+    pub const DATA: u8 = 1;
+    pub const ACK: u8 = 2;
+    pub const ACK_TXNOW: u8 = 3;
+    pub const RTT_MEASURE: u8 = 4;
+    pub const RTT_ACK: u8 = 5;
+    pub const SND_ACK_TOME: u8 = 6;
+}

@@ -1,0 +1,62 @@
+//! What the format says of itself.
+
+use carillon_core::{AssociationId, Format, Golden, Input, Reading, Rest};
+
+use super::{Ack, Packet};
+use crate::map::Map;
+
+/// The format.
+pub const FORMAT: Format = Format { name: "rmtp", fuzzed, read, golden: GOLDEN };
+
+/// Packets with fuzzed fields, near the start of the numbers.
+fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
+    let (form, association) = (input.byte(), input.association(session));
+    let number = |input: &mut Input<'_>| match form >> 4 {
+        0 => input.u32(),
+        _ => u32::from(input.byte() % 24),
+    };
+    let (a, b) = (number(input), number(input));
+    let mut ack = || {
+        let (limit, span) = (number(input).wrapping_add(b), u32::from(input.byte()) << (form >> 3));
+        let served = input.byte() < 16;
+        let received = Map::new(input.bytes(8 * usize::from(form >> 6)));
+        Ack { next: a, stable: a.wrapping_sub(b), limit, span, served, received }
+    };
+    let packet = match form & 15 {
+        0..=3 => Packet::Data {
+            sequence: a,
+            oldest: a.wrapping_sub(b),
+            payload: input.bytes(usize::from(form >> 6)),
+        },
+        4..=7 => Packet::Ack(ack()),
+        8 | 9 => Packet::AckTxnow(ack()),
+        10 => Packet::RttMeasure { timestamp: input.u64() },
+        11 => Packet::RttAck { timestamp: input.u64() },
+        _ => Packet::SndAckTome { oldest: a },
+    };
+    packet.emit(association, buf);
+}
+
+fn read(bytes: &[u8]) -> Result<Reading, String> {
+    let (association, packet) = Packet::parse(bytes).map_err(|error| error.to_string())?;
+    let mut again = Vec::new();
+    packet.emit(association, &mut again);
+    let padded = !matches!(packet, Packet::Data { .. });
+    Ok(Reading::new(&packet, again, packet.wire_len(), if padded { Rest::Padding } else { Rest::Nothing }))
+}
+
+/// One packet of each type.
+const GOLDEN: &[Golden] = &[
+    Golden { line: "rmtp data seq 5 oldest 3 len 2", hex: "ca011401 00000007 00000005 00000003 6869" },
+    Golden {
+        line: "rmtp ack next 5 stable 3 limit 69 span 100000 us map 0x9",
+        hex: "ca011402 00000007 00000005 00000003 00000045 000186a0 0001 00000000 00000009",
+    },
+    Golden {
+        line: "rmtp ack_txnow next 5 stable 5 limit 69 span 100000 us map",
+        hex: "ca011403 00000007 00000005 00000005 00000045 000186a0 0000",
+    },
+    Golden { line: "rmtp rtt_measure 1000 ns", hex: "ca011404 00000007 00000000 000003e8" },
+    Golden { line: "rmtp rtt_ack 1000 ns", hex: "ca011405 00000007 00000000 000003e8" },
+    Golden { line: "rmtp snd_ack_tome oldest 3", hex: "ca011406 00000007 00000003" },
+];
