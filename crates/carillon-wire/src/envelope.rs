@@ -51,6 +51,12 @@ pub mod protocol {
     pub const RMTP: u8 = 20;
     /// Scalable Reliable Multicast.
     pub const SRM: u8 = 8;
+    /// Polling feedback.
+    pub const PF: u8 = 30;
+    /// Full feedback.
+    pub const FF: u8 = 31;
+    /// Polling feedback over many levels.
+    pub const PRMP: u8 = 32;
 }
 
 impl Envelope {

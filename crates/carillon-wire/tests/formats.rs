@@ -4,6 +4,7 @@ mod chang_maxemchuk;
 mod erramilli_singh;
 mod file;
 mod lms;
+mod pf;
 mod pgm;
 mod reformation;
 mod rra;

@@ -1,0 +1,137 @@
+//! Packets of full feedback (FF): a message, and its acknowledgment.
+//!
+//! ```text
+//! +------------------+----------+------------+-----------+---------
+//! | envelope, 1 DATA | seq (32) | first (32) | time (64) | payload
+//! +------------------+----------+------------+-----------+---------
+//! | envelope, 2 ACK  | seq (32) | time (64) | padding
+//! +------------------+----------+------------+-----------+---------
+//! ```
+//!
+//! Numbers of messages count modulo 2^32. `first` is the oldest message the sender still holds. An ACK names the DATA that it answers by
+//! its number and the time at which it was sent, in nanoseconds of the sender's clock. The sources name no fields; the layout is
+//! Carillon's.
+
+use std::fmt;
+
+use carillon_core::{AssociationId, Format, Golden, Input, Reading, Rest};
+
+use crate::ParseError;
+use crate::envelope::{Envelope, protocol};
+use crate::reader::Reader;
+
+/// A packet of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packet<'a> {
+    /// A message, or a retransmission of it.
+    Data {
+        /// Modulo 2^32.
+        seq: u32,
+        /// Oldest message still held, modulo 2^32.
+        first: u32,
+        /// When it was sent.
+        time: u64,
+        /// The message.
+        payload: &'a [u8],
+    },
+    /// A message has come.
+    Ack {
+        /// Modulo 2^32.
+        seq: u32,
+        /// Of the DATA.
+        time: u64,
+    },
+}
+
+/// Bytes of a DATA before its payload.
+pub const HEADER_LEN: usize = Envelope::LEN + 16;
+const ACK_LEN: usize = Envelope::LEN + 12;
+
+/// The format.
+pub const FORMAT: Format = Format { name: "ff", fuzzed, read, golden: GOLDEN };
+
+const DATA: u8 = 1;
+const ACK: u8 = 2;
+
+impl<'a> Packet<'a> {
+    /// Parses a datagram.
+    pub fn parse(bytes: &'a [u8]) -> Result<(AssociationId, Packet<'a>), ParseError> {
+        let (envelope, mut reader) = Reader::behind_envelope(protocol::FF, bytes)?;
+        let packet = match envelope.packet_type {
+            DATA => {
+                let (seq, first, time) = (reader.u32()?, reader.u32()?, reader.u64()?);
+                Packet::Data { seq, first, time, payload: reader.rest() }
+            }
+            ACK => Packet::Ack { seq: reader.u32()?, time: reader.u64()? },
+            other => return Err(ParseError::Type(other)),
+        };
+        Ok((envelope.association, packet))
+    }
+
+    /// Appends the packet as a datagram.
+    pub fn emit(&self, association: AssociationId, buf: &mut Vec<u8>) {
+        let (packet_type, seq, first, time, payload) = match *self {
+            Packet::Data { seq, first, time, payload } => (DATA, seq, Some(first), time, payload),
+            Packet::Ack { seq, time } => (ACK, seq, None, time, &[][..]),
+        };
+        Envelope { protocol: protocol::FF, packet_type, association }.emit(buf);
+        buf.extend_from_slice(&seq.to_be_bytes());
+        if let Some(first) = first {
+            buf.extend_from_slice(&first.to_be_bytes());
+        }
+        buf.extend_from_slice(&time.to_be_bytes());
+        buf.extend_from_slice(payload);
+    }
+
+    /// Bytes that `emit` appends.
+    pub fn wire_len(&self) -> usize {
+        match self {
+            Packet::Data { payload, .. } => HEADER_LEN + payload.len(),
+            Packet::Ack { .. } => ACK_LEN,
+        }
+    }
+}
+
+impl fmt::Display for Packet<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Packet::Data { seq, first, time, payload } => {
+                write!(f, "ff data seq {seq} first {first} time {time} len {}", payload.len())
+            }
+            Packet::Ack { seq, time } => write!(f, "ff ack seq {seq} time {time}"),
+        }
+    }
+}
+
+/// Packets with fuzzed fields, near the start of the numbers.
+fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
+    let (form, association) = (input.byte(), input.association(session));
+    let number = |input: &mut Input<'_>| match form >> 1 & 7 {
+        0 => input.u32(),
+        _ => u32::from(input.byte() % 24),
+    };
+    let (seq, first, time) = (number(input), number(input), u64::from(input.byte()) * 100_000);
+    let len = usize::from(form >> 5);
+    let packet = match form & 1 {
+        0 => Packet::Data { seq, first, time, payload: input.bytes(len) },
+        _ => Packet::Ack { seq, time },
+    };
+    packet.emit(association, buf);
+}
+
+fn read(bytes: &[u8]) -> Result<Reading, String> {
+    let (association, packet) = Packet::parse(bytes).map_err(|error| error.to_string())?;
+    let mut again = Vec::new();
+    packet.emit(association, &mut again);
+    let rest = if matches!(packet, Packet::Ack { .. }) { Rest::Padding } else { Rest::Nothing };
+    Ok(Reading::new(&packet, again, packet.wire_len(), rest))
+}
+
+/// One packet of each type.
+const GOLDEN: &[Golden] = &[
+    Golden {
+        line: "ff data seq 5 first 2 time 4000000 len 2",
+        hex: "ca011f01 00000007 00000005 00000002 00000000003d0900 6162",
+    },
+    Golden { line: "ff ack seq 5 time 4000000", hex: "ca011f02 00000007 00000005 00000000003d0900" },
+];

@@ -1,0 +1,167 @@
+//! The children that a poll asks: a set of numbers, written as shortly as they allow.
+
+use std::fmt;
+
+use crate::ParseError;
+
+/// A set of 32-bit numbers that name children, in one of two codes, whichever is the shorter.
+///
+/// ```text
+/// 0 | first, then each gap to the next less one          numbers of 7 bits a byte, the low ones first
+/// 1 | first | a bit for each number from the first on    which is the lowest bit of the first byte
+/// ```
+///
+/// The first suits children with random names, or few of many; the second those whose numbers lie together: a bit each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChildSet<'a>(&'a [u8]);
+
+impl<'a> ChildSet<'a> {
+    /// Reads a set; all of these bytes.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, ParseError> {
+        let set = ChildSet(bytes);
+        let mut numbers = set.iter();
+        let bad = |value| Err(ParseError::Field { field: "children", value });
+        match bytes.first() {
+            None => Ok(set),
+            Some(&LIST) => {
+                while numbers.next().is_some() {}
+                if numbers.rest.is_empty() && !numbers.wrong { Ok(set) } else { bad(u64::from(LIST)) }
+            }
+            Some(&BITS) => match number(&bytes[1..]) {
+                // No number may lie beyond 32 bits.
+                Some((first, rest)) if first + 8 * rest.len() as u64 <= 1 << 32 => Ok(set),
+                _ => bad(u64::from(BITS)),
+            },
+            Some(&other) => bad(other.into()),
+        }
+    }
+
+    /// Writes ascending numbers into `buf`, which is cleared.
+    pub fn encode(numbers: &[u32], buf: &'a mut Vec<u8>) -> Self {
+        buf.clear();
+        let Some((&first, &last)) = numbers.first().zip(numbers.last()) else { return ChildSet(&[]) };
+        buf.push(LIST);
+        let mut next = 0;
+        for &number in numbers {
+            push(u64::from(number) - next, buf);
+            next = u64::from(number) + 1;
+        }
+        let list = buf.len();
+        let bits = (u64::from(last - first) / 8 + 1) as usize;
+        if bits + 1 < list {
+            let mut shorter = vec![BITS];
+            push(first.into(), &mut shorter);
+            let start = shorter.len();
+            if start + bits < list && u64::from(first) + 8 * bits as u64 <= 1 << 32 {
+                shorter.resize(start + bits, 0);
+                for &number in numbers {
+                    let at = (number - first) as usize;
+                    shorter[start + at / 8] |= 1 << (at % 8);
+                }
+                *buf = shorter;
+            }
+        }
+        ChildSet(buf)
+    }
+
+    /// Whether a child is asked.
+    pub fn contains(self, child: u32) -> bool {
+        match self.0.first() {
+            Some(&BITS) => {
+                let Some((first, bits)) = number(&self.0[1..]) else { return false };
+                let Some(at) = u64::from(child).checked_sub(first) else { return false };
+                bits.get((at / 8) as usize).is_some_and(|byte| byte >> (at % 8) & 1 == 1)
+            }
+            _ => self.iter().find(|&number| number >= child) == Some(child),
+        }
+    }
+
+    /// The numbers, ascending.
+    pub fn iter(self) -> Children<'a> {
+        let rest = self.0.get(1..).unwrap_or_default();
+        if self.0.first() == Some(&BITS)
+            && let Some((next, bits)) = number(rest)
+        {
+            return Children { bits: true, next, at: 0, rest: bits, wrong: false };
+        }
+        Children { bits: false, next: 0, at: 0, rest, wrong: false }
+    }
+
+    /// As it is written.
+    pub fn bytes(self) -> &'a [u8] {
+        self.0
+    }
+}
+
+/// The numbers of a [`ChildSet`].
+#[derive(Clone, Debug)]
+pub struct Children<'a> {
+    bits: bool,
+    next: u64,
+    at: usize,
+    rest: &'a [u8],
+    wrong: bool,
+}
+
+impl Iterator for Children<'_> {
+    type Item = u32;
+
+    fn next(&mut self) -> Option<u32> {
+        if self.bits {
+            while self.at < 8 * self.rest.len() {
+                let at = self.at;
+                self.at += 1;
+                if self.rest[at / 8] >> (at % 8) & 1 == 1 {
+                    return u32::try_from(self.next + at as u64).ok();
+                }
+            }
+            return None;
+        }
+        if self.rest.is_empty() {
+            return None;
+        }
+        let read =
+            number(self.rest).and_then(|(gap, rest)| Some((u32::try_from(self.next + gap).ok()?, rest)));
+        let Some((number, rest)) = read else {
+            self.wrong = true;
+            return None;
+        };
+        self.rest = rest;
+        self.next = u64::from(number) + 1;
+        Some(number)
+    }
+}
+
+impl fmt::Display for ChildSet<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bits = if self.0.first() == Some(&BITS) { "bits " } else { "" };
+        write!(f, "{{{bits}")?;
+        for (index, number) in self.iter().enumerate() {
+            write!(f, "{}{number:x}", if index > 0 { " " } else { "" })?;
+        }
+        write!(f, "}}")
+    }
+}
+
+/// A number of at most 33 bits off the front.
+fn number(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    let mut value = 0;
+    for (index, &byte) in bytes.iter().enumerate().take(5) {
+        value |= u64::from(byte & 0x7F) << (7 * index);
+        if byte & 0x80 == 0 {
+            return Some((value, &bytes[index + 1..]));
+        }
+    }
+    None
+}
+
+fn push(mut value: u64, buf: &mut Vec<u8>) {
+    while value >= 0x80 {
+        buf.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    buf.push(value as u8);
+}
+
+const LIST: u8 = 0;
+const BITS: u8 = 1;

@@ -1,0 +1,67 @@
+//! What the format says of itself.
+
+use carillon_core::{AssociationId, Format, Golden, Input, Reading, Rest};
+
+use super::{ChildSet, Packet, Poll, Resp};
+use crate::map::Map;
+
+/// The format.
+pub const FORMAT: Format = Format { name: "pf", fuzzed, read, golden: GOLDEN };
+
+/// Packets with fuzzed fields, near the start of the numbers, most of them about the first members.
+fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
+    let (form, association) = (input.byte(), input.association(session));
+    let number = |input: &mut Input<'_>| match form >> 2 & 7 {
+        0 => input.u32(),
+        _ => u32::from(input.byte() % 24),
+    };
+    let (seq, first, last) = (number(input), number(input), number(input));
+    // A response is heard if it names a poll: they go out at full milliseconds.
+    let time = u64::from(input.byte() % 32) * if form & 0x20 == 0 { 1_000_000 } else { 1 };
+    let mut asked: Vec<u32> = (0..input.below(4)).map(|_| u32::from(input.byte() % 8)).collect();
+    asked.sort_unstable();
+    asked.dedup();
+    let mut set = Vec::new();
+    let poll = Poll { time, last, children: ChildSet::encode(&asked, &mut set) };
+    let short = usize::from(form >> 5);
+    let packet = match form & 3 {
+        0 => Packet::Data { seq, first, poll: None, payload: input.bytes(short) },
+        1 => Packet::Data { seq, first, poll: Some(poll), payload: input.bytes(short) },
+        2 => Packet::Poll { first, poll },
+        _ => Packet::Resp(Resp {
+            time,
+            last,
+            left: first.min(seq),
+            expected: seq,
+            highest: last,
+            size: if short == 0 { input.u32() } else { 64 },
+            received: Map::new(input.bytes(8 * (short & 3))),
+        }),
+    };
+    packet.emit(association, buf);
+}
+
+fn read(bytes: &[u8]) -> Result<Reading, String> {
+    let (association, packet) = Packet::parse(bytes).map_err(|error| error.to_string())?;
+    let mut again = Vec::new();
+    packet.emit(association, &mut again);
+    let padded = !matches!(packet, Packet::Data { .. });
+    Ok(Reading::new(&packet, again, packet.wire_len(), if padded { Rest::Padding } else { Rest::Nothing }))
+}
+
+/// One packet of each type.
+const GOLDEN: &[Golden] = &[
+    Golden { line: "pf data seq 5 first 2 len 3", hex: "ca011e01 00000007 00000005 00000002 616263" },
+    Golden {
+        line: "pf poll first 2 time 4000000 last 9 children {1 3 200}",
+        hex: "ca011e02 00000007 00000009 00000002 00000000003d0900 0005 00 01 01 fc03",
+    },
+    Golden {
+        line: "pf datapoll seq 5 first 2 time 4000000 last 9 children {bits 1 2 3 4} len 1",
+        hex: "ca011e03 00000007 00000005 00000002 00000009 00000000003d0900 0003 01 01 0f 61",
+    },
+    Golden {
+        line: "pf resp time 4000000 last 9 left 3 expected 5 highest 10 size 64 map 0xb",
+        hex: "ca011e04 00000007 00000000003d0900 00000009 00000003 00000005 0000000a 00000040 0001 000000000000000b",
+    },
+];
