@@ -20,6 +20,11 @@ impl RoundTrip {
         });
     }
 
+    /// The smoothed mean, once an answer has come.
+    pub fn mean(&self) -> Option<Duration> {
+        self.smoothed.map(|(mean, _)| mean)
+    }
+
     /// How long to wait for an answer, once one has come: RFC 6298 (2.3), K = 4, with a quarter of the round trip in
     /// the place of the clock's granularity: on a path that never varies the wait stays clear of the round trip all the
     /// same.
@@ -42,6 +47,7 @@ mod tests {
                 let sample = Duration::from_micros(1000 + rng.below(spread + 1));
                 (least, most) = (least.min(sample), most.max(sample));
                 trip.on_sample(sample);
+                assert!(trip.mean().is_some_and(|mean| least <= mean && mean <= most));
                 let timeout = trip.timeout().expect("there was a sample");
                 // The mean lies between the extremes, and the deviation is at most as great as the first sample's half
                 // or the distance of the extremes.

@@ -1,0 +1,303 @@
+//! When to ask whom, so that answers come no faster than they can be taken in.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+use carillon_core::Time;
+
+/// The polls that are planned, and how many responses are expected in each epoch: the planned polling table and the anticipated response
+/// count of Barcellos and Ezhilchelvan, 2.3 and 2.4.
+///
+/// Time is divided into epochs, and each has a quota of responses. A poll is planned for the first epoch in which its response would come
+/// and that has some of its quota left, and is to be sent a round trip before. Each child has at most one poll planned.
+#[derive(Debug)]
+pub struct ResponsePlan {
+    epoch: u64,
+    quota: u32,
+    /// The epoch that the first count is of.
+    first: u64,
+    /// Responses expected, by epoch: no count where there is none from there on.
+    counts: VecDeque<u32>,
+    plans: Vec<Option<Planned>>,
+    by_time: BTreeSet<(Time, u32)>,
+    /// By epoch, those first that may be displaced.
+    by_epoch: BTreeSet<(u64, bool, u32)>,
+    /// Children without a plan.
+    unplanned: BTreeSet<u32>,
+}
+
+/// A poll that was not sent yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Planned {
+    epoch: u64,
+    at: Time,
+    /// Asked before in vain: with priority.
+    again: bool,
+}
+
+impl ResponsePlan {
+    /// Nothing planned for so many children; in each epoch of this length so many responses, one at least.
+    pub fn new(children: usize, epoch: Duration, quota: u32) -> Self {
+        ResponsePlan {
+            epoch: u64::try_from(epoch.as_nanos()).unwrap_or(u64::MAX).max(1),
+            quota: quota.max(1),
+            first: 0,
+            counts: VecDeque::new(),
+            plans: vec![None; children],
+            by_time: BTreeSet::new(),
+            by_epoch: BTreeSet::new(),
+            unplanned: (0..children as u32).collect(),
+        }
+    }
+
+    /// One more child, which has the next index.
+    pub fn add_child(&mut self) {
+        self.unplanned.insert(self.plans.len() as u32);
+        self.plans.push(None);
+    }
+
+    /// A child is not asked any more, whatever is planned.
+    pub fn remove(&mut self, child: usize) {
+        self.cancel(child);
+        self.unplanned.remove(&(child as u32));
+    }
+
+    /// A poll of a child that has none planned: its answer takes so long.
+    pub fn plan(&mut self, now: Time, child: usize, round_trip: Duration) {
+        if !self.unplanned.contains(&(child as u32)) {
+            return;
+        }
+        let target = self.target(now, round_trip);
+        let epoch = (target..).find(|&epoch| self.expected(epoch) < self.quota).expect("some epoch is free");
+        self.count(epoch);
+        self.put(child, Planned { epoch, at: self.sending(now, epoch, round_trip), again: false });
+    }
+
+    /// A poll of each child that has none planned.
+    pub fn plan_all(&mut self, now: Time, round_trip: impl Fn(usize) -> Duration) {
+        for child in self.unplanned.iter().copied().collect::<Vec<_>>() {
+            self.plan(now, child as usize, round_trip(child as usize));
+        }
+    }
+
+    /// A child has not answered: a poll of it with priority. If an epoch is full, it takes the place of a child that was not asked in
+    /// vain; that one is planned anew.
+    pub fn plan_again(&mut self, now: Time, child: usize, round_trip: impl Fn(usize) -> Duration) {
+        if self.plans.get(child).is_none_or(|plan| plan.is_some_and(|plan| plan.again)) {
+            return;
+        }
+        self.cancel(child);
+        let own = round_trip(child);
+        let soonest = self.target(now, own);
+        let mut displaced = None;
+        let epoch = (soonest..)
+            .find(|&epoch| {
+                let is_free = self.expected(epoch) < self.quota;
+                if !is_free {
+                    let of_epoch = (epoch, false, 0)..(epoch, true, 0);
+                    displaced = self.by_epoch.range(of_epoch).next().map(|&(_, _, other)| other as usize);
+                }
+                is_free || displaced.is_some()
+            })
+            .expect("some epoch is free");
+        let at = if epoch == soonest { now } else { self.sending(now, epoch, own) };
+        match displaced {
+            None => self.count(epoch),
+            // The count of the epoch stays: it is another's response now.
+            Some(other) => self.take(other),
+        }
+        self.put(child, Planned { epoch, at, again: true });
+        if let Some(other) = displaced {
+            self.plan(now, other, round_trip(other));
+        }
+    }
+
+    /// When the first planned poll is to be sent.
+    pub fn next(&self) -> Option<Time> {
+        self.by_time.first().map(|&(at, _)| at)
+    }
+
+    /// The children whose polls are due, the longest due first.
+    pub fn due(&self, now: Time) -> impl Iterator<Item = usize> + '_ {
+        self.by_time.iter().take_while(move |&&(at, _)| at <= now).map(|&(_, child)| child as usize)
+    }
+
+    /// Whether the poll of a child is due.
+    pub fn is_due(&self, now: Time, child: usize) -> bool {
+        self.plans.get(child).is_some_and(|plan| plan.is_some_and(|plan| plan.at <= now))
+    }
+
+    /// Whether a poll of a child is planned.
+    pub fn is_planned(&self, child: usize) -> bool {
+        self.plans.get(child).is_some_and(Option::is_some)
+    }
+
+    /// The poll of a child goes out.
+    pub fn take(&mut self, child: usize) {
+        if let Some(plan) = self.plans.get_mut(child).and_then(Option::take) {
+            self.by_time.remove(&(plan.at, child as u32));
+            self.by_epoch.remove(&(plan.epoch, plan.again, child as u32));
+            self.unplanned.insert(child as u32);
+        }
+    }
+
+    /// Nobody is to be asked any more. Responses to what was asked may still come.
+    pub fn clear(&mut self) {
+        while let Some(&(_, child)) = self.by_time.first() {
+            self.cancel(child as usize);
+        }
+    }
+
+    /// How many polls are planned.
+    pub fn len(&self) -> usize {
+        self.by_time.len()
+    }
+
+    /// Whether none is.
+    pub fn is_empty(&self) -> bool {
+        self.by_time.is_empty()
+    }
+
+    /// Responses expected in an epoch.
+    pub fn expected(&self, epoch: u64) -> u32 {
+        let at = epoch.checked_sub(self.first).and_then(|at| usize::try_from(at).ok());
+        at.and_then(|at| self.counts.get(at)).copied().unwrap_or_default()
+    }
+
+    /// How many epochs are counted.
+    pub fn span(&self) -> usize {
+        self.counts.len()
+    }
+
+    /// The poll of a child is not sent, and its response will not come.
+    fn cancel(&mut self, child: usize) {
+        let Some(plan) = self.plans.get(child).copied().flatten() else { return };
+        self.take(child);
+        if let Some(at) = plan.epoch.checked_sub(self.first)
+            && let Some(count) = self.counts.get_mut(at as usize)
+        {
+            *count = count.saturating_sub(1);
+        }
+    }
+
+    fn put(&mut self, child: usize, plan: Planned) {
+        self.by_time.insert((plan.at, child as u32));
+        self.by_epoch.insert((plan.epoch, plan.again, child as u32));
+        self.unplanned.remove(&(child as u32));
+        self.plans[child] = Some(plan);
+    }
+
+    /// The epoch in which a response comes that is asked for now; what lies before now is forgotten.
+    fn target(&mut self, now: Time, round_trip: Duration) -> u64 {
+        let current = now.as_nanos() / self.epoch;
+        let past = current.saturating_sub(self.first).min(self.counts.len() as u64);
+        self.counts.drain(..past as usize);
+        self.first = current;
+        (now + round_trip).as_nanos() / self.epoch
+    }
+
+    /// When to ask for a response in an epoch.
+    fn sending(&self, now: Time, epoch: u64, round_trip: Duration) -> Time {
+        let begin = Time::from_nanos(epoch.saturating_mul(self.epoch));
+        Time::from_nanos((begin.as_nanos()).saturating_sub(round_trip.as_nanos() as u64)).max(now)
+    }
+
+    fn count(&mut self, epoch: u64) {
+        let at = (epoch - self.first) as usize;
+        if at >= self.counts.len() {
+            self.counts.resize(at + 1, 0);
+        }
+        self.counts[at] += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    const EPOCH: u64 = 10;
+
+    fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    fn at(millis: u64) -> Time {
+        Time::ZERO + ms(millis)
+    }
+
+    #[test]
+    fn a_quota_full_goes_into_each_epoch_and_polls_are_sent_a_round_trip_before() {
+        let mut plan = ResponsePlan::new(7, ms(EPOCH), 3);
+        plan.plan_all(at(100), |_| ms(4));
+        assert_eq!([10, 11, 12].map(|epoch| plan.expected(epoch)), [3, 3, 1]);
+        assert_eq!((plan.due(at(100)).collect::<Vec<_>>(), plan.next()), (vec![0, 1, 2], Some(at(100))));
+        assert_eq!((plan.is_due(at(105), 3), plan.is_due(at(106), 3)), (false, true));
+        plan.plan(at(100), 0, ms(4));
+        assert_eq!(plan.len(), 7, "one poll for each child at most");
+    }
+
+    #[test]
+    fn who_was_asked_in_vain_takes_the_place_of_another_but_not_of_one_like_it() {
+        let mut plan = ResponsePlan::new(6, ms(EPOCH), 2);
+        (1..5).for_each(|child| plan.plan(at(0), child, ms(0)));
+        plan.plan_again(at(0), 0, |_| ms(0));
+        assert_eq!(plan.due(at(0)).collect::<Vec<_>>(), [0, 2], "child 1 has lost its place");
+        assert!(plan.is_planned(1) && !plan.is_due(at(19), 1) && plan.is_due(at(20), 1));
+        plan.plan_again(at(0), 5, |_| ms(0));
+        assert_eq!(plan.due(at(0)).collect::<Vec<_>>(), [0, 5]);
+        plan.plan_again(at(0), 1, |_| ms(0));
+        assert!(plan.is_due(at(10), 1), "the next epoch: the first has nobody to be displaced");
+        assert_eq!([0, 1, 2].map(|epoch| plan.expected(epoch)), [2, 2, 2]);
+    }
+
+    /// Whatever is planned, displaced, sent and removed: no epoch has more than its quota, each child one plan at most, and the counts
+    /// are no more than children and round trips ask for.
+    #[test]
+    fn no_epoch_has_more_than_its_quota_under_random_operations() {
+        let mut rng = carillon_core::Seeds::new(1).stream("response-plan");
+        for _ in 0..60 {
+            let (children, quota) = (1 + rng.below(40) as usize, 1 + rng.below(6) as u32);
+            let trips: Vec<u64> = (0..children).map(|_| rng.below(90)).collect();
+            let (mut plan, mut now) = (ResponsePlan::new(children, ms(EPOCH), quota), 0);
+            // What was sent, by the epoch in which its response comes.
+            let mut coming: BTreeMap<u64, u32> = BTreeMap::new();
+            for _ in 0..800 {
+                let child = rng.below(children as u64) as usize;
+                match rng.below(8) {
+                    0 => plan.plan(at(now), child, ms(trips[child])),
+                    1 => plan.plan_all(at(now), |child| ms(trips[child])),
+                    2 => {
+                        plan.plan_again(at(now), child, |child| ms(trips[child]));
+                        assert!(plan.plans[child].is_some_and(|plan| plan.again));
+                    }
+                    3 if rng.chance(0.05) => plan.clear(),
+                    _ => {
+                        now += rng.below(4);
+                        // In time: a poll that is due goes out.
+                        let due: Vec<usize> = plan.due(at(now)).collect();
+                        for child in due {
+                            let planned = plan.plans[child].expect("it is planned");
+                            *coming.entry(planned.epoch).or_default() += 1;
+                            let arrives = (now + trips[child]) / EPOCH;
+                            assert!(arrives == planned.epoch || arrives == planned.epoch + 1, "{planned:?}");
+                            plan.take(child);
+                        }
+                    }
+                }
+                assert!(coming.values().all(|&count| count <= quota), "{coming:?}");
+                assert_eq!(
+                    (plan.by_time.len(), plan.by_epoch.len()),
+                    (plan.plans.iter().flatten().count(), plan.len())
+                );
+                assert_eq!(plan.len() + plan.unplanned.len(), children);
+                assert!(
+                    plan.span() as u64 <= children as u64 + 1 + 90_u64.div_ceil(EPOCH),
+                    "{}",
+                    plan.span()
+                );
+            }
+        }
+    }
+}
