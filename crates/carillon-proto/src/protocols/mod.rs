@@ -2,10 +2,12 @@
 
 pub mod chang_maxemchuk;
 pub mod erramilli_singh;
+pub mod ff;
 pub mod kfold;
 pub mod lms;
 pub mod mbap;
 pub mod msaw;
+pub mod pf;
 pub mod pgm;
 pub mod rmtp;
 pub mod rra;
@@ -21,6 +23,8 @@ pub const REGISTRY: &[&ProtocolEntry] = &[
     &mbap::ENTRY,
     &mbap::UNICAST_ENTRY,
     &rra::ENTRY,
+    &ff::ENTRY,
+    &pf::ENTRY,
     &chang_maxemchuk::ENTRY,
     &erramilli_singh::ENTRY,
     &sequencer::ENTRY,

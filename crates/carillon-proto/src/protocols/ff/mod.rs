@@ -1,0 +1,85 @@
+//! FF: full feedback.
+//!
+//! The sender-initiated protocol of Pingali, Towsley and Kurose as Barcellos and Ezhilchelvan simulate it beside PF: every receiver
+//! acknowledges every packet, and what not all have acknowledged in time is sent to all again. See `docs/protocols/ff.md`.
+
+mod receiver;
+mod sender;
+#[cfg(test)]
+mod tests;
+
+use carillon_core::{
+    ConfigError, Ground, HeaderBytes, Order, Parameter, Promise, ProtocolEntry, Role, States,
+};
+use carillon_wire::ff::HEADER_LEN;
+
+use super::pf::config::{BURST, DELIVERY_SETTINGS, HOST_SETTINGS, IPG, RTO_MIN, RTT, RTT_MAX, WINDOW};
+use crate::blocks::retransmission::parameters::PAST_LIMIT;
+
+pub use receiver::FfReceiver;
+pub use sender::FfSender;
+
+/// Full feedback.
+pub const ENTRY: ProtocolEntry = ProtocolEntry {
+    name: "ff",
+    family: "sender-driven, positive acknowledgment",
+    summary: "full feedback: every receiver acknowledges every packet, repairs go to all",
+    reference: "Pingali, Towsley and Kurose 1994, as in Barcellos and Ezhilchelvan 1998",
+    roles: &[Role::Sender, Role::Receiver],
+    order: Order::Source,
+    confirmed: true,
+    waits: true,
+    header_bytes: |_| HeaderBytes::all(HEADER_LEN),
+    parameters: &[WINDOW, IPG, RTT, RTT_MAX, RTO_MIN, RETRANSMISSION_LIMIT, PAST, BURST],
+    // The last two are of polls.
+    delivery_settings: &[
+        DELIVERY_SETTINGS[0],
+        DELIVERY_SETTINGS[2],
+        DELIVERY_SETTINGS[3],
+        DELIVERY_SETTINGS[4],
+    ],
+    host_settings: HOST_SETTINGS,
+    format: &carillon_wire::ff::FORMAT,
+    promise: Promise::Acknowledged { in_order: false, idle_feedback: None },
+    trial: |trial| {
+        trial.set("retransmission_limit", trial.tries.unwrap_or(1_000_000));
+        trial.set("past_limit", if trial.expels { "expel" } else { "skip" });
+        trial.count("window", 1, 40);
+        match trial.ground {
+            Ground::Loopback => trial.set("rto_min", if trial.is_lossy { "40 ms" } else { "2 s" }),
+            // A frame takes more than a millisecond, and so do its acknowledgments.
+            Ground::Ethernet => trial.set("ipg", "10 ms").set("rto_min", "50 ms").set("rtt", "50 ms"),
+            _ if trial.tries.is_some() => trial.set("rto_min", "50 ms"),
+            _ => trial.pick("ipg", &["1 ms", "100 us"]).pick("rtt", &["20 ms", "1 ms"]),
+        };
+    },
+    states: &[States {
+        of: "sender, for a message",
+        transitions: &[
+            ("[*]", "Waiting", "message offered"),
+            ("Waiting", "Sent", "window open / DATA to all"),
+            ("Sent", "Repeated", "timer / DATA to all"),
+            ("Repeated", "Repeated", "timer / DATA to all"),
+            ("Sent", "[*]", "all receivers have acknowledged it"),
+            ("Repeated", "[*]", "all receivers have acknowledged it, or are given up"),
+            ("Waiting", "[*]", "no receiver is left"),
+        ],
+        rare: &[("Waiting", "[*]", "the last child has to be given up while messages wait for room")],
+    }],
+    build: |role, context, settings| {
+        Ok(match role {
+            Role::Peer | Role::Relay | Role::Helper => return Err(ConfigError::no_such_role(role)),
+            Role::Receiver => Box::new(FfReceiver::new(context, settings)),
+            Role::Sender => Box::new(FfSender::new(context, settings)),
+        })
+    },
+    ..ProtocolEntry::PLAIN
+};
+
+const RETRANSMISSION_LIMIT: Parameter = Parameter::count("retransmission_limit", (0, 1_000_000), "10")
+    .doc("with past_limit other than wait: a message is sent again while the count has not exceeded this");
+const PAST: Parameter = Parameter {
+    default: "wait",
+    doc: "past the limit: wait, and send it again (the papers, which have no limit), expel the receivers that miss it, or skip it (both Carillon's)",
+    ..PAST_LIMIT
+};

@@ -1,0 +1,98 @@
+//! The receiving side: acknowledges whatever it has room for.
+
+use std::collections::VecDeque;
+
+use carillon_core::{BuildContext, Config, Delivery, Dest, DropReason, Received, Role, Transmit, expand};
+use carillon_wire::ff::{HEADER_LEN, Packet};
+
+use crate::blocks::{Arrival, Part, Player, ReceiveWindow, Scene};
+
+/// Delivers in order, and acknowledges each packet.
+#[derive(Debug)]
+pub struct FfReceiver {
+    window: ReceiveWindow,
+    /// Packets to be acknowledged: number and time, as they came.
+    acks: VecDeque<(u32, u64)>,
+    most_acks: usize,
+}
+
+impl FfReceiver {
+    /// A receiver of this session.
+    pub fn new(context: &BuildContext, settings: &Config) -> Player<Self> {
+        let room = context.most_messages(settings.count("window"));
+        FfReceiver {
+            window: ReceiveWindow::new(room, false),
+            acks: VecDeque::new(),
+            most_acks: room as usize,
+        }
+        .play(context)
+    }
+
+    fn deliver(&mut self, scene: &mut Scene) {
+        while let Some((number, payload)) = self.window.pop() {
+            scene.deliver_sent(number, payload);
+        }
+    }
+}
+
+impl Part for FfReceiver {
+    type Timer = ();
+
+    const ROLE: Role = Role::Receiver;
+
+    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
+        let packet = scene.of_sender(datagram.source, Packet::parse(datagram.bytes));
+        let (seq, first, time) = match packet {
+            None => return,
+            Some(Packet::Ack { .. }) => return scene.events.dropped(DropReason::Foreign),
+            Some(Packet::Data { seq, first, time, .. }) => (seq, first, time),
+        };
+        let expected = self.window.expected();
+        let (number, first) =
+            (expand(seq.into(), MODULUS, expected), expand(first.into(), MODULUS, expected));
+        if first > number || number - first > MOST_SPAN {
+            return scene.events.dropped(DropReason::Malformed);
+        }
+        if let Some(skipped) = self.window.skip_to(first) {
+            scene.events.loss_found(scene.sender, expected);
+            for (number, payload) in skipped.survivors {
+                scene.deliver_sent(number, payload);
+            }
+            self.deliver(scene);
+        }
+        let missed = !self.window.early().is_empty();
+        match self.window.insert(number, datagram.bytes.slice(HEADER_LEN..)) {
+            // It is not acknowledged, and will come again.
+            Arrival::NoRoom => return scene.events.dropped(DropReason::BufferFull),
+            Arrival::Duplicate => scene.events.dropped(DropReason::Duplicate),
+            Arrival::New => {
+                scene.received("data", number);
+                if number > self.window.expected() && !missed {
+                    scene.events.loss_found(scene.sender, self.window.expected());
+                }
+            }
+        }
+        self.deliver(scene);
+        if self.acks.len() < self.most_acks {
+            self.acks.push_back((seq, time));
+        }
+    }
+
+    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let (seq, time) = self.acks.pop_front()?;
+        Packet::Ack { seq, time }.emit(scene.association, buf);
+        scene.control("ack", expand(seq.into(), MODULUS, self.window.expected()));
+        Some(Transmit::now(Dest::Node(scene.sender)))
+    }
+
+    fn poll_delivery(&mut self, scene: &mut Scene) -> Option<Delivery> {
+        let delivery = scene.poll_delivery()?;
+        self.window.fetched();
+        Some(delivery)
+    }
+}
+
+/// Sequence numbers on the wire have 32 bits.
+pub(super) const MODULUS: u64 = 1 << 32;
+/// Messages between the oldest that the sender holds and the newest.
+const MOST_SPAN: u64 = 65_536;

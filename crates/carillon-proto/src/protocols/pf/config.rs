@@ -1,0 +1,147 @@
+//! Parameters, and what a parent goes by.
+
+use std::time::Duration;
+
+use carillon_core::{BitRate, BuildContext, Config, ConfigError, HostValue, Parameter};
+
+use crate::blocks::retransmission::parameters::PAST_LIMIT;
+use crate::blocks::{PastLimit, REPAIR_BUDGET};
+
+/// The parameters, of which the protocol over many levels has the same.
+pub(crate) const WINDOW: Parameter = Parameter::count("window", (1, 65_536), "64")
+    .doc("S: messages that the buffers of a parent and of each child hold; as many as there are messages is the infinite window (IW)");
+/// IPG.
+pub(crate) const IPG: Parameter = Parameter::span("ipg", "1 ms")
+    .doc("IPG: the least time from one transmission of a parent to the next, whatever it is");
+/// ε.
+pub(crate) const EPOCH: Parameter = Parameter::span("epoch", "10 ms")
+    .doc("ε: responses are planned by epochs of this length, rounded up to a multiple of ipg");
+/// RR.
+pub(crate) const RESPONSE_RATE: Parameter = Parameter::count("response_rate", (1, 1_000_000_000), "1500")
+    .doc("RR: responses that may come to a parent in a second; each epoch has a quota RQ of floor(RR ε), one at least");
+/// MTR.
+pub(crate) const MTR: Parameter = Parameter::probability("mtr", "0.2")
+    .doc("MTR: a packet that so many of the children need goes to all, others go to each that needs it");
+/// The first estimate.
+pub(crate) const RTT: Parameter =
+    Parameter::span("rtt", "20 ms").doc("the estimate of a round trip before a child has answered (the source leaves the set-up of connections open)");
+/// The longest one believed.
+pub(crate) const RTT_MAX: Parameter =
+    Parameter::span("rtt_max", "2 s").doc("RTT_MAX: no round trip is taken to be longer");
+/// Least RTO.
+pub(crate) const RTO_MIN: Parameter = Parameter::span("rto_min", "0 ms")
+    .doc("responses are waited for twice the greatest estimate of a round trip among the children asked (RTO), and this long at least (Carillon's: machines may stop for a while)");
+/// The end of patience.
+pub(crate) const ABSENT_POLLS: Parameter = Parameter::count("absent_polls", (1, 1_000_000), "10")
+    .doc("so many polls in a row that a child does not answer mean that it has failed (\"a user configurable protocol variable\")");
+/// What becomes of it.
+pub(crate) const PAST: Parameter = Parameter {
+    default: "expel",
+    doc: "a child that has not answered that often: expel it from the set of children (the paper), skip what it has not acknowledged, or wait: ask on until told that it is gone (both Carillon's; delivery waits)",
+    ..PAST_LIMIT
+};
+/// What may go at once.
+pub(crate) const BURST: Parameter = Parameter::span("burst", "0 ms")
+    .doc("what a parent could have sent in so much time may go at once, so that a timer that is late costs nothing (Carillon's; 0: the paper's gap)");
+
+pub(super) const PARAMETERS: &[Parameter] = &[
+    WINDOW,
+    IPG,
+    EPOCH,
+    RESPONSE_RATE,
+    MTR,
+    RTT,
+    RTT_MAX,
+    RTO_MIN,
+    ABSENT_POLLS,
+    PAST,
+    BURST,
+    REPAIR_BUDGET,
+];
+
+/// For files over a real network.
+pub(crate) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
+    ("ipg", "40 us"),
+    ("response_rate", "20000"),
+    ("rto_min", "20 ms"),
+    ("past_limit", "wait"),
+    ("burst", "4 ms"),
+    ("repair_budget", "9"),
+];
+
+/// No more is under way than fits the receivers' buffers: no receiver says how much reaches it.
+pub(crate) const HOST_SETTINGS: &[(&str, HostValue)] =
+    &[("window", HostValue::Window { min: 16, max: 8192 })];
+
+/// What a parent goes by.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    pub window: u64,
+    /// IPG.
+    pub gap: Duration,
+    pub epoch: Duration,
+    /// RQ.
+    pub quota: u32,
+    pub multicast_ratio: f64,
+    pub round_trip: Duration,
+    pub round_trip_max: Duration,
+    pub timeout_min: Duration,
+    pub absent_polls: u32,
+    pub past_limit: PastLimit,
+    /// The gap as a rate, the bytes of a packet at it, and what may go at once.
+    pub rate: Option<BitRate>,
+    pub packet: u64,
+    pub burst: Duration,
+    pub repair_budget: u64,
+}
+
+impl Rules {
+    /// Those of the settings.
+    pub fn new(context: &BuildContext, settings: &Config) -> Result<Self, ConfigError> {
+        let span = |name: &str| settings.span(name).at(context.bit_rate);
+        let (gap, epoch) = (span("ipg"), span("epoch"));
+        let epoch = match gap.as_nanos() {
+            0 => epoch,
+            gap => nanos(epoch.as_nanos().div_ceil(gap).max(1) * gap),
+        };
+        if epoch.is_zero() || span("rtt").is_zero() {
+            let what = "`epoch` or `rtt` is zero: give a span above zero";
+            return Err(ConfigError::Conflict(what.into()));
+        }
+        let expected = epoch.as_nanos() * u128::from(settings.count("response_rate")) / 1_000_000_000;
+        let quota = u32::try_from(expected).unwrap_or(u32::MAX);
+        if quota == 0 {
+            let what =
+                "an epoch has room for no response: give a longer `epoch` or a greater `response_rate`";
+            return Err(ConfigError::Conflict(what.into()));
+        }
+        Ok(Rules {
+            window: settings.count("window"),
+            gap,
+            epoch,
+            quota,
+            multicast_ratio: settings.probability("mtr").value(),
+            round_trip: span("rtt").min(span("rtt_max")),
+            round_trip_max: span("rtt_max"),
+            timeout_min: span("rto_min").max(LEAST_TIMEOUT),
+            absent_polls: settings.count("absent_polls") as u32,
+            past_limit: match settings.choice("past_limit") {
+                "expel" => PastLimit::Expel,
+                "wait" => PastLimit::Wait,
+                _ => PastLimit::Skip,
+            },
+            // At a bit each nanosecond a gap is an eighth as many bytes.
+            rate: (!gap.is_zero()).then_some(BitRate::mbps(1000)),
+            packet: (gap.as_nanos() / 8) as u64,
+            burst: span("burst"),
+            repair_budget: settings.count("repair_budget"),
+        })
+    }
+}
+
+/// No answer is waited for less long, however near the others are: time has to pass.
+pub(crate) const LEAST_TIMEOUT: Duration = Duration::from_micros(10);
+
+fn nanos(nanos: u128) -> Duration {
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}

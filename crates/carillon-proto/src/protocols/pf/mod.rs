@@ -1,0 +1,48 @@
+//! PF: polling feedback.
+//!
+//! Barcellos and Ezhilchelvan: a parent sends to its children and polls them, each at such a time that responses come no faster than it
+//! can take them in. See `docs/protocols/pf.md`.
+
+pub(crate) mod config;
+pub(crate) mod describe;
+pub(crate) mod intake;
+pub(crate) mod parent;
+pub(crate) mod receiver;
+pub(crate) mod sender;
+
+use carillon_core::{ConfigError, HeaderBytes, Order, ProtocolEntry, Role};
+use carillon_wire::pf::{HEADER_LEN, POLL_HEADER_LEN};
+
+pub use receiver::PfReceiver;
+pub use sender::PfSender;
+
+/// Polling feedback.
+pub const ENTRY: ProtocolEntry = ProtocolEntry {
+    name: "pf",
+    family: "sender-driven, positive and negative acknowledgment by polls",
+    summary: "polling feedback: children are polled so that responses come at a rate the parent can bear",
+    reference: "Barcellos and Ezhilchelvan 1998",
+    roles: &[Role::Sender, Role::Receiver],
+    order: Order::Source,
+    confirmed: true,
+    waits: true,
+    header_bytes: |_| HEADER,
+    parameters: config::PARAMETERS,
+    delivery_settings: config::DELIVERY_SETTINGS,
+    host_settings: config::HOST_SETTINGS,
+    format: &carillon_wire::pf::FORMAT,
+    promise: describe::PROMISE,
+    trial: describe::trial,
+    states: describe::STATES,
+    build: |role, context, settings| {
+        Ok(match role {
+            Role::Peer | Role::Relay | Role::Helper => return Err(ConfigError::no_such_role(role)),
+            Role::Receiver => Box::new(PfReceiver::new(context, settings)),
+            Role::Sender => Box::new(PfSender::new(context, settings)?),
+        })
+    },
+    ..ProtocolEntry::PLAIN
+};
+
+/// A DATA, and a DATAPOLL that asks as many as one may.
+pub(crate) const HEADER: HeaderBytes = HeaderBytes { data: HEADER_LEN, most: POLL_HEADER_LEN + 1 + 5 * 40 };

@@ -1,0 +1,130 @@
+//! What a parent knows of one child.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use carillon_core::Time;
+
+use crate::blocks::{ReceiverMap, RoundTrip};
+
+/// A child's window as the parent knows it, how far away it is, and what it was asked.
+#[derive(Clone, Debug)]
+pub(crate) struct Child {
+    /// Somebody waits for it.
+    pub live: bool,
+    /// LE: the first message that it has not consumed, or that it lacks.
+    pub left: u64,
+    /// S: messages that its buffer holds.
+    pub size: u64,
+    /// One past HR, the highest that it has heard of.
+    pub highest: u64,
+    /// What it has.
+    pub map: ReceiverMap,
+    pub round_trip: RoundTrip,
+    /// Polls that it has not answered, the oldest first.
+    pub asked: VecDeque<Asked>,
+    /// One past the highest message of the polls that it has answered.
+    answered: u64,
+    /// How many polls in a row it has not answered, and when the last of them was sent.
+    pub absent: u32,
+    last_absent: Time,
+    /// When messages were last sent again to it alone.
+    pub resent: BTreeMap<u64, Time>,
+}
+
+/// A poll that a child has not answered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    /// Its number.
+    pub poll: u64,
+    /// POLL.TS.
+    pub at: Time,
+    /// One past POLL.SEQ.
+    pub end: u64,
+    /// It has had its time to answer.
+    pub absent: bool,
+}
+
+impl Child {
+    /// One that has nothing, and room for so many messages.
+    pub fn new(size: u64) -> Self {
+        Child {
+            live: true,
+            left: 0,
+            size,
+            highest: 0,
+            map: ReceiverMap::default(),
+            round_trip: RoundTrip::default(),
+            asked: VecDeque::new(),
+            answered: 0,
+            absent: 0,
+            last_absent: Time::ZERO,
+            resent: BTreeMap::new(),
+        }
+    }
+
+    /// One past the last message for which it has room: EW is what of it lies beyond the last message sent.
+    pub fn limit(&self) -> u64 {
+        self.left.saturating_add(self.size)
+    }
+
+    /// Whether it is known to lack a message.
+    pub fn nacks(&self, number: u64) -> bool {
+        number < self.highest && !self.map.has(number)
+    }
+
+    /// The response to the poll sent at this time has come: earlier ones say no more than it does. Returns the polls that it
+    /// is not awaited for any more; `None` if it was not asked then, or has answered a later poll.
+    pub fn answer(&mut self, at: Time) -> Option<Vec<u64>> {
+        let index = self.asked.iter().position(|asked| asked.at == at)?;
+        self.answered = self.answered.max(self.asked[index].end);
+        if self.absent > 0 {
+            // The missing poll table, section 3.
+            self.absent = match at.cmp(&self.last_absent) {
+                std::cmp::Ordering::Equal => self.absent - 1,
+                std::cmp::Ordering::Greater => 0,
+                std::cmp::Ordering::Less => 1,
+            };
+        }
+        let over = self.asked.drain(..=index).filter(|asked| !asked.absent);
+        Some(over.map(|asked| asked.poll).collect())
+    }
+
+    /// It has not answered this poll in time. `false` if it is not awaited.
+    pub fn miss(&mut self, poll: u64) -> bool {
+        let Some(asked) = self.asked.iter_mut().find(|asked| asked.poll == poll && !asked.absent) else {
+            return false;
+        };
+        asked.absent = true;
+        self.last_absent = self.last_absent.max(asked.at);
+        self.absent += 1;
+        // Late answers to those long past tell nothing.
+        if self.asked.iter().filter(|asked| asked.absent).count() > MOST_ABSENT
+            && let Some(index) = self.asked.iter().position(|asked| asked.absent)
+        {
+            self.asked.remove(index);
+        }
+        true
+    }
+
+    /// Whether it has answered none of the polls about this message, at least one of which it should have by now.
+    pub fn is_repolled(&self, number: u64) -> bool {
+        let about = |asked: &&Asked| asked.end > number;
+        number >= self.answered
+            && self.asked.iter().any(|asked| asked.end > number)
+            && self.asked.iter().filter(about).all(|asked| asked.absent)
+    }
+
+    /// Whether an answer is under way, as far as is known.
+    pub fn is_awaited(&self) -> bool {
+        self.asked.iter().any(|asked| !asked.absent)
+    }
+
+    /// The estimate of its round trip.
+    pub fn distance(&self, unknown: Duration) -> Duration {
+        self.round_trip.mean().unwrap_or(unknown)
+    }
+}
+
+/// Polls not answered in time whose answers are still taken.
+const MOST_ABSENT: usize = 16;

@@ -1,0 +1,176 @@
+//! What a parent sends next: the transmitter.
+
+use carillon_core::Time;
+
+use super::child::Asked;
+use super::{Again, Parent};
+
+/// A packet that is to go out now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sending {
+    /// The message in it; a poll alone has none.
+    pub message: Option<u64>,
+    /// It was sent before.
+    pub again: bool,
+    pub to: To,
+    /// Whom it asks for a response.
+    pub asked: Vec<usize>,
+    /// POLL.TS.
+    pub at: Time,
+    /// POLL.SEQ, if any message was sent.
+    pub last: u64,
+}
+
+/// Where it goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum To {
+    /// To all children.
+    All,
+    /// To this child.
+    Child(usize),
+}
+
+/// What is transmitted next: the head of the transmission queue, in which old messages stand before new ones.
+#[derive(Clone, Copy, Debug)]
+enum Head {
+    Again(u64),
+    New,
+    Poll,
+}
+
+impl Parent {
+    /// The next packet, if one may leave now.
+    pub fn poll_sending(&mut self, now: Time) -> Option<Sending> {
+        loop {
+            while let Some(sending) = self.burst.pop_front() {
+                if sending.message.is_none_or(|number| self.messages.get(number).is_some()) {
+                    return Some(sending);
+                }
+            }
+            self.wake = None;
+            let head = self.head(now)?;
+            if let Some(at) = self.pace.ready_at(now) {
+                self.wake = Some(at);
+                return None;
+            }
+            match head {
+                Head::Again(number) => self.send_again(now, number),
+                Head::New => self.send_new(now),
+                Head::Poll => self.poll(now),
+            }
+            if !self.burst.is_empty() {
+                self.pace.spend(now, self.rules.packet);
+            }
+        }
+    }
+
+    /// Whether a message may go out that was not sent before.
+    pub fn has_new(&self) -> bool {
+        self.sent < self.messages.end() && self.effective_window() > 0
+    }
+
+    fn head(&mut self, now: Time) -> Option<Head> {
+        if let Some((&number, _)) = self.again.first_key_value() {
+            return Some(Head::Again(number));
+        }
+        if self.has_new() {
+            return Some(Head::New);
+        }
+        if self.sent < self.messages.end() {
+            self.plan_full(now);
+        }
+        // NPT: an interval behind the first poll that is planned, so that one packet asks all of this interval.
+        let at = self.plan.next()? + self.rules.gap;
+        if at > now {
+            self.wake = Some(at);
+            return None;
+        }
+        Some(Head::Poll)
+    }
+
+    /// Those whose full buffers close the window are asked whether there is room by now.
+    fn plan_full(&mut self, now: Time) {
+        for index in self.full.iter().copied().collect::<Vec<_>>() {
+            if !self.plan.is_planned(index) && !self.children[index].is_awaited() {
+                let distance = self.distance(index);
+                self.plan.plan(now, index, distance);
+            }
+        }
+    }
+
+    fn send_again(&mut self, now: Time, number: u64) {
+        let some = match self.again.remove(&number) {
+            Some(Again::Some(some)) if (some.len() as f64) < self.multicast_from() => some,
+            _ => {
+                if let Some(message) = self.messages.get_mut(number) {
+                    message.resent = Some(now);
+                }
+                let asked = self.ask_all(now);
+                self.transmit(now, Some(number), true, To::All, asked);
+                return;
+            }
+        };
+        // Some have it by now, late or from elsewhere.
+        for index in
+            some.into_iter().filter(|&index| !self.children[index].map.has(number)).collect::<Vec<_>>()
+        {
+            let distance = self.distance(index);
+            self.plan.plan(now, index, distance);
+            self.children[index].resent.insert(number, now);
+            let asked = if self.plan.is_due(now, index) { vec![index] } else { vec![] };
+            self.transmit(now, Some(number), true, To::Child(index), asked);
+        }
+    }
+
+    fn send_new(&mut self, now: Time) {
+        let (number, window) = (self.sent, self.messages.len() as u32);
+        self.sent += 1;
+        if let Some(message) = self.messages.get_mut(number) {
+            message.first_sent = Some((now, window));
+        }
+        let asked = self.ask_all(now);
+        self.transmit(now, Some(number), false, To::All, asked);
+    }
+
+    fn poll(&mut self, now: Time) {
+        let asked: Vec<usize> = self.plan.due(now).take(MOST_POLLED).collect();
+        if asked.len() as f64 >= self.multicast_from() {
+            self.transmit(now, None, true, To::All, asked);
+        } else {
+            for index in asked {
+                self.transmit(now, None, true, To::Child(index), vec![index]);
+            }
+        }
+    }
+
+    /// Plans a poll for each child that has none, and says who is to be asked now.
+    fn ask_all(&mut self, now: Time) -> Vec<usize> {
+        let (children, unknown) = (&self.children, self.rules.round_trip);
+        self.plan.plan_all(now, |index| children[index].distance(unknown));
+        self.plan.due(now).take(MOST_ASKED).collect()
+    }
+
+    /// Puts a packet into the transmission under way, and waits for those whom it asks.
+    fn transmit(&mut self, now: Time, message: Option<u64>, again: bool, to: To, asked: Vec<usize>) {
+        let unknown = self.rules.round_trip;
+        let (poll, end) = (self.polls.next(), self.sent);
+        let mut farthest = std::time::Duration::ZERO;
+        for &index in &asked {
+            self.plan.take(index);
+            let child = &mut self.children[index];
+            farthest = farthest.max(child.distance(unknown));
+            child.asked.push_back(Asked { poll, at: now, end, absent: false });
+        }
+        if !asked.is_empty() {
+            // TO.EXP: twice the greatest round trip of those awaited.
+            self.polls.push(asked.clone(), now + (farthest * 2).max(self.rules.timeout_min));
+        }
+        let last = self.sent.saturating_sub(1);
+        self.burst.push_back(Sending { message, again, to, asked, at: now, last });
+    }
+}
+
+/// Children that one packet with a message asks: their names take five bytes at most, and have to fit beside it.
+const MOST_ASKED: usize = 40;
+/// The same of a poll alone.
+const MOST_POLLED: usize = 256;

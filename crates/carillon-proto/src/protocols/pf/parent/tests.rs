@@ -1,0 +1,270 @@
+//! One rule of the paper each, by its section.
+
+use std::time::Duration;
+
+use super::*;
+use crate::blocks::{PastLimit, ReceiverMap};
+
+const MS: Duration = Duration::from_millis(1);
+
+/// The paper's simulation, with other children and windows.
+fn rules(window: u64, mtr: f64) -> Rules {
+    Rules {
+        window,
+        gap: MS,
+        epoch: 10 * MS,
+        quota: 15,
+        multicast_ratio: mtr,
+        round_trip: 4 * MS,
+        round_trip_max: Duration::from_secs(2),
+        timeout_min: Duration::ZERO,
+        absent_polls: 3,
+        past_limit: PastLimit::Expel,
+        rate: Some(carillon_core::BitRate::mbps(1000)),
+        packet: 125_000,
+        burst: Duration::ZERO,
+        repair_budget: 0,
+    }
+}
+
+fn at(millis: u64) -> Time {
+    Time::from_nanos(millis * 1_000_000)
+}
+
+/// A parent with so many messages to send.
+fn parent(children: usize, messages: u64, rules: Rules) -> Parent {
+    let mut parent = Parent::new(rules, children);
+    for _ in 0..messages {
+        parent.push(Bytes::from_static(b"x"));
+    }
+    parent
+}
+
+/// What goes out until a time, each packet when it may.
+fn run(parent: &mut Parent, from: u64, until: u64) -> Vec<Sending> {
+    let mut all = Vec::new();
+    for now in (from..=until).map(at) {
+        parent.handle_timeout(now);
+        all.extend(std::iter::from_fn(|| parent.poll_sending(now)));
+    }
+    all
+}
+
+/// A child has all of these, and has consumed what is in order; it was asked at this time, and has heard of all before `highest`.
+fn response(asked: Time, highest: u64, has: impl IntoIterator<Item = u64>) -> Response {
+    let mut map = ReceiverMap::default();
+    has.into_iter().for_each(|number| map.insert(number));
+    Response { at: asked, left: map.next(), highest, size: 65_536, map }
+}
+
+/// When a child was first asked among these.
+fn asked(sent: &[Sending], child: usize) -> Time {
+    sent.iter().find(|sending| sending.asked.contains(&child)).expect("it was asked").at
+}
+
+fn again(sent: &[Sending]) -> Vec<(u64, To)> {
+    let repairs = sent.iter().filter(|sending| sending.again);
+    repairs.filter_map(|sending| Some((sending.message?, sending.to))).collect()
+}
+
+#[test]
+fn section_2_2_the_effective_window_of_figure_1_is_1() {
+    let mut parent = parent(2, 120, rules(10, 0.2));
+    parent.messages = Numbered::starting_at(97);
+    for _ in 97..110 {
+        parent.push(Bytes::new());
+    }
+    parent.sent = 106;
+    for (index, left) in [98, 97].into_iter().enumerate() {
+        parent.set_limit(index, Some((left, 10)));
+    }
+    assert_eq!([0, 1].map(|index| parent.children[index].limit() - parent.sent), [2, 1]);
+    assert_eq!(parent.effective_window(), 1);
+    parent.sent += 1;
+    assert!(!parent.has_new(), "the window is closed");
+}
+
+#[test]
+fn section_2_2_packets_are_a_gap_apart_and_no_more_than_the_window() {
+    let mut parent = parent(1, 9, rules(5, 0.2));
+    let sent = run(&mut parent, 0, 7);
+    let data: Vec<_> = sent.iter().filter(|s| s.message.is_some()).map(|s| s.at).collect();
+    assert_eq!(data, [0, 1, 2, 3, 4].map(at));
+}
+
+#[test]
+fn section_2_3_the_default_quota_is_15() {
+    use carillon_core::{AssociationId, BitRate, BuildContext, Config, GroupId, NodeId, Seeds};
+    let context = BuildContext {
+        association: AssociationId(1),
+        node: NodeId(0),
+        sender: NodeId(0),
+        members: [NodeId(1)].into(),
+        helpers: Default::default(),
+        identities: Default::default(),
+        addresses: Default::default(),
+        group: GroupId(0),
+        seeds: Seeds::new(1),
+        bit_rate: BitRate::mbps(10),
+        link_overhead: 0,
+        max_payload: 100,
+        memory: usize::MAX,
+        rejoining: false,
+    };
+    let parameters = super::super::ENTRY.parameters;
+    let mut config = Config::defaults(parameters);
+    assert_eq!(Rules::new(&context, &config).map(|rules| rules.quota), Ok(15));
+    config.set(parameters, "response_rate", "50").unwrap();
+    assert!(Rules::new(&context, &config).is_err(), "an epoch without a response");
+}
+
+#[test]
+fn section_2_3_each_child_is_asked_once_in_a_cycle_and_the_last_message_is_asked_for() {
+    let mut parent = parent(20, 3, rules(64, 0.2));
+    let sent = run(&mut parent, 0, 30);
+    let mut all: Vec<usize> = sent.iter().flat_map(|sending| sending.asked.iter().copied()).collect();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), 20);
+    for child in 0..20 {
+        let last = sent.iter().rfind(|sending| sending.asked.contains(&child)).unwrap();
+        assert_eq!(last.last, 2, "every child is asked about the last message");
+    }
+    // The first epoch's responses were asked for at once, by the first packet.
+    assert_eq!(sent[0].asked.len(), 15);
+}
+
+#[test]
+fn section_2_5_what_enough_lack_goes_to_all_and_what_few_lack_to_each_when_all_have_told() {
+    for (lacking, to) in [(1, vec![To::Child(0)]), (2, vec![To::All])] {
+        let mut parent = parent(10, 3, rules(64, 0.2));
+        let sent = run(&mut parent, 0, 7);
+        for child in 0..10 {
+            let has: Vec<u64> = if child < lacking { vec![0, 2] } else { vec![0, 1, 2] };
+            parent.on_response(at(7), child, &response(asked(&sent, child), 3, has)).unwrap();
+            let told = child == 9;
+            let decided = parent.messages.get(1).is_some_and(|m| m.recovery == Recovery::Retransmitted);
+            assert_eq!(decided, told || lacking == 2 && child >= 1, "{lacking} {child}");
+        }
+        let expected: Vec<_> = to.iter().map(|&to| (1, to)).collect();
+        assert_eq!(again(&run(&mut parent, 8, 8)), expected);
+    }
+}
+
+#[test]
+fn section_2_5_a_negative_acknowledgment_from_before_the_retransmission_is_obsolete() {
+    let mut parent = parent(4, 12, Rules { absent_polls: 99, ..rules(64, 0.5) });
+    let sent = run(&mut parent, 0, 6);
+    let first = asked(&sent, 2);
+    for child in [2, 3] {
+        parent.on_response(at(6), child, &response(first, 3, [0, 2])).unwrap();
+    }
+    let repair = run(&mut parent, 7, 7);
+    assert_eq!(again(&repair), [(1, To::All)]);
+    // A poll between: its response does not know of the repair.
+    let between =
+        parent.children[2].asked.iter().find(|asked| asked.at < repair[0].at).expect("asked again").at;
+    parent.on_response(at(9), 2, &response(between, 5, [0, 2, 3, 4])).unwrap();
+    assert_eq!(again(&run(&mut parent, 8, 9)), []);
+    // One after it does.
+    let after =
+        parent.children[2].asked.iter().find(|asked| asked.at >= repair[0].at).expect("asked again").at;
+    parent.on_response(at(12), 2, &response(after, 8, [0, 2, 3, 4, 5, 6, 7])).unwrap();
+    assert_eq!(again(&run(&mut parent, 10, 12)), [(1, To::Child(2))]);
+}
+
+#[test]
+fn section_2_4_recovery_does_not_wait_for_the_silent_who_are_asked_again_and_then_given_up() {
+    let mut parent = parent(10, 2, rules(64, 0.2));
+    let sent = run(&mut parent, 0, 5);
+    for child in 1..10 {
+        let has: &[u64] = if child == 1 { &[1] } else { &[0, 1] };
+        let _ = parent.on_response(at(5), child, &response(asked(&sent, child), 2, has.iter().copied()));
+    }
+    assert_eq!(again(&run(&mut parent, 6, 6)), [], "child 0 has not told");
+    // Its time is twice the greatest round trip, 8 ms; then it is judged to be silent.
+    let late = run(&mut parent, 7, 11);
+    assert_eq!(again(&late), [(0, To::Child(1))]);
+    assert!(late.iter().any(|sending| sending.asked.contains(&0)), "it is asked again");
+    run(&mut parent, 12, 80);
+    assert!(parent.take_lost().contains(&0));
+    assert!(parent.on_response(at(80), 0, &response(at(0), 1, [0])).is_err(), "it is not heard any more");
+}
+
+#[test]
+fn section_3_the_missing_poll_table_counts_and_forgives() {
+    let mut child = Child::new(64);
+    let ask = |child: &mut Child, poll: u64| {
+        child.asked.push_back(child::Asked { poll, at: at(poll), end: 1, absent: false });
+    };
+    (1..=4).for_each(|poll| ask(&mut child, poll));
+    assert!(child.miss(1) && child.miss(2) && !child.miss(2));
+    assert_eq!(child.absent, 2);
+    let mut equal = child.clone();
+    assert_eq!(
+        (equal.answer(at(2)).map(|polls| polls.len()), equal.absent),
+        (Some(0), 1),
+        "the last absent one: one less"
+    );
+    let mut smaller = child.clone();
+    assert_eq!((smaller.answer(at(1)).is_some(), smaller.absent), (true, 1), "an earlier one: one");
+    assert_eq!(
+        (child.answer(at(4)).map(|polls| polls.len()), child.absent),
+        (Some(2), 0),
+        "a later one: none"
+    );
+    assert_eq!(child.answer(at(3)), None, "it says no more than the one after it");
+}
+
+/// No child's word counts for what was not sent, and none's window is larger than was agreed.
+#[test]
+fn what_cannot_be_is_not_believed() {
+    let mut parent = parent(2, 9, rules(5, 0.2));
+    let sent = run(&mut parent, 0, 6);
+    let (poll, good) = (asked(&sent, 0), |has: u64| response(asked(&sent, 0), 5, 0..has));
+    let lies = [
+        good(6),
+        response(poll, 5, [7]),
+        Response { highest: 6, ..good(5) },
+        Response { left: 5, ..good(4) },
+        Response { size: 0, ..good(5) },
+        Response { at: at(999), ..good(5) },
+        Response { at: poll + MS / 2, ..good(5) },
+    ];
+    for lie in lies {
+        assert!(parent.on_response(at(7), 0, &lie).is_err(), "{lie:?}");
+    }
+    assert_eq!((parent.acknowledged(0), parent.effective_window()), (Some(0), 0));
+    assert!(parent.on_response(at(7), 2, &good(5)).is_err(), "nobody's");
+    parent.on_response(at(7), 0, &Response { size: u64::MAX, ..good(5) }).unwrap();
+    assert_eq!(parent.children[0].limit(), 10, "S is what was agreed");
+    assert_eq!(parent.effective_window(), 0, "the other has no room");
+}
+
+#[test]
+fn a_child_that_leaves_is_not_waited_for_and_what_only_it_lacked_is_complete() {
+    let mut parent = parent(3, 2, rules(64, 0.2));
+    let sent = run(&mut parent, 0, 6);
+    for child in 0..2 {
+        parent.on_response(at(6), child, &response(asked(&sent, child), 2, [0, 1])).unwrap();
+    }
+    assert!(parent.pop_complete().is_none() && parent.awaits(2));
+    parent.remove(2);
+    assert!(parent.pop_complete().is_some() && parent.pop_complete().is_some());
+    assert_eq!((parent.poll_timeout(), parent.plan.len()), (None, 0), "nobody is asked any more");
+}
+
+#[test]
+fn a_full_child_is_asked_until_it_has_room() {
+    let mut parent = parent(1, 9, rules(4, 0.2));
+    let sent = run(&mut parent, 0, 8);
+    let last = sent.iter().rfind(|sending| !sending.asked.is_empty()).unwrap();
+    let full = Response { left: 0, ..response(last.at, 4, 0..4) };
+    parent.on_response(at(9), 0, &full).unwrap();
+    while parent.pop_complete().is_some() {}
+    let polls = run(&mut parent, 10, 20);
+    assert!(polls.iter().all(|sending| sending.message.is_none()) && !polls.is_empty(), "{polls:?}");
+    let poll = polls.last().unwrap().at;
+    parent.on_response(at(21), 0, &response(poll, 4, 0..4)).unwrap();
+    assert_eq!(run(&mut parent, 22, 22)[0].message, Some(4));
+}
