@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use carillon_core::{DropReason, Time, expand};
+use carillon_wire::map::{MAX_WORDS, Map};
 use carillon_wire::pf::{Packet, Resp};
-use carillon_wire::rra::{MAX_WORDS, Map};
 
 use crate::blocks::{Arrival, ReceiveWindow, Skipped};
 

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use carillon_core::{Outcome, Pace, Time};
 
 use super::config::Rules;
-use crate::blocks::{Numbered, RepairBudget, ResponsePlan};
+use crate::blocks::{Lowest, Numbered, RepairBudget, ResponsePlan};
 pub(crate) use child::Child;
 use polls::Polls;
 pub(crate) use recovery::Response;
@@ -30,8 +30,8 @@ pub(crate) struct Parent {
     messages: Numbered<Message>,
     /// One past HS, the highest message sent.
     sent: u64,
-    /// How many children have room up to each number.
-    limits: BTreeMap<u64, usize>,
+    /// One past the last message that each child has room for.
+    limits: Lowest,
     plan: ResponsePlan,
     polls: Polls,
     /// Messages that are to be sent again, and to whom.
@@ -115,7 +115,8 @@ impl Message {
 impl Parent {
     /// The parent of so many children.
     pub fn new(rules: Rules, children: usize) -> Self {
-        let limits = if children > 0 { BTreeMap::from([(rules.window, children)]) } else { BTreeMap::new() };
+        let mut limits = Lowest::default();
+        (0..children).for_each(|_| limits.insert(rules.window));
         Parent {
             children: vec![Child::new(rules.window); children],
             live: children,
@@ -237,21 +238,16 @@ impl Parent {
     /// A child's window begins here, and is so large; or it has none.
     fn set_limit(&mut self, index: usize, window: Option<(u64, u64)>) {
         let child = &mut self.children[index];
-        if let Some(count) = self.limits.get_mut(&child.limit()) {
-            *count -= 1;
-            if *count == 0 {
-                self.limits.remove(&child.limit());
-            }
-        }
+        self.limits.remove(child.limit());
         if let Some((left, size)) = window {
             (child.left, child.size) = (child.left.max(left), size);
-            *self.limits.entry(child.limit()).or_default() += 1;
+            self.limits.insert(child.limit());
         }
     }
 
     /// EW: how many messages more all have room for.
     pub fn effective_window(&self) -> u64 {
-        self.limits.first_key_value().map_or(u64::MAX, |(&limit, _)| limit).saturating_sub(self.sent)
+        self.limits.get().unwrap_or(u64::MAX).saturating_sub(self.sent)
     }
 
     /// MTR x NC: from so many children on a packet goes to all.
