@@ -11,6 +11,14 @@ use carillon_proto::session::MAX_ATTACHED;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
+    /// No protocol of this name has helpers.
+    #[error("no protocol \"{name}\" with helpers; there are: {known}")]
+    NoHelpers {
+        /// The name.
+        name: String,
+        /// Those that have some.
+        known: String,
+    },
     /// The registry has no such protocol.
     #[error("no protocol \"{name}\"; known: {known}")]
     UnknownProtocol {

@@ -114,3 +114,19 @@ pub enum JoinEvent {
         bytes: u64,
     },
 }
+
+/// What happened at a helper.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum HelpEvent {
+    /// A sender has let it in.
+    Joined {
+        /// The sender's name.
+        sender: String,
+    },
+    /// The transfer has begun, and these turn to it.
+    Serving {
+        /// Their names.
+        members: Vec<String>,
+    },
+}

@@ -232,7 +232,7 @@ impl<O: Observer> Run for JoinRun<O> {
         if self.phase == ReceiverPhase::Seeking && now.since(Time::ZERO) >= self.join_timeout {
             self.quit(NOBODY);
         }
-        if !self.kept && !self.driver.machine().peers().is_empty() {
+        if !self.kept && !self.driver.machine().roster().is_empty() {
             self.kept = true;
             keep_peers(&mut self.driver);
         }

@@ -2,8 +2,8 @@
 //! receivers over UDP, by any protocol of the registry. The command `carillon send` and `recv` is this crate with
 //! arguments and printing.
 //!
-//! Three functions begin a transfer, and their builders say how: [`send`], [`receive`], and [`join`] for a further
-//! sender in a session of peers. [`send_reader`] and [`send_lines`] send what a reader gives, as one file or line by
+//! Functions begin a transfer, and their builders say how: [`send`], [`receive`], [`join`] for a further
+//! sender in a session of peers, and [`help()`] for a node that keeps and repairs for others, of a protocol with helpers. [`send_reader`] and [`send_lines`] send what a reader gives, as one file or line by
 //! line, [`join_reader`] and [`join_lines`] likewise; [`receive_to`] and [`receive_messages`] hand it to a writer, or to
 //! [`Messages`].
 //!
@@ -109,6 +109,7 @@ mod error;
 mod event;
 pub mod files;
 mod handle;
+mod help;
 mod join;
 mod network;
 mod peers;
@@ -118,14 +119,16 @@ mod send;
 
 pub use end::End;
 pub use error::{Error, LocalError};
-pub use event::{JoinEvent, ReceiveEvent, SendEvent};
+pub use event::{HelpEvent, JoinEvent, ReceiveEvent, SendEvent};
 pub use files::{Messages, Symlinks};
 pub use handle::{Blocking, Events, Handle};
+pub use help::{HelpOptions, HelpRun, Helping, ToHelp, help};
 pub use join::{JoinOptions, JoinRun, Joining, ToJoin, join, join_lines, join_reader};
 pub use network::{Bound, DEFAULT_GROUP, Network};
 pub use receive::{ReceiveOptions, ReceiveRun, Receiving, ToReceive, receive, receive_messages, receive_to};
 pub use report::{
-    JoinReport, Outcome, ReceiveReport, ReceiverReport, SendReport, SenderReport, UnservedReport,
+    HelpReport, HelperReport, JoinReport, Outcome, ReceiveReport, ReceiverReport, SendReport, SenderReport,
+    UnservedReport,
 };
 pub use send::{
     DEFAULT_PROTOCOL, Facts, OpenSend, SendOptions, SendRun, Sending, Tally, ToSend, hears_group, send,

@@ -11,7 +11,7 @@ where
     O: Observer,
 {
     let now = driver.now();
-    let nodes: Vec<NodeId> = driver.machine().peers().iter().map(|peer| peer.node).collect();
+    let nodes: Vec<NodeId> = driver.machine().roster().iter().map(|peer| peer.node).collect();
     for node in nodes {
         if let Some(address) = driver.endpoint().peer(node) {
             // Known, so there is room for it.

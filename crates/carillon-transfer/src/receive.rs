@@ -214,7 +214,7 @@ impl<O: Observer> Run for ReceiveRun<O> {
 
     fn look(&mut self) {
         self.phase = self.driver.machine().phase();
-        if !self.kept && !self.driver.machine().peers().is_empty() {
+        if !self.kept && !self.driver.machine().roster().is_empty() {
             self.kept = true;
             keep_peers(&mut self.driver);
         }

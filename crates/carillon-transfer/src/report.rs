@@ -25,8 +25,10 @@ pub struct SendReport {
     pub datagrams_sent: u64,
     /// Bytes of all of them.
     pub bytes_sent: u64,
-    /// Everyone who was let in.
+    /// Everyone who was let in, but those who only help.
     pub receivers: Vec<ReceiverReport>,
+    /// Those who only help.
+    pub helpers: Vec<HelperReport>,
     /// Those who were not served, 64 of them.
     pub unserved: Vec<UnservedReport>,
     /// How many more were not.
@@ -79,6 +81,47 @@ pub struct ReceiverReport {
     pub waited: Duration,
     /// What became of it.
     pub outcome: Outcome,
+}
+
+/// What became of a helper, by the sender.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HelperReport {
+    /// Its name.
+    pub name: String,
+    /// Where it is.
+    pub address: Option<SocketAddr>,
+    /// Why it was given up, if it was.
+    pub lost: Option<String>,
+}
+
+/// What became of a helper, by itself.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct HelpReport {
+    /// The one whom it helped; nobody if none was found.
+    pub sender: Option<String>,
+    /// Whether it helped to the end; or why not.
+    pub outcome: Result<(), String>,
+    /// Those who turned to it last.
+    pub served: Vec<String>,
+    /// Repairs that it sent.
+    pub repairs: u64,
+    /// Members that are gone: names and reasons.
+    pub lost: Vec<(String, String)>,
+    /// Datagrams that arrived.
+    pub datagrams_received: u64,
+    /// Datagrams that left.
+    pub datagrams_sent: u64,
+    /// Bytes of them.
+    pub bytes_sent: u64,
+}
+
+impl HelpReport {
+    /// Whether it helped to the end.
+    pub fn is_success(&self) -> bool {
+        self.outcome.is_ok()
+    }
 }
 
 /// What became of a receiver.

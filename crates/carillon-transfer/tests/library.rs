@@ -8,9 +8,10 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use carillon_core::Probability;
 use carillon_testkit::loopback_group;
 use carillon_transfer::{
-    Error, Handle, Outcome, ReceiveEvent, ReceiveReport, SendEvent, SendReport, Sending, join_reader,
+    Error, Handle, Outcome, ReceiveEvent, ReceiveReport, SendEvent, SendReport, Sending, help, join_reader,
     receive, receive_to, send_reader,
 };
 
@@ -210,3 +211,63 @@ fn a_writer_that_panics_is_an_error_here_and_a_failure_there() {
 
 /// Far more than is under way or waits anywhere.
 const LONG: usize = 64_000_000;
+
+/// A tree of helpers: receivers hear repairs from those they turn to, and the sender hears of helpers alone.
+#[test]
+fn helpers_repair_for_those_who_turn_to_them() {
+    let Some(group) = loopback_group() else { return };
+    let out = tempfile::tempdir().unwrap();
+    let lossy = Probability::new(0.05).unwrap();
+    let helpers = ["h1", "h2"].map(|name| {
+        help("rmtp").group(group).interface("lo").name(name).drop_arriving(lossy).seed(1).start()
+    });
+    let receivers = ["a", "b", "c"].map(|name| {
+        let receiving = receive(out.path().join(name)).group(group).interface("lo").name(name);
+        receiving.drop_arriving(lossy).seed(2).start()
+    });
+    let bytes: Vec<u8> = (0..3_000_000_u32).map(|number| (number % 251) as u8).collect();
+    let sending =
+        send_reader("file", Cursor::new(bytes.clone())).protocol("rmtp").datagram(1472).receivers(3);
+    let sending = sending
+        .expect_helpers(["h1", "h2"])
+        .under("h2", "h1")
+        .under("a", "h2")
+        .under("b", "h2")
+        .under("c", "h1");
+    let report = sender(sending, group).wait().unwrap();
+    assert!(report.is_success(), "{report:?}");
+    assert_eq!((report.receivers.len(), report.helpers.len()), (3, 2));
+    assert!(report.helpers.iter().all(|one| one.lost.is_none()), "{report:?}");
+    for receiver in receivers {
+        assert!(receiver.wait().unwrap().is_success());
+    }
+    for name in ["a", "b", "c"] {
+        assert!(std::fs::read(out.path().join(name).join("file")).unwrap() == bytes, "{name}");
+    }
+    let reports = helpers.map(|helper| helper.wait().unwrap());
+    let served = reports.each_ref().map(|report| {
+        let mut served = report.served.clone();
+        served.sort();
+        served
+    });
+    assert_eq!(served, [vec!["c".to_owned(), "h2".to_owned()], vec!["a".to_owned(), "b".to_owned()]]);
+    for report in &reports {
+        assert!(
+            report.is_success() && report.sender.as_deref() == Some("s") && report.repairs > 0,
+            "{report:?}"
+        );
+    }
+}
+
+#[test]
+fn who_is_no_helper_of_the_protocol_is_told_which_have_some() {
+    let error = help("msaw").run().unwrap_err().to_string();
+    assert!(error.contains("msaw") && error.contains("rmtp"), "{error}");
+    let nobody = send_reader("file", Cursor::new("x"))
+        .protocol("rmtp")
+        .under("a", "h")
+        .receivers(1)
+        .run()
+        .unwrap_err();
+    assert!(nobody.to_string().contains("is to turn to \"h\""), "{nobody}");
+}

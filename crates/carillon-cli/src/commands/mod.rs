@@ -2,6 +2,7 @@
 
 mod compare;
 mod generate;
+mod helping;
 mod jobs;
 mod join;
 mod plot;
@@ -33,7 +34,7 @@ enum Command {
     Compare(compare::Args),
     Plot(plot::Args),
     Topology(topology::Args),
-    Send(send::Args),
+    Send(Box<send::Args>),
     Recv(recv::Args),
     Relay(relay::Args),
     Completions(generate::CompletionsArgs),
@@ -50,7 +51,7 @@ impl Cli {
             Command::Compare(args) => compare::run(&args),
             Command::Plot(args) => plot::run(&args),
             Command::Topology(args) => topology::run(&args),
-            Command::Send(args) => send::run(args),
+            Command::Send(args) => send::run(*args),
             Command::Recv(args) => recv::run(args),
             Command::Relay(args) => relay::run(&args),
             Command::Completions(args) => generate::completions(&args),

@@ -1,4 +1,4 @@
-//! `carillon relay`: a router of a protocol.
+//! `carillon relay`: a router of a protocol, or a helper.
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, SocketAddrV4};
@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use carillon_core::{
-    AssociationId, BitRate, BuildContext, Config, Event, Identities, Machine, Observer, ProtocolEntry, Role,
-    Seeds, TraceEvent,
+    AssociationId, BitRate, BuildContext, Config, Event, Identities, Machine, Observer, Probability,
+    ProtocolEntry, Role, Seeds, TraceEvent,
 };
 use carillon_net::{GROUP, RelayConfig, RelayDriver, RelayEndpoint, RelayStats, SELF};
 use carillon_proto::{REGISTRY, find};
@@ -15,44 +15,69 @@ use serde_json::{Value, json};
 
 use carillon_transfer::DEFAULT_GROUP;
 
-use crate::delivery::{Stop, print_json, print_table, say};
+use super::helping;
+use crate::delivery::{Stop, print_json, print_table, say, seconds};
 
-/// Stand at a router and help a protocol: turn requests to those who can answer, send repairs only where
-/// they were asked for.
+/// Help a protocol: as one of its routers, or as a helper that keeps what is sent and repairs for those near it.
 ///
-/// Forwards the multicasts of one group between the interfaces, as the protocol's routers do, until it
-/// is interrupted; then it says what it has counted. Unicast is left to the system, which must forward it
-/// (sysctl net.ipv4.ip_forward=1). Needs root or CAP_NET_RAW, since what it forwards keeps its source
-/// address. IPv4 only.
+/// As a router (of lms, pgm) it forwards the multicasts of one group between two interfaces or more, turns requests to those
+/// who can answer, and sends repairs only where they were asked for, until it is interrupted; then it says what it has counted. Unicast is
+/// left to the system, which must forward it (sysctl net.ipv4.ip_forward=1). Needs root or CAP_NET_RAW, since what it
+/// forwards keeps its source address. IPv4 only.
+///
+/// As a helper (of protocols whose roles have one, see `carillon protocols`) it joins the sessions of senders that let helpers in (send --helpers), one
+/// after the other until it is interrupted, by one interface and without any rights.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   carillon relay --protocol pgm --interface eth0 --interface eth1
   carillon relay --protocol lms --interface wan --interface lan1 --interface lan2 --json
 
+As a helper, for a sender that waits for it:
+  carillon relay --protocol rmtp --name h1
+  carillon send --protocol rmtp --helpers h1 --expect a,b,c image.iso
+
 Senders must let their datagrams pass routers:
   carillon send --protocol lms --ttl 8 --set replier_buffer=1024 image.iso")]
 pub struct Args {
-    /// The protocol: one that has relays, see `carillon protocols`.
+    /// The protocol: one that has relays or helpers, see `carillon protocols`.
     #[arg(long, value_name = "NAME")]
     protocol: String,
     /// An interface of the router, by name or address; give two or more. All senders and receivers must
-    /// have a route to the address of the first.
-    #[arg(long = "interface", value_name = "NAME|ADDR", required = true)]
-    interfaces: Vec<String>,
+    /// have a route to the address of the first. A helper has one [default: the one that the route to the group leads to].
+    #[arg(long = "interface", value_name = "NAME|ADDR")]
+    pub(super) interfaces: Vec<String>,
     /// The multicast group and its UDP port, IPv4.
     #[arg(long, value_name = "ADDR:PORT", default_value = DEFAULT_GROUP)]
-    group: SocketAddr,
+    pub(super) group: SocketAddr,
     /// Set a parameter of the protocol as the sender does, see `carillon protocols NAME`.
     #[arg(long = "set", value_name = "KEY=VALUE")]
     settings: Vec<String>,
     /// Print JSON lines on stdout instead of a table.
     #[arg(long)]
-    json: bool,
+    pub(super) json: bool,
+    /// Of a helper: the name by which the others know it [default: the host's name].
+    #[arg(long, value_name = "NAME")]
+    pub(super) name: Option<String>,
+    /// Of a helper: help in one session, not in one after the other.
+    #[arg(long)]
+    pub(super) once: bool,
+    /// Of a helper: give the sender up when it has not been heard for this long.
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
+    pub(super) timeout: Duration,
+    /// Of a helper: drop this fraction of the datagrams that arrive here.
+    #[arg(long, value_name = "P", default_value = "0")]
+    pub(super) drop: Probability,
 }
 
 /// `carillon relay`
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let protocol = protocol(&args.protocol)?;
+    if protocol.roles.contains(&Role::Helper) {
+        if !args.settings.is_empty() {
+            bail!("--set is for routers: a helper has the session's settings from its sender");
+        }
+        return helping::run(args, protocol);
+    }
     let SocketAddr::V4(group) = args.group else { bail!("--group {}: a relay is for IPv4", args.group) };
     let stop = Stop::on_signals()?;
     let interfaces = args.interfaces.clone();
@@ -73,12 +98,13 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn protocol(name: &str) -> anyhow::Result<&'static ProtocolEntry> {
-    let has_relays = |entry: &&ProtocolEntry| entry.roles.contains(&Role::Relay);
-    match find(name).filter(|entry| has_relays(&&**entry)) {
+    let has_some =
+        |entry: &&ProtocolEntry| entry.roles.iter().any(|role| matches!(role, Role::Relay | Role::Helper));
+    match find(name).filter(|entry| has_some(&&**entry)) {
         Some(entry) => Ok(entry),
         None => {
-            let with: Vec<_> = REGISTRY.iter().copied().filter(has_relays).map(|entry| entry.name).collect();
-            bail!("no protocol \"{name}\" with relays; there are: {}", with.join(", "))
+            let with: Vec<_> = REGISTRY.iter().copied().filter(has_some).map(|entry| entry.name).collect();
+            bail!("no protocol \"{name}\" with relays or helpers; there are: {}", with.join(", "))
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use carillon_core::{BitRate, DataSize, ProtocolEntry, Role, UnitError};
-use carillon_proto::session::Gather;
+use carillon_proto::session::{Gather, Helping};
 use carillon_transfer::conduct::{Wish, conduct};
 use carillon_transfer::files::{Manifest, Symlinks};
 use carillon_transfer::{SendOptions, SendRun, hears_group};
@@ -34,6 +34,7 @@ use crate::delivery::{NetworkArgs, Stop, Watch, record, say, seconds};
   tail -f log | carillon send - --stream      live, line by line
   carillon send --interface eth1 --ttl 4 f    by this interface, across three routers
   carillon send --datagram 1472 image.iso     through networks of 1500 bytes, from one of 9000
+  carillon send --protocol rmtp --helpers 2 f two helpers repair (`carillon relay --protocol rmtp`)
   carillon send --json f | jq 'select(.event == \"report\") | .receivers, .unserved'
 
 Many senders, with a protocol of peers:
@@ -70,6 +71,15 @@ pub struct Args {
     /// Let routers of the protocol help (`carillon relay`): whoever says that it is one is heard.
     #[arg(long, conflicts_with = "join")]
     relays: bool,
+    /// Wait for helpers of the protocol too (`carillon relay`): so many, or those of these names.
+    #[arg(long, value_name = "N|NAMES", value_parser = helpers, conflicts_with = "join")]
+    helpers: Option<Helping>,
+    /// So many helpers turn to this sender, and to each helper; without it all turn to this sender.
+    #[arg(long, value_name = "N", requires = "helpers", value_parser = clap::value_parser!(u32).range(1..))]
+    fanout: Option<u32>,
+    /// This receiver, or helper, turns to that helper; the others have the places that are left.
+    #[arg(long, value_name = "NAME=HELPER", requires = "helpers", value_parser = under)]
+    under: Vec<(String, String)>,
     /// Start this long after the first receiver has joined.
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
     wait: Duration,
@@ -100,6 +110,24 @@ pub struct Args {
     /// Symbolic links in directories: `follow` them, `keep` them as links, or `skip` them.
     #[arg(long, value_name = "WHAT", default_value = "follow")]
     symlinks: Symlinks,
+}
+
+/// How many, or who.
+fn helpers(text: &str) -> Result<Helping, String> {
+    if let Ok(count) = text.trim().parse::<usize>() {
+        return Ok(Helping::Count(count));
+    }
+    let names: BTreeSet<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
+    match names.iter().any(String::is_empty) {
+        true => Err("expected a number, or names with commas between them".to_owned()),
+        false => Ok(Helping::Names(names)),
+    }
+}
+
+/// Who turns to whom.
+fn under(text: &str) -> Result<(String, String), String> {
+    let (member, helper) = text.split_once('=').ok_or("expected NAME=HELPER, such as alice=h1")?;
+    Ok((member.trim().to_owned(), helper.trim().to_owned()))
 }
 
 /// The least progress of a receiver, if there is to be one.
@@ -179,6 +207,9 @@ impl Args {
         if self.relays && !protocol.roles.contains(&Role::Relay) {
             bail!("--relays: the protocol \"{}\" has no routers that help", protocol.name);
         }
+        options.helping = self.helpers.clone().unwrap_or(Helping::Nobody);
+        options.fanout = self.fanout.map(|fanout| fanout as usize);
+        options.under = self.under.iter().cloned().collect();
         options.join_timeout = self.join_timeout;
         options.rate = self.rate;
         options.datagram = self.datagram;

@@ -172,6 +172,11 @@ impl<'a> Report<'a> {
         if !self.endpoint.interface().loopback {
             self.tidings.took_nothing(&report.receivers, self.datagram);
         }
+        for one in &report.helpers {
+            if let Some(reason) = one.lost.as_ref().filter(|_| !self.args.network.json) {
+                say(format_args!("the helper {} is lost: {reason}; others did without it", one.name));
+            }
+        }
         for line in &report.withdrawn {
             say(format_args!("{line}: not delivered"));
         }
@@ -199,6 +204,8 @@ impl<'a> Report<'a> {
     fn json(&self) -> Value {
         let report = &self.report;
         let receivers: Vec<_> = report.receivers.iter().map(receiver_json).collect();
+        let helpers: Vec<_> =
+            report.helpers.iter().map(|one| json!({ "name": one.name, "lost": one.lost })).collect();
         json!({
             "event": "report",
             "protocol": report.protocol,
@@ -211,6 +218,7 @@ impl<'a> Report<'a> {
             "datagrams_sent": report.datagrams_sent,
             "bytes_sent": report.bytes_sent,
             "receivers": receivers,
+            "helpers": helpers,
             "expected": self.expected(),
             "unserved": Tidings::unserved_json(report),
             "more_unserved": report.more_unserved,

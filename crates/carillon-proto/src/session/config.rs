@@ -69,6 +69,9 @@ pub struct SenderSessionConfig {
     pub helping: Helping,
     /// How many helpers turn to the sender, and to each helper; without it all turn to the sender.
     pub fanout: Option<usize>,
+    /// The helper to whom a member of this name turns, by the helper's name: a receiver or another helper. Those who are not in it have the
+    /// places that are left.
+    pub under: BTreeMap<String, String>,
     /// Let routers of the protocol help, which are no members. Whoever says that it is one is let in.
     pub relays: bool,
     /// The host a receiver of this name has to be at. Names that are not in it may be anywhere.
@@ -115,6 +118,7 @@ impl SenderSessionConfig {
             max_members: DEFAULT_MAX_MEMBERS,
             helping: Helping::Nobody,
             fanout: None,
+            under: BTreeMap::new(),
             relays: false,
             hosts: BTreeMap::new(),
             memory: DEFAULT_MEMORY,
@@ -244,9 +248,31 @@ impl SenderSessionConfig {
             _ if count > self.most_members() => {
                 Some(format!("{count} helpers are more than {}", self.most_members()))
             }
-            _ => None,
+            _ => self.misplaced(),
         };
         wrong.map_or(Ok(()), |wrong| Err(ConfigError::Conflict(wrong)))
+    }
+}
+
+impl SenderSessionConfig {
+    /// What is wrong with who is to turn to whom.
+    fn misplaced(&self) -> Option<String> {
+        for (child, helper) in &self.under {
+            if !self.helping.allows(helper) {
+                return Some(format!(
+                    "{child:?} is to turn to {helper:?}, which is not expected as a helper"
+                ));
+            }
+            let mut at = helper;
+            for _ in 0..self.under.len() {
+                if at == child {
+                    return Some(format!("the helper {child:?} turns to itself by way of others"));
+                }
+                let Some(next) = self.under.get(at) else { break };
+                at = next;
+            }
+        }
+        None
     }
 }
 

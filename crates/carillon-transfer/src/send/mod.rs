@@ -12,7 +12,7 @@ use carillon_core::{
     AssociationId, BitRate, Duration, HostValue, NoObserver, Observer, ProtocolEntry, Role, Setting,
 };
 use carillon_net::{Driver, Endpoint, GROUP};
-use carillon_proto::session::{Gather, LOCAL_NODE, SenderSession, SenderSessionConfig};
+use carillon_proto::session::{Gather, Helping, LOCAL_NODE, SenderSession, SenderSessionConfig};
 use carillon_proto::{REGISTRY, find};
 
 use crate::conduct::{Wish, conduct};
@@ -107,6 +107,12 @@ pub struct SendOptions {
     pub hosts: BTreeMap<String, IpAddr>,
     /// Routers of the protocol may help.
     pub relays: bool,
+    /// Who may help, of a protocol with helpers: the transfer starts when they are there.
+    pub helping: Helping,
+    /// How many helpers turn to the sender, and to each helper; without it all turn to the sender.
+    pub fanout: Option<usize>,
+    /// To which helper a receiver or a helper turns, by names; the others have the places that are left.
+    pub under: BTreeMap<String, String>,
     /// Gathering is given up after this time.
     pub join_timeout: Duration,
     /// A receiver that is not heard for this long, or is waited for and acknowledges nothing, is given up.
@@ -127,6 +133,9 @@ impl Default for SendOptions {
             gather: Gather::Settle(Duration::from_secs(2)),
             hosts: BTreeMap::new(),
             relays: false,
+            helping: Helping::Nobody,
+            fanout: None,
+            under: BTreeMap::new(),
             join_timeout: Duration::from_secs(60),
             timeout: Duration::from_secs(5),
             min_rate: Some(carillon_proto::session::DEFAULT_MIN_RATE),
@@ -226,6 +235,34 @@ impl End<ToSend> {
     #[must_use]
     pub fn relays(mut self) -> Self {
         self.what.options.relays = true;
+        self
+    }
+
+    /// Starts when so many helpers have joined too ([`help`](crate::help()), `carillon relay`), of a protocol that has some.
+    #[must_use]
+    pub fn helpers(mut self, count: usize) -> Self {
+        self.what.options.helping = Helping::Count(count);
+        self
+    }
+
+    /// Starts when the helpers of these names have joined too, and lets in no other helpers.
+    #[must_use]
+    pub fn expect_helpers<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        self.what.options.helping = Helping::Names(names.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// So many helpers turn to the sender, and to each helper; without it all turn to the sender.
+    #[must_use]
+    pub fn fanout(mut self, helpers: usize) -> Self {
+        self.what.options.fanout = Some(helpers);
+        self
+    }
+
+    /// The member of this name, a receiver or a helper, turns to that helper.
+    #[must_use]
+    pub fn under(mut self, member: impl Into<String>, helper: impl Into<String>) -> Self {
+        self.what.options.under.insert(member.into(), helper.into());
         self
     }
 
@@ -375,6 +412,9 @@ impl SendOptions {
         config.gather = self.gather.clone();
         config.hosts = self.hosts.clone();
         config.relays = self.relays;
+        config.helping = self.helping.clone();
+        config.fanout = self.fanout;
+        config.under = self.under.clone();
         if self.relays && !protocol.roles.contains(&Role::Relay) {
             return Err(Error::NoRelays(protocol.name));
         }

@@ -9,7 +9,7 @@ use carillon_proto::session::{Member, MemberOutcome, SenderPhase, SenderSession}
 
 use crate::conduct::Run;
 use crate::files::Outgoing;
-use crate::report::{Outcome, ReceiverReport, UnservedReport};
+use crate::report::{HelperReport, Outcome, ReceiverReport, UnservedReport};
 use crate::{LocalError, SendEvent, SendReport};
 
 /// What was found out when it was opened.
@@ -166,7 +166,14 @@ impl<O: Observer> SendRun<O> {
         let last = session.members().iter().filter_map(end).max();
         let got = session.members().iter().filter(|member| member.outcome == MemberOutcome::Verified);
         let got = self.since_start(got.filter_map(|member| member.finished).max().unwrap_or_default());
-        let receivers = session.members().iter().map(|member| ReceiverReport {
+        let (helpers, receivers): (Vec<&Member>, Vec<&Member>) =
+            session.members().iter().partition(|member| member.helps);
+        let helpers = helpers.into_iter().map(|member| HelperReport {
+            name: member.name.clone(),
+            address: self.address(member.node),
+            lost: Outcome::from(&member.outcome).reason().map(ToOwned::to_owned),
+        });
+        let receivers = receivers.into_iter().map(|member| ReceiverReport {
             name: member.name.clone(),
             address: self.address(member.node),
             sends: member.offers,
@@ -194,6 +201,7 @@ impl<O: Observer> SendRun<O> {
             datagrams_sent: stats.datagrams_sent,
             bytes_sent: stats.bytes_sent,
             receivers: receivers.collect(),
+            helpers: helpers.collect(),
             unserved: unserved.collect(),
             more_unserved: session.more_unserved(),
             rivals: session.rivals().iter().map(|one| (one.name.clone(), self.address(one.node))).collect(),

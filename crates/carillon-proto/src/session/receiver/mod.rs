@@ -291,6 +291,16 @@ impl ReceiverSession {
         self.peers.as_ref().filter(|peers| peers.are_peers()).map_or(&[], |peers| peers.members())
     }
 
+    /// The same wherever members come to know each other: also where some help.
+    pub fn roster(&self) -> &[PeerMember] {
+        self.peers.as_ref().map_or(&[], |peers| peers.members())
+    }
+
+    /// Those that turn to this member, of a session with helpers.
+    pub fn children(&self) -> Vec<&PeerMember> {
+        self.peers.as_ref().map_or_else(Vec::new, |peers| peers.turned_here())
+    }
+
     /// Whether the sender has confirmed the report.
     pub fn report_acknowledged(&self) -> bool {
         self.acknowledged

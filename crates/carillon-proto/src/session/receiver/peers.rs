@@ -121,6 +121,12 @@ impl Peers {
         self.table.children(LOCAL_NODE).len()
     }
 
+    /// Those that turn to this member.
+    pub fn turned_here(&self) -> Vec<&PeerMember> {
+        let children = self.table.children(LOCAL_NODE);
+        self.members.iter().filter(|member| children.contains(&member.node)).collect()
+    }
+
     /// Gives a member up; returns whether that is news.
     pub fn lose(&mut self, node: NodeId, reason: &str) -> bool {
         let Some(&rank) = self.ranks.get(&node) else { return false };

@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use carillon_core::{Dest, DropReason, HelperTable, NodeId, Span, Time, Transmit};
+use carillon_core::{Dest, DropReason, Helper, HelperTable, NodeId, Span, Time, Transmit};
 use carillon_wire::session::{Body, Identity, Name, Nonce, Packet, Peer, PeerList, RefuseReason, RosterPage};
 
 use super::{SenderPhase, SenderSession, Timer};
@@ -58,18 +58,39 @@ impl SenderSession {
         self.timers.arm(Timer::Assemble, now + self.config.member_timeout);
     }
 
-    /// Who turns to whom among these: a balanced tree in order of joining.
+    /// Who turns to whom among these: those to whom it is said as it is said, the others in a balanced tree in order of
+    /// joining.
     fn tree(&self, ranks: &[NodeId]) -> (HelperTable, Vec<u16>) {
         let helps = |node: &&NodeId| {
             self.roster.index_of(**node).is_some_and(|index| self.roster.members()[index].helps)
         };
         let (helpers, members): (Vec<NodeId>, Vec<NodeId>) = ranks.iter().partition(helps);
         let fanout = self.config.fanout.unwrap_or(helpers.len());
-        let table = HelperTable::balanced(&helpers, &members, fanout);
+        let table = self.placed(&helpers, &members, fanout);
         let places: BTreeMap<NodeId, u16> = ranks.iter().copied().zip(1..).collect();
         let parent = |&node: &NodeId| table.parent(node).and_then(|parent| places.get(&parent).copied());
         let parents = ranks.iter().map(|node| parent(node).unwrap_or(0)).collect();
         (table, parents)
+    }
+
+    fn placed(&self, helpers: &[NodeId], members: &[NodeId], fanout: usize) -> HelperTable {
+        let name = |node: NodeId| self.roster.index_of(node).map(|index| &self.roster.members()[index].name);
+        let place = |node: &NodeId| -> Option<NodeId> {
+            let helper = self.config.under.get(name(*node)?)?;
+            helpers.iter().copied().find(|&node| name(node) == Some(helper))
+        };
+        let free: Vec<NodeId> = helpers.iter().filter(|node| place(node).is_none()).copied().collect();
+        let entry = |&node: &NodeId| Helper { node, parent: place(&node), delivers: false };
+        let placed = helpers.iter().filter(|node| place(node).is_some()).map(entry);
+        let entries: Vec<Helper> =
+            HelperTable::balanced(&free, &[], fanout).helpers().iter().copied().chain(placed).collect();
+        let is_last = |helper: &&NodeId| entries.iter().all(|entry| entry.parent != Some(**helper));
+        let mut last = helpers.iter().filter(is_last).copied().cycle();
+        let turns: Vec<(NodeId, NodeId)> = members
+            .iter()
+            .filter_map(|member| Some((*member, place(member).or_else(|| last.next())?)))
+            .collect();
+        HelperTable::new(entries, turns).unwrap_or_else(|_| HelperTable::balanced(helpers, members, fanout))
     }
 
     /// One is lost: if it helped, or turned to a helper, the protocol has to know who turns to whom now.

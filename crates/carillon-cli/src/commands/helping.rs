@@ -1,0 +1,124 @@
+//! `carillon relay` of a protocol whose helpers are addressed: it keeps what is sent, and repairs for others.
+
+use anyhow::bail;
+use carillon_core::{NoObserver, ProtocolEntry};
+use carillon_proto::session::ReceiverPhase;
+use carillon_transfer::conduct::{Wish, conduct};
+use carillon_transfer::files::shown;
+use carillon_transfer::{HelpEvent, HelpOptions, HelpReport, HelpRun, Network};
+use serde_json::json;
+
+use super::relay::Args;
+use crate::delivery::{Human, Stop, lost_json, print_json, say};
+use crate::exit::JobFailed;
+
+/// Helps in one session after the other.
+pub fn run(args: &Args, protocol: &'static ProtocolEntry) -> anyhow::Result<()> {
+    let interface = match &args.interfaces[..] {
+        [] => None,
+        [one] => Some(one.clone()),
+        _ => bail!("a helper of {} has one interface: give --interface once", protocol.name),
+    };
+    let network =
+        Network { group: args.group, interface, name: args.name.clone(), drop: args.drop, seed: None };
+    let stop = Stop::on_signals()?;
+    let bound = network.open(true, 1, None)?;
+    let (mut endpoint, mut seeds) = (bound.endpoint, bound.seeds);
+    let options =
+        HelpOptions { protocol: protocol.name.to_owned(), timeout: args.timeout, keep_seeking: true };
+    let (mut name, mut second) = (network.name(), network.second_name());
+    announce(args, protocol, &name)?;
+    let mut result = Ok(());
+    loop {
+        let mut run = options.open(&name, endpoint, &seeds, NoObserver)?;
+        conduct(&mut run, |run| -> anyhow::Result<Wish> {
+            run.take_events().into_iter().try_for_each(|event| tell(args, event))?;
+            Ok(if stop.asked() { Wish::Quit("the helper was interrupted") } else { Wish::GoOn })
+        })?;
+        let other = second.take().filter(|_| run.name_is_taken() && !stop.asked());
+        let again = other.is_some();
+        match other {
+            Some(other) => name = other,
+            // To be interrupted while it waits is its usual end.
+            None if run.has_joined() || !stop.asked() => {
+                report(args, &run)?;
+                if !run.report().is_success() {
+                    result = Err(JobFailed.into());
+                }
+            }
+            None => {}
+        }
+        if !again && (args.once || stop.asked()) {
+            return result;
+        }
+        endpoint = run.into_parts().0;
+        seeds = seeds.part("next");
+    }
+}
+
+fn announce(args: &Args, protocol: &ProtocolEntry, name: &str) -> anyhow::Result<()> {
+    let group = args.group.to_string();
+    if args.json {
+        let line = json!({ "event": "helping", "protocol": protocol.name, "group": group, "name": name });
+        return print_json(&line);
+    }
+    say(format_args!("helper of {} for {group}, known as {name}", protocol.name));
+    Ok(())
+}
+
+fn tell(args: &Args, event: HelpEvent) -> anyhow::Result<()> {
+    match event {
+        HelpEvent::Joined { sender } if args.json => {
+            print_json(&json!({ "event": "joined", "sender": sender }))
+        }
+        HelpEvent::Serving { members } if args.json => {
+            print_json(&json!({ "event": "serving", "members": members }))
+        }
+        HelpEvent::Serving { members } => {
+            say(shown(&format!("serves {}", listed(&members))));
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn report<O: carillon_core::Observer>(args: &Args, run: &HelpRun<O>) -> anyhow::Result<()> {
+    let HelpReport { sender, outcome, served, repairs, lost, .. } = &run.report();
+    let report = run.report();
+    if args.json {
+        return print_json(&json!({
+            "event": "report",
+            "outcome": if outcome.is_ok() { "helped" } else { "failed" },
+            "reason": outcome.as_ref().err(),
+            "sender": sender,
+            "served": served,
+            "repairs": repairs,
+            "lost": lost_json(lost),
+            "datagrams_received": report.datagrams_received,
+            "datagrams_sent": report.datagrams_sent,
+            "bytes_sent": report.bytes_sent,
+        }));
+    }
+    for (name, reason) in lost {
+        say(shown(&format!("{name} is gone: {reason}")));
+    }
+    let sender = sender.as_deref().unwrap_or("nobody");
+    let line = match outcome {
+        Ok(()) => format!(
+            "helped {sender}: {repairs} repairs, {} sent; served {} at the end",
+            Human(report.bytes_sent),
+            listed(served)
+        ),
+        Err(reason) => format!("did not help {sender} to the end: {reason}"),
+    };
+    say(shown(&line));
+    debug_assert!(matches!(run.phase(), ReceiverPhase::Finished | ReceiverPhase::Failed(_)));
+    Ok(())
+}
+
+fn listed(names: &[String]) -> String {
+    match names {
+        [] => "nobody".to_owned(),
+        names => names.join(", "),
+    }
+}

@@ -1,0 +1,72 @@
+//! Helpers that are addressed, as processes of their own: every protocol that has some delivers with them through
+//! losses at every port, and without one that is killed.
+
+use std::fs;
+
+use carillon_core::Helpers;
+use carillon_proto::REGISTRY;
+
+use crate::delivery::support::at_once;
+use crate::netns::{Host, Net};
+
+/// Receivers of a network whose last hosts help.
+fn every_helped(receivers: usize, helpers: usize, bytes: usize, kills: bool) {
+    let helped: Vec<_> = REGISTRY.iter().filter(|entry| entry.helpers != Helpers::None).collect();
+    at_once(3, &helped, |entry| {
+        let Some(net) = Net::new(receivers + helpers) else { return };
+        net.hosts().for_each(|host| host.lose_in(0.05));
+        let content = fs::read(net.file("f", bytes)).unwrap();
+        let protocol = entry.name;
+        let (ours, theirs): (Vec<_>, Vec<_>) =
+            net.receivers().enumerate().partition(|(number, _)| *number < receivers);
+        let help = |(_, host): &(usize, Host<'_>)| {
+            let line = format!("relay --protocol {protocol} --once --json --name {}", host.name());
+            host.carillon(&line).start()
+        };
+        let mut helping: Vec<_> = theirs.iter().map(help).collect();
+        let receive = |(_, host): &(usize, Host<'_>)| {
+            host.carillon(&format!("recv --name {0} --out {0}", host.name())).start()
+        };
+        let receiving: Vec<_> = ours.iter().map(receive).collect();
+        let rate = if kills { "--rate 20Mbit/s" } else { "" };
+        let line = format!(
+            "send f --protocol {protocol} --receivers {receivers} --helpers {helpers} --fanout 1 {rate} --json"
+        );
+        let sending = net.sender().carillon(&line).start();
+        if kills {
+            // It has begun to serve.
+            while !helping[0].out().contains("serving") && !helping[0].is_over() {
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+            std::thread::sleep(std::time::Duration::from_millis(500));
+            helping[0].kill();
+        }
+        let sent = sending.end();
+        let what = format!("{protocol} to {receivers} with {helpers}: {}{}", sent.out, sent.err);
+        assert_eq!(sent.code, Some(0), "{what}");
+        let report = &sent.events("report")[0];
+        assert_eq!(report["helpers"].as_array().map(Vec::len), Some(helpers), "{what}");
+        for (receiver, (_, host)) in receiving.into_iter().zip(&ours) {
+            let ended = receiver.end();
+            assert_eq!(ended.code, Some(0), "{what}\n{}: {}{}", host.name(), ended.out, ended.err);
+            assert!(fs::read(net.path(host.name()).join("f")).unwrap() == content, "{what}: another file");
+        }
+        for helper in helping.into_iter().skip(usize::from(kills)) {
+            let ended = helper.end();
+            assert_eq!(ended.code, Some(0), "{what}\n{}{}", ended.out, ended.err);
+            let told = &ended.events("report")[0];
+            println!("{protocol}: served {} with {} repairs", told["served"], told["repairs"]);
+        }
+        println!("{protocol} to {receivers} with {helpers}: {} s", report["seconds"]);
+    });
+}
+
+#[test]
+fn every_protocol_with_helpers_delivers_with_two_in_a_chain() {
+    every_helped(3, 2, 300_000, false);
+}
+
+#[test]
+fn every_protocol_with_helpers_delivers_though_one_is_killed() {
+    every_helped(2, 2, 4_000_000, true);
+}
