@@ -57,6 +57,14 @@ pub mod protocol {
     pub const FF: u8 = 31;
     /// Polling feedback over many levels.
     pub const PRMP: u8 = 32;
+    /// Status of each receiver (SNR).
+    pub const SNR: u8 = 40;
+    /// The Designated Status Protocol.
+    pub const DSP: u8 = 41;
+    /// The Consolidated Status Protocol.
+    pub const CSP: u8 = 42;
+    /// The Combined Protocol.
+    pub const CP: u8 = 43;
 }
 
 impl Envelope {

@@ -22,6 +22,7 @@ pub mod rra;
 pub mod sequencer;
 pub mod session;
 pub mod srm;
+pub mod status;
 
 pub use envelope::Envelope;
 pub use error::ParseError;

@@ -22,6 +22,35 @@ impl ReceiverMap {
         map
     }
 
+    /// All before `base`, and those of these words, the lowest bit of which is `base` itself: as a list of outstanding
+    /// blocks says it, whose first bit may be set.
+    pub fn from_bits(base: u64, words: impl IntoIterator<Item = u64>) -> Self {
+        Self::of_bits(base, words.into_iter())
+    }
+
+    /// The words from this message on, which is none behind the first missing one, as [`ReceiverMap::from_bits`] takes them:
+    /// as many as are needed, but no more than `most`.
+    pub fn bits(&self, base: u64, most: usize) -> impl Iterator<Item = u64> + '_ {
+        (base..self.end()).step_by(64).take(most).map(|from| self.word(from))
+    }
+
+    /// How many messages of this range are missing.
+    pub fn lacking(&self, range: Range<u64>) -> u64 {
+        let start = range.start.max(self.next);
+        let in_word = |from: u64| {
+            let mask = match range.end - from {
+                rest @ 0..64 => (1 << rest) - 1,
+                _ => u64::MAX,
+            };
+            u64::from((!self.word(from) & mask).count_ones())
+        };
+        // Behind the last message that is there nothing needs to be looked at.
+        let known = self.end().clamp(start, range.end.max(start));
+        let counted: u64 = (start..known).step_by(64).map(in_word).sum();
+        let looked_at = start + (known - start).div_ceil(64) * 64;
+        counted + range.end.saturating_sub(looked_at.max(start))
+    }
+
     /// Becomes what [`ReceiverMap::new`] makes, in the memory it has.
     pub fn assign(&mut self, next: u64, words: impl IntoIterator<Item = u64>) {
         self.next = next;
@@ -235,6 +264,13 @@ mod tests {
                 check(map, set);
                 let (from, to) = (rng.below(SPAN), rng.below(SPAN + 80));
                 assert!(map.missing(from..to).eq((from..to).filter(|number| !set.contains(number))));
+                assert_eq!(map.lacking(from..to), map.missing(from..to).count() as u64);
+                let base = rng.below(map.next() + 1);
+                let bits: Vec<u64> = map.bits(base, usize::MAX).collect();
+                assert_eq!(&ReceiverMap::from_bits(base, bits.iter().copied()), map);
+                // Cut off, all that is left is there.
+                let cut = ReceiverMap::from_bits(base, map.bits(base, 2));
+                check(&cut, &set.iter().copied().filter(|&number| number < (base + 128).max(base)).collect());
             }
             let [a, b] = &sets;
             check(&pair[0].and(&pair[1]), &(a & b));

@@ -1,6 +1,9 @@
 //! The registry: one folder and one line for each protocol.
 
 pub mod chang_maxemchuk;
+pub mod cp;
+pub mod csp;
+pub mod dsp;
 pub mod erramilli_singh;
 pub mod ff;
 pub mod kfold;
@@ -12,6 +15,7 @@ pub mod pgm;
 pub mod rmtp;
 pub mod rra;
 pub mod sequencer;
+pub mod snr;
 pub mod srm;
 
 use carillon_core::ProtocolEntry;
@@ -32,6 +36,10 @@ pub const REGISTRY: &[&ProtocolEntry] = &[
     &srm::ENTRY,
     &pgm::ENTRY,
     &rmtp::ENTRY,
+    &snr::ENTRY,
+    &dsp::ENTRY,
+    &csp::ENTRY,
+    &cp::ENTRY,
     &kfold::ENTRY,
 ];
 

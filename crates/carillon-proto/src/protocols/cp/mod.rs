@@ -1,0 +1,29 @@
+//! CP: the Combined Protocol.
+//!
+//! Paul, Sabnani and Kristol (ICNP 1994), section 5: in each region the local exchange makes one status of all: the maximum, the OR of
+//! the aligned lists; and orders whoever has a block to multicast it in the region, until all have it. See `docs/protocols/cp.md`.
+
+use carillon_core::ProtocolEntry;
+use carillon_wire::status::Family;
+
+use super::snr::{Consolidation, FAMILY, Repairs, Rule, TransmitterState, build, config};
+
+/// How it differs from the others of the family.
+const RULE: Rule = Rule {
+    family: Family::Cp,
+    consolidation: Some(Consolidation::Maximum),
+    repairs: Repairs::Holder,
+    transmitter_state: TransmitterState::WhenQuiet,
+};
+
+/// The Combined Protocol.
+pub const ENTRY: ProtocolEntry = ProtocolEntry {
+    name: "cp",
+    summary: "local exchanges say what somebody of their regions has, and have it multicast there",
+    reference: "Paul, Sabnani and Kristol 1994",
+    parameters: config::LOCAL_PARAMETERS,
+    format: &carillon_wire::status::CP,
+    trial: config::local_trial,
+    build: |role, context, config| build(RULE, role, context, config),
+    ..FAMILY
+};

@@ -1,0 +1,29 @@
+//! CSP: the Consolidated Status Protocol.
+//!
+//! Paul, Sabnani and Kristol (ICNP 1994), section 4: in each region the local exchange makes one status of all: the minimum, the AND
+//! of the aligned lists. The source alone repeats. See `docs/protocols/csp.md`.
+
+use carillon_core::ProtocolEntry;
+use carillon_wire::status::Family;
+
+use super::snr::{Consolidation, FAMILY, Repairs, Rule, TransmitterState, build, config};
+
+/// How it differs from the others of the family.
+const RULE: Rule = Rule {
+    family: Family::Csp,
+    consolidation: Some(Consolidation::Minimum),
+    repairs: Repairs::Source,
+    transmitter_state: TransmitterState::Never,
+};
+
+/// The Consolidated Status Protocol.
+pub const ENTRY: ProtocolEntry = ProtocolEntry {
+    name: "csp",
+    summary: "local exchanges say what all of their regions have; the source repeats everything",
+    reference: "Paul, Sabnani and Kristol 1994",
+    parameters: config::PARAMETERS,
+    format: &carillon_wire::status::CSP,
+    trial: config::trial,
+    build: |role, context, config| build(RULE, role, context, config),
+    ..FAMILY
+};

@@ -1,0 +1,29 @@
+//! DSP: the Designated Status Protocol.
+//!
+//! Paul, Sabnani and Kristol (ICNP 1994), section 3: in each region a designated endpoint says its own state to the source, and
+//! multicasts to its region what somebody there lacks. See `docs/protocols/dsp.md`.
+
+use carillon_core::ProtocolEntry;
+use carillon_wire::status::Family;
+
+use super::snr::{FAMILY, Repairs, Rule, TransmitterState, build, config};
+
+/// How it differs from the others of the family.
+const RULE: Rule = Rule {
+    family: Family::Dsp,
+    consolidation: None,
+    repairs: Repairs::Representative,
+    transmitter_state: TransmitterState::Never,
+};
+
+/// The Designated Status Protocol.
+pub const ENTRY: ProtocolEntry = ProtocolEntry {
+    name: "dsp",
+    summary: "representatives of regions say their own state, and multicast in their regions",
+    reference: "Paul, Sabnani and Kristol 1994",
+    parameters: config::LOCAL_PARAMETERS,
+    format: &carillon_wire::status::DSP,
+    trial: config::local_trial,
+    build: |role, context, config| build(RULE, role, context, config),
+    ..FAMILY
+};

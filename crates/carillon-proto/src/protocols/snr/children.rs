@@ -1,0 +1,217 @@
+//! Those who turn to a node, and what they have said.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use carillon_core::{NodeId, Time};
+use carillon_wire::status::Status;
+
+use super::report::Report;
+use crate::blocks::RoundTrip;
+
+/// The children of a node.
+#[derive(Debug, Default)]
+pub struct Children {
+    known: BTreeMap<NodeId, Child>,
+    /// Those who were given up: they do not come back with a table.
+    lost: BTreeSet<NodeId>,
+}
+
+/// One of them.
+#[derive(Debug)]
+pub struct Child {
+    /// Its latest state; what is known of it before it was heard.
+    pub report: Report,
+    /// Whether it was heard.
+    pub is_heard: bool,
+    /// When its latest state came.
+    pub heard: Time,
+    /// The number of its latest status.
+    seq: u32,
+    /// To it and back.
+    pub trip: RoundTrip,
+    /// When it last got further, or was waited for.
+    pub since: Time,
+    /// Whether it helps others.
+    pub is_helper: bool,
+    /// The first block that may not be sent yet because of it.
+    pub limit: u64,
+    /// How often it was ordered in vain to multicast a block that it claims to have.
+    pub in_vain: u32,
+    /// It was given up, and has helped others: what they may lack is kept until they turn to somebody else.
+    pub is_held: bool,
+}
+
+impl Child {
+    /// A helper that nobody turns to.
+    pub fn speaks_for_nobody(&self) -> bool {
+        self.report.is_nobodys()
+    }
+}
+
+impl Children {
+    /// These are the children from now on. Of who is new nothing is known but that it has what `nothing` says.
+    pub fn adopt(
+        &mut self,
+        children: &[NodeId],
+        is_helper: impl Fn(NodeId) -> bool,
+        nothing: &Report,
+        limit: u64,
+    ) {
+        let lost = &self.lost;
+        self.known.retain(|node, _| children.contains(node) && (!lost.contains(node) || is_helper(*node)));
+        for &node in children.iter().filter(|node| !self.lost.contains(node)) {
+            let new = || Child {
+                report: nothing.clone(),
+                is_heard: false,
+                heard: nothing.since,
+                seq: 0,
+                trip: RoundTrip::default(),
+                since: nothing.since,
+                is_helper: false,
+                limit,
+                in_vain: 0,
+                is_held: false,
+            };
+            self.known.entry(node).or_insert_with(new).is_helper = is_helper(node);
+        }
+    }
+
+    /// A child says this. `None` if it is no child, `Some(None)` if it has said something newer.
+    pub fn hear(
+        &mut self,
+        node: NodeId,
+        status: &Status<'_>,
+        now: Time,
+        near: u64,
+    ) -> Option<Option<(&mut Child, Report)>> {
+        let child = self.known.get_mut(&node).filter(|child| !child.is_held)?;
+        // Statuses that overtake each other: the newer one counts.
+        if child.is_heard && status.seq.wrapping_sub(child.seq) as i32 <= 0 {
+            return Some(None);
+        }
+        child.seq = status.seq;
+        let report = match status.k {
+            0 => Report::everything(now),
+            _ if child.speaks_for_nobody() => Report::of_packet(status, near, now),
+            _ => Report::of_packet(status, child.report.lower.max(near), now),
+        };
+        Some(Some((child, report)))
+    }
+
+    /// A child is given up. One that has helped others stays until they turn to somebody else.
+    pub fn lose(&mut self, node: NodeId) {
+        self.lost.insert(node);
+        match self.known.get_mut(&node) {
+            Some(child) if child.is_helper => child.is_held = true,
+            _ => drop(self.known.remove(&node)),
+        }
+    }
+
+    /// Nothing waits for this one any more.
+    pub fn expel(&mut self, node: NodeId) {
+        self.lost.insert(node);
+        self.known.remove(&node);
+    }
+
+    /// One of them.
+    pub fn get(&self, node: NodeId) -> Option<&Child> {
+        self.known.get(&node)
+    }
+
+    /// The same, to be changed.
+    pub fn get_mut(&mut self, node: NodeId) -> Option<&mut Child> {
+        self.known.get_mut(&node)
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = (NodeId, &Child)> {
+        self.known.iter().map(|(&node, child)| (node, child))
+    }
+
+    /// Those that can still say something.
+    pub fn live(&self) -> impl Iterator<Item = (NodeId, &Child)> {
+        self.iter().filter(|(_, child)| !child.is_held)
+    }
+
+    /// Those of them that speak for somebody.
+    pub fn speaking(&self) -> impl Iterator<Item = (NodeId, &Child)> {
+        self.live().filter(|(_, child)| !child.speaks_for_nobody())
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
+    /// All have these.
+    pub fn done(&self) -> Option<u64> {
+        self.known.values().map(|child| child.report.done).min()
+    }
+
+    /// Whoever lacks something has lacked it from now on.
+    pub fn wait_from(&mut self, now: Time) {
+        self.known.values_mut().for_each(|child| child.since = now);
+    }
+
+    /// Who has failed: whoever was not heard for the first of these times, and a receiver that got no further for the second
+    /// although it `lacks` something. What keeps a helper may be somebody below it.
+    pub fn failed(
+        &mut self,
+        now: Time,
+        (silent, stuck): (Duration, Duration),
+        lacks: impl Fn(&Child) -> bool,
+    ) -> Vec<NodeId> {
+        let mut failed = Vec::new();
+        for (&node, child) in self.known.iter_mut().filter(|(_, child)| !child.is_held) {
+            if !lacks(child) {
+                child.since = now;
+            }
+            // While it lacks nothing it may well be silent.
+            let is_silent = now.since(child.heard.max(child.since)) >= silent;
+            if is_silent || !child.is_helper && now.since(child.since) >= stuck {
+                failed.push(node);
+            }
+        }
+        failed
+    }
+}
+
+/// When packets of the source went by, by their Seq#: the latest ones.
+#[derive(Debug, Default)]
+pub struct SeqLog {
+    /// The number of the first.
+    start: u32,
+    times: VecDeque<Option<Time>>,
+}
+
+impl SeqLog {
+    /// A packet of this number went by. Who counts wildly makes the log forget, not grow.
+    pub fn push(&mut self, seq: u32, now: Time) {
+        let ahead = seq.wrapping_sub(self.start);
+        if (ahead as i32) < 0 && !self.times.is_empty() {
+            return;
+        }
+        if self.times.is_empty() || ahead as usize >= self.times.len() + MOST_TIMES {
+            self.times.clear();
+            self.start = seq;
+        }
+        let at = seq.wrapping_sub(self.start) as usize;
+        if at >= self.times.len() {
+            self.times.resize(at + 1, None);
+        }
+        self.times[at] = Some(now);
+        while self.times.len() > MOST_TIMES {
+            self.times.pop_front();
+            self.start = self.start.wrapping_add(1);
+        }
+    }
+
+    /// When a packet of this number went by.
+    pub fn at(&self, seq: u32) -> Option<Time> {
+        self.times.get(seq.wrapping_sub(self.start) as usize).copied().flatten()
+    }
+}
+
+/// More than a window is not under way.
+const MOST_TIMES: usize = 16_384;

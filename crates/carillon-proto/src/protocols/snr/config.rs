@@ -1,0 +1,203 @@
+//! Parameters of the family.
+
+use std::time::Duration;
+
+use carillon_core::{BuildContext, Config, ConfigError, Ground, HostValue, Parameter, Promise, Trial};
+use carillon_wire::map::MAX_WORDS;
+use carillon_wire::status::STATUS_LEN;
+
+use crate::blocks::{PastLimit, REPAIR_BUDGET};
+
+/// What SNR takes, and all others too.
+pub const PARAMETERS: &[Parameter] = &[
+    WINDOW,
+    BUFFER,
+    INTERVAL_METHOD,
+    STATUS_INTERVAL,
+    KOU,
+    MOST_K,
+    R_F,
+    ROUND_TRIP,
+    RATE,
+    PATIENCE,
+    PAST_LIMIT,
+    REPAIR_BUDGET,
+];
+
+/// The same with what local multicasts need.
+pub const LOCAL_PARAMETERS: &[Parameter] = &[
+    WINDOW,
+    BUFFER,
+    INTERVAL_METHOD,
+    STATUS_INTERVAL,
+    KOU,
+    MOST_K,
+    R_F,
+    ROUND_TRIP,
+    RATE,
+    PATIENCE,
+    PAST_LIMIT,
+    REPAIR_BUDGET,
+    RETRANSMISSION_BUFFER,
+    SCOPE,
+];
+
+const WINDOW: Parameter =
+    Parameter::count("window", (1, 64 * MAX_WORDS as u64), "1024").doc("L: blocks that may be outstanding");
+const BUFFER: Parameter = Parameter::count("buffer", (0, 65_534), "0")
+    .doc("blocks that a receiver's reassembly buffer holds; 0: as many as the window (the source negotiates it with the window)");
+const INTERVAL_METHOD: Parameter = Parameter::choice("interval_method", &["constant", "formula"], "constant")
+    .doc("T_IN. constant: status_interval, as in the source's simulation; formula: max(RTD / kou, time of a packet), which the source's packets say, once an RTD is known (its table 1)");
+const STATUS_INTERVAL: Parameter = Parameter::span("status_interval", "5 ms")
+    .doc("T_IN, or what it is to begin with (once every 4 to 6 ms in the source's simulation: each interval is drawn from 0.8 to 1.2 times k T_IN)");
+const KOU: Parameter = Parameter::count("kou", (2, 32), "8")
+    .doc("statuses in a round trip, by the formula (between 2 and 32 in the source)");
+const MOST_K: Parameter = Parameter::count("most_k", (1, 32), "32")
+    .doc("k, the time to the next status in units of T_IN, doubles up to this while nothing changes, and is 1 again when something does (SNR)");
+const R_F: Parameter = Parameter::count("r_f", (100, 10_000), "120")
+    .doc("retransmission timeout factor in percent: a block is taken to be lost if a status that is r_f RTD younger does not have it (1.2 in the source's simulation)");
+const ROUND_TRIP: Parameter = Parameter::span("round_trip", "100 ms")
+    .doc("RTD as long as none was measured (the source assumes an estimate)");
+const RATE: Parameter = Parameter::rate("rate", "0")
+    .doc("rate at which a node sends data; 0: as fast as its interface takes it (Carillon's)");
+const PATIENCE: Parameter = Parameter::span("patience", "10 s")
+    .doc("a receiver that gets no further for so long while blocks are outstanding, or a helper that is not heard for so long, has failed (Carillon's: the source knows no failures)");
+const PAST_LIMIT: Parameter = Parameter::choice("past_limit", &["skip", "expel", "wait"], "expel")
+    .doc("what its failure leads to at the source. skip: what it lacks is given up; expel: it is a member no more; wait: nothing, until the source is told that it is gone. A helper expels (Carillon's)");
+const RETRANSMISSION_BUFFER: Parameter = Parameter::count("retransmission_buffer", (0, 65_534), "0")
+    .doc("blocks that a local source keeps until its region has them; 0: as many as twice the window");
+const SCOPE: Parameter = Parameter::count("scope", (1, 255), "2")
+    .doc("hops that the first local multicast of a block travels; each further one of the same block travels twice as far (Carillon's: the source leaves it to the network)");
+
+/// For files over a real network.
+pub const DELIVERY_SETTINGS: &[(&str, &str)] = &[
+    ("window", "8192"),
+    ("status_interval", "5 ms"),
+    ("interval_method", "formula"),
+    ("round_trip", "20 ms"),
+    ("rate", "400 Mbit/s"),
+    ("past_limit", "wait"),
+    ("repair_budget", "9"),
+];
+
+/// What the host of a delivery knows.
+pub const HOST_SETTINGS: &[(&str, HostValue)] = &[
+    ("window", HostValue::Window { min: 16, max: 64 * MAX_WORDS as u64 }),
+    ("patience", HostValue::MemberTimeout),
+];
+
+/// A receiver goes on sending its state, slowly, since it cannot know that nothing more will come.
+pub const PROMISE: Promise =
+    Promise::Acknowledged { in_order: false, idle_feedback: Some(Duration::from_millis(100)) };
+
+/// Draws settings.
+pub fn trial(trial: &mut Trial<'_>) {
+    trial.count("window", 1, 40);
+    trial.set("past_limit", if trial.expels { "expel" } else { "skip" });
+    trial.set("patience", if trial.tries.is_some() { "3 s" } else { "20 s" });
+    trial.pick("status_interval", &["5 ms", "10 ms", "20 ms"]);
+    trial.pick("interval_method", &["constant", "formula"]);
+    trial.pick("r_f", &["100", "120", "300"]);
+    if trial.ground == Ground::Ethernet {
+        // A status of each takes its time on the medium.
+        trial.set("status_interval", "50 ms").set("interval_method", "constant");
+    }
+}
+
+/// The same with local multicasts.
+pub fn local_trial(trial: &mut Trial<'_>) {
+    self::trial(trial);
+    trial.pick("scope", &["1", "2", "255"]);
+    trial.pick("retransmission_buffer", &["0", "8"]);
+}
+
+/// The parameters as the machines use them.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// L.
+    pub window: u64,
+    /// Blocks in the reassembly buffer.
+    pub buffer: u64,
+    /// Blocks that are kept for others.
+    pub kept: u64,
+    /// T_IN to begin with.
+    pub interval: Duration,
+    /// What it is divided by, if it follows RTD.
+    pub kou: Option<u32>,
+    /// The time of a packet.
+    pub packet_time: Duration,
+    /// Greatest k.
+    pub most_k: u32,
+    /// In percent.
+    pub r_f: u32,
+    /// RTD to begin with.
+    pub round_trip: Duration,
+    /// Of data.
+    pub rate: Option<carillon_core::BitRate>,
+    /// Until somebody has failed.
+    pub patience: Duration,
+    /// What then.
+    pub past_limit: PastLimit,
+    /// Repairs on the word of one.
+    pub repair_budget: u64,
+    /// Of the first local multicast.
+    pub scope: u8,
+    /// Words of a map that fit a datagram.
+    pub most_words: usize,
+}
+
+impl Settings {
+    /// Checks that the parameters go together.
+    pub fn new(context: &BuildContext, config: &Config, is_local: bool) -> Result<Self, ConfigError> {
+        let span = |name| config.span(name).at(context.bit_rate);
+        let (interval, round_trip) = (span("status_interval"), span("round_trip"));
+        if interval < SHORTEST || round_trip.is_zero() {
+            let what =
+                format!("status_interval must be {SHORTEST:?} at least, and round_trip more than nothing");
+            return Err(ConfigError::Conflict(what));
+        }
+        // What a map cannot tell of would count as missing.
+        let words = (context.max_payload as usize).saturating_sub(STATUS_LEN) / 8;
+        let most_words = words.clamp(1, MAX_WORDS);
+        let window = config.count("window").min(64 * most_words as u64);
+        let or = |count: u64, default: u64| if count == 0 { default } else { count };
+        let kept = if is_local { or(config.count("retransmission_buffer"), 2 * window) } else { 0 };
+        let wanted = or(config.count("buffer"), window);
+        // What it holds out of order and what it keeps share the memory.
+        let most = context.most_messages(wanted + kept);
+        let buffer = wanted.min((most.saturating_mul(wanted) / (wanted + kept)).max(1));
+        Ok(Settings {
+            window,
+            buffer,
+            kept: most.saturating_sub(buffer).max(1).min(kept),
+            interval,
+            kou: (config.choice("interval_method") == "formula").then(|| config.count("kou") as u32),
+            packet_time: context.bit_rate.time_for_bytes(u64::from(context.max_payload)),
+            most_k: config.count("most_k") as u32,
+            r_f: config.count("r_f") as u32,
+            round_trip,
+            rate: config.rate("rate"),
+            patience: span("patience").max(SHORTEST),
+            past_limit: match config.choice("past_limit") {
+                "expel" => PastLimit::Expel,
+                "wait" => PastLimit::Wait,
+                _ => PastLimit::Skip,
+            },
+            repair_budget: config.count("repair_budget"),
+            scope: if is_local { config.count("scope") as u8 } else { u8::MAX },
+            most_words,
+        })
+    }
+
+    /// r_f times this.
+    pub fn expected(&self, round_trip: Duration) -> Duration {
+        round_trip.saturating_mul(self.r_f) / 100
+    }
+}
+
+/// T_IN by the formula is not shorter: an idle receiver says its state no more often than it promises.
+pub const LEAST_INTERVAL: Duration = Duration::from_millis(5);
+/// Nor longer.
+pub const LONGEST_INTERVAL: Duration = Duration::from_secs(1);
+/// T_IN as it is given is not shorter.
+const SHORTEST: Duration = Duration::from_micros(100);

@@ -1,0 +1,82 @@
+//! SNR: the unicast base of the status-combining transports, and what they share.
+//!
+//! Netravali, Roome and Sabnani, "Design and implementation of a high speed transport protocol" (1990), as Paul, Sabnani and
+//! Kristol describe and extend it ("Multicast transport protocols for high speed networks", ICNP 1994): source and receivers
+//! exchange their complete state periodically, whatever happens, and blocks are repeated selectively by it. SNR has one
+//! receiver; with several each says its state to the source. DSP, CSP and CP have helpers between ([`Rule`]). See
+//! `docs/protocols/snr.md`.
+
+mod children;
+pub(crate) mod config;
+mod endpoint;
+mod local;
+mod node;
+mod report;
+mod rule;
+mod sender;
+#[cfg(test)]
+mod tests;
+
+use carillon_core::{
+    BuildContext, Config, ConfigError, HeaderBytes, Helpers, Machine, Order, ProtocolEntry, Role,
+};
+use carillon_wire::status::{Family, HEADER_LEN};
+
+pub use node::StatusNode;
+pub use report::{Consolidation, Report};
+pub use rule::{Repairs, Rule, TransmitterState};
+pub use sender::StatusSender;
+
+/// Status of each receiver to the source.
+const RULE: Rule = Rule {
+    family: Family::Snr,
+    consolidation: None,
+    repairs: Repairs::Source,
+    transmitter_state: TransmitterState::Always,
+};
+
+/// SNR.
+pub const ENTRY: ProtocolEntry = ProtocolEntry {
+    name: "snr",
+    summary: "source and receivers exchange their complete state periodically; selective repeat by it",
+    reference: "Netravali, Roome and Sabnani 1990; Paul, Sabnani and Kristol 1994",
+    roles: &[Role::Sender, Role::Receiver],
+    helpers: Helpers::None,
+    parameters: config::PARAMETERS,
+    format: &carillon_wire::status::SNR,
+    trial: config::trial,
+    build: |role, context, config| build(RULE, role, context, config),
+    ..FAMILY
+};
+
+/// What all of the family say alike.
+pub(super) const FAMILY: ProtocolEntry = ProtocolEntry {
+    family: "sender-driven, periodic complete state",
+    roles: &[Role::Sender, Role::Receiver, Role::Helper],
+    order: Order::Source,
+    confirmed: true,
+    waits: true,
+    helpers: Helpers::Optional,
+    header_bytes: |_| HeaderBytes::all(HEADER_LEN),
+    parameters: config::LOCAL_PARAMETERS,
+    delivery_settings: config::DELIVERY_SETTINGS,
+    host_settings: config::HOST_SETTINGS,
+    promise: config::PROMISE,
+    trial: config::local_trial,
+    ..ProtocolEntry::PLAIN
+};
+
+/// The machine of one role of a protocol of the family.
+pub(super) fn build(
+    rule: Rule,
+    role: Role,
+    context: &BuildContext,
+    config: &Config,
+) -> Result<Box<dyn Machine>, ConfigError> {
+    Ok(match role {
+        Role::Sender => Box::new(StatusSender::new(rule, context, config)?),
+        Role::Receiver => Box::new(StatusNode::new(rule, role, context, config)?),
+        Role::Helper if rule.family != Family::Snr => Box::new(StatusNode::new(rule, role, context, config)?),
+        _ => return Err(ConfigError::no_such_role(role)),
+    })
+}

@@ -1,0 +1,529 @@
+//! A receiver, a representative, or a local exchange.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use carillon_core::{
+    BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Event, HelperTable, MessageId, NodeId,
+    Pace, Received, Rng, Role, Scope, Time, Transmit, expand,
+};
+use carillon_wire::status::{HEADER_LEN, Packet, Status};
+
+use super::children::{Child, Children, SeqLog};
+use super::config::{LEAST_INTERVAL, LONGEST_INTERVAL, Settings};
+use super::endpoint::Endpoint;
+use super::local::{Local, Orders};
+use super::report::{Consolidation, MODULUS, Report};
+use super::rule::{Repairs, Rule};
+use crate::blocks::{Part, Player};
+
+pub(super) type Scene = crate::blocks::Scene<Timer>;
+
+/// Takes data, says what it has, and does for others what its protocol lets it.
+#[derive(Debug)]
+pub struct StatusNode {
+    rule: Rule,
+    settings: Settings,
+    table: Arc<HelperTable>,
+    node: NodeId,
+    delivers: bool,
+    /// Whoever takes data has it: not an exchange.
+    endpoint: Option<Endpoint>,
+    /// Those it speaks for.
+    children: Children,
+    /// What it multicasts in its region.
+    local: Local,
+    /// What it has others multicast.
+    orders: Orders,
+    /// The source's packets by their number, as they came.
+    log: SeqLog,
+    echo: Option<(u32, Time)>,
+    /// The oldest block that the source keeps, and one past the newest that was heard of.
+    known: (u64, u64),
+    /// When the latter was news.
+    raised: Time,
+    /// T_IN.
+    interval: Duration,
+    k: u32,
+    seq: u32,
+    data_seq: u32,
+    status_due: bool,
+    /// What the last status said.
+    said: Option<Report>,
+    pace: Pace,
+    rng: Rng,
+    /// The map of a packet, kept for its room.
+    map: Vec<u8>,
+}
+
+/// The timers of such a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timer {
+    /// A status is due.
+    Status,
+    /// A local multicast may be due.
+    Local,
+    /// The next packet may leave.
+    Pace,
+    /// Looks who has failed.
+    Patience,
+}
+
+impl StatusNode {
+    /// A node of this role.
+    pub fn new(
+        rule: Rule,
+        role: Role,
+        context: &BuildContext,
+        config: &Config,
+    ) -> Result<Player<Self>, ConfigError> {
+        let settings = Settings::new(context, config, rule.is_local())?;
+        let delivers = role == Role::Receiver;
+        let takes_data = delivers || rule.consolidation.is_none();
+        let mut node = StatusNode {
+            rule,
+            table: context.helpers.clone(),
+            node: context.node,
+            delivers,
+            endpoint: takes_data.then(|| Endpoint::new(&settings, delivers, false)),
+            children: Children::default(),
+            local: Local::new(settings.scope),
+            orders: Orders::default(),
+            log: SeqLog::default(),
+            echo: None,
+            known: (0, 0),
+            raised: Time::ZERO,
+            interval: settings.interval,
+            k: 1,
+            seq: 0,
+            data_seq: 0,
+            status_due: false,
+            said: None,
+            pace: Pace::new(settings.rate, PACE_DEPTH),
+            rng: context.seeds.stream("status.interval"),
+            map: Vec::new(),
+            settings,
+        };
+        node.adopt(Time::ZERO);
+        Ok(node.play(context))
+    }
+
+    fn adopt(&mut self, now: Time) {
+        let table = &self.table;
+        let nothing = Report::nothing(self.known.0, u64::MAX, now);
+        let children = table.children(self.node);
+        self.children.adopt(&children, |node| table.is_helper(node), &nothing, 0);
+        // A helper that is told of no children has nobody to keep for; an endpoint of CP may be ordered at any time.
+        let keeps = match self.rule.repairs {
+            Repairs::Source => false,
+            Repairs::Representative => !self.children.is_empty(),
+            Repairs::Holder => self.table.parent(self.node).is_some() || self.table.is_helper(self.node),
+        };
+        if let Some(endpoint) = &mut self.endpoint {
+            endpoint.keep(keeps);
+        }
+    }
+
+    /// Whether this node may send blocks to its region.
+    fn is_local_source(&self, source: NodeId) -> bool {
+        match self.rule.repairs {
+            Repairs::Source => false,
+            Repairs::Representative => self.table.is_helper(source),
+            Repairs::Holder => self.table.is_helper(source) || self.table.parent(source).is_some(),
+        }
+    }
+
+    fn on_data(&mut self, scene: &mut Scene, datagram: Received<'_>, data: Data) {
+        let may =
+            if data.local { self.is_local_source(datagram.source) } else { datagram.source == scene.sender };
+        if !may || datagram.source == self.node {
+            return scene.events.dropped(DropReason::NotAMember);
+        }
+        let near = self.endpoint.as_ref().map_or(self.known.1, Endpoint::expected);
+        let number = expand(data.block.into(), MODULUS, near);
+        let first = expand(data.first.into(), MODULUS, near);
+        if !data.local && !self.hear_source(scene, data.seq, (first, number + 1), data.interval) {
+            return scene.events.dropped(DropReason::Malformed);
+        }
+        let is_known = number < self.known.0;
+        let Some(endpoint) = &mut self.endpoint else { return scene.events.received("data", number) };
+        if is_known {
+            return scene.events.dropped(DropReason::Duplicate);
+        }
+        match endpoint.take(scene, number, datagram.bytes.slice(HEADER_LEN..)) {
+            Ok(()) => {
+                if self.rule.is_local() {
+                    self.local.arrived(scene.now, number);
+                }
+                self.wake(scene);
+            }
+            Err(reason) => scene.events.dropped(reason),
+        }
+    }
+
+    /// A packet of the source says how far it is. What it keeps does not span more than it can.
+    fn hear_source(
+        &mut self,
+        scene: &mut Scene,
+        seq: u32,
+        (first, upper): (u64, u64),
+        interval: u32,
+    ) -> bool {
+        let most = 8 * self.settings.window.max(MOST_KEPT);
+        if first > upper || upper - first > most {
+            return false;
+        }
+        self.log.push(seq, scene.now);
+        self.echo = Some((seq, scene.now));
+        if self.settings.kou.is_some() {
+            let told = Duration::from_micros(interval.into());
+            self.interval = told.clamp(LEAST_INTERVAL, LONGEST_INTERVAL);
+        }
+        if upper > self.known.1 {
+            self.raised = scene.now;
+        }
+        self.known = (self.known.0.max(first), self.known.1.max(upper));
+        if let Some(endpoint) = &mut self.endpoint {
+            if first > endpoint.expected() {
+                endpoint.skip_to(scene, first);
+            }
+            if self.rule.repairs == Repairs::Holder {
+                endpoint.release(self.known.0);
+            }
+        }
+        self.local.release(self.known.0);
+        true
+    }
+
+    /// Something happened: the next status is not put off any more.
+    fn wake(&mut self, scene: &mut Scene) {
+        if self.k > 1 {
+            self.k = 1;
+            self.arm_status(scene);
+        }
+    }
+
+    fn arm_status(&mut self, scene: &mut Scene) {
+        // Once every 4 to 6 ms where T_IN is 5 ms (section 7).
+        let share = 800 + self.rng.below(401) as u32;
+        scene.timers.arm(Timer::Status, scene.now + self.interval * self.k * share / 1000);
+    }
+
+    fn on_status(&mut self, scene: &mut Scene, source: NodeId, status: &Status<'_>) {
+        let near = self.known.0;
+        let (child, mut report) = match self.children.hear(source, status, scene.now, near) {
+            None => return scene.events.dropped(DropReason::NotAMember),
+            Some(None) => return scene.events.dropped(DropReason::Duplicate),
+            Some(Some(heard)) => heard,
+        };
+        if !report.is_nobodys() && report.map.end() > near + FURTHEST {
+            return scene.events.dropped(DropReason::OutOfWindow);
+        }
+        report.done = report.done.min(report.map.next());
+        if let Some((seq, at)) = report.echo
+            && let Some(passed) = self.log.at(seq)
+        {
+            // It heard the packet about when this node did, and its word of it has come the way back alone.
+            child.trip.on_sample(at.since(passed) * 2);
+        }
+        if report.map != child.report.map || report.done > child.report.done {
+            child.since = scene.now;
+        }
+        (child.heard, child.is_heard) = (scene.now, true);
+        child.report = report;
+        scene.events.received("status", u64::from(status.lower.wrapping_sub(1)));
+        let changed = self.settle();
+        let own = self.own(scene.now);
+        let is_quiet = scene.now.since(self.raised) >= self.interval * 2;
+        match self.rule.repairs {
+            Repairs::Source => {}
+            Repairs::Representative => self.repair(source),
+            Repairs::Holder => {
+                self.orders.look(scene.now, &mut self.children, own.as_ref(), self.known, is_quiet)
+            }
+        }
+        if changed {
+            self.wake(scene);
+        }
+    }
+
+    /// A representative multicasts what a child lacks in the expected time.
+    fn repair(&mut self, child: NodeId) {
+        let (Some(child), Some(endpoint)) = (self.children.get(child), &self.endpoint) else { return };
+        let trip = child.trip.mean().unwrap_or(self.settings.round_trip.min(self.interval * 4));
+        let expected = self.settings.expected(trip);
+        for number in child.report.map.missing(endpoint.kept()) {
+            if self.local.is_late(number, child.report.since, expected) {
+                self.local.due(number);
+            }
+        }
+    }
+
+    /// The blocks that all below have are not kept any more. Returns whether that is news.
+    fn settle(&mut self) -> bool {
+        let Some(endpoint) = &mut self.endpoint else { return false };
+        if self.rule.repairs != Repairs::Representative {
+            return false;
+        }
+        let before = endpoint.kept().start;
+        let done = self.children.done().unwrap_or(u64::MAX);
+        endpoint.release(done);
+        endpoint.kept().start > before
+    }
+
+    fn on_patience(&mut self, scene: &mut Scene) {
+        let upper = self.known.1;
+        let lacks = |child: &Child| child.report.done < upper;
+        for node in
+            self.children.failed(scene.now, (self.settings.patience, 2 * self.settings.patience), lacks)
+        {
+            self.children.lose(node);
+            scene.events.member_lost(node);
+        }
+        self.settle();
+        self.watch(scene);
+    }
+
+    /// Looks now and then who has failed, as long as there is somebody.
+    fn watch(&mut self, scene: &mut Scene) {
+        if !self.children.is_empty() && scene.timers.armed(Timer::Patience).is_none() {
+            scene.timers.arm(Timer::Patience, scene.now + self.settings.patience / 8);
+        }
+    }
+
+    /// What it has itself.
+    fn own(&self, now: Time) -> Option<Report> {
+        self.endpoint.as_ref().map(|endpoint| endpoint.report(self.echo, now))
+    }
+
+    /// What it says to its parent; `None` if there is nobody to speak for.
+    fn report(&self, now: Time) -> Option<Report> {
+        let own = self.own(now);
+        let children = || self.children.speaking().map(|(_, child)| child);
+        match self.rule.consolidation {
+            // A representative says what it has itself, and how far its region is.
+            None => {
+                let mut own = own?;
+                let done = self.children.done().unwrap_or(own.done);
+                own.done = own.done.min(done);
+                Some(own)
+            }
+            Some(how) => {
+                // Those that claim to have what they do not multicast are not counted on.
+                let trusted =
+                    |child: &&Child| self.rule.repairs != Repairs::Holder || child.in_vain < MOST_IN_VAIN;
+                let all: Vec<&Report> =
+                    children().filter(trusted).map(|child| &child.report).chain(&own).collect();
+                // If none of those who speak is believed, the region has what all of them have.
+                let mut report = match how.of(all) {
+                    Some(report) => report,
+                    None => Consolidation::Minimum.of(children().map(|child| &child.report))?,
+                };
+                report.done =
+                    self.children.iter().map(|(_, child)| child.report.done).chain([report.done]).min()?;
+                report.buffer = children().map(|child| child.report.buffer).chain([report.buffer]).min()?;
+                report.done = report.done.min(report.map.next());
+                Some(report)
+            }
+        }
+    }
+
+    fn send_status(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Transmit {
+        let report = self.report(scene.now);
+        let is_news = match (&report, &self.said) {
+            (Some(report), Some(said)) => {
+                // Room that an application makes one by one is told of as it doubles.
+                let has_room = report.buffer > said.buffer.saturating_mul(2);
+                (report.lower, report.done) != (said.lower, said.done) || report.map != said.map || has_room
+            }
+            (report, said) => report.is_some() != said.is_some(),
+        };
+        self.k = if is_news { 1 } else { (2 * self.k).min(self.settings.most_k) };
+        self.seq = self.seq.wrapping_add(1);
+        let parent = self.table.parent(self.node);
+        let nobody = Report::nothing(self.known.0, 0, scene.now);
+        let status =
+            report.as_ref().unwrap_or(&nobody).packet(scene.now, self.settings.most_words, &mut self.map);
+        let k = if report.is_some() { self.k as u8 } else { 0 };
+        let lower = u64::from(status.lower);
+        Packet::Status(Status { local: parent.is_some(), seq: self.seq, k, ..status }).emit(
+            self.rule.family,
+            scene.association,
+            buf,
+        );
+        self.said = report;
+        scene.events.control("status", lower.saturating_sub(1));
+        self.arm_status(scene);
+        Transmit::now(Dest::Node(parent.unwrap_or(scene.sender)))
+    }
+
+    fn send_local(&mut self, scene: &mut Scene, number: u64, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let payload = self.endpoint.as_ref()?.get(number)?;
+        let scope = self.local.sent(scene.now, number);
+        self.data_seq = self.data_seq.wrapping_add(1);
+        Packet::Data {
+            local: true,
+            seq: self.data_seq,
+            block: (number % MODULUS) as u32,
+            first: (self.known.0 % MODULUS) as u32,
+            interval: u32::try_from(self.interval.as_micros()).unwrap_or(u32::MAX),
+            payload,
+        }
+        .emit(self.rule.family, scene.association, buf);
+        self.pace.spend(scene.now, buf.len() as u64);
+        let (source, message, bytes) = (scene.sender, MessageId(number), buf.len() as u32);
+        scene.events.push(Event::Forwarded { source, message, bytes, repair: true });
+        Some(Transmit::now(Dest::Group { group: scene.group, scope: Scope(scope) }))
+    }
+
+    /// The next block to be multicast here, unless nobody is known to lack it any more.
+    fn next_local(&mut self) -> Option<u64> {
+        let Some(endpoint) = &self.endpoint else { return None };
+        let lacks = |number: u64| match self.rule.repairs {
+            Repairs::Representative => self.children.live().any(|(_, child)| !child.report.map.has(number)),
+            _ => true,
+        };
+        while let Some(number) = self.local.next() {
+            if endpoint.get(number).is_some() && lacks(number) {
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    fn on_order(&mut self, scene: &mut Scene, source: NodeId, block: u32, start: bool) {
+        let is_above = self.table.parent(self.node) == Some(source);
+        if self.rule.repairs != Repairs::Holder || !is_above {
+            return scene.events.dropped(DropReason::NotAMember);
+        }
+        let number = expand(block.into(), MODULUS, self.known.1);
+        scene.events.received("order", number);
+        let has = self.endpoint.as_ref().is_some_and(|endpoint| endpoint.get(number).is_some());
+        if has {
+            self.local.order(scene.now, number, start, self.interval);
+        } else if number >= self.known.0 && number < self.known.1.max(self.known.0) {
+            self.orders.on_order_above(scene.now, number, start, self.interval);
+        }
+    }
+}
+
+/// A data packet off the wire.
+struct Data {
+    local: bool,
+    seq: u32,
+    block: u32,
+    first: u32,
+    interval: u32,
+}
+
+impl Part for StatusNode {
+    type Timer = Timer;
+
+    const ROLE: Role = Role::Receiver;
+
+    fn start(&mut self, scene: &mut Scene) {
+        self.arm_status(scene);
+        self.watch(scene);
+    }
+
+    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
+        let Some(packet) = scene.of_session(Packet::parse(self.rule.family, datagram.bytes)) else { return };
+        match packet {
+            Packet::Data { local, seq, block, first, interval, .. } => {
+                self.on_data(scene, datagram, Data { local, seq, block, first, interval });
+            }
+            Packet::Status(status) if status.local => self.on_status(scene, datagram.source, &status),
+            Packet::Order { block, start } => self.on_order(scene, datagram.source, block, start),
+            Packet::State { seq, upper, first, interval, .. } if datagram.source == scene.sender => {
+                let near = self.known.1;
+                let (upper, first) =
+                    (expand(upper.into(), MODULUS, near), expand(first.into(), MODULUS, near));
+                match self.hear_source(scene, seq, (first, upper), interval) {
+                    true => scene.events.received("state", upper.saturating_sub(1)),
+                    false => scene.events.dropped(DropReason::Malformed),
+                }
+            }
+            Packet::Status(_) | Packet::State { .. } => scene.events.dropped(DropReason::Foreign),
+        }
+    }
+
+    fn on_timer(&mut self, scene: &mut Scene, timer: Timer) {
+        match timer {
+            Timer::Status => {
+                self.status_due = true;
+                let own = self.own(scene.now);
+                self.orders.refresh(scene.now, &mut self.children, own.as_ref(), self.node, self.interval);
+            }
+            Timer::Local => self.local.on_time(scene.now, self.interval),
+            Timer::Pace => {}
+            Timer::Patience => self.on_patience(scene),
+        }
+    }
+
+    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+        if std::mem::take(&mut self.status_due) {
+            return Some(self.send_status(scene, buf));
+        }
+        while let Some((holder, number, start)) = self.orders.next() {
+            if holder == self.node {
+                self.local.order(scene.now, number, start, self.interval);
+                continue;
+            }
+            Packet::Order { block: (number % MODULUS) as u32, start }.emit(
+                self.rule.family,
+                scene.association,
+                buf,
+            );
+            scene.events.control("order", number);
+            return Some(Transmit::now(Dest::Node(holder)));
+        }
+        let mut transmit = None;
+        if !self.local.is_idle() {
+            match self.pace.ready_at(scene.now) {
+                Some(at) => scene.timers.arm(Timer::Pace, at),
+                None => {
+                    if let Some(number) = self.next_local() {
+                        transmit = self.send_local(scene, number, buf);
+                    }
+                }
+            }
+        }
+        match self.local.next_time() {
+            Some(at) => scene.timers.arm(Timer::Local, at),
+            None => drop(scene.timers.cancel(Timer::Local)),
+        }
+        transmit
+    }
+
+    fn poll_delivery(&mut self, scene: &mut Scene) -> Option<Delivery> {
+        let delivery = scene.poll_delivery()?;
+        if let Some(endpoint) = &mut self.endpoint {
+            endpoint.fetched();
+        }
+        Some(delivery)
+    }
+
+    fn delivers(&self) -> bool {
+        self.delivers
+    }
+
+    fn retable(&mut self, scene: &mut Scene, table: &Arc<HelperTable>) {
+        if table.edition() > self.table.edition() {
+            self.table = table.clone();
+            self.adopt(scene.now);
+            self.children.wait_from(scene.now);
+            self.settle();
+            self.watch(scene);
+            self.k = 1;
+            self.arm_status(scene);
+        }
+    }
+}
+
+const PACE_DEPTH: Duration = Duration::from_millis(2);
+/// What a source keeps at least, as far as its receivers know.
+const MOST_KEPT: u64 = 1024;
+/// How far a child may be ahead of what is known to be with all: a window and what regions are repairing.
+const FURTHEST: u64 = 1 << 17;
+/// Ordered so often in vain a child is not believed any more to have what it says.
+pub(super) const MOST_IN_VAIN: u32 = 8;

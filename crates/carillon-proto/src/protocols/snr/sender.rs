@@ -1,0 +1,429 @@
+//! The source.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use carillon_core::{
+    BuildContext, Config, ConfigError, DropReason, HelperTable, MessageId, NodeId, OfferError, Outcome, Pace,
+    Received, Role, Time, Transmit,
+};
+use carillon_wire::status::{Packet, Status};
+
+use super::children::{Child, Children, SeqLog};
+use super::config::{LEAST_INTERVAL, LONGEST_INTERVAL, Settings};
+use super::report::{MODULUS, Report};
+use super::rule::{Rule, TransmitterState};
+use crate::blocks::{Numbered, Part, PastLimit, Player, RepairBudget};
+
+type Scene = crate::blocks::Scene<Timer>;
+
+/// Multicasts blocks, and again what a status does not have in the expected time.
+#[derive(Debug)]
+pub struct StatusSender {
+    rule: Rule,
+    settings: Settings,
+    table: Arc<HelperTable>,
+    children: Children,
+    /// Blocks that not all have.
+    blocks: Numbered<Block>,
+    /// The block to be sent next for the first time.
+    next: u64,
+    /// The first block that may not be sent yet.
+    limit: u64,
+    /// Blocks to be sent again.
+    due: BTreeSet<u64>,
+    budget: RepairBudget<NodeId>,
+    seq: u32,
+    log: SeqLog,
+    pace: Pace,
+    finished: bool,
+    /// Something is outstanding.
+    is_waiting: bool,
+    /// T_IN.
+    interval: Duration,
+    /// When data was last sent.
+    sent_at: Option<Time>,
+    /// The transmitter's state is due.
+    state_due: bool,
+    k: u32,
+    /// How far it was when it was last said.
+    said: u64,
+}
+
+/// A block that not all have.
+#[derive(Debug)]
+struct Block {
+    payload: Bytes,
+    /// When it was last sent.
+    sent: Option<Time>,
+    again: bool,
+    failed: bool,
+}
+
+/// The source's timers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timer {
+    /// The next packet may leave.
+    Pace,
+    /// The transmitter's state is due.
+    State,
+    /// Looks who has failed.
+    Patience,
+}
+
+impl StatusSender {
+    /// The source of a group.
+    pub fn new(rule: Rule, context: &BuildContext, config: &Config) -> Result<Player<Self>, ConfigError> {
+        let settings = Settings::new(context, config, rule.is_local())?;
+        let mut sender = StatusSender {
+            rule,
+            table: context.helpers.clone(),
+            children: Children::default(),
+            blocks: Numbered::default(),
+            next: 0,
+            limit: 0,
+            due: BTreeSet::new(),
+            budget: RepairBudget::new(settings.repair_budget),
+            seq: 0,
+            log: SeqLog::default(),
+            pace: Pace::new(settings.rate, PACE_DEPTH),
+            finished: false,
+            is_waiting: false,
+            interval: settings.interval,
+            sent_at: None,
+            state_due: false,
+            k: 1,
+            said: 0,
+            settings,
+        };
+        sender.adopt(&context.members, Time::ZERO);
+        Ok(sender.play(context))
+    }
+
+    fn adopt(&mut self, members: &[NodeId], now: Time) {
+        let table = &self.table;
+        let nothing = Report::nothing(self.blocks.start(), u64::MAX, now);
+        let limit = self.blocks.start() + self.settings.window;
+        self.children.adopt(
+            &table.children_of_sender(members),
+            |node| table.is_helper(node),
+            &nothing,
+            limit,
+        );
+        self.set_limit();
+    }
+
+    fn on_status(&mut self, scene: &mut Scene, source: NodeId, status: &Status<'_>) {
+        let start = self.blocks.start();
+        let (child, mut report) = match self.children.hear(source, status, scene.now, start) {
+            None => return scene.events.dropped(DropReason::NotAMember),
+            Some(None) => return scene.events.dropped(DropReason::Duplicate),
+            Some(Some(heard)) => heard,
+        };
+        if !report.is_nobodys() && (report.lower > self.next || report.done > self.next) {
+            if !child.is_helper {
+                return scene.events.dropped(DropReason::OutOfWindow);
+            }
+            // It says what others told it, and cannot know better.
+            let map = (start..self.next).filter(|&block| report.map.has(block));
+            let map = map.fold(Report::nothing(start, 0, scene.now).map, |mut map, block| {
+                map.insert(block);
+                map
+            });
+            (report.lower, report.done) = (report.lower.min(self.next), report.done.min(self.next));
+            report.map = map;
+        }
+        report.done = report.done.min(report.map.next());
+        scene.events.received("status", report.lower.saturating_sub(1));
+        if let Some((seq, at)) = report.echo
+            && let Some(sent) = self.log.at(seq)
+        {
+            child.trip.on_sample(at.since(sent));
+        }
+        if report.map != child.report.map || report.done > child.report.done {
+            child.since = scene.now;
+        }
+        (child.heard, child.is_heard) = (scene.now, true);
+        // As many new blocks as it has room for beside those that are under way to it.
+        let under_way = report.map.lacking(start..self.next);
+        let room = self.next.saturating_add(report.buffer.saturating_sub(under_way));
+        child.limit = room.min(report.map.next().max(start).saturating_add(self.settings.window));
+        let trip = child.trip.mean().unwrap_or(self.settings.round_trip);
+        let expected = self.settings.expected(trip);
+        let mut left = self.budget.left(source, self.next);
+        let (mut news, mut lacking) = (0, 0);
+        for number in report.map.missing(start..self.next) {
+            let Some(block) = self.blocks.get(number) else { break };
+            let Some(sent) = block.sent else { break };
+            if report.since.since(sent) < expected || report.since < sent {
+                if block.again {
+                    continue;
+                }
+                // Those behind it were sent later.
+                break;
+            }
+            lacking += 1;
+            if left > 0 && self.due.insert(number) {
+                (left, news) = (left - 1, news + 1);
+            }
+        }
+        child.report = report;
+        self.budget.spend(source, news);
+        if lacking > 0 {
+            scene.events.repair_needed(source, lacking);
+        }
+        self.settle(scene);
+    }
+
+    /// Completes what all have, and sees how far it may go on.
+    fn settle(&mut self, scene: &mut Scene) {
+        let done = self.children.done().unwrap_or(self.next).min(self.next);
+        while self.blocks.start() < done
+            && let Some((number, block)) = self.blocks.pop()
+        {
+            self.due.remove(&number);
+            let outcome = if block.failed { Outcome::Failed } else { Outcome::Acknowledged };
+            scene.events.completed(MessageId(number), outcome, self.settings.window as u32);
+        }
+        self.set_limit();
+        match self.blocks.is_empty() || self.next == self.blocks.start() {
+            true => {
+                self.is_waiting = false;
+                scene.timers.cancel(Timer::Patience);
+            }
+            false => {
+                if !std::mem::replace(&mut self.is_waiting, true) {
+                    // Nothing was outstanding until now: nobody is late yet.
+                    self.children.wait_from(scene.now);
+                }
+                if scene.timers.armed(Timer::Patience).is_none() {
+                    scene.timers.arm(Timer::Patience, scene.now + self.settings.patience / 8);
+                }
+            }
+        }
+    }
+
+    fn set_limit(&mut self) {
+        // Who was given up has no say.
+        self.limit = self.children.live().map(|(_, child)| child.limit).min().unwrap_or(u64::MAX);
+        self.limit = self.limit.min(self.blocks.start() + self.kept());
+        if self.settings.kou.is_some() {
+            self.set_interval();
+        }
+    }
+
+    /// T_IN = max(RTD / kou, ipt): of the farthest, since all hear the same.
+    fn set_interval(&mut self) {
+        let trips = self.children.iter().filter_map(|(_, child)| child.trip.mean());
+        if let (Some(trip), Some(kou)) = (trips.max(), self.settings.kou) {
+            self.interval =
+                (trip / kou).max(self.settings.packet_time).clamp(LEAST_INTERVAL, LONGEST_INTERVAL);
+        }
+    }
+
+    /// Blocks that are kept until all have them: those of a window, and those that regions are still repairing.
+    fn kept(&self) -> u64 {
+        if self.rule.is_local() { 4 * self.settings.window } else { self.settings.window }
+    }
+
+    fn on_patience(&mut self, scene: &mut Scene) {
+        let next = self.next;
+        let lacks = |child: &Child| child.report.done < next;
+        if self.settings.past_limit != PastLimit::Wait {
+            for node in
+                self.children.failed(scene.now, (self.settings.patience, self.settings.patience), lacks)
+            {
+                match self.settings.past_limit {
+                    // Others turn to a helper, and are not given up with it.
+                    PastLimit::Skip if !self.table.is_helper(node) => self.skip(node, scene.now),
+                    _ => {
+                        self.children.lose(node);
+                        scene.events.member_lost(node);
+                    }
+                }
+            }
+        }
+        self.settle(scene);
+    }
+
+    /// What this one lacks is given up.
+    fn skip(&mut self, node: NodeId, now: Time) {
+        let next = self.next;
+        let Some(child) = self.children.get_mut(node) else { return };
+        for number in child.report.map.missing(self.blocks.start()..next) {
+            if let Some(block) = self.blocks.get_mut(number) {
+                block.failed = true;
+            }
+        }
+        child.report = Report::nothing(next, u64::MAX, now);
+        child.since = now;
+        child.limit = next.saturating_add(self.settings.window);
+    }
+
+    /// The next block to be sent again, unless nobody lacks it any more.
+    fn next_repair(&mut self) -> Option<u64> {
+        loop {
+            let number = self.due.pop_first()?;
+            let lacks = |(_, child): (NodeId, &Child)| !child.report.map.has(number);
+            if self.blocks.get(number).is_some() && self.children.live().any(lacks) {
+                return Some(number);
+            }
+        }
+    }
+
+    fn send(&mut self, scene: &mut Scene, number: u64, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let first = self.blocks.start();
+        let block = self.blocks.get_mut(number)?;
+        self.seq = self.seq.wrapping_add(1).max(1);
+        Packet::Data {
+            local: false,
+            seq: self.seq,
+            block: (number % MODULUS) as u32,
+            first: (first % MODULUS) as u32,
+            interval: micros(self.interval),
+            payload: &block.payload,
+        }
+        .emit(self.rule.family, scene.association, buf);
+        let again = block.sent.is_some();
+        (block.sent, block.again) = (Some(scene.now), again);
+        self.log.push(self.seq, scene.now);
+        self.sent_at = Some(scene.now);
+        self.pace.spend(scene.now, buf.len() as u64);
+        let to_group = scene.to_group();
+        Some(scene.events.data_sent(to_group, MessageId(number), buf.len(), again))
+    }
+
+    fn send_state(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Transmit {
+        self.state_due = false;
+        self.seq = self.seq.wrapping_add(1).max(1);
+        self.log.push(self.seq, scene.now);
+        let progress = self.next + self.blocks.start();
+        self.k = if progress == self.said { (2 * self.k).min(self.settings.most_k) } else { 1 };
+        self.said = progress;
+        Packet::State {
+            seq: self.seq,
+            upper: (self.next % MODULUS) as u32,
+            first: (self.blocks.start() % MODULUS) as u32,
+            interval: micros(self.interval),
+            k: self.k as u8,
+        }
+        .emit(self.rule.family, scene.association, buf);
+        scene.timers.arm(Timer::State, scene.now + self.interval * self.k);
+        scene.events.control("state", self.next.saturating_sub(1));
+        scene.to_group()
+    }
+}
+
+impl Part for StatusSender {
+    type Timer = Timer;
+
+    const ROLE: Role = Role::Sender;
+
+    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
+        let packet = Packet::parse(self.rule.family, datagram.bytes);
+        match scene.of_session(packet) {
+            None => {}
+            Some(Packet::Status(status)) if !status.local => self.on_status(scene, datagram.source, &status),
+            Some(_) => scene.events.dropped(DropReason::Foreign),
+        }
+    }
+
+    fn on_timer(&mut self, scene: &mut Scene, timer: Timer) {
+        match timer {
+            Timer::Pace => {}
+            Timer::State => {
+                let quiet = self.sent_at.is_none_or(|at| scene.now.since(at) >= self.interval);
+                let due = self.rule.transmitter_state == TransmitterState::Always || quiet;
+                self.state_due = due && !self.is_finished();
+                if !due {
+                    scene.timers.arm(Timer::State, scene.now + self.interval);
+                }
+            }
+            Timer::Patience => self.on_patience(scene),
+        }
+    }
+
+    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+        if self.state_due {
+            return Some(self.send_state(scene, buf));
+        }
+        let has_new = self.next < self.limit.min(self.blocks.end());
+        if !has_new && self.due.is_empty() {
+            return None;
+        }
+        if let Some(at) = self.pace.ready_at(scene.now) {
+            scene.timers.arm(Timer::Pace, at);
+            return None;
+        }
+        if let Some(number) = self.next_repair() {
+            return self.send(scene, number, buf);
+        }
+        if !has_new {
+            return None;
+        }
+        let number = self.next;
+        self.next += 1;
+        let transmit = self.send(scene, number, buf);
+        if self.rule.transmitter_state != TransmitterState::Never
+            && scene.timers.armed(Timer::State).is_none()
+        {
+            scene.timers.arm(Timer::State, scene.now + self.interval);
+        }
+        self.settle(scene);
+        transmit
+    }
+
+    fn offer(&mut self, _scene: &mut Scene, payload: Bytes) -> Result<MessageId, OfferError> {
+        if self.finished {
+            return Err(OfferError::Finished);
+        }
+        let waiting = self.blocks.end() - self.next;
+        if waiting >= MOST_WAITING.min(self.settings.window) || self.blocks.len() as u64 >= self.kept() {
+            return Err(OfferError::Full);
+        }
+        let block = Block { payload, sent: None, again: false, failed: false };
+        Ok(MessageId(self.blocks.push(block)))
+    }
+
+    fn finish(&mut self, _scene: &mut Scene) {
+        self.finished = true;
+    }
+
+    fn expel(&mut self, scene: &mut Scene, member: NodeId) {
+        self.children.expel(member);
+        self.settle(scene);
+    }
+
+    fn awaits(&self, _scene: &Scene, member: NodeId) -> bool {
+        let is_out = self.blocks.first().is_some_and(|block| block.sent.is_some());
+        is_out && self.children.get(member).is_some_and(|child| child.report.done <= self.blocks.start())
+    }
+
+    fn acknowledged(&self, _scene: &Scene, member: NodeId) -> Option<u64> {
+        self.children.get(member).map(|child| child.report.done)
+    }
+
+    fn retable(&mut self, scene: &mut Scene, table: &Arc<HelperTable>) {
+        if table.edition() > self.table.edition() {
+            self.table = table.clone();
+            let members = scene.nodes.clone();
+            self.adopt(&members, scene.now);
+            self.settle(scene);
+        }
+    }
+
+    fn is_finished(&self) -> bool {
+        self.finished && self.blocks.is_empty()
+    }
+}
+
+fn micros(span: Duration) -> u32 {
+    u32::try_from(span.as_micros()).unwrap_or(u32::MAX)
+}
+
+/// What may leave at once.
+const PACE_DEPTH: Duration = Duration::from_millis(2);
+/// Blocks that wait to be sent for the first time.
+const MOST_WAITING: u64 = 64;

@@ -1,0 +1,91 @@
+//! What the formats say of themselves.
+
+use carillon_core::{AssociationId, Format, Golden, Input, Reading, Rest};
+
+use super::{Family, Packet, Status};
+use crate::map::Map;
+
+macro_rules! format {
+    ($(#[$doc:meta])* $name:ident, $family:expr, $word:literal, $number:literal) => {
+        $(#[$doc])*
+        pub static $name: Format = Format {
+            name: $family.name(),
+            fuzzed: |input, session, buf| fuzzed($family, input, session, buf),
+            read: |bytes| read($family, bytes),
+            golden: &[
+                Golden {
+                    line: concat!($word, " status seq 9 lower 513 done 512 echo 77 held 1500 age 250 buffer 24 k 2 map 0xe"),
+                    hex: concat!("ca01", $number, "00 00000007 00000009 00000201 00000200 0000004d 000005dc 000000fa 00180201 00000000 0000000e"),
+                },
+                Golden {
+                    line: concat!($word, " data seq 77 block 515 first 500 interval 5000 len 3"),
+                    hex: concat!("ca01", $number, "03 00000007 0000004d 00000203 000001f4 00001388 010203"),
+                },
+                Golden {
+                    line: concat!($word, " order start block 514"),
+                    hex: concat!("ca01", $number, "04 00000007 00000202 01"),
+                },
+                Golden {
+                    line: concat!($word, " state seq 78 upper 516 first 500 interval 5000 k 4"),
+                    hex: concat!("ca01", $number, "05 00000007 0000004e 00000204 000001f4 00001388 04"),
+                },
+            ],
+        };
+    };
+}
+
+format!(
+    /// The format of SNR.
+    SNR, Family::Snr, "snr", "28"
+);
+format!(
+    /// The format of DSP.
+    DSP, Family::Dsp, "dsp", "29"
+);
+format!(
+    /// The format of CSP.
+    CSP, Family::Csp, "csp", "2a"
+);
+format!(
+    /// The format of CP.
+    CP, Family::Cp, "cp", "2b"
+);
+
+/// Packets with fuzzed fields, near the start of the numbers.
+fn fuzzed(family: Family, input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
+    let (form, association) = (input.byte(), input.association(session));
+    let mut number = || match form >> 3 & 7 {
+        0 => u32::from_be_bytes([input.byte(), input.byte(), input.byte(), input.byte()]),
+        _ => u32::from(input.byte() % 24),
+    };
+    let (seq, block, first) = (number(), number(), number());
+    let (local, short) = (form & 0x40 != 0, usize::from(form >> 5));
+    let interval = 1000 * u32::from(input.byte() % 24);
+    let packet = match form & 7 {
+        0..=2 => Packet::Data { local, seq, block, first, interval, payload: input.bytes(short) },
+        3 => Packet::Order { block, start: local },
+        4 => Packet::State { seq, upper: block, first, interval, k: input.byte() },
+        _ => Packet::Status(Status {
+            local,
+            seq,
+            lower: block,
+            done: first,
+            echo: u32::from(input.byte() % 24),
+            held: interval,
+            age: u32::from(input.byte()) * 100,
+            buffer: input.byte().into(),
+            k: input.byte() % 8,
+            map: Map::new(input.bytes(8 * (short & 3))),
+        }),
+    };
+    packet.emit(family, association, buf);
+}
+
+fn read(family: Family, bytes: &[u8]) -> Result<Reading, String> {
+    let (association, packet) = Packet::parse(family, bytes).map_err(|error| error.to_string())?;
+    let mut again = Vec::new();
+    packet.emit(family, association, &mut again);
+    let rest = if matches!(packet, Packet::Data { .. }) { Rest::Nothing } else { Rest::Padding };
+    let line = std::format!("{} {packet}", family.name());
+    Ok(Reading::new(&line, again, packet.wire_len(), rest))
+}
