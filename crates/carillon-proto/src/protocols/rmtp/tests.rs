@@ -1,1 +1,336 @@
+//! One rule each; the rules are those of docs/protocols/rmtp.md.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use carillon_core::{
+    AssociationId, BitRate, BuildContext, Config, Dest, DropReason, Event, GroupId, Helper, HelperTable,
+    Host, Machine, NodeId, PortId, Received, Role, Scope, Seeds, Time, Transmit, drain,
+};
+use carillon_testkit::Checked;
+use carillon_wire::map::Map;
+use carillon_wire::rmtp::{Ack, Packet};
+
+use super::ENTRY;
+
+const ASSOCIATION: AssociationId = AssociationId(7);
+
+/// One machine; times are milliseconds. Node 0 sends, 1 to 4 receive, and 5 helps 3 and 4 where there is a helper.
+struct Bench {
+    machine: Box<dyn Machine>,
+    now: Time,
+    out: Out,
+}
+
+#[derive(Default)]
+struct Out {
+    sent: Vec<(Transmit, Vec<u8>)>,
+    events: Vec<Event>,
+    fired: bool,
+}
+
+impl Host for Out {
+    fn transmit(&mut self, transmit: Transmit, bytes: &mut Vec<u8>) {
+        self.sent.push((transmit, std::mem::take(bytes)));
+    }
+    fn event(&mut self, event: Event) {
+        self.events.push(event);
+    }
+    fn timers_fired(&self) -> bool {
+        self.fired
+    }
+}
+
+impl Bench {
+    fn new(role: Role, node: u32, helped: bool, settings: &[(&str, &str)]) -> Bench {
+        let mut config = Config::defaults(ENTRY.parameters);
+        for (key, value) in settings {
+            config.set(ENTRY.parameters, key, value).unwrap();
+        }
+        let helper = Helper { node: NodeId(5), parent: None, delivers: false };
+        let turn = [3, 4].map(|node| (NodeId(node), NodeId(5)));
+        let table = HelperTable::new(vec![helper], turn).unwrap();
+        let context = BuildContext {
+            association: ASSOCIATION,
+            node: NodeId(node),
+            sender: NodeId(0),
+            members: (1..=4).map(NodeId).collect(),
+            helpers: if helped { Arc::new(table) } else { Arc::default() },
+            identities: Default::default(),
+            addresses: Default::default(),
+            group: GroupId(0),
+            seeds: Seeds::new(1),
+            bit_rate: BitRate::mbps(10),
+            link_overhead: 28,
+            max_payload: 100,
+            memory: usize::MAX,
+            rejoining: false,
+        };
+        let machine = Checked::new((ENTRY.build)(role, &context, &config).unwrap()).of(&ENTRY);
+        let mut bench = Bench { machine: Box::new(machine), now: Time::ZERO, out: Out::default() };
+        bench.machine.start(Time::ZERO);
+        bench.drain(false);
+        bench
+    }
+
+    fn sender(settings: &[(&str, &str)]) -> Bench {
+        Bench::new(Role::Sender, 0, false, settings)
+    }
+
+    fn drain(&mut self, fired: bool) {
+        self.out.fired = fired;
+        drain(&mut *self.machine, self.now, &mut Vec::new(), &mut self.out);
+    }
+
+    fn at(&mut self, millis: u64) -> &mut Self {
+        let end = Time::ZERO + Duration::from_millis(millis);
+        while let Some(due) = self.machine.poll_timeout().filter(|&due| due <= end) {
+            self.now = self.now.max(due);
+            self.machine.handle_timeout(self.now);
+            self.drain(true);
+        }
+        self.now = end;
+        self
+    }
+
+    fn offer(&mut self, messages: u64) -> &mut Self {
+        for number in 0..messages {
+            let payload = Bytes::from(format!("message {number}"));
+            self.machine.as_sender().unwrap().offer(self.now, payload).unwrap();
+            self.drain(false);
+        }
+        self
+    }
+
+    fn hear(&mut self, from: u32, packet: Packet<'_>) -> &mut Self {
+        let mut bytes = Vec::new();
+        packet.emit(ASSOCIATION, &mut bytes);
+        let datagram = Received {
+            source: NodeId(from),
+            destination: &Dest::group(GroupId(0)),
+            ingress: PortId(0),
+            scope: Scope::GLOBAL,
+            bytes: &Bytes::from(bytes),
+        };
+        self.machine.handle_datagram(self.now, datagram);
+        self.drain(false);
+        self
+    }
+
+    /// A node has everything before `next`, and beyond it what this map says; an old one unless told otherwise.
+    fn ack(&mut self, from: u32, next: u32, map: &[u8]) -> &mut Self {
+        self.hear(from, Packet::Ack(ack(next, map)))
+    }
+
+    fn data(&mut self, numbers: impl IntoIterator<Item = u32>) -> &mut Self {
+        for sequence in numbers {
+            self.hear(0, Packet::Data { sequence, oldest: 0, payload: b"x" });
+        }
+        self
+    }
+
+    fn sent(&mut self) -> Vec<String> {
+        let line = |(transmit, bytes): &(Transmit, Vec<u8>)| {
+            let packet = Packet::parse(bytes).unwrap().1.to_string();
+            let packet = packet.trim_start_matches("rmtp ").to_owned();
+            match &transmit.dest {
+                Dest::Node(node) => format!("{packet} to {node}"),
+                _ => format!("{packet} to all"),
+            }
+        };
+        std::mem::take(&mut self.out.sent).iter().map(line).collect()
+    }
+
+    /// What goes out with messages, and whither.
+    fn messages(&mut self) -> Vec<String> {
+        let data = self.sent().into_iter().filter(|line| line.starts_with("data"));
+        data.map(|line| {
+            let words: Vec<&str> = line.split(' ').collect();
+            format!("{} to {}", words[2], words[words.len() - 1])
+        })
+        .collect()
+    }
+
+    fn drops(&mut self) -> Vec<DropReason> {
+        let reason = |event| match event {
+            Event::Dropped { reason } => Some(reason),
+            _ => None,
+        };
+        std::mem::take(&mut self.out.events).into_iter().filter_map(reason).collect()
+    }
+}
+
+fn ack(next: u32, map: &[u8]) -> Ack<'_> {
+    Ack { next, stable: next, limit: next + 64, span: 20_000, served: false, received: Map::new(map) }
+}
+
+/// Message `next` + 2 is there, and nothing else beyond `next`.
+const SECOND: [u8; 8] = [0, 0, 0, 0, 0, 0, 0, 0b10];
+
+#[test]
+fn each_opportunity_has_one_message_more_than_the_one_before() {
+    let mut bench = Bench::sender(&[]);
+    bench.offer(10);
+    let mut counts = Vec::new();
+    for millis in [9, 19, 29, 39] {
+        counts.push(bench.at(millis).messages().len());
+    }
+    // The congestion window begins at one and has grown once when the first message goes.
+    assert_eq!(counts, [2, 3, 4, 1]);
+}
+
+#[test]
+fn many_requests_set_the_congestion_window_to_one() {
+    let mut bench = Bench::sender(&[("congestion_thresh", "1"), ("mcast_thresh", "0")]);
+    bench.offer(30).at(35);
+    assert_eq!(bench.messages().len(), 2 + 3 + 4 + 5);
+    // Two messages are missing at two receivers, one of them at both.
+    bench.ack(1, 2, &SECOND).ack(2, 2, &SECOND);
+    assert_eq!(bench.at(45).messages().iter().filter(|line| line.ends_with("all")).count(), 1);
+}
+
+#[test]
+fn no_message_lies_a_window_beyond_what_somebody_lacks() {
+    let mut bench = Bench::sender(&[("window", "4"), ("mcast_thresh", "9")]);
+    bench.offer(4);
+    assert_eq!(bench.at(100).messages().len(), 4);
+    bench.offer(4);
+    assert_eq!(bench.at(200).messages(), [""; 0]);
+    (1..=3).for_each(|node| _ = bench.ack(node, 2, &[]));
+    assert_eq!(bench.at(300).messages().iter().filter(|line| line.ends_with("all")).count(), 0);
+    bench.ack(4, 1, &[]);
+    assert!(bench.at(400).messages().contains(&"4 to all".to_owned()));
+}
+
+#[test]
+fn what_few_lack_goes_to_each_and_what_many_lack_to_all_when_t_retx_is_over() {
+    let mut bench = Bench::sender(&[]);
+    bench.offer(4).at(50).messages();
+    (1..=3).for_each(|node| _ = bench.ack(node, 0, &SECOND));
+    bench.ack(4, 1, &SECOND);
+    assert_eq!(bench.at(69).messages(), [""; 0]);
+    // 0 is missing at three; 1 at three, 2 at 4 alone; 3 at all of them.
+    assert_eq!(bench.at(70).messages(), ["0 to all", "1 to all", "2 to n4", "3 to all"][..]);
+}
+
+#[test]
+fn what_may_be_under_way_is_not_asked_for() {
+    let mut bench = Bench::sender(&[]);
+    bench.offer(1).at(19).messages();
+    bench.ack(1, 0, &[]);
+    assert_eq!(bench.at(60).messages(), [""; 0]);
+    bench.ack(1, 0, &[]);
+    assert_eq!(bench.at(80).messages(), ["0 to n1"]);
+    // Nor what went again a moment ago.
+    bench.at(90).ack(1, 0, &[]);
+    assert_eq!(bench.at(120).messages(), [""; 0]);
+}
+
+#[test]
+fn who_is_far_behind_is_repaired_at_once() {
+    let mut bench = Bench::sender(&[("txnow_burst", "2")]);
+    bench.offer(4).at(50).messages();
+    bench.hear(2, Packet::AckTxnow(ack(0, &[])));
+    assert_eq!(bench.messages(), ["0 to n2", "1 to n2"]);
+    assert_eq!(bench.at(70).messages(), ["2 to n2", "3 to n2"]);
+}
+
+#[test]
+fn a_message_is_kept_until_all_below_those_who_report_have_it() {
+    let mut bench = Bench::new(Role::Sender, 0, true, &[]);
+    bench.offer(2).at(50);
+    bench.ack(1, 2, &[]).ack(2, 2, &[]);
+    bench.hear(5, Packet::Ack(Ack { stable: 1, ..ack(2, &[]) }));
+    let completed = |bench: &Bench| {
+        bench.out.events.iter().filter(|event| matches!(event, Event::Completed { .. })).count()
+    };
+    assert_eq!(completed(&bench), 1);
+    bench.ack(5, 2, &[]);
+    assert_eq!(completed(&bench), 2);
+    // Who reports to another is no child of the sender's.
+    assert_eq!(bench.ack(3, 2, &[]).drops(), []);
+    assert_eq!(
+        bench.hear(3, Packet::Ack(Ack { served: true, ..ack(2, &[]) })).drops(),
+        [DropReason::NotAMember]
+    );
+}
+
+#[test]
+fn a_designated_receiver_says_what_it_has_and_what_all_below_it_have() {
+    let mut bench = Bench::new(Role::Helper, 5, true, &[("cache_size", "64")]);
+    bench.data([0, 1, 3]).at(60);
+    let acks = |bench: &mut Bench| -> Vec<String> {
+        bench.sent().into_iter().filter(|line| line.starts_with("ack")).collect()
+    };
+    assert_eq!(acks(&mut bench), ["ack next 2 stable 0 limit 64 span 1000000 us map 0x1 to n0"]);
+    bench.ack(3, 2, &[]).ack(4, 1, &[]).at(110);
+    assert_eq!(acks(&mut bench), ["ack next 2 stable 1 limit 65 span 1000000 us map 0x1 to n0"]);
+    // It repairs what it has, to each that lacks it, and asks for the rest itself.
+    assert_eq!(bench.messages(), [""; 0]);
+    bench.ack(4, 1, &[]);
+    assert_eq!(bench.at(130).messages(), ["1 to n4", "3 to n4"]);
+}
+
+#[test]
+fn a_receiver_reports_every_t_ack_or_every_round_trip_if_that_is_longer() {
+    let mut bench = Bench::new(Role::Receiver, 3, true, &[]);
+    bench.at(50);
+    let times = |bench: &mut Bench, from: u64, to: u64| -> Vec<u64> {
+        let acks = |millis: &u64| bench.at(*millis).sent().iter().any(|line| line.starts_with("ack"));
+        (from..to).filter(acks).collect()
+    };
+    let sent = bench.sent();
+    assert!(sent.iter().any(|line| line.starts_with("rtt_measure") && line.ends_with("to n5")), "{sent:?}");
+    let apart = times(&mut bench, 51, 400);
+    assert!(apart.windows(2).all(|two| two[1] - two[0] == 50), "{apart:?}");
+    // An answer after 100 ms: mean and four deviations are 300 ms.
+    let then = bench.now - Time::ZERO - Duration::from_millis(100);
+    bench.hear(5, Packet::RttAck { timestamp: then.as_nanos() as u64 });
+    let apart = times(&mut bench, 401, 1000);
+    assert!(apart.windows(2).all(|two| (300..=301).contains(&(two[1] - two[0]))), "{apart:?}");
+}
+
+#[test]
+fn a_receiver_turns_to_the_nearest_and_tells_its_own_now_and_then() {
+    let mut bench = Bench::new(Role::Receiver, 1, true, &[("ap_choice", "nearest")]);
+    bench.hear(5, Packet::SndAckTome { oldest: 0 });
+    bench.at(400);
+    let mut to: BTreeMap<String, usize> = BTreeMap::new();
+    for line in bench.sent().into_iter().filter(|line| line.starts_with("ack")) {
+        let served = if line.contains("served elsewhere") { "told" } else { "asked" };
+        *to.entry(format!("{} {served}", line.split(' ').next_back().unwrap())).or_default() += 1;
+    }
+    assert_eq!(to, BTreeMap::from([("n0 told".to_owned(), 2), ("n5 asked".to_owned(), 8)]));
+}
+
+#[test]
+fn who_asks_again_and_again_has_a_budget() {
+    let mut bench = Bench::sender(&[("repair_budget", "1"), ("mcast_thresh", "9")]);
+    bench.offer(1).at(50).messages();
+    let mut repairs = 0;
+    for round in 0..3000 {
+        bench.ack(1, 0, &[]);
+        repairs += bench.at(50 + 21 * round).messages().len();
+    }
+    assert_eq!(repairs, 1024 + 1);
+}
+
+#[test]
+fn what_cannot_be_is_dropped() {
+    let mut bench = Bench::sender(&[]);
+    bench.offer(1).at(50);
+    bench.out.events.clear();
+    bench.ack(1, 2, &[]);
+    assert_eq!(bench.drops(), [DropReason::OutOfWindow], "more than was sent");
+    bench.hear(1, Packet::Ack(Ack { stable: 1, ..ack(0, &[]) }));
+    assert_eq!(bench.drops(), [DropReason::Malformed], "more below it than at itself");
+    bench.hear(9, Packet::Ack(ack(0, &[])));
+    assert_eq!(bench.drops(), [DropReason::NotAMember]);
+    let mut bench = Bench::new(Role::Receiver, 3, true, &[]);
+    bench.hear(1, Packet::Data { sequence: 0, oldest: 0, payload: b"x" });
+    assert_eq!(bench.drops(), [DropReason::NotAMember], "a receiver sends no messages");
+    bench.hear(0, Packet::Data { sequence: 9, oldest: u32::MAX / 2, payload: b"x" });
+    assert_eq!(bench.drops(), [DropReason::Malformed]);
+}
