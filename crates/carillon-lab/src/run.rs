@@ -445,6 +445,7 @@ impl Observer for Watch<'_> {
     }
 
     fn datagram(&mut self, time: Time, from: NodeId, to: &carillon_core::Dest, bytes: &carillon_core::Bytes) {
+        self.recorder.datagram(time, from, to, bytes);
         self.observer.datagram(time, from, to, bytes);
     }
 }

@@ -3,15 +3,21 @@
 mod bounds;
 mod recovery;
 mod registry;
+mod status_analysis;
+mod traffic;
 
-use carillon_core::{BitRate, DropReason, Event, MessageId, NodeId, Observer, Outcome, Time, TraceEvent};
+use carillon_core::{
+    BitRate, Bytes, Dest, DropReason, Event, MessageId, NodeId, Observer, Outcome, Time, TraceEvent,
+};
 
 pub use bounds::Bounds;
 pub use recovery::Recoveries;
 pub use registry::{METRICS, Metric};
+pub use status_analysis::StatusAnalysis;
 
 use crate::scenario::Scenario;
 use recovery::UnicastTime;
+use traffic::Traffic;
 
 /// What became of one message: the row of Segovia's statistics file (section 3.5).
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -59,6 +65,7 @@ struct Progress {
 impl Observer for Recorder {
     fn event(&mut self, event: &TraceEvent) {
         self.recoveries.event(event);
+        self.totals.traffic.event(event);
         match event.event {
             Event::Offered { message, since } => note(&mut self.offered, event.node, message, since),
             Event::Sent { message, .. } => {
@@ -76,6 +83,10 @@ impl Observer for Recorder {
                 let offered = self.offered.get(source.index()).and_then(|of| of.get(message.0 as usize));
                 if let (Some(&offered), true) = (offered, self.keeps_latencies) {
                     self.totals.delivery_latencies.push((event.time - offered).as_secs_f64());
+                }
+                if let Some(progress) = self.progress(source, message) {
+                    let started = progress.started;
+                    self.totals.traffic.delivered(event.time, started);
                 }
             }
             Event::Completed { message, outcome, window } => {
@@ -105,6 +116,10 @@ impl Observer for Recorder {
             _ => {}
         }
     }
+
+    fn datagram(&mut self, time: Time, from: NodeId, to: &Dest, _bytes: &Bytes) {
+        self.totals.traffic.datagram(time, from, to);
+    }
 }
 
 impl Recorder {
@@ -116,7 +131,7 @@ impl Recorder {
             messages: Vec::new(),
             offered: Vec::new(),
             records: Vec::new(),
-            totals: Totals::default(),
+            totals: Totals { traffic: Traffic::new(scenario), ..Totals::default() },
             recoveries: Recoveries::new(scenario),
             collisions: 0,
             block: (Time::ZERO, 0),
@@ -185,6 +200,8 @@ pub struct Totals {
     pub control_packets: u64,
     /// Losses, requests and repairs.
     pub recoveries: Recoveries,
+    /// Who sends what, and when.
+    pub traffic: Traffic,
 }
 
 /// Deliveries, if every receiver gets everything.

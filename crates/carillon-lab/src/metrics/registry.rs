@@ -121,6 +121,69 @@ pub static METRICS: &[Metric] = &[
         samples: |run| run.per_delivery(run.totals.implosions),
     },
     Metric {
+        name: "normalized_throughput",
+        unit: "1",
+        sample: "run",
+        needs: &[Need::Completions, Need::Graph, Need::Originals],
+        definition: "messages sent for the first time in a second, behind the first quarter of them (8 x message_bytes each) / rate of the links (`network.link_rate`)",
+        source: "Paul et al. 1994, 6",
+        samples: |run| normalized_throughput(run).into_iter().collect(),
+    },
+    Metric {
+        name: "wasted_bandwidth",
+        unit: "1",
+        sample: "run",
+        needs: &[Need::Completions, Need::Graph, Need::Originals],
+        definition: "1 - `normalized_throughput`: what of the source's link carries no new message",
+        source: "Paul et al. 1994, 6.1, 7",
+        samples: |run| normalized_throughput(run).map(|throughput| 1.0 - throughput).into_iter().collect(),
+    },
+    Metric {
+        name: "end_to_end_delay_s",
+        unit: "s",
+        sample: "run",
+        needs: &[Need::Completions, Need::Graph],
+        definition: "mean over deliveries of the time from the message's first transmission until the receiver has it ready for its application, in order",
+        source: "Paul et al. 1994, 7 (figure 5)",
+        samples: |run| run.totals.traffic.delay().into_iter().collect(),
+    },
+    Metric {
+        name: "global_repairs_per_s",
+        unit: "1/s",
+        sample: "run",
+        needs: &[Need::Completions, Need::Graph],
+        definition: "packets with a message that the source sent again / time from the first transmission to the last delivery",
+        source: "Paul et al. 1994, 7 (figure 6)",
+        samples: |run| run.totals.traffic.per_second(run.totals.traffic.global_repairs()),
+    },
+    Metric {
+        name: "local_repairs_per_s",
+        unit: "1/s",
+        sample: "run",
+        needs: &[Need::Completions, Need::Graph],
+        definition: "packets with a message of the source that others sent to repair it / the same time",
+        source: "Paul et al. 1994, 7 (figure 7)",
+        samples: |run| run.totals.traffic.per_second(run.totals.traffic.local_repairs()),
+    },
+    Metric {
+        name: "feedback_to_source_per_s",
+        unit: "1/s",
+        sample: "run",
+        needs: &[Need::Completions, Need::Graph],
+        definition: "packets that others sent to the source's own address (acknowledgments, statuses, requests) / the same time",
+        source: "Paul et al. 1994, 7 (figure 8)",
+        samples: |run| run.totals.traffic.per_second(run.totals.traffic.to_source()),
+    },
+    Metric {
+        name: "receiver_buffer_messages",
+        unit: "1",
+        sample: "run",
+        needs: &[Need::Completions, Need::Graph],
+        definition: "greatest number of messages that a receiver held at once, out of order, for its application, and for others; of protocols whose receivers note it (`held`), else 0",
+        source: "Paul et al. 1994, table 3",
+        samples: |run| vec![run.totals.traffic.held() as f64],
+    },
+    Metric {
         name: "recovery_latency_s",
         unit: "s",
         sample: "loss and receiver",
@@ -265,4 +328,10 @@ fn seconds(run: &Run<'_>) -> f64 {
     let begin = run.messages.iter().map(|message| message.start).min();
     let end = run.messages.iter().map(|message| message.end).max();
     begin.zip(end).map_or(0.0, |(begin, end)| (end - begin).as_secs_f64())
+}
+
+/// New messages on the source's link, as a share of what it carries.
+fn normalized_throughput(run: &Run<'_>) -> Option<f64> {
+    let rate = run.scenario.network.bit_rate().bps() as f64;
+    Some(run.totals.traffic.new_per_second()? * run.message_bits() / rate)
 }

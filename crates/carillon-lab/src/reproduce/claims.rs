@@ -1,10 +1,12 @@
 //! What a source says in words, each claim checked against what was simulated.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 
 use super::recovery::Pooled;
 use super::study::Findings;
-use super::{Simulation, Source, StudyPlan};
+use super::{SimulatedPoint, Simulation, Source, StudyPlan};
 use crate::check::{Check, CheckVerdict};
 
 /// The claims as they were collected from the text, and how each is checked.
@@ -23,6 +25,8 @@ struct Claim {
     id: String,
     #[serde(default)]
     values: Vec<Value>,
+    /// So many values in a row are compared with each other; all if this is not given.
+    each: Option<usize>,
     rule: Rule,
 }
 
@@ -38,10 +42,29 @@ enum Value {
     MaxMean(String, String, String),
     /// The mean where a swept key has this value.
     MeanAt(String, String, String, f64),
+    /// The mean over runs where the swept keys have these values, with its 95 % interval.
+    At(String, String, BTreeMap<String, Is>),
     /// The quotient of the means of a metric of two plans.
     Ratio(String, String, String),
     /// How many members a packet of SRM reaches, as a share of all others: repairs needed and not.
     Reached(String, f64),
+}
+
+/// A value of a swept key.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum Is {
+    Number(f64),
+    Text(String),
+}
+
+impl Is {
+    fn fits(&self, point: &SimulatedPoint, key: &str) -> bool {
+        match self {
+            Is::Number(number) => point.number(key).is_some_and(|value| (value - number).abs() < 1e-9),
+            Is::Text(text) => point.text(key).as_deref() == Some(text),
+        }
+    }
 }
 
 /// When a claim holds.
@@ -58,6 +81,10 @@ enum Rule {
     AtLeast(f64),
     /// Each value is less than the one before.
     Falling,
+    /// No value is less than the one before, but for what their 95 % intervals leave open.
+    Rising,
+    /// Each value and the next, two by two, are the same, but for this share of the greater.
+    Pairs(f64),
     /// The values differ by less than a fifth of their mean.
     Alike,
     /// It says how a metric is defined: docs/metrics.md has the same definition.
@@ -96,8 +123,19 @@ impl ClaimsSpec {
 impl Claim {
     fn check(&self, simulations: &[(&StudyPlan, &Simulation)]) -> (String, CheckVerdict, String) {
         let values: Vec<f64> = self.values.iter().map(|value| value.of(simulations)).collect();
-        let texts: Vec<String> = values.iter().map(|value| format!("{value:.3}")).collect();
+        let halves: Vec<f64> = self.values.iter().map(|value| value.half_width(simulations)).collect();
+        let text = |(value, half): (&f64, &f64)| match *half > 0.0 {
+            true => format!("{value:.3} ± {half:.3}"),
+            false => format!("{value:.3}"),
+        };
+        let texts: Vec<String> = values.iter().zip(&halves).map(text).collect();
         let each = |fits: &dyn Fn(f64) -> bool| values.iter().all(|&value| fits(value));
+        let size = self.each.unwrap_or(values.len()).max(1);
+        // Neighbours that are compared: the place of the first of them, and both.
+        let neighbours = || {
+            let pairs = values.windows(2).enumerate();
+            pairs.filter(|(at, _)| (at + 1) % size != 0).map(|(at, pair)| (at, pair[0], pair[1]))
+        };
         let (holds, note) = match self.rule {
             Rule::About(low, high) => {
                 (each(&|value| value >= 0.8 * low && value <= 1.2 * high), "within a fifth")
@@ -106,7 +144,18 @@ impl Claim {
             Rule::AtMost(most) => (each(&|value| value <= most), ""),
             Rule::AtLeast(least) => (each(&|value| value >= least), ""),
             Rule::Falling => {
-                (values.windows(2).all(|pair| pair[1] < pair[0]), "each less than the one before")
+                (neighbours().all(|(_, one, next)| next < one), "each less than the one before")
+            }
+            Rule::Rising => {
+                let open = |at: usize| halves[at].max(0.0) + halves[at + 1].max(0.0);
+                let rises = |(at, one, next): (usize, f64, f64)| next >= one - open(at) - 1e-9;
+                (neighbours().all(rises), "none less than the one before, beyond both intervals")
+            }
+            Rule::Pairs(share) => {
+                let alike = |(_, one, next): (usize, f64, f64)| {
+                    (one - next).abs() <= share * one.abs().max(next.abs())
+                };
+                (neighbours().all(alike), "alike, as far as the rule allows")
             }
             Rule::Alike => {
                 let mean = values.iter().sum::<f64>() / values.len() as f64;
@@ -144,6 +193,13 @@ impl Value {
         }
     }
 
+    /// Half of the 95 % interval, where there is one.
+    fn half_width(&self, simulations: &[(&StudyPlan, &Simulation)]) -> f64 {
+        let Value::At(plan, metric, at) = self else { return 0.0 };
+        let runs = point_at(simulations, plan, at).and_then(|point| point.replications(metric));
+        runs.map(|runs| runs.ci95_high - runs.mean).filter(|half| half.is_finite()).unwrap_or(0.0)
+    }
+
     fn of(&self, simulations: &[(&StudyPlan, &Simulation)]) -> f64 {
         let simulation = |plan: &str| {
             let found = simulations.iter().find(|(of, _)| of.id.0 == plan);
@@ -154,6 +210,10 @@ impl Value {
         let value = match self {
             Value::Mean(plan, metric) => pooled(plan, metric).map(|pooled| pooled.mean),
             Value::Max(plan, metric) => pooled(plan, metric).map(|pooled| pooled.max),
+            Value::At(plan, metric, at) => {
+                let runs = point_at(simulations, plan, at).and_then(|point| point.replications(metric));
+                runs.map(|runs| runs.mean)
+            }
             Value::MeanAt(plan, metric, key, at) => simulation(plan)
                 .map(|found| Pooled::of(found, metric, |point| point.number(key) == Some(*at)).mean),
             Value::MaxMean(plan, metric, key) => simulation(plan).map(|found| {
@@ -174,4 +234,14 @@ impl Value {
         };
         value.unwrap_or(f64::NAN)
     }
+}
+
+/// The sweep point of a plan where keys have these values.
+fn point_at<'a>(
+    simulations: &[(&StudyPlan, &'a Simulation)],
+    plan: &str,
+    at: &BTreeMap<String, Is>,
+) -> Option<&'a SimulatedPoint> {
+    let (_, simulation) = simulations.iter().find(|(of, _)| of.id.0 == plan)?;
+    simulation.points.iter().find(|point| at.iter().all(|(key, is)| is.fits(point, key)))
 }

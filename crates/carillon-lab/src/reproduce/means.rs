@@ -4,9 +4,9 @@ use serde::Deserialize;
 
 use super::quotient::Quotient;
 use super::study::Findings;
-use super::{Key, List, Quantity, SimulatedPoint, Simulation, StudyPlan, Text};
+use super::{Kept, Key, List, Quantity, SimulatedPoint, Simulation, StudyPlan, Text};
 use crate::plot::{
-    Axis, DASHES, Figure, MARKERS, Marks, Series, capitalised, distinct, is_ordered, sample_sizes,
+    Axis, DASHES, Dash, Figure, MARKERS, Marks, Series, capitalised, distinct, is_ordered, sample_sizes,
 };
 use crate::sheet::{Heading, Number, Sheet};
 
@@ -27,6 +27,9 @@ pub struct MeansSpec {
     pub quantities: List<Quantity>,
     /// How many of the first quantities have figures.
     pub drawn: usize,
+    /// Whether the first quantity is drawn beside what an analysis expects of it, and divided by that.
+    #[serde(default)]
+    pub analysis: bool,
     /// Two values of the key of alternatives whose quotient is shown too, for the first quantity.
     pub quotient: Option<Quotient>,
 }
@@ -43,6 +46,8 @@ pub(super) struct Mean {
     pub number: Number,
     /// Samples behind it; none of what is made of several.
     pub n: u64,
+    /// What an analysis expects of it.
+    pub expected: Option<f64>,
 }
 
 impl MeansSpec {
@@ -61,6 +66,20 @@ impl MeansSpec {
                 findings.sheets.push(self.sheet(&quotient.quantity, &quotients));
                 let figures = self.figures(id, &quotient.quantity, quotient.figures_by, &quotients);
                 findings.figures.extend(figures);
+            }
+            if at == 0 && self.analysis {
+                let (expected, shares) = beside_analysis(&means);
+                let heading = |column: &'static str, label: &'static str, digits: usize| Quantity {
+                    column: Kept(column),
+                    label: Kept(label),
+                    digits,
+                    ..*quantity
+                };
+                let analysis = heading("analysis", "by equation (4)", 3);
+                let share = heading("share", "simulated / by equation (4)", 3);
+                findings.sheets.push(self.sheet(&analysis, &expected));
+                findings.sheets.push(self.sheet(&share, &shares));
+                findings.figures.extend(self.figures(id, &share, self.figures_by, &shares));
             }
             if at < self.drawn {
                 findings.figures.extend(self.figures(id, quantity, self.figures_by, &means));
@@ -90,6 +109,7 @@ impl MeansSpec {
                 value: summary.mean * quantity.scale,
                 half_width: half_width.is_finite().then_some(half_width),
             },
+            expected: point.analysis,
         })
     }
 
@@ -146,7 +166,14 @@ impl MeansSpec {
                 }
                 let points = curve().map(|mean| (mean.row[last], mean.number.value)).collect();
                 let marks = joined(&self.keys[last], look, points);
-                lines.push(Series { name: name.join(", "), colour, marks });
+                let name = name.join(", ");
+                if self.analysis && quantity.column == self.quantities[0].column {
+                    let points: Vec<_> =
+                        curve().filter_map(|mean| Some((mean.row[last], mean.expected?))).collect();
+                    let line = Marks::Line { points, dash: Dash::Dotted, marker: None };
+                    lines.push(Series { name: format!("{name}, equation (4)"), colour, marks: line });
+                }
+                lines.push(Series { name, colour, marks });
             }
         }
         let panel: Vec<String> =
@@ -172,6 +199,25 @@ impl MeansSpec {
             series: bands.into_iter().chain(lines).collect(),
         }
     }
+}
+
+/// What the analysis expects of these means, and what share of it they are.
+fn beside_analysis(means: &[Mean]) -> (Vec<Mean>, Vec<Mean>) {
+    let with = |mean: &Mean, number: Number| Mean {
+        row: mean.row.clone(),
+        way: mean.way.clone(),
+        alternative: mean.alternative.clone(),
+        number,
+        n: 0,
+        expected: None,
+    };
+    let expected = means.iter().filter_map(|mean| Some(with(mean, mean.expected?.into())));
+    let share = |mean: &Mean| {
+        let expected = mean.expected.filter(|expected| *expected > 0.0)?;
+        let half_width = mean.number.half_width.map(|half| half / expected);
+        Some(with(mean, Number { value: mean.number.value / expected, half_width }))
+    };
+    (expected.collect(), means.iter().filter_map(share).collect())
 }
 
 /// Points of a curve over a key: joined by a line where its numbers have an order.

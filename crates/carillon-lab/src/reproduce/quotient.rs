@@ -36,6 +36,7 @@ impl Quotient {
                 way: None,
                 alternative: format!("{} / {}", self.of, self.by),
                 number: (best(self.of.0) / best(self.by.0)).into(),
+                expected: None,
                 n: 0,
             }
         });

@@ -109,6 +109,11 @@ impl Endpoint {
         self.window.expected()
     }
 
+    /// Blocks that it holds: out of order, for its application, and for others.
+    pub fn held(&self) -> u64 {
+        self.window.early().len() as u64 + self.window.waiting().max(self.kept.len() as u64)
+    }
+
     /// The blocks that are kept.
     pub fn kept(&self) -> std::ops::Range<u64> {
         self.kept.start()..self.kept.end()

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carillon_core::{
-    BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Event, HelperTable, MessageId, NodeId,
-    Pace, Received, Rng, Role, Scope, Time, Transmit, expand,
+    BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Event, HelperTable, MessageId, NodeId, Note,
+    Pace, Received, Rng, Role, Scope, Time, Transmit, Value, expand,
 };
 use carillon_wire::status::{HEADER_LEN, Packet, Status};
 
@@ -353,6 +353,10 @@ impl StatusNode {
         );
         self.said = report;
         scene.events.control("status", lower.saturating_sub(1));
+        if let Some(endpoint) = self.endpoint.as_ref().filter(|_| self.delivers) {
+            let fields = vec![("messages", Value::Count(endpoint.held()))];
+            scene.events.push(Event::Note(Box::new(Note { name: "held", fields })));
+        }
         self.arm_status(scene);
         Transmit::now(Dest::Node(parent.unwrap_or(scene.sender)))
     }

@@ -1,0 +1,97 @@
+//! Who sends what, and when: what is asked of trees with helpers.
+
+use carillon_core::{Dest, Event, NodeId, Time, TraceEvent, Value};
+
+use crate::scenario::Scenario;
+
+/// Counts of a run, and when it sent what.
+#[derive(Clone, Debug, Default)]
+pub struct Traffic {
+    source: NodeId,
+    /// First transmissions of the source, in order.
+    firsts: Vec<Time>,
+    /// When something was sent for the first time, and delivered for the last.
+    span: Option<(Time, Time)>,
+    /// Repairs of the source, and of others.
+    repairs: [u64; 2],
+    /// Packets without a message that went to the source.
+    to_source: u64,
+    /// Seconds from first transmission to delivery: their sum, and how many.
+    delays: (f64, u64),
+    /// Messages that a receiver held, at most.
+    held: u64,
+}
+
+impl Traffic {
+    /// Nothing yet.
+    pub fn new(scenario: &Scenario) -> Self {
+        Traffic { source: scenario.sender(), ..Traffic::default() }
+    }
+
+    pub(super) fn event(&mut self, event: &TraceEvent) {
+        match &event.event {
+            Event::Sent { .. } if event.node == self.source => {
+                self.firsts.push(event.time);
+                self.span.get_or_insert((event.time, event.time));
+            }
+            Event::RepairSent { .. } if event.node == self.source => self.repairs[0] += 1,
+            Event::Forwarded { repair: true, .. } => self.repairs[1] += 1,
+            Event::Note(note) if note.name == HELD => {
+                let messages = note.fields.iter().find(|(name, _)| *name == "messages");
+                if let Some((_, Value::Count(messages))) = messages {
+                    self.held = self.held.max(*messages);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn datagram(&mut self, _time: Time, from: NodeId, to: &Dest) {
+        self.to_source += u64::from(from != self.source && *to == Dest::Node(self.source));
+    }
+
+    pub(super) fn delivered(&mut self, now: Time, started: Time) {
+        self.delays.0 += now.since(started).as_secs_f64();
+        self.delays.1 += 1;
+        if let Some((_, last)) = &mut self.span {
+            *last = now;
+        }
+    }
+
+    /// Messages sent for the first time in a second, behind the first quarter of them: the source has then met its window.
+    pub(super) fn new_per_second(&self) -> Option<f64> {
+        let from = self.firsts.len() / 4;
+        let (first, last) = (self.firsts.get(from)?, self.firsts.last()?);
+        let span = last.since(*first).as_secs_f64();
+        (span > 0.0).then(|| (self.firsts.len() - from - 1) as f64 / span)
+    }
+
+    pub(super) fn delay(&self) -> Option<f64> {
+        (self.delays.1 > 0).then(|| self.delays.0 / self.delays.1 as f64)
+    }
+
+    pub(super) fn global_repairs(&self) -> u64 {
+        self.repairs[0]
+    }
+
+    pub(super) fn local_repairs(&self) -> u64 {
+        self.repairs[1]
+    }
+
+    pub(super) fn to_source(&self) -> u64 {
+        self.to_source
+    }
+
+    pub(super) fn held(&self) -> u64 {
+        self.held
+    }
+
+    /// So many in the time from the first transmission to the last delivery, for each second of it.
+    pub(super) fn per_second(&self, count: u64) -> Vec<f64> {
+        let seconds = self.span.map(|(first, last)| last.since(first).as_secs_f64());
+        seconds.filter(|seconds| *seconds > 0.0).map(|seconds| count as f64 / seconds).into_iter().collect()
+    }
+}
+
+/// What a receiver notes of what it holds for its application, out of order, and for others.
+const HELD: &str = "held";
