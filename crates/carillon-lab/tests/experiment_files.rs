@@ -134,11 +134,21 @@ fn what_is_wrong_with_a_file_is_said_with_its_experiment() {
 
 #[test]
 fn every_claim_that_was_collected_is_checked_once() {
-    let collected = include_str!("../../../experiments/published/papadopoulos-claims.csv");
-    let ids: Vec<&str> = collected.lines().skip(1).filter_map(|line| line.split(',').next()).collect();
-    let file = include_str!("../../../experiments/reproduce/papadopoulos.toml");
-    let checked = |id: &&&str| file.matches(&format!("{{ id = \"{id}\"")).count() == 1;
-    assert_eq!(ids.iter().filter(checked).count(), ids.len());
+    let sources = [
+        (
+            include_str!("../../../experiments/published/papadopoulos-claims.csv"),
+            include_str!("../../../experiments/reproduce/papadopoulos.toml"),
+        ),
+        (
+            include_str!("../../../experiments/published/paul-claims.csv"),
+            include_str!("../../../experiments/reproduce/paul.toml"),
+        ),
+    ];
+    for (collected, file) in sources {
+        let ids: Vec<&str> = collected.lines().skip(1).filter_map(|line| line.split(',').next()).collect();
+        let checked = |id: &&&str| file.matches(&format!("{{ id = \"{id}\"")).count() == 1;
+        assert_eq!(ids.iter().filter(checked).count(), ids.len());
+    }
     let is_study = |experiment: &&Experiment| matches!(experiment.shows, Shows::Study(_));
-    assert_eq!(EXPERIMENTS.iter().filter(is_study).count(), 36);
+    assert_eq!(EXPERIMENTS.iter().filter(is_study).count(), 48);
 }

@@ -26,8 +26,14 @@ pub struct StatusAnalysis {
 impl StatusAnalysis {
     /// Equation (4), at most 1.
     pub fn normalized_throughput(&self) -> f64 {
-        let StatusAnalysis { destinations: n, error_rate: b, window, timeout_factor, mean_wait, greatest_wait } =
-            *self;
+        let StatusAnalysis {
+            destinations: n,
+            error_rate: b,
+            window,
+            timeout_factor,
+            mean_wait,
+            greatest_wait,
+        } = *self;
         if b <= 0.0 || b >= 1.0 || n <= 0.0 {
             // Nothing is lost: the window is all that holds the source up.
             return (window / greatest_wait).min(1.0);
@@ -73,9 +79,10 @@ impl StatusAnalysis {
             waits.extend(region.iter().map(|&node| (round_trip(node), stages * interval)));
         }
         let error_rate = receivers.iter().map(|&node| lost(node)).sum::<f64>() / receivers.len() as f64;
-        let blocks = scenario.network.bit_rate().bps() as f64
-            / (8.0 * f64::from(scenario.workload.message_bytes));
-        let mean = waits.iter().map(|(trip, wait)| trip + wait / 2.0).sum::<f64>() / waits.len().max(1) as f64;
+        let blocks =
+            scenario.network.bit_rate().bps() as f64 / (8.0 * f64::from(scenario.workload.message_bytes));
+        let mean =
+            waits.iter().map(|(trip, wait)| trip + wait / 2.0).sum::<f64>() / waits.len().max(1) as f64;
         let greatest = waits.iter().map(|(trip, wait)| trip + wait).fold(0.0, f64::max);
         Some(StatusAnalysis {
             destinations: if error_rate > 0.0 { aggregate / error_rate } else { 0.0 },

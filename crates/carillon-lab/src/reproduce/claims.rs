@@ -143,9 +143,7 @@ impl Claim {
             Rule::Exactly(number) => (each(&|value| (value - number).abs() < 1e-9), ""),
             Rule::AtMost(most) => (each(&|value| value <= most), ""),
             Rule::AtLeast(least) => (each(&|value| value >= least), ""),
-            Rule::Falling => {
-                (neighbours().all(|(_, one, next)| next < one), "each less than the one before")
-            }
+            Rule::Falling => (neighbours().all(|(_, one, next)| next < one), "each less than the one before"),
             Rule::Rising => {
                 let open = |at: usize| halves[at].max(0.0) + halves[at + 1].max(0.0);
                 let rises = |(at, one, next): (usize, f64, f64)| next >= one - open(at) - 1e-9;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carillon_core::{
-    BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Event, HelperTable, MessageId, NodeId, Note,
-    Pace, Received, Rng, Role, Scope, Time, Transmit, Value, expand,
+    BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Event, HelperTable, MessageId, NodeId,
+    Note, Pace, Received, Rng, Role, Scope, Time, Transmit, Value, expand,
 };
 use carillon_wire::status::{HEADER_LEN, Packet, Status};
 
