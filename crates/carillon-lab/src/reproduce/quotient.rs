@@ -56,6 +56,7 @@ mod tests {
             way: Some(way.to_owned()),
             alternative: format!("{plan} {way}"),
             number: value.into(),
+            expected: None,
             n: 1,
         };
         let means = [
