@@ -392,7 +392,11 @@ impl Part for StatusSender {
     }
 
     fn expel(&mut self, scene: &mut Scene, member: NodeId) {
-        self.children.expel(member);
+        match self.table.is_helper(member) {
+            // What those who turn to it may lack is kept until they turn to somebody else.
+            true => self.children.lose(member),
+            false => self.children.expel(member),
+        }
         self.settle(scene);
     }
 
