@@ -111,6 +111,13 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Whether this receiver did not come to know all the others in time, before anything was sent.
+    pub fn is_unacquainted(&self, receiver: usize) -> bool {
+        let node = NodeId(receiver as u32 + 1);
+        let did_not_hear = |outcome: &MemberOutcome| matches!(outcome, MemberOutcome::Lost(why) if why.starts_with("did not hear all"));
+        self.members.iter().any(|m| m.node == node && did_not_hear(&m.outcome))
+    }
+
     /// Whether the sender takes this receiver to have everything.
     pub fn is_verified(&self, receiver: usize) -> bool {
         let node = NodeId(receiver as u32 + 1);

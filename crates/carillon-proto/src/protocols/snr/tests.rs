@@ -66,7 +66,8 @@ fn one_status_of_several_says_what_all_or_some_have_whatever_their_order() {
             // And what a packet makes of it is the same, though the list of the maximum may begin with ones.
             for one in [&all, &some] {
                 let mut bytes = Vec::new();
-                let again = Report::of_packet(&one.packet(Time::ZERO, 128, &mut bytes), one.lower, Time::ZERO);
+                let again =
+                    Report::of_packet(&one.packet(Time::ZERO, 128, &mut bytes), one.lower, Time::ZERO);
                 assert_eq!((again.lower, set(&again.map)), (one.lower, set(&one.map)));
             }
         }
@@ -255,7 +256,8 @@ fn a_liar_is_ordered_in_vain_and_then_not_counted() {
 // A claim beyond all bounds moves nothing, and costs no memory.
 #[test]
 fn a_claim_of_blocks_far_away_is_dropped() {
-    for (family, entry) in [(Family::Csp, &csp::ENTRY), (Family::Cp, &cp::ENTRY), (Family::Dsp, &dsp::ENTRY)] {
+    for (family, entry) in [(Family::Csp, &csp::ENTRY), (Family::Cp, &cp::ENTRY), (Family::Dsp, &dsp::ENTRY)]
+    {
         let mut bench = Bench::new(entry, Role::Helper, HELPER);
         let far = Status {
             local: true,
