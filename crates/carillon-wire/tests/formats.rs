@@ -6,6 +6,8 @@ mod file;
 mod lms;
 mod pf;
 mod pgm;
+mod pgm_dissector;
+mod pgm_offsets;
 mod reformation;
 mod rra;
 mod segovia;

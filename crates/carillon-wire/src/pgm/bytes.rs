@@ -36,7 +36,7 @@ pub(super) fn put_address(address: IpAddr, buf: &mut Vec<u8>) {
 }
 
 /// The ones' complement of the ones' complement sum of the packet, its checksum field taken as zero and
-/// an odd byte as the high one; a zero is sent as all ones, since zero says that there is none (section 8.1).
+/// an odd byte as the high one; a zero is sent as all ones, since zero says that there is none (section 8).
 pub(super) fn checksum(packet: &[u8]) -> u16 {
     let mut sum = 0_u64;
     let (pairs, odd) = packet.as_chunks::<2>();

@@ -1,4 +1,4 @@
-//! Packets of PGM, Pragmatic General Multicast: RFC 3208, section 8.
+//! Packets of PGM, Pragmatic General Multicast: RFC 3208, section 8; SPMR is in section 13.6, POLL and POLR are in 14.7.
 //!
 //! The bytes are the RFC's own, without the common envelope; over UDP a packet is the datagram.
 //!
@@ -234,7 +234,7 @@ impl<'a> Packet<'a> {
         let tsdu = usize::from(reader.u16()?);
         let kind = PacketType::of(kind).ok_or(ParseError::Type(kind))?;
         let is_data = matches!(kind, PacketType::Odata | PacketType::Rdata);
-        // A zero says that none was computed, which data must not say (section 8.1).
+        // A zero says that none was computed, which data must not say (section 8).
         if (stored == 0 && is_data) || (stored != 0 && checksum(bytes) != stored) {
             return Err(ParseError::Field { field: "checksum", value: stored.into() });
         }
@@ -447,7 +447,7 @@ impl fmt::Display for Packet<'_> {
     }
 }
 
-/// Bits of the options byte, from the lowest: the prose of section 8.1 counts them from the highest,
+/// Bits of the options byte, from the lowest: the prose of section 8 counts them from the highest,
 /// but every implementation does this.
 mod flag {
     /// There are option extensions.

@@ -1,4 +1,4 @@
-//! Option extensions: RFC 3208, section 9.
+//! Option extensions: RFC 3208, section 9; those of appendices: 11.8 (OPT_PARITY_PRM) and 15.4 (back-off, OPT_NBR_UNREACH, OPT_PATH_NLA).
 //!
 //! They stand behind the fixed header, OPT_LENGTH first, each as
 //!
@@ -78,7 +78,8 @@ pub struct BackOffRange {
 /// OPT_PARITY_PRM: what parity packets a source sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParityParameters {
-    /// 0x01 without being asked, 0x02 on demand, as implementations have it.
+    /// 0x02 without being asked, 0x01 on demand, as the figure (P left of O) and the Wireshark dissector have it; OpenPGM has
+    /// them the other way round.
     pub flags: u8,
     /// Packets of a transmission group.
     pub group_size: u32,
@@ -323,7 +324,7 @@ fn address_len(address: IpAddr) -> usize {
 
 /// The last option.
 const END: u8 = 0x80;
-/// Options of a packet at most, OPT_LENGTH too (section 8.1).
+/// Options of a packet at most, OPT_LENGTH too (section 9).
 const MOST: usize = 16;
 
 const LENGTH: u8 = 0x00;

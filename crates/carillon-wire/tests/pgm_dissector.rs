@@ -1,0 +1,171 @@
+//! PGM packets as a dissector that was made by others reads them: the golden bytes, and every field that the crate emits.
+
+use std::net::IpAddr;
+use std::process::Command;
+
+use crate::pgm_offsets::{by_offsets, every_field, golden};
+
+/// The dissector's names, and what it shows for the field of the RFC: which of its values.
+const FIELDS: &[(&str, &str, usize)] = &[
+    ("pgm.hdr.sport", "source port", 0),
+    ("pgm.hdr.dport", "destination port", 0),
+    ("pgm.hdr.type", "type", 0),
+    ("pgm.hdr.opts", "options", 0),
+    ("pgm.hdr.tsdulen", "TSDU length", 0),
+    ("pgm.spm.lead", "leading edge", 0),
+    ("pgm.spm.trail", "trailing edge", 0),
+    ("pgm.nak.sqn", "requested sequence number", 0),
+    ("pgm.poll.subtype", "sub-type", 0),
+    ("pgm.poll.backoff_ivl", "back-off interval", 0),
+    ("pgm.poll.rand_str", "random string", 0),
+    ("pgm.poll.matching_bmask", "bit-mask", 0),
+    ("pgm.nak.srcafi", "source", 0),
+    ("pgm.nak.grpafi", "group", 0),
+    ("pgm.opts.join.min_join", "OPT_JOIN: minimum", 0),
+    ("pgm.opts.fragment.first_sqn", "OPT_FRAGMENT: first, offset, length", 0),
+    ("pgm.opts.fragment.fragment_offset", "OPT_FRAGMENT: first, offset, length", 1),
+    ("pgm.opts.fragment.total_length", "OPT_FRAGMENT: first, offset, length", 2),
+    ("pgm.opts.nak_bo_ivl.bo_ivl", "OPT_NAK_BO_IVL: interval, POLL", 0),
+    ("pgm.opts.nak_bo_ivl.bo_ivl_sqn", "OPT_NAK_BO_IVL: interval, POLL", 1),
+    // Here it has the two in the wrong order: section 15.4.2 has the maximum first.
+    ("pgm.opts.nak_bo_rng.min_bo_ivl", "OPT_NAK_BO_RNG: maximum, minimum", 0),
+    ("pgm.opts.nak_bo_rng.max_bo_ivl", "OPT_NAK_BO_RNG: maximum, minimum", 1),
+    ("pgm.opts.parity_prm.op", "OPT_PARITY_PRM: flags, group size", 0),
+    ("pgm.opts.parity_prm.prm_grp", "OPT_PARITY_PRM: flags, group size", 1),
+    ("pgm.opts.redirect.afi", "OPT_REDIRECT", 0),
+];
+
+/// The dissector's names for what it calls by several.
+const SEVERAL: &[(&[&str], &str)] = &[
+    (&["pgm.spm.sqn"], "SPM's sequence number"),
+    (&["pgm.spm.sqn"], "sequence number"),
+    (&["pgm.poll.sqn", "pgm.polr.sqn"], "POLL's sequence number"),
+    (&["pgm.poll.round", "pgm.polr.round"], "round"),
+];
+
+/// The dissector's names of addresses, less the family at their end.
+const ADDRESSES: &[(&[&str], &str)] = &[
+    (&["pgm.spm.path", "pgm.poll.path"], "path"),
+    (&["pgm.nak.src"], "source"),
+    (&["pgm.nak.grp"], "group"),
+    (&["pgm.opts.redirect.dlr"], "OPT_REDIRECT"),
+];
+
+#[test]
+fn tshark_finds_each_field_where_the_rfc_has_it() {
+    let known = match Command::new("tshark").args(["-G", "fields"]).output() {
+        Ok(output) if output.status.success() => String::from_utf8_lossy(&output.stdout).into_owned(),
+        other => {
+            println!("skipped: this test needs tshark ({:?})", other.map(|output| output.status));
+            return;
+        }
+    };
+    let mut names: Vec<String> =
+        ["_ws.malformed", "pgm.hdr.cksum.status", "pgm.hdr.gsi", "pgm.opts.nak.list"]
+            .into_iter()
+            .chain(FIELDS.iter().map(|field| field.0))
+            .chain(SEVERAL.iter().flat_map(|field| field.0.iter().copied()))
+            .map(String::from)
+            .collect();
+    for name in ADDRESSES.iter().flat_map(|field| field.0) {
+        names.extend([format!("{name}.ipv4"), format!("{name}.ipv6")]);
+    }
+    names.sort();
+    names.dedup();
+    if let Some(name) = names.iter().find(|name| !known.contains(&format!("\t{name}\t"))) {
+        // Other versions have other names.
+        println!("skipped: this tshark does not know {name}");
+        return;
+    }
+    let packets: Vec<Vec<u8>> = golden()
+        .into_iter()
+        .map(|(_, bytes)| bytes)
+        .chain(every_field(true))
+        .chain(every_field(false))
+        // It has no name for SPMR.
+        .filter(|bytes| bytes[4] != 0x0c)
+        .collect();
+    let path = std::env::temp_dir().join(format!("carillon-wire-pgm-{}.pcap", std::process::id()));
+    std::fs::write(&path, capture(&packets)).expect("a capture");
+    let mut tshark = Command::new("tshark");
+    tshark.arg("-r").arg(&path).args(["-o", "pgm.check_checksum:TRUE", "-T", "fields"]);
+    names.iter().for_each(|name| _ = tshark.args(["-e", name]));
+    let output = tshark.output().expect("it runs");
+    std::fs::remove_file(&path).expect("it is ours");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert_eq!(text.lines().count(), packets.len());
+
+    for (line, bytes) in text.lines().zip(&packets) {
+        let shown: Vec<&str> = line.split('\t').collect();
+        let of = |name: &str| shown[names.iter().position(|known| known == name).expect("it was asked for")];
+        let fields = by_offsets(bytes);
+        assert_eq!(of("_ws.malformed"), "", "{line:?}");
+        assert_eq!(
+            of("pgm.hdr.cksum.status").rsplit(',').next(),
+            Some("1"),
+            "the checksum is good: {line:?}"
+        );
+        assert_eq!(number(&format!("0x{}", of("pgm.hdr.gsi"))), fields["global source id"][0]);
+        // What the packet does not have is not shown, and what is shown has the value.
+        for &(name, field, at) in FIELDS {
+            let value = fields.get(field).map(|values| values[at]);
+            let shown = of(name);
+            assert_eq!((!shown.is_empty()).then(|| number(shown)), value, "{name}: {line:?}");
+        }
+        let seen = |names: &[&str]| names.iter().map(|name| of(name)).find(|shown| !shown.is_empty());
+        for &(names, field) in SEVERAL {
+            if let Some(values) = fields.get(field) {
+                assert_eq!(seen(names).map(number), Some(values[0]), "{field}: {line:?}");
+            }
+        }
+        for &(names, field) in ADDRESSES {
+            let Some(value) = fields.get(field) else { continue };
+            let family = if value[0] == 1 { "ipv4" } else { "ipv6" };
+            let names: Vec<String> = names.iter().map(|name| format!("{name}.{family}")).collect();
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let address: IpAddr = seen(&names).expect(field).parse().expect("an address");
+            let octets = match address {
+                IpAddr::V4(address) => address.octets().to_vec(),
+                IpAddr::V6(address) => address.octets().to_vec(),
+            };
+            assert_eq!(
+                octets.into_iter().map(u64::from).collect::<Vec<_>>(),
+                value[1..],
+                "{field}: {line:?}"
+            );
+        }
+        // Of a list it shows text of its own for bytes of the packet, as long as those are.
+        let list = fields.get("OPT_NAK_LIST").map_or(&[][..], |list| list);
+        let text: String = list.iter().map(|number| format!("{number:#x} ")).collect();
+        let bytes: String = text.bytes().take(4 * list.len()).map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(of("pgm.opts.nak.list"), bytes, "{line:?}");
+    }
+}
+
+fn number(shown: &str) -> u64 {
+    let number = match shown.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => shown.parse(),
+    };
+    number.unwrap_or_else(|error| panic!("{shown:?}: {error}"))
+}
+
+/// A capture of these packets, each in an IP datagram of protocol 113.
+fn capture(packets: &[Vec<u8>]) -> Vec<u8> {
+    // Magic, version 2.4, no offset, no accuracy, whole packets, datagrams of IP without a link.
+    let mut capture = Vec::new();
+    for word in [0xa1b2_c3d4, 0x0002_0004, 0, 0, 65_535, 101_u32] {
+        capture.extend_from_slice(&word.to_be_bytes());
+    }
+    for packet in packets {
+        let len = (20 + packet.len()) as u16;
+        for word in [0, 0, len.into(), u32::from(len)] {
+            capture.extend_from_slice(&word.to_be_bytes());
+        }
+        capture.extend_from_slice(&[0x45, 0, (len >> 8) as u8, len as u8, 0, 0, 0, 0, 1, 113, 0, 0]);
+        capture.extend_from_slice(&[10, 0, 0, 1, 239, 255, 0, 1]);
+        capture.extend_from_slice(packet);
+    }
+    capture
+}
