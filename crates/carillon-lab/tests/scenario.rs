@@ -1,5 +1,6 @@
 //! Scenario files: what they mean, and what is said about wrong ones.
 
+use carillon_lab::metrics::without_latency;
 use carillon_lab::plan::Plan;
 use carillon_lab::scenario::ScenarioFile;
 
@@ -52,6 +53,20 @@ fn a_scenario_resolves_to_what_it_says() {
     // What is not said has its default.
     assert_eq!(scenario.config.count("retransmission_limit"), 10);
     assert_ne!(plan.runs[0].seeds, plan.runs[1].seeds);
+}
+
+/// Whether latencies are kept is known of a scenario before anything has run.
+#[test]
+fn a_run_of_more_than_ten_million_deliveries_says_why_it_has_no_latency() {
+    let reason = |messages: u64| {
+        let text = GOOD.replace("messages = 500", &format!("messages = {messages}"));
+        let file = ScenarioFile::parse("test.toml", &text).unwrap();
+        without_latency(&Plan::new(&file).unwrap().runs[0].scenario)
+    };
+    // Each message reaches 20 receivers.
+    assert_eq!(reason(500_000), None, "10 million are not too many");
+    let said = reason(500_001).expect("they are too many");
+    assert!(said.contains("more than 10 million deliveries"), "{said}");
 }
 
 #[test]
