@@ -76,6 +76,7 @@ const GOLDEN: &[Golden] = &[
         hex: "ca010606 00000007 00000000 00000000 0000000e 00030004 00040000 00000000 000484",
     },
     Golden { line: "cm view 3 purged below 12", hex: "ca010607 00000007 00000003 00000000 0000000c" },
+    Golden { line: "cm view 2 retrans 4:5", hex: "ca010605 00000007 00000002 0004 00000000 00000005" },
     Golden {
         line: "cm view 2 confirm site 0 below 5",
         hex: "ca010603 00000007 00000002 00000000 00000000 0005",

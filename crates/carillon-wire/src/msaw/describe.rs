@@ -34,12 +34,13 @@ fn read(bytes: &[u8]) -> Result<Reading, String> {
     let (association, packet) = Packet::parse(bytes).map_err(|error| error.to_string())?;
     let mut again = Vec::new();
     packet.emit(association, &mut again);
-    let padded = !matches!(packet, Packet::Data { .. } | Packet::Numbered { .. });
+    let padded = !matches!(packet, Packet::Data { .. } | Packet::Timed { .. } | Packet::Numbered { .. });
     Ok(Reading::new(&packet, again, packet.wire_len(), if padded { Rest::Padding } else { Rest::Nothing }))
 }
 
 /// One packet of each type.
 const GOLDEN: &[Golden] = &[
+    Golden { line: "msaw ack seq 1", hex: "ca010102 00000007 01" },
     Golden { line: "msaw ack up to seq 113", hex: "ca010106 00000007 71" },
     Golden { line: "msaw announce seq 3 first 6 round 1", hex: "ca010104 00000007 030601" },
     Golden { line: "msaw data seq 1 len 7", hex: "ca010101 00000007 01a65b30 ad4e89eb" },

@@ -57,7 +57,18 @@ fn read(bytes: &[u8]) -> Result<Reading, String> {
     let (association, packet) = Packet::parse(bytes).map_err(|error| error.to_string())?;
     let mut again = Vec::new();
     packet.emit(association, &mut again);
-    Ok(Reading::new(&packet, again, packet.wire_len(), Rest::Padding))
+    let runs_to_the_end = match packet {
+        Packet::Normal { body, .. } => matches!(
+            body,
+            Body::Request { .. }
+                | Body::Ordered { payload: Some(_), .. }
+                | Body::Fetched { .. }
+                | Body::Gone { .. }
+        ),
+        Packet::Reformation(packet) => matches!(packet, reformation::Packet::Start { .. }),
+    };
+    let rest = if runs_to_the_end { Rest::Nothing } else { Rest::Padding };
+    Ok(Reading::new(&packet, again, packet.wire_len(), rest))
 }
 
 /// One packet of each type.

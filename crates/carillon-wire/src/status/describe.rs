@@ -18,6 +18,14 @@ macro_rules! format {
                     hex: concat!("ca01", $number, "00 00000007 00000009 00000201 00000200 0000004d 000005dc 000000fa 00180201 00000000 0000000e"),
                 },
                 Golden {
+                    line: concat!($word, " status local seq 10 lower 514 done 513 echo 78 held 1600 age 0 buffer 65535 k 0 map"),
+                    hex: concat!("ca01", $number, "01 00000007 0000000a 00000202 00000201 0000004e 00000640 00000000 ffff0000"),
+                },
+                Golden {
+                    line: concat!($word, " data local seq 78 block 516 first 501 interval 6000 len 1"),
+                    hex: concat!("ca01", $number, "02 00000007 0000004e 00000204 000001f5 00001770 04"),
+                },
+                Golden {
                     line: concat!($word, " data seq 77 block 515 first 500 interval 5000 len 3"),
                     hex: concat!("ca01", $number, "03 00000007 0000004d 00000203 000001f4 00001388 010203"),
                 },
