@@ -22,7 +22,8 @@
 //!
 //! A size of 2^64 - 1 in OFFER and FILE means that it is not known beforehand, as for a stream.
 //! The bytes of OFFER are those of all files when they were listed, those of END what the DATA came
-//! to. The digest is BLAKE3 over the file's bytes. A message is a record or a PACK of records
+//! to. A mode has the permission bits 0777 and no others; a reason is 1 for a file that changed and 2 for one that could not be
+//! read. The digest is BLAKE3 over the file's bytes. A message is a record or a PACK of records
 //! ([`records`]): small files go many to a message. Messages of live streams are not packed.
 
 mod pack;

@@ -20,6 +20,7 @@
 //! (words in order, each from its lowest bit) says that the message `next` + 1 + i is there. All below the node have
 //! everything before `stable`; there is room for no message from `limit` on; what was sent more than `span` microseconds
 //! before the ACK arrives, and is not in it, was lost. Flag 1 says that another node repairs what the receiver lacks.
+//! What follows a packet without a payload is padding.
 
 mod describe;
 

@@ -14,7 +14,7 @@
 //!
 //! Sequence numbers count modulo 2^32. `first` is the oldest message the sender still holds: what
 //! lies before it will not come any more. A packet with a `question` other than 0 asks: `acker` names
-//! the receiver that acknowledges, and its ACK names the question. A POLL is a DATA without a message:
+//! the receiver that acknowledges, and its ACK names the question; without one `acker` is 0. A POLL is a DATA without a message:
 //! its `sequence` is the last one sent. In an ACK, bit i of the map (words in order, each from its
 //! lowest bit) says that the message `expected` + 1 + i is there; `arrived` counts the DATA that have
 //! reached the receiver, and `room` is how many messages from `expected` on it can take, 65535 for

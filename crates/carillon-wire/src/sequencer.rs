@@ -22,7 +22,8 @@
 //! ```
 //!
 //! Numbers count modulo 2^32. `ack`, `next`, `accepted` and `purge` are one past the last message that
-//! the member has without a gap, that is ordered, that is accepted, that all members have.
+//! the member has without a gap, that is ordered, that is accepted, that all members have. `source` is a rank. Behind an
+//! ACK or another packet that does not end with a message or a state there may be padding.
 
 mod describe;
 

@@ -31,7 +31,8 @@
 //! +---------------+---------------+-------------------------------+
 //! |     part      |   name len    |  name ...
 //! +---------------+---------------+-------------------------------+
-//!    part: 0 receives, 1 offers too, 2 only helps
+//!    part: 0 receives, 1 offers too, 2 only helps; behind the name nothing, or attached len 2 bytes
+//!    (1 to 256) and what is attached
 //!
 //! WELCOME (3), sender to receiver
 //! +---------------------------------------------------------------+

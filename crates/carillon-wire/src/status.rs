@@ -29,7 +29,8 @@
 //! it. `echo` is the Seq# of the source's latest packet that was heard (0: none), `held` how long ago, `age` how old the
 //! oldest of the statuses is of which this one was made. `k` is the time to the next status in units of T_IN; 0 says that
 //! there is nobody on whose behalf to speak. In DATA and STATE `first` is the oldest block that the source still keeps, and `interval`
-//! is T_IN. `upper` is UW_t: the blocks before it have been sent.
+//! is T_IN. `upper` is UW_t: the blocks before it have been sent. `start` is 1, and 0 to stop. What follows a packet without a
+//! payload is padding.
 
 mod describe;
 
