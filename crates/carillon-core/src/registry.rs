@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use thiserror::Error;
 
@@ -150,6 +151,20 @@ pub enum HostValue {
     Bytes(u64),
     /// The time after which a silent member is given up, for a [`Kind::Span`].
     MemberTimeout,
+}
+
+impl HostValue {
+    /// As a setting, where so many messages fit the receivers' buffers, of so many bytes each, and who is silent is given up
+    /// after so long.
+    pub fn text(self, window: u64, message: u64, member_timeout: Duration) -> String {
+        match self {
+            HostValue::Window { min, max } | HostValue::Flight { min, max } => {
+                window.clamp(min, max).to_string()
+            }
+            HostValue::Bytes(bytes) => (bytes / message.max(1)).max(1).to_string(),
+            HostValue::MemberTimeout => format!("{} us", member_timeout.as_micros()),
+        }
+    }
 }
 
 /// Builds the machine of one role at one node.

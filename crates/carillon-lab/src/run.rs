@@ -80,7 +80,16 @@ fn run_while(
     let scenario = &run.scenario;
     let settled = Settled::default();
     let watch = Watch { scenario, recorder: Recorder::new(scenario), settled: settled.clone(), observer };
-    let mut world = build_counted(scenario, &run.seeds, watch, &settled)?;
+    let mut world = match build_counted(scenario, &run.seeds, watch, &settled) {
+        Ok(world) => world,
+        // It delivers nothing.
+        Err(_) if scenario.keeps_unfinished => {
+            let mut result = RunResult::new(run, Recorder::new(scenario), true, 0, begin.elapsed())?;
+            result.samples.retain(|(metric, _)| *metric == "undelivered_share");
+            return Ok(Some(result));
+        }
+        Err(error) => return Err(error),
+    };
     world.start();
     let limit = Time::ZERO + scenario.time_limit;
     let mut ending = Ending::of(scenario);
@@ -111,7 +120,7 @@ impl RunResult {
     ) -> Result<Self, RunError> {
         let scenario = &run.scenario;
         let (messages, totals) = recorder.into_messages();
-        if !done {
+        if !done && !scenario.keeps_unfinished {
             return Err(RunError::Unfinished {
                 limit: scenario.time_limit,
                 done: messages.len() as u64,

@@ -73,7 +73,7 @@ fn a_run_of_more_than_ten_million_deliveries_says_why_it_has_no_latency() {
 fn errors_name_the_file_the_line_the_key_and_what_would_be_valid() {
     assert_eq!(
         replaced("receivers = 20", "recievers = 20"),
-        "test.toml:12: `recievers`: unknown field `recievers`, expected one of `receivers`, `senders`, `helpers`, `tree`"
+        "test.toml:12: `recievers`: unknown field `recievers`, expected one of `receivers`, `senders`, `helpers`, `helpers_if_any`, `tree`"
     );
     assert_eq!(
         replaced("\"10 Mbit/s\"", "\"10 Mbyte\""),
@@ -254,4 +254,57 @@ fn what_would_take_all_memory_is_refused_before_it_is_taken() {
     assert!(error("group.receivers", "4000000000").contains("group.receivers"));
     let points = error("sweep.\"group.receivers\"", "{ from = 1, to = 1000000, step = 1 }");
     assert!(points.contains("100000"), "{points}");
+}
+
+/// What compares all protocols names none of them.
+#[test]
+fn a_sweep_of_all_protocols_has_those_that_repair_and_run_on_the_network() {
+    let text = GOOD.replace("ack_wait = \"6000 bit\"\n", "profile = \"delivery\"\n")
+        + "[sweep]\n\"protocol.name\" = \"all\"\n";
+    let file = ScenarioFile::parse("test.toml", &text).unwrap();
+    let fits = |entry: &&&carillon_core::ProtocolEntry| {
+        entry.repairs() && entry.networks.contains(&carillon_core::NetworkKind::Lan)
+    };
+    assert_eq!(file.points().len(), carillon_proto::REGISTRY.iter().filter(fits).count());
+    let plan = Plan::new(&file).unwrap();
+    for run in &plan.runs {
+        let (entry, config) = (run.scenario.protocol, &run.scenario.config);
+        for (key, value) in entry.delivery_settings {
+            let found = config.iter().find(|(name, _)| name == key).unwrap().1.to_string();
+            let mut said = carillon_core::Config::defaults(entry.parameters);
+            said.set(entry.parameters, key, value).unwrap();
+            let said = said.iter().find(|(name, _)| name == key).unwrap().1.to_string();
+            let host = entry.host_settings.iter().any(|(name, _)| name == key);
+            assert!(found == said || host, "{}: {key} is {found}", entry.name);
+        }
+    }
+    assert!(error(&text.replace("\"all\"", "\"every\"")).contains("neither a list"));
+    assert!(error(&text.replace("\"delivery\"", "\"mine\"")).contains("give \"defaults\" or \"delivery\""));
+}
+
+#[test]
+fn a_run_that_is_not_done_or_cannot_begin_counts_as_it_stands_if_that_is_said() {
+    use carillon_lab::run::{RunError, run_one};
+    let lossy =
+        GOOD.replace("p = \"1 %\"", "p = \"60 %\"").replace("[run]\n", "[run]\ntime_limit = \"1 s\"\n");
+    let run = |text: &str| {
+        let plan = Plan::new(&ScenarioFile::parse("test.toml", text).unwrap()).unwrap();
+        run_one(&plan.runs[0], &mut carillon_core::NoObserver)
+    };
+    assert!(matches!(run(&lossy), Err(RunError::Unfinished { .. })));
+    let keep = |text: &str| text.replace("[run]\n", "[run]\nunfinished = \"keep\"\n");
+    let share = |text: &str| {
+        let result = run(text).unwrap();
+        let named = |(metric, _): &&(&str, Vec<f64>)| *metric == "undelivered_share";
+        let (_, shares) = result.samples.iter().find(named).unwrap();
+        (shares[0], result.samples.len())
+    };
+    let (missing, metrics) = share(&keep(&lossy));
+    assert!(missing > 0.1 && missing < 1.0 && metrics > 5, "{missing}");
+    // A group that is too large for it: nothing is measured, and nothing is said to be 0.
+    let large = GOOD
+        .replace("receivers = 20", "receivers = 200")
+        .replace("name = \"msaw\"\nack_wait = \"6000 bit\"", "name = \"chang-maxemchuk\"");
+    assert!(matches!(run(&large), Err(RunError::Config(_))));
+    assert_eq!(share(&keep(&large)), (1.0, 1));
 }

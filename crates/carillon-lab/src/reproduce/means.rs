@@ -153,7 +153,9 @@ impl MeansSpec {
                 let band = curve().filter_map(|mean| {
                     let Number { value, half_width } = mean.number;
                     let half = half_width?;
-                    Some((mean.row[last], (value - half).max(0.0), value + half))
+                    // On a logarithmic axis nothing comes down to zero.
+                    let least = if quantity.log { value / 10.0 } else { 0.0 };
+                    Some((mean.row[last], (value - half).max(least), value + half))
                 });
                 let points: Vec<_> = band.collect();
                 if !points.is_empty() {
@@ -164,7 +166,8 @@ impl MeansSpec {
                 if alternatives.len() > 1 {
                     name.push((*alternative).to_owned());
                 }
-                let points = curve().map(|mean| (mean.row[last], mean.number.value)).collect();
+                let shown = |mean: &&&Mean| !quantity.log || mean.number.value > 0.0;
+                let points = curve().filter(shown).map(|mean| (mean.row[last], mean.number.value)).collect();
                 let marks = joined(&self.keys[last], look, points);
                 let name = name.join(", ");
                 if self.analysis && quantity.column == self.quantities[0].column {
@@ -182,7 +185,8 @@ impl MeansSpec {
             Some(label) => Axis::new(&capitalised(label), Some("%")),
             None => Axis::new(&capitalised(self.keys[last].label.0), None),
         };
-        let y = quantity.axis();
+        let x = Axis { log: self.keys[last].log, ..x };
+        let y = Axis { log: quantity.log, ..quantity.axis() };
         let shaded =
             (!bands.is_empty()).then_some("Shaded: 95 % confidence interval of the mean, from replications");
         let counts = means.iter().map(|mean| mean.n).filter(|n| *n > 0);

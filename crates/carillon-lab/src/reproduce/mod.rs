@@ -119,6 +119,9 @@ pub struct Key {
     /// The column's value is the key's times this.
     #[serde(default = "files::one")]
     pub scale: f64,
+    /// Its axis is logarithmic.
+    #[serde(default)]
+    pub log: bool,
 }
 
 /// A quantity that a table has the mean, least and greatest value of, and perhaps a bound.
@@ -138,6 +141,9 @@ pub struct Quantity {
     pub digits: usize,
     /// The published table's column of the theoretical bound, if the table has it.
     pub bound: Option<Text>,
+    /// Its axis is logarithmic.
+    #[serde(default)]
+    pub log: bool,
 }
 
 /// Rows of a table that are known to deviate from the published ones.

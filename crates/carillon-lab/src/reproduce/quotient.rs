@@ -73,6 +73,7 @@ mod tests {
             scale: 1.0,
             digits: 2,
             bound: None,
+            log: false,
         };
         let quotient = Quotient { of: Kept("unicast"), by: Kept("multicast"), quantity, figures_by: 0 };
         let [one, other] = &quotient.means(&means)[..] else { panic!("two rows") };

@@ -140,12 +140,13 @@ pub(super) struct Group {
     pub receivers: Option<u32>,
     pub senders: u32,
     pub helpers: Option<Who>,
+    pub helpers_if_any: bool,
     pub tree: Option<Tree>,
 }
 
 impl Default for Group {
     fn default() -> Self {
-        Group { receivers: None, senders: 1, helpers: None, tree: None }
+        Group { receivers: None, senders: 1, helpers: None, helpers_if_any: false, tree: None }
     }
 }
 
@@ -216,11 +217,30 @@ pub(super) struct Run {
     pub time_limit: Span,
     #[serde(default = "ten_seconds")]
     pub linger: Span,
+    #[serde(default)]
+    pub unfinished: Unfinished,
+}
+
+/// `run.unfinished`
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Unfinished {
+    /// A run that is not done by its limit, or cannot begin, is an error.
+    #[default]
+    Error,
+    /// What there is of it counts.
+    Keep,
 }
 
 impl Default for Run {
     fn default() -> Self {
-        Run { replications: one(), seed: first_seed(), time_limit: ten_days(), linger: ten_seconds() }
+        Run {
+            replications: one(),
+            seed: first_seed(),
+            time_limit: ten_days(),
+            linger: ten_seconds(),
+            unfinished: Unfinished::default(),
+        }
     }
 }
 

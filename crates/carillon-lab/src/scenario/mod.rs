@@ -65,6 +65,8 @@ pub struct Scenario {
     pub workload: Workload,
     /// Simulated time after which a run is given up.
     pub time_limit: Duration,
+    /// What there is of a run that is not done by then counts, and one that cannot begin has nothing: otherwise both are errors.
+    pub keeps_unfinished: bool,
     /// Among peers, how long they have to deliver everything after the last sender has finished.
     pub linger: Duration,
 }
@@ -167,7 +169,7 @@ impl ScenarioFile {
         dir: PathBuf,
         protocols: &'static [&'static ProtocolEntry],
     ) -> Result<Self, ScenarioError> {
-        let axes = sweep::axes(origin, text, &table)?;
+        let axes = sweep::axes(origin, text, &table, protocols)?;
         let (origin, text) = (origin.to_owned(), text.to_owned());
         let file = ScenarioFile { origin, dir, text, table, document, axes, protocols };
         let (points, replications) = (file.points().len(), file.replications());

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use carillon_core::{BitRate, Config, NetworkKind, Probability, ProtocolEntry, Role};
+use carillon_core::{BitRate, Config, Helpers, NetworkKind, Probability, ProtocolEntry, Role};
 use carillon_sim::graph::{GraphConfig, LossModel};
 use toml::{Table, Value};
 
@@ -30,7 +30,8 @@ impl ScenarioFile {
                 return Err(bad(key, format!("belongs to kind = \"{kind}\"")));
             }
         }
-        let (protocol, config) = self.protocol(&document.protocol, is_lan)?;
+        let (protocol, config) =
+            self.protocol(&document.protocol, is_lan, &document.workload.message_bytes)?;
         let (network, receivers) = if is_lan {
             let network = document.network.lan(self.lan_loss(&loss, table)?);
             let half_slot = network.bit_rate.time_for_bits(network.slot_bits) / 2;
@@ -64,12 +65,13 @@ impl ScenarioFile {
             return Err(bad("group.senders", what));
         }
         let group = &document.group;
+        let helped = !group.helpers_if_any || protocol.helpers != Helpers::None;
         let helpers = helpers::table(
             protocol,
             &network,
             &network.receivers(receivers),
-            group.helpers.as_ref(),
-            group.tree.as_ref(),
+            group.helpers.as_ref().filter(|_| helped),
+            group.tree.as_ref().filter(|_| helped),
         );
         let helpers = helpers.map_err(|(key, what)| bad(key, what))?.into();
         let offered = workload.messages.saturating_mul(senders.into());
@@ -91,6 +93,7 @@ impl ScenarioFile {
             config,
             workload,
             time_limit: document.run.time_limit.at(BitRate::mbps(10)),
+            keeps_unfinished: document.run.unfinished == document::Unfinished::Keep,
             linger: document.run.linger.at(BitRate::mbps(10)),
         })
     }
@@ -268,6 +271,7 @@ impl ScenarioFile {
         &self,
         section: &Table,
         is_lan: bool,
+        message: &Bytes,
     ) -> Result<(&'static ProtocolEntry, Config), ScenarioError> {
         let bad = |key: &str, what: String| self.bad(key, what);
         let name = section.get("name").and_then(Value::as_str);
@@ -286,9 +290,18 @@ impl ScenarioFile {
         if !entry.networks.contains(&kind) {
             return Err(bad("protocol.name", format!("\"{name}\" does not run on a {kind}")));
         }
-        let mut config = Config::defaults(entry.parameters);
-        let (own, common): (Vec<_>, Vec<_>) =
-            section.iter().filter(|(key, _)| *key != "name").partition(|(_, value)| value.is_table());
+        let mut config = match section.get("profile").map(sweep::text_of).as_deref() {
+            None | Some("defaults") => Config::defaults(entry.parameters),
+            Some("delivery") => as_delivered(entry, message.0.into()),
+            Some(other) => {
+                let what = format!("is \"{other}\": give \"defaults\" or \"delivery\"");
+                return Err(bad("protocol.profile", what));
+            }
+        };
+        let (own, common): (Vec<_>, Vec<_>) = section
+            .iter()
+            .filter(|(key, _)| !matches!(key.as_str(), "name" | "profile"))
+            .partition(|(_, value)| value.is_table());
         for (key, value) in common {
             let set = config.set(entry.parameters, key, &sweep::text_of(value));
             set.map_err(|error| bad(&format!("protocol.{key}"), error.to_string()))?;
@@ -313,6 +326,26 @@ impl ScenarioFile {
         Ok((entry, config))
     }
 }
+
+/// The settings with which a protocol carries files: those of `send`, where buffers hold two mebibytes.
+fn as_delivered(entry: &ProtocolEntry, message: u64) -> Config {
+    let mut config = Config::defaults(entry.parameters);
+    let fixed = entry.delivery_settings.iter().map(|&(key, value)| (key, value.to_owned()));
+    let host = entry
+        .host_settings
+        .iter()
+        .map(|&(key, value)| (key, value.text(DELIVERY_BUFFER / message.max(1), message, MEMBER_TIMEOUT)));
+    for (key, value) in fixed.chain(host) {
+        // What a protocol says of itself it takes: a test of the registry holds it to that.
+        let _ = config.set(entry.parameters, key, &value);
+    }
+    config
+}
+
+/// Bytes that receivers' buffers hold in a delivery, as a sender takes them to.
+const DELIVERY_BUFFER: u64 = 2 << 20;
+/// After how long a delivery gives a silent member up.
+const MEMBER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Nothing would be lost, and nothing said, if the network could not tell first transmissions from repairs.
 fn can_lose_one(protocol: &ProtocolEntry) -> Result<(), String> {

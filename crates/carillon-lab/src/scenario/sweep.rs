@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use carillon_core::{NetworkKind, ProtocolEntry};
 use serde::Deserialize;
 use toml::{Table, Value};
 
@@ -46,7 +47,12 @@ struct Range {
 }
 
 /// The axes of the `[sweep]` section, in the order of their keys' appearance.
-pub(super) fn axes(origin: &str, text: &str, table: &Table) -> Result<Vec<Axis>, ScenarioError> {
+pub(super) fn axes(
+    origin: &str,
+    text: &str,
+    table: &Table,
+    protocols: &[&ProtocolEntry],
+) -> Result<Vec<Axis>, ScenarioError> {
     let Some(Value::Table(sweep)) = table.get("sweep") else { return Ok(Vec::new()) };
     let mut axes = Vec::new();
     let mut points = 1usize;
@@ -61,6 +67,7 @@ pub(super) fn axes(origin: &str, text: &str, table: &Table) -> Result<Vec<Axis>,
         }
         let steps: Vec<Vec<Value>> = match value {
             Value::Array(values) if values.is_empty() => return Err(bad("has no values")),
+            Value::String(word) if name == "protocol.name" && word == "all" => fitting(table, protocols),
             Value::Array(values) if keys.len() == 1 => {
                 values.iter().map(|value| vec![value.clone()]).collect()
             }
@@ -93,6 +100,14 @@ pub(super) fn axes(origin: &str, text: &str, table: &Table) -> Result<Vec<Axis>,
         axes.push(Axis { keys, steps });
     }
     Ok(axes)
+}
+
+/// The protocols that repair what is lost and run on the network of this document.
+fn fitting(table: &Table, protocols: &[&ProtocolEntry]) -> Vec<Vec<Value>> {
+    let kind = table.get("network").and_then(|network| network.get("kind")).and_then(Value::as_str);
+    let kind = if kind == Some("lan") { NetworkKind::Lan } else { NetworkKind::Graph };
+    let fits = |entry: &&&ProtocolEntry| entry.repairs() && entry.networks.contains(&kind);
+    protocols.iter().filter(fits).map(|entry| vec![Value::String(entry.name.to_owned())]).collect()
 }
 
 impl Range {

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use carillon_core::{
     Addresses, AssociationId, BitRate, Config, ConfigError, Duration, GroupId, Helper, HelperTable, Helpers,
-    HostValue, NodeId, ProtocolEntry, Role,
+    NodeId, ProtocolEntry, Role,
 };
 use carillon_wire::session::{Attached, MAX_PEERS, Name, Part, Settings};
 
@@ -129,13 +129,7 @@ impl SenderSessionConfig {
     /// `window` messages fit the receivers' buffers. What a user says goes on top of that.
     pub fn set_host_values(&mut self, window: u64) -> Result<(), ConfigError> {
         for &(key, value) in self.protocol.host_settings {
-            let text = match value {
-                HostValue::Window { min, max } | HostValue::Flight { min, max } => {
-                    window.clamp(min, max).to_string()
-                }
-                HostValue::Bytes(bytes) => (bytes / u64::from(self.max_payload).max(1)).max(1).to_string(),
-                HostValue::MemberTimeout => format!("{} us", self.member_timeout.as_micros()),
-            };
+            let text = value.text(window, self.max_payload.into(), self.member_timeout);
             self.config.set(self.protocol.parameters, key, &text)?;
         }
         Ok(())
