@@ -112,6 +112,21 @@ impl ResponsePlan {
         }
     }
 
+    /// Polls that should have been sent longer ago than this are planned anew, those with priority with priority again: sent now
+    /// their responses would come beside those of other epochs.
+    pub fn plan_late_anew(&mut self, now: Time, late: Duration, round_trip: impl Fn(usize) -> Duration) {
+        let is_late = |&&(at, _): &&(Time, u32)| at + late < now;
+        let late: Vec<u32> = self.by_time.iter().take_while(is_late).map(|&(_, child)| child).collect();
+        for child in late.into_iter().map(|child| child as usize) {
+            let again = self.plans[child].is_some_and(|plan| plan.again);
+            self.cancel(child);
+            match again {
+                true => self.plan_again(now, child, &round_trip),
+                false => self.plan(now, child, round_trip(child)),
+            }
+        }
+    }
+
     /// When the first planned poll is to be sent.
     pub fn next(&self) -> Option<Time> {
         self.by_time.first().map(|&(at, _)| at)
@@ -236,6 +251,17 @@ mod tests {
         assert_eq!((plan.is_due(at(105), 3), plan.is_due(at(106), 3)), (false, true));
         plan.plan(at(100), 0, ms(4));
         assert_eq!(plan.len(), 7, "one poll for each child at most");
+    }
+
+    #[test]
+    fn a_poll_that_missed_its_time_is_planned_anew_with_the_others() {
+        let mut plan = ResponsePlan::new(4, ms(EPOCH), 2);
+        plan.plan_all(at(0), |_| ms(0));
+        plan.plan_late_anew(at(12), ms(2), |_| ms(0));
+        assert_eq!(plan.due(at(12)).collect::<Vec<_>>(), [2, 3], "in time: two of them");
+        assert_eq!([1, 2].map(|epoch| plan.expected(epoch)), [2, 2]);
+        plan.plan_late_anew(at(100), ms(2), |_| ms(0));
+        assert_eq!(plan.due(at(100)).count(), 2, "a quota of four");
     }
 
     #[test]
