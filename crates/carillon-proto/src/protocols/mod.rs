@@ -12,6 +12,7 @@ pub mod mbap;
 pub mod msaw;
 pub mod pf;
 pub mod pgm;
+pub mod prmp;
 pub mod rmtp;
 pub mod rra;
 pub mod sequencer;
@@ -29,6 +30,7 @@ pub const REGISTRY: &[&ProtocolEntry] = &[
     &rra::ENTRY,
     &ff::ENTRY,
     &pf::ENTRY,
+    &prmp::ENTRY,
     &chang_maxemchuk::ENTRY,
     &erramilli_singh::ENTRY,
     &sequencer::ENTRY,

@@ -93,6 +93,12 @@ pub(crate) struct Rules {
     pub packet: u64,
     pub burst: Duration,
     pub repair_budget: u64,
+    /// A message is done with when all children have consumed it, not when they have it: inner nodes consume what all below them have.
+    pub consumed: bool,
+    /// How long a child that has children itself may be silent.
+    pub helper_timeout: Duration,
+    /// Children may have what this parent has not: it is somebody else that sends.
+    pub ahead: bool,
 }
 
 impl Rules {
@@ -135,6 +141,9 @@ impl Rules {
             packet: (gap.as_nanos() / 8) as u64,
             burst: span("burst"),
             repair_budget: settings.count("repair_budget"),
+            consumed: false,
+            helper_timeout: Duration::MAX,
+            ahead: false,
         })
     }
 }

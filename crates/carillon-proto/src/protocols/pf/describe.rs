@@ -2,7 +2,7 @@
 
 use carillon_core::{Ground, Promise, States, Trial};
 
-pub(super) const PROMISE: Promise = Promise::Acknowledged { in_order: false, idle_feedback: None };
+pub(crate) const PROMISE: Promise = Promise::Acknowledged { in_order: false, idle_feedback: None };
 
 /// Settings with which a parent finds out in time what its children have.
 pub(crate) fn trial(trial: &mut Trial<'_>) {

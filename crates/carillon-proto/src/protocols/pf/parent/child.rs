@@ -28,6 +28,10 @@ pub(crate) struct Child {
     /// How many polls in a row it has not answered, and when the last of them was sent.
     pub absent: u32,
     last_absent: Time,
+    /// When the first poll was sent that it has not answered in time, if it has answered none since.
+    pub silent_since: Option<Time>,
+    /// It has children of its own.
+    pub helps: bool,
     /// When messages were last sent again to it alone.
     pub resent: BTreeMap<u64, Time>,
 }
@@ -59,6 +63,8 @@ impl Child {
             answered: 0,
             absent: 0,
             last_absent: Time::ZERO,
+            silent_since: None,
+            helps: false,
             resent: BTreeMap::new(),
         }
     }
@@ -78,6 +84,7 @@ impl Child {
     pub fn answer(&mut self, at: Time) -> Option<Vec<u64>> {
         let index = self.asked.iter().position(|asked| asked.at == at)?;
         self.answered = self.answered.max(self.asked[index].end);
+        self.silent_since = None;
         if self.absent > 0 {
             // The missing poll table, section 3.
             self.absent = match at.cmp(&self.last_absent) {
@@ -97,6 +104,7 @@ impl Child {
         };
         asked.absent = true;
         self.last_absent = self.last_absent.max(asked.at);
+        self.silent_since = self.silent_since.or(Some(asked.at));
         self.absent += 1;
         // Late answers to those long past tell nothing.
         if self.asked.iter().filter(|asked| asked.absent).count() > MOST_ABSENT

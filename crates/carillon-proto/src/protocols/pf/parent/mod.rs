@@ -32,6 +32,8 @@ pub(crate) struct Parent {
     sent: u64,
     /// One past the last message that each child has room for.
     limits: Lowest,
+    /// LE of each child.
+    lefts: Lowest,
     plan: ResponsePlan,
     polls: Polls,
     /// Messages that are to be sent again, and to whom.
@@ -42,6 +44,10 @@ pub(crate) struct Parent {
     absentees: BTreeSet<usize>,
     /// Children whose buffers are full of what their applications have not taken.
     full: BTreeSet<usize>,
+    /// Children that have what they have not consumed.
+    behind: BTreeSet<usize>,
+    /// Nothing is done with: somebody is lost, and who takes its place is not known yet.
+    held: bool,
     /// Packets of the transmission under way: a message may go to some children one by one.
     burst: VecDeque<Sending>,
     pace: Pace,
@@ -115,20 +121,26 @@ impl Message {
 impl Parent {
     /// The parent of so many children.
     pub fn new(rules: Rules, children: usize) -> Self {
-        let mut limits = Lowest::default();
-        (0..children).for_each(|_| limits.insert(rules.window));
+        let (mut limits, mut lefts) = (Lowest::default(), Lowest::default());
+        for _ in 0..children {
+            limits.insert(rules.window);
+            lefts.insert(0);
+        }
         Parent {
             children: vec![Child::new(rules.window); children],
             live: children,
             messages: Numbered::default(),
             sent: 0,
             limits,
+            lefts,
             plan: ResponsePlan::new(children, rules.epoch, rules.quota),
             polls: Polls::default(),
             again: BTreeMap::new(),
             collecting: BTreeSet::new(),
             absentees: BTreeSet::new(),
             full: BTreeSet::new(),
+            behind: BTreeSet::new(),
+            held: false,
             burst: VecDeque::new(),
             pace: Pace::new(rules.rate, rules.burst),
             wake: None,
@@ -157,8 +169,9 @@ impl Parent {
     /// The next message that all have by now, and how it ended.
     pub fn pop_complete(&mut self) -> Option<(u64, Outcome, u32)> {
         let first = self.messages.first()?;
-        let is_sent = self.messages.start() < self.sent;
-        if self.live > 0 && !(is_sent && first.acked >= self.live) {
+        let start = self.messages.start();
+        let is_over = start < self.sent && first.acked >= self.live && self.is_consumed(start);
+        if self.held || (self.live > 0 && !is_over) {
             return None;
         }
         let (number, message) = self.messages.pop()?;
@@ -170,6 +183,50 @@ impl Parent {
         }
         let outcome = if message.failed { Outcome::Failed } else { Outcome::Acknowledged };
         Some((number, outcome, message.first_sent.map_or(0, |(_, window)| window)))
+    }
+
+    /// Whether all children are done with a message, if that is waited for.
+    fn is_consumed(&self, number: u64) -> bool {
+        !self.rules.consumed || self.lefts.get().is_none_or(|least| least > number)
+    }
+
+    /// Nothing is done with until this is over.
+    pub fn hold(&mut self, held: bool) {
+        self.held = held;
+    }
+
+    /// One more child, which has the next index: what it has is to be found out.
+    pub fn adopt(&mut self, now: Time) {
+        let index = self.children.len();
+        self.children.push(Child::new(self.rules.window));
+        self.live += 1;
+        self.limits.insert(self.rules.window);
+        self.lefts.insert(0);
+        self.plan.add_child();
+        if self.sent > 0 {
+            self.plan.plan(now, index, self.rules.round_trip);
+        }
+    }
+
+    /// What lies before this message will not come to this node any more: it has nothing of it, and goes on from there.
+    pub fn skip_to(&mut self, first: u64) {
+        if first > self.messages.end() {
+            self.messages = Numbered::starting_at(first);
+            self.sent = self.sent.max(first);
+            self.again.clear();
+            self.collecting.clear();
+            self.rest();
+        }
+    }
+
+    /// A child has children of its own: it is given up by time.
+    pub fn set_helper(&mut self, index: usize) {
+        self.children[index].helps = true;
+    }
+
+    /// The children that somebody waits for.
+    pub fn live_children(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.children.len()).filter(|&index| self.children[index].live)
     }
 
     /// All have everything: nobody is asked, and nothing is waited for.
@@ -206,6 +263,7 @@ impl Parent {
         self.plan.remove(index);
         self.absentees.remove(&index);
         self.full.remove(&index);
+        self.behind.remove(&index);
         for again in self.again.values_mut() {
             if let Again::Some(to) = again {
                 to.remove(&index);
@@ -239,9 +297,11 @@ impl Parent {
     fn set_limit(&mut self, index: usize, window: Option<(u64, u64)>) {
         let child = &mut self.children[index];
         self.limits.remove(child.limit());
+        self.lefts.remove(child.left);
         if let Some((left, size)) = window {
             (child.left, child.size) = (child.left.max(left), size);
             self.limits.insert(child.limit());
+            self.lefts.insert(child.left);
         }
     }
 
@@ -273,7 +333,8 @@ impl Parent {
     /// Whether the oldest message, which was sent, is held because of this child.
     pub fn awaits(&self, index: usize) -> bool {
         let start = self.messages.start();
-        start < self.sent && self.child(index).is_some_and(|child| !child.map.has(start))
+        let waits = |child: &Child| !child.map.has(start) || (self.rules.consumed && child.left <= start);
+        start < self.sent && self.child(index).is_some_and(waits)
     }
 
     /// Children that were given up since this was last asked for.

@@ -22,11 +22,36 @@ pub(crate) struct Response {
     pub map: ReceiverMap,
 }
 
+impl Response {
+    /// The same of the messages before this one.
+    fn before(&self, end: u64) -> Response {
+        let mut map = ReceiverMap::new(self.map.next().min(end), []);
+        (map.next()..self.map.end().min(end))
+            .filter(|&number| self.map.has(number))
+            .for_each(|number| map.insert(number));
+        Response {
+            at: self.at,
+            left: self.left.min(map.next()),
+            highest: self.highest.min(end),
+            size: self.size,
+            map,
+        }
+    }
+}
+
 impl Parent {
     /// A response has come. One that says what cannot be is not believed, as if it had not come.
     pub fn on_response(&mut self, now: Time, index: usize, response: &Response) -> Result<(), DropReason> {
         let Some(child) = self.children.get_mut(index).filter(|child| child.live) else {
             return Err(DropReason::NotAMember);
+        };
+        let cut;
+        let response = match self.rules.ahead {
+            true => {
+                cut = response.before(self.sent);
+                &cut
+            }
+            false => response,
         };
         let Response { at, left, highest, size, ref map } = *response;
         // It cannot have what was not sent, nor have consumed what it has not.
@@ -51,6 +76,10 @@ impl Parent {
         } else {
             self.full.remove(&index);
         }
+        match self.rules.consumed && child.left < child.map.next() {
+            true => self.behind.insert(index),
+            false => self.behind.remove(&index),
+        };
         self.count(now, index, at, old);
         Ok(())
     }
@@ -157,22 +186,32 @@ impl Parent {
                 }
                 end = end.max(about);
                 self.absentees.insert(index);
-                let is_over = self.children[index].absent >= self.rules.absent_polls;
+                let child = &self.children[index];
+                let is_over = child.absent >= self.rules.absent_polls;
+                // An inner node is given up by time, whatever becomes of silent members: others wait for it.
+                let silent = child.silent_since.filter(|_| child.helps).map(|since| now.since(since));
                 match self.rules.past_limit {
+                    _ if silent.is_some_and(|silent| silent >= self.rules.helper_timeout) => {
+                        self.remove(index);
+                        self.lost.push(index);
+                    }
+                    _ if self.children[index].helps => self.ask_again(now, index),
                     PastLimit::Expel if is_over => {
                         self.remove(index);
                         self.lost.push(index);
                     }
                     PastLimit::Skip if is_over => self.skip(index),
-                    _ => {
-                        let unknown = self.rules.round_trip;
-                        let children = &self.children;
-                        self.plan.plan_again(now, index, |other| children[other].distance(unknown));
-                    }
+                    _ => self.ask_again(now, index),
                 }
             }
             self.decide_all(now, end);
         }
+    }
+
+    /// A poll with priority.
+    fn ask_again(&mut self, now: Time, index: usize) {
+        let (children, unknown) = (&self.children, self.rules.round_trip);
+        self.plan.plan_again(now, index, |other| children[other].distance(unknown));
     }
 
     /// When there is something to do.

@@ -53,6 +53,9 @@ impl Parent {
                 self.wake = Some(at);
                 return None;
             }
+            // While messages went to some children only, others that were to be asked meanwhile were not.
+            let (children, unknown) = (&self.children, self.rules.round_trip);
+            self.plan.plan_late_anew(now, 2 * self.rules.gap, |index| children[index].distance(unknown));
             match head {
                 Head::Again(number) => self.send_again(now, number),
                 Head::New => self.send_new(now),
@@ -79,6 +82,9 @@ impl Parent {
         if self.sent < self.messages.end() {
             self.plan_full(now);
         }
+        if !self.messages.is_empty() {
+            self.plan_behind(now);
+        }
         // NPT: an interval behind the first poll that is planned, so that one packet asks all of this interval.
         let at = self.plan.next()? + self.rules.gap;
         if at > now {
@@ -90,7 +96,16 @@ impl Parent {
 
     /// Those whose full buffers close the window are asked whether there is room by now.
     fn plan_full(&mut self, now: Time) {
-        for index in self.full.iter().copied().collect::<Vec<_>>() {
+        self.plan_those(now, self.full.iter().copied().collect());
+    }
+
+    /// Those who have everything and are not done with it are asked whether they are by now.
+    fn plan_behind(&mut self, now: Time) {
+        self.plan_those(now, self.behind.iter().copied().collect());
+    }
+
+    fn plan_those(&mut self, now: Time, children: Vec<usize>) {
+        for index in children {
             if !self.plan.is_planned(index) && !self.children[index].is_awaited() {
                 let distance = self.distance(index);
                 self.plan.plan(now, index, distance);

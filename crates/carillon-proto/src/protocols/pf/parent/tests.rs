@@ -24,6 +24,9 @@ fn rules(window: u64, mtr: f64) -> Rules {
         packet: 125_000,
         burst: Duration::ZERO,
         repair_budget: 0,
+        consumed: false,
+        helper_timeout: Duration::MAX,
+        ahead: false,
     }
 }
 

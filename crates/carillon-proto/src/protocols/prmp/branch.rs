@@ -1,0 +1,229 @@
+//! A parent and where its children are: packets of polling feedback to each of them.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+
+use carillon_core::{
+    BuildContext, Config, ConfigError, Dest, Event, HelperTable, MessageId, NodeId, Time, Transmit,
+};
+use carillon_wire::pf::{ChildSet, Packet, Poll, Resp};
+
+use crate::blocks::Scene;
+use crate::protocols::pf::config::Rules;
+use crate::protocols::pf::intake::{MODULUS, stamp};
+use crate::protocols::pf::parent::{Parent, Sending, To};
+use crate::protocols::pf::sender::read;
+
+/// What is below a node: its children, which are helpers or members.
+#[derive(Debug)]
+pub(super) struct Branch {
+    pub parent: Parent,
+    pub table: Arc<HelperTable>,
+    nodes: Vec<NodeId>,
+    index: BTreeMap<NodeId, usize>,
+    /// The sender sends to all, and inner nodes only what is asked for again.
+    from_root: bool,
+    /// Packets of the transmission under way.
+    out: VecDeque<Out>,
+    written: Vec<u8>,
+}
+
+/// A packet to one child, or to all who hear the root.
+#[derive(Clone, Copy, Debug)]
+struct Out {
+    to: Option<usize>,
+    message: Option<u64>,
+    again: bool,
+    /// POLL.TS and POLL.SEQ.
+    poll: Option<(Time, u64)>,
+}
+
+impl Branch {
+    /// Of a node with these children.
+    pub fn new(context: &BuildContext, settings: &Config, nodes: Vec<NodeId>) -> Result<Self, ConfigError> {
+        let rules = Rules {
+            consumed: settings.choice("reliability") == "end",
+            ahead: true,
+            helper_timeout: settings.span("helper_timeout").at(context.bit_rate),
+            ..Rules::new(context, settings)?
+        };
+        let mut parent = Parent::new(rules, nodes.len());
+        let helpers: BTreeSet<NodeId> = context.helpers.helpers().iter().map(|helper| helper.node).collect();
+        for (index, _) in nodes.iter().enumerate().filter(|(_, node)| helpers.contains(node)) {
+            parent.set_helper(index);
+        }
+        Ok(Branch {
+            parent,
+            table: context.helpers.clone(),
+            index: nodes.iter().copied().zip(0..).collect(),
+            nodes,
+            from_root: settings.choice("data") == "root",
+            out: VecDeque::new(),
+            written: Vec::new(),
+        })
+    }
+
+    /// A response from below.
+    pub fn on_resp<T: Ord + Copy>(&mut self, scene: &mut Scene<T>, source: NodeId, resp: &Resp<'_>) {
+        use carillon_core::DropReason::{NotAMember, OutOfWindow};
+        let Some(&index) = self.index.get(&source) else {
+            return scene.events.dropped(NotAMember);
+        };
+        let Some(response) = read(&self.parent, index, resp) else {
+            return scene.events.dropped(OutOfWindow);
+        };
+        match self.parent.on_response(scene.now, index, &response) {
+            Err(reason) => scene.events.dropped(reason),
+            Ok(()) => scene.received("resp", response.map.next().saturating_sub(1)),
+        }
+    }
+
+    /// Tells of those who were lost, and of those who needed repairs. What a lost helper's children may lack is kept until it is known
+    /// who they turn to.
+    pub fn tell<T: Ord + Copy>(&mut self, scene: &mut Scene<T>) {
+        for (index, messages) in self.parent.take_needs() {
+            scene.events.repair_needed(self.nodes[index], messages);
+        }
+        for index in self.parent.take_lost() {
+            if self.table.is_helper(self.nodes[index]) {
+                self.parent.hold(true);
+            }
+            scene.events.member_lost(self.nodes[index]);
+        }
+    }
+
+    /// A member is gone.
+    pub fn expel(&mut self, member: NodeId) {
+        if let Some(&index) = self.index.get(&member) {
+            if self.parent.child(index).is_some() && self.table.is_helper(member) {
+                self.parent.hold(true);
+            }
+            self.parent.remove(index);
+        }
+    }
+
+    /// These are the children from now on, and this the table.
+    pub fn retable(&mut self, now: Time, table: &Arc<HelperTable>, children: &[NodeId]) {
+        self.table = table.clone();
+        for &node in children {
+            if !self.index.contains_key(&node) {
+                self.index.insert(node, self.nodes.len());
+                self.nodes.push(node);
+                self.parent.adopt(now);
+                if table.is_helper(node) {
+                    self.parent.set_helper(self.nodes.len() - 1);
+                }
+            }
+        }
+        let gone: Vec<usize> =
+            self.index.iter().filter(|(node, _)| !children.contains(node)).map(|(_, &index)| index).collect();
+        gone.into_iter().for_each(|index| self.parent.remove(index));
+        self.parent.hold(false);
+    }
+
+    /// The index of a child.
+    pub fn index_of(&self, node: NodeId) -> Option<usize> {
+        self.index.get(&node).copied()
+    }
+
+    /// The next packet to a child. A root's first packet of a message is its own.
+    pub fn poll_transmit<T: Ord + Copy>(
+        &mut self,
+        scene: &mut Scene<T>,
+        is_root: bool,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        loop {
+            while let Some(out) = self.out.pop_front() {
+                if let Some(transmit) = self.emit(scene, is_root, out, buf) {
+                    return Some(transmit);
+                }
+            }
+            let sending = self.parent.poll_sending(scene.now)?;
+            self.spread(is_root, &sending);
+        }
+    }
+
+    /// To whom a transmission goes, one by one: there is no group of a node's children.
+    fn spread(&mut self, is_root: bool, sending: &Sending) {
+        let Sending { message, again, to, ref asked, at, last } = *sending;
+        let poll = |index: &usize| asked.contains(index).then_some((at, last));
+        let to_all = matches!(to, To::All) && message.is_some();
+        if to_all && self.from_root && (is_root || !again) {
+            // All hear the root; an inner node has nothing to add but its polls.
+            if is_root {
+                self.out.push_back(Out { to: None, message, again, poll: None });
+            }
+            let polls = asked.iter().map(|&index| Out {
+                to: Some(index),
+                message: None,
+                again: true,
+                poll: Some((at, last)),
+            });
+            self.out.extend(polls);
+            return;
+        }
+        let lacks = |index: &usize| {
+            !again
+                || message.is_none_or(|number| {
+                    self.parent.child(*index).is_some_and(|child| !child.map.has(number))
+                })
+        };
+        let to: Vec<usize> = match to {
+            To::Child(index) => vec![index],
+            To::All if to_all => self.parent.live_children().filter(lacks).collect(),
+            To::All => asked.clone(),
+        };
+        let others = asked.iter().filter(|index| !to.contains(index));
+        let others =
+            others.map(|&index| Out { to: Some(index), message: None, again: true, poll: Some((at, last)) });
+        let (mut again, others) = (again, others.collect::<Vec<_>>());
+        for index in &to {
+            self.out.push_back(Out { to: Some(*index), message, again, poll: poll(index) });
+            // The first copy is the original.
+            again |= is_root;
+        }
+        self.out.extend(others);
+    }
+
+    fn emit<T: Ord + Copy>(
+        &mut self,
+        scene: &mut Scene<T>,
+        is_root: bool,
+        out: Out,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        let to = match out.to {
+            None => Transmit::now(Dest::group(scene.group)),
+            Some(index) => {
+                self.parent.child(index)?;
+                Transmit::now(Dest::Node(self.nodes[index]))
+            }
+        };
+        // A poll goes to one child, which needs no name.
+        let children = ChildSet::encode(&[YOU], &mut self.written);
+        let poll =
+            out.poll.map(|(at, last)| Poll { time: stamp(at), last: (last % MODULUS) as u32, children });
+        let first = (self.parent.messages().start() % MODULUS) as u32;
+        let Some(message) =
+            out.message.and_then(|number| Some((number, self.parent.messages().get(number)?)))
+        else {
+            Packet::Poll { first, poll: poll? }.emit(scene.association, buf);
+            scene.control("poll", out.poll?.1);
+            return Some(to);
+        };
+        let (number, message) = message;
+        let seq = (number % MODULUS) as u32;
+        Packet::Data { seq, first, poll, payload: &message.payload }.emit(scene.association, buf);
+        let (source, bytes) = (scene.sender, buf.len());
+        if is_root {
+            return Some(scene.events.data_sent(to, MessageId(number), bytes, out.again));
+        }
+        let (message, bytes) = (MessageId(number), bytes as u32);
+        scene.events.push(Event::Forwarded { source, message, bytes, repair: out.again });
+        Some(to)
+    }
+}
+
+/// What a poll to one child names.
+pub(super) const YOU: u32 = 0;

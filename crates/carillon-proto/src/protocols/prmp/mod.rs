@@ -1,0 +1,86 @@
+//! PRMP: polling feedback over many levels.
+//!
+//! Barcellos and Ezhilchelvan describe one level ([`pf`](super::pf)) and announce the tree of them: each inner node is a child of its
+//! parent and the parent of what is below it. See `docs/protocols/prmp.md`.
+
+mod branch;
+mod node;
+mod sender;
+
+use carillon_core::{ConfigError, Helpers, Order, Parameter, ProtocolEntry, Role, States};
+
+use super::pf;
+use super::pf::config::{
+    ABSENT_POLLS, BURST, EPOCH, HOST_SETTINGS, IPG, MTR, PAST, RESPONSE_RATE, RTO_MIN, RTT, RTT_MAX, WINDOW,
+};
+use crate::blocks::REPAIR_BUDGET;
+
+pub use node::PrmpNode;
+pub use sender::PrmpSender;
+
+/// Polling feedback over many levels.
+pub const ENTRY: ProtocolEntry = ProtocolEntry {
+    name: "prmp",
+    family: "sender-driven, acknowledgment by polls along a tree",
+    summary: "polling feedback over many levels: each inner node polls its children and repairs for them",
+    reference: "Barcellos and Ezhilchelvan 1998, sections 1 and 5",
+    roles: &[Role::Sender, Role::Receiver, Role::Helper],
+    order: Order::Source,
+    confirmed: true,
+    waits: true,
+    helpers: Helpers::Optional,
+    header_bytes: |_| pf::HEADER,
+    parameters: &[
+        WINDOW,
+        IPG,
+        EPOCH,
+        RESPONSE_RATE,
+        MTR,
+        RTT,
+        RTT_MAX,
+        RTO_MIN,
+        ABSENT_POLLS,
+        PAST,
+        BURST,
+        REPAIR_BUDGET,
+        DATA,
+        RELIABILITY,
+        HELPER_TIMEOUT,
+    ],
+    delivery_settings: &[
+        ("ipg", "40 us"),
+        ("response_rate", "20000"),
+        ("rto_min", "20 ms"),
+        ("past_limit", "wait"),
+        ("burst", "4 ms"),
+        ("repair_budget", "9"),
+        ("data", "root"),
+    ],
+    host_settings: HOST_SETTINGS,
+    format: &carillon_wire::pf::FORMAT,
+    promise: pf::describe::PROMISE,
+    trial: |trial| {
+        pf::describe::trial(trial);
+        trial.pick("data", &["hop", "root"]);
+    },
+    states: &[States {
+        of: "sender, for a message",
+        transitions: pf::ENTRY.states[0].transitions,
+        rare: pf::ENTRY.states[0].rare,
+    }],
+    build: |role, context, settings| {
+        Ok(match role {
+            Role::Peer | Role::Relay => return Err(ConfigError::no_such_role(role)),
+            Role::Sender => Box::new(PrmpSender::new(context, settings)?),
+            Role::Receiver | Role::Helper => Box::new(PrmpNode::new(role, context, settings)?),
+        })
+    },
+    ..ProtocolEntry::PLAIN
+};
+
+const DATA: Parameter = Parameter::choice("data", &["hop", "root"], "hop")
+    .doc("hop: each node sends messages to its children, one by one; root: the sender sends to the whole group, and inner nodes send what their children lack");
+const RELIABILITY: Parameter = Parameter::choice("reliability", &["end", "hop"], "end")
+    .doc("end: the sender is done with a message when all receivers below have it; hop: when its own children have it (what a dead inner node alone had is lost)");
+const HELPER_TIMEOUT: Parameter = Parameter::span("helper_timeout", "2 s")
+    .doc("an inner node that has not answered for so long has failed; its children turn to its parent");

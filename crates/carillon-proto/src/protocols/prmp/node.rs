@@ -1,0 +1,188 @@
+//! A node below the root: a child of its parent, and perhaps a parent itself.
+
+use std::sync::Arc;
+
+use carillon_core::{
+    BuildContext, Config, ConfigError, Delivery, Dest, DropReason, HelperTable, NodeId, Received, Role, Time,
+    Transmit,
+};
+use carillon_wire::pf::Packet;
+
+use super::branch::{Branch, YOU};
+use crate::blocks::{Part, Player, Scene};
+use crate::protocols::pf::intake::{Intake, MODULUS};
+
+/// A receiver, an inner node, or both.
+#[derive(Debug)]
+pub struct PrmpNode {
+    node: NodeId,
+    intake: Intake,
+    upstream: NodeId,
+    table: Arc<HelperTable>,
+    delivers: bool,
+    /// What is below it, if it helps.
+    branch: Option<Box<Branch>>,
+    /// Messages that its application has taken, and that it has consumed: that are no more on its account.
+    taken: u64,
+    consumed: u64,
+}
+
+impl PrmpNode {
+    /// A node of the tree.
+    pub fn new(role: Role, context: &BuildContext, settings: &Config) -> Result<Player<Self>, ConfigError> {
+        let helps = role == Role::Helper || context.helpers.is_helper(context.node);
+        let branch = match helps {
+            true => Some(Box::new(Branch::new(context, settings, context.helpers.children(context.node))?)),
+            false => None,
+        };
+        Ok(PrmpNode {
+            node: context.node,
+            intake: Intake::new(YOU, context.most_messages(settings.count("window"))),
+            upstream: context.helpers.parent(context.node).unwrap_or(context.sender),
+            table: context.helpers.clone(),
+            delivers: role == Role::Receiver,
+            branch,
+            taken: 0,
+            consumed: 0,
+        }
+        .play(context))
+    }
+
+    /// A packet with a message, or a poll, of somebody above.
+    fn take(&mut self, scene: &mut Scene, packet: Packet<'_>, datagram: &Received<'_>) {
+        let expected = (self.intake.window.expected() % MODULUS) as u32;
+        let is_mine = datagram.source == self.upstream;
+        let is_told = is_mine && matches!(datagram.destination, Dest::Node(_));
+        // Only a node's own parent asks it, and says what will not come any more.
+        let packet = match packet {
+            Packet::Data { seq, first, poll, payload } if is_mine => {
+                Packet::Data { seq, first, poll: poll.filter(|_| is_told), payload }
+            }
+            Packet::Data { seq, payload, .. } => {
+                Packet::Data { seq, first: expected.min(seq), poll: None, payload }
+            }
+            packet if is_told => packet,
+            _ => return scene.events.dropped(DropReason::Redundant),
+        };
+        let before = self.intake.window.expected();
+        let heard = match self.intake.on_packet(&packet) {
+            Ok(heard) => heard,
+            Err(reason) => return scene.events.dropped(reason),
+        };
+        if let Some(skipped) = heard.skipped {
+            scene.events.loss_found(scene.sender, before);
+            (self.taken, self.consumed) = (self.taken.max(skipped.range.end), skipped.range.end);
+            if let Some(branch) = &mut self.branch {
+                branch.parent.skip_to(skipped.range.end);
+            }
+            for (number, payload) in skipped.survivors {
+                self.intake.window.fetched();
+                if self.delivers {
+                    scene.deliver_sent(number, payload);
+                }
+            }
+        }
+        let Packet::Data { payload, .. } = packet else { return scene.received("poll", heard.number) };
+        let missed = !self.intake.window.early().is_empty();
+        let begin = datagram.bytes.len() - payload.len();
+        match self.intake.keep(heard.number, datagram.bytes.slice(begin..)) {
+            Err(reason) => scene.events.dropped(reason),
+            Ok(()) => {
+                scene.received("data", heard.number);
+                if self.delivers && heard.number > self.intake.window.expected() && !missed {
+                    scene.events.loss_found(scene.sender, self.intake.window.expected());
+                }
+            }
+        }
+        while let Some((number, payload)) = self.intake.window.pop() {
+            if let Some(branch) = &mut self.branch {
+                branch.parent.push(payload.clone());
+            }
+            if self.delivers {
+                scene.deliver_sent(number, payload);
+            }
+        }
+        self.settle(scene);
+    }
+
+    /// What all below have, and its application has taken, is consumed.
+    fn settle(&mut self, scene: &mut Scene) {
+        let mut done = if self.delivers { self.taken } else { self.intake.window.expected() };
+        if let Some(branch) = &mut self.branch {
+            branch.tell(scene);
+            while branch.parent.pop_complete().is_some() {}
+            done = done.min(branch.parent.messages().start());
+        }
+        while self.consumed < done && self.intake.window.waiting() > 0 {
+            self.intake.window.fetched();
+            self.consumed += 1;
+        }
+    }
+}
+
+impl Part for PrmpNode {
+    type Timer = ();
+
+    const ROLE: Role = Role::Receiver;
+
+    fn delivers(&self) -> bool {
+        self.delivers
+    }
+
+    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
+        let Some(packet) = scene.of_session(Packet::parse(datagram.bytes)) else { return };
+        let source = datagram.source;
+        match (packet, &mut self.branch) {
+            (Packet::Resp(resp), Some(branch)) => {
+                branch.on_resp(scene, source, &resp);
+                self.settle(scene);
+            }
+            (Packet::Resp(_), None) => scene.events.dropped(DropReason::Foreign),
+            (packet, _) => {
+                match source == self.upstream || source == scene.sender || self.table.is_helper(source) {
+                    true => self.take(scene, packet, &datagram),
+                    false => scene.events.dropped(DropReason::NotAMember),
+                }
+            }
+        }
+    }
+
+    fn handle_timeout(&mut self, scene: &mut Scene) {
+        if let Some(branch) = &mut self.branch {
+            branch.parent.handle_timeout(scene.now);
+            self.settle(scene);
+        }
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.branch.as_ref()?.parent.poll_timeout()
+    }
+
+    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let left = self.intake.left();
+        if let Some(last) = self.intake.response(left, |packet| packet.emit(scene.association, buf)) {
+            scene.control("resp", last);
+            return Some(Transmit::now(Dest::Node(self.upstream)));
+        }
+        self.branch.as_mut()?.poll_transmit(scene, false, buf)
+    }
+
+    fn poll_delivery(&mut self, scene: &mut Scene) -> Option<Delivery> {
+        let delivery = scene.poll_delivery()?;
+        self.taken = self.taken.max(delivery.message.0 + 1);
+        self.settle(scene);
+        Some(delivery)
+    }
+
+    fn retable(&mut self, scene: &mut Scene, table: &Arc<HelperTable>) {
+        if table.edition() <= self.table.edition() {
+            return;
+        }
+        self.table = table.clone();
+        self.upstream = table.parent(self.node).unwrap_or(scene.sender);
+        if let Some(branch) = &mut self.branch {
+            branch.retable(scene.now, table, &table.children(self.node));
+            self.settle(scene);
+        }
+    }
+}
