@@ -28,6 +28,8 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     order: Order::Source,
     confirmed: true,
     waits: true,
+    // Hop by hop a message goes out once for each child, and only the first of these packets is its original.
+    marks_originals: false,
     helpers: Helpers::Optional,
     header_bytes: |_| pf::HEADER,
     parameters: &[
