@@ -1,6 +1,6 @@
 //! PRMP: polling feedback over many levels.
 //!
-//! Barcellos and Ezhilchelvan describe one level ([`pf`](super::pf)) and announce the tree of them: each inner node is a child of its
+//! Barcellos and Ezhilchelvan describe one level ([`super::pf`]) and announce the tree of them: each inner node is a child of its
 //! parent and the parent of what is below it. See `docs/protocols/prmp.md`.
 
 mod branch;
