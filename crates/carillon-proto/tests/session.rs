@@ -171,7 +171,9 @@ fn nobody_waits_for_a_receiver_that_says_it_leaves() {
         // A sender that waits for nobody would have sent a few before anybody could leave, and one whose window
         // has room for them all everything.
         let messages = if entry.confirmed || !entry.repairs() { 200 } else { 5000 };
-        if entry.delivery_settings.contains(&("window", "512")) {
+        let has_room =
+            |(key, value): &(&str, &str)| *key == "window" && value.parse().is_ok_and(|room: u64| room > 200);
+        if entry.delivery_settings.iter().any(has_room) {
             config.config.set(entry.parameters, "window", "16").expect("a setting");
         }
         let mut world = World::new(sender_with(config), messages);
