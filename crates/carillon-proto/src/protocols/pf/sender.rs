@@ -132,7 +132,11 @@ impl Part for PfSender {
 
     fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
         loop {
-            let sending = self.parent.poll_sending(scene.now)?;
+            let sending = self.parent.poll_sending(scene.now);
+            for (index, messages) in self.parent.take_needs() {
+                scene.events.repair_needed(self.members.node(index), messages);
+            }
+            let sending = sending?;
             if let Some(transmit) = self.emit(scene, &sending, buf) {
                 return Some(transmit);
             }
@@ -167,9 +171,6 @@ impl Part for PfSender {
         for index in self.parent.take_lost() {
             scene.events.push(Event::TimerFired { timer: "absent" });
             scene.events.member_lost(self.members.node(index));
-        }
-        for (index, messages) in self.parent.take_needs() {
-            scene.events.repair_needed(self.members.node(index), messages);
         }
         while let Some((number, outcome, window)) = self.parent.pop_complete() {
             scene.events.completed(MessageId(number), outcome, window);

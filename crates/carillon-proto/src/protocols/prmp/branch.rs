@@ -78,12 +78,9 @@ impl Branch {
         }
     }
 
-    /// Tells of those who were lost, and of those who needed repairs. What a lost helper's children may lack is kept until it is known
+    /// Tells of those who were lost. What a lost helper's children may lack is kept until it is known
     /// who they turn to.
     pub fn tell<T: Ord + Copy>(&mut self, scene: &mut Scene<T>) {
-        for (index, messages) in self.parent.take_needs() {
-            scene.events.repair_needed(self.nodes[index], messages);
-        }
         for index in self.parent.take_lost() {
             if self.table.is_helper(self.nodes[index]) {
                 self.parent.hold(true);
@@ -139,7 +136,11 @@ impl Branch {
                     return Some(transmit);
                 }
             }
-            let sending = self.parent.poll_sending(scene.now)?;
+            let sending = self.parent.poll_sending(scene.now);
+            for (index, messages) in self.parent.take_needs() {
+                scene.events.repair_needed(self.nodes[index], messages);
+            }
+            let sending = sending?;
             self.spread(is_root, &sending);
         }
     }

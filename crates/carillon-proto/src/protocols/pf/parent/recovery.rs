@@ -90,7 +90,6 @@ impl Parent {
         let child = &mut self.children[index];
         child.resent = child.resent.split_off(&child.map.next().max(start));
         let mut left = self.budget.left(index, self.sent);
-        let mut needed = 0;
         let from = old.next().max(start);
         for number in from..self.sent {
             let Some(message) = self.messages.get_mut(number) else { break };
@@ -106,16 +105,15 @@ impl Parent {
                 Recovery::NoNack => {
                     message.recovery = Recovery::Collection;
                     self.collecting.insert(number);
-                    needed += 1;
                 }
-                Recovery::Collection => needed += u32::from(!lacked),
+                Recovery::Collection => {}
                 Recovery::Retransmitted => {
                     let resent = message.resent.max(child.resent.get(&number).copied());
                     // A poll before the retransmission: an obsolete negative acknowledgment.
                     if resent.is_some_and(|resent| at < resent) || left == 0 {
                         continue;
                     }
-                    (left, needed) = (left - 1, needed + 1);
+                    left -= 1;
                     self.budget.spend(index, 1);
                     child.resent.insert(number, now);
                     match self.again.entry(number).or_insert_with(|| Again::Some(BTreeSet::new())) {
@@ -126,9 +124,6 @@ impl Parent {
                     }
                 }
             }
-        }
-        if needed > 0 {
-            self.needs.push((index, needed));
         }
         self.decide_all(now, self.sent);
     }

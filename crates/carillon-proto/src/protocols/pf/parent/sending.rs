@@ -120,6 +120,14 @@ impl Parent {
                 if let Some(message) = self.messages.get_mut(number) {
                     message.resent = Some(now);
                 }
+                let lacking = self.children.iter().enumerate();
+                let lacking = lacking.filter(|(_, child)| child.live && !child.map.has(number));
+                let before = self.needs.len();
+                self.needs.extend(lacking.map(|(index, _)| (index, 1)));
+                if self.needs.len() == before {
+                    // All have it by now.
+                    return;
+                }
                 let asked = self.ask_all(now);
                 self.transmit(now, Some(number), true, To::All, asked);
                 return;
@@ -132,6 +140,7 @@ impl Parent {
             let distance = self.distance(index);
             self.plan.plan(now, index, distance);
             self.children[index].resent.insert(number, now);
+            self.needs.push((index, 1));
             let asked = if self.plan.is_due(now, index) { vec![index] } else { vec![] };
             self.transmit(now, Some(number), true, To::Child(index), asked);
         }
