@@ -30,13 +30,14 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     confirmed: true,
     waits: true,
     header_bytes: |_| HeaderBytes::all(HEADER_LEN),
-    parameters: &[WINDOW, IPG, RTT, RTT_MAX, RTO_MIN, RETRANSMISSION_LIMIT, PAST, BURST],
+    parameters: &[WINDOW, IPG, RTT, RTT_MAX, RTO_MIN, RETRANSMISSION_LIMIT, BACKOFF, PAST, BURST],
     // The last two are of polls.
     delivery_settings: &[
         DELIVERY_SETTINGS[0],
         DELIVERY_SETTINGS[2],
         DELIVERY_SETTINGS[3],
         DELIVERY_SETTINGS[4],
+        ("backoff", "true"),
     ],
     host_settings: HOST_SETTINGS,
     format: &carillon_wire::ff::FORMAT,
@@ -78,6 +79,8 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
 
 const RETRANSMISSION_LIMIT: Parameter = Parameter::count("retransmission_limit", (0, 1_000_000), "10")
     .doc("with past_limit other than wait: a message is sent again while the count has not exceeded this");
+const BACKOFF: Parameter = Parameter::switch("backoff", "false")
+    .doc("the timeout of a message doubles each time that it goes again, twice at most, so that one receiver that never acknowledges does not have all sent for ever (Carillon's)");
 const PAST: Parameter = Parameter {
     default: "wait",
     doc: "past the limit: wait, and send it again (the papers, which have no limit), expel the receivers that miss it, or skip it (both Carillon's)",

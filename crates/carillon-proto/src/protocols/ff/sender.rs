@@ -34,6 +34,8 @@ pub struct FfSender {
     past_limit: PastLimit,
     /// The estimate of a round trip to begin with, the longest, and the least timeout.
     spans: (Duration, Duration, Duration),
+    /// How often the timeout of a message may double.
+    doublings: u32,
     pace: Pace,
     /// Bytes of a packet at the rate of the pace.
     packet: u64,
@@ -78,6 +80,7 @@ impl FfSender {
                 _ => PastLimit::Skip,
             },
             spans: (span("rtt"), span("rtt_max"), span("rto_min").max(LEAST_TIMEOUT)),
+            doublings: if settings.switch("backoff") { MOST_DOUBLINGS } else { 0 },
             // At a bit each nanosecond a gap is an eighth as many bytes.
             pace: Pace::new((!gap.is_zero()).then_some(BitRate::mbps(1000)), span("burst")),
             packet: (gap.as_nanos() / 8) as u64,
@@ -94,7 +97,8 @@ impl FfSender {
         };
         let trips = (0..self.members.len()).filter(lacks);
         let trips = trips.map(|index| self.round_trips[index].mean().unwrap_or(unknown));
-        (trips.max().unwrap_or(unknown).min(most) * 2).max(least)
+        let repeats = self.messages.get(number).map_or(0, |message| message.repeats);
+        (trips.max().unwrap_or(unknown).min(most) * 2).max(least) * 2_u32.pow(repeats.min(self.doublings))
     }
 
     fn on_ack(&mut self, scene: &mut Scene, source: NodeId, seq: u32, time: u64) {
@@ -284,3 +288,6 @@ impl Part for FfSender {
         self.finished && self.messages.is_empty()
     }
 }
+
+/// A message that one receiver never acknowledges goes to all again and again: less and less often.
+const MOST_DOUBLINGS: u32 = 2;
