@@ -128,10 +128,14 @@ impl Processor {
         self.limit.remove(child.limit);
     }
 
-    /// Nothing waits for this child any more.
-    pub fn expel(&mut self, node: NodeId) {
+    /// Nothing waits for this child any more; what those below one that has helped may lack is kept until they report
+    /// elsewhere.
+    pub fn expel(&mut self, node: NodeId, is_helper: bool) {
         self.lost.insert(node);
-        self.remove(node);
+        match self.children.get_mut(&node).filter(|_| is_helper) {
+            Some(child) => child.is_held = true,
+            None => self.remove(node),
+        }
     }
 
     /// A message passes here, or is sent to all: who lacks it later has lost it.
@@ -285,13 +289,7 @@ impl Processor {
         let skips = self.settings.past_limit == PastLimit::Skip;
         let (skipped, lost): (Vec<_>, Vec<_>) = over.into_iter().partition(|&node| skips && !is_helper(node));
         skipped.iter().for_each(|&node| self.skip(node, end));
-        for &node in &lost {
-            match self.children.get_mut(&node).filter(|_| is_helper(node)) {
-                Some(child) => child.is_held = true,
-                None => self.remove(node),
-            }
-            self.lost.insert(node);
-        }
+        lost.iter().for_each(|&node| self.expel(node, is_helper(node)));
         (lost, !skipped.is_empty())
     }
 

@@ -262,7 +262,7 @@ impl Part for RmtpSender {
     }
 
     fn expel(&mut self, scene: &mut Scene, member: NodeId) {
-        self.processor.expel(member);
+        self.processor.expel(member, self.table.is_helper(member));
         self.settle(scene);
     }
 
