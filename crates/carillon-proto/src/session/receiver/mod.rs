@@ -71,7 +71,8 @@ pub struct ReceiverSession {
     /// Signs of life that it gives without being asked again, and how long apart.
     unasked: (u32, Duration),
     report_due: bool,
-    leave_due: Option<String>,
+    /// The word that it leaves, and how often it still goes out.
+    leave_due: Option<(String, usize)>,
     decline_due: Option<Decline>,
     bytes: u64,
     verdict: Option<Result<(), String>>,
@@ -240,12 +241,16 @@ impl ReceiverSession {
         self.bytes = bytes;
     }
 
-    /// The application gives up: the sender is told once, without waiting for an answer. Does
+    /// The application gives up: the sender is told, without waiting for an answer. Does
     /// nothing once the session is over. Drain afterwards.
     pub fn leave(&mut self, _now: Time, reason: &str) {
         if !matches!(self.phase, ReceiverPhase::Finished | ReceiverPhase::Failed(_)) {
             let reason = Text::clean(reason);
-            self.leave_due = self.invited.is_some().then(|| reason.clone());
+            let times = self
+                .invited
+                .as_ref()
+                .map(|invited| if invited.member.is_some() { packets::LEAVES } else { 1 });
+            self.leave_due = times.map(|times| (reason.clone(), times));
             self.end(ReceiverPhase::Failed(ReceiverFailure::Left(reason)));
         }
     }

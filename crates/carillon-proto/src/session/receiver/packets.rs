@@ -440,12 +440,15 @@ impl ReceiverSession {
                 return None;
             }
             Body::Progress { nonce, bytes: self.bytes }
-        } else if let Some(reason) = &self.leave_due {
+        } else if let Some((reason, left)) = &mut self.leave_due {
             let text = Text::new(reason).filter(|_| invited.member.is_some()).unwrap_or_default();
             let body = Body::Leave { nonce, text };
             Packet { association: invited.association, body }.emit(buf);
             let dest = Dest::Node(invited.sender);
-            self.leave_due = None;
+            *left -= 1;
+            if *left == 0 {
+                self.leave_due = None;
+            }
             return Some(Transmit::now(dest));
         } else {
             return None;
@@ -455,6 +458,8 @@ impl ReceiverSession {
     }
 }
 
+/// How often a member says that it leaves, which nobody confirms.
+pub(super) const LEAVES: usize = 3;
 /// How often a sender is told that its invitation is not accepted.
 const DECLINES: usize = 3;
 /// The most that may go out at once in answer to invitations.

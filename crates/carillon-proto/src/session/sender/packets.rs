@@ -274,8 +274,8 @@ impl SenderSession {
             let reason = if text.is_empty() { "left".to_owned() } else { format!("left: {text}") };
             self.roster.set_outcome(index, MemberOutcome::Failed(reason));
             self.release(now, source);
-        } else if self.config.has_peers() && !self.roster.record(index).expelled {
-            // It has what it wanted, and the others may still wait for it.
+        } else if !self.roster.record(index).expelled {
+            // It has what it wanted, and its last acknowledgment may be lost: nothing waits for it, no peer and not the protocol.
             self.timers.cancel(Timer::MemberSilent(source));
             self.roster.record_mut(index).expelled = true;
             self.release(now, source);
