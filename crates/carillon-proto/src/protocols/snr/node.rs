@@ -300,6 +300,12 @@ impl StatusNode {
     fn report(&self, now: Time) -> Option<Report> {
         let own = self.own(now);
         let children = || self.children.speaking().map(|(_, child)| child);
+        // One that was given up, and has helped others, speaks for them until they have turned to somebody else: what they may
+        // lack nobody may let go of.
+        let held = || {
+            let held = self.children.iter().filter(|(_, child)| child.is_held && !child.speaks_for_nobody());
+            held.map(|(_, child)| child)
+        };
         match self.rule.consolidation {
             // A representative says what it has itself, and how far its region is.
             None => {
@@ -312,12 +318,12 @@ impl StatusNode {
                 // Those that claim to have what they do not multicast are not counted on.
                 let trusted =
                     |child: &&Child| self.rule.repairs != Repairs::Holder || child.in_vain < MOST_IN_VAIN;
-                let all: Vec<&Report> =
-                    children().filter(trusted).map(|child| &child.report).chain(&own).collect();
+                let silent = held().filter(|_| how == Consolidation::Minimum);
+                let all = children().filter(trusted).chain(silent).map(|child| &child.report).chain(&own);
                 // If none of those who speak is believed, the region has what all of them have.
                 let mut report = match how.of(all) {
                     Some(report) => report,
-                    None => Consolidation::Minimum.of(children().map(|child| &child.report))?,
+                    None => Consolidation::Minimum.of(children().chain(held()).map(|child| &child.report))?,
                 };
                 report.done =
                     self.children.iter().map(|(_, child)| child.report.done).chain([report.done]).min()?;
@@ -491,6 +497,10 @@ impl Part for StatusNode {
                     }
                 }
             }
+        }
+        // The port may have been busy since an order came, so that its time has passed and no timer was armed for it.
+        if self.local.next_time().is_some_and(|at| at <= scene.now) {
+            self.local.on_time(scene.now, self.interval);
         }
         match self.local.next_time() {
             Some(at) => scene.timers.arm(Timer::Local, at),
