@@ -59,6 +59,20 @@ pub struct Golden {
     pub hex: &'static str,
 }
 
+/// What a member that lies says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lie {
+    /// It lacks nothing before the last message that it has.
+    Whole,
+    /// It has so many messages more than it has.
+    More(u32),
+    /// It has room for whatever there is.
+    Room,
+}
+
+/// Makes of a packet in which a member says what it has the one that a liar would send; leaves others as they are.
+pub type Boast = fn(Lie, &mut [u8]);
+
 /// What a protocol promises of its deliveries, beyond what the traits say.
 #[derive(Clone, Copy, Debug)]
 pub enum Promise {

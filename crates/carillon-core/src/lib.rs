@@ -26,7 +26,9 @@ mod units;
 pub use addresses::{AddressBook, Addresses, Numbered};
 pub use bytes::Bytes;
 pub use datagram::{Dest, Received, Scope, Transmit, Verdict};
-pub use describe::{ANY, Format, Golden, Ground, InState, OUTSIDE, Promise, Reading, Rest, States, Trial};
+pub use describe::{
+    ANY, Boast, Format, Golden, Ground, InState, Lie, OUTSIDE, Promise, Reading, Rest, States, Trial,
+};
 pub use drain::{Host, check_early, drain};
 pub use event::{DropReason, Event, Events, Note, Outcome, SCHEMA_VERSION, TraceEvent, Value};
 pub use helpers::{Helper, HelperTable, Helpers, TableError};

@@ -11,8 +11,8 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::{
-    Addresses, AssociationId, BitRate, DataSize, Format, GroupId, HelperTable, Helpers, Machine, NodeId,
-    Probability, Promise, Seeds, Span, States, Trial,
+    Addresses, AssociationId, BitRate, Boast, DataSize, Format, GroupId, HelperTable, Helpers, Machine,
+    NodeId, Probability, Promise, Seeds, Span, States, Trial,
 };
 
 /// A protocol: its description and its constructor.
@@ -55,6 +55,10 @@ pub struct ProtocolEntry {
     pub host_settings: &'static [(&'static str, HostValue)],
     /// Its packet format.
     pub format: &'static Format,
+    /// What a member that lies makes of what it says of itself, if suites are to try that.
+    pub boast: Option<Boast>,
+    /// Whether members send each other messages by order of somebody else, so that any of them can give others wrong ones.
+    pub orders_members: bool,
     /// What it promises.
     pub promise: Promise,
     /// Draws settings with which it keeps its promise in a trial.
@@ -98,6 +102,8 @@ impl ProtocolEntry {
         delivery_settings: &[],
         host_settings: &[],
         format: &Format { name: "", fuzzed: |_, _, _| {}, read: |_| Err(String::new()), golden: &[] },
+        boast: None,
+        orders_members: false,
         promise: Promise::BestEffort,
         trial: |_| {},
         states: &[],

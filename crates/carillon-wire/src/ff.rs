@@ -14,9 +14,10 @@
 
 use std::fmt;
 
-use carillon_core::{AssociationId, Format, Golden, Input, Reading, Rest};
+use carillon_core::{AssociationId, Format, Golden, Input, Lie, Reading, Rest};
 
 use crate::ParseError;
+use crate::boast::raise;
 use crate::envelope::{Envelope, protocol};
 use crate::reader::Reader;
 
@@ -100,6 +101,13 @@ impl fmt::Display for Packet<'_> {
             }
             Packet::Ack { seq, time } => write!(f, "ff ack seq {seq} time {time}"),
         }
+    }
+}
+
+/// What a member that lies makes of an acknowledgment: it is of a later message. There is no room to boast of.
+pub fn boast(lie: Lie, bytes: &mut [u8]) {
+    if let (Ok((_, Packet::Ack { .. })), Lie::More(by)) = (Packet::parse(bytes), lie) {
+        raise(bytes, Envelope::LEN, by);
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Integers are big-endian. Parsing is total: any bytes give a packet or a [`ParseError`].
 
+mod boast;
 pub mod chang_maxemchuk;
 pub mod envelope;
 pub mod erramilli_singh;

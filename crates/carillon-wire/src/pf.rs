@@ -34,7 +34,7 @@ use crate::map::Map;
 use crate::reader::Reader;
 
 pub use children::ChildSet;
-pub use describe::FORMAT;
+pub use describe::{FORMAT, boast};
 
 /// A packet of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

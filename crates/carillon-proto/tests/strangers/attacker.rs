@@ -425,11 +425,6 @@ pub fn has_peers(entry: &ProtocolEntry) -> bool {
     entry.roles.contains(&Role::Peer)
 }
 
-/// Whether a member may be ordered to send what others lack, as its packets tell: then any member can give others wrong messages.
-pub fn has_ordered_members(entry: &ProtocolEntry) -> bool {
-    entry.format.golden.iter().any(|golden| golden.line.contains("order start"))
-}
-
 /// The session that is attacked, and the one that was heard before.
 pub const ASSOCIATION: AssociationId = AssociationId(7);
 pub const OTHER: AssociationId = AssociationId(0x4_0008);

@@ -20,7 +20,7 @@ use std::thread::scope;
 
 use carillon_core::{Helpers, ProtocolEntry};
 
-use attacker::{ASSOCIATION, Attacker, Kind, OTHER, Tape, Who, all, has_ordered_members, has_peers, kinds};
+use attacker::{ASSOCIATION, Attacker, Kind, OTHER, Tape, Who, all, has_peers, kinds};
 use world::{MEMORY, MESSAGES, NAMES, NODES, Outcome, PAYLOAD, PHASES, Phase, Setting, World, protocols};
 
 /// One attack: who, with what, when.
@@ -71,7 +71,7 @@ fn judge(attack: &Attack, entry: &ProtocolEntry, quiet: &Outcome, outcome: &Outc
             // It is expected, and need not come.
             // With helpers all come to know each other first, and a member that keeps silent can keep others from it.
             Who::Member => {
-                let may_harm = has_peers(entry) || has_ordered_members(entry);
+                let may_harm = has_peers(entry) || entry.orders_members;
                 !may_harm && outcome.failure.is_none() && !outcome.is_unacquainted(receiver)
             }
             // Who helps can keep from others what they lack.

@@ -32,6 +32,8 @@ pub static TREE: ProtocolEntry = ProtocolEntry {
     delivery_settings: &[],
     host_settings: &[],
     format: &FORMAT,
+    boast: None,
+    orders_members: false,
     promise: Promise::Acknowledged { in_order: true, idle_feedback: None },
     trial: |_| {},
     states: &[],

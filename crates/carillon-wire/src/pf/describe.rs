@@ -1,12 +1,42 @@
 //! What the format says of itself.
 
-use carillon_core::{AssociationId, Format, Golden, Input, Reading, Rest};
+use carillon_core::{AssociationId, Format, Golden, Input, Lie, Reading, Rest};
 
-use super::{ChildSet, Packet, Poll, Resp};
+use super::{ChildSet, Packet, Poll, RESP_LEN, Resp};
+use crate::boast::{clear, raise};
+use crate::envelope::Envelope;
 use crate::map::Map;
 
 /// The format.
 pub const FORMAT: Format = Format { name: "pf", fuzzed, read, golden: GOLDEN };
+
+/// What a member that lies makes of a response.
+pub fn boast(lie: Lie, bytes: &mut [u8]) {
+    let Ok((_, Packet::Resp(resp))) = Packet::parse(bytes) else { return };
+    let (behind, consumed) =
+        (resp.highest.wrapping_sub(resp.expected), resp.expected.wrapping_sub(resp.left));
+    let growth = u32::MAX - resp.size;
+    let map = RESP_LEN..RESP_LEN + 8 * resp.received.count();
+    let [left, expected, highest, size] = [12, 16, 20, 24].map(|at| Envelope::LEN + at);
+    let by = match lie {
+        Lie::Room => {
+            // And it has consumed all that it has.
+            raise(bytes, left, consumed);
+            return raise(bytes, size, growth);
+        }
+        Lie::More(by) => by,
+        // What is missing first is before the map.
+        Lie::Whole => match clear(&mut bytes[map]) {
+            0 => 0,
+            end => end + 1,
+        },
+    };
+    raise(bytes, left, by.wrapping_add(consumed));
+    raise(bytes, expected, by);
+    if (behind as i32) < by as i32 {
+        raise(bytes, highest, by.wrapping_sub(behind));
+    }
+}
 
 /// Packets with fuzzed fields, near the start of the numbers, most of them about the first members.
 fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {

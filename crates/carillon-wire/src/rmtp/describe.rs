@@ -1,12 +1,34 @@
 //! What the format says of itself.
 
-use carillon_core::{AssociationId, Format, Golden, Input, Reading, Rest};
+use carillon_core::{AssociationId, Format, Golden, Input, Lie, Reading, Rest};
 
-use super::{Ack, Packet};
+use super::{ACK_LEN, Ack, Packet};
+use crate::boast::{clear, raise};
+use crate::envelope::Envelope;
 use crate::map::Map;
 
 /// The format.
 pub const FORMAT: Format = Format { name: "rmtp", fuzzed, read, golden: GOLDEN };
+
+/// What a member that lies makes of an acknowledgment.
+pub fn boast(lie: Lie, bytes: &mut [u8]) {
+    let Ok((_, Packet::Ack(ack) | Packet::AckTxnow(ack))) = Packet::parse(bytes) else { return };
+    let room = ack.limit.wrapping_sub(ack.next);
+    let map = ACK_LEN..ACK_LEN + 8 * ack.received.count();
+    let [next, stable, limit] = [Envelope::LEN, Envelope::LEN + 4, Envelope::LEN + 8];
+    let by = match lie {
+        Lie::Room => return raise(bytes, limit, (1 << 19) - room.min(1 << 19)),
+        Lie::More(by) => by,
+        // What is missing first is before the map.
+        Lie::Whole => match clear(&mut bytes[map]) {
+            0 => 0,
+            end => end + 1,
+        },
+    };
+    raise(bytes, next, by);
+    raise(bytes, stable, by);
+    raise(bytes, limit, by);
+}
 
 /// Packets with fuzzed fields, near the start of the numbers.
 fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {

@@ -1,9 +1,26 @@
 //! What the formats say of themselves.
 
-use carillon_core::{AssociationId, Format, Golden, Input, Reading, Rest};
+use carillon_core::{AssociationId, Format, Golden, Input, Lie, Reading, Rest};
 
-use super::{Family, Packet, Status};
+use super::{Family, Packet, STATUS_LEN, Status};
+use crate::boast::{clear, raise};
+use crate::envelope::Envelope;
 use crate::map::Map;
+
+/// What a member that lies makes of a status of one of the family.
+pub fn boast(family: Family, lie: Lie, bytes: &mut [u8]) {
+    let Ok((_, Packet::Status(status))) = Packet::parse(family, bytes) else { return };
+    let behind = status.lower.wrapping_sub(status.done);
+    let map = STATUS_LEN..STATUS_LEN + 8 * status.map.count();
+    let [lower, done, buffer] = [4, 8, 24].map(|at| Envelope::LEN + at);
+    let by = match lie {
+        Lie::Room => return bytes[buffer..buffer + 2].fill(u8::MAX),
+        Lie::More(by) => by,
+        Lie::Whole => clear(&mut bytes[map]),
+    };
+    raise(bytes, lower, by);
+    raise(bytes, done, by.wrapping_add(behind));
+}
 
 macro_rules! format {
     ($(#[$doc:meta])* $name:ident, $family:expr, $word:literal, $number:literal) => {

@@ -23,6 +23,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     reference: "Paul, Sabnani and Kristol 1994",
     parameters: config::PARAMETERS,
     format: &carillon_wire::status::CSP,
+    boast: Some(|lie, packet| carillon_wire::status::boast(Family::Csp, lie, packet)),
     trial: config::trial,
     build: |role, context, config| build(RULE, role, context, config),
     ..FAMILY

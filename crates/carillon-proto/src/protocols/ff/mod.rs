@@ -41,6 +41,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     ],
     host_settings: HOST_SETTINGS,
     format: &carillon_wire::ff::FORMAT,
+    boast: Some(carillon_wire::ff::boast),
     promise: Promise::Acknowledged { in_order: false, idle_feedback: None },
     trial: |trial| {
         trial.set("retransmission_limit", trial.tries.unwrap_or(1_000_000));

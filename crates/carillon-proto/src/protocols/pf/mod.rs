@@ -31,6 +31,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     delivery_settings: config::DELIVERY_SETTINGS,
     host_settings: config::HOST_SETTINGS,
     format: &carillon_wire::pf::FORMAT,
+    boast: Some(carillon_wire::pf::boast),
     promise: describe::PROMISE,
     trial: describe::trial,
     states: describe::STATES,

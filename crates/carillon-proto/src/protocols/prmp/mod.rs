@@ -60,6 +60,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     ],
     host_settings: HOST_SETTINGS,
     format: &carillon_wire::pf::FORMAT,
+    boast: Some(carillon_wire::pf::boast),
     promise: pf::describe::PROMISE,
     trial: |trial| {
         pf::describe::trial(trial);

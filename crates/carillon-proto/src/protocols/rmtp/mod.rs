@@ -39,6 +39,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     delivery_settings: config::DELIVERY_SETTINGS,
     host_settings: config::HOST_SETTINGS,
     format: &carillon_wire::rmtp::FORMAT,
+    boast: Some(carillon_wire::rmtp::boast),
     promise: describe::PROMISE,
     trial: describe::trial,
     states: describe::STATES,

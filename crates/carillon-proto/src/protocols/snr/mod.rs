@@ -44,6 +44,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     helpers: Helpers::None,
     parameters: config::PARAMETERS,
     format: &carillon_wire::status::SNR,
+    boast: Some(|lie, packet| carillon_wire::status::boast(Family::Snr, lie, packet)),
     trial: config::trial,
     build: |role, context, config| build(RULE, role, context, config),
     ..FAMILY
