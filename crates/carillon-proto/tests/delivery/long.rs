@@ -64,6 +64,8 @@ fn compare(
             settings: Vec::new(),
             rate: None,
             fault: Fault::None,
+            midway: false,
+            helpers: 0,
         };
         let outcome = run(&cell).ok_or_else(|| format!("{}: it panicked", protocol.name))?;
         let is_complete = outcome.verified == receivers && outcome.over;

@@ -10,6 +10,7 @@ mod long;
 mod network;
 mod silence;
 mod silent;
+mod trouble;
 
 use std::env::var;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -128,6 +129,8 @@ fn every_protocol_completes_a_file_through_loss_and_delay() {
                 settings,
                 rate: None,
                 fault: Fault::None,
+                midway: false,
+                helpers: 0,
             };
             // What repairs nothing completes a file where nothing is lost.
             if loss > 0.0 && !protocol.repairs() {

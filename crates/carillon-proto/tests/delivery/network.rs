@@ -7,13 +7,13 @@ use std::net::IpAddr;
 
 use bytes::Bytes;
 use carillon_core::{
-    AddressBook, Addresses, AssociationId, BitRate, Dest, Duration, Event, GroupId, Host, Machine, NodeId,
-    Numbered, OfferError, PortId, ProtocolEntry, Received, Receiver as _, Rng, Scope, Seeds, Sender as _,
-    Time, Transmit, drain,
+    AddressBook, Addresses, AssociationId, BitRate, Dest, Duration, Event, GroupId, Host, Lie, Machine,
+    NodeId, Numbered, OfferError, PortId, ProtocolEntry, Received, Receiver as _, Rng, Scope, Seeds,
+    Sender as _, Time, Transmit, drain,
 };
 use carillon_proto::session::{
-    Gather, LOCAL_NODE, MemberOutcome, ReceiverPhase, ReceiverSession, ReceiverSessionConfig, SenderPhase,
-    SenderSession, SenderSessionConfig,
+    Gather, Helping, LOCAL_NODE, MemberOutcome, ReceiverPhase, ReceiverSession, ReceiverSessionConfig,
+    SenderPhase, SenderSession, SenderSessionConfig,
 };
 
 /// What is delivered, and through what.
@@ -31,11 +31,15 @@ pub struct Cell {
     pub settings: Vec<(String, String)>,
     /// The sender's own rate, in bits per second; otherwise the interface's.
     pub rate: Option<u64>,
-    /// What befalls the last receiver.
+    /// What befalls the last receiver, or who else it says.
     pub fault: Fault,
+    /// The fault comes when the last receiver has got a quarter of the messages, and not when a quarter was offered.
+    pub midway: bool,
+    /// Helpers, in a chain; the receivers turn to the last of them.
+    pub helpers: usize,
 }
 
-/// What befalls the last receiver, from a quarter of the messages on.
+/// What befalls the last receiver, from a quarter of the messages on, if nothing else is said.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fault {
     #[default]
@@ -46,6 +50,16 @@ pub enum Fault {
     Freeze(Duration),
     /// It stands still for so long, again and again.
     Trickle(Duration),
+    /// It leaves.
+    Leave,
+    /// It leaves when it has everything and has said so.
+    LeaveVerified,
+    /// It lies, from the beginning on.
+    Lie(Lie),
+    /// This helper is gone, from 0.
+    KillHelper(usize),
+    /// One more receiver hears the group only from then on.
+    Late,
 }
 
 /// How it ended.
@@ -73,10 +87,16 @@ pub struct Outcome {
     pub given_up: Option<Duration>,
     /// The end, from the fault on.
     pub ended: Option<Duration>,
+    /// The sender's end, from the fault on.
+    pub closed: Option<Duration>,
     /// From the fault on, until the last of the other receivers had everything.
     pub others: Option<Duration>,
     /// What became of the last receiver, and how long it was waited for.
     pub last: Option<(MemberOutcome, Duration)>,
+    /// Messages that each receiver has got, and whether the sender takes it to have everything.
+    pub got: Vec<(u64, bool)>,
+    /// Who was not let in, and why.
+    pub unserved: Vec<String>,
 }
 
 /// The largest datagram of a frame of 1500 bytes, and what is around it on the wire.
@@ -162,6 +182,7 @@ struct Node {
     /// What it got, for a receiver.
     got: u64,
     reported: Option<Time>,
+    left: bool,
     /// When it is next to be looked at.
     wake: Time,
 }
@@ -208,6 +229,8 @@ pub struct World {
     /// When a member was last given up.
     gone: Option<Time>,
     held: usize,
+    /// When the sender was done.
+    closed: Option<Time>,
 }
 
 impl World {
@@ -220,6 +243,9 @@ impl World {
             config.config.set(cell.protocol.parameters, key, value).expect("a setting");
         }
         config.gather = Gather::Count(cell.receivers);
+        if cell.helpers > 0 {
+            (config.helping, config.fanout) = (Helping::Count(cell.helpers), Some(1));
+        }
         config.bit_rate = cell.rate.and_then(BitRate::new).unwrap_or(config.bit_rate);
         config.addresses = Addresses::new(Book(SENDER));
         config.max_payload = config.payload_in(DATAGRAM as usize);
@@ -227,9 +253,11 @@ impl World {
         let sender = SenderSession::new(config, seeds.node(SENDER)).expect("a session");
         let mut nodes = vec![Machinery::Sender(Box::new(sender))];
         let protocols: &'static [_] = vec![cell.protocol].leak();
-        for index in 1..=cell.receivers as u32 {
-            let node = NodeId(index);
+        let late = usize::from(cell.fault == Fault::Late);
+        for index in 1..=cell.receivers + cell.helpers + late {
+            let node = NodeId(index as u32);
             let mut config = ReceiverSessionConfig::new(format!("r{index}"), GROUP, protocols);
+            config.helps = index > cell.receivers && index <= cell.receivers + cell.helpers;
             config.addresses = Addresses::new(Book(node));
             nodes.push(Machinery::Receiver(Box::new(ReceiverSession::new(config, seeds.node(node)))));
         }
@@ -240,6 +268,7 @@ impl World {
             loss: seeds.node(NodeId(index as u32)).stream("delivery.loss"),
             got: 0,
             reported: None,
+            left: false,
             wake: Time::from_nanos(u64::MAX),
         };
         World {
@@ -260,15 +289,31 @@ impl World {
             frozen: None,
             gone: None,
             held: 0,
+            closed: None,
+        }
+    }
+
+    /// Whom the fault befalls.
+    fn victim(&self) -> usize {
+        match self.cell.fault {
+            Fault::KillHelper(number) => self.cell.receivers + 1 + number,
+            Fault::Late => self.cell.receivers + self.cell.helpers + 1,
+            _ => self.cell.receivers,
         }
     }
 
     /// Whether this node is gone, or stands still, which is then to be tried again later.
     fn is_down(&mut self, node: usize, step: &Step) -> bool {
-        let Some(hurt) = self.hurt.filter(|_| node == self.cell.receivers) else { return false };
+        if node != self.victim() {
+            return false;
+        }
+        if self.cell.fault == Fault::Late {
+            return self.hurt.is_none();
+        }
+        let Some(hurt) = self.hurt else { return false };
         let until = match self.cell.fault {
-            Fault::None => return false,
-            Fault::Kill => return true,
+            Fault::None | Fault::Leave | Fault::LeaveVerified | Fault::Lie(_) | Fault::Late => return false,
+            Fault::Kill | Fault::KillHelper(_) => return true,
             Fault::Freeze(span) => hurt + span,
             Fault::Trickle(span) => {
                 // It wakes for a moment now and then.
@@ -343,6 +388,7 @@ impl World {
         let last = last.map(|member| (member.outcome.clone(), member.waited));
         let since = |at: Option<Time>| Some(at?.since(self.hurt?));
         let (given_up, ended) = (since(self.gone), since(Some(self.now)));
+        let closed = since(self.closed);
         // One that has nothing to report makes the whole `None`.
         let others = &self.nodes[1..self.cell.receivers];
         let all = others.iter().map(|node| node.reported).collect::<Option<Vec<Time>>>();
@@ -358,11 +404,18 @@ impl World {
             self.words.push(format!("session: {failure}"));
         }
         if verified < self.cell.receivers {
-            for node in &self.nodes[1..] {
+            for node in &self.nodes[1..=self.cell.receivers] {
                 let Machinery::Receiver(session) = &node.machine else { continue };
                 self.words.push(format!("got {} of {}, {:?}", node.got, self.messages, session.phase()));
             }
         }
+        let verified_at = |index| {
+            let member = session.members().iter().find(|member| member.node.index() == index);
+            member.is_some_and(|member| member.outcome == MemberOutcome::Verified)
+        };
+        let got =
+            (1..=self.cell.receivers).map(|index| (self.nodes[index].got, verified_at(index))).collect();
+        let unserved = session.unserved().iter().map(|one| format!("{} {}", one.name, one.reason)).collect();
         let rows = session.members().iter().map(|member| member.repairs).collect();
         Outcome {
             verified,
@@ -376,15 +429,19 @@ impl World {
             messages: self.messages,
             given_up,
             ended,
+            closed,
             others,
             last,
+            got,
+            unserved,
         }
     }
 
     fn is_over(&self) -> bool {
-        let killed = self.hurt.is_some() && self.cell.fault == Fault::Kill;
-        let there = self.nodes.iter().take(self.nodes.len() - usize::from(killed));
-        there.into_iter().all(|node| match &node.machine {
+        let killed = matches!(self.cell.fault, Fault::Kill | Fault::KillHelper(_));
+        let gone = Some(self.victim()).filter(|_| self.hurt.is_some() && killed);
+        let mut there = self.nodes.iter().enumerate().filter(|(index, _)| Some(*index) != gone);
+        there.all(|(_, node)| match &node.machine {
             Machinery::Sender(session) => {
                 matches!(session.phase(), SenderPhase::Finished | SenderPhase::Aborted)
             }
@@ -414,7 +471,16 @@ impl World {
                 timers_fired: std::mem::take(&mut timers_fired),
             };
             let timeout = drain(place.machine.machine(), now, &mut Vec::new(), &mut port);
-            let out = port.out;
+            let mut out = port.out;
+            if let (Fault::Lie(lie), Some(boast)) = (self.cell.fault, self.cell.protocol.boast)
+                && node == self.cell.receivers
+            {
+                for (_, _, bytes) in &mut out {
+                    let mut told = bytes.to_vec();
+                    boast(lie, &mut told);
+                    *bytes = told.into();
+                }
+            }
             // A busy port may have kept something back.
             let busy = Some(place.free).filter(|&free| free > now);
             let wake = timeout.into_iter().chain(busy).min();
@@ -423,6 +489,11 @@ impl World {
             {
                 place.wake = at;
                 self.push(at, Step::Wake(node));
+            }
+            if let Machinery::Sender(session) = &self.nodes[node].machine
+                && matches!(session.phase(), SenderPhase::Finished | SenderPhase::Aborted)
+            {
+                self.closed.get_or_insert(now);
             }
             for (at, dest, bytes) in out {
                 self.launch(node, at, &dest, bytes);
@@ -446,7 +517,7 @@ impl World {
                     Ok(_) => {
                         self.begun.get_or_insert(now);
                         self.offered += 1;
-                        if self.offered == messages.div_ceil(4) {
+                        if self.offered == messages.div_ceil(4) && !self.cell.midway {
                             self.hurt = Some(now);
                         }
                         if self.offered == messages {
@@ -459,6 +530,16 @@ impl World {
                 }
             }
             Machinery::Receiver(session) => {
+                let leaves = node == self.cell.receivers
+                    && match self.cell.fault {
+                        Fault::Leave => self.hurt.is_some(),
+                        Fault::LeaveVerified => place.reported.is_some(),
+                        _ => false,
+                    };
+                if leaves && !std::mem::replace(&mut place.left, true) {
+                    session.leave(now, "no time");
+                    return true;
+                }
                 let Some(delivery) = session.poll_delivery() else { return false };
                 if delivery.payload != content(place.got, payload) {
                     // As an application that verifies: a gap is a failure.
@@ -466,6 +547,9 @@ impl World {
                     return true;
                 }
                 place.got += 1;
+                if self.cell.midway && node == self.cell.receivers && place.got == messages.div_ceil(4) {
+                    self.hurt = Some(now);
+                }
                 session.progress(place.got * payload as u64);
                 if place.got == messages && place.reported.is_none() {
                     place.reported = Some(now);

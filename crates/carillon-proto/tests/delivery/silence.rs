@@ -26,6 +26,8 @@ fn cell(protocol: &'static ProtocolEntry, rate: Option<u64>, fault: Fault, bytes
         settings: Vec::new(),
         rate,
         fault,
+        midway: false,
+        helpers: 0,
     }
 }
 

@@ -85,6 +85,8 @@ fn nothing_changes_for_a_host_that_drops_all_events() {
                     settings,
                     rate,
                     fault,
+                    midway: false,
+                    helpers: 0,
                 };
                 let outcome = World::new(&cell).run(Duration::from_secs(300));
                 (outcome.verified, outcome.time, outcome.sent, outcome.returned, outcome.last, outcome.over)

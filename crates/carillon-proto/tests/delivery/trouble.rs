@@ -1,0 +1,161 @@
+//! Members that are silent, lie, come late or leave, and helpers that die with those who wait for them: every protocol whose
+//! sender learns what has arrived, with a chain of helpers where it has some. The others have everything, within the time that
+//! docs/delivery.md says; who has not is not taken to have it.
+
+use carillon_core::{Duration, Helpers, Lie, Promise, ProtocolEntry};
+use carillon_proto::REGISTRY;
+use carillon_proto::session::{DEFAULT_MEMBER_TIMEOUT, MemberOutcome};
+
+use super::network::{Cell, Fault, Outcome, World};
+
+const RECEIVERS: usize = 3;
+const HELPERS: usize = 2;
+
+fn cell(protocol: &'static ProtocolEntry, fault: Fault, midway: bool, seed: u64) -> Cell {
+    Cell {
+        protocol,
+        loss: 0.05,
+        receivers: RECEIVERS,
+        delay: Duration::from_millis(10),
+        bytes: 300_000,
+        seed,
+        settings: Vec::new(),
+        // Slow enough that a fault comes while others wait.
+        rate: Some(2_000_000),
+        fault,
+        midway,
+        helpers: if protocol.helpers == Helpers::None { 0 } else { HELPERS },
+    }
+}
+
+/// Those that this is promised by.
+fn promising() -> impl Iterator<Item = &'static ProtocolEntry> {
+    let all = REGISTRY.iter().copied();
+    all.filter(|entry| matches!(entry.promise, Promise::Acknowledged { .. }) && !super::is_serial(entry))
+}
+
+/// Runs it for these protocols, and says of all that went wrong what it was.
+fn for_all(
+    entries: impl Iterator<Item = &'static ProtocolEntry>,
+    fault: Fault,
+    midway: bool,
+    check: impl Fn(&Outcome, Duration) -> Result<(), String>,
+) {
+    let only = std::env::var("CARILLON_PROTOCOL").ok();
+    let mut complaints = Vec::new();
+    for entry in entries.filter(|entry| only.as_ref().is_none_or(|name| name == entry.name)) {
+        for seed in 1..=super::number("CARILLON_RUNS", 2) {
+            let run = |fault| World::new(&cell(entry, fault, midway, seed)).run(Duration::from_secs(300));
+            let usual = run(Fault::None).closed.expect("it comes to an end");
+            let outcome = run(fault);
+            println!(
+                "{:8} {fault:?} {seed}: {:?}, closed after {:?} ({usual:?}), others done after {:?}, given up after {:?}, last {:?}",
+                entry.name, outcome.got, outcome.closed, outcome.others, outcome.given_up, outcome.last
+            );
+            if let Err(complaint) = honest(&outcome).and_then(|()| check(&outcome, usual)) {
+                complaints.push(format!("{}, {fault:?}, {seed}: {complaint}: {outcome:#?}", entry.name));
+            }
+        }
+    }
+    assert!(complaints.is_empty(), "{}", complaints.join("\n\n"));
+}
+
+/// It ends, the others have everything, and nobody is taken to have what it has not.
+fn honest(outcome: &Outcome) -> Result<(), String> {
+    if !outcome.over {
+        return Err("it does not end".to_owned());
+    }
+    for (receiver, &(got, verified)) in (1..).zip(&outcome.got) {
+        if verified && got < outcome.messages {
+            return Err(format!("receiver {receiver} has not got what it is said to have"));
+        }
+        if receiver < RECEIVERS && !verified {
+            return Err(format!("receiver {receiver} has not got everything"));
+        }
+    }
+    Ok(())
+}
+
+fn all_verified(outcome: &Outcome) -> Result<(), String> {
+    match outcome.got.iter().all(|(_, verified)| *verified) {
+        true => Ok(()),
+        false => Err("not all have everything".to_owned()),
+    }
+}
+
+/// From the fault on it took no longer than without one, and this.
+fn within(time: Option<Duration>, usual: Duration, extra: Duration) -> Result<(), String> {
+    let (time, most) = (time.unwrap_or(Duration::MAX), usual * 3 + LATE + extra);
+    if time > most { Err(format!("it took {time:?}, more than {most:?}")) } else { Ok(()) }
+}
+
+#[test]
+fn a_silent_member_is_given_up_after_the_timeout_and_takes_no_helper_along() {
+    for_all(promising(), Fault::Kill, true, |outcome, usual| {
+        within(outcome.closed, usual, DEFAULT_MEMBER_TIMEOUT)?;
+        match outcome.last.as_ref().map(|(last, _)| last) {
+            Some(MemberOutcome::Lost(_)) => Ok(()),
+            other => Err(format!("it is not lost but {other:?}")),
+        }
+    });
+}
+
+#[test]
+fn a_member_that_leaves_is_waited_for_by_nobody() {
+    for_all(promising(), Fault::Leave, true, |outcome, usual| {
+        within(outcome.closed, usual, Duration::ZERO)?;
+        match outcome.last.as_ref().map(|(last, _)| last) {
+            Some(MemberOutcome::Failed(reason)) if reason.contains("no time") => Ok(()),
+            // Its word was lost: then it is silent.
+            other => Err(format!("it has not left but {other:?}")),
+        }
+    });
+}
+
+#[test]
+fn a_member_that_leaves_when_it_has_everything_is_waited_for_by_nobody() {
+    for_all(promising(), Fault::LeaveVerified, true, |outcome, usual| {
+        within(outcome.closed, usual, Duration::ZERO)
+    });
+}
+
+#[test]
+fn a_member_that_comes_late_is_refused_and_named() {
+    for_all(promising(), Fault::Late, true, |outcome, usual| {
+        all_verified(outcome)?;
+        within(outcome.closed, usual, Duration::ZERO)?;
+        match outcome.unserved.is_empty() {
+            true => Err("it is not named".to_owned()),
+            false => Ok(()),
+        }
+    });
+}
+
+/// What it claims of what was sent it goes without; what was not sent nobody believes.
+#[test]
+fn a_member_that_lies_harms_itself_alone() {
+    for lie in [Lie::Whole, Lie::More(2), Lie::More(1 << 18), Lie::Room] {
+        let lying = promising().filter(|entry| entry.boast.is_some());
+        for_all(lying, Fault::Lie(lie), false, |outcome, usual| {
+            within(outcome.others, usual, DEFAULT_MEMBER_TIMEOUT * 2)?;
+            // It still says that it lives, and that it gets no further.
+            within(outcome.closed, usual, DEFAULT_MEMBER_TIMEOUT * 5)
+        });
+    }
+}
+
+#[test]
+fn a_helper_that_dies_loses_nothing_of_what_those_below_it_wait_for() {
+    for helper in 0..HELPERS {
+        for midway in [false, true] {
+            let helped = promising().filter(|entry| entry.helpers != Helpers::None);
+            for_all(helped, Fault::KillHelper(helper), midway, |outcome, usual| {
+                all_verified(outcome)?;
+                within(outcome.closed, usual, DEFAULT_MEMBER_TIMEOUT * 2)
+            });
+        }
+    }
+}
+
+/// A timeout is kept within this, and what was held up by it is made up for.
+const LATE: Duration = Duration::from_secs(1);
