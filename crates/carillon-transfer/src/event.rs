@@ -77,6 +77,11 @@ pub enum ReceiveEvent {
         /// This receiver's number.
         member: u32,
     },
+    /// It helps, and these turn to it.
+    Serving {
+        /// Their names.
+        members: Vec<String>,
+    },
     /// A file is complete, verified, and has its name.
     File {
         /// Who sent it.

@@ -1,21 +1,14 @@
 //! A helper: it keeps what is sent, and repairs for those who turn to it.
 
-use carillon_core::{
-    Application, Bytes, Dest, Duration, Event, NoObserver, Observer, ProtocolEntry, Role, Seeds, Time,
-    TraceEvent,
-};
-use carillon_net::{DriveError, Driver, Endpoint, GROUP};
+use carillon_core::{Application, Duration, NoObserver, Observer, ProtocolEntry, Role, Seeds, Time};
+use carillon_net::Endpoint;
 use carillon_proto::REGISTRY;
-use carillon_proto::session::{
-    LOCAL_NODE, ReceiverFailure, ReceiverPhase, ReceiverSession, ReceiverSessionConfig,
-};
+use carillon_proto::session::{Part, ReceiverPhase, ReceiverSession};
 
 use crate::conduct::{Run, conduct};
 use crate::end::End;
 use crate::handle::{Abort, Handle, Teller, spawn};
-use crate::network::random;
-use crate::peers::keep_peers;
-use crate::receive::is_taken;
+use crate::participant::{self, Participant, run_by_participant};
 use crate::{Error, HelpEvent, HelpReport};
 
 /// Helps in one transfer of this protocol, whose sender lets it ([`End::helpers`]): a designated receiver, a local
@@ -112,23 +105,11 @@ impl HelpOptions {
         seeds: &Seeds,
         observer: O,
     ) -> Result<HelpRun<O>, Error> {
-        let mut config = ReceiverSessionConfig::new(name, GROUP, self.find()?);
+        let mut config = participant::config(name, Part::Helps, self.find()?, &endpoint)?;
         config.silence = self.timeout;
-        config.receive_buffer = u32::try_from(endpoint.receive_buffer()).unwrap_or(u32::MAX);
-        config.max_datagram = u32::try_from(endpoint.max_datagram()).unwrap_or(u32::MAX);
         config.keep_seeking = self.keep_seeking;
-        config.helps = true;
-        config.secret = Some(random()?);
-        config.addresses = endpoint.addresses(LOCAL_NODE);
-        let session = ReceiverSession::new(config, seeds.clone());
-        let driver = Driver::new(endpoint, Box::new(session), Nothing, Repairs { sent: 0, inner: observer });
-        Ok(HelpRun {
-            driver,
-            phase: ReceiverPhase::Seeking,
-            joined: false,
-            serving: false,
-            events: Vec::new(),
-        })
+        let participant = Participant::new(config, endpoint, seeds, Nothing, observer);
+        Ok(HelpRun { participant, events: Vec::new() })
     }
 }
 
@@ -141,67 +122,23 @@ impl Application<ReceiverSession> for Nothing {
     }
 }
 
-/// Counts repairs, and passes everything on.
-struct Repairs<O> {
-    sent: u64,
-    inner: O,
-}
-
-impl<O: Observer> Observer for Repairs<O> {
-    fn event(&mut self, event: &TraceEvent) {
-        self.sent += u64::from(matches!(event.event, Event::Forwarded { repair: true, .. }));
-        self.inner.event(event);
-    }
-
-    fn datagram(&mut self, time: Time, from: carillon_core::NodeId, to: &Dest, bytes: &Bytes) {
-        self.inner.datagram(time, from, to, bytes);
-    }
-}
-
 /// A helper under way, for [`conduct`](crate::conduct::conduct).
 pub struct HelpRun<O: Observer> {
-    driver: Driver<ReceiverSession, Nothing, Repairs<O>>,
-    /// As of the last look.
-    phase: ReceiverPhase,
-    joined: bool,
-    serving: bool,
+    participant: Participant<Nothing, O>,
     events: Vec<HelpEvent>,
 }
 
 impl<O: Observer> Run for HelpRun<O> {
-    fn step(&mut self, wait: Duration) -> Result<(), DriveError> {
-        self.driver.step(wait)
-    }
+    run_by_participant!();
 
     fn look(&mut self) {
-        self.phase = self.driver.machine().phase();
-        let session = self.driver.machine();
-        if !self.joined
-            && let (Some(sender), Some(_)) = (session.sender_name(), session.member_number())
-        {
-            self.joined = true;
-            self.events.push(HelpEvent::Joined { sender: sender.to_owned() });
+        let told = self.participant.look();
+        if let Some((sender, _)) = self.participant.newly_joined() {
+            self.events.push(HelpEvent::Joined { sender });
         }
-        if !self.serving && !session.roster().is_empty() {
-            self.serving = true;
-            self.events.push(HelpEvent::Serving { members: self.served() });
-            keep_peers(&mut self.driver);
+        if told {
+            self.events.push(HelpEvent::Serving { members: self.participant.served() });
         }
-    }
-
-    fn is_over(&self) -> bool {
-        matches!(self.phase, ReceiverPhase::Finished | ReceiverPhase::Failed(_))
-    }
-
-    /// The sender may still have to be told.
-    fn has_last_words(&self) -> bool {
-        matches!(self.phase, ReceiverPhase::Failed(_))
-    }
-
-    fn quit(&mut self, reason: &str) {
-        let now = self.driver.now();
-        self.driver.machine_mut().leave(now, reason);
-        self.phase = self.driver.machine().phase();
     }
 }
 
@@ -213,45 +150,34 @@ impl<O: Observer> HelpRun<O> {
 
     /// How far the session is.
     pub fn phase(&self) -> &ReceiverPhase {
-        &self.phase
+        &self.participant.phase
     }
 
     /// Whether it has failed because another member has its name.
     pub fn name_is_taken(&self) -> bool {
-        is_taken(&self.phase)
+        self.participant.name_is_taken()
     }
 
     /// Whether it has helped, or tried to: a sender has let it in.
     pub fn has_joined(&self) -> bool {
-        self.joined
+        self.participant.has_joined()
     }
 
     /// The sockets and the observer, for the next transfer.
     pub fn into_parts(self) -> (Endpoint, O) {
-        let (endpoint, _, _, observer) = self.driver.into_parts();
+        let (endpoint, _, _, observer) = self.participant.driver.into_parts();
         (endpoint, observer.inner)
-    }
-
-    /// Those who turn to it.
-    fn served(&self) -> Vec<String> {
-        self.driver.machine().children().iter().map(|member| member.name.clone()).collect()
     }
 
     /// What has become of it so far.
     pub fn report(&self) -> HelpReport {
-        let (session, stats) = (self.driver.machine(), self.driver.stats());
-        let lost = session.roster().iter().filter_map(|one| Some((one.name.clone(), one.lost.clone()?)));
+        let (session, stats) = (self.participant.driver.machine(), self.participant.driver.stats());
         HelpReport {
             sender: session.sender_name().map(ToOwned::to_owned),
-            outcome: match &self.phase {
-                ReceiverPhase::Finished => Ok(()),
-                ReceiverPhase::Failed(ReceiverFailure::Left(reason)) => Err(reason.clone()),
-                ReceiverPhase::Failed(failure) => Err(failure.to_string()),
-                _ => Err("the session is not over".to_owned()),
-            },
-            served: self.served(),
-            repairs: self.driver.observer().sent,
-            lost: lost.collect(),
+            outcome: self.participant.outcome(),
+            served: self.participant.served(),
+            repairs: self.participant.driver.observer().repairs,
+            lost: self.participant.lost(),
             datagrams_received: stats.datagrams_received,
             datagrams_sent: stats.datagrams_sent,
             bytes_sent: stats.bytes_sent,

@@ -4,20 +4,18 @@ use std::io::Read;
 use std::path::PathBuf;
 
 use carillon_core::{BitRate, Duration, NoObserver, Observer, Seeds, Time};
-use carillon_net::{DriveError, Driver, Endpoint, GROUP};
+use carillon_net::{Driver, Endpoint};
 use carillon_proto::REGISTRY;
-use carillon_proto::session::{
-    LOCAL_NODE, ReceiverFailure, ReceiverPhase, ReceiverSession, ReceiverSessionConfig,
-};
+use carillon_proto::session::{Part, ReceiverFailure, ReceiverPhase, ReceiverSession};
 
 use crate::conduct::{Run, conduct};
 use crate::end::End;
 use crate::files::{Contribution, Manifest, Outgoing, Symlinks};
 use crate::handle::{Abort, Handle, Teller, spawn};
-use crate::network::{attached, random};
-use crate::peers::{keep_peers, lost};
-use crate::receive::is_taken;
+use crate::network::attached;
+use crate::participant::{self, Participant, run_by_participant};
 use crate::send::Source;
+use crate::tally::Tally;
 use crate::{Error, JoinEvent, JoinReport, LocalError};
 
 /// Sends files and directories in a session that another one organises, of a protocol of peers.
@@ -150,14 +148,9 @@ impl End<ToJoin> {
         let mut contribution = Contribution::new(manifest, stream, endpoint.waker());
         loop {
             let mut run = options.open(&name, endpoint, &seeds, contribution, NoObserver)?;
-            let mut announced = false;
             conduct(&mut run, |run| -> Result<_, Error> {
-                let session = run.driver.machine();
-                if let (false, Some(organiser), Some(member)) =
-                    (announced, session.sender_name(), session.member_number())
-                {
-                    announced = true;
-                    teller.tell(JoinEvent::Joined { organiser: organiser.to_owned(), member });
+                if let Some((organiser, member)) = run.participant.newly_joined() {
+                    teller.tell(JoinEvent::Joined { organiser, member });
                 }
                 if teller.is_due() {
                     teller.tell_if_room(JoinEvent::Progress { bytes: run.bytes() });
@@ -195,121 +188,87 @@ impl JoinOptions {
         contribution: Contribution,
         observer: O,
     ) -> Result<JoinRun<O>, Error> {
-        let mut config = ReceiverSessionConfig::new(name, GROUP, REGISTRY);
+        let mut config = participant::config(name, Part::Offers, REGISTRY, &endpoint)?;
         config.silence = self.timeout;
-        config.receive_buffer = u32::try_from(endpoint.receive_buffer()).unwrap_or(u32::MAX);
-        config.max_datagram = u32::try_from(endpoint.max_datagram()).unwrap_or(u32::MAX);
-        config.offers = true;
         config.bit_rate = self.rate.unwrap_or(config.bit_rate);
         config.attached = attached(&self.attached)?;
-        config.secret = Some(random()?);
-        config.addresses = endpoint.addresses(LOCAL_NODE);
-        let session = ReceiverSession::new(config, seeds.clone());
-        let driver = Driver::new(endpoint, Box::new(session), contribution, observer);
-        let (phase, join_timeout) = (ReceiverPhase::Seeking, self.join_timeout);
-        Ok(JoinRun { driver, join_timeout, phase, kept: false })
+        let participant = Participant::new(config, endpoint, seeds, contribution, observer);
+        Ok(JoinRun { participant, join_timeout: self.join_timeout })
     }
 }
 
 /// A further sender under way, for [`conduct`](crate::conduct::conduct).
 pub struct JoinRun<O: Observer> {
-    driver: Driver<ReceiverSession, Contribution, O>,
+    participant: Participant<Contribution, O>,
     join_timeout: Duration,
-    /// As of the last look.
-    phase: ReceiverPhase,
-    /// Whether the endpoint was told to keep the addresses of the other members.
-    kept: bool,
 }
 
 impl<O: Observer> Run for JoinRun<O> {
-    fn step(&mut self, wait: Duration) -> Result<(), DriveError> {
-        self.driver.step(wait)
-    }
+    run_by_participant!();
 
     fn look(&mut self) {
-        self.phase = self.driver.machine().phase();
-        let now = self.driver.now();
-        if self.phase == ReceiverPhase::Seeking && now.since(Time::ZERO) >= self.join_timeout {
+        self.participant.look();
+        let (now, phase) = (self.participant.driver.now(), self.phase());
+        if *phase == ReceiverPhase::Seeking && now.since(Time::ZERO) >= self.join_timeout {
             self.quit(NOBODY);
         }
-        if !self.kept && !self.driver.machine().roster().is_empty() {
-            self.kept = true;
-            keep_peers(&mut self.driver);
-        }
-    }
-
-    fn is_over(&self) -> bool {
-        matches!(self.phase, ReceiverPhase::Finished | ReceiverPhase::Failed(_))
-    }
-
-    /// The organiser may still have to be told.
-    fn has_last_words(&self) -> bool {
-        matches!(self.phase, ReceiverPhase::Failed(_))
-    }
-
-    fn quit(&mut self, reason: &str) {
-        let now = self.driver.now();
-        self.driver.machine_mut().leave(now, reason);
-        self.phase = self.driver.machine().phase();
     }
 }
 
 impl<O: Observer> JoinRun<O> {
     /// How far the session is.
     pub fn phase(&self) -> &ReceiverPhase {
-        &self.phase
+        &self.participant.phase
     }
 
     /// The driver.
-    pub fn driver(&self) -> &Driver<ReceiverSession, Contribution, O> {
-        &self.driver
+    pub fn driver(&self) -> &Driver<ReceiverSession, Contribution, Tally<O>> {
+        &self.participant.driver
     }
 
     /// The driver, to be observed or traced.
-    pub fn driver_mut(&mut self) -> &mut Driver<ReceiverSession, Contribution, O> {
-        &mut self.driver
+    pub fn driver_mut(&mut self) -> &mut Driver<ReceiverSession, Contribution, Tally<O>> {
+        &mut self.participant.driver
     }
 
     /// What went wrong with what is sent, once.
     pub fn take_error(&mut self) -> Option<LocalError> {
-        self.driver.application_mut().take_error()
+        self.participant.driver.application_mut().take_error()
     }
 
     /// The sockets, the observer, and what was to be sent, if nothing of it was.
     pub fn into_parts(self) -> (Endpoint, O, Option<Manifest>) {
-        let (endpoint, _, contribution, observer) = self.driver.into_parts();
-        (endpoint, observer, contribution.into_manifest())
+        let (endpoint, _, contribution, observer) = self.participant.driver.into_parts();
+        (endpoint, observer.inner, contribution.into_manifest())
     }
 
     /// Whether it has failed because another member has its name.
     pub fn name_is_taken(&self) -> bool {
-        is_taken(&self.phase)
+        self.participant.name_is_taken()
     }
 
     /// Whether nobody organised.
     pub fn found_nobody(&self) -> bool {
-        matches!(&self.phase, ReceiverPhase::Failed(ReceiverFailure::Left(why)) if why == NOBODY)
+        matches!(&self.participant.phase, ReceiverPhase::Failed(ReceiverFailure::Left(why)) if why == NOBODY)
     }
 
     /// What has become of it so far.
     pub fn report(&self) -> JoinReport {
-        let (session, contribution) = (self.driver.machine(), self.driver.application());
+        let (session, contribution) =
+            (self.participant.driver.machine(), self.participant.driver.application());
         let withdrawn = contribution.outgoing().map_or(&[][..], Outgoing::withdrawn);
-        let outcome = match &self.phase {
-            ReceiverPhase::Finished if withdrawn.is_empty() => Ok(()),
-            ReceiverPhase::Finished => Err(format!("not delivered: {}", withdrawn.join(", "))),
-            ReceiverPhase::Failed(ReceiverFailure::Left(reason)) => Err(reason.clone()),
-            ReceiverPhase::Failed(failure) => Err(failure.to_string()),
-            _ => Err("the session is not over".to_owned()),
+        let outcome = match self.participant.outcome() {
+            Ok(()) if !withdrawn.is_empty() => Err(format!("not delivered: {}", withdrawn.join(", "))),
+            outcome => outcome,
         };
-        let stats = self.driver.stats();
+        let stats = self.participant.driver.stats();
         JoinReport {
             organiser: session.sender_name().map(ToOwned::to_owned),
             outcome,
             acknowledged: session.report_acknowledged(),
             bytes: self.bytes(),
             time: Duration::from_secs_f64(contribution.seconds()),
-            lost: lost(session),
+            lost: self.participant.lost(),
             datagrams_sent: stats.datagrams_sent,
             bytes_sent: stats.bytes_sent,
         }
@@ -317,7 +276,7 @@ impl<O: Observer> JoinRun<O> {
 
     /// Bytes of files given to the protocol.
     pub fn bytes(&self) -> u64 {
-        self.driver.application().outgoing().map_or(0, Outgoing::bytes)
+        self.participant.driver.application().outgoing().map_or(0, Outgoing::bytes)
     }
 }
 

@@ -112,10 +112,11 @@ mod handle;
 mod help;
 mod join;
 mod network;
-mod peers;
+mod participant;
 mod receive;
 mod report;
 mod send;
+mod tally;
 
 pub use end::End;
 pub use error::{Error, LocalError};
@@ -131,6 +132,7 @@ pub use report::{
     UnservedReport,
 };
 pub use send::{
-    DEFAULT_PROTOCOL, Facts, OpenSend, SendOptions, SendRun, Sending, Tally, ToSend, hears_group, send,
-    send_lines, send_reader,
+    DEFAULT_PROTOCOL, Facts, OpenSend, SendOptions, SendRun, Sending, ToSend, hears_group, send, send_lines,
+    send_reader,
 };
+pub use tally::Tally;

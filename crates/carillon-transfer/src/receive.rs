@@ -5,19 +5,18 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use carillon_core::{Duration, NoObserver, Observer, Seeds};
-use carillon_net::{DriveError, Driver, Endpoint, GROUP};
+use carillon_net::{Driver, Endpoint};
 use carillon_proto::REGISTRY;
-use carillon_proto::session::{
-    LOCAL_NODE, ReceiverFailure, ReceiverPhase, ReceiverSession, ReceiverSessionConfig, RefuseReason,
-};
+use carillon_proto::session::{Part, ReceiverPhase, ReceiverSession};
 
 use crate::conduct::{Run, conduct};
 use crate::end::End;
 use crate::files::{Incoming, Live, Messages, Output, Problem, Sink, Target};
 use crate::handle::{Abort, Handle, Teller, spawn};
-use crate::network::{attached, random};
-use crate::peers::{keep_peers, lost};
+use crate::network::attached;
+use crate::participant::{self, Participant, run_by_participant};
 use crate::report::SenderReport;
+use crate::tally::Tally;
 use crate::{Error, ReceiveEvent, ReceiveReport};
 
 /// Where it all goes.
@@ -71,6 +70,9 @@ pub struct ReceiveOptions {
     pub tell_files: bool,
     /// What the sender's program is told with the name, 256 bytes at most.
     pub attached: Vec<u8>,
+    /// Others may turn to it, if the protocol has helpers and the sender lets it: a designated receiver. Otherwise it
+    /// receives all the same.
+    pub helps: bool,
 }
 
 impl Default for ReceiveOptions {
@@ -80,6 +82,7 @@ impl Default for ReceiveOptions {
             keep_seeking: false,
             tell_files: false,
             attached: Vec::new(),
+            helps: false,
         }
     }
 }
@@ -104,6 +107,14 @@ impl End<ToReceive> {
     #[must_use]
     pub fn attach(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.what.options.attached = bytes.into();
+        self
+    }
+
+    /// Lets others turn to it too, if the protocol has helpers and the sender lets it ([`End::helpers`]): a designated
+    /// receiver. Otherwise it receives all the same.
+    #[must_use]
+    pub fn helping(mut self) -> Self {
+        self.what.options.helps = true;
         self
     }
 
@@ -171,62 +182,40 @@ impl ReceiveOptions {
         sink: Sink,
         observer: O,
     ) -> Result<ReceiveRun<O>, Error> {
-        let mut config = ReceiverSessionConfig::new(name, GROUP, REGISTRY);
+        let part = if self.helps { Part::ReceivesAndHelps } else { Part::Receives };
+        let mut config = participant::config(name, part, REGISTRY, &endpoint)?;
         config.silence = self.timeout;
-        config.receive_buffer = u32::try_from(endpoint.receive_buffer()).unwrap_or(u32::MAX);
-        config.max_datagram = u32::try_from(endpoint.max_datagram()).unwrap_or(u32::MAX);
         config.keep_seeking = self.keep_seeking;
         config.attached = attached(&self.attached)?;
-        config.secret = Some(random()?);
-        config.addresses = endpoint.addresses(LOCAL_NODE);
-        let session = ReceiverSession::new(config, seeds.clone());
         let mut incoming = Incoming::new(sink, endpoint.waker());
         if self.tell_files {
             incoming = incoming.keep_completed();
         }
-        let driver = Driver::new(endpoint, Box::new(session), incoming, observer);
-        Ok(ReceiveRun {
-            driver,
-            phase: ReceiverPhase::Seeking,
-            kept: false,
-            announced: false,
-            events: Vec::new(),
-        })
+        let participant = Participant::new(config, endpoint, seeds, incoming, observer);
+        Ok(ReceiveRun { participant, events: Vec::new() })
     }
 }
 
 /// A receiver under way, for [`conduct`](crate::conduct::conduct).
 pub struct ReceiveRun<O: Observer> {
-    driver: Driver<ReceiverSession, Incoming, O>,
-    /// As of the last look.
-    phase: ReceiverPhase,
-    /// Whether the endpoint was told to keep the addresses of the other members.
-    kept: bool,
-    /// Whether the sender was named.
-    announced: bool,
+    participant: Participant<Incoming, O>,
     events: Vec<ReceiveEvent>,
 }
 
 impl<O: Observer> Run for ReceiveRun<O> {
-    fn step(&mut self, wait: Duration) -> Result<(), DriveError> {
-        self.driver.step(wait)
-    }
+    run_by_participant!();
 
     fn look(&mut self) {
-        self.phase = self.driver.machine().phase();
-        if !self.kept && !self.driver.machine().roster().is_empty() {
-            self.kept = true;
-            keep_peers(&mut self.driver);
+        let told = self.participant.look();
+        if let Some((sender, member)) = self.participant.newly_joined() {
+            self.events.push(ReceiveEvent::Joined { sender, member });
         }
-        let session = self.driver.machine();
-        if !self.announced
-            && let (Some(sender), Some(member)) = (session.sender_name(), session.member_number())
-        {
-            self.announced = true;
-            self.events.push(ReceiveEvent::Joined { sender: sender.to_owned(), member });
+        let members = if told { self.participant.served() } else { Vec::new() };
+        if !members.is_empty() {
+            self.events.push(ReceiveEvent::Serving { members });
         }
-        if self.driver.application().has_completed() {
-            let files = self.driver.application_mut().take_completed();
+        if self.participant.driver.application().has_completed() {
+            let files = self.participant.driver.application_mut().take_completed();
             self.events.extend(files.into_iter().map(|(sender, file)| ReceiveEvent::File {
                 sender,
                 path: file.name,
@@ -234,21 +223,6 @@ impl<O: Observer> Run for ReceiveRun<O> {
                 digest: *file.digest.as_bytes(),
             }));
         }
-    }
-
-    fn is_over(&self) -> bool {
-        matches!(self.phase, ReceiverPhase::Finished | ReceiverPhase::Failed(_))
-    }
-
-    /// The sender may still have to be told.
-    fn has_last_words(&self) -> bool {
-        matches!(self.phase, ReceiverPhase::Failed(_))
-    }
-
-    fn quit(&mut self, reason: &str) {
-        let now = self.driver.now();
-        self.driver.machine_mut().leave(now, reason);
-        self.phase = self.driver.machine().phase();
     }
 }
 
@@ -260,51 +234,50 @@ impl<O: Observer> ReceiveRun<O> {
 
     /// How far the session is.
     pub fn phase(&self) -> &ReceiverPhase {
-        &self.phase
+        &self.participant.phase
     }
 
     /// The driver.
-    pub fn driver(&self) -> &Driver<ReceiverSession, Incoming, O> {
-        &self.driver
+    pub fn driver(&self) -> &Driver<ReceiverSession, Incoming, Tally<O>> {
+        &self.participant.driver
     }
 
     /// The driver, to be observed or traced.
-    pub fn driver_mut(&mut self) -> &mut Driver<ReceiverSession, Incoming, O> {
-        &mut self.driver
+    pub fn driver_mut(&mut self) -> &mut Driver<ReceiverSession, Incoming, Tally<O>> {
+        &mut self.participant.driver
     }
 
     /// The sockets, the observer, and where it all went, for the next transfer; nothing if a writer has panicked.
     pub fn into_parts(self) -> (Endpoint, O, Option<Sink>) {
-        let (endpoint, _, incoming, observer) = self.driver.into_parts();
-        (endpoint, observer, incoming.into_sink())
+        let (endpoint, _, incoming, observer) = self.participant.driver.into_parts();
+        (endpoint, observer.inner, incoming.into_sink())
     }
 
     /// Whether it has failed because another member has its name.
     pub fn name_is_taken(&self) -> bool {
-        is_taken(&self.phase)
+        self.participant.name_is_taken()
     }
 
     /// How far it is.
     pub fn progress(&self) -> ReceiveEvent {
-        let incoming = self.driver.application();
+        let incoming = self.participant.driver.application();
         ReceiveEvent::Progress { bytes: incoming.bytes(), total: incoming.total() }
     }
 
     /// How it ended, as far as what came says; otherwise by how the session ended. Asked once.
     pub fn take_outcome(&mut self) -> Result<(), Problem> {
-        match (self.driver.application_mut().take_result(), &self.phase) {
-            (Some(result), _) => result,
-            (None, ReceiverPhase::Failed(ReceiverFailure::Left(reason))) => {
-                Err(Problem::Transfer(reason.clone()))
-            }
-            (None, ReceiverPhase::Failed(failure)) => Err(Problem::Transfer(failure.to_string())),
-            (None, _) => Err(Problem::Transfer("the transfer is incomplete".to_owned())),
-        }
+        let incomplete = || match &self.participant.phase {
+            ReceiverPhase::Failed(_) => self.participant.outcome().err(),
+            _ => None,
+        };
+        let incomplete = incomplete().unwrap_or_else(|| "the transfer is incomplete".to_owned());
+        let result = self.participant.driver.application_mut().take_result();
+        result.unwrap_or(Err(Problem::Transfer(incomplete)))
     }
 
     /// What came, with this end.
     pub fn report(&self, outcome: Result<(), String>) -> ReceiveReport {
-        let (session, incoming) = (self.driver.machine(), self.driver.application());
+        let (session, incoming) = (self.participant.driver.machine(), self.participant.driver.application());
         let messages = match incoming.sink() {
             Some(Sink::Live(live)) => live.messages(),
             _ => 0,
@@ -324,15 +297,12 @@ impl<O: Observer> ReceiveRun<O> {
             time: Duration::from_secs_f64(incoming.seconds()),
             messages,
             senders: senders.collect(),
-            lost: lost(session),
-            datagrams_received: self.driver.stats().datagrams_received,
+            lost: self.participant.lost(),
+            served: self.participant.served(),
+            repairs: self.participant.driver.observer().repairs,
+            datagrams_received: self.participant.driver.stats().datagrams_received,
         }
     }
-}
-
-/// Whether a session has ended because another member has the name.
-pub(crate) fn is_taken(phase: &ReceiverPhase) -> bool {
-    *phase == ReceiverPhase::Failed(ReceiverFailure::Refused(RefuseReason::NameTaken, String::new()))
 }
 
 impl fmt::Debug for Place {

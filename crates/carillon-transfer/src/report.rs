@@ -202,6 +202,10 @@ pub struct ReceiveReport {
     pub senders: Vec<SenderReport>,
     /// Members that are gone: names and reasons.
     pub lost: Vec<(String, String)>,
+    /// Those who turned to it at the end, if it helped.
+    pub served: Vec<String>,
+    /// Repairs that it sent.
+    pub repairs: u64,
     /// Datagrams that arrived.
     pub datagrams_received: u64,
 }

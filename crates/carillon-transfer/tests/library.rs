@@ -259,6 +259,38 @@ fn helpers_repair_for_those_who_turn_to_them() {
     }
 }
 
+/// A receiver that helps gets everything, and those who turn to it have their repairs from it.
+#[test]
+fn a_designated_receiver_receives_and_repairs() {
+    let Some(group) = loopback_group() else { return };
+    let out = tempfile::tempdir().unwrap();
+    let lossy = Probability::new(0.05).unwrap();
+    let receiving = |name: &str| {
+        let receiving = receive(out.path().join(name)).group(group).interface("lo").name(name);
+        receiving.drop_arriving(lossy).seed(2)
+    };
+    let designated = receiving("a").helping().start();
+    let others = ["b", "c"].map(|name| receiving(name).start());
+    let bytes: Vec<u8> = (0..3_000_000_u32).map(|number| (number % 251) as u8).collect();
+    let sending = send_reader("file", Cursor::new(bytes.clone())).protocol("rmtp").datagram(1472);
+    let report = sender(sending.expect(["a", "b", "c"]).expect_helpers(["a"]), group).wait().unwrap();
+    assert!(report.is_success() && report.receivers.len() == 3 && report.helpers.is_empty(), "{report:?}");
+    let told = designated.events().into_iter().find_map(|event| match event {
+        ReceiveEvent::Serving { members } => Some(members.len()),
+        _ => None,
+    });
+    assert_eq!(told, Some(2));
+    let report = designated.wait().unwrap();
+    assert!(report.is_success() && report.repairs > 0 && report.served.len() == 2, "{report:?}");
+    for receiver in others {
+        let report = receiver.wait().unwrap();
+        assert!(report.is_success() && report.served.is_empty(), "{report:?}");
+    }
+    for name in ["a", "b", "c"] {
+        assert!(std::fs::read(out.path().join(name).join("file")).unwrap() == bytes, "{name}");
+    }
+}
+
 #[test]
 fn who_is_no_helper_of_the_protocol_is_told_which_have_some() {
     let error = help("msaw").run().unwrap_err().to_string();

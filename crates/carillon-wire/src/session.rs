@@ -31,7 +31,7 @@
 //! +---------------+---------------+-------------------------------+
 //! |     part      |   name len    |  name ...
 //! +---------------+---------------+-------------------------------+
-//!    part: 0 receives, 1 offers too, 2 only helps; behind the name nothing, or attached len 2 bytes
+//!    part: 0 receives, 1 offers too, 2 only helps, 3 receives and helps; behind the name nothing, or attached len 2 bytes
 //!    (1 to 256) and what is attached
 //!
 //! WELCOME (3), sender to receiver
@@ -96,7 +96,7 @@
 //! |             count             |  for each member from the rank
 //! +-------------------------------+
 //!    `first` on: identity, 8 bytes; flags 1 byte (1: offers,
-//!    2: gone, 4: helps, 8: turns to a helper); with flag 8 that
+//!    2: gone, 4: helps, 8: turns to a helper, 16 beside 4: receives); with flag 8 that
 //!    helper's rank, 2 bytes; name len 1 byte; name ...            |
 //! +---------------------------------------------------------------+
 //!

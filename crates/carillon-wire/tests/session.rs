@@ -114,9 +114,8 @@ fn golden_bytes() {
     let mut list = Vec::new();
     let peer = |identity, offers, gone, name| Peer {
         identity: Identity(identity),
-        offers,
+        part: if offers { Part::Offers } else { Part::Receives },
         gone,
-        helps: false,
         parent: 0,
         name: Name::new(name).unwrap(),
     };
@@ -127,15 +126,19 @@ fn golden_bytes() {
         "session a16909060 roster edition 3 from 7 of 9: \
          0000000000000001 \"a\" offers 0000000000000002 \"é\" gone",
     );
-    // A helper, and a member that turns to it.
+    // A helper, a member that turns to it, and one that helps too.
     let mut list = Vec::new();
-    let helper = Peer { helps: true, ..peer(1, false, false, "h") };
-    PeerList::encode([helper, Peer { parent: 7, ..peer(2, false, false, "a") }], &mut list);
+    let helper = Peer { part: Part::Helps, ..peer(1, false, false, "h") };
+    let member = Peer { parent: 7, ..peer(2, false, false, "a") };
+    let both = Peer { part: Part::ReceivesAndHelps, ..peer(3, false, false, "b") };
+    PeerList::encode([helper, member, both], &mut list);
     golden(
-        Body::Roster(RosterPage { edition: 1, total: 9, first: 7, peers: PeerList::new(&list).unwrap() }),
-        "ca020009 01020304  00000001 0009 0007 0002 0000000000000001 04 01 68 0000000000000002 08 0007 01 61",
-        "session a16909060 roster edition 1 from 7 of 9: \
-         0000000000000001 \"h\" helps 0000000000000002 \"a\" turns to 7",
+        Body::Roster(RosterPage { edition: 1, total: 10, first: 7, peers: PeerList::new(&list).unwrap() }),
+        "ca020009 01020304  00000001 000a 0007 0003 0000000000000001 04 01 68 0000000000000002 08 0007 01 61 \
+         0000000000000003 14 01 62",
+        "session a16909060 roster edition 1 from 7 of 10: \
+         0000000000000001 \"h\" helps 0000000000000002 \"a\" turns to 7 \
+         0000000000000003 \"b\" receives and helps",
     );
     golden(
         Body::Join {
@@ -185,9 +188,8 @@ fn a_roster_that_cannot_be_is_refused() {
     let mut list = Vec::new();
     let peer = Peer {
         identity: Identity(NONCE.0),
-        offers: true,
+        part: Part::Offers,
         gone: false,
-        helps: false,
         parent: 0,
         name: Name::new("x").unwrap(),
     };
@@ -206,7 +208,9 @@ fn a_roster_that_cannot_be_is_refused() {
     assert_eq!(with(12, &(MAX_PEERS as u16 + 1).to_be_bytes()), ("total", MAX_PEERS as u64 + 1));
     assert_eq!(with(14, &[0, 1]), ("first", 1), "one member of rank 1 where there is one in all");
     assert_eq!(with(16, &[0, 2]), ("count", 2));
-    assert_eq!(with(26, &[16]), ("flags", 16));
+    assert_eq!(with(26, &[16]), ("flags", 16), "who receives says so only where it helps");
+    assert_eq!(with(26, &[5]), ("flags", 5), "who offers does not help");
+    assert_eq!(with(26, &[32]), ("flags", 32));
     assert_eq!(with(26, &[8, 0, 0]), ("parent", 0), "who turns to the organiser does not say so");
     assert_eq!(with(26, &[8, 4, 0]), ("parent", 1024));
     assert_eq!(with(28, b"\n"), ("name", 10));
@@ -220,9 +224,8 @@ fn a_page_takes_as_many_members_as_fit_a_datagram() {
     let name = "n".repeat(64);
     let peer = Peer {
         identity: Identity(NONCE.0),
-        offers: true,
+        part: Part::Offers,
         gone: false,
-        helps: false,
         parent: 0,
         name: Name::new(&name).unwrap(),
     };
@@ -282,8 +285,8 @@ fn fields_with_impossible_values_are_named() {
         attached: Attached::default(),
     });
     let mut stranger = join.clone();
-    stranger[20] = 3;
-    assert_eq!(field(&stranger), ("part", 3));
+    stranger[20] = 4;
+    assert_eq!(field(&stranger), ("part", 4));
     // What is attached has a length, which is neither nothing nor too much, and is all there.
     let attached = |len: u16, bytes: usize| {
         let tail = len.to_be_bytes().into_iter().chain(vec![1; bytes]);
@@ -408,9 +411,11 @@ prop_compose! {
         ];
         let (name, text) = (Name::new(&name).unwrap(), Text::new(&text).unwrap());
         let mut list = Vec::new();
-        let (gone, helps) = (number & 1 == 1, number & 2 == 2);
+        let gone = number & 1 == 1;
+        let parts = [Part::Receives, Part::Offers, Part::Helps, Part::ReceivesAndHelps];
+        let part = parts[usize::from(flag) + 2 * usize::from(number & 2 == 2)];
         let parent = (number >> 8) as u16 % MAX_PEERS as u16;
-        let peer = Peer { identity: Identity(nonce.0), offers: flag, gone, helps, parent, name };
+        let peer = Peer { identity: Identity(nonce.0), part, gone, parent, name };
         let peers = 1 + PeerList::encode(std::iter::repeat_n(peer, count as usize % 20), &mut list);
         if list.is_empty() {
             PeerList::encode([peer], &mut list);

@@ -28,16 +28,16 @@ pub fn run(args: &Args, manifest: Manifest, stop: &Stop) -> anyhow::Result<()> {
     let mut contribution = Contribution::new(manifest, args.stream, endpoint.waker());
     loop {
         let mut run = options.open(&name, endpoint, &seeds, contribution, watch)?;
-        run.driver_mut().observer_mut().listen(true);
+        run.driver_mut().observer_mut().inner.listen(true);
         let mut told = Told::default();
         conduct(&mut run, |run| -> anyhow::Result<Wish> {
-            record(run.driver_mut(), |watch| watch);
+            record(run.driver_mut(), |tally| &mut tally.inner);
             if let Some(line) = told.look(run) {
                 say(line);
             }
             Ok(if stop.asked() { Wish::Quit("interrupted") } else { Wish::GoOn })
         })?;
-        record(run.driver_mut(), |watch| watch);
+        record(run.driver_mut(), |tally| &mut tally.inner);
         // Another member on this host, as a rule.
         let Some(other) = second.take().filter(|_| run.name_is_taken()) else {
             let result = finish(&mut run, args.network.json);
@@ -120,10 +120,10 @@ impl Told {
         }
         if seeking && session.unanswered().is_none() && now.since(Time::ZERO) >= LONG && !self.uninvited {
             self.uninvited = true;
-            return Some(place().uninvited_sender(&driver.observer().strangers(driver.endpoint())));
+            return Some(place().uninvited_sender(&driver.observer().inner.strangers(driver.endpoint())));
         }
         if !seeking {
-            run.driver_mut().observer_mut().listen(false);
+            run.driver_mut().observer_mut().inner.listen(false);
         }
         None
     }

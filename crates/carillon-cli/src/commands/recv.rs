@@ -29,6 +29,7 @@ use crate::exit::JobFailed;
   carillon recv --name b --overwrite          known to the sender as b
   carillon recv --stdout | tar x              what the sender reads from `tar c`
   carillon recv --stream                      live: the lines of all senders, in one order
+  carillon recv --helps --name h1             repairs for others too (send --protocol rmtp --helpers h1)
   carillon recv --interface eth1 --group 239.1.2.3:4567
   carillon recv --interface eth0 --group '[ff02::1:2]:4567'   groups of the link need an interface
   carillon recv --drop 0.02 --seed 7          as if the network lost every fiftieth datagram")]
@@ -50,6 +51,9 @@ pub struct Args {
     /// Write the messages of live streams to the standard output as they come.
     #[arg(long, conflicts_with_all = ["out", "overwrite", "stdout"])]
     stream: bool,
+    /// Let others turn to this one for repairs, if the protocol has helpers and the sender lets it (send --helpers).
+    #[arg(long, conflicts_with = "stream")]
+    helps: bool,
     /// Give the sender up when it has not been heard for this long.
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     timeout: Duration,
@@ -69,6 +73,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         timeout: args.timeout,
         keep_seeking: args.keep_going,
         tell_files: args.network.json,
+        helps: args.helps,
         ..ReceiveOptions::default()
     };
     let mut name = args.network.name();
@@ -136,7 +141,7 @@ impl Transfer<'_> {
         let mut ticker = Ticker::new(PROGRESS_INTERVAL);
         let mut screen = Ticker::new(SCREEN_INTERVAL);
         conduct(run, |run| -> anyhow::Result<Wish> {
-            record(run.driver_mut(), |watch| watch);
+            record(run.driver_mut(), |tally| &mut tally.inner);
             let now = run.driver().now();
             if json {
                 print_news(run)?;
@@ -155,7 +160,7 @@ impl Transfer<'_> {
             }
             Ok(if stop.asked() { Wish::Quit("the receiver was interrupted") } else { Wish::GoOn })
         })?;
-        record(run.driver_mut(), |watch| watch);
+        record(run.driver_mut(), |tally| &mut tally.inner);
         if let Some(bar) = bar.take() {
             bar.finish_and_clear();
         }
@@ -239,6 +244,8 @@ impl Transfer<'_> {
                 "digest": live.map(|live| hex(live.digest())),
                 "senders": senders,
                 "lost": lost_json(&report.lost),
+                "served": report.served,
+                "repairs": report.repairs,
                 "bytes": bytes,
                 "seconds": seconds,
                 "goodput_bps": goodput,
@@ -250,6 +257,9 @@ impl Transfer<'_> {
         if !self.args.network.json {
             for (name, reason) in &report.lost {
                 say(format_args!("{name} is gone: {reason}"));
+            }
+            if !report.served.is_empty() {
+                say(shown(&format!("{} repairs for {}", report.repairs, report.served.join(", "))));
             }
         }
         if let Some(live) = live {
@@ -306,6 +316,9 @@ fn print_news(run: &mut ReceiveRun<Watch>) -> anyhow::Result<()> {
         match event {
             ReceiveEvent::Joined { sender, member } => {
                 print_json(&json!({ "event": "joined", "sender": sender, "member": member }))?;
+            }
+            ReceiveEvent::Serving { members } => {
+                print_json(&json!({ "event": "serving", "members": members }))?;
             }
             ReceiveEvent::File { sender, path, bytes, digest } => {
                 let digest = hex(blake3::Hash::from_bytes(digest));

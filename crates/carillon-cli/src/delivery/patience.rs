@@ -73,7 +73,7 @@ impl Patience {
         let listening = wait == Some(Wait::Invitation);
         if self.listening != listening {
             self.listening = listening;
-            run.driver_mut().observer_mut().listen(listening);
+            run.driver_mut().observer_mut().inner.listen(listening);
         }
         let Some(wait) = wait else {
             self.waiting = None;
@@ -95,7 +95,7 @@ impl Patience {
         let session = driver.machine();
         let name = session.sender_name().unwrap_or("the sender");
         Some(match wait {
-            Wait::Invitation => self.place.uninvited(&driver.observer().strangers(driver.endpoint())),
+            Wait::Invitation => self.place.uninvited(&driver.observer().inner.strangers(driver.endpoint())),
             Wait::Welcome => {
                 return self.does_not_answer(name, address);
             }

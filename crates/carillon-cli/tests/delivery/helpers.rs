@@ -61,6 +61,36 @@ fn every_helped(receivers: usize, helpers: usize, bytes: usize, kills: bool) {
     });
 }
 
+/// Of three receivers one helps too.
+#[test]
+fn every_protocol_with_helpers_delivers_where_a_receiver_helps() {
+    let helped: Vec<_> = REGISTRY.iter().filter(|entry| entry.helpers != Helpers::None).collect();
+    at_once(3, &helped, |entry| {
+        let Some(net) = Net::new(3) else { return };
+        net.hosts().for_each(|host| host.lose_in(0.05));
+        let content = fs::read(net.file("f", 300_000)).unwrap();
+        let names: Vec<&str> = net.receivers().map(|host| host.name()).collect();
+        let receiving: Vec<_> = net
+            .receivers()
+            .map(|host| {
+                let helps = if host.name() == names[0] { "--helps" } else { "" };
+                host.carillon(&format!("recv --name {0} --out {0} --json {helps}", host.name())).start()
+            })
+            .collect();
+        let line = format!("send f --protocol {} --receivers 3 --helpers {}", entry.name, names[0]);
+        let sent = net.sender().carillon(&format!("{line} --json")).start().end();
+        let what = format!("{}: {}{}", entry.name, sent.out, sent.err);
+        assert_eq!(sent.code, Some(0), "{what}");
+        for (receiver, name) in receiving.into_iter().zip(&names) {
+            let ended = receiver.end();
+            assert_eq!(ended.code, Some(0), "{what}\n{name}: {}{}", ended.out, ended.err);
+            assert!(fs::read(net.path(name).join("f")).unwrap() == content, "{what}: another file");
+            let served = ended.events("report")[0]["served"].as_array().map(Vec::len);
+            assert_eq!(served, Some(if *name == names[0] { 2 } else { 0 }), "{what}\n{name}: {}", ended.out);
+        }
+    });
+}
+
 #[test]
 fn every_protocol_with_helpers_delivers_with_two_in_a_chain() {
     every_helped(3, 2, 300_000, false);

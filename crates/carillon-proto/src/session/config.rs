@@ -236,9 +236,6 @@ impl SenderSessionConfig {
             (_, Helping::Names(names), _) if names.iter().any(|name| Name::new(name).is_none()) => {
                 Some(format!("the helpers {names:?}: a name is {NAME_RULE}"))
             }
-            (_, Helping::Names(names), Gather::Names(others)) if !names.is_disjoint(others) => {
-                Some("nobody can be a receiver and a helper by one name".to_owned())
-            }
             _ if count > self.most_members() => {
                 Some(format!("{count} helpers are more than {}", self.most_members()))
             }
@@ -351,10 +348,9 @@ pub struct ReceiverSessionConfig {
     /// Ignore sessions that are under way, refuse this receiver, or invite to what it cannot do,
     /// and wait for another one.
     pub keep_seeking: bool,
-    /// Take part as a further sender: of a protocol with peers only.
-    pub offers: bool,
-    /// Take part as a helper, which delivers nothing: of a protocol with helpers only, and if the sender lets it.
-    pub helps: bool,
+    /// What it does: receive; be a further sender, of a protocol with peers only; only help, of a protocol with helpers
+    /// only and if the sender lets it; or receive, and help where it is let.
+    pub part: Part,
     /// What the sender's application is told with the name; more than [`MAX_ATTACHED`] bytes are not told.
     pub attached: Vec<u8>,
 }
@@ -379,20 +375,8 @@ impl ReceiverSessionConfig {
             link_overhead: 0,
             addresses: Addresses::default(),
             keep_seeking: false,
-            offers: false,
-            helps: false,
+            part: Part::Receives,
             attached: Vec::new(),
-        }
-    }
-}
-
-impl ReceiverSessionConfig {
-    /// What it will do, as it says when it joins.
-    pub(super) fn part(&self) -> Part {
-        match (self.helps, self.offers) {
-            (true, _) => Part::Helps,
-            (false, true) => Part::Offers,
-            (false, false) => Part::Receives,
         }
     }
 }

@@ -17,10 +17,8 @@ pub struct Member {
     pub name: String,
     /// Its node.
     pub node: NodeId,
-    /// Whether it offers messages of its own, as peers may.
-    pub offers: bool,
-    /// Whether it helps, and neither offers nor delivers: it reports nothing.
-    pub helps: bool,
+    /// What it does. Who only helps reports nothing.
+    pub part: Part,
     /// When it joined.
     pub joined: Time,
     /// When its report came.
@@ -90,12 +88,13 @@ pub(super) struct Roster {
     records: Vec<Record>,
     by_node: BTreeMap<NodeId, usize>,
     names: BTreeSet<String>,
-    /// Receivers and peers, and of these apart the helpers.
+    /// Receivers and peers, and apart from these those who only help.
     active: usize,
     helping: usize,
     verified: usize,
-    /// Helpers, whatever has become of them.
+    /// Those who help, and those who only help, whatever has become of them.
     helpers: usize,
+    only_helpers: usize,
     joined_ever: u32,
     /// Members that lack messages, and how many as of the last word of the protocol.
     lacking: BTreeMap<NodeId, u32>,
@@ -104,15 +103,13 @@ pub(super) struct Roster {
 impl Roster {
     pub fn add(&mut self, now: Time, node: NodeId, nonce: Nonce, joining: Joining<'_>) {
         let Joining { name, receive_buffer, part, attached } = joining;
-        let helps = part == Part::Helps;
         self.by_node.insert(node, self.members.len());
         self.names.insert(name.to_owned());
         self.members.push(Member {
             number: self.joined_ever,
             name: name.to_owned(),
             node,
-            offers: part == Part::Offers,
-            helps,
+            part,
             joined: now,
             finished: None,
             repairs: 0,
@@ -134,10 +131,11 @@ impl Roster {
             hold: Hold::default(),
         });
         self.joined_ever = self.joined_ever.saturating_add(1);
-        self.helpers += usize::from(helps);
-        match helps {
-            true => self.helping += 1,
-            false => self.active += 1,
+        self.helpers += usize::from(part.helps());
+        self.only_helpers += usize::from(!part.receives());
+        match part.receives() {
+            true => self.active += 1,
+            false => self.helping += 1,
         }
     }
 
@@ -145,7 +143,8 @@ impl Roster {
     pub fn remove(&mut self, index: usize) {
         self.set_outcome(index, MemberOutcome::Failed(String::new()));
         let member = self.members.remove(index);
-        self.helpers -= usize::from(member.helps);
+        self.helpers -= usize::from(member.part.helps());
+        self.only_helpers -= usize::from(!member.part.receives());
         self.records.remove(index);
         self.names.remove(&member.name);
         self.by_node = self.members.iter().enumerate().map(|(at, member)| (member.node, at)).collect();
@@ -154,7 +153,7 @@ impl Roster {
     pub fn set_outcome(&mut self, index: usize, outcome: MemberOutcome) {
         let old = std::mem::replace(&mut self.members[index].outcome, outcome);
         let new = &self.members[index].outcome;
-        let active = if self.members[index].helps { &mut self.helping } else { &mut self.active };
+        let active = if self.members[index].part.receives() { &mut self.active } else { &mut self.helping };
         *active -= usize::from(old == MemberOutcome::Active);
         *active += usize::from(*new == MemberOutcome::Active);
         self.verified -= usize::from(old == MemberOutcome::Verified);
@@ -220,25 +219,25 @@ impl Roster {
 
     /// Whether a member that offers messages has not reported yet.
     pub fn awaits_offers(&self) -> bool {
-        self.active().any(|index| self.members[index].offers)
+        self.active().any(|index| self.members[index].part.offers())
     }
 
-    /// So many of these are no helpers.
+    /// So many of these receive.
     pub fn active_count(&self) -> usize {
         self.active
     }
 
-    /// So many of these are helpers.
+    /// So many of these only help.
     pub fn helping_count(&self) -> usize {
         self.helping
     }
 
-    /// Members that are no helpers, whatever has become of them.
+    /// Members that receive, whatever has become of them.
     pub fn receivers(&self) -> usize {
-        self.members.len() - self.helpers
+        self.members.len() - self.only_helpers
     }
 
-    /// Members that are.
+    /// Members that help.
     pub fn helpers(&self) -> usize {
         self.helpers
     }

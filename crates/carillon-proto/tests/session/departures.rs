@@ -4,7 +4,7 @@
 use carillon_core::{Duration, Event, NodeId, ProtocolEntry, Seeds, Sender as _};
 use carillon_proto::find;
 use carillon_proto::session::{
-    Gather, MemberOutcome, ReceiverFailure, ReceiverPhase, ReceiverSession, ReceiverSessionConfig,
+    Gather, MemberOutcome, Part, ReceiverFailure, ReceiverPhase, ReceiverSession, ReceiverSessionConfig,
     SenderPhase, SenderSessionConfig,
 };
 
@@ -27,7 +27,10 @@ fn group(name: &str) -> World {
     let protocols: &'static [&'static ProtocolEntry] = Box::leak(Box::new([entry]));
     for name in MEMBERS {
         let offers = name == "two";
-        let config = ReceiverSessionConfig { offers, ..ReceiverSessionConfig::new(name, GROUP, protocols) };
+        let config = ReceiverSessionConfig {
+            part: if offers { Part::Offers } else { Part::Receives },
+            ..ReceiverSessionConfig::new(name, GROUP, protocols)
+        };
         let peer = world.join(ReceiverSession::new(config, Seeds::new(1).part(name)));
         world.peers[peer].offers = if offers { MESSAGES } else { 0 };
     }

@@ -9,8 +9,8 @@ use carillon_core::{
     ProtocolEntry, Received, Receiver, Rng, Scope, Seeds, Sender, Time, Transmit, drain,
 };
 use carillon_proto::session::{
-    Gather, LOCAL_NODE, PeerMember, ReceiverPhase, ReceiverSession, ReceiverSessionConfig, SenderSession,
-    SenderSessionConfig,
+    Gather, LOCAL_NODE, Part, PeerMember, ReceiverPhase, ReceiverSession, ReceiverSessionConfig,
+    SenderSession, SenderSessionConfig,
 };
 use carillon_testkit::TREE;
 use carillon_wire::session::{Body, Packet, Terms};
@@ -178,7 +178,9 @@ impl Peer {
     /// Offers its own messages, if it has any.
     fn offer(&mut self, now: Time) -> bool {
         let name = self.session.peers().iter().find(|peer| peer.node == LOCAL_NODE);
-        let Some(name) = name.filter(|peer| peer.offers).map(|peer| peer.name.clone()) else { return false };
+        let Some(name) = name.filter(|peer| peer.part.offers()).map(|peer| peer.name.clone()) else {
+            return false;
+        };
         if self.offers > 0 && self.session.offer(now, content(&name, self.offers)).is_ok() {
             self.offers -= 1;
             return true;
@@ -196,8 +198,8 @@ impl Peer {
         let own = self.session.peers().iter().find(|peer| peer.node == LOCAL_NODE);
         let Some(own) = own.filter(|_| self.session.phase() == ReceiverPhase::Running) else { return false };
         let got = |peer: &PeerMember| self.order.contains(&text(&content(&peer.name, 1)));
-        let missing = |peer: &&PeerMember| peer.offers && peer.lost.is_none() && !got(peer);
-        let done = match own.offers {
+        let missing = |peer: &&PeerMember| peer.part.offers() && peer.lost.is_none() && !got(peer);
+        let done = match own.part.offers() {
             true => self.session.is_finished(),
             false => self.session.peers().iter().filter(missing).count() == 0,
         };
@@ -285,7 +287,7 @@ impl World {
 
     /// Adds a member that offers so many messages itself.
     pub fn join_offering(&mut self, name: &str, messages: u64) -> usize {
-        let config = ReceiverSessionConfig { offers: true, ..receiver_config(name) };
+        let config = ReceiverSessionConfig { part: Part::Offers, ..receiver_config(name) };
         let peer = self.join(ReceiverSession::new(config, Seeds::new(1).part(name)));
         self.peers[peer].offers = messages;
         peer

@@ -12,7 +12,7 @@ use carillon_proto::session::{
 };
 use carillon_testkit::TREE;
 use carillon_wire::Envelope;
-use carillon_wire::session::{Body, Packet, Peer, PeerList, RosterPage};
+use carillon_wire::session::{Body, Packet, Part, Peer, PeerList, RosterPage};
 
 use super::harness::*;
 
@@ -22,8 +22,23 @@ fn config(gather: Gather, helping: Helping) -> SenderSessionConfig {
 }
 
 fn helper(name: &str) -> ReceiverSession {
-    let config = ReceiverSessionConfig { helps: true, ..receiver_config(name) };
+    let config = ReceiverSessionConfig { part: Part::Helps, ..receiver_config(name) };
     ReceiverSession::new(config, Seeds::new(1).part(name))
+}
+
+/// A receiver that is willing to help.
+fn willing(name: &str) -> ReceiverSession {
+    let config = ReceiverSessionConfig { part: Part::ReceivesAndHelps, ..receiver_config(name) };
+    ReceiverSession::new(config, Seeds::new(1).part(name))
+}
+
+fn names(names: &[&str]) -> BTreeSet<String> {
+    names.iter().map(|&name| name.to_owned()).collect()
+}
+
+/// What it is in a lie.
+fn other(part: Part) -> Part {
+    if part.helps() { Part::Receives } else { Part::Helps }
 }
 
 /// Three receivers, nodes 1 to 3, and two helpers in a chain, nodes 4 and 5.
@@ -44,7 +59,7 @@ fn over(world: &World) -> bool {
 /// All receivers have everything, in order, and the sender knows.
 fn complete(world: &World, messages: u64) {
     assert_eq!(world.sender.phase(), SenderPhase::Finished, "{:#?}", world.log);
-    for member in world.sender.members().iter().filter(|member| !member.helps) {
+    for member in world.sender.members().iter().filter(|member| member.part.receives()) {
         assert_eq!(member.outcome, MemberOutcome::Verified, "{}: {:#?}", member.name, world.log);
     }
     for peer in &world.peers[..3] {
@@ -195,7 +210,7 @@ fn nobody_helps_who_was_not_let() {
             .sender
             .members()
             .iter()
-            .filter(|member| member.helps)
+            .filter(|member| member.part.helps())
             .map(|member| member.name.as_str())
             .collect();
         let served = if helping == Helping::Count(1) { helpers.len() == 1 } else { helpers == good };
@@ -220,16 +235,11 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
         Err(ConfigError::Conflict(text)) => text,
         other => panic!("{other:?}"),
     };
-    let names = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<BTreeSet<_>>();
     let none = SenderSessionConfig { helping: Helping::Count(1), ..sender_config(Gather::Count(1)) };
     assert_eq!(refused(none), "the protocol \"repeat\" has no helpers");
     assert_eq!(
         refused(config(Gather::Names(names(&["a"])), Helping::Count(1))),
         "a session that expects its receivers by name has to name its helpers too"
-    );
-    assert_eq!(
-        refused(config(Gather::Names(names(&["a"])), Helping::Names(names(&["a"])))),
-        "nobody can be a receiver and a helper by one name"
     );
     assert!(
         refused(config(Gather::Count(1), Helping::Names(names(&[""])))).contains("a name is 1 to 64 bytes")
@@ -237,6 +247,73 @@ fn what_makes_no_sense_is_refused_with_a_reason() {
     assert!(
         refused(config(Gather::Count(1), Helping::Count(5000))).starts_with("5000 helpers are more than")
     );
+}
+
+/// Three receivers of which the first is willing to help.
+fn designated(config: SenderSessionConfig, messages: u64) -> World {
+    let mut world = World::new(sender_with(config), messages);
+    world.join(willing("a"));
+    ["b", "c"].into_iter().for_each(|name| _ = world.join(receiver(name)));
+    world
+}
+
+#[test]
+fn a_designated_receiver_gets_everything_and_the_others_turn_to_it() {
+    let by_name = config(Gather::Names(names(&["a", "b", "c"])), Helping::Names(names(&["a"])));
+    for config in [config(Gather::Count(3), Helping::Count(1)), by_name] {
+        let mut world = designated(config, 50);
+        world.seed(3, 0.1);
+        let talk = overheard(&mut world);
+        world.run_until(ms(60_000), over);
+        complete(&world, 50);
+        let roster = told(&world);
+        assert!(roster["a"].contains("receives and helps"), "{roster:?}");
+        assert!(["b", "c"].iter().all(|name| roster[*name].contains("turns to")), "{roster:?}");
+        let talk = talk.borrow();
+        let spoke = |from, to| talk.contains_key(&(NodeId(from), to));
+        assert!(spoke(2, NodeId(1)) && spoke(3, NodeId(1)) && spoke(1, SENDER), "{talk:?}");
+        assert!(!spoke(2, SENDER) && !spoke(3, SENDER), "{talk:?}");
+    }
+}
+
+#[test]
+fn a_designated_receiver_that_dies_takes_nothing_with_it() {
+    for seed in 0..4 {
+        let mut world = designated(config(Gather::Count(3), Helping::Count(1)), 200);
+        world.seed(seed, 0.05);
+        world.run_until(ms(60_000), |world| world.peers[1].got > 50);
+        world.peers[0].dead = true;
+        world.run_until(ms(60_000), over);
+        let outcomes: Vec<bool> =
+            world.sender.members().iter().map(|member| member.outcome == MemberOutcome::Verified).collect();
+        assert_eq!(outcomes.iter().filter(|verified| **verified).count(), 2, "{:#?}", world.sender.members());
+        assert!(world.peers[1..].iter().all(|peer| peer.got == 200), "seed {seed}");
+    }
+}
+
+#[test]
+fn who_is_willing_to_help_and_is_not_let_receives() {
+    let mut without = World::new(sender(Gather::Count(3)), 20);
+    without.join(willing("a"));
+    ["b", "c"].into_iter().for_each(|name| _ = without.join(receiver(name)));
+    for mut world in [designated(config(Gather::Count(3), Helping::Nobody), 20), without] {
+        world.run_until(ms(20_000), over);
+        complete(&world, 20);
+        assert!(world.sender.members().iter().all(|member| member.part == Part::Receives));
+    }
+    // Who is expected to help and receive has to do both.
+    let by_name = || config(Gather::Names(names(&["a", "b"])), Helping::Names(names(&["a"])));
+    for one in [receiver("a"), helper("a")] {
+        let mut world = World::new(sender_with(by_name()), 5);
+        let (one, _) = (world.join(one), world.join(receiver("b")));
+        world.run(ms(2_000));
+        assert!(
+            matches!(world.phase(one), ReceiverPhase::Failed(ReceiverFailure::Refused(..))),
+            "{:?}",
+            world.phase(one)
+        );
+        assert_eq!(world.sender.missing(), ["a"]);
+    }
 }
 
 #[test]
@@ -278,16 +355,19 @@ fn a_table_that_lies_is_thrown_away() {
         let Ok(Packet { body: Body::Roster(true_page), .. }) = Packet::parse(&bytes) else {
             panic!("no roster was told: {:#?}", world.log)
         };
-        let helpers: Vec<u16> =
-            (0..).zip(true_page.peers.iter()).filter(|(_, peer)| peer.helps).map(|(rank, _)| rank).collect();
+        let helpers: Vec<u16> = (0..)
+            .zip(true_page.peers.iter())
+            .filter(|(_, peer)| peer.part.helps())
+            .map(|(rank, _)| rank)
+            .collect();
         let receiver =
-            (1..).zip(true_page.peers.iter().skip(1)).find(|(_, peer)| !peer.helps).expect("one").0;
+            (1..).zip(true_page.peers.iter().skip(1)).find(|(_, peer)| !peer.part.helps()).expect("one").0;
         let twisted = (0_u16..).zip(true_page.peers.iter()).map(|(rank, peer)| match lie {
             0 if rank == helpers[0] => Peer { parent: helpers[1], ..peer },
             0 if rank == helpers[1] => Peer { parent: helpers[0], ..peer },
-            1 if rank > 0 && !peer.helps && rank != receiver => Peer { parent: receiver, ..peer },
-            2 if rank > 0 => Peer { helps: !peer.helps, parent: 0, ..peer },
-            3 if rank > 0 && !peer.helps => Peer { parent: 900, ..peer },
+            1 if rank > 0 && !peer.part.helps() && rank != receiver => Peer { parent: receiver, ..peer },
+            2 if rank > 0 => Peer { part: other(peer.part), parent: 0, ..peer },
+            3 if rank > 0 && !peer.part.helps() => Peer { parent: 900, ..peer },
             _ => peer,
         });
         let mut list = Vec::new();

@@ -215,9 +215,8 @@ fn forged_rosters_end_in_time_and_verify_nothing_false() {
                     let identities = told.borrow().clone();
                     let peer = |&identity: &u64| Peer {
                         identity: Identity(identity),
-                        offers: false,
+                        part: Part::Receives,
                         gone,
-                        helps: false,
                         parent: 0,
                         name: Name::new("x").unwrap(),
                     };

@@ -318,9 +318,8 @@ fn roster(edition: u32, identities: &[u64]) -> Vec<u8> {
     let mut list = Vec::new();
     let peer = |&identity: &u64| RosterPeer {
         identity: Identity(if identity < 1 << 32 { named(identity) } else { identity }),
-        offers: true,
+        part: Part::Offers,
         gone: false,
-        helps: false,
         parent: 0,
         name: Name::new("x").unwrap(),
     };

@@ -315,12 +315,10 @@ impl Attacker {
                 let peers: Vec<Peer<'_>> = (0..total)
                     .map(|_| {
                         let identity = Identity(self.pick(&self.nonces.clone()));
-                        let offers = self.rng.chance(0.5);
-                        let (helps, parent) = match helped {
-                            true => (self.rng.chance(0.5), self.pick(&[0, 0, 1, 2, 1023])),
-                            false => (gone, 0),
-                        };
-                        Peer { identity, offers, gone, helps, parent, name }
+                        let parts = [Part::Receives, Part::Offers, Part::Helps, Part::ReceivesAndHelps];
+                        let part = self.pick(&parts);
+                        let parent = if helped { self.pick(&[0, 0, 1, 2, 1023]) } else { 0 };
+                        Peer { identity, part, gone, parent, name }
                     })
                     .collect();
                 PeerList::encode(peers, &mut list);

@@ -165,7 +165,7 @@ fn complaints(
     let quiet = run(entry, seed, &mut Attacker::recorder(entry), 0.0).expect("it runs without an attack");
     let all = (0..3).all(|receiver| quiet.is_verified(receiver));
     assert!(quiet.over && all, "{}: {quiet:?}", entry.name);
-    let helpers = quiet.members.iter().filter(|member| member.helps).count();
+    let helpers = quiet.members.iter().filter(|member| member.part.helps()).count();
     assert_eq!(helpers, if entry.helpers == Helpers::None { 0 } else { 2 }, "{}", entry.name);
     let (mut complaints, mut count) = (Vec::new(), 0);
     for attack in attacks(entry, &tape, long).iter().filter(|attack| wanted(&attack.name())) {

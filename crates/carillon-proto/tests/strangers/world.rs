@@ -13,7 +13,7 @@ use carillon_core::{
 };
 use carillon_proto::REGISTRY;
 use carillon_proto::session::{
-    Gather, Helping, LOCAL_NODE, Member, MemberOutcome, ReceiverPhase, ReceiverSession,
+    Gather, Helping, LOCAL_NODE, Member, MemberOutcome, Part, ReceiverPhase, ReceiverSession,
     ReceiverSessionConfig, SenderPhase, SenderSession, SenderSessionConfig,
 };
 use carillon_testkit::TREE;
@@ -212,7 +212,9 @@ impl World {
             let node = NodeId(index as u32 + 1);
             let session = heap::charge(index + 2, || {
                 let mut config = ReceiverSessionConfig::new(*name, GROUP, protocols());
-                config.helps = index >= NAMES.len();
+                if index >= NAMES.len() {
+                    config.part = Part::Helps;
+                }
                 config.addresses = Addresses::new(Book(node));
                 config.memory = MEMORY;
                 Box::new(ReceiverSession::new(config, seeds.node(node)))

@@ -163,9 +163,13 @@ fn roster<'b>(input: &mut Input<'_>, nonce: Nonce, list: &'b mut Vec<u8>) -> Opt
     let identities = [1, nonce.0, 2, 3].into_iter().map(Identity).cycle().skip(first.into());
     let peer = |identity: Identity| Peer {
         identity,
-        offers: form & 1 == 1,
+        part: match (form & 14 == 4, form & 1 == 1) {
+            (true, true) => Part::ReceivesAndHelps,
+            (true, false) => Part::Helps,
+            (false, true) => Part::Offers,
+            (false, false) => Part::Receives,
+        },
         gone: form & 14 == 2,
-        helps: form & 14 == 4,
         parent: u16::from(form & 14 == 6),
         name: Name::new(NAMES[identity.0 as usize % NAMES.len()]).unwrap_or_else(fallback),
     };

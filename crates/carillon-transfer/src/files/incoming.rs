@@ -184,7 +184,7 @@ impl Incoming {
         if self.senders.contains_key(&node) {
             return;
         }
-        let senders: Vec<&PeerMember> = session.peers().iter().filter(|peer| peer.offers).collect();
+        let senders: Vec<&PeerMember> = session.peers().iter().filter(|peer| peer.part.offers()).collect();
         let peer = session.peers().iter().find(|peer| peer.node == node);
         let name = peer.map(|peer| peer.name.as_str()).or(session.sender_name()).unwrap_or("sender");
         let folder = (senders.len() > 1).then(|| folder(name, &senders));
@@ -221,7 +221,7 @@ impl Incoming {
             session.progress(self.bytes());
         }
         let mut any = false;
-        let several = session.peers().iter().filter(|peer| peer.offers).count() > 1;
+        let several = session.peers().iter().filter(|peer| peer.part.offers()).count() > 1;
         for _ in 0..POLL_MESSAGES {
             if !disk.has_room() {
                 break;
@@ -244,7 +244,7 @@ impl Incoming {
 
     /// Gives up senders of whom nothing more is to be expected.
     fn miss(&mut self, disk: &Disk, now: Time, session: &ReceiverSession) {
-        for peer in session.peers().iter().filter(|peer| peer.offers && peer.node != LOCAL_NODE) {
+        for peer in session.peers().iter().filter(|peer| peer.part.offers() && peer.node != LOCAL_NODE) {
             let Some(reason) = &peer.lost else { continue };
             let until = *self.lost.entry(peer.node).or_insert(now + GRACE);
             if now >= until && self.given_up.insert(peer.node) {
@@ -263,7 +263,7 @@ impl Incoming {
         let peers = session.peers();
         let all = match peers.is_empty() {
             true => self.senders.keys().next().is_some_and(ended),
-            false => peers.iter().filter(|peer| peer.offers).all(|peer| ended(&peer.node)),
+            false => peers.iter().filter(|peer| peer.part.offers()).all(|peer| ended(&peer.node)),
         };
         let failed =
             |sender: &State| sender.result.as_ref().and_then(|result| result.as_ref().err()).cloned();

@@ -20,9 +20,10 @@ use crate::end::End;
 use crate::files::{Manifest, Outgoing, Symlinks};
 use crate::handle::{Abort, Handle, Teller, spawn};
 use crate::network::{Bound, random};
+use crate::tally::Tally;
 use crate::{Error, LocalError, SendEvent, SendReport};
 
-pub use run::{Facts, SendRun, Tally};
+pub use run::{Facts, SendRun};
 
 /// What a sender sends.
 pub(crate) enum Source {
@@ -337,7 +338,7 @@ impl OpenSend {
 
     /// Ready to run, observed.
     pub fn with<O: Observer>(self, observer: O) -> SendRun<O> {
-        let tally = Tally { repairs: 0, inner: observer };
+        let tally = Tally::new(observer);
         let driver = Driver::new(self.endpoint, Box::new(self.session), self.outgoing, tally);
         SendRun::new(driver, self.facts)
     }

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
-use carillon_core::{Bytes, Dest, Duration, Event, NodeId, Observer, ProtocolEntry, Time, TraceEvent};
+use carillon_core::{Duration, NodeId, Observer, ProtocolEntry, Time};
 use carillon_net::{DriveError, Driver};
 use carillon_proto::session::{Member, MemberOutcome, SenderPhase, SenderSession};
 
 use crate::conduct::Run;
 use crate::files::Outgoing;
 use crate::report::{HelperReport, Outcome, ReceiverReport, UnservedReport};
+use crate::tally::Tally;
 use crate::{LocalError, SendEvent, SendReport};
 
 /// What was found out when it was opened.
@@ -23,25 +24,6 @@ pub struct Facts {
     pub window_bytes: Option<u64>,
     /// Bytes of the longest datagram.
     pub datagram: usize,
-}
-
-/// Counts repairs, and passes everything on.
-#[derive(Debug)]
-pub struct Tally<O> {
-    pub(super) repairs: u64,
-    /// Who is told of everything.
-    pub inner: O,
-}
-
-impl<O: Observer> Observer for Tally<O> {
-    fn event(&mut self, event: &TraceEvent) {
-        self.repairs += u64::from(matches!(event.event, Event::RepairSent { .. }));
-        self.inner.event(event);
-    }
-
-    fn datagram(&mut self, time: Time, from: NodeId, to: &Dest, bytes: &Bytes) {
-        self.inner.datagram(time, from, to, bytes);
-    }
 }
 
 /// A sender under way, for [`conduct`](crate::conduct::conduct).
@@ -167,7 +149,7 @@ impl<O: Observer> SendRun<O> {
         let got = session.members().iter().filter(|member| member.outcome == MemberOutcome::Verified);
         let got = self.since_start(got.filter_map(|member| member.finished).max().unwrap_or_default());
         let (helpers, receivers): (Vec<&Member>, Vec<&Member>) =
-            session.members().iter().partition(|member| member.helps);
+            session.members().iter().partition(|member| !member.part.receives());
         let helpers = helpers.into_iter().map(|member| HelperReport {
             name: member.name.clone(),
             address: self.address(member.node),
@@ -176,7 +158,7 @@ impl<O: Observer> SendRun<O> {
         let receivers = receivers.into_iter().map(|member| ReceiverReport {
             name: member.name.clone(),
             address: self.address(member.node),
-            sends: member.offers,
+            sends: member.part.offers(),
             attached: member.attached.clone(),
             bytes: member.bytes,
             repairs: member.repairs,

@@ -13,14 +13,32 @@ pub enum Part {
     Offers,
     /// Help others, and neither offer nor deliver.
     Helps,
+    /// Receive, and help others if it is let: a designated receiver.
+    ReceivesAndHelps,
 }
 
 impl Part {
+    /// Whether it delivers messages, and reports in the end.
+    pub fn receives(self) -> bool {
+        self != Part::Helps
+    }
+
+    /// Whether it offers messages of its own.
+    pub fn offers(self) -> bool {
+        self == Part::Offers
+    }
+
+    /// Whether others may turn to it.
+    pub fn helps(self) -> bool {
+        matches!(self, Part::Helps | Part::ReceivesAndHelps)
+    }
+
     pub(super) fn parse(reader: &mut Reader<'_>) -> Result<Self, ParseError> {
         match reader.u8()? {
             0 => Ok(Part::Receives),
             1 => Ok(Part::Offers),
             2 => Ok(Part::Helps),
+            3 => Ok(Part::ReceivesAndHelps),
             other => Err(ParseError::Field { field: "part", value: other.into() }),
         }
     }
@@ -30,6 +48,7 @@ impl Part {
             Part::Receives => 0,
             Part::Offers => 1,
             Part::Helps => 2,
+            Part::ReceivesAndHelps => 3,
         }
     }
 
@@ -38,6 +57,7 @@ impl Part {
             Part::Receives => "",
             Part::Offers => " offers",
             Part::Helps => " helps",
+            Part::ReceivesAndHelps => " receives and helps",
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Identity, Name, put_name};
+use super::{Identity, Name, Part, put_name};
 use crate::ParseError;
 use crate::reader::Reader;
 
@@ -27,12 +27,10 @@ pub struct RosterPage<'a> {
 pub struct Peer<'a> {
     /// What names it on the wire.
     pub identity: Identity,
-    /// Whether it offers messages.
-    pub offers: bool,
+    /// What it does.
+    pub part: Part,
     /// Whether it was there and is no more.
     pub gone: bool,
-    /// Whether it helps, and neither offers nor delivers.
-    pub helps: bool,
     /// The rank of the helper that it turns to; 0, the rank of the one that gathers, if there is none.
     pub parent: u16,
     /// Its name.
@@ -128,23 +126,35 @@ impl<'a> PeerList<'a> {
 impl<'a> Peer<'a> {
     fn parse(reader: &mut Reader<'a>) -> Result<Self, ParseError> {
         let (identity, flags) = (reader.identity()?, reader.u8()?);
-        if flags & !(OFFERS | GONE | HELPS | TURNS) != 0 {
+        let has = |flag| flags & flag != 0;
+        let part = match flags & (OFFERS | HELPS | RECEIVES) {
+            0 => Part::Receives,
+            OFFERS => Part::Offers,
+            HELPS => Part::Helps,
+            BOTH => Part::ReceivesAndHelps,
+            _ => return Err(ParseError::Field { field: "flags", value: flags.into() }),
+        };
+        if flags & !(OFFERS | GONE | HELPS | TURNS | RECEIVES) != 0 {
             return Err(ParseError::Field { field: "flags", value: flags.into() });
         }
-        let has = |flag| flags & flag != 0;
         let parent = if has(TURNS) { reader.u16()? } else { 0 };
         // Who turns to the one that gathers has no field for it.
         if has(TURNS) && !(1..MAX_PEERS).contains(&usize::from(parent)) {
             return Err(ParseError::Field { field: "parent", value: parent.into() });
         }
-        let (offers, gone, helps) = (has(OFFERS), has(GONE), has(HELPS));
-        Ok(Peer { identity, offers, gone, helps, parent, name: reader.name()? })
+        Ok(Peer { identity, part, gone: has(GONE), parent, name: reader.name()? })
     }
 
     fn emit(&self, buf: &mut Vec<u8>) {
         buf.extend_from_slice(&self.identity.0.to_be_bytes());
-        let flags = [(self.offers, OFFERS), (self.gone, GONE), (self.helps, HELPS), (self.parent > 0, TURNS)];
-        buf.push(flags.iter().filter(|(on, _)| *on).map(|(_, flag)| flag).sum());
+        let part = match self.part {
+            Part::Receives => 0,
+            Part::Offers => OFFERS,
+            Part::Helps => HELPS,
+            Part::ReceivesAndHelps => BOTH,
+        };
+        let flags = [(self.gone, GONE), (self.parent > 0, TURNS)];
+        buf.push(flags.iter().filter(|(on, _)| *on).fold(part, |flags, (_, flag)| flags | flag));
         if self.parent > 0 {
             buf.extend_from_slice(&self.parent.to_be_bytes());
         }
@@ -160,11 +170,10 @@ impl fmt::Display for RosterPage<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let RosterPage { edition, total, first, peers } = self;
         write!(f, "roster edition {edition} from {first} of {total}:")?;
-        for Peer { identity, offers, gone, helps, parent, name } in peers.iter() {
+        for Peer { identity, part, gone, parent, name } in peers.iter() {
             write!(f, " {identity} \"{name}\"")?;
-            f.write_str(if offers { " offers" } else { "" })?;
+            f.write_str(part.text())?;
             f.write_str(if gone { " gone" } else { "" })?;
-            f.write_str(if helps { " helps" } else { "" })?;
             if parent > 0 {
                 write!(f, " turns to {parent}")?;
             }
@@ -177,3 +186,6 @@ const OFFERS: u8 = 0x01;
 const GONE: u8 = 0x02;
 const HELPS: u8 = 0x04;
 const TURNS: u8 = 0x08;
+/// Beside HELPS only.
+const RECEIVES: u8 = 0x10;
+const BOTH: u8 = HELPS | RECEIVES;

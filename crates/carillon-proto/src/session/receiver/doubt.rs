@@ -99,8 +99,8 @@ impl ReceiverSession {
             (ReceiverPhase::Reporting, _) => self.end(ReceiverPhase::Finished),
             _ if !self.is_busy() => {}
             (_, State::Aborted) => self.fail(ReceiverFailure::Aborted(reason.to_owned())),
-            // Who helps has nothing to report.
-            _ if member && self.config.helps => self.end(ReceiverPhase::Finished),
+            // Who only helps has nothing to report.
+            _ if member && !self.config.part.receives() => self.end(ReceiverPhase::Finished),
             _ if member => self.fail(ReceiverFailure::Expelled),
             _ => self.fail(ReceiverFailure::Refused(RefuseReason::AlreadyStarted, String::new())),
         }

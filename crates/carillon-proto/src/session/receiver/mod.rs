@@ -630,7 +630,7 @@ impl Machine for ReceiverSession {
     }
 
     fn as_sender(&mut self) -> Option<&mut dyn Sender> {
-        if self.config.offers { Some(self) } else { None }
+        if self.config.part.offers() { Some(self) } else { None }
     }
 }
 
@@ -638,7 +638,7 @@ impl Sender for ReceiverSession {
     fn offer(&mut self, now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
         let max = self.invited.as_ref().map_or(usize::MAX, |invited| invited.max_payload as usize);
         let over = matches!(self.phase, ReceiverPhase::Finished | ReceiverPhase::Failed(_));
-        if self.finishing || over || !self.config.offers || self.verdict.is_some() {
+        if self.finishing || over || !self.config.part.offers() || self.verdict.is_some() {
             return Err(OfferError::Finished);
         }
         if payload.len() > max {

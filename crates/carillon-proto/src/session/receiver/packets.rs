@@ -5,7 +5,7 @@ use carillon_core::{
     Transmit,
 };
 use carillon_wire::Envelope;
-use carillon_wire::session::{Attached, Body, Invite, Name, Packet, RefuseReason, State, Terms, Text};
+use carillon_wire::session::{Attached, Body, Invite, Name, Packet, Part, RefuseReason, State, Terms, Text};
 
 use super::peers::{Peers, one_sender};
 use super::{
@@ -231,20 +231,15 @@ impl ReceiverSession {
             memory: self.config.memory,
             rejoining: false,
         };
-        if self.config.helps && entry.helpers == Helpers::None {
+        if self.config.part == Part::Helps && entry.helpers == Helpers::None {
             return Err(format!("the protocol \"{}\" has no helpers", entry.name));
         }
         let are_peers = entry.roles.contains(&Role::Peer);
-        if !are_peers && self.config.offers {
+        if !are_peers && self.config.part.offers() {
             return Err(one_sender(entry.name, self.config.protocols));
         }
         if are_peers || entry.helpers != Helpers::None {
-            let role = match are_peers {
-                _ if self.config.helps => Role::Helper,
-                true => Role::Peer,
-                false => Role::Receiver,
-            };
-            let peers = Peers::new(entry, role, config, context);
+            let peers = Peers::new(entry, self.config.part, config, context);
             peers.check()?;
             self.peers = Some(Box::new(peers));
             return Ok(());
@@ -405,7 +400,7 @@ impl ReceiverSession {
             self.join_due = false;
             let name = Name::new(&self.config.name).expect("the name was cleaned when the session was made");
             let ReceiverSessionConfig { receive_buffer, ref attached, .. } = self.config;
-            let part = self.config.part();
+            let part = self.config.part;
             let attached = Attached::new(attached).unwrap_or_default();
             let body = match invited.problem {
                 Some(_) => Body::Ask { nonce },

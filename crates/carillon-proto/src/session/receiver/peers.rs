@@ -12,7 +12,7 @@ use carillon_core::{
     BuildContext, Config, DropReason, Event, Helper, HelperTable, Identities, Machine, NodeId, ProtocolEntry,
     Role, Time,
 };
-use carillon_wire::session::{Identity, MAX_PEERS, RosterPage};
+use carillon_wire::session::{Identity, MAX_PEERS, Part, RosterPage};
 
 use super::{PRESENT_WAIT_MIN, ReceiverFailure, ReceiverPhase, ReceiverSession, Timer};
 use crate::session::LOCAL_NODE;
@@ -25,10 +25,8 @@ pub struct PeerMember {
     pub name: String,
     /// Its node; [`LOCAL_NODE`] for this member itself.
     pub node: NodeId,
-    /// Whether it offers messages.
-    pub offers: bool,
-    /// Whether it only helps.
-    pub helps: bool,
+    /// What it does.
+    pub part: Part,
     /// Why it is given up, if it is.
     pub lost: Option<String>,
 }
@@ -37,8 +35,9 @@ pub struct PeerMember {
 #[derive(Debug)]
 pub(super) struct Peers {
     protocol: &'static ProtocolEntry,
-    /// What this member is.
+    /// What this member is, and what it does or is willing to do.
     role: Role,
+    part: Part,
     config: Config,
     /// Who turns to whom, from the moment this member is ready.
     table: Arc<HelperTable>,
@@ -61,17 +60,22 @@ pub(super) struct Peers {
 struct Entry {
     identity: u64,
     name: String,
-    offers: bool,
-    helps: bool,
+    part: Part,
     /// The rank of whom it turns to.
     parent: usize,
 }
 
 impl Peers {
-    pub fn new(protocol: &'static ProtocolEntry, role: Role, config: Config, context: BuildContext) -> Self {
+    pub fn new(protocol: &'static ProtocolEntry, part: Part, config: Config, context: BuildContext) -> Self {
+        let role = match part {
+            Part::Helps => Role::Helper,
+            _ if protocol.roles.contains(&Role::Peer) => Role::Peer,
+            _ => Role::Receiver,
+        };
         Peers {
             protocol,
             role,
+            part,
             config,
             table: Arc::default(),
             context,
@@ -113,7 +117,14 @@ impl Peers {
 
     /// Whether this node is a member that has messages to send, its own or others'.
     pub fn gives(&self, node: NodeId) -> bool {
-        self.ranks.get(&node).is_some_and(|&rank| self.members[rank].offers || self.members[rank].helps)
+        self.ranks
+            .get(&node)
+            .is_some_and(|&rank| self.members[rank].part.offers() || self.members[rank].part.helps())
+    }
+
+    /// Whether it may do this. Who is willing to help may receive only.
+    fn is_as_wanted(&self, part: Part) -> bool {
+        part.receives() == self.part.receives() && (!part.helps() || self.part.helps())
     }
 
     /// How many turn to this member.
@@ -158,8 +169,7 @@ impl Peers {
             place.get_or_insert_with(|| Entry {
                 identity: peer.identity.0,
                 name: peer.name.to_string(),
-                offers: peer.offers,
-                helps: peer.helps,
+                part: peer.part,
                 parent: peer.parent.into(),
             });
         }
@@ -181,13 +191,12 @@ impl Peers {
                 parent => Some(*nodes.get(parent)?),
             };
             let is_own = node == LOCAL_NODE;
-            if (is_own && entry.helps != (self.role == Role::Helper))
-                || (rank == 0 && (entry.helps || parent.is_some()))
-            {
+            let helps = entry.part.helps();
+            if (is_own && !self.is_as_wanted(entry.part)) || (rank == 0 && (helps || parent.is_some())) {
                 return None;
             }
-            match (entry.helps, parent) {
-                (true, parent) => helpers.push(Helper { node, parent, delivers: false }),
+            match (helps, parent) {
+                (true, parent) => helpers.push(Helper { node, parent, delivers: entry.part.receives() }),
                 (false, Some(parent)) => members.push((node, parent)),
                 (false, None) => {}
             }
@@ -223,8 +232,9 @@ impl Peers {
         let table = Arc::new(table);
         let ranks: BTreeMap<NodeId, usize> = nodes.iter().copied().zip(0..).collect();
         // Among peers the organiser is one of them; elsewhere it is the sender, and members are those who receive.
-        let are_members =
-            |(rank, (_, entry)): &(usize, (&NodeId, &Entry))| self.are_peers() || (*rank > 0 && !entry.helps);
+        let are_members = |(rank, (_, entry)): &(usize, (&NodeId, &Entry))| {
+            self.are_peers() || (*rank > 0 && entry.part.receives())
+        };
         let listed = nodes.iter().zip(entries()).enumerate().filter(are_members);
         let identities: Vec<(NodeId, u64)> =
             listed.map(|(_, (&node, entry))| (node, entry.identity)).collect();
@@ -235,8 +245,7 @@ impl Peers {
         let member = |(entry, &node): (&Entry, &NodeId)| PeerMember {
             name: entry.name.clone(),
             node,
-            offers: entry.offers,
-            helps: entry.helps,
+            part: entry.part,
             lost: None,
         };
         self.members = entries().zip(&nodes).map(member).collect();
@@ -370,7 +379,7 @@ impl ReceiverSession {
         self.set_phase(ReceiverPhase::Running);
         self.with_inner(|inner| inner.start(now));
         self.feed_early(now);
-        if self.finishing || !self.config.offers {
+        if self.finishing || !self.config.part.offers() {
             self.with_inner(|inner| {
                 if let Some(sender) = inner.as_sender() {
                     sender.finish(now);

@@ -209,7 +209,7 @@ impl SenderSession {
         let hold = &self.roster.record(index).hold;
         let (timeout, window) = (self.config.member_timeout, self.tick() * WINDOW);
         // A helper answers for those below it: one of them that is silent is to be given up before it is.
-        let patience = if self.roster.members()[index].helps { 2 * timeout } else { timeout };
+        let patience = if self.roster.members()[index].part.helps() { 2 * timeout } else { timeout };
         if hold.stalled.0 >= patience {
             return Some(format!("acknowledged nothing for {}", Span::Time(patience)));
         }
@@ -245,7 +245,7 @@ impl SenderSession {
         let (awake, window) = (self.awake(now), self.tick() * WINDOW);
         // However slow, who does this part in this time will be done before long.
         let enough = (self.offered_bytes / STEPS).max(1);
-        let reporting = self.roster.active().filter(|&index| !self.roster.members()[index].helps);
+        let reporting = self.roster.active().filter(|&index| self.roster.members()[index].part.receives());
         for index in reporting.collect::<Vec<_>>() {
             let bytes = self.roster.members()[index].bytes;
             self.roster.member_mut(index).waited += elapsed;

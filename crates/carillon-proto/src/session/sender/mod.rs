@@ -1,6 +1,6 @@
 //! The sending side of a session.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use carillon_core::{
@@ -216,7 +216,8 @@ impl SenderSession {
             Helping::Nobody | Helping::Count(_) => None,
         };
         let names = receivers.into_iter().chain(helpers).flatten();
-        names.filter(|name| !self.roster.has_name(name)).cloned().collect()
+        let names: BTreeSet<&String> = names.filter(|name| !self.roster.has_name(name)).collect();
+        names.into_iter().cloned().collect()
     }
 
     /// Who spoke up and is not served: each node once, in order of appearance, at most 64.

@@ -1,6 +1,5 @@
 //! The packets of a sending session: what comes in, and what goes out.
 
-use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use carillon_core::{Dest, DropReason, Duration, Event, NodeId, Received, Span, Time, Transmit};
@@ -118,7 +117,7 @@ impl SenderSession {
         }
     }
 
-    fn on_join(&mut self, now: Time, source: NodeId, nonce: Nonce, joining: Joining<'_>) {
+    fn on_join(&mut self, now: Time, source: NodeId, nonce: Nonce, mut joining: Joining<'_>) {
         let name = joining.name;
         if self.phase == SenderPhase::Aborted || self.farewell.is_some_and(|f| f.state == State::Aborted) {
             return self.answer(now, source, Reply::Answer(nonce));
@@ -140,22 +139,23 @@ impl SenderSession {
                 self.forget(now, index, UnservedReason::Left(String::new()));
             }
         }
-        let helps = joining.part == Part::Helps;
-        let unexpected = |names: &BTreeSet<String>| !names.contains(name);
-        // A name that is a helper's is nobody else's, and who helps has to be let.
-        let out_of_place = match (helps, &self.config.helping, &self.config.gather) {
-            (true, helping, _) => !helping.allows(name),
+        let helping = &self.config.helping;
+        let (may_help, has_helpers) = (helping.allows(name), self.roster.helpers() >= helping.count());
+        if joining.part == Part::ReceivesAndHelps && (!may_help || has_helpers) {
+            // It is willing, and not needed.
+            joining.part = Part::Receives;
+        }
+        let (receives, helps) = (joining.part.receives(), joining.part.helps());
+        // A name that is a helper's is nobody else's, who helps has to be let, and who is expected receives.
+        let out_of_place = match (helps, helping, &self.config.gather) {
+            (true, _, _) if !may_help => true,
             (false, Helping::Names(names), _) if names.contains(name) => true,
-            (false, _, gather) => matches!(gather, Gather::Names(names) if unexpected(names)),
+            (_, _, Gather::Names(names)) => names.contains(name) != receives,
+            _ => false,
         };
-        let is_full = match helps {
-            true => self.roster.helpers() >= self.config.helping.count(),
-            // Those who are to help have their places.
-            false => {
-                let free = self.config.most_members() - self.config.helping.count();
-                self.roster.receivers() >= free
-            }
-        };
+        // Those who are to help have their places.
+        let free = self.config.most_members() - helping.count();
+        let is_full = (helps && has_helpers) || (receives && self.roster.receivers() >= free);
         let address = |node| self.config.addresses.of_node(node);
         let elsewhere = |host: &IpAddr| address(source) != Some(*host);
         let refusal = if self.phase != SenderPhase::Gathering {
@@ -186,7 +186,7 @@ impl SenderSession {
                 self.events.push(Event::MemberJoined { member: source });
                 if let Gather::Settle(time) = self.config.gather
                     && self.roster.receivers() == 1
-                    && !helps
+                    && receives
                 {
                     self.wait_over = time.is_zero();
                     self.timers.arm(Timer::GatherWait, now + time);
@@ -209,7 +209,7 @@ impl SenderSession {
         let step = (self.offered_bytes / PROGRESS_STEPS).max(1);
         let limit = self.config.standstill();
         // One that has reported, as an old packet may not know, cannot be lost any more.
-        let waited_for = member.outcome == MemberOutcome::Active && !member.helps;
+        let waited_for = member.outcome == MemberOutcome::Active && member.part.receives();
         let closing = self.phase == SenderPhase::Closing && !self.is_over() && waited_for;
         let record = self.roster.record_mut(index);
         if bytes >= record.mark.0.saturating_add(step) {
@@ -225,10 +225,13 @@ impl SenderSession {
         let verified = outcome == MemberOutcome::Verified;
         // Nobody can have everything before everything has been offered; one that offers has only to
         // have offered its own.
-        let offers = self.config.has_peers() && self.roster.members()[index].offers;
-        // Who helps has nothing to report.
-        let helps = self.roster.members()[index].helps;
-        if helps || self.phase <= SenderPhase::Assembling || (verified && !self.finishing && !offers) {
+        let part = self.roster.members()[index].part;
+        let offers = self.config.has_peers() && part.offers();
+        // Who only helps has nothing to report.
+        if !part.receives()
+            || self.phase <= SenderPhase::Assembling
+            || (verified && !self.finishing && !offers)
+        {
             return self.events.dropped(DropReason::OutOfWindow);
         }
         // A lost member that speaks up after all knows better than the sender what it has; that it has

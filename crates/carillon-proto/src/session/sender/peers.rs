@@ -11,7 +11,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use carillon_core::{Dest, DropReason, Helper, HelperTable, NodeId, Span, Time, Transmit};
-use carillon_wire::session::{Body, Identity, Name, Nonce, Packet, Peer, PeerList, RefuseReason, RosterPage};
+use carillon_wire::session::{
+    Body, Identity, Name, Nonce, Packet, Part, Peer, PeerList, RefuseReason, RosterPage,
+};
 
 use super::{SenderPhase, SenderSession, Timer};
 use crate::session::roster::MemberOutcome;
@@ -44,7 +46,8 @@ impl SenderSession {
         if self.roster.active_count() == 0 {
             return self.abort(now, "no member is left");
         }
-        if !self.config.protocol.helpers.allow(self.roster.helping_count()) {
+        let helping = self.roster.active().filter(|&index| self.roster.members()[index].part.helps());
+        if !self.config.protocol.helpers.allow(helping.count()) {
             return self.abort(now, "too few helpers are left");
         }
         let (table, parents) = self.tree(&ranks);
@@ -61,9 +64,8 @@ impl SenderSession {
     /// Who turns to whom among these: those to whom it is said as it is said, the others in a balanced tree in order of
     /// joining.
     fn tree(&self, ranks: &[NodeId]) -> (HelperTable, Vec<u16>) {
-        let helps = |node: &&NodeId| {
-            self.roster.index_of(**node).is_some_and(|index| self.roster.members()[index].helps)
-        };
+        let part = |node: NodeId| self.roster.index_of(node).map(|index| self.roster.members()[index].part);
+        let helps = |node: &&NodeId| part(**node).is_some_and(Part::helps);
         let (helpers, members): (Vec<NodeId>, Vec<NodeId>) = ranks.iter().partition(helps);
         let fanout = self.config.fanout.unwrap_or(helpers.len());
         let table = self.placed(&helpers, &members, fanout);
@@ -80,10 +82,15 @@ impl SenderSession {
             helpers.iter().copied().find(|&node| name(node) == Some(helper))
         };
         let free: Vec<NodeId> = helpers.iter().filter(|node| place(node).is_none()).copied().collect();
-        let entry = |&node: &NodeId| Helper { node, parent: place(&node), delivers: false };
-        let placed = helpers.iter().filter(|node| place(node).is_some()).map(entry);
+        let delivers = |node: NodeId| {
+            self.roster.index_of(node).is_some_and(|index| self.roster.members()[index].part.receives())
+        };
+        let placed = helpers.iter().filter(|node| place(node).is_some());
+        let placed = placed.map(|&node| Helper { node, parent: place(&node), delivers: false });
+        let balanced = HelperTable::balanced(&free, &[], fanout);
+        let entries = balanced.helpers().iter().copied().chain(placed);
         let entries: Vec<Helper> =
-            HelperTable::balanced(&free, &[], fanout).helpers().iter().copied().chain(placed).collect();
+            entries.map(|entry| Helper { delivers: delivers(entry.node), ..entry }).collect();
         let is_last = |helper: &&NodeId| entries.iter().all(|entry| entry.parent != Some(**helper));
         let mut last = helpers.iter().filter(is_last).copied().cycle();
         let turns: Vec<(NodeId, NodeId)> = members
@@ -164,14 +171,14 @@ impl SenderSession {
         }
     }
 
-    /// The members in order of rank but for this one and helpers, each with what names it on the wire.
+    /// The members in order of rank but for this one and who only helps, each with what names it on the wire.
     pub(super) fn ranked<'a>(&'a self, assembly: &'a Assembly) -> impl Iterator<Item = (NodeId, u64)> + 'a {
         let index = |&node: &NodeId| self.roster.index_of(node);
         assembly
             .ranks
             .iter()
             .filter_map(index)
-            .filter(|&index| !self.roster.members()[index].helps)
+            .filter(|&index| self.roster.members()[index].part.receives())
             .map(|index| (self.roster.members()[index].node, self.roster.record(index).identity.0))
     }
 
@@ -214,9 +221,8 @@ impl SenderSession {
     fn peers(&self) -> impl Iterator<Item = Peer<'_>> {
         let own = Name::new(&self.config.name).map(|name| Peer {
             identity: self.identity,
-            offers: true,
+            part: Part::Offers,
             gone: false,
-            helps: false,
             parent: 0,
             name,
         });
@@ -227,9 +233,8 @@ impl SenderSession {
             let out = matches!(member.outcome, MemberOutcome::Failed(_) | MemberOutcome::Lost(_));
             Some(Peer {
                 identity: record.identity,
-                offers: member.offers,
+                part: member.part,
                 gone: out || record.expelled,
-                helps: member.helps,
                 parent,
                 name: Name::new(&member.name)?,
             })

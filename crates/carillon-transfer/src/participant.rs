@@ -1,0 +1,158 @@
+//! What all have in common who take part in a session that another one organises.
+
+use carillon_core::{Application, Duration, NodeId, Observer, ProtocolEntry, Seeds};
+use carillon_net::{DriveError, Driver, Endpoint, GROUP};
+use carillon_proto::session::{
+    LOCAL_NODE, Part, ReceiverFailure, ReceiverPhase, ReceiverSession, ReceiverSessionConfig, RefuseReason,
+};
+
+use crate::Error;
+use crate::network::random;
+use crate::tally::Tally;
+
+/// The settings of who takes part by this name, through this endpoint. Its nonces are drawn from the system's.
+pub(crate) fn config(
+    name: &str,
+    part: Part,
+    protocols: &'static [&'static ProtocolEntry],
+    endpoint: &Endpoint,
+) -> Result<ReceiverSessionConfig, Error> {
+    let mut config = ReceiverSessionConfig::new(name, GROUP, protocols);
+    config.part = part;
+    config.receive_buffer = u32::try_from(endpoint.receive_buffer()).unwrap_or(u32::MAX);
+    config.max_datagram = u32::try_from(endpoint.max_datagram()).unwrap_or(u32::MAX);
+    config.secret = Some(random()?);
+    config.addresses = endpoint.addresses(LOCAL_NODE);
+    Ok(config)
+}
+
+/// One who takes part.
+pub(crate) struct Participant<A, O>
+where
+    A: Application<ReceiverSession>,
+    O: Observer,
+{
+    pub driver: Driver<ReceiverSession, A, Tally<O>>,
+    /// As of the last look.
+    pub phase: ReceiverPhase,
+    /// Whether the endpoint was told to keep the addresses of the other members.
+    kept: bool,
+    announced: bool,
+}
+
+impl<A, O> Participant<A, O>
+where
+    A: Application<ReceiverSession>,
+    O: Observer,
+{
+    pub fn new(
+        config: ReceiverSessionConfig,
+        endpoint: Endpoint,
+        seeds: &Seeds,
+        application: A,
+        observer: O,
+    ) -> Self {
+        let session = ReceiverSession::new(config, seeds.clone());
+        let driver = Driver::new(endpoint, Box::new(session), application, Tally::new(observer));
+        Participant { driver, phase: ReceiverPhase::Seeking, kept: false, announced: false }
+    }
+
+    pub fn step(&mut self, wait: Duration) -> Result<(), DriveError> {
+        self.driver.step(wait)
+    }
+
+    /// Takes note of what a step has changed; returns whether the members are known now that were not. Their addresses are
+    /// kept from then on, whoever else is heard.
+    pub fn look(&mut self) -> bool {
+        self.phase = self.driver.machine().phase();
+        if self.kept || self.driver.machine().roster().is_empty() {
+            return false;
+        }
+        self.kept = true;
+        let now = self.driver.now();
+        let nodes: Vec<NodeId> = self.driver.machine().roster().iter().map(|peer| peer.node).collect();
+        for node in nodes {
+            if let Some(address) = self.driver.endpoint().peer(node) {
+                // Known, so there is room for it.
+                let _ = self.driver.endpoint_mut().keep_peer(now, address);
+            }
+        }
+        true
+    }
+
+    /// Who has let it in, and the number it has there; said once.
+    pub fn newly_joined(&mut self) -> Option<(String, u32)> {
+        let session = self.driver.machine();
+        let joined = session.sender_name().map(ToOwned::to_owned).zip(session.member_number());
+        joined.filter(|_| !std::mem::replace(&mut self.announced, true))
+    }
+
+    /// Whether that has been said.
+    pub fn has_joined(&self) -> bool {
+        self.announced
+    }
+
+    pub fn is_over(&self) -> bool {
+        matches!(self.phase, ReceiverPhase::Finished | ReceiverPhase::Failed(_))
+    }
+
+    /// The organiser may still have to be told.
+    pub fn has_last_words(&self) -> bool {
+        matches!(self.phase, ReceiverPhase::Failed(_))
+    }
+
+    pub fn quit(&mut self, reason: &str) {
+        let now = self.driver.now();
+        self.driver.machine_mut().leave(now, reason);
+        self.phase = self.driver.machine().phase();
+    }
+
+    /// Whether it has ended because another member has its name.
+    pub fn name_is_taken(&self) -> bool {
+        let taken = ReceiverFailure::Refused(RefuseReason::NameTaken, String::new());
+        self.phase == ReceiverPhase::Failed(taken)
+    }
+
+    /// How the session has ended.
+    pub fn outcome(&self) -> Result<(), String> {
+        match &self.phase {
+            ReceiverPhase::Finished => Ok(()),
+            ReceiverPhase::Failed(ReceiverFailure::Left(reason)) => Err(reason.clone()),
+            ReceiverPhase::Failed(failure) => Err(failure.to_string()),
+            _ => Err("the session is not over".to_owned()),
+        }
+    }
+
+    /// Members that are gone: names and reasons.
+    pub fn lost(&self) -> Vec<(String, String)> {
+        let members = self.driver.machine().roster().iter();
+        members.filter_map(|peer| Some((peer.name.clone(), peer.lost.clone()?))).collect()
+    }
+
+    /// Those who turn to it.
+    pub fn served(&self) -> Vec<String> {
+        self.driver.machine().children().iter().map(|member| member.name.clone()).collect()
+    }
+}
+
+/// [`Run`](crate::conduct::Run) by the participant within; what is particular is in its `look`.
+macro_rules! run_by_participant {
+    () => {
+        fn step(&mut self, wait: carillon_core::Duration) -> Result<(), carillon_net::DriveError> {
+            self.participant.step(wait)
+        }
+
+        fn is_over(&self) -> bool {
+            self.participant.is_over()
+        }
+
+        fn has_last_words(&self) -> bool {
+            self.participant.has_last_words()
+        }
+
+        fn quit(&mut self, reason: &str) {
+            self.participant.quit(reason);
+        }
+    };
+}
+pub(crate) use run_by_participant;
