@@ -9,7 +9,7 @@ use carillon_lab::command_file::CommandFile;
 use carillon_lab::scenario::ScenarioFile;
 use carillon_proto::REGISTRY;
 use carillon_proto::session::{
-    Gather, Helping, ReceiverSession, ReceiverSessionConfig, SenderSession, SenderSessionConfig,
+    Gather, Helping, Part, ReceiverSession, ReceiverSessionConfig, SenderSession, SenderSessionConfig,
 };
 use carillon_sim::graph::gt_itm;
 use carillon_testkit::TREE;
@@ -120,7 +120,11 @@ fn machine_session_receiver(bytes: &[u8], entries: &'static [&'static ProtocolEn
     let entry = input.pick(entries);
     let mut config = ReceiverSessionConfig::new(input.pick(&["a", "", "b\n"]), GroupId(0), entries);
     let flags = input.byte();
-    config.helps = entry.helpers != Helpers::None && flags & 8 == 8;
+    config.part = match (flags & 8 == 8, flags & 16 == 16) {
+        (true, true) => Part::ReceivesAndHelps,
+        (true, false) if entry.helpers != Helpers::None => Part::Helps,
+        _ => Part::Receives,
+    };
     config.keep_seeking = flags & 1 == 1;
     if flags & 2 == 2 {
         config.silence = span(&mut input);

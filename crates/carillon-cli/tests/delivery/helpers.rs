@@ -69,7 +69,7 @@ fn every_protocol_with_helpers_delivers_where_a_receiver_helps() {
         let Some(net) = Net::new(3) else { return };
         net.hosts().for_each(|host| host.lose_in(0.05));
         let content = fs::read(net.file("f", 300_000)).unwrap();
-        let names: Vec<&str> = net.receivers().map(|host| host.name()).collect();
+        let names: Vec<String> = net.receivers().map(|host| host.name().to_owned()).collect();
         let receiving: Vec<_> = net
             .receivers()
             .map(|host| {
@@ -84,7 +84,7 @@ fn every_protocol_with_helpers_delivers_where_a_receiver_helps() {
         for (receiver, name) in receiving.into_iter().zip(&names) {
             let ended = receiver.end();
             assert_eq!(ended.code, Some(0), "{what}\n{name}: {}{}", ended.out, ended.err);
-            assert!(fs::read(net.path(name).join("f")).unwrap() == content, "{what}: another file");
+            assert!(fs::read(net.path(name.as_str()).join("f")).unwrap() == content, "{what}: another file");
             let served = ended.events("report")[0]["served"].as_array().map(Vec::len);
             assert_eq!(served, Some(if *name == names[0] { 2 } else { 0 }), "{what}\n{name}: {}", ended.out);
         }
