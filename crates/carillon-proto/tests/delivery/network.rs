@@ -12,7 +12,7 @@ use carillon_core::{
     Sender as _, Time, Transmit, drain,
 };
 use carillon_proto::session::{
-    Gather, Helping, LOCAL_NODE, MemberOutcome, ReceiverPhase, ReceiverSession, ReceiverSessionConfig,
+    Gather, Helping, LOCAL_NODE, MemberOutcome, Part, ReceiverPhase, ReceiverSession, ReceiverSessionConfig,
     SenderPhase, SenderSession, SenderSessionConfig,
 };
 
@@ -257,7 +257,9 @@ impl World {
         for index in 1..=cell.receivers + cell.helpers + late {
             let node = NodeId(index as u32);
             let mut config = ReceiverSessionConfig::new(format!("r{index}"), GROUP, protocols);
-            config.helps = index > cell.receivers && index <= cell.receivers + cell.helpers;
+            if index > cell.receivers && index <= cell.receivers + cell.helpers {
+                config.part = Part::Helps;
+            }
             config.addresses = Addresses::new(Book(node));
             nodes.push(Machinery::Receiver(Box::new(ReceiverSession::new(config, seeds.node(node)))));
         }
