@@ -7,6 +7,10 @@ use carillon_net::DriveError;
 pub trait Run {
     /// Waits until something is due, no longer than this, and does it.
     fn step(&mut self, wait: Duration) -> Result<(), DriveError>;
+    /// No step is to wait longer than this.
+    fn longest(&self) -> Duration {
+        Duration::MAX
+    }
     /// Takes note of what the step has changed.
     fn look(&mut self);
     /// Whether nothing more is to be done.
@@ -31,11 +35,20 @@ pub enum Wish {
 /// Goes on until it is over, or dropped. `turn` is called after each step, a few times a second at least.
 pub fn conduct<R: Run, E: From<DriveError>>(
     run: &mut R,
+    turn: impl FnMut(&mut R) -> Result<Wish, E>,
+) -> Result<(), E> {
+    conduct_within(run, LONGEST_STEP, turn)
+}
+
+/// The same with steps that wait so long at most: for who is woken when there is something to wish.
+pub(crate) fn conduct_within<R: Run, E: From<DriveError>>(
+    run: &mut R,
+    longest: Duration,
     mut turn: impl FnMut(&mut R) -> Result<Wish, E>,
 ) -> Result<(), E> {
     let mut quitting = false;
     loop {
-        run.step(LONGEST_STEP)?;
+        run.step(longest.min(run.longest()))?;
         run.look();
         match turn(run)? {
             Wish::Quit(reason) if !quitting && !run.is_over() => {
@@ -57,6 +70,8 @@ pub fn conduct<R: Run, E: From<DriveError>>(
 
 /// No turn waits longer, so that a wish to stop is soon noticed.
 const LONGEST_STEP: Duration = Duration::from_millis(100);
+/// As good as for ever.
+pub(crate) const UNTIL_WOKEN: Duration = Duration::from_secs(3600);
 
 #[cfg(test)]
 mod tests {

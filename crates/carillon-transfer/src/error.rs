@@ -7,6 +7,8 @@ use carillon_core::ConfigError;
 use carillon_net::{DriveError, OpenError};
 use carillon_proto::session::MAX_ATTACHED;
 
+use crate::files::LONGEST_MESSAGE;
+
 /// Why a transfer could not be begun, or could not go on, at this end.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -55,6 +57,21 @@ pub enum Error {
     /// The files, the reader or the writer, or those of a directory.
     #[error(transparent)]
     Local(#[from] LocalError),
+    /// A message is longer than a socket takes.
+    #[error("a message of {0} bytes is too long: {LONGEST_MESSAGE} at most")]
+    TooLong(usize),
+    /// A socket could not be connected, or did not get into a session.
+    #[error("not connected: {0}")]
+    NotConnected(String),
+    /// The session of a socket is over, and its report says why.
+    #[error("the session is over")]
+    Closed,
+    /// Not all that was sent has come.
+    #[error("not all has come: {0}")]
+    Incomplete(String),
+    /// Nobody can wait for acknowledgments that the protocol does not have.
+    #[error("with this protocol a sender is not told what has arrived: nothing to wait for")]
+    Unconfirmed,
     /// The system gives no random numbers.
     #[error("the system gives no random numbers")]
     Random,

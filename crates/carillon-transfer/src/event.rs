@@ -82,6 +82,18 @@ pub enum ReceiveEvent {
         /// Their names.
         members: Vec<String>,
     },
+    /// Who takes part, the organiser first; told where receivers learn it: among peers, and with helpers.
+    Members {
+        /// Their names.
+        names: Vec<String>,
+    },
+    /// Another member was given up, or has left.
+    Gone {
+        /// Its name.
+        name: String,
+        /// Why.
+        reason: String,
+    },
     /// A file is complete, verified, and has its name.
     File {
         /// Who sent it.
@@ -112,6 +124,18 @@ pub enum JoinEvent {
         organiser: String,
         /// This sender's number.
         member: u32,
+    },
+    /// The session runs: what it has to send goes out from now on.
+    Started {
+        /// The names of all who take part, the organiser first.
+        members: Vec<String>,
+    },
+    /// Another member was given up, or has left.
+    Gone {
+        /// Its name.
+        name: String,
+        /// Why.
+        reason: String,
     },
     /// How far it is; a few times a second at most.
     Progress {

@@ -1,12 +1,13 @@
 //! A transfer in a thread of its own: what happens can be read, awaited, and stopped.
 
 use std::cell::Cell;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use async_channel::{Receiver, Sender, unbounded};
+use carillon_net::Waker;
 
 use crate::Error;
 use crate::conduct::Wish;
@@ -36,7 +37,7 @@ impl<E, R> Handle<E, R> {
 
     /// Ends it: the others are told. It has its end a moment later, with a report that says what became of everyone.
     pub fn abort(&self) {
-        self.abort.0.store(true, Ordering::Relaxed);
+        self.abort.ask();
     }
 
     /// Waits for the end, and says what became of it.
@@ -109,15 +110,36 @@ impl<E> Iterator for Blocking<E> {
 
 /// The wish that a transfer ends.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Abort(Arc<AtomicBool>);
+pub(crate) struct Abort(Arc<Wished>);
+
+#[derive(Debug, Default)]
+struct Wished {
+    wished: AtomicBool,
+    /// Wakes the loop that is to hear of it.
+    waker: Mutex<Waker>,
+}
 
 impl Abort {
+    /// This wakes the loop.
+    pub fn heard_by(&self, waker: Waker) {
+        *self.waker() = waker;
+    }
+
+    pub fn ask(&self) {
+        self.0.wished.store(true, Ordering::Release);
+        self.waker().wake();
+    }
+
     pub fn wish(&self, reason: &'static str) -> Wish {
-        if self.0.load(Ordering::Relaxed) { Wish::Quit(reason) } else { Wish::GoOn }
+        if self.is_wished() { Wish::Quit(reason) } else { Wish::GoOn }
     }
 
     pub fn is_wished(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.0.wished.load(Ordering::Acquire)
+    }
+
+    fn waker(&self) -> MutexGuard<'_, Waker> {
+        self.0.waker.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -3,18 +3,19 @@
 use std::io::Read;
 use std::path::PathBuf;
 
-use carillon_core::{BitRate, Duration, NoObserver, Observer, Seeds, Time};
+use carillon_core::{BitRate, Duration, Observer, Seeds, Time};
 use carillon_net::{Driver, Endpoint};
 use carillon_proto::REGISTRY;
 use carillon_proto::session::{Part, ReceiverFailure, ReceiverPhase, ReceiverSession};
 
-use crate::conduct::{Run, conduct};
+use crate::conduct::{Run, UNTIL_WOKEN, conduct_within};
 use crate::end::End;
 use crate::files::{Contribution, Manifest, Outgoing, Symlinks};
 use crate::handle::{Abort, Handle, Teller, spawn};
 use crate::network::attached;
 use crate::participant::{self, Participant, run_by_participant};
-use crate::send::Source;
+use crate::roll::Roll;
+use crate::send::{Acknowledged, Source};
 use crate::tally::Tally;
 use crate::{Error, JoinEvent, JoinReport, LocalError};
 
@@ -48,8 +49,11 @@ pub struct ToJoin {
 
 impl ToJoin {
     fn new(source: Source) -> Self {
-        let (symlinks, options) = (Symlinks::default(), JoinOptions::default());
-        ToJoin { source, rename: None, symlinks, hops: 1, options }
+        ToJoin::with(source, 1, JoinOptions::default())
+    }
+
+    pub(crate) fn with(source: Source, hops: u8, options: JoinOptions) -> Self {
+        ToJoin { source, rename: None, symlinks: Symlinks::default(), hops, options }
     }
 }
 
@@ -141,16 +145,26 @@ impl End<ToJoin> {
 
     fn go(self, abort: &Abort, teller: &Teller<JoinEvent>) -> Result<JoinReport, Error> {
         let End { network, what: ToJoin { source, rename, symlinks, hops, options } } = self;
+        let feed = source.feed();
         let (manifest, stream) = source.list(rename.as_deref(), symlinks)?;
         let bound = network.open(true, hops, options.rate)?;
         let (mut endpoint, mut seeds, mut name) = (bound.endpoint, bound.seeds, network.name());
         let mut second = network.second_name();
         let mut contribution = Contribution::new(manifest, stream, endpoint.waker());
         loop {
-            let mut run = options.open(&name, endpoint, &seeds, contribution, NoObserver)?;
-            conduct(&mut run, |run| -> Result<_, Error> {
+            let mut run = options.open(&name, endpoint, &seeds, contribution, Acknowledged(feed.clone()))?;
+            abort.heard_by(run.driver().endpoint().waker());
+            let mut roll = Roll::default();
+            conduct_within(&mut run, UNTIL_WOKEN, |run| -> Result<_, Error> {
                 if let Some((organiser, member)) = run.participant.newly_joined() {
                     teller.tell(JoinEvent::Joined { organiser, member });
+                }
+                if *run.phase() == ReceiverPhase::Running {
+                    let session = run.driver().machine();
+                    let members = roll.members(session).into_iter();
+                    members.for_each(|members| teller.tell(JoinEvent::Started { members }));
+                    let gone = roll.gone(session).into_iter();
+                    gone.for_each(|(name, reason)| teller.tell(JoinEvent::Gone { name, reason }));
                 }
                 if teller.is_due() {
                     teller.tell_if_room(JoinEvent::Progress { bytes: run.bytes() });
@@ -205,6 +219,16 @@ pub struct JoinRun<O: Observer> {
 
 impl<O: Observer> Run for JoinRun<O> {
     run_by_participant!();
+
+    /// Until nobody is to be looked for any more.
+    fn longest(&self) -> Duration {
+        match self.phase() {
+            ReceiverPhase::Seeking => {
+                self.join_timeout.saturating_sub(self.participant.driver.now().since(Time::ZERO))
+            }
+            _ => Duration::MAX,
+        }
+    }
 
     fn look(&mut self) {
         self.participant.look();

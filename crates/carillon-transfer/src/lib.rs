@@ -97,6 +97,10 @@
 //! # Ok(()) }
 //! ```
 //!
+//! # Sockets
+//!
+//! [`socket`] has messages and streams as a program knows them from sockets: bind, connect, listen, accept, send, receive.
+//!
 //! # What is below
 //!
 //! A program that wants to look into a session while it runs, as the command does, opens it in parts: [`Network::open`] the
@@ -108,6 +112,7 @@ mod end;
 mod error;
 mod event;
 pub mod files;
+mod gate;
 mod handle;
 mod help;
 mod join;
@@ -115,7 +120,9 @@ mod network;
 mod participant;
 mod receive;
 mod report;
+mod roll;
 mod send;
+pub mod socket;
 mod tally;
 
 pub use end::End;

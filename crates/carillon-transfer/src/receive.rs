@@ -9,13 +9,14 @@ use carillon_net::{Driver, Endpoint};
 use carillon_proto::REGISTRY;
 use carillon_proto::session::{Part, ReceiverPhase, ReceiverSession};
 
-use crate::conduct::{Run, conduct};
+use crate::conduct::{Run, UNTIL_WOKEN, Wish, conduct_within};
 use crate::end::End;
 use crate::files::{Incoming, Live, Messages, Output, Problem, Sink, Target};
 use crate::handle::{Abort, Handle, Teller, spawn};
-use crate::network::attached;
+use crate::network::{Bound, Network, attached};
 use crate::participant::{self, Participant, run_by_participant};
 use crate::report::SenderReport;
+use crate::roll::Roll;
 use crate::tally::Tally;
 use crate::{Error, ReceiveEvent, ReceiveReport};
 
@@ -132,33 +133,66 @@ impl End<ToReceive> {
 
     fn go(self, abort: &Abort, teller: &Teller<ReceiveEvent>) -> Result<ReceiveReport, Error> {
         let End { network, what: ToReceive { place, overwrite, options } } = self;
-        let mut sink = match place {
+        let sink = match place {
             Place::Directory(path) => Sink::Files(Target::directory(&path, overwrite)?),
             Place::Writer(writer) => Sink::Files(Target::Output(Output::new("the writer", writer))),
             Place::Messages(to) => Sink::Live(Live::new(to)),
         };
-        let bound = network.open(true, 1, None)?;
-        let (mut endpoint, mut seeds, mut name) = (bound.endpoint, bound.seeds, network.name());
-        let mut second = network.second_name();
+        let Bound { endpoint, seeds, .. } = network.open(true, 1, None)?;
+        Session { network, options, endpoint, seeds }.run(sink, &[abort], teller).0
+    }
+}
+
+/// One session of a receiver, by what it has.
+pub(crate) struct Session {
+    pub network: Network,
+    pub options: ReceiveOptions,
+    pub endpoint: Endpoint,
+    pub seeds: Seeds,
+}
+
+impl Session {
+    /// Receives until it is over, or one of these is wished; gives back the sockets unless the network has failed.
+    pub fn run(
+        self,
+        sink: Sink,
+        aborts: &[&Abort],
+        teller: &Teller<ReceiveEvent>,
+    ) -> (Result<ReceiveReport, Error>, Option<Endpoint>) {
+        match self.receive(sink, aborts, teller) {
+            Ok((result, endpoint)) => (result, Some(endpoint)),
+            Err(error) => (Err(error), None),
+        }
+    }
+
+    fn receive(
+        self,
+        mut sink: Sink,
+        aborts: &[&Abort],
+        teller: &Teller<ReceiveEvent>,
+    ) -> Result<(Result<ReceiveReport, Error>, Endpoint), Error> {
+        let Session { network, options, mut endpoint, mut seeds } = self;
+        let (mut name, mut second) = (network.name(), network.second_name());
+        let aborted = || aborts.iter().any(|abort| abort.is_wished());
         loop {
             let mut run = options.open(&name, endpoint, &seeds, sink, NoObserver)?;
-            conduct(&mut run, |run| -> Result<_, Error> {
+            aborts.iter().for_each(|abort| abort.heard_by(run.driver().endpoint().waker()));
+            conduct_within(&mut run, UNTIL_WOKEN, |run| -> Result<_, Error> {
                 run.take_events().into_iter().for_each(|event| teller.tell(event));
                 if teller.is_due() && *run.phase() == ReceiverPhase::Running {
                     teller.tell_if_room(run.progress());
                 }
-                Ok(abort.wish("the receiver was aborted"))
+                Ok(if aborted() { Wish::Quit("the receiver was aborted") } else { Wish::GoOn })
             })?;
             run.take_events().into_iter().for_each(|event| teller.tell(event));
-            match second.take().filter(|_| run.name_is_taken() && !abort.is_wished()) {
+            match second.take().filter(|_| run.name_is_taken() && !aborted()) {
                 None => {
-                    let outcome = run.take_outcome();
-                    let outcome = match outcome {
-                        Err(Problem::Local(error)) => return Err(error.into()),
-                        Err(Problem::Transfer(reason)) => Err(reason),
-                        Ok(()) => Ok(()),
+                    let result = match run.take_outcome() {
+                        Err(Problem::Local(error)) => Err(error.into()),
+                        Err(Problem::Transfer(reason)) => Ok(run.report(Err(reason))),
+                        Ok(()) => Ok(run.report(Ok(()))),
                     };
-                    return Ok(run.report(outcome));
+                    return Ok((result, run.into_parts().0));
                 }
                 Some(other) => {
                     name = other;
@@ -192,13 +226,14 @@ impl ReceiveOptions {
             incoming = incoming.keep_completed();
         }
         let participant = Participant::new(config, endpoint, seeds, incoming, observer);
-        Ok(ReceiveRun { participant, events: Vec::new() })
+        Ok(ReceiveRun { participant, roll: Roll::default(), events: Vec::new() })
     }
 }
 
 /// A receiver under way, for [`conduct`](crate::conduct::conduct).
 pub struct ReceiveRun<O: Observer> {
     participant: Participant<Incoming, O>,
+    roll: Roll,
     events: Vec<ReceiveEvent>,
 }
 
@@ -214,6 +249,10 @@ impl<O: Observer> Run for ReceiveRun<O> {
         if !members.is_empty() {
             self.events.push(ReceiveEvent::Serving { members });
         }
+        let session = self.participant.driver.machine();
+        self.events.extend(self.roll.members(session).map(|names| ReceiveEvent::Members { names }));
+        let gone = self.roll.gone(session).into_iter();
+        self.events.extend(gone.map(|(name, reason)| ReceiveEvent::Gone { name, reason }));
         if self.participant.driver.application().has_completed() {
             let files = self.participant.driver.application_mut().take_completed();
             self.events.extend(files.into_iter().map(|(sender, file)| ReceiveEvent::File {

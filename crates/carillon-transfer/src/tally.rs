@@ -1,6 +1,6 @@
 //! Counts repairs at any end.
 
-use carillon_core::{Bytes, Dest, Event, NodeId, Observer, Time, TraceEvent};
+use carillon_core::{Bytes, Dest, Event, NodeId, Notice, Observer, Time, TraceEvent};
 
 /// Counts the repairs that leave, and passes everything on.
 #[derive(Debug)]
@@ -26,5 +26,9 @@ impl<O: Observer> Observer for Tally<O> {
 
     fn datagram(&mut self, time: Time, from: NodeId, to: &Dest, bytes: &Bytes) {
         self.inner.datagram(time, from, to, bytes);
+    }
+
+    fn notice(&mut self, time: Time, node: NodeId, notice: &Notice) {
+        self.inner.notice(time, node, notice);
     }
 }

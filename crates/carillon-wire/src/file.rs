@@ -3,7 +3,8 @@
 //! A transfer is OFFER, then for each entry what it is, and at last END. A directory is a DIRECTORY
 //! before what is in it, a symbolic link a LINK, and a file a FILE, its DATA in ascending order of
 //! offset, and END_OF_FILE; or WITHDRAW in the place of END_OF_FILE if the file changed while it was
-//! read, and is not to be kept. A live stream is its MESSAGEs in order, and END_OF_STREAM. The last
+//! read, and is not to be kept. A live stream is its MESSAGEs in order, and END_OF_STREAM; before a MESSAGE that
+//! is too long for one record come PIECEs with its number and what it begins with. The last
 //! field of a record runs to its end. Where several send, each sends this of its own.
 //!
 //! ```text
@@ -18,13 +19,14 @@
 //! LINK (9)         | type 9 | index u32 | target length u16 | target | path ... |
 //! WITHDRAW (10)    | type 10 | index u32 | reason u8 |
 //! PACK (11)        | type 11 | (record length u16 | record) two or more times |
+//! PIECE (12)       | type 12 | number u64 | bytes ... |
 //! ```
 //!
 //! A size of 2^64 - 1 in OFFER and FILE means that it is not known beforehand, as for a stream.
 //! The bytes of OFFER are those of all files when they were listed, those of END what the DATA came
 //! to. A mode has the permission bits 0777 and no others; a reason is 1 for a file that changed and 2 for one that could not be
 //! read. The digest is BLAKE3 over the file's bytes. A message is a record or a PACK of records
-//! ([`records`]): small files go many to a message. Messages of live streams are not packed.
+//! ([`records`]): small files go many to a message, and so do messages of a live stream that wait for the same moment.
 
 mod pack;
 mod path;
@@ -81,7 +83,14 @@ pub enum Record<'a> {
         /// Bytes of all DATA together.
         bytes: u64,
     },
-    /// A message of a live stream.
+    /// What a message of a live stream begins with, or goes on with: more of it follows.
+    Piece {
+        /// Which one of its sender, from 0.
+        number: u64,
+        /// So much of it.
+        bytes: &'a [u8],
+    },
+    /// A message of a live stream, or the rest of one.
     Message {
         /// Which one of its sender, from 0.
         number: u64,
@@ -144,7 +153,7 @@ pub const MODE_MASK: u32 = 0o777;
 /// Bytes of a digest.
 pub const DIGEST_LEN: usize = 32;
 
-/// Bytes that MESSAGE adds to a message of a live stream.
+/// Bytes that MESSAGE and PIECE add to a message of a live stream.
 pub const MESSAGE_HEADER_LEN: usize = 1 + 8;
 
 /// Bytes that DATA adds to a piece of a file.
@@ -181,6 +190,7 @@ impl<'a> Record<'a> {
             }
             record_type::END => Record::End { bytes: reader.u64()? },
             record_type::MESSAGE => Record::Message { number: reader.u64()?, bytes: reader.remaining() },
+            record_type::PIECE => Record::Piece { number: reader.u64()?, bytes: reader.remaining() },
             record_type::END_OF_STREAM => Record::EndOfStream { messages: reader.u64()? },
             record_type::DIRECTORY => {
                 Record::Directory { index: reader.u32()?, mode: reader.mode()?, path: reader.path()? }
@@ -241,6 +251,11 @@ impl<'a> Record<'a> {
                 buf.extend_from_slice(&number.to_be_bytes());
                 buf.extend_from_slice(bytes);
             }
+            Record::Piece { number, bytes } => {
+                buf.push(record_type::PIECE);
+                buf.extend_from_slice(&number.to_be_bytes());
+                buf.extend_from_slice(bytes);
+            }
             Record::EndOfStream { messages } => {
                 buf.push(record_type::END_OF_STREAM);
                 buf.extend_from_slice(&messages.to_be_bytes());
@@ -279,7 +294,7 @@ impl<'a> Record<'a> {
             Record::Data { bytes, .. } => DATA_HEADER_LEN + bytes.len(),
             Record::EndOfFile { .. } => 1 + 4 + 8 + DIGEST_LEN,
             Record::End { .. } | Record::EndOfStream { .. } => 1 + 8,
-            Record::Message { bytes, .. } => MESSAGE_HEADER_LEN + bytes.len(),
+            Record::Message { bytes, .. } | Record::Piece { bytes, .. } => MESSAGE_HEADER_LEN + bytes.len(),
             Record::Directory { path, .. } => 1 + 4 + 4 + path.len(),
             Record::Link { target, path, .. } => LINK_HEADER_LEN + target.len() + path.len(),
             Record::Withdraw { .. } => 1 + 4 + 1,
@@ -308,6 +323,9 @@ impl fmt::Display for Record<'_> {
             Record::End { bytes } => write!(f, "file transfer end bytes {bytes}"),
             Record::Message { number, bytes } => {
                 write!(f, "stream message {number} length {}", bytes.len())
+            }
+            Record::Piece { number, bytes } => {
+                write!(f, "stream message {number} piece length {}", bytes.len())
             }
             Record::EndOfStream { messages } => write!(f, "stream end messages {messages}"),
             Record::Directory { index, mode, path } => {
@@ -357,4 +375,5 @@ mod record_type {
     pub const LINK: u8 = 0x09;
     pub const WITHDRAW: u8 = 0x0A;
     pub const PACK: u8 = 0x0B;
+    pub const PIECE: u8 = 0x0C;
 }

@@ -53,6 +53,11 @@ fn golden_bytes() {
         "06 0000000000000102 616263",
         "stream message 258 length 3",
     );
+    golden(
+        Record::Piece { number: 258, bytes: b"abc" },
+        "0c 0000000000000102 616263",
+        "stream message 258 piece length 3",
+    );
     golden(Record::EndOfStream { messages: 3 }, "07 0000000000000003", "stream end messages 3");
     golden(
         Record::Directory { index: 3, mode: 0o750, path: RelativePath::new("d/e").unwrap() },
@@ -100,6 +105,23 @@ fn a_pack_has_its_records_one_after_the_other() {
 }
 
 #[test]
+fn messages_of_a_live_stream_go_many_to_a_pack() {
+    let mut packer = Packer::new(100);
+    let three = [
+        Record::Message { number: 0, bytes: b"" },
+        Record::Message { number: 1, bytes: b"ab" },
+        Record::EndOfStream { messages: 2 },
+    ];
+    three.iter().for_each(|record| packer.push(record));
+    let message = packer.take();
+    assert_eq!(
+        hex(&message),
+        "0b 0009 06 0000000000000000 000b 06 0000000000000001 6162 0009 07 0000000000000002".replace(' ', "")
+    );
+    assert_eq!(records(&message).collect::<Result<Vec<_>, _>>(), Ok(three.to_vec()));
+}
+
+#[test]
 fn a_record_too_long_for_a_pack_is_alone() {
     let mut packer = Packer::new(100_000);
     let bytes = vec![7; 66_000];
@@ -127,11 +149,11 @@ fn what_is_no_pack_is_refused_from_there_on() {
         // No room for a length; longer than the message.
         (&[0][..], 2),
         (&[0, 14, 5, 0], 2),
-        // No record, a pack, messages of a live stream.
+        // No record, a pack, a message without its number.
         (&[0, 0], 2),
         (&[0, 1, 11], 2),
-        (&[0, 9, 6, 0, 0, 0, 0, 0, 0, 0, 0], 2),
-        (&[0, 9, 7, 0, 0, 0, 0, 0, 0, 0, 0], 2),
+        (&[0, 8, 6, 0, 0, 0, 0, 0, 0, 0], 2),
+        (&[0, 8, 12, 0, 0, 0, 0, 0, 0, 0], 2),
     ] {
         let after = if bad.len() < 2 { &[] } else { &end[..] };
         let message = [&[11], &twice[..], bad, after].concat();
@@ -239,7 +261,7 @@ fn the_header_of_data_is_small() {
     assert_eq!(DATA_HEADER_LEN, 13);
     assert_eq!(Record::parse(&[3; 12]), Err(ParseError::Truncated { have: 12, need: 13 }));
     assert_eq!(Record::parse(&[]), Err(ParseError::Truncated { have: 0, need: 1 }));
-    assert_eq!(Record::parse(&[12]), Err(ParseError::Type(12)));
+    assert_eq!(Record::parse(&[13]), Err(ParseError::Type(13)));
 }
 
 fn canonical(message: &[u8]) {
@@ -255,7 +277,7 @@ fn canonical(message: &[u8]) {
 proptest! {
     #[test]
     fn what_is_emitted_parses_to_itself(
-        kind in 0usize..10,
+        kind in 0usize..11,
         target in "[a-z./]{1,30}",
         index: u32,
         size in 0..u64::MAX,
@@ -274,6 +296,7 @@ proptest! {
             3 => Record::EndOfFile { index, size, digest },
             4 => Record::Message { number: size, bytes: &bytes },
             5 => Record::EndOfStream { messages: size },
+            9 => Record::Piece { number: size, bytes: &bytes },
             6 => Record::Directory { index, mode, path },
             7 => Record::Link { index, target: &target, path },
             8 => Record::Withdraw { index, reason: Withdrawn::Changed },
@@ -287,7 +310,7 @@ proptest! {
 
     #[test]
     fn no_bytes_make_the_parser_panic(
-        record_type in 0u8..13, rest in proptest::collection::vec(any::<u8>(), 0..80)
+        record_type in 0u8..14, rest in proptest::collection::vec(any::<u8>(), 0..80)
     ) {
         canonical(&rest);
         canonical(&[&[record_type], &rest[..]].concat());

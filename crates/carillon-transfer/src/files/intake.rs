@@ -30,6 +30,8 @@ pub struct Intake {
     position: Position,
     /// What the next file may use.
     spare: Option<Box<Spare>>,
+    /// What has come of a message of a live stream that comes in pieces.
+    pieces: Vec<u8>,
     result: Option<Result<(), String>>,
 }
 
@@ -140,6 +142,7 @@ impl Intake {
             missing: Missing::default(),
             position: None,
             spare: None,
+            pieces: Vec::new(),
             result: None,
         }
     }
@@ -212,6 +215,7 @@ impl Intake {
         // Directories get their permission bits.
         self.position = None;
         self.spare = None;
+        self.pieces = Vec::new();
         self.result = Some(result);
     }
 
@@ -235,14 +239,32 @@ impl Intake {
                     let text = format!("message {number} came when message {expected} was to come");
                     return Err(refused(&text));
                 }
-                live.write(&self.name, number, bytes).map_err(ours)?;
+                if self.pieces.is_empty() {
+                    live.write(&self.name, number, bytes).map_err(ours)?;
+                } else {
+                    self.gather(bytes)?;
+                    let whole = std::mem::take(&mut self.pieces);
+                    live.write(&self.name, number, &whole).map_err(ours)?;
+                }
                 self.bytes += bytes.len() as u64;
                 self.stage = Stage::Live(number + 1);
+            }
+            (stage @ (Stage::Begin | Stage::Live(_)), Record::Piece { number, bytes }) => {
+                let Sink::Live(_) = sink else { return Err(self.streams()) };
+                let expected = if let Stage::Live(next) = stage { next } else { 0 };
+                if number != expected {
+                    let text =
+                        format!("a piece of message {number} came when message {expected} was to come");
+                    return Err(refused(&text));
+                }
+                self.gather(bytes)?;
+                self.bytes += bytes.len() as u64;
+                self.stage = Stage::Live(expected);
             }
             (stage @ (Stage::Begin | Stage::Live(_)), Record::EndOfStream { messages }) => {
                 let Sink::Live(_) = sink else { return Err(self.streams()) };
                 let came = if let Stage::Live(next) = stage { next } else { 0 };
-                if messages != came {
+                if messages != came || !self.pieces.is_empty() {
                     return Err(refused(&format!(
                         "the stream is incomplete: {came} of {messages} messages came"
                     )));
@@ -329,6 +351,15 @@ impl Intake {
             }
         }
         Ok(false)
+    }
+
+    /// One more piece of a message.
+    fn gather(&mut self, bytes: &[u8]) -> Result<(), Problem> {
+        if self.pieces.len() + bytes.len() > LONGEST_MESSAGE {
+            return Err(refused(&format!("a message is longer than {LONGEST_MESSAGE} bytes")));
+        }
+        self.pieces.extend_from_slice(bytes);
+        Ok(())
     }
 
     fn open(
@@ -506,5 +537,7 @@ fn refused(reason: &str) -> Problem {
 const WRITE_BYTES: usize = 256 << 10;
 /// From this many bytes on a message is hashed and written as it is.
 const DIRECT_BYTES: usize = 16 << 10;
+/// Bytes of a message of a live stream, at most.
+pub const LONGEST_MESSAGE: usize = 16 << 20;
 /// Files that were withdrawn and are told of by name.
 const MAX_NAMED: usize = 3;

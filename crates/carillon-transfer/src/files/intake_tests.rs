@@ -350,3 +350,49 @@ fn whatever_records_come_nothing_leaves_the_directory_and_nothing_half_done_stay
         }
     }
 }
+
+/// Keeps the lengths of messages.
+struct Lengths(std::sync::mpsc::Sender<usize>);
+
+impl super::Messages for Lengths {
+    fn message(&mut self, _: &str, _: u64, bytes: &[u8]) -> std::io::Result<()> {
+        self.0.send(bytes.len()).map_err(std::io::Error::other)
+    }
+}
+
+/// A receiver of live streams, what it says at the end, and the lengths of the messages.
+fn live(records: &[Record<'_>]) -> (Option<Result<(), String>>, Vec<usize>) {
+    let (to, lengths) = std::sync::mpsc::channel();
+    let mut place = Place::new(false);
+    place.sink = Sink::Live(super::Live::plain(Lengths(to)));
+    let result = place.take(records);
+    drop(place);
+    (result, lengths.iter().collect())
+}
+
+#[test]
+fn a_message_in_pieces_is_one() {
+    let records = [
+        Record::Piece { number: 0, bytes: b"ab" },
+        Record::Piece { number: 0, bytes: b"cd" },
+        Record::Message { number: 0, bytes: b"e" },
+        Record::Message { number: 1, bytes: b"" },
+        Record::EndOfStream { messages: 2 },
+    ];
+    assert_eq!(live(&records), (Some(Ok(())), vec![5, 0]));
+}
+
+#[test]
+fn pieces_out_of_turn_without_an_end_or_too_long_are_refused() {
+    let piece = |number| Record::Piece { number, bytes: b"ab" };
+    let refused = |records: &[Record<'_>], words: &str| {
+        let (result, lengths) = live(records);
+        assert!(matches!(&result, Some(Err(reason)) if reason.contains(words)), "{result:?}");
+        assert_eq!(lengths, []);
+    };
+    refused(&[piece(1)], "message 1 came when message 0");
+    refused(&[piece(0), piece(1)], "message 1 came when message 0");
+    refused(&[piece(0), Record::EndOfStream { messages: 0 }], "incomplete");
+    let long = vec![0; super::LONGEST_MESSAGE];
+    refused(&[piece(0), Record::Message { number: 0, bytes: &long }], "longer than");
+}

@@ -6,15 +6,16 @@ use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, bail};
 use carillon_wire::file::{LINK_TARGET_MAX_LEN, MODE_MASK, RelativePath, link_stays_below};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use super::contents::Stamp;
+use super::feed::Feed;
 use super::names::{is_part_name, shown, shown_path};
-use super::stdin::Input;
+use super::stdin::{Input, read_lines};
 use crate::LocalError;
 
 /// The files of a transfer, in the order they are sent.
@@ -28,6 +29,8 @@ pub struct Manifest {
     links_skipped: u64,
     /// What is read for the stream.
     input: Mutex<Input>,
+    /// Where the messages of a program come from.
+    feed: Option<Arc<Feed>>,
 }
 
 /// One of them.
@@ -112,9 +115,23 @@ impl Manifest {
             skipped: Vec::new(),
             links_skipped: 0,
             input: Mutex::new(Input::new(reader)),
+            feed: None,
         };
         manifest.check_names()?;
         Ok(manifest)
+    }
+
+    /// What a program sends as a live stream.
+    #[must_use]
+    pub fn feed(feed: Arc<Feed>) -> Manifest {
+        Manifest {
+            entries: vec![Entry { name: "stream".to_owned(), kind: Kind::Stream, mode: STREAM_MODE }],
+            links: Symlinks::default(),
+            skipped: Vec::new(),
+            links_skipped: 0,
+            input: Mutex::default(),
+            feed: Some(feed),
+        }
     }
 
     /// Lists what the paths stand for. Directories are walked, in order of name. Fails if something
@@ -130,6 +147,7 @@ impl Manifest {
             skipped: Vec::new(),
             links_skipped: 0,
             input: Mutex::default(),
+            feed: None,
         };
         for path in paths {
             if path.as_os_str() == "-" {
@@ -182,6 +200,15 @@ impl Manifest {
     /// What is to be read for the stream.
     pub(super) fn take_input(&self) -> Input {
         std::mem::take(&mut *self.input.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Where the messages of the live stream come from: a program, or the lines of what is read, each cut at this length.
+    pub(super) fn live(&self, piece: usize) -> Arc<Feed> {
+        self.feed.clone().unwrap_or_else(|| {
+            let feed = Arc::new(Feed::new());
+            read_lines(self.take_input(), piece, feed.clone());
+            feed
+        })
     }
 
     /// Whether links that are found in the place of files are followed.

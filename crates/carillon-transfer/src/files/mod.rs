@@ -9,6 +9,7 @@ mod contribution;
 mod descent;
 mod disk;
 mod draft;
+mod feed;
 mod incoming;
 mod intake;
 #[cfg(test)]
@@ -26,8 +27,9 @@ mod target;
 
 pub use contribution::Contribution;
 pub use disk::State as SenderState;
+pub use feed::{Closed, Feed};
 pub use incoming::Incoming;
-pub use intake::{Completed, Problem, Sink};
+pub use intake::{Completed, LONGEST_MESSAGE, Problem, Sink};
 pub use live::{Live, Messages};
 pub use manifest::{Manifest, Symlinks};
 pub use names::{is_unseemly, shown};

@@ -1,19 +1,17 @@
 //! The sending application: files in, messages out.
 
 use std::collections::VecDeque;
-use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, TryRecvError};
 
 use anyhow::{Context as _, anyhow};
-use carillon_core::{Application, Bytes, Duration, OfferError, Sender, Time};
+use carillon_core::{Application, Bytes, OfferError, Sender, Time};
 use carillon_net::Waker;
 use carillon_wire::file::{MESSAGE_HEADER_LEN, Record};
 
 use super::Manifest;
+use super::feed::Feed;
 use super::lane::Found;
 use super::reader::{Ahead, header_len};
-use super::stdin::read_lines;
 use crate::LocalError;
 
 /// Offers the files of a [`Manifest`] as records, as many to a message as fit.
@@ -37,8 +35,6 @@ pub struct Outgoing {
     finished: bool,
     /// The session takes nothing although it was not finished.
     refused: bool,
-    /// When to look at a live stream again.
-    look: Option<Time>,
     error: Option<LocalError>,
 }
 
@@ -48,9 +44,18 @@ enum Source {
     /// They do not yet: the first is ready.
     Waiting,
     Files(Ahead),
-    /// A live stream: its lines, once they are read, and their number.
-    Lines(Option<Receiver<io::Result<Vec<u8>>>>, u64),
-    Done,
+    /// A live stream, once its messages are asked for.
+    Live(Option<Taken>),
+}
+
+/// Where messages are taken from. Dropped, it tells whoever sends that nobody takes anything any more.
+#[derive(Debug)]
+struct Taken(Arc<Feed>);
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.0.close();
+    }
 }
 
 impl Outgoing {
@@ -62,10 +67,10 @@ impl Outgoing {
         Outgoing::with(manifest, max_payload, waker, Source::Waiting, [(first, 0)].into())
     }
 
-    /// Will send the standard input as a live stream: each line a message as soon as it is there,
-    /// longer ones cut.
+    /// Will send a live stream: what a program sends, or each line of the standard input, longer ones cut, as soon as
+    /// it is there.
     pub fn stream(manifest: Manifest, max_payload: usize, waker: Waker) -> Result<Self, LocalError> {
-        Outgoing::with(manifest, max_payload, waker, Source::Lines(None, 0), VecDeque::new())
+        Outgoing::with(manifest, max_payload, waker, Source::Live(None), VecDeque::new())
     }
 
     fn with(
@@ -92,7 +97,6 @@ impl Outgoing {
             started: None,
             finished: false,
             refused: false,
-            look: None,
             error: None,
         })
     }
@@ -138,12 +142,12 @@ impl Outgoing {
     }
 
     /// Gets more messages ready; whether there are any.
-    fn prepare(&mut self, now: Time) -> anyhow::Result<Found> {
+    fn prepare(&mut self) -> anyhow::Result<Found> {
         match &mut self.source {
             Source::Waiting => {
                 let ahead = Ahead::start(self.manifest.clone(), self.max_payload, self.waker.clone());
                 self.source = Source::Files(ahead.context("cannot start a thread that reads")?);
-                self.prepare(now)
+                self.prepare()
             }
             Source::Files(ahead) => {
                 let found = ahead.take(&mut self.ready);
@@ -153,39 +157,22 @@ impl Outgoing {
                     None => Ok(found),
                 }
             }
-            Source::Lines(..) => self.next_line(now),
-            Source::Done => Ok(Found::End),
-        }
-    }
-
-    /// The next line of a live stream.
-    fn next_line(&mut self, now: Time) -> anyhow::Result<Found> {
-        let Source::Lines(lines, messages) = &mut self.source else { return Ok(Found::End) };
-        let piece = self.max_payload.saturating_sub(MESSAGE_HEADER_LEN);
-        let manifest = &self.manifest;
-        match lines.get_or_insert_with(|| read_lines(manifest.take_input(), piece)).try_recv() {
-            Ok(line) => {
-                let line = line.context("cannot read the standard input")?;
-                let message = emit(&Record::Message { number: *messages, bytes: &line });
-                *messages += 1;
-                self.ready.push_back((message, line.len() as u64));
-            }
-            Err(TryRecvError::Empty) => {
-                self.look = Some(now + STREAM_LOOK);
-                return Ok(Found::NotYet);
-            }
-            Err(TryRecvError::Disconnected) => {
-                self.ready.push_back((emit(&Record::EndOfStream { messages: *messages }), 0));
-                self.source = Source::Done;
+            Source::Live(feed) => {
+                let feed = feed.get_or_insert_with(|| {
+                    let piece = self.max_payload.saturating_sub(MESSAGE_HEADER_LEN);
+                    let feed = self.manifest.live(piece);
+                    feed.open(self.max_payload, self.waker.clone());
+                    Taken(feed)
+                });
+                feed.0.take(&mut self.ready).context("cannot read the standard input")
             }
         }
-        Ok(Found::Some)
     }
 
     /// Offers one message; returns whether the protocol took it.
     fn offer<S: Sender>(&mut self, now: Time, session: &mut S) -> anyhow::Result<bool> {
         if self.ready.is_empty() {
-            match self.prepare(now)? {
+            match self.prepare()? {
                 Found::Some => {}
                 Found::NotYet => return Ok(false),
                 Found::End => {
@@ -216,7 +203,6 @@ impl Outgoing {
 
 impl<S: Sender> Application<S> for Outgoing {
     fn poll(&mut self, now: Time, session: &mut S) -> bool {
-        self.look = None;
         let mut called = false;
         // A peer delivers too, and must not be held up by what nobody takes.
         while session.as_receiver().and_then(|receiver| receiver.poll_delivery()).is_some() {
@@ -236,7 +222,7 @@ impl<S: Sender> Application<S> for Outgoing {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        self.look
+        None
     }
 }
 
@@ -246,7 +232,5 @@ fn emit(record: &Record<'_>) -> Bytes {
     message.into()
 }
 
-/// How often to look for more of a stream that has paused.
-const STREAM_LOOK: Duration = Duration::from_millis(2);
 /// No message carries less than a digest and its frame.
 const MIN_PAYLOAD: usize = 64;

@@ -2,7 +2,10 @@
 
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use super::feed::Feed;
 
 /// What is read instead of the standard input, if anything.
 #[derive(Default)]
@@ -52,24 +55,23 @@ fn forward(input: &mut dyn Read, piece: usize, to: &SyncSender<io::Result<Vec<u8
     }
 }
 
-/// Reads the lines of the input in a thread of its own, as they come.
-pub fn read_lines(input: Input, piece: usize) -> Receiver<io::Result<Vec<u8>>> {
-    let (to, from) = sync_channel(STREAM_LINES);
-    std::thread::spawn(move || forward_lines(&mut BufReader::new(input.reader()), piece, &to));
-    from
+/// Reads the lines of the input in a thread of its own, as they come; a longer one than `piece` is cut.
+pub fn read_lines(input: Input, piece: usize, feed: Arc<Feed>) {
+    std::thread::spawn(move || match forward_lines(&mut BufReader::new(input.reader()), piece, &feed) {
+        Ok(()) => feed.end(),
+        Err(error) => feed.fail(error),
+    });
 }
 
-fn forward_lines(input: &mut dyn BufRead, piece: usize, to: &SyncSender<io::Result<Vec<u8>>>) {
+fn forward_lines(input: &mut dyn BufRead, piece: usize, feed: &Feed) -> io::Result<()> {
+    let mut line = Vec::new();
     loop {
-        let mut line = Vec::new();
-        let sent = match Read::take(&mut *input, piece as u64).read_until(b'\n', &mut line) {
-            Ok(0) => return,
-            Ok(_) => to.send(Ok(line)),
-            // Nobody listens any more if it cannot be sent.
-            Err(error) => return drop(to.send(Err(error))),
-        };
-        if sent.is_err() {
-            return;
+        line.clear();
+        // Nobody listens any more if it cannot be put in.
+        if Read::take(&mut *input, piece as u64).read_until(b'\n', &mut line)? == 0
+            || feed.put(&line).is_err()
+        {
+            return Ok(());
         }
     }
 }
@@ -78,5 +80,3 @@ fn forward_lines(input: &mut dyn BufRead, piece: usize, to: &SyncSender<io::Resu
 const READ_BYTES: usize = 256 << 10;
 /// Pieces of a stream read ahead.
 const STREAM_CHUNKS: usize = 16;
-/// Lines of a live stream read ahead.
-const STREAM_LINES: usize = 256;

@@ -7,17 +7,19 @@ use std::fmt;
 use std::io::Read;
 use std::net::IpAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use carillon_core::{
-    AssociationId, BitRate, Duration, HostValue, NoObserver, Observer, ProtocolEntry, Role, Setting,
+    AssociationId, BitRate, Duration, HostValue, NodeId, Notice, Observer, ProtocolEntry, Role, Setting,
+    Time, TraceEvent,
 };
 use carillon_net::{Driver, Endpoint, GROUP};
 use carillon_proto::session::{Gather, Helping, LOCAL_NODE, SenderSession, SenderSessionConfig};
 use carillon_proto::{REGISTRY, find};
 
-use crate::conduct::{Wish, conduct};
+use crate::conduct::{UNTIL_WOKEN, Wish, conduct_within};
 use crate::end::End;
-use crate::files::{Manifest, Outgoing, Symlinks};
+use crate::files::{Feed, Manifest, Outgoing, Symlinks};
 use crate::handle::{Abort, Handle, Teller, spawn};
 use crate::network::{Bound, random};
 use crate::tally::Tally;
@@ -33,6 +35,8 @@ pub(crate) enum Source {
     Reader(String, Box<dyn Read + Send>),
     /// Each line of a reader at once, as a message of its own.
     Lines(Box<dyn Read + Send>),
+    /// The messages of a program.
+    Feed(Arc<Feed>),
 }
 
 impl fmt::Debug for Source {
@@ -41,6 +45,7 @@ impl fmt::Debug for Source {
             Source::Paths(paths) => f.debug_tuple("Paths").field(paths).finish(),
             Source::Reader(name, _) => f.debug_tuple("Reader").field(name).finish(),
             Source::Lines(_) => f.write_str("Lines"),
+            Source::Feed(_) => f.write_str("Feed"),
         }
     }
 }
@@ -56,6 +61,25 @@ impl Source {
             Source::Paths(paths) => Ok((Manifest::list(&paths, rename, symlinks)?, false)),
             Source::Reader(name, reader) => Ok((Manifest::reader(rename.unwrap_or(&name), reader)?, false)),
             Source::Lines(reader) => Ok((Manifest::reader("stream", reader)?, true)),
+            Source::Feed(feed) => Ok((Manifest::feed(feed), true)),
+        }
+    }
+
+    /// Where a program's messages come from.
+    pub(crate) fn feed(&self) -> Option<Arc<Feed>> {
+        if let Source::Feed(feed) = self { Some(feed.clone()) } else { None }
+    }
+}
+
+/// Tells a program's feed what the protocol is done with.
+pub(crate) struct Acknowledged(pub Option<Arc<Feed>>);
+
+impl Observer for Acknowledged {
+    fn event(&mut self, _: &TraceEvent) {}
+
+    fn notice(&mut self, _: Time, _: NodeId, notice: &Notice) {
+        if let (Some(feed), Notice::Completed { .. }) = (&self.0, notice) {
+            feed.done();
         }
     }
 }
@@ -90,8 +114,11 @@ pub struct ToSend {
 
 impl ToSend {
     fn new(source: Source) -> Self {
-        let (symlinks, options) = (Symlinks::default(), SendOptions::default());
-        ToSend { source, rename: None, symlinks, hops: 1, options }
+        ToSend::with(source, 1, SendOptions::default())
+    }
+
+    pub(crate) fn with(source: Source, hops: u8, options: SendOptions) -> Self {
+        ToSend { source, rename: None, symlinks: Symlinks::default(), hops, options }
     }
 }
 
@@ -296,11 +323,13 @@ impl End<ToSend> {
     fn go(self, abort: &Abort, teller: &Teller<SendEvent>) -> Result<SendReport, Error> {
         let End { network, what: ToSend { source, rename, symlinks, hops, options } } = self;
         let protocol = options.entry()?;
+        let feed = source.feed();
         let (manifest, stream) = source.list(rename.as_deref(), symlinks)?;
         let bound = network.open(hears_group(protocol), hops, options.rate)?;
         let opened = options.open(&network.name(), bound, manifest, stream)?;
-        let mut run = opened.with(NoObserver);
-        conduct(&mut run, |run| -> Result<Wish, Error> {
+        abort.heard_by(opened.endpoint().waker());
+        let mut run = opened.with(Acknowledged(feed));
+        conduct_within(&mut run, UNTIL_WOKEN, |run| -> Result<Wish, Error> {
             for event in run.take_events() {
                 teller.tell(event);
             }

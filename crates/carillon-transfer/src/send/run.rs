@@ -54,16 +54,20 @@ impl<O: Observer> Run for SendRun<O> {
             let reason = self.error.as_ref().map_or_else(String::new, |error| error.to_string());
             self.driver.machine_mut().abort(now, &reason);
         }
+        // Whoever hears that it has started knows for whom.
+        self.note_joined();
         if !self.started && self.driver.machine().phase() > SenderPhase::Gathering {
             self.started = true;
             if self.facts.eavesdrops {
                 self.driver.endpoint_mut().stop_listening();
             }
-            self.events.push(SendEvent::Started);
+            // Not if it has failed while it gathered.
+            if self.driver.machine().failure().is_none() {
+                self.events.push(SendEvent::Started);
+            }
         }
         self.note_gone(now);
         self.note_others();
-        self.note_joined();
     }
 
     fn is_over(&self) -> bool {

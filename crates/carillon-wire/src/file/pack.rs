@@ -55,12 +55,7 @@ fn packed(rest: &[u8]) -> Result<(Record<'_>, &[u8]), ParseError> {
     let mut reader = Reader::new(rest);
     let len = reader.u16()?;
     let (record, after) = (reader.bytes(len.into())?, reader.rest());
-    match record.first() {
-        Some(&(record_type::MESSAGE | record_type::END_OF_STREAM)) => {
-            Err(ParseError::Field { field: "type of a packed record", value: record[0].into() })
-        }
-        _ => Ok((Record::parse(record)?, after)),
-    }
+    Ok((Record::parse(record)?, after))
 }
 
 /// Fills messages with records.
@@ -113,7 +108,12 @@ impl Packer {
 
     /// Takes the message: a pack, or the record if it is one only.
     pub fn take(&mut self) -> Bytes {
-        let message = Bytes::from(std::mem::take(&mut self.buffer));
+        let mut buffer = std::mem::take(&mut self.buffer);
+        // What waits for acknowledgments is not to hold memory that it does not need.
+        if buffer.len() < buffer.capacity() / 4 {
+            buffer.shrink_to_fit();
+        }
+        let message = Bytes::from(buffer);
         match std::mem::take(&mut self.records) {
             1 => message.slice(PACK_HEADER_LEN + PACK_RECORD_LEN..),
             _ => message,

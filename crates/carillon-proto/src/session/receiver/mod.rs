@@ -457,7 +457,15 @@ impl ReceiverSession {
         let inner = self.inner.as_deref_mut()?;
         let result = call(inner);
         while let Some(notice) = inner.poll_notice() {
-            let Notice::MemberLost { member } = notice else { continue };
+            let member = match notice {
+                Notice::MemberLost { member } => member,
+                // Whoever offered it may wait for it.
+                Notice::Completed { .. } => {
+                    self.events.tell(notice);
+                    continue;
+                }
+                _ => continue,
+            };
             // Not if it is known, or no peer. Of those who turn to helpers the sender says who is lost, to all.
             let peers = self.peers.as_mut().filter(|peers| peers.are_peers());
             if peers.is_none_or(|peers| peers.lose(member, "stopped acknowledging")) {
@@ -623,6 +631,10 @@ impl Machine for ReceiverSession {
 
     fn poll_event(&mut self) -> Option<Event> {
         self.events.pop()
+    }
+
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.events.pop_notice()
     }
 
     fn as_receiver(&mut self) -> Option<&mut dyn Receiver> {

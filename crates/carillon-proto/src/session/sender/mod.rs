@@ -502,7 +502,9 @@ impl SenderSession {
                 }
                 Notice::Sent { repair: true, .. } => self.roster.repaired(),
                 Notice::TooFew => self.too_few |= self.config.has_peers(),
-                Notice::Sent { .. } | Notice::Completed { .. } | Notice::GivenUp { .. } => {}
+                // Whoever offered it may wait for it.
+                Notice::Completed { .. } => self.events.tell(notice),
+                Notice::Sent { .. } | Notice::GivenUp { .. } => {}
             }
         }
         // Who is lost has been recorded above, once.
@@ -646,6 +648,10 @@ impl Machine for SenderSession {
 
     fn poll_event(&mut self) -> Option<Event> {
         self.events.pop()
+    }
+
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.events.pop_notice()
     }
 
     fn as_sender(&mut self) -> Option<&mut dyn Sender> {

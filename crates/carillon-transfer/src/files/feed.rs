@@ -1,0 +1,329 @@
+//! Messages of a live stream on their way from whoever sends them to the loop.
+
+use std::collections::VecDeque;
+use std::io;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use carillon_core::Bytes;
+use carillon_net::Waker;
+use carillon_wire::file::{MESSAGE_HEADER_LEN, Packer, Record};
+
+use super::lane::Found;
+use crate::gate::Gate;
+
+/// A queue of messages with a bound. Whoever sends waits for room at it; the loop never waits, it is woken. Messages
+/// that wait together go together, as many as fit what the protocol takes at once; one that is longer goes in pieces.
+#[derive(Debug)]
+pub struct Feed {
+    gate: Gate<State>,
+}
+
+/// Nobody takes messages any more: the session is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Closed;
+
+#[derive(Debug)]
+struct State {
+    /// For the protocol, with their bytes of messages.
+    ready: VecDeque<(Bytes, u64)>,
+    /// What goes with the next messages, if they are short.
+    packer: Packer,
+    packed: u64,
+    /// Bytes of messages that wait.
+    bytes: usize,
+    /// Messages so far.
+    messages: u64,
+    /// What the protocol takes at once; nothing is let in before it is known.
+    max_payload: Option<usize>,
+    ended: bool,
+    closed: bool,
+    error: Option<io::Error>,
+    /// The loop found nothing.
+    waits: bool,
+    waker: Waker,
+    /// How much the protocol has been given, and how much of it it is done with.
+    given: u64,
+    done: u64,
+}
+
+impl Feed {
+    /// An empty one.
+    #[must_use]
+    pub fn new() -> Feed {
+        Feed {
+            gate: Gate::new(State {
+                ready: VecDeque::new(),
+                packer: Packer::new(0),
+                packed: 0,
+                bytes: 0,
+                messages: 0,
+                max_payload: None,
+                ended: false,
+                closed: false,
+                error: None,
+                waits: false,
+                waker: Waker::default(),
+                given: 0,
+                done: 0,
+            }),
+        }
+    }
+
+    /// The loop: the protocol takes so much at once, and this wakes it.
+    pub(super) fn open(&self, max_payload: usize, waker: Waker) {
+        self.gate.change(|state| {
+            state.packer = Packer::new(max_payload);
+            (state.max_payload, state.waker) = (Some(max_payload), waker);
+            ((), true)
+        });
+    }
+
+    /// The loop: takes all that there is.
+    pub(super) fn take(&self, into: &mut VecDeque<(Bytes, u64)>) -> Result<Found, io::Error> {
+        self.gate.change(|state| {
+            if let Some(error) = state.error.take() {
+                return (Err(error), false);
+            }
+            state.pack();
+            if state.ready.is_empty() {
+                state.waits = !state.ended;
+                return (Ok(if state.ended { Found::End } else { Found::NotYet }), false);
+            }
+            state.given += state.ready.len() as u64;
+            let had_room = state.has_room();
+            into.append(&mut state.ready);
+            state.bytes = 0;
+            (Ok(Found::Some), !had_room)
+        })
+    }
+
+    /// The loop: the protocol is done with one more of what it was given.
+    pub(crate) fn done(&self) {
+        self.gate.change(|state| {
+            state.done += 1;
+            ((), state.is_settled())
+        });
+    }
+
+    /// The loop: nothing more is taken.
+    pub(crate) fn close(&self) {
+        self.gate.change(|state| {
+            state.closed = true;
+            state.ready.clear();
+            state.packer.take();
+            ((), true)
+        });
+    }
+
+    /// Puts a message in as soon as there is room.
+    pub fn put(&self, message: &[u8]) -> Result<(), Closed> {
+        let put = self.gate.wait(None, |state| state.admit(message));
+        // Without a deadline it waits until there is something.
+        Feed::wake(put.unwrap_or(Err(Closed)))
+    }
+
+    /// The same for a task.
+    pub fn poll_put(&self, context: &Context<'_>, message: &[u8]) -> Poll<Result<(), Closed>> {
+        self.gate.poll(context, |state| state.admit(message)).map(Feed::wake)
+    }
+
+    /// Puts a message in if there is room; whether there was.
+    pub fn try_put(&self, message: &[u8]) -> Result<bool, Closed> {
+        match self.gate.change(|state| (state.admit(message), false)) {
+            Some(put) => Feed::wake(put).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Nothing more will be put in.
+    pub fn end(&self) {
+        let waker = self.gate.change(|state| {
+            if !std::mem::replace(&mut state.ended, true) && !state.closed {
+                let messages = state.messages;
+                state.push(&Record::EndOfStream { messages }, 0);
+            }
+            (std::mem::take(&mut state.waits).then(|| state.waker.clone()), true)
+        });
+        waker.iter().for_each(Waker::wake);
+    }
+
+    /// Nothing more can be put in, and this is why.
+    pub(super) fn fail(&self, error: io::Error) {
+        let waker = self.gate.change(|state| {
+            (state.error, state.ended) = (Some(error), true);
+            (state.waker.clone(), true)
+        });
+        waker.wake();
+    }
+
+    /// Waits until the protocol is done with all that was put in: it is acknowledged, or those who have not
+    /// acknowledged it were given up; whether that was before then. Of a protocol that is told.
+    pub fn settle(&self, until: Instant) -> Result<bool, Closed> {
+        self.gate.wait(Some(until), State::settled).map_or(Ok(false), |settled| settled.map(|()| true))
+    }
+
+    /// The same for a task.
+    pub fn poll_settle(&self, context: &Context<'_>) -> Poll<Result<(), Closed>> {
+        self.gate.poll(context, State::settled)
+    }
+
+    /// Messages put in so far.
+    pub fn messages(&self) -> u64 {
+        self.gate.change(|state| (state.messages, false))
+    }
+
+    /// Wakes the loop, if it has to be.
+    fn wake(put: Result<Option<Waker>, Closed>) -> Result<(), Closed> {
+        put.map(|waker| waker.iter().for_each(Waker::wake))
+    }
+}
+
+impl Default for Feed {
+    fn default() -> Self {
+        Feed::new()
+    }
+}
+
+impl State {
+    fn has_room(&self) -> bool {
+        self.bytes < MOST_BYTES && self.ready.len() < MOST_ITEMS
+    }
+
+    /// A message, if there is room: all of it, so that none is ever left half way. Gives what wakes the loop, if it
+    /// waits.
+    fn admit(&mut self, message: &[u8]) -> Option<Result<Option<Waker>, Closed>> {
+        if self.closed || self.ended {
+            return Some(Err(Closed));
+        }
+        let max = self.max_payload.filter(|_| self.has_room())?;
+        let most = max.saturating_sub(MESSAGE_HEADER_LEN).max(1);
+        let (number, mut rest) = (self.messages, message);
+        while rest.len() > most {
+            let (piece, after) = rest.split_at(most);
+            self.push(&Record::Piece { number, bytes: piece }, piece.len());
+            rest = after;
+        }
+        self.push(&Record::Message { number, bytes: rest }, rest.len());
+        self.messages += 1;
+        self.bytes += message.len() + MESSAGE_HEADER_LEN;
+        Some(Ok(std::mem::take(&mut self.waits).then(|| self.waker.clone())))
+    }
+
+    fn push(&mut self, record: &Record<'_>, bytes: usize) {
+        if record.wire_len() > self.packer.room() {
+            self.pack();
+        }
+        self.packer.push(record);
+        self.packed += bytes as u64;
+    }
+
+    /// What was gathered goes as it is.
+    fn pack(&mut self) {
+        if !self.packer.is_empty() {
+            self.ready.push_back((self.packer.take(), std::mem::take(&mut self.packed)));
+        }
+    }
+
+    fn is_settled(&self) -> bool {
+        self.ready.is_empty() && self.packer.is_empty() && self.done >= self.given
+    }
+
+    fn settled(&mut self) -> Option<Result<(), Closed>> {
+        if self.is_settled() { Some(Ok(())) } else { self.closed.then_some(Err(Closed)) }
+    }
+}
+
+/// Bytes that wait at most, and one message: more would only push the rest out of the cache.
+const MOST_BYTES: usize = 1 << 20;
+/// What waits for the protocol at most.
+const MOST_ITEMS: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::thread;
+
+    use carillon_wire::file::records;
+
+    use super::*;
+
+    fn taken(feed: &Feed) -> (Found, Vec<Bytes>) {
+        let mut ready = VecDeque::new();
+        let found = feed.take(&mut ready).expect("nothing failed");
+        (found, ready.into_iter().map(|(message, _)| message).collect())
+    }
+
+    #[test]
+    fn messages_that_wait_together_go_together() {
+        let feed = Feed::new();
+        feed.open(100, Waker::default());
+        for text in ["one", "two", "three"] {
+            feed.put(text.as_bytes()).expect("it is open");
+        }
+        let (found, packs) = taken(&feed);
+        assert_eq!((found, packs.len()), (Found::Some, 1));
+        assert_eq!(records(&packs[0]).count(), 3);
+        assert_eq!(taken(&feed).0, Found::NotYet);
+        feed.end();
+        let (_, end) = taken(&feed);
+        assert_eq!(records(&end[0]).collect::<Vec<_>>(), [Ok(Record::EndOfStream { messages: 3 })]);
+        assert_eq!(taken(&feed).0, Found::End);
+        assert_eq!(feed.put(b"late"), Err(Closed));
+    }
+
+    #[test]
+    fn a_long_message_goes_in_pieces_that_fit() {
+        let feed = Feed::new();
+        feed.open(64, Waker::default());
+        let long: Vec<u8> = (0..=255).collect();
+        feed.put(&long).expect("it is open");
+        let (_, parts) = taken(&feed);
+        assert!(parts.iter().all(|part| part.len() <= 64));
+        let mut whole = Vec::new();
+        for record in parts.iter().flat_map(|part| records(part)) {
+            match record.expect("they are records") {
+                Record::Piece { number: 0, bytes } | Record::Message { number: 0, bytes } => {
+                    whole.extend_from_slice(bytes);
+                }
+                other => panic!("{other}"),
+            }
+        }
+        assert_eq!(whole, long);
+    }
+
+    #[test]
+    fn whoever_is_ahead_waits_for_room_and_learns_that_it_is_closed() {
+        let feed = Arc::new(Feed::new());
+        feed.open(1000, Waker::default());
+        let put = thread::spawn({
+            let feed = feed.clone();
+            move || (0u64..).take_while(|_| feed.put(&[7; 900]).is_ok()).count()
+        });
+        let mut came = 0;
+        while came < 10_000 {
+            let (_, messages) = taken(&feed);
+            assert!(messages.iter().map(|message| message.len()).sum::<usize>() <= MOST_BYTES + 1000);
+            came += messages.len();
+        }
+        feed.close();
+        assert!(put.join().expect("it does not panic") >= came);
+    }
+
+    #[test]
+    fn it_is_settled_when_the_protocol_is_done_with_everything() {
+        let feed = Feed::new();
+        feed.open(100, Waker::default());
+        assert_eq!(feed.settle(Instant::now()), Ok(true));
+        feed.put(b"one").expect("it is open");
+        assert_eq!(feed.settle(Instant::now()), Ok(false));
+        taken(&feed);
+        assert_eq!(feed.settle(Instant::now()), Ok(false));
+        feed.done();
+        assert_eq!(feed.settle(Instant::now()), Ok(true));
+        feed.put(b"two").expect("it is open");
+        taken(&feed);
+        feed.close();
+        assert_eq!(feed.settle(Instant::now()), Err(Closed));
+    }
+}

@@ -1,0 +1,344 @@
+//! The ends that receive.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+
+use async_channel::{Receiver, Sender, bounded};
+use carillon_core::{Duration, Seeds};
+use carillon_net::Endpoint;
+
+use super::queue::{Filler, Found, Queue};
+use super::{Member, Message};
+use crate::files::{Live, Sink};
+use crate::handle::{Abort, Events, Handle, spawn};
+use crate::network::{Bound, Network};
+use crate::receive::Session;
+use crate::{Error, ReceiveEvent, ReceiveOptions, ReceiveReport};
+
+/// A socket that listens: it takes part in one session after the other, each once it is [asked for](Listener::accept).
+#[derive(Debug)]
+pub struct Listener {
+    network: Network,
+    options: ReceiveOptions,
+    /// What the next session needs; while one lasts, it comes back from there.
+    place: Receiver<Place>,
+    back: Sender<Place>,
+    /// What was begun and not accepted yet: a task may have given up waiting.
+    begun: Option<Inbound>,
+    stop: Abort,
+}
+
+/// Stops a [`Listener`] from another thread.
+#[derive(Clone, Debug)]
+pub struct Stopper(Abort);
+
+/// What one session after the other uses.
+#[derive(Debug)]
+struct Place {
+    endpoint: Endpoint,
+    seeds: Seeds,
+}
+
+/// A session at one of its receivers. Dropped before its end, it leaves, and the others are told.
+#[derive(Debug)]
+pub struct Inbound {
+    queue: Arc<Queue>,
+    /// What was taken from it together.
+    messages: VecDeque<Message>,
+    events: Events<ReceiveEvent>,
+    end: End,
+    sender: String,
+    members: Vec<Member>,
+    /// Of a stream: what is read next, and from where on.
+    rest: Vec<u8>,
+    read: usize,
+}
+
+/// The end of a session, which is looked at once it has come.
+#[derive(Debug)]
+enum End {
+    ToCome(Handle<ReceiveEvent, ReceiveReport>),
+    Come(Box<ReceiveReport>),
+    /// Its error was told.
+    Failed,
+}
+
+impl Listener {
+    pub(super) fn new(network: Network, bound: Bound, options: ReceiveOptions) -> Self {
+        let (back, place) = bounded(1);
+        // The first, of which there is room for one.
+        let _ = back.try_send(Place { endpoint: bound.endpoint, seeds: bound.seeds });
+        Listener { network, options, place, back, begun: None, stop: Abort::default() }
+    }
+
+    /// Waits for a session, joins it, and gives it once it was let in. The session before has to be over: this waits
+    /// for that too.
+    pub fn accept(&mut self) -> Result<Inbound, Error> {
+        if self.begun.is_none() {
+            let place = self.place.recv_blocking().map_err(|_| stopped())?;
+            self.begin(place)?;
+        }
+        let Some(inbound) = &mut self.begun else { return Err(stopped()) };
+        while let Some(event) = inbound.events.next_blocking() {
+            if inbound.note(event) {
+                return self.begun.take().ok_or_else(stopped);
+            }
+        }
+        match self.begun.take().map(|inbound| inbound.end()) {
+            Some(End::ToCome(handle)) => Err(not_accepted(handle.wait())),
+            _ => Err(stopped()),
+        }
+    }
+
+    /// The same for a task. It may be given up and called again: nothing is lost.
+    pub async fn accept_async(&mut self) -> Result<Inbound, Error> {
+        if self.begun.is_none() {
+            let place = self.place.recv().await.map_err(|_| stopped())?;
+            self.begin(place)?;
+        }
+        let Some(inbound) = &mut self.begun else { return Err(stopped()) };
+        while let Some(event) = inbound.events.next().await {
+            if inbound.note(event) {
+                return self.begun.take().ok_or_else(stopped);
+            }
+        }
+        match self.begun.take().map(|inbound| inbound.end()) {
+            Some(End::ToCome(handle)) => Err(not_accepted(handle.ended().await)),
+            _ => Err(stopped()),
+        }
+    }
+
+    /// What stops it, and the session that it is in.
+    #[must_use]
+    pub fn stopper(&self) -> Stopper {
+        Stopper(self.stop.clone())
+    }
+
+    fn begin(&mut self, place: Place) -> Result<(), Error> {
+        if self.stop.is_wished() {
+            self.place.close();
+            return Err(stopped());
+        }
+        let (back, stop) = (self.back.clone(), self.stop.clone());
+        let next = place.seeds.part("next");
+        let Place { endpoint, seeds } = place;
+        let session =
+            Session { network: self.network.clone(), options: self.options.clone(), endpoint, seeds };
+        let queue = Queue::new();
+        let filler = Filler::new(queue.clone());
+        let handle = spawn("carillon-socket", move |abort, teller| {
+            let sink = Sink::Live(Live::plain(filler));
+            let (result, endpoint) = session.run(sink, &[abort, &stop], teller);
+            match endpoint {
+                // Nobody listens any more if it cannot be given back.
+                Some(endpoint) => drop(back.try_send(Place { endpoint, seeds: next })),
+                // The network has failed: the next one is told.
+                None => drop(back.close()),
+            }
+            result
+        });
+        self.begun = Some(Inbound::new(queue, handle));
+        Ok(())
+    }
+}
+
+impl Stopper {
+    /// Stops it: what waits to be accepted or received is over, with an error.
+    pub fn stop(&self) {
+        self.0.ask();
+    }
+}
+
+impl Inbound {
+    fn new(queue: Arc<Queue>, handle: Handle<ReceiveEvent, ReceiveReport>) -> Self {
+        Inbound {
+            queue,
+            messages: VecDeque::new(),
+            events: handle.events(),
+            end: End::ToCome(handle),
+            sender: String::new(),
+            members: Vec::new(),
+            rest: Vec::new(),
+            read: 0,
+        }
+    }
+
+    /// Takes note of what happened; whether it is let in.
+    fn note(&mut self, event: ReceiveEvent) -> bool {
+        match event {
+            ReceiveEvent::Joined { sender, .. } => {
+                self.members.push(Member { name: sender.clone(), address: None, gone: None });
+                self.sender = sender;
+                return true;
+            }
+            ReceiveEvent::Members { names } => {
+                let member = |name| Member { name, address: None, gone: None };
+                self.members = names.into_iter().map(member).collect();
+            }
+            ReceiveEvent::Gone { name, reason } => {
+                let gone = self.members.iter_mut().filter(|member| member.name == name);
+                gone.for_each(|member| member.gone = Some(reason.clone()));
+            }
+            _ => {}
+        }
+        false
+    }
+
+    /// The next message; `None` after the last, when everybody who sends has ended and the verdict is told. An error
+    /// if something is missing.
+    pub fn recv(&mut self) -> Result<Option<Message>, Error> {
+        loop {
+            if let Some(message) = self.messages.pop_front() {
+                return Ok(Some(message));
+            }
+            // Without a deadline it waits until there is something.
+            match self.queue.take(None).flatten() {
+                Some(messages) => self.messages = messages,
+                None => return self.wait().map(|_| None),
+            }
+        }
+    }
+
+    /// The same for a task.
+    pub async fn recv_async(&mut self) -> Result<Option<Message>, Error> {
+        loop {
+            if let Some(message) = self.messages.pop_front() {
+                return Ok(Some(message));
+            }
+            let queue = &self.queue;
+            let found: Found = poll_fn(|context| queue.poll_take(context)).await;
+            match found {
+                Some(messages) => self.messages = messages,
+                None => return self.ended().await.map(|_| None),
+            }
+        }
+    }
+
+    /// The next message, if one comes within this time; `Ok(None)` if none has. Its end is told by [`recv`](Self::recv).
+    pub fn recv_timeout(&mut self, time: Duration) -> Result<Option<Message>, Error> {
+        if self.messages.is_empty()
+            && let Some(Some(messages)) = self.queue.take(Some(Instant::now() + time))
+        {
+            self.messages = messages;
+        }
+        Ok(self.messages.pop_front())
+    }
+
+    /// The name of the one who opened the session.
+    #[must_use]
+    pub fn sender(&self) -> &str {
+        &self.sender
+    }
+
+    /// Who is in the session, as far as its receivers are told: all of them among peers and with helpers, otherwise the sender alone.
+    pub fn members(&mut self) -> &[Member] {
+        while let Some(event) = self.events.try_next() {
+            self.note(event);
+        }
+        &self.members
+    }
+
+    /// Takes nothing more, and says what has come: waits until the session is over.
+    pub fn close(mut self) -> Result<ReceiveReport, Error> {
+        self.queue.close();
+        self.wait().cloned()
+    }
+
+    /// Leaves at once: the others are told.
+    pub fn leave(self) -> Result<ReceiveReport, Error> {
+        if let End::ToCome(handle) = &self.end {
+            handle.abort();
+        }
+        self.queue.close();
+        match self.end() {
+            End::ToCome(handle) => handle.wait(),
+            End::Come(report) => Ok(*report),
+            End::Failed => Err(Error::Closed),
+        }
+    }
+
+    /// Waits for the end.
+    fn wait(&mut self) -> Result<&ReceiveReport, Error> {
+        if let End::ToCome(handle) = std::mem::replace(&mut self.end, End::Failed) {
+            self.end = End::Come(Box::new(handle.wait()?));
+        }
+        self.verdict()
+    }
+
+    async fn ended(&mut self) -> Result<&ReceiveReport, Error> {
+        if let End::ToCome(handle) = std::mem::replace(&mut self.end, End::Failed) {
+            self.end = End::Come(Box::new(handle.ended().await?));
+        }
+        self.verdict()
+    }
+
+    fn verdict(&self) -> Result<&ReceiveReport, Error> {
+        let End::Come(report) = &self.end else { return Err(Error::Closed) };
+        match &report.outcome {
+            Ok(()) => Ok(report),
+            Err(reason) => Err(Error::Incomplete(reason.clone())),
+        }
+    }
+
+    fn end(mut self) -> End {
+        std::mem::replace(&mut self.end, End::Failed)
+    }
+}
+
+impl Drop for Inbound {
+    /// Whoever puts messages in waits no more.
+    fn drop(&mut self) {
+        if let End::ToCome(handle) = &self.end {
+            handle.abort();
+        }
+        self.queue.close();
+    }
+}
+
+/// Each message in turn, up to the last or an error.
+impl Iterator for Inbound {
+    type Item = Result<Message, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if matches!(self.end, End::Failed) {
+            return None;
+        }
+        let next = self.recv();
+        if next.is_err() {
+            self.end = End::Failed;
+        }
+        next.transpose()
+    }
+}
+
+/// The messages one after the other as a stream of bytes.
+impl io::Read for Inbound {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        while self.read == self.rest.len() && !buf.is_empty() {
+            match self.recv().map_err(io::Error::other)? {
+                Some(message) => (self.rest, self.read) = (message.bytes, 0),
+                None => return Ok(0),
+            }
+        }
+        let len = buf.len().min(self.rest.len() - self.read);
+        buf[..len].copy_from_slice(&self.rest[self.read..self.read + len]);
+        self.read += len;
+        Ok(len)
+    }
+}
+
+/// Why it was not let in.
+fn not_accepted(result: Result<ReceiveReport, Error>) -> Error {
+    match result.map(|report| report.outcome) {
+        Err(error) => error,
+        Ok(Err(reason)) => Error::NotConnected(reason),
+        Ok(Ok(())) => stopped(),
+    }
+}
+
+fn stopped() -> Error {
+    Error::Closed
+}

@@ -1,0 +1,149 @@
+//! Messages that have come and wait for the program.
+
+use std::collections::VecDeque;
+use std::io;
+use std::mem;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use super::Message;
+use crate::files::Messages;
+use crate::gate::Gate;
+
+/// A queue with a bound: whoever puts messages in waits for room, and so the protocol learns that the program is slow.
+#[derive(Debug)]
+pub(super) struct Queue {
+    gate: Gate<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    messages: VecDeque<Message>,
+    bytes: usize,
+    /// Nothing more comes.
+    ended: bool,
+    /// Nothing is wanted any more.
+    closed: bool,
+}
+
+/// Who puts messages in, of the thread that takes what comes.
+#[derive(Debug)]
+pub(super) struct Filler {
+    queue: Arc<Queue>,
+    /// The last sender's name: it is told for each message, and kept once.
+    sender: Arc<str>,
+    /// What goes in together.
+    messages: VecDeque<Message>,
+    bytes: usize,
+}
+
+/// What is found in a queue: all that waited, or that it has ended.
+pub(super) type Found = Option<VecDeque<Message>>;
+
+impl Queue {
+    pub fn new() -> Arc<Queue> {
+        Arc::new(Queue { gate: Gate::new(State::default()) })
+    }
+
+    /// Takes all that there is as soon as there is something; nothing when the time is over.
+    pub fn take(&self, deadline: Option<Instant>) -> Option<Found> {
+        let found = self.gate.wait(deadline, State::take)?;
+        self.gate.change(|_| ((), true));
+        Some(found)
+    }
+
+    /// The same for a task.
+    pub fn poll_take(&self, context: &Context<'_>) -> Poll<Found> {
+        let found = self.gate.poll(context, State::take);
+        if found.is_ready() {
+            self.gate.change(|_| ((), true));
+        }
+        found
+    }
+
+    /// Nothing is wanted any more.
+    pub fn close(&self) {
+        self.gate.change(|state| {
+            state.closed = true;
+            state.messages.clear();
+            ((), true)
+        });
+    }
+
+    fn put(&self, messages: &mut VecDeque<Message>, bytes: usize) -> io::Result<()> {
+        let closed = self.gate.wait(None, |state| {
+            if state.closed {
+                return Some(true);
+            }
+            (state.bytes < MOST_BYTES).then(|| {
+                state.messages.append(messages);
+                state.bytes += bytes;
+                false
+            })
+        });
+        if closed == Some(false) {
+            self.gate.change(|_| ((), true));
+            return Ok(());
+        }
+        Err(io::Error::new(io::ErrorKind::BrokenPipe, "the program has stopped receiving"))
+    }
+
+    fn end(&self) {
+        self.gate.change(|state| {
+            state.ended = true;
+            ((), true)
+        });
+    }
+}
+
+impl State {
+    fn take(&mut self) -> Option<Found> {
+        if self.messages.is_empty() {
+            return (self.ended || self.closed).then_some(None);
+        }
+        self.bytes = 0;
+        Some(Some(mem::take(&mut self.messages)))
+    }
+}
+
+impl Filler {
+    pub fn new(queue: Arc<Queue>) -> Self {
+        Filler { queue, sender: "".into(), messages: VecDeque::new(), bytes: 0 }
+    }
+}
+
+impl Messages for Filler {
+    fn message(&mut self, sender: &str, number: u64, bytes: &[u8]) -> io::Result<()> {
+        if *self.sender != *sender {
+            self.sender = sender.into();
+        }
+        self.messages.push_back(Message { sender: self.sender.clone(), number, bytes: bytes.to_owned() });
+        // A message of no bytes takes room too.
+        self.bytes += bytes.len() + MESSAGE_BYTES;
+        if self.bytes >= TOGETHER_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.messages.is_empty() {
+            return Ok(());
+        }
+        let bytes = mem::take(&mut self.bytes);
+        self.queue.put(&mut self.messages, bytes)
+    }
+}
+
+impl Drop for Filler {
+    fn drop(&mut self) {
+        // What is left goes in, if it is wanted still.
+        let _ = self.flush();
+        self.queue.end();
+    }
+}
+
+/// Bytes that wait at most, and what is put in together.
+const MOST_BYTES: usize = 1 << 20;
+/// So much goes in together, if it comes together.
+const TOGETHER_BYTES: usize = 64 << 10;
+/// What a message takes beside its bytes.
+const MESSAGE_BYTES: usize = 64;

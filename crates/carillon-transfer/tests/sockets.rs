@@ -1,0 +1,203 @@
+//! Sockets: messages as they were sent, with every protocol; streams; ends; those who are slow, or gone.
+
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use carillon_core::Role;
+use carillon_testkit::loopback_group;
+use carillon_transfer::Error;
+use carillon_transfer::socket::{Inbound, LONGEST_MESSAGE, Message, Socket, bind};
+
+fn at(group: SocketAddr, name: &str) -> Socket {
+    bind(group).interface("lo").name(name)
+}
+
+/// Messages of lengths around those of datagrams, each told from the others.
+fn texts(tag: u8) -> Vec<Vec<u8>> {
+    let lengths = [0, 1, 2, 100, 1448, 1449, 32_700, 32_768, 100_000, 3];
+    (0..).zip(lengths).map(|(at, length)| vec![tag.wrapping_add(at); length]).collect()
+}
+
+/// A listener of this name in a thread: what it gets, of one session.
+fn listener(group: SocketAddr, name: &str) -> thread::JoinHandle<Result<Vec<Message>, Error>> {
+    let mut listener = at(group, name).listen().expect("it can listen");
+    thread::spawn(move || listener.accept()?.collect())
+}
+
+#[test]
+fn every_protocol_keeps_the_boundaries_of_messages() {
+    for entry in carillon_proto::REGISTRY {
+        let Some(group) = loopback_group() else { return };
+        let there = [listener(group, "a"), listener(group, "b")];
+        let mut outbound =
+            at(group, "s").protocol(entry.name).expect(["a", "b"]).connect().expect(entry.name);
+        let mut names: Vec<String> = outbound.members().iter().map(|member| member.name.clone()).collect();
+        names.sort();
+        assert_eq!(names, ["a", "b"], "{}", entry.name);
+        for text in texts(7) {
+            outbound.send(&text).expect(entry.name);
+        }
+        match outbound.settle(Duration::from_millis(500)) {
+            Err(Error::Unconfirmed) => assert!(!entry.confirmed, "{}", entry.name),
+            // It learns of the last message at the end.
+            Ok(false) => assert_eq!(entry.name, "erramilli-singh"),
+            settled => assert!(settled.expect(entry.name) && entry.confirmed, "{}", entry.name),
+        }
+        let report = outbound.close().expect(entry.name);
+        assert!(report.is_success(), "{}: {report:?}", entry.name);
+        for one in there {
+            let messages = one.join().expect("it does not panic").expect(entry.name);
+            let came: Vec<&Vec<u8>> = messages.iter().map(|message| &message.bytes).collect();
+            assert!(came.iter().copied().eq(&texts(7)), "{}: {:?}", entry.name, came.len());
+            assert!(messages.iter().map(|message| message.number).eq(0..came.len() as u64));
+        }
+    }
+}
+
+#[test]
+fn peers_join_and_all_hear_them_in_one_order() {
+    for entry in carillon_proto::REGISTRY.iter().filter(|entry| entry.roles.contains(&Role::Peer)) {
+        let Some(group) = loopback_group() else { return };
+        let there = [listener(group, "a"), listener(group, "b")];
+        let joined = thread::spawn(move || {
+            let mut outbound = at(group, "t").join()?;
+            assert!(outbound.members().iter().any(|member| member.name == "s"));
+            texts(100).iter().try_for_each(|text| outbound.send(text))?;
+            outbound.close()
+        });
+        let socket = at(group, "s").protocol(entry.name).expect(["a", "b", "t"]);
+        let mut outbound = socket.connect().expect(entry.name);
+        for text in texts(7) {
+            outbound.send(&text).expect(entry.name);
+        }
+        assert!(outbound.close().expect(entry.name).is_success(), "{}", entry.name);
+        assert!(joined.join().expect("it does not panic").expect(entry.name).is_success());
+        let [a, b] = there.map(|one| one.join().expect("it does not panic").expect(entry.name));
+        for (sender, tag) in [("s", 7), ("t", 100)] {
+            let of = a.iter().filter(|message| *message.sender == *sender).map(|message| &message.bytes);
+            assert!(of.eq(&texts(tag)), "{}: what {sender} sent", entry.name);
+        }
+        assert!(a == b, "{}: one order", entry.name);
+    }
+}
+
+#[test]
+fn a_listener_takes_one_session_after_the_other() {
+    let Some(group) = loopback_group() else { return };
+    let mut listener = at(group, "a").listen().expect("it can listen");
+    let there = thread::spawn(move || {
+        let session = |inbound: Inbound| inbound.map(|message| Ok(message?.bytes)).collect();
+        let both: Result<Vec<Vec<Vec<u8>>>, Error> = (0..2).map(|_| session(listener.accept()?)).collect();
+        both
+    });
+    for text in [b"one", b"two"] {
+        let mut outbound = at(group, "s").receivers(1).connect().expect("it connects");
+        outbound.send(text).expect("it is open");
+        assert!(outbound.close().expect("it ends").is_success());
+    }
+    let came = there.join().expect("it does not panic").expect("all came");
+    assert_eq!(came, [[b"one"], [b"two"]]);
+}
+
+#[test]
+fn a_stream_of_bytes_is_written_and_read() {
+    let Some(group) = loopback_group() else { return };
+    let mut listener = at(group, "a").listen().expect("it can listen");
+    let there = thread::spawn(move || {
+        let mut all = Vec::new();
+        listener.accept().expect("it is let in").read_to_end(&mut all).map(|_| all)
+    });
+    let mut outbound = at(group, "s").receivers(1).connect().expect("it connects");
+    let bytes: Vec<u8> = (0..1_000_000u32).map(|at| at as u8).collect();
+    for piece in bytes.chunks(777) {
+        outbound.write_all(piece).expect("it is open");
+    }
+    assert!(outbound.close().expect("it ends").is_success());
+    assert!(there.join().expect("it does not panic").expect("it can be read") == bytes);
+}
+
+#[test]
+fn a_program_that_reads_slowly_slows_the_sender_and_loses_nothing() {
+    let Some(group) = loopback_group() else { return };
+    let mut listener = at(group, "a").listen().expect("it can listen");
+    let there = thread::spawn(move || {
+        let inbound = listener.accept().expect("it is let in");
+        thread::sleep(Duration::from_secs(2));
+        inbound.map(|message| message.expect("it is whole").bytes.len()).sum::<usize>()
+    });
+    let socket = at(group, "s").receivers(1).timeout(Duration::from_secs(60));
+    let mut outbound = socket.connect().expect("it connects");
+    let began = Instant::now();
+    for _ in 0..3000 {
+        outbound.send(&[1; 10_000]).expect("it is open");
+    }
+    assert!(began.elapsed() > Duration::from_millis(1500), "30 MB waited nowhere");
+    assert!(outbound.close().expect("it ends").is_success());
+    assert_eq!(there.join().expect("it does not panic"), 30_000_000);
+}
+
+#[test]
+fn whoever_leaves_is_named_and_the_others_get_everything() {
+    let Some(group) = loopback_group() else { return };
+    let there = listener(group, "stays");
+    let mut leaving = at(group, "leaves").listen().expect("it can listen");
+    let gone = thread::spawn(move || {
+        let mut inbound = leaving.accept().expect("it is let in");
+        inbound.recv().expect("one comes").expect("one comes");
+        inbound.leave().expect("it can leave").outcome
+    });
+    let mut outbound = at(group, "s").expect(["stays", "leaves"]).connect().expect("it connects");
+    outbound.send(b"first").expect("it is open");
+    assert!(gone.join().expect("it does not panic").is_err());
+    let until = Instant::now() + Duration::from_secs(20);
+    while !outbound.members().iter().any(|member| member.name == "leaves" && member.gone.is_some()) {
+        assert!(Instant::now() < until, "nobody says that it is gone");
+        outbound.send(&[0; 5000]).expect("it is open");
+        thread::sleep(Duration::from_millis(1));
+    }
+    let sent = outbound.messages();
+    let report = outbound.close().expect("it ends");
+    assert_eq!(report.verified(), 1, "{report:?}");
+    let came = there.join().expect("it does not panic").expect("everything came");
+    assert_eq!(came.len() as u64, sent);
+}
+
+#[test]
+fn a_sender_that_is_gone_is_an_error_and_no_end() {
+    let Some(group) = loopback_group() else { return };
+    let there = listener(group, "a");
+    let mut outbound = at(group, "s").receivers(1).connect().expect("it connects");
+    outbound.send(b"first").expect("it is open");
+    drop(outbound);
+    let error = there.join().expect("it does not panic").expect_err("there was no end");
+    assert!(matches!(error, Error::Incomplete(_)), "{error}");
+}
+
+#[test]
+fn a_listener_is_stopped_and_a_connection_without_receivers_says_so() {
+    let Some(group) = loopback_group() else { return };
+    let mut listener = at(group, "a").listen().expect("it can listen");
+    let stopper = listener.stopper();
+    let waits = thread::spawn(move || (listener.accept().map(|_| ()), listener.accept().map(|_| ())));
+    thread::sleep(Duration::from_millis(100));
+    stopper.stop();
+    let (first, second) = waits.join().expect("it does not panic");
+    assert!(first.is_err() && second.is_err(), "{first:?} {second:?}");
+    let nobody = at(group, "s").receivers(1).join_timeout(Duration::from_millis(300)).connect();
+    assert!(matches!(nobody, Err(Error::NotConnected(_))), "{nobody:?}");
+}
+
+#[test]
+fn what_cannot_be_sent_is_an_error_at_once() {
+    let Some(group) = loopback_group() else { return };
+    let there = listener(group, "a");
+    let mut outbound = at(group, "s").receivers(1).connect().expect("it connects");
+    assert!(matches!(outbound.send(&vec![0; LONGEST_MESSAGE + 1]), Err(Error::TooLong(_))));
+    outbound.send(&vec![0; LONGEST_MESSAGE]).expect("so long it may be");
+    assert!(outbound.close().expect("it ends").is_success());
+    let came = there.join().expect("it does not panic").expect("everything came");
+    assert_eq!(came[0].bytes.len(), LONGEST_MESSAGE);
+    assert!(matches!(at(group, "s").protocol("none").connect(), Err(Error::UnknownProtocol { .. })));
+}
