@@ -23,6 +23,8 @@ pub(super) struct Branch {
     index: BTreeMap<NodeId, usize>,
     /// The sender sends to all, and inner nodes only what is asked for again.
     from_root: bool,
+    /// Helpers that were lost, as long as the table does not say who takes their children.
+    orphaning: BTreeSet<NodeId>,
     /// Packets of the transmission under way.
     out: VecDeque<Out>,
     written: Vec<u8>,
@@ -58,6 +60,7 @@ impl Branch {
             index: nodes.iter().copied().zip(0..).collect(),
             nodes,
             from_root: settings.choice("data") == "root",
+            orphaning: BTreeSet::new(),
             out: VecDeque::new(),
             written: Vec::new(),
         })
@@ -82,18 +85,25 @@ impl Branch {
     /// who they turn to.
     pub fn tell<T: Ord + Copy>(&mut self, scene: &mut Scene<T>) {
         for index in self.parent.take_lost() {
-            if self.table.is_helper(self.nodes[index]) {
-                self.parent.hold(true);
-            }
-            scene.events.member_lost(self.nodes[index]);
+            let node = self.nodes[index];
+            self.hold_for(node);
+            scene.events.member_lost(node);
+        }
+    }
+
+    /// Nothing is done with until the children of this helper are somebody's, if it is one.
+    fn hold_for(&mut self, node: NodeId) {
+        if self.table.is_helper(node) {
+            self.orphaning.insert(node);
+            self.parent.hold(true);
         }
     }
 
     /// A member is gone.
     pub fn expel(&mut self, member: NodeId) {
         if let Some(&index) = self.index.get(&member) {
-            if self.parent.child(index).is_some() && self.table.is_helper(member) {
-                self.parent.hold(true);
+            if self.parent.child(index).is_some() {
+                self.hold_for(member);
             }
             self.parent.remove(index);
         }
@@ -115,7 +125,9 @@ impl Branch {
         let gone: Vec<usize> =
             self.index.iter().filter(|(node, _)| !children.contains(node)).map(|(_, &index)| index).collect();
         gone.into_iter().for_each(|index| self.parent.remove(index));
-        self.parent.hold(false);
+        // A table may be about somebody else, and still have whoever was lost.
+        self.orphaning.retain(|node| children.contains(node));
+        self.parent.hold(!self.orphaning.is_empty());
     }
 
     /// The index of a child.

@@ -6,6 +6,8 @@
 mod branch;
 mod node;
 mod sender;
+#[cfg(test)]
+mod tests;
 
 use carillon_core::{ConfigError, Helpers, Order, Parameter, ProtocolEntry, Role, States};
 
