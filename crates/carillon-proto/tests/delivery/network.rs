@@ -58,6 +58,8 @@ pub enum Fault {
     Lie(Lie),
     /// This helper is gone, from 0.
     KillHelper(usize),
+    /// This helper is gone, and the last receiver with it.
+    KillBoth(usize),
     /// One more receiver hears the group only from then on.
     Late,
 }
@@ -298,15 +300,20 @@ impl World {
     /// Whom the fault befalls.
     fn victim(&self) -> usize {
         match self.cell.fault {
-            Fault::KillHelper(number) => self.cell.receivers + 1 + number,
+            Fault::KillHelper(number) | Fault::KillBoth(number) => self.cell.receivers + 1 + number,
             Fault::Late => self.cell.receivers + self.cell.helpers + 1,
             _ => self.cell.receivers,
         }
     }
 
+    fn is_victim(&self, node: usize) -> bool {
+        let both = matches!(self.cell.fault, Fault::KillBoth(_)) && node == self.cell.receivers;
+        node == self.victim() || both
+    }
+
     /// Whether this node is gone, or stands still, which is then to be tried again later.
     fn is_down(&mut self, node: usize, step: &Step) -> bool {
-        if node != self.victim() {
+        if !self.is_victim(node) {
             return false;
         }
         if self.cell.fault == Fault::Late {
@@ -315,7 +322,7 @@ impl World {
         let Some(hurt) = self.hurt else { return false };
         let until = match self.cell.fault {
             Fault::None | Fault::Leave | Fault::LeaveVerified | Fault::Lie(_) | Fault::Late => return false,
-            Fault::Kill | Fault::KillHelper(_) => return true,
+            Fault::Kill | Fault::KillHelper(_) | Fault::KillBoth(_) => return true,
             Fault::Freeze(span) => hurt + span,
             Fault::Trickle(span) => {
                 // It wakes for a moment now and then.
@@ -440,9 +447,9 @@ impl World {
     }
 
     fn is_over(&self) -> bool {
-        let killed = matches!(self.cell.fault, Fault::Kill | Fault::KillHelper(_));
-        let gone = Some(self.victim()).filter(|_| self.hurt.is_some() && killed);
-        let mut there = self.nodes.iter().enumerate().filter(|(index, _)| Some(*index) != gone);
+        let killed = matches!(self.cell.fault, Fault::Kill | Fault::KillHelper(_) | Fault::KillBoth(_));
+        let is_gone = |index: usize| killed && self.hurt.is_some() && self.is_victim(index);
+        let mut there = self.nodes.iter().enumerate().filter(|(index, _)| !is_gone(*index));
         there.all(|(_, node)| match &node.machine {
             Machinery::Sender(session) => {
                 matches!(session.phase(), SenderPhase::Finished | SenderPhase::Aborted)

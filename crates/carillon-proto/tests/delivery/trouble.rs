@@ -157,5 +157,16 @@ fn a_helper_that_dies_loses_nothing_of_what_those_below_it_wait_for() {
     }
 }
 
+/// What each of them is told of the one is no word of the other.
+#[test]
+fn a_helper_and_a_member_that_die_together_lose_nothing_of_what_the_others_wait_for() {
+    for helper in 0..HELPERS {
+        let helped = promising().filter(|entry| entry.helpers != Helpers::None);
+        for_all(helped, Fault::KillBoth(helper), true, |outcome, usual| {
+            within(outcome.closed, usual, DEFAULT_MEMBER_TIMEOUT * 2)
+        });
+    }
+}
+
 /// A timeout is kept within this, and what was held up by it is made up for.
 const LATE: Duration = Duration::from_secs(1);
