@@ -21,10 +21,10 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "dsp",
     summary: "representatives of regions say their own state, and multicast in their regions",
     reference: "Paul, Sabnani and Kristol 1994",
-    parameters: config::LOCAL_PARAMETERS,
+    parameters: config::REPRESENTATIVE_PARAMETERS,
     format: &carillon_wire::status::DSP,
     boast: Some(|lie, packet| carillon_wire::status::boast(Family::Dsp, lie, packet)),
-    trial: config::local_trial,
+    trial: config::representative_trial,
     build: |role, context, config| build(RULE, role, context, config),
     ..FAMILY
 };

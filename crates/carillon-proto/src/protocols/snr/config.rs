@@ -6,6 +6,7 @@ use carillon_core::{BuildContext, Config, ConfigError, Ground, HostValue, Parame
 use carillon_wire::map::MAX_WORDS;
 use carillon_wire::status::STATUS_LEN;
 
+use super::rule::{Repairs, Rule};
 use crate::blocks::{PastLimit, REPAIR_BUDGET};
 
 /// What SNR takes, and all others too.
@@ -42,6 +43,27 @@ pub const LOCAL_PARAMETERS: &[Parameter] = &[
     SCOPE,
 ];
 
+/// The same with whom the source sends to.
+pub const REPRESENTATIVE_PARAMETERS: &[Parameter] = &[
+    WINDOW,
+    BUFFER,
+    INTERVAL_METHOD,
+    STATUS_INTERVAL,
+    KOU,
+    MOST_K,
+    R_F,
+    ROUND_TRIP,
+    RATE,
+    PATIENCE,
+    PAST_LIMIT,
+    REPAIR_BUDGET,
+    RETRANSMISSION_BUFFER,
+    SCOPE,
+    SOURCE_TO,
+];
+
+const SOURCE_TO: Parameter = Parameter::choice("source_to", &["all", "representatives"], "all")
+    .doc("whom the source sends data to: all, or those alone who say their state to it, each of which multicasts what it gets in its region");
 const WINDOW: Parameter =
     Parameter::count("window", (1, 64 * MAX_WORDS as u64), "1024").doc("L: blocks that may be outstanding");
 const BUFFER: Parameter = Parameter::count("buffer", (0, 65_534), "0")
@@ -111,6 +133,12 @@ pub fn local_trial(trial: &mut Trial<'_>) {
     trial.pick("retransmission_buffer", &["0", "8"]);
 }
 
+/// And with whom the source sends to.
+pub fn representative_trial(trial: &mut Trial<'_>) {
+    local_trial(trial);
+    trial.pick("source_to", &["all", "representatives"]);
+}
+
 /// The parameters as the machines use them.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -142,13 +170,16 @@ pub struct Settings {
     pub repair_budget: u64,
     /// Of the first local multicast.
     pub scope: u8,
+    /// The source sends to its children alone, and they multicast in their regions.
+    pub is_relayed: bool,
     /// Words of a map that fit a datagram.
     pub most_words: usize,
 }
 
 impl Settings {
     /// Checks that the parameters go together.
-    pub fn new(context: &BuildContext, config: &Config, is_local: bool) -> Result<Self, ConfigError> {
+    pub fn new(context: &BuildContext, config: &Config, rule: &Rule) -> Result<Self, ConfigError> {
+        let is_local = rule.is_local();
         let span = |name| config.span(name).at(context.bit_rate);
         let (interval, round_trip) = (span("status_interval"), span("round_trip"));
         if interval < SHORTEST || round_trip.is_zero() {
@@ -185,6 +216,8 @@ impl Settings {
             },
             repair_budget: config.count("repair_budget"),
             scope: if is_local { config.count("scope") as u8 } else { u8::MAX },
+            is_relayed: rule.repairs == Repairs::Representative
+                && config.choice("source_to") == "representatives",
             most_words,
         })
     }

@@ -18,7 +18,7 @@ mod sender;
 mod tests;
 
 use carillon_core::{
-    BuildContext, Config, ConfigError, HeaderBytes, Helpers, Machine, Order, ProtocolEntry, Role,
+    BuildContext, Config, ConfigError, HeaderBytes, Helpers, Machine, Order, ProtocolEntry, Role, States,
 };
 use carillon_wire::status::{Family, HEADER_LEN};
 
@@ -64,8 +64,23 @@ pub(super) const FAMILY: ProtocolEntry = ProtocolEntry {
     host_settings: config::HOST_SETTINGS,
     promise: config::PROMISE,
     trial: config::local_trial,
+    states: STATES,
     ..ProtocolEntry::PLAIN
 };
+
+/// What becomes of a block at the source.
+const STATES: &[States] = &[States {
+    of: "sender, for a block",
+    transitions: &[
+        ("[*]", "Waiting", "block offered"),
+        ("Waiting", "Sent", "every child has its window open and room / DATA"),
+        ("Sent", "Repeated", "a status of r_f RTD later does not have it / DATA"),
+        ("Sent", "[*]", "all have it, as their statuses say"),
+        ("Repeated", "[*]", "all have it, or those who lack it are given up"),
+        ("Waiting", "[*]", "no child is left"),
+    ],
+    rare: &[("Waiting", "[*]", "the last child has to be given up while blocks wait for room")],
+}];
 
 /// The machine of one role of a protocol of the family.
 pub(super) fn build(

@@ -77,7 +77,7 @@ impl StatusNode {
         context: &BuildContext,
         config: &Config,
     ) -> Result<Player<Self>, ConfigError> {
-        let settings = Settings::new(context, config, rule.is_local())?;
+        let settings = Settings::new(context, config, &rule)?;
         let delivers = role == Role::Receiver;
         let takes_data = delivers || rule.consolidation.is_none();
         let mut node = StatusNode {
@@ -145,6 +145,12 @@ impl StatusNode {
         if !data.local && !self.hear_source(scene, data.seq, (first, number + 1), data.interval) {
             return scene.events.dropped(DropReason::Malformed);
         }
+        if data.local && self.settings.is_relayed && self.table.parent(self.node) == Some(datagram.source) {
+            // It hears nothing of the source itself.
+            if !self.hear_bounds(scene, (first, number + 1)) {
+                return scene.events.dropped(DropReason::Malformed);
+            }
+        }
         let is_known = number < self.known.0;
         let Some(endpoint) = &mut self.endpoint else { return scene.events.received("data", number) };
         if is_known {
@@ -154,6 +160,10 @@ impl StatusNode {
             Ok(()) => {
                 if self.rule.is_local() {
                     self.local.arrived(scene.now, number);
+                }
+                // Nobody else sends it to those below.
+                if self.settings.is_relayed && !self.children.is_empty() {
+                    self.local.due(number);
                 }
                 self.wake(scene);
             }
@@ -169,8 +179,7 @@ impl StatusNode {
         (first, upper): (u64, u64),
         interval: u32,
     ) -> bool {
-        let most = 8 * self.settings.window.max(MOST_KEPT);
-        if first > upper || upper - first > most {
+        if !self.hear_bounds(scene, (first, upper)) {
             return false;
         }
         self.log.push(seq, scene.now);
@@ -178,6 +187,15 @@ impl StatusNode {
         if self.settings.kou.is_some() {
             let told = Duration::from_micros(interval.into());
             self.interval = told.clamp(LEAST_INTERVAL, LONGEST_INTERVAL);
+        }
+        true
+    }
+
+    /// The oldest block that the source keeps, and one past one that it has sent: no further apart than it can keep.
+    fn hear_bounds(&mut self, scene: &mut Scene, (first, upper): (u64, u64)) -> bool {
+        let most = 8 * self.settings.window.max(MOST_KEPT);
+        if first > upper || upper - first > most {
+            return false;
         }
         if upper > self.known.1 {
             self.raised = scene.now;

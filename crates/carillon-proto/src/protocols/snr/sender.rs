@@ -1,13 +1,13 @@
 //! The source.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Config, ConfigError, DropReason, HelperTable, MessageId, NodeId, OfferError, Outcome, Pace,
-    Received, Role, Time, Transmit,
+    BuildContext, Config, ConfigError, Dest, DropReason, HelperTable, InState, MessageId, NodeId, OfferError,
+    Outcome, Pace, Received, Role, Time, Transmit,
 };
 use carillon_wire::status::{Packet, Status};
 
@@ -34,6 +34,8 @@ pub struct StatusSender {
     limit: u64,
     /// Blocks to be sent again.
     due: BTreeSet<u64>,
+    /// Of the block under way, to whom it still goes one by one, and whether it goes for the first time.
+    copies: VecDeque<(u64, NodeId, bool)>,
     budget: RepairBudget<NodeId>,
     seq: u32,
     log: SeqLog,
@@ -76,7 +78,7 @@ pub enum Timer {
 impl StatusSender {
     /// The source of a group.
     pub fn new(rule: Rule, context: &BuildContext, config: &Config) -> Result<Player<Self>, ConfigError> {
-        let settings = Settings::new(context, config, rule.is_local())?;
+        let settings = Settings::new(context, config, &rule)?;
         let mut sender = StatusSender {
             rule,
             table: context.helpers.clone(),
@@ -85,6 +87,7 @@ impl StatusSender {
             next: 0,
             limit: 0,
             due: BTreeSet::new(),
+            copies: VecDeque::new(),
             budget: RepairBudget::new(settings.repair_budget),
             seq: 0,
             log: SeqLog::default(),
@@ -273,7 +276,45 @@ impl StatusSender {
         }
     }
 
+    /// Sends a block: to all, or to each of those who say their state here and are not known to have it.
     fn send(&mut self, scene: &mut Scene, number: u64, buf: &mut Vec<u8>) -> Option<Transmit> {
+        if !self.settings.is_relayed {
+            let to = scene.to_group();
+            return self.send_to(scene, number, to, None, buf);
+        }
+        let block = self.blocks.get_mut(number)?;
+        let again = block.sent.is_some();
+        block.again |= again;
+        let lacks =
+            |(_, child): &(NodeId, &Child)| !child.report.map.has(number) && !child.speaks_for_nobody();
+        // The first copy is the original.
+        let copies = self.children.live().filter(lacks).enumerate();
+        self.copies.extend(copies.map(|(turn, (node, _))| (number, node, again || turn > 0)));
+        if self.copies.is_empty() {
+            let to = scene.to_group();
+            return self.send_to(scene, number, to, Some(again), buf);
+        }
+        self.next_copy(scene, buf)
+    }
+
+    fn next_copy(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+        while let Some((number, node, again)) = self.copies.pop_front() {
+            let to = Transmit::now(Dest::Node(node));
+            if let Some(transmit) = self.send_to(scene, number, to, Some(again), buf) {
+                return Some(transmit);
+            }
+        }
+        None
+    }
+
+    fn send_to(
+        &mut self,
+        scene: &mut Scene,
+        number: u64,
+        to: Transmit,
+        copy_again: Option<bool>,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
         let first = self.blocks.start();
         let block = self.blocks.get_mut(number)?;
         self.seq = self.seq.wrapping_add(1).max(1);
@@ -286,13 +327,13 @@ impl StatusSender {
             payload: &block.payload,
         }
         .emit(self.rule.family, scene.association, buf);
-        let again = block.sent.is_some();
-        (block.sent, block.again) = (Some(scene.now), again);
+        let again = copy_again.unwrap_or(block.sent.is_some());
+        block.sent = Some(scene.now);
+        block.again |= again && copy_again.is_none();
         self.log.push(self.seq, scene.now);
         self.sent_at = Some(scene.now);
         self.pace.spend(scene.now, buf.len() as u64);
-        let to_group = scene.to_group();
-        Some(scene.events.data_sent(to_group, MessageId(number), buf.len(), again))
+        Some(scene.events.data_sent(to, MessageId(number), buf.len(), again))
     }
 
     fn send_state(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Transmit {
@@ -350,12 +391,15 @@ impl Part for StatusSender {
             return Some(self.send_state(scene, buf));
         }
         let has_new = self.next < self.limit.min(self.blocks.end());
-        if !has_new && self.due.is_empty() {
+        if !has_new && self.due.is_empty() && self.copies.is_empty() {
             return None;
         }
         if let Some(at) = self.pace.ready_at(scene.now) {
             scene.timers.arm(Timer::Pace, at);
             return None;
+        }
+        if let Some(transmit) = self.next_copy(scene, buf) {
+            return Some(transmit);
         }
         if let Some(number) = self.next_repair() {
             return self.send(scene, number, buf);
@@ -373,6 +417,17 @@ impl Part for StatusSender {
         }
         self.settle(scene);
         transmit
+    }
+
+    fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
+        for (number, block) in (self.blocks.start()..).zip(self.blocks.iter()) {
+            let state = match block.sent {
+                None => "Waiting",
+                Some(_) if block.again => "Repeated",
+                Some(_) => "Sent",
+            };
+            tell(InState { of: super::STATES[0].of, about: number, state, turn: 0 });
+        }
     }
 
     fn offer(&mut self, _scene: &mut Scene, payload: Bytes) -> Result<MessageId, OfferError> {
