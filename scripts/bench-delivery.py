@@ -2,12 +2,15 @@
 """One file to some receivers over real frames of 1500 bytes, with loss, delay and bottlenecks that nobody is
 told of: `carillon send` and `recv` as a user would start them, and UFTP beside them. Every copy is compared byte for
 byte. Prints goodput to the last receiver, bytes on the sender's wire for each byte of the file, and how many runs
-were complete and verified; asserts nothing.
+were complete and verified (with --helpers also what all others together have sent for each byte of the file); asserts nothing.
 
     scripts/bench-delivery.py                        a few minutes
     scripts/bench-delivery.py --runs 20              the whole table
     scripts/bench-delivery.py --cells 'r4-*'         cells that match; any cell can be named, such as r7-l3-d5
     scripts/bench-delivery.py --protocol all         every protocol, in a few cells, with a small file
+    scripts/bench-delivery.py --protocol all --helpers 1 --cells 'r*-l5-d0'
+                                                     with a helper beside the receivers, to which all of them turn,
+                                                     of each protocol that has helpers; the others as ever
 
 A cell is called r<receivers>-l<loss in %>-d<delay each way in ms>, and may end with -port<Mbit/s> (so much goes
 through each receiver's port) or -slow<Mbit/s> (only through the first receiver's). Loss is independent at each
@@ -79,6 +82,8 @@ class Run(NamedTuple):
     complete: bool
     codes: list[int | None]
     reason: str
+    # Bytes that helpers and receivers together have sent for each of the file.
+    others: float = 0.0
 
 
 class Started:
@@ -139,9 +144,14 @@ class Bench:
                     out.write(os.urandom(min(1 << 20, size - start)))
         return self.files[size]
 
+    def helpers(self, net: Network) -> list[str]:
+        """The hosts that help: the last ones."""
+        return list(net.receivers)[len(net.receivers) - self.args.helpers :]
+
     def fresh(self, net: Network) -> dict[str, str]:
         """An empty directory for each receiver."""
-        places = {name: os.path.join(self.folder, name) for name in net.receivers}
+        receivers = [name for name in net.receivers if name not in self.helpers(net)]
+        places = {name: os.path.join(self.folder, name) for name in receivers}
         for place in places.values():
             shutil.rmtree(place, ignore_errors=True)
             os.mkdir(place)
@@ -151,6 +161,11 @@ class Bench:
         args, places = self.args, self.fresh(net)
         binary = os.path.abspath(args.binary)
         log = lambda host: os.path.join(self.folder, f"{host}.log")
+        helping = self.helpers(net) if protocol in args.helped else []
+        helpers = [
+            Started(net, name, [binary, "relay", "--protocol", protocol or "", "--once", "--name", name], log(name))
+            for name in helping
+        ]
         receivers = [
             Started(net, name, [binary, "recv", "--name", name, "--out", place], log(name))
             for name, place in places.items()
@@ -158,9 +173,11 @@ class Bench:
         time.sleep(0.4)
         command = [binary, "send", file, "--receivers", str(len(receivers))]
         command += ["--protocol", protocol] if protocol else []
+        command += ["--helpers", str(len(helping)), "--fanout", "1"] if helping else []
         for setting in args.set:
             command += ["--set", setting]
-        before, wall = net.bytes_sent("s"), time.time()
+        by_others = lambda: sum(net.bytes_sent(name) for name in net.receivers)
+        before, others, wall = net.bytes_sent("s"), by_others(), time.time()
         sender = Started(net, "s", command, log("s"))
         deadline = sender.begin + args.limit
         in_time = sender.ended_by(deadline)
@@ -169,8 +186,8 @@ class Bench:
             # that it has never found wait for ever.
             deadline = max(sender.begin, min(deadline, time.monotonic() + LEFT_BEHIND))
         late = [one for one in [sender, *receivers] if not one.ended_by(deadline)]
-        wire = net.bytes_sent("s") - before
-        for one in [sender, *receivers]:
+        wire, others = net.bytes_sent("s") - before, by_others() - others
+        for one in [sender, *receivers, *helpers]:
             one.stop()
         codes = [one.process.returncode if one.end <= deadline + 0.01 else None for one in [sender, *receivers]]
         same = [self.same(file, place) for place in places.values()]
@@ -191,7 +208,8 @@ class Bench:
         # As with UFTP's hook: until the last has the file under its name, which it gets once it is verified.
         ends = [os.stat(self.copy(file, place)).st_ctime for place in places.values()] if all(same) else []
         seconds = max(ends) - wall if ends else self.args.limit
-        return Run(seconds, wire / os.path.getsize(file), complete, codes, "; ".join(reasons))
+        size = os.path.getsize(file)
+        return Run(seconds, wire / size, complete, codes, "; ".join(reasons), others / size)
 
     def uftp(self, net: Network, file: str) -> Run:
         places = self.fresh(net)
@@ -240,7 +258,7 @@ class Bench:
         args = self.args
         file = self.file(self.size(cell))
         found: dict[str, list[Run]] = {subject: [] for subject in subjects}
-        with Network(cell.receivers, cell.delay) as net:
+        with Network(cell.receivers + args.helpers, cell.delay) as net:
             for name in net.receivers:
                 net.lose(name, cell.loss / 100)
                 net.lose(name, cell.loss / 100 if args.both_ways else 0, "egress")
@@ -279,6 +297,8 @@ class Bench:
             figures = f"{statistics.median(good):>8.1f} {good[0]:>8.1f}"
         if good and peer and subject != "uftp":
             ratio = f"{statistics.median(good) / statistics.median(peer):.2f}"
+        if self.args.helpers:
+            ratio = f"{statistics.median(run.others for run in runs):.2f}"
         complete = f"{len(good):>4}/{len(runs):<3} {ratio:>6}  {codes_of(runs)}"
         print(f"{cell.name:<18} {subject:<24} {figures} {wire:>6.2f} {complete}", flush=True)
         for reason in sorted({run.reason for run in runs if not run.complete}):
@@ -314,14 +334,19 @@ def have_uftp() -> str | None:
     return None if there else "the package uftp is not installed and cannot be"
 
 
+def listed(binary: str) -> list[dict[str, object]]:
+    """What `carillon protocols` says of those that run over UDP."""
+    text = subprocess.run([binary, "protocols", "--json"], check=True, capture_output=True, text=True).stdout
+    return [entry for entry in json.loads(text) if "udp" in entry["networks"]]
+
+
 def protocols(binary: str, wanted: str) -> list[str | None]:
     """The names asked for; None stands for the default."""
     if not wanted:
         return [None]
     if wanted != "all":
         return list(wanted.split(","))
-    listed = subprocess.run([binary, "protocols", "--json"], check=True, capture_output=True, text=True).stdout
-    return [entry["name"] for entry in json.loads(listed) if "udp" in entry["networks"]]
+    return [str(entry["name"]) for entry in listed(binary)]
 
 
 def main() -> None:
@@ -334,6 +359,7 @@ def main() -> None:
     parser.add_argument("--protocol", default="", help="names with commas between them, or all")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting for the sender")
     parser.add_argument("--peers", default="uftp", help="uftp, or none")
+    parser.add_argument("--helpers", type=int, default=0, help="hosts that help, in a chain, where a protocol has helpers")
     parser.add_argument("--both-ways", action="store_true", help="lose what receivers send, too")
     parser.add_argument("--limit", type=float, default=60, help="seconds for one delivery [60]")
     parser.add_argument("--json", metavar="FILE", help="append a line for each run")
@@ -346,6 +372,7 @@ def main() -> None:
         sys.exit(f"bench-delivery: SKIPPED: {reason}")
     if not os.path.exists(args.binary):
         sys.exit(f"bench-delivery: there is no {args.binary}: run make bench-delivery, or name one with --binary")
+    args.helped = [entry["name"] for entry in listed(args.binary) if args.helpers and "helper" in entry["roles"]]
     chosen = FEW_CELLS if args.few else CELLS
     if args.cells:
         patterns = args.cells.split(",")
@@ -365,7 +392,8 @@ def main() -> None:
     load = os.getloadavg()[0]
     machine = f"{os.cpu_count()} processors, Linux {platform.release()}, load {load:.1f} before"
     print(f"{machine}; frames of 1500 bytes; runs of each: {args.runs}")
-    print(f"{'cell':<18} {'':<24} {'MB/s':>8} {'least':>8} {'wire':>6} {'complete':>8} {'/UFTP':>6}  sender; receivers")
+    last = "others" if args.helpers else "/UFTP"
+    print(f"{'cell':<18} {'':<24} {'MB/s':>8} {'least':>8} {'wire':>6} {'complete':>8} {last:>6}  sender; receivers")
     memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
     with tempfile.TemporaryDirectory(dir=memory, prefix="carillon-bench-") as folder:
         bench = Bench(args, folder)
