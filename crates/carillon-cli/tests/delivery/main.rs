@@ -15,3 +15,4 @@ mod strangers;
 mod support;
 mod swaps;
 mod transfers;
+mod trouble;

@@ -1,0 +1,220 @@
+//! Members that are silent, lie, come late or leave, with a helper that dies with them, all in one session, while somebody of no
+//! business here repeats and changes what is heard: every protocol whose entry says how its members would lie, between
+//! namespaces with frames of 1500 bytes, loss at every port and delay. In virtual time there is one after the other:
+//! `crates/carillon-proto/tests/delivery/trouble.rs`.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use carillon_core::{
+    Application, Boast, Event, Helpers, Lie, Machine, NoObserver, Notice, ProtocolEntry, Received,
+    Receiver as _, Rng, Seeds, Time, Transmit,
+};
+use carillon_net::{Driver, Endpoint, EndpointConfig, GROUP};
+use carillon_proto::REGISTRY;
+use carillon_proto::session::{ReceiverPhase, ReceiverSession, ReceiverSessionConfig};
+use serde_json::Value;
+
+use crate::delivery::support::at_once;
+use crate::netns::process::Running;
+use crate::netns::{Host, Net};
+
+/// A member that says what is not so.
+#[derive(Debug)]
+struct Liar {
+    session: ReceiverSession,
+    boast: Boast,
+    lie: Lie,
+}
+
+impl Machine for Liar {
+    fn start(&mut self, now: Time) {
+        self.session.start(now);
+    }
+    fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
+        self.session.handle_datagram(now, datagram);
+    }
+    fn handle_timeout(&mut self, now: Time) {
+        self.session.handle_timeout(now);
+    }
+    fn poll_timeout(&self) -> Option<Time> {
+        self.session.poll_timeout()
+    }
+    fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let transmit = self.session.poll_transmit(now, buf)?;
+        (self.boast)(self.lie, buf);
+        Some(transmit)
+    }
+    fn poll_event(&mut self) -> Option<Event> {
+        self.session.poll_event()
+    }
+    fn poll_notice(&mut self) -> Option<Notice> {
+        self.session.poll_notice()
+    }
+}
+
+/// It takes what is delivered, and does nothing with it.
+struct Idle;
+
+impl Application<Liar> for Idle {
+    fn poll(&mut self, _now: Time, liar: &mut Liar) -> bool {
+        liar.session.poll_delivery().is_some()
+    }
+}
+
+/// A member of this name that lies until somebody else is done, or it is thrown out.
+fn lies(host: &Host<'_>, name: &str, entry: &'static ProtocolEntry, lie: Lie, done: &AtomicBool) {
+    let boast = entry.boast.expect("a way to lie");
+    let group = SocketAddr::from((Ipv4Addr::new(239, 255, 67, 65), 7654));
+    let config = EndpointConfig {
+        interface: Some("eth0".to_owned()),
+        ttl: 1,
+        listen: true,
+        ..EndpointConfig::new(group)
+    };
+    let endpoint = host.inside(|| Endpoint::open(config).expect("sockets"));
+    let protocols: &'static [&'static ProtocolEntry] = vec![entry].leak();
+    let mut config = ReceiverSessionConfig::new(name, GROUP, protocols);
+    config.receive_buffer = u32::try_from(endpoint.receive_buffer()).unwrap_or(u32::MAX);
+    config.max_datagram = u32::try_from(endpoint.max_datagram()).unwrap_or(u32::MAX);
+    let session = ReceiverSession::new(config, Seeds::new(7).part(name));
+    let mut driver = Driver::new(endpoint, Box::new(Liar { session, boast, lie }), Idle, NoObserver);
+    let over = |phase| matches!(phase, ReceiverPhase::Finished | ReceiverPhase::Failed(_));
+    while !done.load(Ordering::Relaxed) && !over(driver.machine().session.phase()) {
+        driver.step(Duration::from_millis(20)).expect("the driver works");
+    }
+}
+
+/// Somebody who hears the group and sends what it has heard again, changed, to all and to the sender, from its own address.
+fn meddles(host: &Host<'_>, sender: &Host<'_>, done: &AtomicBool) {
+    let group = (Ipv4Addr::new(239, 255, 67, 65), 7654);
+    let socket = host.inside(|| {
+        let socket = UdpSocket::bind(group).expect("a port");
+        socket.join_multicast_v4(&group.0, &host.address()).expect("the group");
+        socket
+    });
+    socket.set_read_timeout(Some(Duration::from_millis(5))).expect("a limit");
+    let (mut rng, mut from) = (Seeds::new(3).stream("meddler"), None);
+    let mut heard: Vec<Vec<u8>> = Vec::new();
+    let mut buffer = [0; 2048];
+    while !done.load(Ordering::Relaxed) {
+        if let Ok((len, source)) = socket.recv_from(&mut buffer)
+            && source.ip() != host.address()
+        {
+            if source.ip() == sender.address() {
+                from = Some(source);
+            }
+            let at = rng.below(32) as usize;
+            if at < heard.len() {
+                heard[at] = buffer[..len].to_vec()
+            } else {
+                heard.push(buffer[..len].to_vec())
+            }
+        }
+        let Some(mut bytes) = pick(&heard, &mut rng) else { continue };
+        for _ in 0..1 + rng.below(3) {
+            let at = rng.below(bytes.len().min(44) as u64) as usize;
+            bytes[at] = rng.bits() as u8;
+        }
+        let _ = socket.send_to(&bytes, group);
+        if let Some(from) = from {
+            let _ = socket.send_to(&bytes, from);
+        }
+    }
+}
+
+fn pick(heard: &[Vec<u8>], rng: &mut Rng) -> Option<Vec<u8>> {
+    let at = rng.below(heard.len().max(1) as u64) as usize;
+    heard.get(at).filter(|bytes| !bytes.is_empty()).cloned()
+}
+
+/// What the sender's report says of one.
+fn outcome(report: &Value, name: &str) -> String {
+    let rows = report["receivers"].as_array().expect("a list");
+    let row = rows.iter().find(|row| row["name"] == name);
+    row.map_or_else(|| "no member".to_owned(), |row| format!("{} {}", row["outcome"], row["reason"]))
+}
+
+fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(40), "{what}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn every_protocol_serves_the_others_though_members_are_silent_lie_leave_and_come_late_and_a_helper_dies() {
+    let entries: Vec<_> = REGISTRY.iter().copied().filter(|entry| entry.boast.is_some()).collect();
+    at_once(3, &entries, |entry| {
+        let helpers = if entry.helpers == Helpers::None { 0 } else { 2 };
+        // Two who are served, one that falls silent, one that leaves, two that lie, one that comes late; and helpers.
+        let Some(net) = Net::delayed(7 + helpers, Duration::from_millis(10)) else { return };
+        net.hosts().for_each(|host| host.lose_in(0.05));
+        let content = fs::read(net.file("f", 1_500_000)).expect("the file");
+        let protocol = entry.name;
+        let host = |number: usize| net.receiver(number);
+        let receive = |number: usize| {
+            let host = host(number);
+            let job = host.carillon(&format!("recv --name {0} --out {0}", host.name()));
+            (job, host)
+        };
+        let mut helping: Vec<Running> = (8..8 + helpers)
+            .map(|number| {
+                let name = host(number).name().to_owned();
+                host(number)
+                    .carillon(&format!("relay --protocol {protocol} --once --json --name {name}"))
+                    .start()
+            })
+            .collect();
+        let mut running: Vec<Running> = (1..=4).map(|number| receive(number).0.start()).collect();
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let (fifth, sixth, extra, source) = (host(5), host(6), net.extra(), net.sender());
+            let done = &done;
+            scope.spawn(move || lies(&fifth, "r5", entry, Lie::Whole, done));
+            scope.spawn(move || lies(&sixth, "r6", entry, Lie::More(1 << 17), done));
+            scope.spawn(move || meddles(&extra, &source, done));
+            let helps = if helpers > 0 { format!("--helpers {helpers} --fanout 1") } else { String::new() };
+            let line = format!(
+                "send f --protocol {protocol} --receivers 6 {helps} --rate 8Mbit/s --timeout 3 --json"
+            );
+            let sending = net.sender().carillon(&line).start();
+            let part = |number: usize| {
+                let place = net.path(&format!("r{number}"));
+                fs::read_dir(place).is_ok_and(|mut files| files.next().is_some())
+            };
+            wait_for(&format!("{protocol}: nobody receives"), || (1..=4).all(part));
+            running[2].kill();
+            running[3].signal("INT");
+            helping.first_mut().map(Running::kill);
+            let late = receive(7).0.start();
+            let sent = sending.end_within(Duration::from_secs(120));
+            done.store(true, Ordering::Relaxed);
+            let what = format!("{protocol}: {}{}", sent.out, sent.err);
+            let report = &sent.events("report")[0];
+            println!(
+                "{protocol}: {} s, {:?}",
+                report["seconds"],
+                ["r1", "r2", "r3", "r4", "r5", "r6"].map(|name| outcome(report, name))
+            );
+            // Somebody was lost.
+            assert_eq!(sent.code, Some(1), "{what}");
+            for (number, receiver) in running.drain(..2).enumerate() {
+                let name = format!("r{}", number + 1);
+                assert!(outcome(report, &name).contains("verified"), "{name}: {what}");
+                assert_eq!(receiver.end().code, Some(0), "{name}: {what}");
+                assert!(fs::read(net.path(&name).join("f")).expect("a file") == content, "{name}: {what}");
+            }
+            assert!(outcome(report, "r3").contains("lost"), "{what}");
+            assert!(outcome(report, "r4").contains("left"), "{what}");
+            for liar in ["r5", "r6"] {
+                assert!(!outcome(report, liar).contains("verified"), "{liar}: {what}");
+            }
+            assert_eq!(late.end().code, Some(1), "{what}");
+            assert!(report["unserved"].to_string().contains("r7"), "{what}");
+        });
+    });
+}
