@@ -4,6 +4,7 @@
 
 mod boast;
 pub mod chang_maxemchuk;
+mod checksum;
 pub mod envelope;
 pub mod erramilli_singh;
 pub mod error;
@@ -24,6 +25,7 @@ pub mod sequencer;
 pub mod session;
 pub mod srm;
 pub mod status;
+pub mod xtp;
 
 pub use envelope::Envelope;
 pub use error::ParseError;

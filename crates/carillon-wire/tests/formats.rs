@@ -14,3 +14,4 @@ mod segovia;
 mod sequencer;
 mod session;
 mod srm;
+mod xtp;

@@ -86,7 +86,7 @@ fn tshark_finds_each_field_where_the_rfc_has_it() {
         .filter(|bytes| bytes[4] != 0x0c)
         .collect();
     let path = std::env::temp_dir().join(format!("carillon-wire-pgm-{}.pcap", std::process::id()));
-    std::fs::write(&path, capture(&packets)).expect("a capture");
+    std::fs::write(&path, capture(&packets, 113)).expect("a capture");
     let mut tshark = Command::new("tshark");
     tshark.arg("-r").arg(&path).args(["-o", "pgm.check_checksum:TRUE", "-T", "fields"]);
     names.iter().for_each(|name| _ = tshark.args(["-e", name]));
@@ -151,8 +151,8 @@ fn number(shown: &str) -> u64 {
     number.unwrap_or_else(|error| panic!("{shown:?}: {error}"))
 }
 
-/// A capture of these packets, each in an IP datagram of protocol 113.
-fn capture(packets: &[Vec<u8>]) -> Vec<u8> {
+/// A capture of these packets, each in an IP datagram of this protocol.
+pub fn capture(packets: &[Vec<u8>], protocol: u8) -> Vec<u8> {
     // Magic, version 2.4, no offset, no accuracy, whole packets, datagrams of IP without a link.
     let mut capture = Vec::new();
     for word in [0xa1b2_c3d4, 0x0002_0004, 0, 0, 65_535, 101_u32] {
@@ -163,7 +163,7 @@ fn capture(packets: &[Vec<u8>]) -> Vec<u8> {
         for word in [0, 0, len.into(), u32::from(len)] {
             capture.extend_from_slice(&word.to_be_bytes());
         }
-        capture.extend_from_slice(&[0x45, 0, (len >> 8) as u8, len as u8, 0, 0, 0, 0, 1, 113, 0, 0]);
+        capture.extend_from_slice(&[0x45, 0, (len >> 8) as u8, len as u8, 0, 0, 0, 0, 1, protocol, 0, 0]);
         capture.extend_from_slice(&[10, 0, 0, 1, 239, 255, 0, 1]);
         capture.extend_from_slice(packet);
     }

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::CHECKSUM_AT;
 use crate::ParseError;
+use crate::checksum::OnesSum;
 use crate::reader::Reader;
 
 impl Reader<'_> {
@@ -38,21 +39,10 @@ pub(super) fn put_address(address: IpAddr, buf: &mut Vec<u8>) {
 /// The ones' complement of the ones' complement sum of the packet, its checksum field taken as zero and
 /// an odd byte as the high one; a zero is sent as all ones, since zero says that there is none (section 8).
 pub(super) fn checksum(packet: &[u8]) -> u16 {
-    let mut sum = 0_u64;
-    let (pairs, odd) = packet.as_chunks::<2>();
-    for pair in pairs {
-        sum += u64::from(u16::from_be_bytes(*pair));
-    }
-    if let [last] = odd {
-        sum += u64::from(*last) << 8;
-    }
-    if let Some(stored) = packet.get(CHECKSUM_AT..CHECKSUM_AT + 2) {
-        sum -= u64::from(u16::from_be_bytes([stored[0], stored[1]]));
-    }
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    match !(sum as u16) {
+    let sum = OnesSum::of(packet);
+    let stored = packet.get(CHECKSUM_AT..CHECKSUM_AT + 2);
+    let sum = stored.map_or(sum, |stored| sum.without(u16::from_be_bytes([stored[0], stored[1]])));
+    match sum.complement() {
         0 => 0xffff,
         sum => sum,
     }
