@@ -34,6 +34,13 @@ pub enum Event {
         /// Bytes of the datagram.
         bytes: u32,
     },
+    /// Another data packet of a message that takes several went out for the first time: what the first carries, `Sent` tells.
+    Continued {
+        /// The message it carries a part of.
+        message: MessageId,
+        /// Bytes of the datagram.
+        bytes: u32,
+    },
     /// A data packet with a message of this node went out again.
     RepairSent {
         /// The message it carries.

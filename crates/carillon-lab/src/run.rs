@@ -10,7 +10,7 @@ use carillon_core::{
 };
 use carillon_sim::applications::{Sink, Source};
 use carillon_sim::graph::Graph;
-use carillon_sim::{Crashed, Lan, Network, StopReason, World};
+use carillon_sim::{Crashed, Hosts, Lan, Network, StopReason, World};
 use thiserror::Error;
 
 use crate::drops;
@@ -279,6 +279,10 @@ fn build_counted<O: Observer>(
             (Box::new(routed(scenario, graph, &members, seeds)), graph.topology.nodes())
         }
     };
+    let network = match scenario.hosts {
+        Some(hosts) => Box::new(Hosts::new(network, hosts, nodes, seeds)),
+        None => network,
+    };
     let mut is_host = vec![false; nodes];
     members.iter().chain([&scenario.sender()]).for_each(|host| is_host[host.index()] = true);
     scenario.only_helping().for_each(|host| is_host[host.index()] = true);
@@ -386,7 +390,10 @@ pub fn build_node(
     let sink = Sink::counting(numbering.node, settled.0.clone());
     let workload = &scenario.workload;
     let start = Time::ZERO + workload.start;
-    let source = |messages| Source::new(messages, payload as usize, workload.interval).starting(start);
+    let last = workload.last_payload(payload);
+    let source = |messages| {
+        Source::new(messages, payload as usize, workload.interval).ending_with(last).starting(start)
+    };
     let context = context(scenario, &seeds.node(node), payload, numbering);
     if scenario.only_helps(node) {
         return Ok((build(scenario, Role::Helper, &context)?, None));

@@ -11,6 +11,8 @@ use carillon_core::{Application, Bytes, Machine, MessageId, NodeId, OfferError, 
 #[derive(Debug)]
 pub struct Source {
     payload: Bytes,
+    /// Bytes of the last one.
+    last: usize,
     /// Messages not yet offered.
     left: u64,
     /// Time between two messages; zero is as fast as they are taken.
@@ -30,6 +32,7 @@ impl Source {
         // Any content will do: protocols do not look at it, and sharing it costs nothing.
         let payload = (0..payload_bytes).map(|i| i as u8).collect::<Vec<_>>().into();
         Source {
+            last: payload_bytes,
             payload,
             left: messages,
             interval,
@@ -42,6 +45,11 @@ impl Source {
 }
 
 impl Source {
+    /// The same, and the last message has so many bytes, no more than the others.
+    pub fn ending_with(self, last: usize) -> Self {
+        Source { last: last.min(self.payload.len()), ..self }
+    }
+
     /// The same from this time on.
     pub fn starting(self, start: Time) -> Self {
         Source { next: start, ..self }
@@ -54,7 +62,8 @@ impl Application for Source {
         self.polled = now;
         let mut touched = false;
         while self.left > 0 && self.next <= now {
-            match sender.offer(now, self.payload.clone()) {
+            let payload = if self.left == 1 { self.payload.slice(..self.last) } else { self.payload.clone() };
+            match sender.offer(now, payload) {
                 Ok(message) => {
                     touched = true;
                     // As fast as taken there is no moment before at which it was due.

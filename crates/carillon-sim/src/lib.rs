@@ -6,12 +6,14 @@
 pub mod applications;
 mod crashed;
 pub mod graph;
+pub mod hosts;
 pub mod lan;
 pub mod network;
 pub mod queue;
 pub mod world;
 
 pub use crashed::Crashed;
+pub use hosts::{HostConfig, HostDrops, Hosts};
 pub use lan::{Lan, LanConfig};
 pub use network::{Arrival, Network, Precedence, TimerRule};
 pub use queue::EventQueue;

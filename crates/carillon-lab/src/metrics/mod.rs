@@ -111,6 +111,9 @@ impl Observer for Recorder {
                 self.totals.frame_bytes += u64::from(bytes);
                 self.totals.frames += 1;
             }
+            Event::MemberLost { .. } => self.totals.members_lost += 1,
+            Event::TimerFired { timer: "wtimer" } => self.totals.waits[0] += 1,
+            Event::TimerFired { timer: "ctimeout" } => self.totals.waits[1] += 1,
             Event::Dropped { reason: DropReason::Implosion } => self.totals.implosions += 1,
             Event::Collision { .. } => self.collisions += 1,
             _ => {}
@@ -198,6 +201,10 @@ pub struct Totals {
     pub implosions: u64,
     /// Packets without a message.
     pub control_packets: u64,
+    /// Members given up.
+    pub members_lost: u64,
+    /// Expiries of WTIMER and of CTIMEOUT.
+    pub waits: [u64; 2],
     /// Losses, requests and repairs.
     pub recoveries: Recoveries,
     /// Who sends what, and when.
@@ -282,6 +289,8 @@ pub enum Need {
     Implosion,
     /// A unicast equivalent of the protocol.
     UnicastEquivalent,
+    /// A protocol with this parameter.
+    Parameter(&'static str),
 }
 
 impl Need {
@@ -299,6 +308,8 @@ impl Need {
             Need::Star => "star",
             Need::Implosion => "`network.implosion_rate`",
             Need::UnicastEquivalent => "a unicast equivalent",
+            Need::Parameter("ctimeout") => "a protocol with `ctimeout`",
+            Need::Parameter(_) => "a protocol with the parameter",
         }
     }
 
@@ -314,6 +325,7 @@ impl Need {
             Need::Star => scenario.network.graph().is_some_and(|graph| graph.is_star),
             Need::Implosion => scenario.network.graph().is_some_and(|graph| graph.input.is_some()),
             Need::UnicastEquivalent => scenario.protocol.unicast_equivalent.is_some(),
+            Need::Parameter(name) => scenario.protocol.parameters.iter().any(|own| own.name == name),
         }
     }
 }

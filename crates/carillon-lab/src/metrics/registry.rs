@@ -1,5 +1,7 @@
 //! The registry of metrics: what each is, what it needs, and how it is taken. `docs/metrics.md` has its table.
 
+use carillon_core::Time;
+
 use super::{MessageRecord, Need, Run, per_loss};
 
 /// A metric.
@@ -92,6 +94,56 @@ pub static METRICS: &[Metric] = &[
         definition: "r (8 x message_bytes) x messages acknowledged by all / time from the first transmission request to the last completion: what a protocol achieves that keeps several messages under way",
         source: "",
         samples: |run| vec![run.receivers() * completed(run) * run.message_bits() / seconds(run)],
+    },
+    Metric {
+        name: "user_throughput_bps",
+        unit: "bit/s",
+        sample: "run",
+        needs: &[Need::Completions],
+        definition: "8 x bytes of the payloads of all messages / time from when the first was offered to the last completion: what the sending user sees, once, however many receive. A run that gave a message or a member up has none",
+        source: "Johnstone and Williams 1997, IV",
+        samples: |run| {
+            let workload = &run.scenario.workload;
+            let complete = completed(run) == workload.messages as f64 && run.totals.members_lost == 0;
+            let end = run.messages.iter().map(|message| message.end).max();
+            match (crate::run::payload_bytes(run.scenario), end) {
+                (Ok(payload), Some(end)) if complete && run.scenario.senders == 1 => {
+                    let seconds = (end - (Time::ZERO + workload.start)).as_secs_f64();
+                    vec![8.0 * workload.user_bytes(payload) as f64 / seconds]
+                }
+                _ => Vec::new(),
+            }
+        },
+    },
+    Metric {
+        name: "failed_runs",
+        unit: "1",
+        sample: "run",
+        needs: &[Need::Completions],
+        definition: "1 if a member or a message was given up in the run, else 0; the mean is the share",
+        source: "Johnstone and Williams 1997, IV",
+        samples: |run| {
+            let gave_up = run.totals.members_lost > 0 || run.messages.iter().any(|message| message.failed);
+            vec![f64::from(u8::from(gave_up))]
+        },
+    },
+    Metric {
+        name: "wtimer_expiries",
+        unit: "1",
+        sample: "run",
+        needs: &[Need::Parameter("ctimeout")],
+        definition: "how often WTIMER expired: status was asked for, and did not come in time",
+        source: "Johnstone and Williams 1997, V.A.2",
+        samples: |run| vec![run.totals.waits[0] as f64],
+    },
+    Metric {
+        name: "ctimeout_expiries",
+        unit: "1",
+        sample: "run",
+        needs: &[Need::Parameter("ctimeout")],
+        definition: "how often CTIMEOUT expired: a synchronizing handshake took too long",
+        source: "Johnstone and Williams 1997, V.A.2",
+        samples: |run| vec![run.totals.waits[1] as f64],
     },
     Metric {
         name: "packet_throughput_per_ms",

@@ -64,6 +64,8 @@ pub(super) struct Network {
     pub children: Option<Vec<Child>>,
     pub implosion_rate: Option<PacketRate>,
     pub implosion_buffer: Option<NonZeroU32>,
+    pub host_call: Option<Span>,
+    pub host_packet: Option<Span>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
@@ -96,6 +98,7 @@ pub(super) enum Backoff {
 pub(super) struct Loss {
     pub model: Option<LossModelName>,
     pub p: Option<Probability>,
+    pub one_in: Option<u64>,
     pub to_bad: Option<Probability>,
     pub to_good: Option<Probability>,
     pub loss_good: Option<Probability>,
@@ -112,6 +115,7 @@ pub(super) struct Loss {
 pub(super) enum LossModelName {
     Bernoulli,
     GilbertElliott,
+    Uniform,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -155,9 +159,18 @@ impl Default for Group {
 #[serde(deny_unknown_fields)]
 pub(super) struct Workload {
     pub messages: Option<u64>,
-    pub message_bytes: Bytes,
+    pub total_bytes: Option<Bytes>,
+    pub message_bytes: Option<Bytes>,
+    pub payload_bytes: Option<Bytes>,
     pub rate: Option<PacketRate>,
     pub start: Option<Span>,
+}
+
+impl Workload {
+    /// The size of a message, as far as it is known before the protocol is.
+    pub fn size(&self) -> Bytes {
+        self.message_bytes.or(self.payload_bytes).unwrap_or(Bytes(0))
+    }
 }
 
 /// A size of packets: `"1 KiB"`, or a number of bytes.

@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carillon_core::{Config, HelperTable, NodeId, ProtocolEntry, Role};
+use carillon_sim::HostConfig;
 use serde::Serialize;
 use toml::{Table, Value};
 
@@ -51,6 +52,8 @@ pub struct Scenario {
     pub name: String,
     /// The network.
     pub network: ScenarioNetwork,
+    /// What its hosts spend and drop, if they do.
+    pub hosts: Option<HostConfig>,
     /// Receivers of each message. The group has one node more.
     pub receivers: u32,
     /// Nodes that offer messages: the first ones. More than one among peers only.
@@ -131,10 +134,28 @@ pub struct Workload {
     pub messages: u64,
     /// Bytes of the frame that carries a message, all headers included.
     pub message_bytes: u32,
+    /// Bytes of all messages together, if they were given: the last message has what is left of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total_bytes: Option<u64>,
     /// Time between two messages; zero is as fast as they are taken.
     pub interval: Duration,
     /// When the first is offered.
     pub start: Duration,
+}
+
+impl Workload {
+    /// The payload of the last message, if each other one has so many bytes.
+    pub fn last_payload(&self, payload: u32) -> usize {
+        let each = u64::from(payload);
+        let before = each * self.messages.saturating_sub(1);
+        let left = self.total_bytes.map_or(each, |total| total.saturating_sub(before).min(each));
+        left as usize
+    }
+
+    /// Bytes of the payloads of all messages, if each but the last has so many.
+    pub fn user_bytes(&self, payload: u32) -> u64 {
+        u64::from(payload) * self.messages.saturating_sub(1) + self.last_payload(payload) as u64
+    }
 }
 
 impl ScenarioFile {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use carillon_core::{BitRate, Config, Helpers, NetworkKind, Probability, ProtocolEntry, Role};
 use carillon_sim::graph::{GraphConfig, LossModel};
+use carillon_sim::{HostConfig, HostDrops};
 use toml::{Table, Value};
 
 use super::document::{
@@ -30,8 +31,7 @@ impl ScenarioFile {
                 return Err(bad(key, format!("belongs to kind = \"{kind}\"")));
             }
         }
-        let (protocol, config) =
-            self.protocol(&document.protocol, is_lan, &document.workload.message_bytes)?;
+        let (protocol, config) = self.protocol(&document.protocol, is_lan, document.workload.size())?;
         let (network, receivers) = if is_lan {
             let network = document.network.lan(self.lan_loss(&loss, table)?);
             let half_slot = network.bit_rate.time_for_bits(network.slot_bits) / 2;
@@ -54,7 +54,9 @@ impl ScenarioFile {
             let what = format!("is {receivers}: give 1 to {MAX_RECEIVERS}");
             return Err(bad("group.receivers", what));
         }
-        let workload = self.workload(&document, &network)?;
+        let overhead = (protocol.header_bytes)(&config).data as u32 + network.overhead();
+        let workload = self.workload(&document, &network, overhead)?;
+        let hosts = self.hosts(&document, &loss, &network, receivers)?;
         let senders = document.group.senders;
         let most = if protocol.roles.contains(&Role::Peer) { receivers + 1 } else { 1 };
         if !(1..=most).contains(&senders) {
@@ -89,6 +91,7 @@ impl ScenarioFile {
             senders,
             helpers,
             network,
+            hosts,
             protocol,
             config,
             workload,
@@ -102,12 +105,37 @@ impl ScenarioFile {
         ScenarioError::at(&self.origin, &self.text, key, what)
     }
 
-    fn workload(&self, document: &Document, network: &ScenarioNetwork) -> Result<Workload, ScenarioError> {
+    fn workload(
+        &self,
+        document: &Document,
+        network: &ScenarioNetwork,
+        headers: u32,
+    ) -> Result<Workload, ScenarioError> {
         let bad = |key: &str, what: String| self.bad(key, what);
         let keys = &document.workload;
         let interval = keys.rate.map_or(Duration::ZERO, |rate| rate.interval());
+        let (key, Bytes(message_bytes)) = match (keys.message_bytes, keys.payload_bytes) {
+            (Some(message), None) => ("workload.message_bytes", message),
+            // As if one packet took it, whether the protocol cuts it or not.
+            (None, Some(Bytes(payload))) => {
+                ("workload.payload_bytes", Bytes(payload.saturating_add(headers)))
+            }
+            (None, None) => return Err(bad("workload.message_bytes", "is missing".into())),
+            _ => return Err(bad("workload.payload_bytes", "says what message_bytes says".into())),
+        };
+        let total_bytes = keys.total_bytes.map(|Bytes(bytes)| u64::from(bytes));
+        let payload = u64::from(message_bytes.saturating_sub(headers)).max(1);
+        let of_total = total_bytes.map(|total| total.div_ceil(payload));
+        if of_total.is_some() && keys.messages.is_some() {
+            return Err(bad(
+                "workload.total_bytes",
+                "says how many messages there are, as messages does".into(),
+            ));
+        }
         let messages = match network.graph().and_then(|graph| Some((graph, graph.drops?))) {
-            None => keys.messages.ok_or_else(|| bad("workload.messages", "is missing".into()))?,
+            None => {
+                keys.messages.or(of_total).ok_or_else(|| bad("workload.messages", "is missing".into()))?
+            }
             Some((graph, losses)) => {
                 let Some(rate) = keys.rate else {
                     let what = "is missing: losses one by one need a steady rate, such as \"10 packet/s\"";
@@ -135,14 +163,47 @@ impl ScenarioFile {
             ScenarioNetwork::Lan(lan) => (lan.min_frame, "a frame on a lan"),
             ScenarioNetwork::Graph(_) => (1, "a packet on a graph"),
         };
-        let Bytes(message_bytes) = keys.message_bytes;
         if !(least..=MAX_FRAME).contains(&message_bytes) {
             let what =
                 format!("is {message_bytes}: {kind} has {least} to {MAX_FRAME} bytes, headers included");
-            return Err(bad("workload.message_bytes", what));
+            return Err(bad(key, what));
         }
         let start = keys.start.map_or(Duration::ZERO, |span| span.at(network.bit_rate()));
-        Ok(Workload { messages, message_bytes, interval, start })
+        Ok(Workload { messages, message_bytes, total_bytes, interval, start })
+    }
+
+    /// What hosts spend and drop, if anything of it is said.
+    fn hosts(
+        &self,
+        document: &Document,
+        loss: &Loss,
+        network: &ScenarioNetwork,
+        receivers: u32,
+    ) -> Result<Option<HostConfig>, ScenarioError> {
+        let rate = network.bit_rate();
+        let keys = &document.network;
+        let spends = keys.host_call.is_some() || keys.host_packet.is_some();
+        let span = |span: Option<carillon_core::Span>| span.map_or(Duration::ZERO, |span| span.at(rate));
+        let is_uniform = matches!(loss.model, Some(LossModelName::Uniform));
+        if is_uniform && loss.p.is_some() {
+            return Err(self.bad("loss.p", "belongs to model = \"bernoulli\"".into()));
+        }
+        let drops = match (is_uniform, loss.one_in) {
+            (true, None) => return Err(self.bad("loss.one_in", "is missing".into())),
+            (false, Some(_)) => return Err(self.bad("loss.one_in", "belongs to model = \"uniform\"".into())),
+            (_, None | Some(0)) => None,
+            (_, Some(one_in)) if one_in > 1_000_000_000 => {
+                return Err(self.bad("loss.one_in", format!("is {one_in}: give 0 to 1000000000")));
+            }
+            (_, Some(one_in)) => network.receivers(receivers).last().map(|&node| HostDrops { node, one_in }),
+        };
+        let config = HostConfig {
+            call: span(keys.host_call),
+            packet: span(keys.host_packet),
+            copy_rate: spends.then_some(rate),
+            drops,
+        };
+        Ok((spends || drops.is_some()).then_some(config))
     }
 
     fn lan_loss(&self, loss: &Loss, table: &Table) -> Result<Probability, ScenarioError> {
@@ -152,6 +213,7 @@ impl ScenarioFile {
             return Err(self.bad(key, "belongs to kind = \"graph\"".into()));
         }
         match (loss.model, loss.p) {
+            (Some(LossModelName::Uniform), _) => Ok(Probability::ZERO),
             (Some(_), Some(p)) => Ok(p),
             (None, None) if !table.contains_key("loss") => Ok(Probability::ZERO),
             (None, _) => Err(self.bad("loss.model", "is missing, such as \"bernoulli\"".into())),
@@ -223,6 +285,7 @@ impl ScenarioFile {
                     bad: loss.loss_bad.unwrap_or(Probability::ONE),
                 })
             }
+            Some(LossModelName::Uniform) => Ok(LossModel::None),
             model => {
                 if let Some(key) = given(table, GILBERT_ELLIOTT_KEYS) {
                     return Err(self.bad(key, of_other("gilbert-elliott")));
@@ -271,7 +334,7 @@ impl ScenarioFile {
         &self,
         section: &Table,
         is_lan: bool,
-        message: &Bytes,
+        message: Bytes,
     ) -> Result<(&'static ProtocolEntry, Config), ScenarioError> {
         let bad = |key: &str, what: String| self.bad(key, what);
         let name = section.get("name").and_then(Value::as_str);

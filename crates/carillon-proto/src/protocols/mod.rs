@@ -18,6 +18,7 @@ pub mod rra;
 pub mod sequencer;
 pub mod snr;
 pub mod srm;
+pub mod xtp;
 
 use carillon_core::ProtocolEntry;
 
@@ -42,6 +43,7 @@ pub const REGISTRY: &[&ProtocolEntry] = &[
     &dsp::ENTRY,
     &csp::ENTRY,
     &cp::ENTRY,
+    &xtp::ENTRY,
     &kfold::ENTRY,
 ];
 

@@ -1,0 +1,48 @@
+//! XTP: the Xpress Transport Protocol, revision 4.0 with the changes of 4.0b, one sender and its receivers.
+//!
+//! A sender has a stream of bytes, and receivers say what they have of it when they are asked. What is asked for, what is sent
+//! again, and whether there is room are orthogonal choices. See `docs/protocols/xtp.md` for what the sources leave open.
+
+mod config;
+mod describe;
+mod group;
+mod receiver;
+mod sender;
+mod stream;
+#[cfg(test)]
+mod tests;
+mod wait;
+
+use carillon_core::{ConfigError, HeaderBytes, Order, ProtocolEntry, Role};
+use carillon_wire::xtp::{HEADER_LEN, TAG_LEN};
+
+pub use receiver::XtpReceiver;
+pub use sender::XtpSender;
+
+/// The Xpress Transport Protocol.
+pub const ENTRY: ProtocolEntry = ProtocolEntry {
+    name: "xtp",
+    family: "sender-driven, status on request, go-back-N or selective",
+    summary: "Xpress Transport Protocol 4.0: a byte stream, receivers say what they have when asked, or at once of a gap",
+    reference: "XTP Forum 1995, as in Johnstone and Williams 1997",
+    roles: &[Role::Sender, Role::Receiver],
+    order: Order::Source,
+    confirmed: true,
+    waits: true,
+    header_bytes: |_| HeaderBytes { data: HEADER_LEN, most: HEADER_LEN + TAG_LEN + 1 },
+    parameters: config::PARAMETERS,
+    delivery_settings: config::DELIVERY_SETTINGS,
+    host_settings: config::HOST_SETTINGS,
+    format: &carillon_wire::xtp::FORMAT,
+    promise: describe::PROMISE,
+    trial: describe::trial,
+    states: describe::STATES,
+    build: |role, context, settings| {
+        Ok(match role {
+            Role::Peer | Role::Relay | Role::Helper => return Err(ConfigError::no_such_role(role)),
+            Role::Receiver => Box::new(XtpReceiver::new(context, settings)),
+            Role::Sender => Box::new(XtpSender::new(context, settings)?),
+        })
+    },
+    ..ProtocolEntry::PLAIN
+};

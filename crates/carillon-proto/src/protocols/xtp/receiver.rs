@@ -1,0 +1,306 @@
+//! The receiving side: says what it has when it is asked, and with FASTNAK when it sees a gap.
+
+use carillon_core::{BuildContext, Config, Delivery, Dest, DropReason, InState, Received, Role, Transmit};
+use carillon_wire::xtp::{Body, Common, Data, Handover, Packet, RTN, Rates, Spans, Traffic, key_of, option};
+
+use super::config::{ErrorControl, Settings};
+use super::sender::EMPTY_TAG;
+use crate::blocks::{ByteStream, Part, Player};
+
+type Scene = crate::blocks::Scene<()>;
+
+/// Takes the stream apart again.
+#[derive(Debug)]
+pub struct XtpReceiver {
+    settings: Settings,
+    /// The key of the association, as the sender's node has it.
+    key: u64,
+    /// The key of this node's context.
+    own: u64,
+    /// FIRST has come.
+    open: Option<Open>,
+    stream: ByteStream<Mark>,
+    /// Of the message that has not come whole.
+    part: Vec<bytes::Bytes>,
+    part_len: u64,
+    longest: u64,
+    messages: u64,
+    /// Bytes of the stream that each message takes which the application has not taken.
+    untaken: std::collections::VecDeque<u64>,
+    untaken_bytes: u64,
+    /// The highest number of a handshake that has come.
+    echo: u32,
+    /// Where the gap begins of which the sender was told last, and under which number.
+    told_gap: Option<(u64, u32)>,
+    /// Status is to be sent.
+    answer: Option<Answer>,
+    /// Status is to be sent once everything before this byte has been taken.
+    when_taken: Option<u64>,
+    /// The first byte there is no room for, as the sender knows.
+    alloc: u64,
+    /// The sender has been told that there is hardly any room.
+    is_short: bool,
+    /// The stream ends here, and the sender writes no more.
+    closed: Option<u64>,
+    /// What this association has lost will not come.
+    is_abandoned: bool,
+    /// The machine was a member before and lost all it knew: it opens no context again.
+    rejoining: bool,
+}
+
+/// What goes with the last byte of a message: whether the message has none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Mark {
+    is_empty: bool,
+}
+
+/// What FIRST has said.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    service: u8,
+    rates: Rates,
+}
+
+/// Which status is due: the greater says more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Answer {
+    Status,
+    /// A gap.
+    Nak,
+    /// To FIRST.
+    Handover,
+}
+
+impl XtpReceiver {
+    /// A receiver of this association.
+    pub fn new(context: &BuildContext, config: &Config) -> Player<Self> {
+        let settings = Settings::new(context, config);
+        let pieces = (settings.room / BYTES_OF_A_PIECE).clamp(LEAST_PIECES, MOST_PIECES);
+        XtpReceiver {
+            key: key_of(context.association),
+            own: context.seeds.stream("xtp.key").below(RTN - 1) + 1,
+            open: None,
+            stream: ByteStream::new(pieces as usize),
+            part: Vec::new(),
+            part_len: 0,
+            longest: u64::from(context.max_payload).max(1),
+            messages: 0,
+            untaken: Default::default(),
+            untaken_bytes: 0,
+            echo: 0,
+            told_gap: None,
+            answer: None,
+            when_taken: None,
+            alloc: settings.room,
+            is_short: false,
+            closed: None,
+            is_abandoned: false,
+            rejoining: context.rejoining,
+            settings,
+        }
+        .play(context)
+    }
+
+    fn on_data(&mut self, scene: &mut Scene, packet: &Packet<'_>, data: Data<'_>, bytes: bytes::Bytes) {
+        let end = packet.seq.saturating_add(bytes.len() as u64);
+        if end > self.limit() {
+            scene.events.dropped(DropReason::BufferFull);
+            return;
+        }
+        let before = self.stream.next();
+        let keeps = self.settings.errors == ErrorControl::Selective || packet.seq <= before;
+        let is_empty = data.tag == Some(EMPTY_TAG);
+        let mark = packet.has(option::EOM).then_some(Mark { is_empty });
+        if bytes.is_empty() {
+            return scene.events.dropped(DropReason::Malformed);
+        }
+        let is_gap = packet.seq > before;
+        // Another gap lies behind those that are known.
+        let is_another = keeps && packet.seq > self.stream.end();
+        if !keeps {
+            // A receiver that goes back keeps nothing beyond a gap.
+            scene.events.dropped(DropReason::OutOfOrder);
+        } else if self.stream.insert(packet.seq, bytes, mark) {
+            scene.received("data", self.messages);
+        } else {
+            scene.events.dropped(DropReason::Duplicate);
+        }
+        if is_gap {
+            if self.told_gap.is_none_or(|(begin, _)| begin != before) {
+                scene.events.loss_found(scene.sender, self.messages);
+            }
+            // Once for each gap, and once more when what was sent again has left it.
+            let known = self.told_gap.is_some_and(|(begin, sync)| begin == before && sync >= packet.sync);
+            if packet.has(option::FASTNAK) && (!known || is_another) {
+                self.told_gap = Some((before, packet.sync));
+                self.answer(Answer::Nak);
+            }
+        }
+        while let Some(piece) = self.stream.pop() {
+            self.take(scene, piece.bytes, piece.mark);
+        }
+        if self.stream.next() > before && self.told_gap.is_some_and(|told| told.0 < self.stream.next()) {
+            self.told_gap = None;
+        }
+    }
+
+    /// The next bytes in order.
+    fn take(&mut self, scene: &mut Scene, bytes: bytes::Bytes, mark: Option<Mark>) {
+        self.part_len += bytes.len() as u64;
+        // Nobody sends longer ones; what is beyond is not kept.
+        if self.part_len <= self.longest {
+            self.part.push(bytes);
+        }
+        let Some(Mark { is_empty }) = mark else { return };
+        let part = std::mem::take(&mut self.part);
+        let payload = match (is_empty, part.len()) {
+            (true, _) => bytes::Bytes::new(),
+            (false, 1) => part.into_iter().next().unwrap_or_default(),
+            _ => part.concat().into(),
+        };
+        let len = std::mem::take(&mut self.part_len);
+        self.untaken.push_back(len);
+        self.untaken_bytes += len;
+        scene.deliver_sent(self.messages, payload);
+        self.messages += 1;
+    }
+
+    /// The first byte that there is no room for: a message that has not come whole is taken with its last byte.
+    fn limit(&self) -> u64 {
+        let taken = self.stream.next() - self.untaken_bytes - self.part_len.min(self.stream.next());
+        taken.saturating_add(self.settings.room).max(self.alloc)
+    }
+
+    fn answer(&mut self, answer: Answer) {
+        self.answer = self.answer.max(Some(answer));
+    }
+}
+
+impl Part for XtpReceiver {
+    type Timer = ();
+
+    const ROLE: Role = Role::Receiver;
+
+    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
+        let Ok(packet) = Packet::parse(datagram.bytes) else {
+            return scene.events.dropped(DropReason::Malformed);
+        };
+        if packet.key != self.key {
+            return scene.events.dropped(DropReason::Foreign);
+        }
+        if datagram.source != scene.sender {
+            return scene.events.dropped(DropReason::NotAMember);
+        }
+        if let Body::First(_, traffic, _) = packet.body
+            && !self.rejoining
+        {
+            let rates = match traffic.form {
+                carillon_wire::xtp::TrafficForm::Rates(rates) => rates,
+                _ => Rates::default(),
+            };
+            self.open.get_or_insert(Open { service: traffic.service, rates });
+            scene.received("first", 0);
+            self.answer(Answer::Handover);
+        }
+        if self.open.is_none() || self.is_abandoned {
+            return scene.events.dropped(DropReason::Foreign);
+        }
+        self.echo = self.echo.max(packet.sync);
+        match packet.body {
+            Body::Data(data) => {
+                let from = datagram.bytes.len() - data.bytes.len();
+                self.on_data(scene, &packet, data, datagram.bytes.slice(from..));
+                if packet.has(option::WCLOSE) {
+                    self.closed = Some(packet.seq.saturating_add(data.bytes.len() as u64));
+                }
+            }
+            Body::Cntl(_) => scene.received("cntl", self.messages),
+            // It was given up.
+            Body::Diag(_) => {
+                scene.received("diag", self.messages);
+                self.is_abandoned = true;
+                return;
+            }
+            Body::First(..) => {}
+            _ => return scene.events.dropped(DropReason::Foreign),
+        }
+        if packet.has(option::SREQ) {
+            self.answer(Answer::Status);
+        }
+        if packet.has(option::DREQ) {
+            self.when_taken = Some(self.stream.next());
+            self.tell_taken();
+        }
+    }
+
+    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let answer = self.answer.take()?;
+        let open = self.open?;
+        self.alloc = self.limit();
+        self.is_short = self.alloc < self.stream.next().saturating_add(self.settings.room / 2);
+        let common = Common { rseq: self.stream.next(), alloc: self.alloc, echo: self.echo };
+        let closes = self.closed.is_some_and(|end| self.stream.next() >= end);
+        let own = self.settings.modes & !option::FASTNAK;
+        let options = own
+            | if answer == Answer::Nak { option::FASTNAK } else { 0 }
+            | if closes { option::RCLOSE } else { 0 };
+        let mut spans = Vec::new();
+        let mut room = Vec::new();
+        if self.settings.errors == ErrorControl::Selective {
+            spans = self.stream.spans();
+            spans.truncate(MOST_SPANS);
+        }
+        let body = match answer {
+            Answer::Handover => {
+                let Open { service, rates } = open;
+                Body::Tcntl(Handover { common, xkey: self.own }, Traffic::rates(service, rates))
+            }
+            _ if spans.is_empty() => Body::Cntl(common),
+            _ => Body::Ecntl(common, Spans::of(spans, &mut room)),
+        };
+        // It sends no data: the stream of its direction ends where it begins.
+        let packet = Packet { key: self.key | RTN, options, sort: self.settings.sort, sync: 0, seq: 0, body };
+        packet.emit(buf);
+        scene.control(packet.name(), self.messages);
+        Some(Transmit::now(Dest::Node(scene.sender)))
+    }
+
+    fn poll_delivery(&mut self, scene: &mut Scene) -> Option<Delivery> {
+        let delivery = scene.poll_delivery()?;
+        self.untaken_bytes -= self.untaken.pop_front().unwrap_or(0);
+        self.tell_taken();
+        // The sender may wait for room.
+        if self.is_short && self.limit() >= self.stream.next().saturating_add(self.settings.room / 2) {
+            self.is_short = false;
+            self.answer(Answer::Status);
+        }
+        Some(delivery)
+    }
+
+    fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
+        let state = match (&self.open, self.stream.has_gap() || self.told_gap.is_some()) {
+            (None, _) => "Listening",
+            _ if self.is_abandoned => return,
+            (Some(_), false) => "Active",
+            (Some(_), true) => "Gap",
+        };
+        tell(InState { of: super::ENTRY.states[1].of, about: 0, state, turn: 0 });
+    }
+}
+
+impl XtpReceiver {
+    /// What was asked about has been taken, perhaps.
+    fn tell_taken(&mut self) {
+        let taken = self.stream.next() - self.untaken_bytes;
+        if self.when_taken.is_some_and(|until| until <= taken) {
+            self.when_taken = None;
+            self.answer(Answer::Status);
+        }
+    }
+}
+
+/// Spans that one packet names.
+const MOST_SPANS: usize = 64;
+const BYTES_OF_A_PIECE: u64 = 64;
+const LEAST_PIECES: u64 = 16;
+const MOST_PIECES: u64 = 65_536;

@@ -1,0 +1,576 @@
+//! The sending side: it asks, and receivers say what they have when they are asked.
+
+use bytes::Bytes;
+use carillon_core::{
+    AddressBook, Addresses, BuildContext, Config, ConfigError, Dest, DropReason, Event, InState, MessageId,
+    NodeId, Note, OfferError, Outcome, Received, Role, Transmit, Value,
+};
+use carillon_wire::xtp::{
+    Address, AddressForm, Body, Common, Data, Diag, Packet, RTN, Rates, Spans, Traffic, key_of, option,
+    service,
+};
+
+use super::config::{ErrorControl, Settings};
+use super::group::{Ask, Contexts};
+use super::stream::SendStream;
+use super::wait::WaitRules;
+use crate::blocks::{Members, Part, PastLimit, Player};
+
+type Scene = crate::blocks::Scene<Timer>;
+
+/// Sends a stream to all, and what is missing of it again.
+#[derive(Debug)]
+pub struct XtpSender {
+    settings: Settings,
+    rules: WaitRules,
+    /// Of each receiver.
+    group: Contexts,
+    stream: SendStream,
+    key: u64,
+    address: Address<'static>,
+    /// The number of the last request for status.
+    sync: u32,
+    phase: Phase,
+    /// FIRST or the CNTL of a handshake is to go out.
+    asks: bool,
+    /// Data packets since SREQ was last set.
+    unasked: u64,
+    /// Expiries of WTIMER without an answer of all.
+    expiries: u32,
+    /// Those to whom it is to be said that they were given up.
+    refusals: Vec<NodeId>,
+    finished: bool,
+    /// Somebody misses what it was given up for, and all that follows.
+    skipped: bool,
+    /// The association has ended, and this is to be told.
+    ends: bool,
+}
+
+/// Where the association stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Nothing was offered.
+    Quiescent,
+    /// FIRST has gone out, and not all have answered.
+    Opening,
+    /// Data may go out.
+    Active,
+    /// Nothing goes out until all have answered this number.
+    Handshake(u32),
+    /// It is over.
+    Inactive,
+}
+
+/// The sender's timers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timer {
+    /// Somebody should have said what it has.
+    Wtimer,
+    /// A handshake has taken too long.
+    Ctimeout,
+    /// Nothing has come for long.
+    Ctimer,
+    /// The next packet may leave.
+    Pace,
+}
+
+impl XtpSender {
+    /// A sender to the members of the context.
+    pub fn new(context: &BuildContext, config: &Config) -> Result<Player<Self>, ConfigError> {
+        let settings = Settings::new(context, config);
+        if settings.is_unicast && context.members.len() > 1 {
+            let reason = "service = \"unicast\" has one receiver; several need \"multicast\"";
+            return Err(ConfigError::Conflict(reason.into()));
+        }
+        Ok(XtpSender {
+            rules: WaitRules::new(context, config),
+            group: Contexts::new(Members::new(context.members.clone())),
+            stream: SendStream::default(),
+            key: key_of(context.association),
+            address: address(&context.addresses, context),
+            sync: 0,
+            phase: Phase::Quiescent,
+            asks: false,
+            unasked: 0,
+            expiries: 0,
+            refusals: Vec::new(),
+            finished: false,
+            skipped: false,
+            ends: false,
+            settings,
+        }
+        .play(context))
+    }
+
+    fn on_status(&mut self, scene: &mut Scene, index: usize, packet: &Packet<'_>, status: Common) {
+        if status.rseq > self.stream.sent_end() || status.echo > self.sync {
+            return scene.events.dropped(DropReason::OutOfWindow);
+        }
+        scene.received(packet.name(), self.stream.messages_before(status.rseq));
+        let is_stale = status.echo < self.group.context(index).echo;
+        let oldest = !self.rules.is_repaired();
+        self.group.on_status(scene.now, index, status, oldest);
+        if self.settings.errors != ErrorControl::Off && !is_stale {
+            match packet.body {
+                Body::Ecntl(_, spans) => self.on_missing(scene, index, packet, status, spans),
+                _ => self.on_missing(scene, index, packet, status, Spans::default()),
+            }
+        }
+        self.after_answer(scene);
+        self.advance(scene);
+    }
+
+    /// Finds out what this receiver lacks of what it must have had.
+    fn on_missing(
+        &mut self,
+        scene: &mut Scene,
+        index: usize,
+        packet: &Packet<'_>,
+        status: Common,
+        spans: Spans<'_>,
+    ) {
+        let Some(first) = self.stream.first_beyond(status.rseq) else { return };
+        let is_nak = packet.has(option::FASTNAK);
+        let selective = self.settings.errors == ErrorControl::Selective;
+        // Of what lies before something that it has nothing is under way, but for what was sent again since.
+        let seen = spans.iter().map(|(_, right)| right).max().unwrap_or(status.rseq);
+        let mut ranges = spans.iter().peekable();
+        let mut missing = Vec::new();
+        for number in first.. {
+            let Some(piece) = self.stream.piece(number).filter(|piece| piece.times > 0) else { break };
+            while ranges.peek().is_some_and(|(_, right)| *right <= piece.seq) {
+                ranges.next();
+            }
+            let has = ranges.peek().is_some_and(|&(left, right)| left <= piece.seq && piece.end() <= right);
+            // A receiver that goes back names no span: of a gap it says where it begins.
+            let in_gap = if selective { piece.seq < seen } else { is_nak && number == first };
+            let is_due = piece.due <= status.echo || (in_gap && piece.epoch <= status.echo);
+            if !has && is_due && !self.stream.is_again(number) {
+                missing.push(number);
+            }
+            if !selective || (piece.due > status.echo && piece.seq >= seen) {
+                break;
+            }
+        }
+        let Some(&oldest) = missing.first() else { return };
+        scene.events.repair_needed(self.group.node(index), missing.len() as u32);
+        // What tells of nothing newer than this does not tell of what goes again now.
+        self.sync += 1;
+        match selective {
+            true => missing.into_iter().for_each(|number| self.stream.repeat(number)),
+            false => self.stream.go_back(oldest),
+        }
+    }
+
+    /// All may have answered what they were asked.
+    fn after_answer(&mut self, scene: &mut Scene) {
+        self.group.prune_asks();
+        let is_over = match self.phase {
+            Phase::Opening => self.group.all_open(),
+            Phase::Handshake(sync) => self.group.silent(sync).is_empty(),
+            _ => false,
+        };
+        if is_over {
+            self.phase = Phase::Active;
+            self.asks = false;
+            self.expiries = 0;
+            // Whatever was asked before is answered by this, or is asked again.
+            self.group.forget_asks();
+            scene.timers.cancel(Timer::Ctimeout);
+        }
+        if self.phase == Phase::Active {
+            match self.group.oldest_ask() {
+                None => {
+                    self.expiries = 0;
+                    scene.timers.cancel(Timer::Wtimer);
+                }
+                Some(ask) => self.arm_wait(scene, ask),
+            }
+        }
+        self.watch(scene);
+    }
+
+    /// WTIMER runs from when status was first asked for that not all have given.
+    fn arm_wait(&mut self, scene: &mut Scene, ask: Ask) {
+        let wait = self.rules.wait(self.group.trips(ask.sync), self.expiries);
+        scene.timers.arm(Timer::Wtimer, ask.at + wait);
+    }
+
+    /// Status is asked for, by the packet that is going out: returns its number.
+    fn ask(&mut self, scene: &mut Scene) -> u32 {
+        self.sync += 1;
+        self.unasked = 0;
+        let ask = Ask { sync: self.sync, at: scene.now };
+        self.group.asked(ask);
+        if matches!(self.phase, Phase::Active) {
+            if self.group.oldest_ask().is_some_and(|oldest| oldest.sync == ask.sync) {
+                self.arm_wait(scene, ask);
+            }
+        } else {
+            let wait = self.rules.wait(self.group.trips(ask.sync), self.expiries);
+            scene.timers.arm(Timer::Wtimer, scene.now + wait);
+        }
+        self.sync
+    }
+
+    fn on_wtimer(&mut self, scene: &mut Scene) {
+        scene.events.push(Event::TimerFired { timer: "wtimer" });
+        self.expiries = self.expiries.saturating_add(1);
+        if self.phase == Phase::Active {
+            // The number is that of the CNTL that opens it.
+            self.phase = Phase::Handshake(self.sync + 1);
+            scene.timers.arm(Timer::Ctimeout, scene.now + self.settings.ctimeout);
+        }
+        let limit = self.settings.handshake_limit;
+        if limit > 0 && self.expiries > limit && self.settings.past_limit != PastLimit::Wait {
+            return self.abandon(scene, "wtimer");
+        }
+        self.asks = true;
+    }
+
+    fn on_ctimeout(&mut self, scene: &mut Scene) {
+        scene.events.push(Event::TimerFired { timer: "ctimeout" });
+        let sync = self.asked_for();
+        let patience = self.settings.ctimeout;
+        let is_heard = |index: usize| scene.now.since(self.group.context(index).heard) < patience;
+        let spared = self.rules.is_repaired() && self.group.silent(sync).into_iter().all(is_heard);
+        if self.settings.past_limit == PastLimit::Wait || spared {
+            // Who lives is asked on.
+            scene.timers.arm(Timer::Ctimeout, scene.now + patience);
+            return;
+        }
+        self.abandon(scene, "ctimeout");
+    }
+
+    /// The number that those have to answer who hold the association up.
+    fn asked_for(&self) -> u32 {
+        match self.phase {
+            Phase::Handshake(sync) => sync,
+            _ => self.group.oldest_ask().map_or(self.sync, |ask| ask.sync),
+        }
+    }
+
+    /// Goes on without those that have not answered: this timer has ended it for them.
+    fn abandon(&mut self, scene: &mut Scene, timer: &'static str) {
+        let silent = match self.phase {
+            Phase::Opening => {
+                let closed = self.group.active().filter(|(_, context)| context.key.is_none());
+                closed.map(|(index, _)| index).collect()
+            }
+            _ => self.group.silent(self.asked_for()),
+        };
+        for index in silent {
+            let node = self.group.node(index);
+            if self.rules.is_repaired()
+                && timer == "ctimeout"
+                && scene.now.since(self.group.context(index).heard) < self.settings.ctimeout
+            {
+                continue;
+            }
+            let fields = vec![("member", Value::Count(node.0.into())), ("timer", Value::Text(timer.into()))];
+            scene.events.push(Event::Note(Box::new(Note { name: "abandoned", fields })));
+            self.group.remove(index);
+            if self.settings.past_limit == PastLimit::Expel {
+                scene.events.member_lost(node);
+            } else {
+                self.skipped = true;
+            }
+        }
+        self.expiries = 0;
+        self.settle(scene);
+    }
+
+    /// Somebody is gone: who is left may have everything.
+    fn settle(&mut self, scene: &mut Scene) {
+        self.after_answer(scene);
+        if matches!(self.phase, Phase::Opening | Phase::Handshake(_)) {
+            self.asks = true;
+        }
+        self.advance(scene);
+    }
+
+    /// CTIMER runs while the association is open and more may be sent.
+    fn watch(&mut self, scene: &mut Scene) {
+        match self.phase {
+            Phase::Quiescent | Phase::Inactive => _ = scene.timers.cancel(Timer::Ctimer),
+            _ => scene.timers.arm(Timer::Ctimer, scene.now + self.settings.ctimer),
+        }
+    }
+
+    /// Whether this piece may go: there is room for it.
+    fn has_room(&self, number: u64) -> bool {
+        let Some(piece) = self.stream.piece(number) else { return false };
+        if piece.times > 0 {
+            return true;
+        }
+        let Some(rseq) = self.group.rseq() else { return true };
+        let own = piece.end() <= rseq + self.settings.room;
+        let theirs = !self.settings.flow || self.group.alloc().is_none_or(|alloc| piece.end() <= alloc);
+        own && (theirs || self.settings.errors == ErrorControl::Off)
+    }
+
+    fn dest(&self, scene: &Scene) -> Dest {
+        match self.settings.is_unicast {
+            true => scene.nodes.first().map_or(Dest::group(scene.group), |&node| Dest::Node(node)),
+            false => Dest::group(scene.group),
+        }
+    }
+
+    fn emit(&self, options: u32, seq: u64, body: Body<'_>, buf: &mut Vec<u8>) {
+        let options = self.settings.modes | options;
+        Packet { key: self.key, options, sort: self.settings.sort, sync: self.sync, seq, body }.emit(buf);
+    }
+
+    /// FIRST, or the CNTL of a handshake, whichever those that have not answered need.
+    fn put_ask(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Transmit {
+        self.asks = false;
+        if let Phase::Handshake(_) = self.phase
+            && !self.rules.is_repaired()
+        {
+            // Each attempt has a number of its own. Here all have to answer the last one: if that takes longer than
+            // WTIMER, only a longer WTIMER ends it.
+            self.phase = Phase::Handshake(self.sync + 1);
+        }
+        self.ask(scene);
+        let seq = self.stream.sent_end();
+        let name = if self.group.all_open() {
+            self.emit(option::SREQ, seq, Body::Cntl(Common::default()), buf);
+            "cntl"
+        } else {
+            let service = match self.settings.is_unicast {
+                true => service::UNICAST_STREAM,
+                false => service::RELIABLE_MULTICAST,
+            };
+            let (outrate, outburst) = self.settings.rates;
+            let maxdata = self.settings.maxdata as u32;
+            let rates =
+                Rates { maxdata, inrate: Rates::UNLIMITED, inburst: Rates::UNLIMITED, outrate, outburst };
+            let body = Body::First(self.address, Traffic::rates(service, rates), Data::default());
+            self.emit(option::SREQ, 0, body, buf);
+            "first"
+        };
+        scene.control(name, self.stream.messages_before(seq));
+        Transmit::now(self.dest(scene))
+    }
+
+    fn put_data(&mut self, scene: &mut Scene, number: u64, buf: &mut Vec<u8>) -> Transmit {
+        let follows = self.stream.second().is_some_and(|second| self.has_room(second));
+        self.unasked += 1;
+        let interval = self.settings.sreq_interval;
+        let asks = !follows || (interval > 0 && self.unasked >= interval);
+        // What goes out after a request is due at the next one.
+        let due = self.sync + 1;
+        let mut options = 0;
+        if asks {
+            self.ask(scene);
+            options |= self.settings.asks_for;
+        }
+        let is_last =
+            self.finished && self.stream.piece(number).is_some_and(|p| p.end() == self.stream.end());
+        self.stream.sent(number, due, self.sync);
+        let Some(piece) = self.stream.piece(number) else { return Transmit::now(self.dest(scene)) };
+        options |= if piece.edges.1 { option::EOM } else { 0 } | if is_last { option::WCLOSE } else { 0 };
+        let tag = piece.is_empty.then_some(EMPTY_TAG);
+        self.emit(options, piece.seq, Body::Data(Data { tag, bytes: &piece.bytes }), buf);
+        let (message, transmit) = (MessageId(piece.message), Transmit::now(self.dest(scene)));
+        match (piece.times, piece.edges.0) {
+            (1, false) => {
+                scene.events.push(Event::Continued { message, bytes: buf.len() as u32 });
+                transmit
+            }
+            (times, _) => scene.events.data_sent(transmit, message, buf.len(), times > 1),
+        }
+    }
+}
+
+/// Where the association is addressed to, if that fits the segment.
+fn address(book: &Addresses, context: &BuildContext) -> Address<'static> {
+    let book: &dyn AddressBook = &**book;
+    match (book.of_group(context.group), book.of_node(context.node)) {
+        (std::net::IpAddr::V4(group), Some(std::net::IpAddr::V4(node))) => {
+            Address { domain: 0, form: AddressForm::V4 { destination: (group, PORT), source: (node, PORT) } }
+        }
+        _ => Address::NULL,
+    }
+}
+
+impl Part for XtpSender {
+    type Timer = Timer;
+
+    const ROLE: Role = Role::Sender;
+
+    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
+        let parsed = Packet::parse(datagram.bytes).map(|packet| (packet.association(), packet));
+        let (association, packet) = match parsed {
+            Ok((Some(association), packet)) => (association, packet),
+            Ok((None, _)) => return scene.events.dropped(DropReason::Foreign),
+            Err(_) => return scene.events.dropped(DropReason::Malformed),
+        };
+        if association != scene.association || packet.key & RTN == 0 {
+            return scene.events.dropped(DropReason::Foreign);
+        }
+        let Some(index) = self.group.index_of(datagram.source) else {
+            if self.group.is_gone(datagram.source)
+                && self.refusals.len() < MOST_REFUSALS
+                && !self.refusals.contains(&datagram.source)
+            {
+                self.refusals.push(datagram.source);
+            }
+            return scene.events.dropped(DropReason::NotAMember);
+        };
+        let Some(status) = packet.status() else { return scene.events.dropped(DropReason::Foreign) };
+        let key = match packet.body {
+            Body::Tcntl(handover, _) | Body::Jcntl(handover, ..) => Some(handover.xkey),
+            _ => None,
+        };
+        let known = match key {
+            // Nobody has two contexts in one association: who has another has lost the first.
+            Some(key) => self.phase != Phase::Quiescent && self.group.on_key(index, key),
+            None => self.group.context(index).key.is_some(),
+        };
+        match known {
+            true => self.on_status(scene, index, &packet, status),
+            false => scene.events.dropped(DropReason::Foreign),
+        }
+    }
+
+    fn on_timer(&mut self, scene: &mut Scene, timer: Timer) {
+        match timer {
+            Timer::Wtimer => self.on_wtimer(scene),
+            Timer::Ctimeout => self.on_ctimeout(scene),
+            Timer::Ctimer => {
+                scene.events.push(Event::TimerFired { timer: "ctimer" });
+                if self.phase == Phase::Active {
+                    self.phase = Phase::Handshake(self.sync + 1);
+                    self.group.begin(scene.now);
+                    scene.timers.arm(Timer::Ctimeout, scene.now + self.settings.ctimeout);
+                    self.asks = true;
+                }
+                self.watch(scene);
+            }
+            Timer::Pace => {}
+        }
+    }
+
+    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+        if let Some(node) = self.refusals.pop() {
+            let (code, value) = (Diag::CONTEXT_ABANDONED, Diag::UNSPECIFIED);
+            self.emit(option::END, self.stream.sent_end(), Body::Diag(Diag { code, value, text: b"" }), buf);
+            scene.control("diag", 0);
+            return Some(Transmit::now(Dest::Node(node)));
+        }
+        if self.asks {
+            return Some(self.put_ask(scene, buf));
+        }
+        if self.phase == Phase::Inactive {
+            if !std::mem::take(&mut self.ends) {
+                return None;
+            }
+            let options = option::WCLOSE | option::RCLOSE | option::END;
+            self.emit(options, self.stream.end(), Body::Cntl(Common::default()), buf);
+            scene.control("cntl", self.stream.messages_before(self.stream.end()));
+            return Some(Transmit::now(self.dest(scene)));
+        }
+        if self.phase != Phase::Active {
+            return None;
+        }
+        let number = self.stream.next().filter(|&number| self.has_room(number))?;
+        if let Some(at) = self.settings.pace.ready_at(scene.now) {
+            scene.timers.arm(Timer::Pace, at);
+            return None;
+        }
+        let transmit = self.put_data(scene, number, buf);
+        self.settings.pace.spend(scene.now, buf.len() as u64);
+        if self.settings.errors == ErrorControl::Off {
+            self.advance(scene);
+        }
+        Some(transmit)
+    }
+
+    fn offer(&mut self, scene: &mut Scene, payload: Bytes) -> Result<MessageId, OfferError> {
+        if self.finished {
+            return Err(OfferError::Finished);
+        }
+        if self.stream.unsent() >= self.settings.calls {
+            return Err(OfferError::Full);
+        }
+        let number = self.stream.offer(&payload, self.settings.maxdata);
+        if self.phase == Phase::Quiescent && self.group.rseq().is_some() {
+            self.phase = Phase::Opening;
+            self.group.begin(scene.now);
+            scene.timers.arm(Timer::Ctimeout, scene.now + self.settings.ctimeout);
+            self.asks = true;
+            self.watch(scene);
+        }
+        // With nobody left to acknowledge, the message is with all receivers at once.
+        self.advance(scene);
+        Ok(MessageId(number))
+    }
+
+    fn finish(&mut self, scene: &mut Scene) {
+        self.finished = true;
+        self.advance(scene);
+    }
+
+    fn advance(&mut self, scene: &mut Scene) {
+        let all = self.group.rseq().unwrap_or(self.stream.end());
+        let sent = if self.settings.errors == ErrorControl::Off { self.stream.sent_end() } else { 0 };
+        let base = all.max(sent);
+        while let Some((number, message)) = self.stream.complete(base) {
+            let outcome = if self.skipped { Outcome::Failed } else { Outcome::Acknowledged };
+            scene.events.completed(MessageId(number), outcome, message.window.unwrap_or(0));
+        }
+        if self.finished && self.stream.is_empty() && self.phase != Phase::Inactive {
+            self.ends = self.phase != Phase::Quiescent && self.group.rseq().is_some();
+            self.phase = Phase::Inactive;
+            self.asks = false;
+            scene.timers.clear();
+        }
+    }
+
+    fn expel(&mut self, scene: &mut Scene, member: NodeId) {
+        if let Some(index) = self.group.index_of(member)
+            && self.group.remove(index)
+        {
+            self.settle(scene);
+        }
+    }
+
+    fn awaits(&self, _scene: &Scene, member: NodeId) -> bool {
+        let Some(index) = self.group.index_of(member) else { return false };
+        let context = self.group.context(index);
+        match self.phase {
+            Phase::Opening => context.key.is_none(),
+            _ => self
+                .stream
+                .oldest()
+                .is_some_and(|oldest| oldest.window.is_some() && context.rseq < oldest.end),
+        }
+    }
+
+    fn acknowledged(&self, _scene: &Scene, member: NodeId) -> Option<u64> {
+        let index = self.group.index_of(member)?;
+        Some(self.stream.messages_before(self.group.context(index).rseq))
+    }
+
+    fn is_finished(&self) -> bool {
+        self.finished && self.stream.is_empty()
+    }
+
+    fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
+        let (state, turn) = match self.phase {
+            Phase::Quiescent => ("Quiescent", 0),
+            Phase::Opening => ("Opening", u64::from(self.expiries)),
+            Phase::Active => ("Active", 0),
+            Phase::Handshake(_) => ("Handshake", u64::from(self.expiries)),
+            Phase::Inactive => return,
+        };
+        tell(InState { of: super::ENTRY.states[0].of, about: 0, state, turn });
+    }
+}
+
+/// The port in address segments; over UDP the session has its own.
+const PORT: u16 = 5000;
+/// The tag of the byte that stands for a message without bytes.
+pub(super) const EMPTY_TAG: [u8; 8] = *b"no bytes";
+const MOST_REFUSALS: usize = 64;

@@ -1,0 +1,78 @@
+//! How long a sender waits for the status that it has asked for: WTIMER, in both behaviours.
+
+use std::time::Duration;
+
+use carillon_core::{BuildContext, Config};
+
+use crate::blocks::RoundTrip;
+
+/// The rules of WTIMER.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WaitRules {
+    /// Before a round trip is known.
+    initial: Duration,
+    least: Duration,
+    /// None in the thesis.
+    bounds: Option<(Duration, u32)>,
+}
+
+impl WaitRules {
+    pub fn new(context: &BuildContext, config: &Config) -> Self {
+        let span = |name: &str| config.span(name).at(context.bit_rate);
+        let is_repaired = config.choice("handshake") == "repaired";
+        WaitRules {
+            initial: span("wtimer").max(LEAST),
+            least: span("wtimer_min").max(LEAST),
+            bounds: is_repaired.then(|| (span("wtimer_max").max(LEAST), MOST_DOUBLINGS)),
+        }
+    }
+
+    /// Whether the back-off is bounded, and round trips are those of what was answered.
+    pub fn is_repaired(&self) -> bool {
+        self.bounds.is_some()
+    }
+
+    /// WTIMER, by the round trips of those whose answers are awaited, after so many expiries in a row.
+    pub fn wait<'a>(&self, trips: impl Iterator<Item = &'a RoundTrip>, expiries: u32) -> Duration {
+        let known = trips.map(|trip| trip.timeout().unwrap_or(self.initial)).max();
+        let base = known.unwrap_or(self.initial).max(self.least);
+        match self.bounds {
+            Some((most, doublings)) => (base * 2_u32.pow(expiries.min(doublings))).min(most.max(base)),
+            // Three weeks are as good as for ever.
+            None => base.saturating_mul(2_u32.saturating_pow(expiries.min(20))).min(FOREVER),
+        }
+    }
+}
+
+const LEAST: Duration = Duration::from_micros(100);
+const FOREVER: Duration = Duration::from_secs(1_800_000);
+const MOST_DOUBLINGS: u32 = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_repaired_wait_is_bounded_and_that_of_the_thesis_is_not() {
+        let mut trip = RoundTrip::default();
+        let rules = |bounds| WaitRules { initial: MS * 500, least: MS * 10, bounds };
+        let (thesis, repaired) = (rules(None), rules(Some((MS * 1000, 3))));
+        for rules in [thesis, repaired] {
+            assert_eq!(rules.wait([&trip].into_iter(), 0), MS * 500);
+        }
+        trip.on_sample(MS * 10);
+        let waits =
+            |rules: WaitRules| [0, 1, 3, 4, 12].map(|n| rules.wait([&trip].into_iter(), n).as_millis());
+        assert_eq!(waits(thesis), [30, 60, 240, 480, 122_880]);
+        assert_eq!(waits(repaired), [30, 60, 240, 240, 240]);
+        trip.on_sample(MS * 100_000);
+        assert_eq!(
+            repaired.wait([&trip].into_iter(), 9),
+            trip.timeout().unwrap(),
+            "not shorter than what is known"
+        );
+        assert!(thesis.wait([&trip].into_iter(), u32::MAX) <= FOREVER);
+    }
+
+    const MS: Duration = Duration::from_millis(1);
+}

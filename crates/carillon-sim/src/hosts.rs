@@ -1,0 +1,271 @@
+//! What it costs hosts to send and to receive, on any network.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use carillon_core::{
+    BitRate, Bytes, Dest, Event, NodeId, Observer, PortId, Rng, Scope, Seeds, Time, TraceEvent, Transmit,
+    Verdict,
+};
+
+use crate::network::{Arrival, Network, Precedence, TimerRule};
+use crate::queue::EventQueue;
+
+/// What hosts spend, and what one of them drops.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct HostConfig {
+    /// On each call of an application that has a message sent: it goes before the message's first packet.
+    pub call: Duration,
+    /// On each packet that is sent or received, besides.
+    pub packet: Duration,
+    /// At this rate a host is busy with each packet that it sends until its interface has it: it has one buffer for it.
+    pub copy_rate: Option<BitRate>,
+    /// A host that drops packets that have come to it.
+    pub drops: Option<HostDrops>,
+}
+
+/// One packet in so many is dropped: from one to the next the number is uniform about this mean.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct HostDrops {
+    /// Who drops.
+    pub node: NodeId,
+    /// The mean.
+    pub one_in: u64,
+}
+
+/// A network whose hosts do one thing at a time.
+///
+/// A packet goes to the network once its host has done with it, and to its machine once its host has. A machine is held up while
+/// its host is busy, so that what it sends is decided when it can go.
+#[derive(Debug)]
+pub struct Hosts<N> {
+    network: N,
+    config: HostConfig,
+    hosts: Vec<Host>,
+    jobs: EventQueue<usize>,
+    /// What each job is for; places of those that are done are used again.
+    work: Vec<Option<Work>>,
+    free: Vec<usize>,
+    ready: VecDeque<NodeId>,
+    drops: Rng,
+    /// Packets until the next one that is dropped.
+    until: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Host {
+    busy: Time,
+    held_up: bool,
+}
+
+#[derive(Debug)]
+enum Work {
+    Send(NodeId, Transmit, Bytes),
+    Receive(NodeId, Packet),
+}
+
+#[derive(Clone, Debug)]
+struct Packet {
+    source: NodeId,
+    dest: Dest,
+    bytes: Bytes,
+    ingress: PortId,
+    scope: Scope,
+}
+
+impl<N: Network> Hosts<N> {
+    /// The network with hosts at its nodes.
+    pub fn new(network: N, config: HostConfig, nodes: usize, seeds: &Seeds) -> Self {
+        let mut hosts = Hosts {
+            network,
+            config,
+            hosts: vec![Host::default(); nodes],
+            jobs: EventQueue::new(),
+            work: Vec::new(),
+            free: Vec::new(),
+            ready: VecDeque::new(),
+            drops: seeds.part("hosts").stream("drops"),
+            until: 0,
+        };
+        hosts.draw();
+        hosts
+    }
+
+    fn draw(&mut self) {
+        if let Some(HostDrops { one_in, .. }) = self.config.drops {
+            self.until = 1 + self.drops.below(2 * one_in.max(1) - 1);
+        }
+    }
+
+    fn push(&mut self, now: Time, node: NodeId, cost: Duration, work: Work) {
+        let host = &mut self.hosts[node.index()];
+        host.busy = host.busy.max(now) + cost;
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.work.push(None);
+            self.work.len() - 1
+        });
+        self.work[place] = Some(work);
+        self.jobs.push(host.busy, place);
+    }
+
+    /// Whether this host drops the packet that it has taken in.
+    fn is_dropped(&mut self, node: NodeId) -> bool {
+        if self.config.drops.is_none_or(|drops| drops.node != node) {
+            return false;
+        }
+        self.until -= 1;
+        if self.until > 0 {
+            return false;
+        }
+        self.draw();
+        true
+    }
+
+    fn work(&mut self, now: Time, arrival: &mut Arrival, observer: &mut dyn Observer) -> bool {
+        let Some(place) = self.jobs.pop().map(|(_, place)| place) else { return false };
+        self.free.push(place);
+        let Some(work) = self.work[place].take() else { return false };
+        let (Work::Send(node, ..) | Work::Receive(node, _)) = work;
+        let host = &mut self.hosts[node.index()];
+        if host.busy <= now && std::mem::take(&mut host.held_up) {
+            self.ready.push_back(node);
+        }
+        match work {
+            Work::Send(from, transmit, bytes) => {
+                self.network.transmit(now, from, transmit, bytes, observer);
+                false
+            }
+            Work::Receive(node, packet) => {
+                let Packet { source, dest, bytes, ingress, scope } = packet;
+                if self.is_dropped(node) {
+                    let event = Event::FrameLost { receiver: Some(node), original: false };
+                    observer.event(&TraceEvent { time: now, node: source, event });
+                    return false;
+                }
+                arrival.receivers.clear();
+                arrival.receivers.push(node);
+                (arrival.source, arrival.dest, arrival.bytes) = (source, dest, bytes);
+                (arrival.ingress, arrival.scope, arrival.transit) = (ingress, scope, false);
+                true
+            }
+        }
+    }
+}
+
+impl<N: Network> Network for Hosts<N> {
+    fn transmit(&mut self, now: Time, from: NodeId, transmit: Transmit, bytes: Bytes, _: &mut dyn Observer) {
+        let call = if transmit.original.is_some() { self.config.call } else { Duration::ZERO };
+        let copy =
+            self.config.copy_rate.map_or(Duration::ZERO, |rate| rate.time_for_bytes(bytes.len() as u64));
+        self.push(now, from, call + self.config.packet + copy, Work::Send(from, transmit, bytes));
+    }
+
+    fn is_ready(&mut self, now: Time, node: NodeId) -> bool {
+        let host = &mut self.hosts[node.index()];
+        host.held_up = host.busy > now;
+        !host.held_up && self.network.is_ready(now, node)
+    }
+
+    fn next_ready(&mut self) -> Option<NodeId> {
+        self.ready.pop_front().or_else(|| self.network.next_ready())
+    }
+
+    fn next_time(&self) -> Option<(Time, Precedence)> {
+        let job = self.jobs.next_time();
+        match (job, self.network.next_time()) {
+            (Some(job), Some((time, _))) if job <= time => Some((job, Precedence::NetworkFirst)),
+            (Some(job), None) => Some((job, Precedence::NetworkFirst)),
+            (_, next) => next,
+        }
+    }
+
+    fn advance(&mut self, now: Time, arrival: &mut Arrival, observer: &mut dyn Observer) -> bool {
+        let job = self.jobs.next_time();
+        if job.is_some_and(|job| self.network.next_time().is_none_or(|(time, _)| job <= time)) {
+            return self.work(now, arrival, observer);
+        }
+        if !self.network.advance(now, arrival, observer) {
+            return false;
+        }
+        if arrival.transit {
+            return true;
+        }
+        for at in 0..arrival.receivers.len() {
+            let packet = Packet {
+                source: arrival.source,
+                dest: arrival.dest.clone(),
+                bytes: arrival.bytes.clone(),
+                ingress: arrival.ingress,
+                scope: arrival.scope,
+            };
+            let node = arrival.receivers[at];
+            self.push(now, node, self.config.packet, Work::Receive(node, packet));
+        }
+        arrival.receivers.clear();
+        false
+    }
+
+    fn forward(&mut self, now: Time, verdict: Verdict, observer: &mut dyn Observer) {
+        self.network.forward(now, verdict, observer);
+    }
+
+    fn timer_rule(&self) -> TimerRule {
+        self.network.timer_rule()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use carillon_core::{MessageId, NoObserver};
+
+    use super::*;
+    use crate::{Lan, LanConfig};
+
+    /// When each frame that node 0 sends to node 1 is with its machine, and how many were dropped.
+    fn arrivals(config: HostConfig, frames: u64) -> Vec<u64> {
+        let seeds = Seeds::new(7);
+        let mut hosts = Hosts::new(Lan::new(LanConfig::default(), 2, &seeds), config, 2, &seeds);
+        let (mut now, mut sent, mut there) = (Time::ZERO, 0, Vec::new());
+        let mut arrival = Arrival::default();
+        loop {
+            while sent < frames && hosts.is_ready(now, NodeId(0)) {
+                // Two packets for each message.
+                let original = sent.is_multiple_of(2).then_some(MessageId(sent / 2));
+                let transmit = Transmit { original, ..Transmit::now(Dest::Node(NodeId(1))) };
+                hosts.transmit(now, NodeId(0), transmit, Bytes::from(vec![0; 107]), &mut NoObserver);
+                sent += 1;
+            }
+            let Some((next, _)) = hosts.next_time() else { return there };
+            now = next;
+            if hosts.advance(now, &mut arrival, &mut NoObserver) {
+                there.extend(arrival.receivers.iter().map(|_| now.as_nanos() / 1000));
+            }
+            while hosts.next_ready().is_some() {}
+        }
+    }
+
+    #[test]
+    fn a_host_does_one_thing_at_a_time_and_a_call_goes_before_its_first_packet() {
+        let us = Duration::from_micros;
+        // A frame of 125 bytes takes 100 us on the medium.
+        let config = HostConfig { call: us(1000), packet: us(300), ..HostConfig::default() };
+        assert_eq!(arrivals(config, 4), [1700, 2000, 3300, 3600]);
+        let copied = HostConfig { copy_rate: Some(BitRate::mbps(8)), ..config };
+        assert_eq!(arrivals(copied, 3), [1807, 2214, 3621]);
+        assert_eq!(arrivals(HostConfig::default(), 2), [100, 200]);
+    }
+
+    #[test]
+    fn one_packet_in_so_many_is_dropped_and_never_more_than_twice_as_many_come_between() {
+        for one_in in [5, 10, 25] {
+            let drops = Some(HostDrops { node: NodeId(1), one_in });
+            let came = arrivals(HostConfig { drops, ..HostConfig::default() }, 10_000);
+            let dropped = 10_000 - came.len() as u64;
+            assert!((dropped * one_in).abs_diff(10_000) < 900, "{dropped} of 10000, one in {one_in}");
+            let longest = came.windows(2).map(|pair| pair[1] - pair[0]).max();
+            assert!(longest.is_some_and(|gap| gap > 100), "what was dropped did not come");
+        }
+        let other = HostDrops { node: NodeId(0), one_in: 2 };
+        assert_eq!(arrivals(HostConfig { drops: Some(other), ..HostConfig::default() }, 100).len(), 100);
+    }
+}
