@@ -165,7 +165,7 @@ fn a_metric_is_there_where_what_it_needs_is_given_and_nowhere_else() {
     assert!(names(lan, "msaw").contains("relative_throughput"));
     assert!(!names(lan, "rra").contains("relative_throughput"));
     let all: BTreeSet<&str> = METRICS.iter().map(|metric| metric.name).collect();
-    let runs = [(lan, "msaw"), (graph, "msaw"), (graph, "srm"), (star, "msaw")];
+    let runs = [(lan, "msaw"), (graph, "msaw"), (graph, "srm"), (star, "msaw"), (lan, "xtp")];
     let given: BTreeSet<&str> =
         runs.iter().flat_map(|(network, protocol)| names(network, protocol)).collect();
     assert_eq!(given, all);
