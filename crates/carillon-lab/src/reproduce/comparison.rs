@@ -210,8 +210,13 @@ fn row(table: &TableSpec, published: &PublishedTable, point: &SimulatedPoint) ->
     let deviates = table.expected.is_some_and(|ExpectedDeviation { column, above, .. }| {
         table.keys.iter().zip(&numbers).any(|(key, number)| key.column == column && *number > above)
     });
-    let cells = table.quantities.iter().filter_map(|quantity| {
-        let summary = point.summary(quantity.metric.0)?;
+    let cells = table.quantities.iter().map(|quantity| {
+        let Some(summary) = point.summary(quantity.metric.0).filter(|summary| summary.n > 0) else {
+            // No run has it: its place stays empty.
+            let (value, min, max) = (f64::NAN, f64::NAN, f64::NAN);
+            let (label, digits) = (quantity.label.0, quantity.digits);
+            return ComparedCell { label, value, min, max, bound: None, published: None, digits };
+        };
         let (mean, sd) = (summary.mean * quantity.scale, summary.sd * quantity.scale);
         let number = |column: &str| published.number(record?, column);
         let printed = |prefix: &str| number(&format!("{prefix}_{}", quantity.column));
@@ -241,7 +246,7 @@ fn row(table: &TableSpec, published: &PublishedTable, point: &SimulatedPoint) ->
             let agrees = published.is_none_or(|printed| (printed - value).abs() <= half_a_digit);
             Some(Bound { name: bound_name(quantity), value, published, agrees })
         });
-        Some(ComparedCell {
+        ComparedCell {
             label: quantity.label.0,
             value: mean,
             min: summary.min * quantity.scale,
@@ -249,7 +254,7 @@ fn row(table: &TableSpec, published: &PublishedTable, point: &SimulatedPoint) ->
             bound,
             published: published_cell,
             digits: quantity.digits,
-        })
+        }
     });
     let cells = cells.collect();
     ComparedRow {
@@ -309,6 +314,7 @@ impl ComparedCell {
         let digits = self.digits;
         let published = self.published.as_ref();
         match (heading, published) {
+            ("mean" | "min" | "max", _) if self.value.is_nan() => "-".into(),
             ("mean", _) => format!("{:.digits$}", self.value),
             ("min", _) => format!("{:.digits$}", self.min),
             ("max", _) => format!("{:.digits$}", self.max),

@@ -9,10 +9,10 @@ use crate::blocks::PastLimit;
 use crate::blocks::retransmission::parameters::PAST_LIMIT;
 
 pub(super) const PARAMETERS: &[Parameter] = &[
-    Parameter::choice("service", &["multicast", "unicast"], "multicast")
-        .doc("where data go: to the group, or to the one receiver (-t and -T of the thesis's program)"),
+    Parameter::count("service", (4, 6), "6")
+        .doc("by the numbers of XTP's traffic segment: 4: a reliable stream to the one receiver (-t of the thesis's program), 5: an unacknowledged stream to the group, of which nothing is sent again, 6: a reliable stream to the group (-T)"),
     Parameter::choice("error_control", &["go-back-n", "selective", "none"], "go-back-n")
-        .doc("what is sent again: everything from what is missing on, which receivers do not keep either (the thesis), what is missing alone (as it suggests), or nothing (NOERR)"),
+        .doc("what is sent again: everything from what is missing on, which receivers do not keep either (the thesis), what is missing alone (as it suggests), or nothing (NOERR): what comes is delivered, and nobody is told of the rest"),
     Parameter::switch("fastnak", "true").doc("FASTNAK: a receiver that sees a gap says so at once (-F)"),
     Parameter::choice("flow_control", &["on", "off", "reservation"], "on")
         .doc("on: no more is sent than receivers have room for (alloc); off: the sender does not look at it (NOFLOW); reservation: room is what the receiving user has reserved (RES)"),
@@ -24,8 +24,10 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         .doc("data of a packet at most: a longer message is cut (1448 is what an Ethernet takes over IP)"),
     Parameter::count("calls", (1, 65_536), "1")
         .doc("messages that may wait to go out: with 1 a call returns when its data have been sent, as a call of the thesis's program does"),
+    Parameter::choice("sreq", &["pause", "window"], "pause")
+        .doc("when SREQ is set, besides in FIRST (-f): pause: in the last data packet before the sender has nothing to send or no room; window: in the last before it has no room, in the last of all, and when nothing has gone out for WTIMER"),
     Parameter::count("sreq_interval", (0, 65_536), "0")
-        .doc("SREQ is set in each so manyth data packet; in any case in the last before the sender has nothing to send or no room, and in FIRST (-f); 0: in no others (the thesis suggests more)"),
+        .doc("SREQ is also set in each so manyth data packet; 0: in no others (the thesis suggests more)"),
     Parameter::choice("status_request", &["sreq", "dreq"], "sreq")
         .doc("what asks for status in data: SREQ, answered at once, or DREQ, answered when the data have been taken by the user"),
     Parameter::choice("handshake", &["repaired", "thesis"], "repaired")
@@ -85,6 +87,8 @@ pub(super) struct Settings {
     pub maxdata: usize,
     pub calls: u64,
     pub sreq_interval: u64,
+    pub asks_at_pauses: bool,
+    pub service: u8,
     pub asks_for: u32,
     /// What every packet of the association has set.
     pub modes: u32,
@@ -111,12 +115,14 @@ impl Settings {
         // Two of the longest messages have room, so that whoever is told that half of the room is free can send a whole one.
         let room = room.max(2 * u64::from(context.max_payload));
         let (rate, burst) = (config.rate("rate"), config.size("burst").0);
+        let service = config.count("service") as u8;
+        let is_unicast = service == carillon_wire::xtp::service::UNICAST_STREAM;
         let errors = match config.choice("error_control") {
+            _ if service == carillon_wire::xtp::service::UNACKNOWLEDGED_MULTICAST => ErrorControl::Off,
             "go-back-n" => ErrorControl::GoBack,
             "selective" => ErrorControl::Selective,
             _ => ErrorControl::Off,
         };
-        let is_unicast = config.choice("service") == "unicast";
         let flag = |on: bool, bit: u32| if on { bit } else { 0 };
         let modes = flag(!is_unicast, option::MULTI)
             | flag(config.switch("fastnak"), option::FASTNAK)
@@ -133,10 +139,12 @@ impl Settings {
             maxdata: maxdata as usize,
             calls: config.count("calls"),
             sreq_interval: config.count("sreq_interval"),
+            asks_at_pauses: config.choice("sreq") == "pause",
+            service,
             asks_for: if config.choice("status_request") == "dreq" { option::DREQ } else { option::SREQ },
             modes,
             sort: config.count("sort") as u16,
-            ctimeout: span("ctimeout"),
+            ctimeout: span("ctimeout").max(LEAST_CTIMER),
             ctimer: span("ctimer").max(LEAST_CTIMER),
             handshake_limit: config.count("handshake_limit") as u32,
             past_limit: match config.choice("past_limit") {

@@ -10,7 +10,11 @@ pub(super) fn trial(trial: &mut Trial<'_>) {
     trial.pick("ctimer", &["300 ms", "1 s"]);
     trial.pick("error_control", &["go-back-n", "selective"]).pick("fastnak", &["true", "false"]);
     trial.pick("flow_control", &["on", "off", "reservation"]).pick("status_request", &["sreq", "dreq"]);
-    trial.count("window", 1, 40).count("calls", 1, 20).count("sreq_interval", 0, 8);
+    trial
+        .count("window", 1, 40)
+        .count("calls", 1, 20)
+        .count("sreq_interval", 0, 8)
+        .pick("sreq", &["pause", "window"]);
     trial.pick("maxdata", &["1448 byte", "20 byte", "64 byte"]).pick("checksum", &["all", "header"]);
     match trial.ground {
         Ground::Loopback => trial.set("wtimer_min", if trial.is_lossy { "40 ms" } else { "2 s" }),

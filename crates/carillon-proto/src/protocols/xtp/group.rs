@@ -24,6 +24,8 @@ pub(super) struct Context {
     /// It has answered FIRST, and this is its key.
     pub key: Option<u64>,
     pub rseq: u64,
+    /// What it had answered when it said so.
+    said: u32,
     pub alloc: u64,
     pub echo: u32,
     pub trip: RoundTrip,
@@ -126,7 +128,8 @@ impl Contexts {
     }
 
     /// What this one says; `oldest` takes the round trip of what it was first asked, not of what it answers.
-    pub fn on_status(&mut self, now: Time, index: usize, status: Common, oldest: bool) {
+    /// Returns whether it takes back what it said before it was asked this.
+    pub fn on_status(&mut self, now: Time, index: usize, status: Common, oldest: bool) -> bool {
         let context = &mut self.contexts[index];
         let answered = |ask: &&Ask| ask.sync > context.echo && ask.sync <= status.echo;
         let ask = match oldest {
@@ -136,10 +139,14 @@ impl Contexts {
         if let Some(ask) = ask {
             context.trip.on_sample(now.since(ask.at).min(LONGEST_TRIP));
         }
-        context.rseq = context.rseq.max(status.rseq);
+        let takes_back = status.rseq < context.rseq && status.echo > context.said;
+        if status.rseq > context.rseq || takes_back {
+            (context.rseq, context.said) = (status.rseq, status.echo);
+        }
         context.alloc = context.alloc.max(status.alloc);
         context.echo = context.echo.max(status.echo);
         context.heard = now;
+        takes_back
     }
 
     /// It has a key; false if it had another.

@@ -4,7 +4,7 @@ use carillon_core::{BuildContext, Config, Delivery, Dest, DropReason, InState, R
 use carillon_wire::xtp::{Body, Common, Data, Handover, Packet, RTN, Rates, Spans, Traffic, key_of, option};
 
 use super::config::{ErrorControl, Settings};
-use super::sender::EMPTY_TAG;
+use super::sender::{EMPTY_TAG, Place};
 use crate::blocks::{ByteStream, Part, Player};
 
 type Scene = crate::blocks::Scene<()>;
@@ -114,6 +114,9 @@ impl XtpReceiver {
         if bytes.is_empty() {
             return scene.events.dropped(DropReason::Malformed);
         }
+        if self.settings.errors == ErrorControl::Off {
+            return self.on_unrepaired(scene, packet, data, bytes);
+        }
         let is_gap = packet.seq > before;
         // Another gap lies behind those that are known.
         let is_another = keeps && packet.seq > self.stream.end();
@@ -142,6 +145,30 @@ impl XtpReceiver {
         if self.stream.next() > before && self.told_gap.is_some_and(|told| told.0 < self.stream.next()) {
             self.told_gap = None;
         }
+    }
+
+    /// What is lost does not come: of a message all packets come one after the other, or it is not delivered.
+    fn on_unrepaired(&mut self, scene: &mut Scene, packet: &Packet<'_>, data: Data<'_>, bytes: bytes::Bytes) {
+        let Some(place) = data.tag.map(Place::read) else {
+            return scene.events.dropped(DropReason::Malformed);
+        };
+        if packet.seq < self.stream.next() || place.message < self.messages {
+            return scene.events.dropped(DropReason::Duplicate);
+        }
+        scene.received("data", place.message);
+        let follows =
+            packet.seq == self.stream.next() && place.message == self.messages && !self.part.is_empty();
+        self.stream.start_at(packet.seq + bytes.len() as u64);
+        if !follows {
+            self.part.clear();
+            self.part_len = 0;
+        }
+        if !follows && !place.begins {
+            return scene.events.loss_found(scene.sender, place.message);
+        }
+        self.messages = place.message;
+        let mark = packet.has(option::EOM).then_some(Mark { is_empty: place.is_empty });
+        self.take(scene, bytes, mark);
     }
 
     /// The next bytes in order.

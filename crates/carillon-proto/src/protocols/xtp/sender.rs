@@ -7,12 +7,11 @@ use carillon_core::{
 };
 use carillon_wire::xtp::{
     Address, AddressForm, Body, Common, Data, Diag, Packet, RTN, Rates, Spans, Traffic, key_of, option,
-    service,
 };
 
 use super::config::{ErrorControl, Settings};
 use super::group::{Ask, Contexts};
-use super::stream::SendStream;
+use super::stream::{Piece, SendStream};
 use super::wait::WaitRules;
 use crate::blocks::{Members, Part, PastLimit, Player};
 
@@ -72,6 +71,8 @@ pub enum Timer {
     Ctimer,
     /// The next packet may leave.
     Pace,
+    /// Nobody was asked about what has gone out.
+    Pause,
 }
 
 impl XtpSender {
@@ -79,7 +80,7 @@ impl XtpSender {
     pub fn new(context: &BuildContext, config: &Config) -> Result<Player<Self>, ConfigError> {
         let settings = Settings::new(context, config);
         if settings.is_unicast && context.members.len() > 1 {
-            let reason = "service = \"unicast\" has one receiver; several need \"multicast\"";
+            let reason = "service = 4, unicast, has one receiver; several need 6, multicast";
             return Err(ConfigError::Conflict(reason.into()));
         }
         Ok(XtpSender {
@@ -103,13 +104,21 @@ impl XtpSender {
     }
 
     fn on_status(&mut self, scene: &mut Scene, index: usize, packet: &Packet<'_>, status: Common) {
-        if status.rseq > self.stream.sent_end() || status.echo > self.sync {
-            return scene.events.dropped(DropReason::OutOfWindow);
-        }
+        // Who claims to have what was not sent deceives itself; that it answers is heard all the same.
+        let status = Common {
+            rseq: status.rseq.min(self.stream.sent_end()),
+            echo: status.echo.min(self.sync),
+            ..status
+        };
         scene.received(packet.name(), self.stream.messages_before(status.rseq));
         let is_stale = status.echo < self.group.context(index).echo;
         let oldest = !self.rules.is_repaired();
-        self.group.on_status(scene.now, index, status, oldest);
+        let takes_back = self.group.on_status(scene.now, index, status, oldest);
+        if takes_back && self.settings.errors != ErrorControl::Off && status.rseq < self.stream.start() {
+            // It has never had what it, or somebody in its name, said it had, and what it lacks is gone.
+            self.give_up(scene, index, "none");
+            return self.settle(scene);
+        }
         if self.settings.errors != ErrorControl::Off && !is_stale {
             match packet.body {
                 Body::Ecntl(_, spans) => self.on_missing(scene, index, packet, status, spans),
@@ -183,6 +192,7 @@ impl XtpSender {
                 None => {
                     self.expiries = 0;
                     scene.timers.cancel(Timer::Wtimer);
+                    self.watch_pause(scene);
                 }
                 Some(ask) => self.arm_wait(scene, ask),
             }
@@ -260,24 +270,29 @@ impl XtpSender {
             _ => self.group.silent(self.asked_for()),
         };
         for index in silent {
-            let node = self.group.node(index);
             if self.rules.is_repaired()
                 && timer == "ctimeout"
                 && scene.now.since(self.group.context(index).heard) < self.settings.ctimeout
             {
                 continue;
             }
-            let fields = vec![("member", Value::Count(node.0.into())), ("timer", Value::Text(timer.into()))];
-            scene.events.push(Event::Note(Box::new(Note { name: "abandoned", fields })));
-            self.group.remove(index);
-            if self.settings.past_limit == PastLimit::Expel {
-                scene.events.member_lost(node);
-            } else {
-                self.skipped = true;
-            }
+            self.give_up(scene, index, timer);
         }
         self.expiries = 0;
         self.settle(scene);
+    }
+
+    /// Goes on without this one.
+    fn give_up(&mut self, scene: &mut Scene, index: usize, timer: &'static str) {
+        let node = self.group.node(index);
+        let fields = vec![("member", Value::Count(node.0.into())), ("timer", Value::Text(timer.into()))];
+        scene.events.push(Event::Note(Box::new(Note { name: "abandoned", fields })));
+        self.group.remove(index);
+        if self.settings.past_limit != PastLimit::Skip {
+            scene.events.member_lost(node);
+        } else {
+            self.skipped = true;
+        }
     }
 
     /// Somebody is gone: who is left may have everything.
@@ -309,6 +324,25 @@ impl XtpSender {
         own && (theirs || self.settings.errors == ErrorControl::Off)
     }
 
+    /// Whether no further packet of this length has room behind this one.
+    fn is_full_after(&self, number: u64) -> bool {
+        let Some(piece) = self.stream.piece(number) else { return false };
+        let end = piece.end() + piece.bytes.len() as u64;
+        let own = self.group.rseq().is_some_and(|rseq| end > rseq + self.settings.room);
+        own || (self.settings.flow && self.group.alloc().is_some_and(|alloc| end > alloc))
+    }
+
+    /// Everything has gone out, and nobody was asked whether it has come: that is asked after a while.
+    fn watch_pause(&mut self, scene: &mut Scene) {
+        let unasked = self.group.oldest_ask().is_none() && self.settings.errors != ErrorControl::Off;
+        if self.phase == Phase::Active && unasked && self.stream.is_awaited() {
+            let wait = self.rules.wait(self.group.active().map(|(_, context)| &context.trip), 0);
+            scene.timers.arm(Timer::Pause, scene.now + wait);
+        } else {
+            scene.timers.cancel(Timer::Pause);
+        }
+    }
+
     fn dest(&self, scene: &Scene) -> Dest {
         match self.settings.is_unicast {
             true => scene.nodes.first().map_or(Dest::group(scene.group), |&node| Dest::Node(node)),
@@ -337,10 +371,7 @@ impl XtpSender {
             self.emit(option::SREQ, seq, Body::Cntl(Common::default()), buf);
             "cntl"
         } else {
-            let service = match self.settings.is_unicast {
-                true => service::UNICAST_STREAM,
-                false => service::RELIABLE_MULTICAST,
-            };
+            let service = self.settings.service;
             let (outrate, outburst) = self.settings.rates;
             let maxdata = self.settings.maxdata as u32;
             let rates =
@@ -357,7 +388,14 @@ impl XtpSender {
         let follows = self.stream.second().is_some_and(|second| self.has_room(second));
         self.unasked += 1;
         let interval = self.settings.sreq_interval;
-        let asks = !follows || (interval > 0 && self.unasked >= interval);
+        let is_last =
+            self.finished && self.stream.piece(number).is_some_and(|p| p.end() == self.stream.end());
+        let pauses = match self.stream.second() {
+            Some(_) => !follows,
+            None => self.settings.asks_at_pauses || is_last || self.is_full_after(number),
+        };
+        let asks = (pauses || (interval > 0 && self.unasked >= interval))
+            && self.settings.errors != ErrorControl::Off;
         // What goes out after a request is due at the next one.
         let due = self.sync + 1;
         let mut options = 0;
@@ -370,7 +408,10 @@ impl XtpSender {
         self.stream.sent(number, due, self.sync);
         let Some(piece) = self.stream.piece(number) else { return Transmit::now(self.dest(scene)) };
         options |= if piece.edges.1 { option::EOM } else { 0 } | if is_last { option::WCLOSE } else { 0 };
-        let tag = piece.is_empty.then_some(EMPTY_TAG);
+        let tag = match self.settings.errors {
+            ErrorControl::Off => Some(Place::of(piece).tag()),
+            _ => piece.is_empty.then_some(EMPTY_TAG),
+        };
         self.emit(options, piece.seq, Body::Data(Data { tag, bytes: &piece.bytes }), buf);
         let (message, transmit) = (MessageId(piece.message), Transmit::now(self.dest(scene)));
         match (piece.times, piece.edges.0) {
@@ -380,6 +421,29 @@ impl XtpSender {
             }
             (times, _) => scene.events.data_sent(transmit, message, buf.len(), times > 1),
         }
+    }
+}
+
+/// Which message a packet is of, where what is lost does not come and receivers cannot count: its tag then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub message: u64,
+    pub begins: bool,
+    pub is_empty: bool,
+}
+
+impl Place {
+    fn of(piece: &Piece) -> Self {
+        Place { message: piece.message, begins: piece.edges.0, is_empty: piece.is_empty }
+    }
+
+    fn tag(self) -> [u8; 8] {
+        (self.message << 2 | u64::from(self.begins) << 1 | u64::from(self.is_empty)).to_be_bytes()
+    }
+
+    pub fn read(tag: [u8; 8]) -> Self {
+        let number = u64::from_be_bytes(tag);
+        Place { message: number >> 2, begins: number & 2 != 0, is_empty: number & 1 != 0 }
     }
 }
 
@@ -449,6 +513,7 @@ impl Part for XtpSender {
                 self.watch(scene);
             }
             Timer::Pace => {}
+            Timer::Pause => self.asks = self.phase == Phase::Active,
         }
     }
 
@@ -480,6 +545,7 @@ impl Part for XtpSender {
             return None;
         }
         let transmit = self.put_data(scene, number, buf);
+        self.watch_pause(scene);
         self.settings.pace.spend(scene.now, buf.len() as u64);
         if self.settings.errors == ErrorControl::Off {
             self.advance(scene);

@@ -76,6 +76,11 @@ impl SendStream {
         self.messages.push(Message { end: self.end, window: None })
     }
 
+    /// Whether everything offered has gone out, and not all have it.
+    pub fn is_awaited(&self) -> bool {
+        self.next().is_none() && !self.is_empty()
+    }
+
     /// Messages that have not gone out, or not all of them.
     pub fn unsent(&self) -> u64 {
         self.unsent
@@ -160,6 +165,11 @@ impl SendStream {
             Some(message) if message.end <= base => self.messages.pop(),
             _ => None,
         }
+    }
+
+    /// The first byte that is there.
+    pub fn start(&self) -> u64 {
+        self.pieces.first().map_or(self.end, |piece| piece.seq)
     }
 
     /// One past the last byte that has gone out.
