@@ -94,7 +94,8 @@ impl MeansSpec {
     }
 
     fn mean(&self, quantity: &Quantity, plan: &StudyPlan, point: &SimulatedPoint) -> Option<Mean> {
-        let summary = point.summary(quantity.metric.0)?;
+        // Where no run has it there is nothing to show.
+        let summary = point.summary(quantity.metric.0).filter(|summary| summary.n > 0)?;
         let row = self.keys.iter().map(|key| Some(point.number(key.scenario.0)? * key.scale));
         let way = self.alternatives.and_then(|key| point.text(key.0));
         let parts = [Some(plan.name.0), way.as_deref()].into_iter().flatten();
