@@ -130,6 +130,15 @@ fn pick(heard: &[Vec<u8>], rng: &mut Rng) -> Option<Vec<u8>> {
     heard.get(at).filter(|bytes| !bytes.is_empty()).cloned()
 }
 
+/// Ends those who lie and meddle.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 /// What the sender's report says of one.
 fn outcome(report: &Value, name: &str) -> String {
     let rows = report["receivers"].as_array().expect("a list");
@@ -174,6 +183,8 @@ fn every_protocol_serves_the_others_though_members_are_silent_lie_leave_and_come
         std::thread::scope(|scope| {
             let (fifth, sixth, extra, source) = (host(5), host(6), net.extra(), net.sender());
             let done = &done;
+            // Also where something is not as it should be: the threads are waited for.
+            let _over = Over(done);
             scope.spawn(move || lies(&fifth, "r5", entry, Lie::Whole, done));
             scope.spawn(move || lies(&sixth, "r6", entry, Lie::More(1 << 17), done));
             scope.spawn(move || meddles(&extra, &source, done));
