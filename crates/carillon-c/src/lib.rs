@@ -1,0 +1,293 @@
+//! The sockets of `carillon-transfer` for programs in C: `include/carillon.h` says what each function does.
+//!
+//! The only crate with `unsafe`: pointers come from C. A function trusts what the header asks of its caller, that
+//! pointers are those which it was given or lead to as many bytes as is said, and nothing else; NULL and strings that are no
+//! UTF-8 are errors. A panic does not get past these functions.
+#![allow(unsafe_code)]
+
+use std::cell::RefCell;
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::fmt::Display;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::slice;
+
+use carillon_transfer::socket::{Inbound, Listener, Message, Outbound, Socket, bind};
+
+/// A sender: see the header.
+#[derive(Debug)]
+#[allow(non_camel_case_types)]
+pub struct carillon_sender(Outbound);
+
+/// A receiver's sockets: see the header.
+#[derive(Debug)]
+#[allow(non_camel_case_types)]
+pub struct carillon_listener(Listener);
+
+/// A session at a receiver: see the header.
+#[derive(Debug)]
+#[allow(non_camel_case_types)]
+pub struct carillon_session {
+    inbound: Inbound,
+    /// A message that did not fit.
+    next: Option<Message>,
+    from: CString,
+}
+
+thread_local! {
+    static ERROR: RefCell<CString> = RefCell::default();
+}
+
+const END: i64 = -1;
+const FAILED: i64 = -2;
+const TOO_LONG: i64 = -3;
+
+/// See the header.
+///
+/// # Safety
+/// Strings are NULL or end with 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn carillon_connect(
+    group: *const c_char,
+    interface: *const c_char,
+    name: *const c_char,
+    protocol: *const c_char,
+    receivers: usize,
+) -> *mut carillon_sender {
+    guarded(std::ptr::null_mut(), || {
+        // SAFETY: the caller gives strings as this function asks for them.
+        let (socket, protocol) = unsafe { (socket(group, interface, name)?, text(protocol)?) };
+        let socket = match protocol {
+            Some(protocol) => socket.protocol(protocol),
+            None => socket,
+        };
+        let outbound = socket.receivers(receivers).connect().map_err(said)?;
+        Ok(Box::into_raw(Box::new(carillon_sender(outbound))))
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// The sender is NULL or was connected and not closed; the message has so many bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn carillon_send(
+    sender: *mut carillon_sender,
+    message: *const u8,
+    length: usize,
+) -> c_int {
+    guarded(FAILED as c_int, || {
+        // SAFETY: it is NULL or made by `carillon_connect`, and used by this thread alone, as the header asks.
+        let sender = unsafe { sender.as_mut() }.ok_or("there is no sender: NULL")?;
+        if length > carillon_transfer::socket::LONGEST_MESSAGE || (message.is_null() && length > 0) {
+            return Err("a message is longer than 16 MiB, or NULL".to_owned());
+        }
+        let bytes = match length {
+            0 => &[][..],
+            // SAFETY: it is not NULL, and has so many bytes by the header's word, less than `isize::MAX`.
+            _ => unsafe { slice::from_raw_parts(message, length) },
+        };
+        sender.0.send(bytes).map(|()| 0).map_err(said)
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// The sender is NULL or was connected and not closed, and is not used after this.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn carillon_close(sender: *mut carillon_sender) -> c_int {
+    guarded(FAILED as c_int, || {
+        // SAFETY: it was made by `Box::into_raw` in `carillon_connect`, and is used no more.
+        let sender = unsafe { owned(sender) }.ok_or("there is no sender: NULL")?;
+        let report = sender.0.close().map_err(said)?;
+        match report.failure {
+            Some(failure) => Err(failure),
+            None => Ok((report.receivers.len() - report.verified()) as c_int),
+        }
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// The sender is NULL or was connected and not closed, and is not used after this.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn carillon_abort(sender: *mut carillon_sender) {
+    // SAFETY: it was made by `Box::into_raw` in `carillon_connect`, and is used no more.
+    guarded((), || Ok(drop(unsafe { owned(sender) })));
+}
+
+/// See the header.
+///
+/// # Safety
+/// Strings are NULL or end with 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn carillon_listen(
+    group: *const c_char,
+    interface: *const c_char,
+    name: *const c_char,
+) -> *mut carillon_listener {
+    guarded(std::ptr::null_mut(), || {
+        // SAFETY: the caller gives strings as this function asks for them.
+        let listener = unsafe { socket(group, interface, name) }?.listen().map_err(said)?;
+        Ok(Box::into_raw(Box::new(carillon_listener(listener))))
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// The listener is NULL or was made by `carillon_listen` and not freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn carillon_accept(listener: *mut carillon_listener) -> *mut carillon_session {
+    guarded(std::ptr::null_mut(), || {
+        // SAFETY: it is NULL or made by `carillon_listen`, and used by this thread alone, as the header asks.
+        let listener = unsafe { listener.as_mut() }.ok_or("there is no listener: NULL")?;
+        let inbound = listener.0.accept().map_err(said)?;
+        let from = line(inbound.sender());
+        Ok(Box::into_raw(Box::new(carillon_session { inbound, next: None, from })))
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// The listener is NULL or was made by `carillon_listen`, and is not used after this.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn carillon_listener_free(listener: *mut carillon_listener) {
+    // SAFETY: it was made by `Box::into_raw` in `carillon_listen`, and is used no more.
+    guarded((), || Ok(drop(unsafe { owned(listener) })));
+}
+
+/// See the header.
+///
+/// # Safety
+/// The session is NULL or was accepted and not freed; the buffer has room for so many bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn carillon_recv(session: *mut carillon_session, buffer: *mut u8, size: usize) -> i64 {
+    guarded(FAILED, || {
+        // SAFETY: it is NULL or made by `carillon_accept`, and used by this thread alone, as the header asks.
+        let session = unsafe { session.as_mut() }.ok_or("there is no session: NULL")?;
+        let message = match session.next.take() {
+            Some(message) => message,
+            None => match session.inbound.recv().map_err(said)? {
+                Some(message) => message,
+                None => return Ok(END),
+            },
+        };
+        let length = message.bytes.len();
+        if length > size || (buffer.is_null() && length > 0) {
+            session.next = Some(message);
+            return Ok(TOO_LONG);
+        }
+        if session.from.as_bytes() != message.sender.as_bytes() {
+            session.from = line(&message.sender);
+        }
+        if length > 0 {
+            // SAFETY: the buffer is not NULL, has room for `size` bytes by the header's word, and is no part of the message.
+            unsafe { std::ptr::copy_nonoverlapping(message.bytes.as_ptr(), buffer, length) };
+        }
+        Ok(length as i64)
+    })
+}
+
+/// See the header.
+///
+/// # Safety
+/// The session is NULL or was accepted and not freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn carillon_next(session: *const carillon_session) -> usize {
+    // SAFETY: it is NULL or made by `carillon_accept`.
+    let session = unsafe { session.as_ref() };
+    session.and_then(|session| session.next.as_ref()).map_or(0, |message| message.bytes.len())
+}
+
+/// See the header.
+///
+/// # Safety
+/// The session is NULL or was accepted and not freed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn carillon_from(session: *const carillon_session) -> *const c_char {
+    // SAFETY: it is NULL or made by `carillon_accept`.
+    unsafe { session.as_ref() }.map_or(c"".as_ptr(), |session| session.from.as_ptr())
+}
+
+/// See the header.
+///
+/// # Safety
+/// The session is NULL or was accepted, and is not used after this.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn carillon_session_free(session: *mut carillon_session) {
+    // SAFETY: it was made by `Box::into_raw` in `carillon_accept`, and is used no more.
+    guarded((), || Ok(drop(unsafe { owned(session) })));
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub extern "C" fn carillon_error() -> *const c_char {
+    ERROR.with_borrow(|error| error.as_ptr())
+}
+
+/// Does it; an error, or a panic, is kept for `carillon_error`.
+fn guarded<R>(failed: R, act: impl FnOnce() -> Result<R, String>) -> R {
+    // What it was working at is not used again by a caller that has been told of the failure, but to be freed.
+    let result =
+        catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|_| Err("it panicked: a defect".to_owned()));
+    result.unwrap_or_else(|error| {
+        ERROR.with_borrow_mut(|last| *last = line(&error));
+        failed
+    })
+}
+
+/// What was given to C comes back.
+///
+/// # Safety
+/// It is NULL or was made by `Box::into_raw`, and is not used any more.
+unsafe fn owned<T>(given: *mut T) -> Option<Box<T>> {
+    // SAFETY: it is not NULL, and was made so by this function's own condition.
+    (!given.is_null()).then(|| unsafe { Box::from_raw(given) })
+}
+
+/// A string, or none for NULL.
+///
+/// # Safety
+/// It is NULL or ends with 0, and is left as it is while the result is used.
+unsafe fn text<'a>(string: *const c_char) -> Result<Option<&'a str>, String> {
+    if string.is_null() {
+        return Ok(None);
+    }
+    // SAFETY: it is not NULL, and ends with 0 by this function's own condition.
+    let string = unsafe { CStr::from_ptr(string) };
+    string.to_str().map(Some).map_err(|_| "a string is not UTF-8".to_owned())
+}
+
+/// # Safety
+/// Strings are NULL or end with 0.
+unsafe fn socket(
+    group: *const c_char,
+    interface: *const c_char,
+    name: *const c_char,
+) -> Result<Socket, String> {
+    // SAFETY: as this function asks for them.
+    let (group, interface, name) = unsafe { (text(group)?, text(interface)?, text(name)?) };
+    let group = group.ok_or("there is no group: NULL")?;
+    let address =
+        group.parse().map_err(|_| format!("{group} is no address with a port, such as 239.1.2.3:4567"))?;
+    let mut socket = bind(address);
+    if let Some(interface) = interface {
+        socket = socket.interface(interface);
+    }
+    Ok(match name {
+        Some(name) => socket.name(name),
+        None => socket,
+    })
+}
+
+fn said(error: impl Display) -> String {
+    error.to_string()
+}
+
+/// For C: without the one byte that it cannot hold.
+fn line(text: &str) -> CString {
+    CString::new(text.replace('\0', "")).unwrap_or_default()
+}

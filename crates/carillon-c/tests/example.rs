@@ -1,0 +1,99 @@
+//! The example in C is in the README, is built with the system's compiler and talks to itself; what the header does not
+//! allow is an error.
+#![allow(unsafe_code)]
+
+use std::ffi::CStr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::ptr::{null, null_mut};
+
+use carillon_c::*;
+use carillon_testkit::{loopback_group, skip};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Builds the library and the example; `None`, said aloud, where there is no C compiler.
+fn example(directory: &Path) -> Option<PathBuf> {
+    if Command::new("cc").arg("--version").output().is_err() {
+        skip("there is no C compiler");
+        return None;
+    }
+    let built = Command::new(env!("CARGO"))
+        .args(["build", "--profile", "test", "--quiet", "-p", "carillon-c"])
+        .current_dir(root())
+        .status();
+    assert!(built.expect("there is a cargo").success(), "the library does not compile");
+    let test = std::env::current_exe().expect("this is a program");
+    let library = test.ancestors().nth(2).expect("it is in a directory");
+    let program = directory.join("talk");
+    let compiled = Command::new("cc")
+        .args(["-std=c99", "-Wall", "-Wextra", "-Werror", "-pedantic", "-I"])
+        .arg(root().join("include"))
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/talk.c"))
+        .arg("-L")
+        .arg(library)
+        .args(["-lcarillon_c", "-o"])
+        .arg(&program)
+        .arg(format!("-Wl,-rpath,{}", library.display()))
+        .status();
+    assert!(compiled.expect("there is a compiler").success(), "the example does not compile");
+    Some(program)
+}
+
+fn start(program: &Path, args: &[&str]) -> Child {
+    Command::new(program).args(args).stdout(Stdio::piped()).spawn().expect("it can be run")
+}
+
+#[test]
+fn the_example_is_in_the_readme_and_under_forty_lines() {
+    let program =
+        std::fs::read_to_string(root().join("crates/carillon-c/examples/talk.c")).expect("the example");
+    let readme = std::fs::read_to_string(root().join("README.md")).expect("the README");
+    assert!(program.lines().count() < 40, "it is long");
+    let code: Vec<&str> = program.lines().skip_while(|line| !line.starts_with('#')).collect();
+    assert!(readme.contains(code.join("\n").trim()), "the README has not what it says");
+}
+
+#[test]
+fn the_example_talks_to_listeners_in_other_processes() {
+    let Some(group) = loopback_group() else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let Some(program) = example(directory.path()) else { return };
+    let group = group.to_string();
+    let there = [(); 2].map(|()| start(&program, &["listen", &group]));
+    let said = start(&program, &["say", &group, "2", "hello", "everybody"]).wait_with_output();
+    assert!(said.expect("it ends").status.success());
+    for one in there {
+        let output = one.wait_with_output().expect("it ends");
+        let text = String::from_utf8(output.stdout).expect("it is text");
+        let words: Vec<_> = text.lines().filter_map(|line| line.split(": ").nth(1)).collect();
+        assert!(output.status.success() && words == ["hello", "everybody"], "{text}");
+    }
+}
+
+#[test]
+fn null_and_what_is_no_text_are_errors() {
+    let last = || {
+        // SAFETY: it is a string that ends with 0, until this thread's next call.
+        unsafe { CStr::from_ptr(carillon_error()) }.to_str().expect("it is text").to_owned()
+    };
+    // SAFETY: NULL is allowed everywhere, and the strings end with 0.
+    unsafe {
+        assert!(carillon_connect(null(), null(), null(), null(), 1).is_null());
+        assert!(last().contains("no group"), "{}", last());
+        assert!(carillon_listen(c"nonsense".as_ptr(), null(), null()).is_null());
+        assert!(last().contains("no address with a port"), "{}", last());
+        assert!(carillon_listen(c"\xff".as_ptr(), null(), null()).is_null());
+        assert!(last().contains("not UTF-8"), "{}", last());
+        assert_eq!(carillon_send(null_mut(), null(), 1), -2);
+        assert_eq!(carillon_close(null_mut()), -2);
+        assert!(carillon_accept(null_mut()).is_null());
+        assert_eq!(carillon_recv(null_mut(), null_mut(), 1), -2);
+        assert_eq!((carillon_next(null()), *carillon_from(null())), (0, 0));
+        carillon_abort(null_mut());
+        carillon_listener_free(null_mut());
+        carillon_session_free(null_mut());
+    }
+}
