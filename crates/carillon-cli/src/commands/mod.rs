@@ -5,6 +5,7 @@ mod generate;
 mod helping;
 mod jobs;
 mod join;
+mod metric;
 mod plot;
 mod protocols;
 mod recv;
@@ -37,6 +38,7 @@ enum Command {
     Send(Box<send::Args>),
     Recv(recv::Args),
     Relay(relay::Args),
+    Metric(Box<metric::Args>),
     Completions(generate::CompletionsArgs),
     Man(generate::ManArgs),
 }
@@ -54,6 +56,7 @@ impl Cli {
             Command::Send(args) => send::run(*args),
             Command::Recv(args) => recv::run(args),
             Command::Relay(args) => relay::run(&args),
+            Command::Metric(args) => metric::run(&args),
             Command::Completions(args) => generate::completions(&args),
             Command::Man(args) => generate::man(&args),
         }
