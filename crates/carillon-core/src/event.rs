@@ -282,6 +282,19 @@ impl std::fmt::Display for TraceEvent {
     }
 }
 
+/// Takes the first of a queue that each of many nodes has, and that is seldom long: its room is let go when the last is
+/// taken, if it had more than a few.
+pub fn pop_lean<T>(queue: &mut VecDeque<T>) -> Option<T> {
+    let first = queue.pop_front();
+    if queue.is_empty() && queue.capacity() > FEW {
+        *queue = VecDeque::new();
+    }
+    first
+}
+
+/// What a queue keeps room for.
+const FEW: usize = 8;
+
 /// The events and notices a machine has not handed out yet. Allocates nothing until the first.
 #[derive(Clone, Debug, Default)]
 pub struct Events {
@@ -336,7 +349,7 @@ impl Events {
 
     /// Takes the oldest: what `poll_event` returns.
     pub fn pop(&mut self) -> Option<Event> {
-        self.events.pop_front()
+        pop_lean(&mut self.events)
     }
 
     /// Adds a notice: one of a machine that this one runs.

@@ -52,6 +52,9 @@ pub struct HelperTable {
     members: BTreeMap<NodeId, NodeId>,
     /// Members that are lost, and nobody's children any more.
     gone: BTreeSet<NodeId>,
+    /// The places of helpers above, and the children of each: large groups have thousands of helpers.
+    places: BTreeMap<NodeId, usize>,
+    children: BTreeMap<NodeId, Vec<NodeId>>,
 }
 
 /// Why a table is none.
@@ -75,7 +78,7 @@ impl HelperTable {
         members: impl IntoIterator<Item = (NodeId, NodeId)>,
     ) -> Result<Self, TableError> {
         let members: BTreeMap<NodeId, NodeId> = members.into_iter().collect();
-        let table = HelperTable { helpers, members, ..HelperTable::default() };
+        let table = HelperTable { helpers, members, ..HelperTable::default() }.indexed();
         let mut known = BTreeMap::new();
         for helper in &table.helpers {
             if known.insert(helper.node, helper.parent).is_some() {
@@ -107,27 +110,52 @@ impl HelperTable {
     pub fn balanced(helpers: &[NodeId], members: &[NodeId], fanout: usize) -> Self {
         let fanout = fanout.max(1);
         let parent = |index: usize| index.checked_sub(fanout).map(|below| helpers[below / fanout]);
-        let entry =
-            |(index, &node)| Helper { node, parent: parent(index), delivers: members.contains(&node) };
+        let delivering: BTreeSet<&NodeId> = members.iter().collect();
+        let entry = |(index, node): (usize, &NodeId)| Helper {
+            node: *node,
+            parent: parent(index),
+            delivers: delivering.contains(node),
+        };
         let entries: Vec<Helper> = helpers.iter().enumerate().map(entry).collect();
-        let is_leaf = |helper: &&NodeId| entries.iter().all(|entry| entry.parent != Some(**helper));
-        let leaves: Vec<NodeId> = helpers.iter().filter(is_leaf).copied().collect();
-        let others = members.iter().filter(|member| !helpers.contains(member));
+        let inner: BTreeSet<NodeId> = entries.iter().filter_map(|entry| entry.parent).collect();
+        let leaves: Vec<NodeId> = helpers.iter().filter(|helper| !inner.contains(helper)).copied().collect();
+        let known: BTreeSet<&NodeId> = helpers.iter().collect();
+        let others = members.iter().filter(|member| !known.contains(member));
         let members = others.zip(leaves.iter().cycle()).map(|(&member, &leaf)| (member, leaf)).collect();
-        HelperTable { helpers: entries, members, ..HelperTable::default() }
+        HelperTable { helpers: entries, members, ..HelperTable::default() }.indexed()
+    }
+
+    /// The same, with what is looked up in it.
+    fn indexed(mut self) -> Self {
+        // Of a helper that stands in it twice the first counts; such a table is refused.
+        let entries = self.helpers.iter().enumerate().rev();
+        self.places = entries.map(|(at, helper)| (helper.node, at)).collect();
+        self.children = BTreeMap::new();
+        let helpers = self.helpers.iter().filter_map(|helper| Some((helper.node, helper.parent?)));
+        for (child, to) in helpers.chain(self.members.iter().map(|(&member, &to)| (member, to))) {
+            self.children.entry(to).or_default().push(child);
+        }
+        self
+    }
+
+    fn helper(&self, node: NodeId) -> Option<&Helper> {
+        self.places.get(&node).map(|&at| &self.helpers[at])
     }
 
     /// The next edition, without a node that is lost. The children of a helper turn to its parent; a member that turned to
     /// one is nobody's child any more. `None` if it is neither: whom the sender serves itself it can be told of by
     /// [`expel`](crate::Sender::expel).
     pub fn without(&self, lost: NodeId) -> Option<Self> {
+        // Most that are lost are those that the sender serves itself: of them there is no table.
+        if !self.is_helper(lost) && !self.members.contains_key(&lost) {
+            return None;
+        }
         let mut next = self.clone();
         next.edition = self.edition.saturating_add(1);
-        let Some(&Helper { parent, delivers, .. }) = self.helpers.iter().find(|helper| helper.node == lost)
-        else {
+        let Some(&Helper { parent, delivers, .. }) = self.helper(lost) else {
             next.members.remove(&lost)?;
             next.gone.insert(lost);
-            return Some(next);
+            return Some(next.indexed());
         };
         if delivers {
             next.gone.insert(lost);
@@ -140,7 +168,7 @@ impl HelperTable {
             Some(parent) => next.members.values_mut().filter(|to| **to == lost).for_each(|to| *to = parent),
             None => next.members.retain(|_, to| *to != lost),
         }
-        Some(next)
+        Some(next.indexed())
     }
 
     /// The same table at a host that numbers nodes by itself.
@@ -155,7 +183,9 @@ impl HelperTable {
             helpers: self.helpers.iter().map(helper).collect(),
             members: self.members.iter().map(|(&member, &to)| (local(member), local(to))).collect(),
             gone: self.gone.iter().map(|&member| local(member)).collect(),
+            ..HelperTable::default()
         }
+        .indexed()
     }
 
     /// Which edition: a machine takes no table over that is not newer than what it has.
@@ -170,12 +200,12 @@ impl HelperTable {
 
     /// Whether a node is one of them.
     pub fn is_helper(&self, node: NodeId) -> bool {
-        self.helpers.iter().any(|helper| helper.node == node)
+        self.places.contains_key(&node)
     }
 
     /// The helper that a node turns to; the sender if there is none.
     pub fn parent(&self, node: NodeId) -> Option<NodeId> {
-        match self.helpers.iter().find(|helper| helper.node == node) {
+        match self.helper(node) {
             Some(helper) => helper.parent,
             None => self.members.get(&node).copied(),
         }
@@ -184,9 +214,7 @@ impl HelperTable {
     /// The helpers and members that turn to a helper. Those of the sender, who also has all members that no helper
     /// serves, are found with [`children_of_sender`](Self::children_of_sender).
     pub fn children(&self, helper: NodeId) -> Vec<NodeId> {
-        let helpers = self.helpers.iter().filter(|child| child.parent == Some(helper));
-        let members = self.members.iter().filter(|(_, to)| **to == helper);
-        helpers.map(|child| child.node).chain(members.map(|(&member, _)| member)).collect()
+        self.children.get(&helper).cloned().unwrap_or_default()
     }
 
     /// The helpers that turn to the sender, and those of these members that do.

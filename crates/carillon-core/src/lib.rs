@@ -30,7 +30,7 @@ pub use describe::{
     ANY, Boast, Format, Golden, Ground, InState, Lie, OUTSIDE, Promise, Reading, Rest, States, Trial,
 };
 pub use drain::{Host, check_early, drain};
-pub use event::{DropReason, Event, Events, Note, Outcome, SCHEMA_VERSION, TraceEvent, Value};
+pub use event::{DropReason, Event, Events, Note, Outcome, SCHEMA_VERSION, TraceEvent, Value, pop_lean};
 pub use helpers::{Helper, HelperTable, Helpers, TableError};
 pub use ids::{AssociationId, GroupId, MessageId, NodeId, PortId, PortSet};
 pub use input::Input;

@@ -36,6 +36,14 @@ impl Seeds {
         Rng(ChaCha8Rng::from_seed(self.child(b"stream").child(name.as_bytes()).0))
     }
 
+    /// The same stream behind its first draws of 64 bits ([`Rng::bits`]): for whoever draws many at once and keeps
+    /// what came of them, not the generator.
+    pub fn stream_from(&self, name: &str, draws: u64) -> Rng {
+        let mut rng = self.stream(name);
+        rng.0.set_word_pos(2 * u128::from(draws));
+        rng
+    }
+
     fn child(&self, name: &[u8]) -> Seeds {
         Seeds(*blake3::keyed_hash(&self.0, name).as_bytes())
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use carillon_core::{
-    Application, Bytes, Event, HelperTable, Host, Machine, NodeId, Notice, Observer, Received, Time,
+    Application, Bytes, Dest, Event, HelperTable, Host, Machine, NodeId, Notice, Observer, Received, Time,
     TraceEvent, Transmit, Verdict, drain, poll_application,
 };
 
@@ -22,6 +22,7 @@ pub struct World<N, O> {
     wakeups: EventQueue<NodeId>,
     arrival: Arrival,
     buf: Vec<u8>,
+    copies: Copies,
     steps: u64,
     /// Who turns to which helper, if the protocol has some.
     helpers: Arc<HelperTable>,
@@ -67,6 +68,7 @@ impl<N: Network, O: Observer> World<N, O> {
             wakeups: EventQueue::new(),
             arrival: Arrival::default(),
             buf: Vec::new(),
+            copies: Copies::default(),
             steps: 0,
             helpers: Arc::default(),
             lost: Vec::new(),
@@ -266,6 +268,7 @@ impl<N: Network, O: Observer> World<N, O> {
             node: NodeId(index as u32),
             network: &mut self.network,
             observer: &mut self.observer,
+            copies: &mut self.copies,
             timers_fired,
             lost: &mut self.lost,
         };
@@ -334,12 +337,36 @@ fn earliest(a: Option<Time>, b: Option<Time>) -> Option<Time> {
     }
 }
 
+/// The last packets that went to one node each. Who has no group to send to sends the same to each of many: these are kept
+/// once, however many are under way.
+#[derive(Debug, Default)]
+struct Copies {
+    last: [Bytes; KINDS],
+    next: usize,
+}
+
+/// Kinds of packets that alternate: with a poll and without, or with another in between.
+const KINDS: usize = 2;
+
+impl Copies {
+    fn one_of(&mut self, bytes: &[u8]) -> Bytes {
+        if let Some(same) = self.last.iter().find(|last| last[..] == *bytes) {
+            return same.clone();
+        }
+        let new = Bytes::copy_from_slice(bytes);
+        self.last[self.next] = new.clone();
+        self.next = (self.next + 1) % KINDS;
+        new
+    }
+}
+
 /// One node's side of the drain.
 struct NodeHost<'a, N, O> {
     now: Time,
     node: NodeId,
     network: &'a mut N,
     observer: &'a mut O,
+    copies: &'a mut Copies,
     timers_fired: bool,
     lost: &'a mut Vec<NodeId>,
 }
@@ -350,7 +377,10 @@ impl<N: Network, O: Observer> Host for NodeHost<'_, N, O> {
     }
 
     fn transmit(&mut self, transmit: Transmit, bytes: &mut Vec<u8>) {
-        let bytes = Bytes::from(std::mem::take(bytes));
+        let bytes = match transmit.dest {
+            Dest::Node(_) => self.copies.one_of(bytes),
+            _ => Bytes::copy_from_slice(bytes),
+        };
         self.network.transmit(self.now, self.node, transmit, bytes, self.observer);
     }
 

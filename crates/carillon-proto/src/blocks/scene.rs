@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use carillon_core::{
     AssociationId, BuildContext, ConfigError, Delivery, Dest, DropReason, Event, Events, GroupId, MessageId,
-    NodeId, Note, Time, Timers, Transmit, Value,
+    NodeId, Note, Time, Timers, Transmit, Value, pop_lean,
 };
 use carillon_wire::reformation::Ranks;
 
@@ -100,7 +100,7 @@ impl<K: Ord + Copy> Scene<K> {
 
     /// The same, with the rank of its source.
     pub fn poll_delivery_of(&mut self) -> Option<(usize, Delivery)> {
-        self.deliveries.pop_front()
+        pop_lean(&mut self.deliveries)
     }
 
     /// A packet came in.

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use carillon_core::{BitRate, MessageId, NodeId, Probability, Rng, Seeds, Time};
+use carillon_core::{BitRate, MessageId, NodeId, Probability, Seeds, Time};
 
 /// How a link loses packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -72,20 +72,37 @@ pub(super) struct Wire {
 const _: () = assert!(size_of::<Wire>() <= 80);
 
 /// How the delay of a link varies: normally about its mean, for each packet by itself, so that a packet may overtake others.
+///
+/// A generator has more than 300 bytes. So delays are drawn for several packets at a time, and it is not kept.
 #[derive(Debug)]
 struct Jitter {
     deviation: Duration,
-    rng: Option<Rng>,
+    /// Delays of the next packets, the last of them first; so many are left.
+    ahead: [Duration; DELAYS],
+    left: u8,
+    /// Delays drawn so far.
+    drawn: u64,
 }
 
-/// What a link loses.
+/// Delays drawn at a time.
+const DELAYS: usize = 8;
+
+/// What a link loses. The fates of several packets are drawn at a time, as delays are.
 #[derive(Debug, Default)]
 struct Losses {
     model: LossModel,
+    /// Fates of the next packets, the lowest bit first: whether each is lost, and whether it meets the bad state. So many
+    /// are left.
+    ahead: (u64, u64),
+    left: u8,
+    /// Draws for them and for those before, and the state behind them.
+    drawn: u64,
     is_bad: bool,
-    rng: Option<Rng>,
     singles: Vec<SingleLoss>,
 }
+
+/// Fates drawn at a time.
+const FATES: u8 = 64;
 
 /// What becomes of a packet that is put on a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,12 +122,12 @@ impl Wire {
 
     /// Loses packets by a model.
     pub(super) fn set_loss(&mut self, model: LossModel) {
-        self.losses.get_or_insert_default().model = model;
+        self.losses.get_or_insert_default().set_model(model);
     }
 
     /// Its delay varies normally with this standard deviation; below nothing it is nothing.
     pub(super) fn set_deviation(&mut self, deviation: Duration) {
-        self.jitter = (!deviation.is_zero()).then(|| Box::new(Jitter { deviation, rng: None }));
+        self.jitter = (!deviation.is_zero()).then(|| Box::new(Jitter::new(deviation)));
     }
 
     /// Loses one packet.
@@ -158,13 +175,48 @@ impl Wire {
 }
 
 impl Jitter {
+    fn new(deviation: Duration) -> Self {
+        Jitter { deviation, ahead: [Duration::ZERO; DELAYS], left: 0, drawn: 0 }
+    }
+
     fn draw(&mut self, mean: Duration, seeds: impl Fn() -> Seeds) -> Duration {
-        let rng = self.rng.get_or_insert_with(|| seeds().stream("delay"));
-        Duration::from_secs_f64(rng.normal(mean.as_secs_f64(), self.deviation.as_secs_f64()).max(0.0))
+        if self.left == 0 {
+            // Two draws for each.
+            let mut rng = seeds().stream_from("delay", 2 * self.drawn);
+            let (mean, deviation) = (mean.as_secs_f64(), self.deviation.as_secs_f64());
+            for delay in self.ahead.iter_mut().rev() {
+                *delay = Duration::from_secs_f64(rng.normal(mean, deviation).max(0.0));
+            }
+            self.left = DELAYS as u8;
+            self.drawn += DELAYS as u64;
+        }
+        self.left -= 1;
+        self.ahead[usize::from(self.left)]
+    }
+}
+
+impl LossModel {
+    /// Draws for each packet.
+    fn draws(&self) -> u64 {
+        match self {
+            LossModel::None => 0,
+            LossModel::Bernoulli(_) => 1,
+            LossModel::GilbertElliott { .. } => 2,
+        }
     }
 }
 
 impl Losses {
+    /// From the next packet on it is this model, which goes on with the draws behind those of that packet.
+    fn set_model(&mut self, model: LossModel) {
+        if self.left > 0 {
+            self.drawn -= u64::from(self.left) * self.model.draws();
+            self.is_bad = self.ahead.1 & 1 == 1;
+            self.left = 0;
+        }
+        self.model = model;
+    }
+
     /// Whether this packet is lost.
     fn strike(&mut self, original: Option<SingleLoss>, seeds: impl Fn() -> Seeds) -> bool {
         if let Some(original) = original
@@ -176,17 +228,34 @@ impl Losses {
         if self.model == LossModel::None {
             return false;
         }
-        let rng = self.rng.get_or_insert_with(|| seeds().stream("loss"));
-        match self.model {
-            LossModel::None => false,
-            LossModel::Bernoulli(p) => rng.chance(p.value()),
-            LossModel::GilbertElliott { to_bad, to_good, good, bad } => {
-                let lost = rng.chance(if self.is_bad { bad } else { good }.value());
-                let leaves = rng.chance(if self.is_bad { to_good } else { to_bad }.value());
-                self.is_bad ^= leaves;
-                lost
-            }
+        if self.left == 0 {
+            self.draw(seeds());
         }
+        let is_lost = self.ahead.0 & 1 == 1;
+        self.ahead = (self.ahead.0 >> 1, self.ahead.1 >> 1);
+        self.left -= 1;
+        is_lost
+    }
+
+    fn draw(&mut self, seeds: Seeds) {
+        let mut rng = seeds.stream_from("loss", self.drawn);
+        self.ahead = (0, 0);
+        for at in 0..FATES {
+            let is_bad = self.is_bad;
+            let is_lost = match self.model {
+                LossModel::None => false,
+                LossModel::Bernoulli(p) => rng.chance(p.value()),
+                LossModel::GilbertElliott { to_bad, to_good, good, bad } => {
+                    let is_lost = rng.chance(if is_bad { bad } else { good }.value());
+                    self.is_bad ^= rng.chance(if is_bad { to_good } else { to_bad }.value());
+                    is_lost
+                }
+            };
+            self.ahead.0 |= u64::from(is_lost) << at;
+            self.ahead.1 |= u64::from(is_bad) << at;
+        }
+        self.left = FATES;
+        self.drawn += u64::from(FATES) * self.model.draws();
     }
 }
 
@@ -263,6 +332,39 @@ mod tests {
             let lost = (0..200_000_u64).filter(|&at| put(&mut wire, at * 1_000_000) == Fate::Lost).count();
             let share = lost as f64 / 200_000.0;
             assert!((share - model.mean()).abs() < 0.005, "{model:?}: {share} and not {}", model.mean());
+        }
+    }
+
+    /// What is drawn at once is what would be drawn for each packet by itself, also where the model changes in between.
+    #[test]
+    fn fates_and_delays_are_those_of_one_stream_however_many_are_drawn_at_a_time() {
+        let bursty = LossModel::GilbertElliott { to_bad: p(0.1), to_good: p(0.2), good: p(0.1), bad: p(0.6) };
+        let (mut wire, mut rng) =
+            (Wire::new(Duration::ZERO, BitRate::mbps(1000)), Seeds::new(1).stream("loss"));
+        let (mut is_bad, mut at) = (false, 0);
+        for (model, packets) in [(LossModel::Bernoulli(p(0.3)), 100), (bursty, 75), (LossModel::None, 5)]
+            .into_iter()
+            .chain([(bursty, 333), (LossModel::Bernoulli(p(0.5)), 64), (LossModel::Bernoulli(p(0.2)), 999)])
+        {
+            wire.set_loss(model);
+            for _ in 0..packets {
+                at += 1_000_000;
+                let expected = match model {
+                    LossModel::None => false,
+                    LossModel::Bernoulli(p) => rng.chance(p.value()),
+                    LossModel::GilbertElliott { to_bad, to_good, good, bad } => {
+                        let is_lost = rng.chance(if is_bad { bad } else { good }.value());
+                        is_bad ^= rng.chance(if is_bad { to_good } else { to_bad }.value());
+                        is_lost
+                    }
+                };
+                assert_eq!(put(&mut wire, at) == Fate::Lost, expected, "{model:?}");
+            }
+        }
+        let (mut jitter, mut rng) = (Jitter::new(Duration::from_micros(80)), Seeds::new(1).stream("delay"));
+        for _ in 0..100 {
+            let expected = Duration::from_secs_f64(rng.normal(1.5e-3, 80e-6).max(0.0));
+            assert_eq!(jitter.draw(Duration::from_micros(1500), || Seeds::new(1)), expected);
         }
     }
 }
