@@ -138,7 +138,8 @@ impl HelperTable {
         self
     }
 
-    fn helper(&self, node: NodeId) -> Option<&Helper> {
+    /// What the table says of a helper.
+    pub fn helper(&self, node: NodeId) -> Option<&Helper> {
         self.places.get(&node).map(|&at| &self.helpers[at])
     }
 

@@ -316,7 +316,9 @@ fn routed(scenario: &Scenario, routed: &RoutedNetwork, members: &[NodeId], seeds
         }
     }
     if let Some(input) = routed.input {
-        graph.set_input(routed.source(), input.interval, input.places);
+        let helpers = scenario.helpers.helpers().iter().map(|helper| helper.node);
+        let parents = helpers.chain([routed.source()]);
+        parents.for_each(|parent| graph.set_input(parent, input.interval, input.places));
     }
     if scenario.protocol.roles.contains(&Role::Relay) {
         let nodes = (0..routed.topology.nodes() as u32).map(NodeId);

@@ -1,14 +1,13 @@
 //! Metrics: functions of the trace alone. Definitions in `docs/metrics.md`.
 
 mod bounds;
+mod parents;
 mod recovery;
 mod registry;
 mod status_analysis;
 mod traffic;
 
-use carillon_core::{
-    BitRate, Bytes, Dest, DropReason, Event, MessageId, NodeId, Observer, Outcome, Time, TraceEvent,
-};
+use carillon_core::{BitRate, Bytes, Dest, Event, MessageId, NodeId, Observer, Outcome, Time, TraceEvent};
 
 pub use bounds::Bounds;
 pub use recovery::Recoveries;
@@ -16,6 +15,7 @@ pub use registry::{METRICS, Metric};
 pub use status_analysis::StatusAnalysis;
 
 use crate::scenario::Scenario;
+use parents::Parents;
 use recovery::UnicastTime;
 use traffic::Traffic;
 
@@ -66,6 +66,7 @@ impl Observer for Recorder {
     fn event(&mut self, event: &TraceEvent) {
         self.recoveries.event(event);
         self.totals.traffic.event(event);
+        self.totals.parents.event(event);
         match event.event {
             Event::Offered { message, since } => note(&mut self.offered, event.node, message, since),
             Event::Sent { message, .. } => {
@@ -114,7 +115,6 @@ impl Observer for Recorder {
             Event::MemberLost { .. } => self.totals.members_lost += 1,
             Event::TimerFired { timer: "wtimer" } => self.totals.waits[0] += 1,
             Event::TimerFired { timer: "ctimeout" } => self.totals.waits[1] += 1,
-            Event::Dropped { reason: DropReason::Implosion } => self.totals.implosions += 1,
             Event::Collision { .. } => self.collisions += 1,
             _ => {}
         }
@@ -122,6 +122,7 @@ impl Observer for Recorder {
 
     fn datagram(&mut self, time: Time, from: NodeId, to: &Dest, _bytes: &Bytes) {
         self.totals.traffic.datagram(time, from, to);
+        self.totals.parents.datagram(from, to);
     }
 }
 
@@ -134,7 +135,11 @@ impl Recorder {
             messages: Vec::new(),
             offered: Vec::new(),
             records: Vec::new(),
-            totals: Totals { traffic: Traffic::new(scenario), ..Totals::default() },
+            totals: Totals {
+                traffic: Traffic::new(scenario),
+                parents: Parents::new(scenario),
+                ..Totals::default()
+            },
             recoveries: Recoveries::new(scenario),
             collisions: 0,
             block: (Time::ZERO, 0),
@@ -197,8 +202,6 @@ pub struct Totals {
     pub frame_bytes: u64,
     /// Frames.
     pub frames: u64,
-    /// Packets lost because the source could not take them in.
-    pub implosions: u64,
     /// Packets without a message.
     pub control_packets: u64,
     /// Members given up.
@@ -209,6 +212,8 @@ pub struct Totals {
     pub recoveries: Recoveries,
     /// Who sends what, and when.
     pub traffic: Traffic,
+    /// What goes between parents and children.
+    pub parents: Parents,
 }
 
 /// Deliveries, if every receiver gets everything.
@@ -283,8 +288,8 @@ pub enum Need {
     Lan,
     /// A routed network.
     Graph,
-    /// A parent and its children.
-    Star,
+    /// A parent and its children, or several.
+    Parents,
     /// A parent that takes in only so much.
     Implosion,
     /// A unicast equivalent of the protocol.
@@ -305,7 +310,7 @@ impl Need {
             }
             Need::Lan => "lan",
             Need::Graph => "graph",
-            Need::Star => "star",
+            Need::Parents => "star, or graph with helpers",
             Need::Implosion => "`network.implosion_rate`",
             Need::UnicastEquivalent => "a unicast equivalent",
             Need::Parameter("ctimeout") => "a protocol with `ctimeout`",
@@ -322,7 +327,7 @@ impl Need {
             Need::EachDelivery => true,
             Need::Lan => scenario.network.lan().is_some(),
             Need::Graph => scenario.network.graph().is_some(),
-            Need::Star => scenario.network.graph().is_some_and(|graph| graph.is_star),
+            Need::Parents => scenario.network.graph().is_some_and(|graph| graph.has_parents(scenario)),
             Need::Implosion => scenario.network.graph().is_some_and(|graph| graph.input.is_some()),
             Need::UnicastEquivalent => scenario.protocol.unicast_equivalent.is_some(),
             Need::Parameter(name) => scenario.protocol.parameters.iter().any(|own| own.name == name),
@@ -352,6 +357,14 @@ impl Run<'_> {
     /// A count for each receiver and message offered.
     fn per_delivery(&self, count: u64) -> Vec<f64> {
         vec![count as f64 / expected_deliveries(self.scenario) as f64]
+    }
+
+    fn is_star(&self) -> bool {
+        self.scenario.network.graph().is_some_and(|graph| graph.is_star)
+    }
+
+    fn messages_offered(&self) -> f64 {
+        self.scenario.workload.messages as f64 * f64::from(self.scenario.senders)
     }
 
     fn receivers(&self) -> f64 {

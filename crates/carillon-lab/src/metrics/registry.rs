@@ -149,7 +149,7 @@ pub static METRICS: &[Metric] = &[
         name: "packet_throughput_per_ms",
         unit: "1/ms",
         sample: "run",
-        needs: &[Need::Completions, Need::Star],
+        needs: &[Need::Completions, Need::Parents],
         definition: "T: messages acknowledged by all / time from the first transmission request to the last completion, in milliseconds",
         source: "Barcellos and Ezhilchelvan, 4",
         samples: |run| vec![completed(run) / (1e3 * seconds(run))],
@@ -157,20 +157,23 @@ pub static METRICS: &[Metric] = &[
     Metric {
         name: "network_cost",
         unit: "1",
-        sample: "run",
-        needs: &[Need::Star],
-        definition: "N: packets put on the children's links, in both directions (a multicast is one on each link) / (messages x children)",
+        sample: "parent",
+        needs: &[Need::Parents],
+        definition: "N: packets between a parent and its children, in both directions (a multicast is one for each child) / (messages x children). On a star, as the source has it, packets put on the children's links. In a tree a sample for the source and one for each helper: what it and its children send to each other, the multicasts of them, and those of the source",
         source: "Barcellos and Ezhilchelvan, 4",
-        samples: |run| run.per_delivery(run.totals.frames),
+        samples: |run| match run.is_star() {
+            true => run.per_delivery(run.totals.frames),
+            false => run.totals.parents.costs(run.messages_offered()),
+        },
     },
     Metric {
         name: "implosion_losses",
         unit: "1",
-        sample: "run",
-        needs: &[Need::Star, Need::Implosion],
+        sample: "parent",
+        needs: &[Need::Parents, Need::Implosion],
         definition: "I: packets lost because the parent's input buffer was full / (messages x children)",
         source: "Barcellos and Ezhilchelvan, 4",
-        samples: |run| run.per_delivery(run.totals.implosions),
+        samples: |run| run.totals.parents.implosions(run.messages_offered()),
     },
     Metric {
         name: "normalized_throughput",
@@ -338,11 +341,7 @@ pub static METRICS: &[Metric] = &[
         needs: &[],
         definition: "packets sent that carry no message (acknowledgments, requests, statuses, polls, tokens) / messages completed; nodes of a LAN count each packet once, however many hear it",
         source: "",
-        samples: |run| {
-            let workload = &run.scenario.workload;
-            let messages = workload.messages as f64 * f64::from(run.scenario.senders);
-            vec![run.totals.control_packets as f64 / messages]
-        },
+        samples: |run| vec![run.totals.control_packets as f64 / run.messages_offered()],
     },
     Metric {
         name: "undelivered_share",

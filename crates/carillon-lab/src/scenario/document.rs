@@ -296,13 +296,9 @@ pub(super) const LAN_KEYS: &[&str] = &[
     "network.backoff",
 ];
 pub(super) const LINK_KEYS: &[&str] = &["network.link_rate", "network.queue", "network.overhead"];
-pub(super) const STAR_KEYS: &[&str] = &[
-    "network.latency",
-    "network.latency_deviation",
-    "network.children",
-    "network.implosion_rate",
-    "network.implosion_buffer",
-];
+pub(super) const STAR_KEYS: &[&str] = &["network.latency", "network.latency_deviation", "network.children"];
+/// Of networks with parents, which take in only so much.
+pub(super) const INPUT_KEYS: &[&str] = &["network.implosion_rate", "network.implosion_buffer"];
 pub(super) const GRAPH_KEYS: &[&str] = &[
     "network.topology",
     "network.height",

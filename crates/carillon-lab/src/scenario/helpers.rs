@@ -205,10 +205,10 @@ impl<'a> Places<'a> {
             way(topology, paths, receiver).for_each(|node| behind[node.index()] += 1);
         }
         let tree = DeliveryTree::new(topology, paths, receivers);
-        let is_host = |node: NodeId| node == paths.root() || receivers.contains(&node);
+        let hosts: BTreeSet<NodeId> = receivers.iter().copied().chain([paths.root()]).collect();
         let nodes = (0..topology.nodes() as u32).map(NodeId);
         let mut routers: Vec<NodeId> =
-            nodes.filter(|&node| tree.downstream(node).len() > 1 && !is_host(node)).collect();
+            nodes.filter(|&node| tree.downstream(node).len() > 1 && !hosts.contains(&node)).collect();
         if count > routers.len() {
             let most = routers.len();
             return Err(format!(

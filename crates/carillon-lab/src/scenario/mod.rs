@@ -98,7 +98,7 @@ impl Scenario {
 
     /// Whether a node helps and does not deliver.
     pub fn only_helps(&self, node: NodeId) -> bool {
-        self.only_helping().any(|helper| helper == node)
+        self.helpers.helper(node).is_some_and(|helper| !helper.delivers)
     }
 
     /// The hosts: the sender, the receivers, and those that only help.

@@ -8,6 +8,8 @@ use carillon_sim::LanConfig;
 use carillon_sim::graph::generate::Domain;
 use carillon_sim::graph::{GraphConfig, LossModel, Topology};
 
+use super::Scenario;
+
 /// The network of a scenario.
 #[derive(Clone, Debug)]
 pub enum ScenarioNetwork {
@@ -86,7 +88,7 @@ pub struct RoutedNetwork {
     pub own: Arc<[OwnLink]>,
     /// Whether it is a star.
     pub is_star: bool,
-    /// What the source takes in, if not all at once.
+    /// What a parent takes in, the source or a helper, if not all at once.
     pub input: Option<Input>,
 }
 
@@ -99,7 +101,7 @@ pub struct OwnLink {
     pub loss: Option<LossModel>,
 }
 
-/// The input buffer of a source.
+/// The input buffer of a parent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Input {
     /// The time that it needs for a packet: the reciprocal of the implosion threshold rate.
@@ -176,6 +178,11 @@ impl RoutedNetwork {
     pub fn loss_of(&self, link: u32) -> Option<LossModel> {
         let own = self.own.get(link as usize).and_then(|own| own.loss);
         own.or_else(|| self.is_of_kind(link, self.lossy).then_some(self.loss))
+    }
+
+    /// Whether there are parents and children: a star, or a tree of helpers.
+    pub fn has_parents(&self, scenario: &Scenario) -> bool {
+        self.is_star || !scenario.helpers.helpers().is_empty()
     }
 
     /// The node that sends first.

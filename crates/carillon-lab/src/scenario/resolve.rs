@@ -9,8 +9,8 @@ use carillon_sim::{HostConfig, HostDrops};
 use toml::{Table, Value};
 
 use super::document::{
-    self, Bytes, DROP_KEYS, Document, DropOne, GILBERT_ELLIOTT_KEYS, GRAPH_KEYS, GRAPH_LOSS_KEYS, LAN_KEYS,
-    LINK_KEYS, Links, Loss, LossModelName, STAR_KEYS,
+    self, Bytes, DROP_KEYS, Document, DropOne, GILBERT_ELLIOTT_KEYS, GRAPH_KEYS, GRAPH_LOSS_KEYS, INPUT_KEYS,
+    LAN_KEYS, LINK_KEYS, Links, Loss, LossModelName, STAR_KEYS,
 };
 use super::network::{DropPlaces, Drops, LinkKind, RoutedNetwork, ScenarioNetwork};
 use super::{Scenario, ScenarioError, ScenarioFile, Workload, helpers, star, sweep, topology};
@@ -22,7 +22,9 @@ impl ScenarioFile {
         let loss = document.loss.clone().unwrap_or_default();
         let is_lan = document.network.kind == document::NetworkKind::Lan;
         let foreign: &[(&[&str], &str)] = match document.network.kind {
-            document::NetworkKind::Lan => &[(GRAPH_KEYS, "graph"), (LINK_KEYS, "graph"), (STAR_KEYS, "star")],
+            document::NetworkKind::Lan => {
+                &[(GRAPH_KEYS, "graph"), (LINK_KEYS, "graph"), (STAR_KEYS, "star"), (INPUT_KEYS, "star")]
+            }
             document::NetworkKind::Star => &[(LAN_KEYS, "lan"), (GRAPH_KEYS, "graph")],
             document::NetworkKind::Graph => &[(LAN_KEYS, "lan"), (STAR_KEYS, "star")],
         };
@@ -225,16 +227,15 @@ impl ScenarioFile {
         let keys = &document.network;
         let receivers = document.group.receivers;
         let of_key = |(key, what): (&str, String)| self.bad(key, what);
-        let (topology, domains, own, input) = match keys.kind {
+        let (topology, domains, own) = match keys.kind {
             document::NetworkKind::Star => {
-                let star::Star { topology, children, input } =
-                    star::star(keys, receivers, table).map_err(of_key)?;
-                (topology, [].into(), children, input)
+                let star::Star { topology, children } = star::star(keys, receivers, table).map_err(of_key)?;
+                (topology, [].into(), children)
             }
             _ => {
                 let topology::Named { topology, domains, own } =
                     topology::topology(keys, receivers, &self.dir, table).map_err(of_key)?;
-                (topology, domains, own, None)
+                (topology, domains, own)
             }
         };
         let defaults = GraphConfig::default();
@@ -265,7 +266,7 @@ impl ScenarioFile {
             drops: self.drops(loss, table)?,
             own,
             is_star: keys.kind == document::NetworkKind::Star,
-            input,
+            input: keys.input().map_err(of_key)?,
         })
     }
 

@@ -29,7 +29,6 @@ pub(super) struct Child {
 pub(super) struct Star {
     pub topology: Topology,
     pub children: Arc<[OwnLink]>,
-    pub input: Option<Input>,
 }
 
 /// The star with so many children.
@@ -70,23 +69,27 @@ pub(super) fn star(network: &Network, receivers: Option<u32>, table: &Table) -> 
         deviation: kind.deviation.map_or(Duration::ZERO, |span| span.at(rate)),
         loss: kind.p.map(LossModel::Bernoulli),
     };
-    let input = match (network.implosion_rate, network.implosion_buffer) {
-        (Some(rate), places) => {
-            let places = places.map_or(BUFFER, |places| places.get() as usize);
-            Some(Input { interval: rate.interval(), places })
-        }
-        (None, None) => None,
-        (None, Some(_)) => {
-            return Err(("network.implosion_buffer", "is of use with network.implosion_rate only".into()));
-        }
-    };
-    Ok(Star { topology: generate::star(&delays), children: each().map(link).collect(), input })
+    Ok(Star { topology: generate::star(&delays), children: each().map(link).collect() })
 }
 
 impl Network {
     /// The rate of the links of a star that says none: a packet takes next to no time on it, as in the paper, which has none.
     pub(super) fn star_rate(&self) -> BitRate {
         self.link_rate.unwrap_or(BitRate::mbps(1000))
+    }
+
+    /// What a parent takes in.
+    pub(super) fn input(&self) -> Result<Option<Input>, Problem> {
+        match (self.implosion_rate, self.implosion_buffer) {
+            (Some(rate), places) => {
+                let places = places.map_or(BUFFER, |places| places.get() as usize);
+                Ok(Some(Input { interval: rate.interval(), places }))
+            }
+            (None, None) => Ok(None),
+            (None, Some(_)) => {
+                Err(("network.implosion_buffer", "is of use with network.implosion_rate only".into()))
+            }
+        }
     }
 }
 

@@ -72,6 +72,7 @@ pub struct Graph {
     /// Nodes that were told to wait, and those of them that have room again.
     held_up: BTreeSet<NodeId>,
     ready: VecDeque<NodeId>,
+    unicasts: Unicasts,
     /// The datagram whose relay is asked.
     transit: Option<Hop>,
 }
@@ -85,6 +86,42 @@ struct Behind {
     node: NodeId,
     /// The port at which the other node is on the link.
     ingress: PortId,
+}
+
+impl Hop {
+    fn dest(&self) -> Dest {
+        match self.packet.group {
+            None => Dest::Node(self.target),
+            Some((group, scope)) => Dest::Group { group, scope },
+        }
+    }
+}
+
+/// The last packets to one node each.
+#[derive(Debug, Default)]
+struct Unicasts {
+    last: [Option<Arc<Packet>>; KINDS],
+    next: usize,
+}
+
+/// Kinds that alternate: with a poll and without.
+const KINDS: usize = 2;
+
+impl Unicasts {
+    /// This one, or the one that is the same: of the same bytes, not only of equal ones.
+    fn packet(&mut self, packet: Packet) -> Arc<Packet> {
+        let same = self.last.iter().flatten().find(|last| {
+            (last.source, last.original) == (packet.source, packet.original)
+                && std::ptr::eq(&raw const last.bytes[..], &raw const packet.bytes[..])
+        });
+        if let Some(same) = same {
+            return same.clone();
+        }
+        let packet = Arc::new(packet);
+        self.last[self.next] = Some(packet.clone());
+        self.next = (self.next + 1) % KINDS;
+        packet
+    }
 }
 
 /// What happens at a time.
@@ -109,15 +146,19 @@ const _: () = assert!(size_of::<Pending>() <= 24);
 struct Hop {
     packet: Arc<Packet>,
     to: NodeId,
+    /// The node that it is for, if not a group.
+    target: NodeId,
     /// The port it comes in by; none if it only now leaves `to`, its sender.
     ingress: Option<PortId>,
     scope: Scope,
 }
 
+/// Who sends the same to each of many has one packet, which their hops share.
 #[derive(Debug)]
 struct Packet {
     source: NodeId,
-    dest: Dest,
+    /// The group that it is for, and how far it was to go, if not one node.
+    group: Option<(GroupId, Scope)>,
     bytes: Bytes,
     original: Option<SingleLoss>,
     /// The way of a multicast packet, found once, and the epoch in which it was.
@@ -155,6 +196,7 @@ impl Graph {
             pending: EventQueue::new(),
             held_up: BTreeSet::new(),
             ready: VecDeque::new(),
+            unicasts: Unicasts::default(),
             transit: None,
             seeds: seeds.part("graph"),
             topology,
@@ -233,16 +275,9 @@ impl Graph {
         2 * link as usize + usize::from(self.topology.links()[link as usize].ends[0] != from)
     }
 
-    /// Sends a packet out of a port.
-    fn put(
-        &mut self,
-        now: Time,
-        from: NodeId,
-        port: PortId,
-        packet: &Arc<Packet>,
-        scope: Scope,
-        observer: &mut dyn Observer,
-    ) {
+    /// Sends a packet out of a port of the node where it is.
+    fn put(&mut self, now: Time, port: PortId, hop: &Hop, scope: Scope, observer: &mut dyn Observer) {
+        let &Hop { ref packet, to: from, target, .. } = hop;
         let ports = self.first_port[from.index()] as usize..self.first_port[from.index() + 1] as usize;
         let Some(&Behind { link, wire, node: to, ingress }) = self.behind[ports].get(usize::from(port.0))
         else {
@@ -265,7 +300,7 @@ impl Graph {
             }
             Fate::Arrives(at) => {
                 tell(Event::FrameSent { bytes: bytes as u32 });
-                let hop = Hop { packet: packet.clone(), to, ingress: Some(ingress), scope };
+                let hop = Hop { packet: packet.clone(), to, target, ingress: Some(ingress), scope };
                 self.pending.push(at, Pending::Arrives(hop));
             }
         }
@@ -281,20 +316,19 @@ impl Graph {
         }
         let scope = Scope(hop.scope.0 - u8::from(is_router));
         let wanted = |port: PortId| only.is_none_or(|only| only.contains(port));
-        match hop.packet.dest {
-            Dest::Node(node) => {
+        match hop.packet.group {
+            None => {
                 let Graph { topology, up, routes, .. } = self;
-                let port = routes.port(topology, |link| up[link as usize], hop.to, node);
+                let port = routes.port(topology, |link| up[link as usize], hop.to, hop.target);
                 if let Some(port) = port.filter(|&port| wanted(port)) {
-                    self.put(now, hop.to, port, &hop.packet, scope, observer);
+                    self.put(now, port, hop, scope, observer);
                 }
             }
-            Dest::Group { .. } => self.with_tree(&hop.packet, |graph, tree| {
+            Some(_) => self.with_tree(&hop.packet, |graph, tree| {
                 for &port in tree.downstream(hop.to).iter().filter(|&&port| wanted(port)) {
-                    graph.put(now, hop.to, port, &hop.packet, scope, observer);
+                    graph.put(now, port, hop, scope, observer);
                 }
             }),
-            Dest::Ports { .. } => {}
         }
     }
 
@@ -304,9 +338,9 @@ impl Graph {
         packet: &Packet,
         act: impl FnOnce(&mut Self, &DeliveryTree) -> T,
     ) -> T {
-        match (&packet.tree, &packet.dest) {
+        match (&packet.tree, &packet.group) {
             (Some((epoch, tree)), _) if *epoch == self.epoch => act(self, tree),
-            (_, Dest::Group { group, .. }) => {
+            (_, Some((group, _))) => {
                 let tree = self.tree(packet.source, *group);
                 act(self, &tree)
             }
@@ -314,30 +348,36 @@ impl Graph {
         }
     }
 
-    fn packet(
+    /// A packet that is about to leave its source, or whom a relay names as that, and is at `at`.
+    fn begin(
         &mut self,
-        source: NodeId,
-        dest: Dest,
+        (source, at): (NodeId, NodeId),
+        dest: &Dest,
         bytes: Bytes,
         original: Option<SingleLoss>,
-    ) -> Arc<Packet> {
-        let tree = match dest {
-            Dest::Group { group, .. } => Some((self.epoch, self.tree(source, group))),
-            _ => None,
+    ) -> Option<Hop> {
+        let (target, group, scope) = match *dest {
+            Dest::Node(node) => (node, None, Scope::GLOBAL),
+            Dest::Group { group, scope } => (source, Some((group, scope)), scope),
+            Dest::Ports { .. } => return None,
         };
-        Arc::new(Packet { source, dest, bytes, original, tree })
+        let tree = group.map(|(group, _)| (self.epoch, self.tree(source, group)));
+        let packet = match group {
+            None => self.unicasts.packet(Packet { source, group, bytes, original, tree }),
+            Some(_) => Arc::new(Packet { source, group, bytes, original, tree }),
+        };
+        Some(Hop { packet, to: at, target, ingress: None, scope })
     }
 
     /// Whether a packet that has come to a node is for it; `None` if it came by a way that is not its
     /// own: multicast is taken from the way to its source only.
     fn is_for(&mut self, hop: &Hop) -> Option<bool> {
-        match hop.packet.dest {
-            Dest::Node(node) => Some(node == hop.to),
-            Dest::Group { .. } => self.with_tree(&hop.packet, |_, tree| {
+        match hop.packet.group {
+            None => Some(hop.target == hop.to),
+            Some(_) => self.with_tree(&hop.packet, |_, tree| {
                 let came_right = tree.upstream(hop.to) == hop.ingress;
                 came_right.then(|| hop.to != hop.packet.source && tree.is_member(hop.to))
             }),
-            Dest::Ports { .. } => Some(false),
         }
     }
 
@@ -350,24 +390,17 @@ impl Graph {
         observer: &mut dyn Observer,
     ) {
         let original = transmit.original.map(|message| SingleLoss { source: from, message });
-        let scope = |dest: &Dest| match dest {
-            Dest::Group { scope, .. } => *scope,
-            _ => Scope::GLOBAL,
-        };
         match transmit.dest {
             Dest::Ports { ports, source, dest } => {
-                let scope = scope(&dest);
-                let packet = self.packet(source, *dest, bytes, original);
-                observer.datagram(now, source, &packet.dest, &packet.bytes);
+                observer.datagram(now, source, &dest, &bytes);
+                let Some(hop) = self.begin((source, from), &dest, bytes, original) else { return };
                 for port in ports.iter() {
-                    self.put(now, from, port, &packet, scope, observer);
+                    self.put(now, port, &hop, hop.scope, observer);
                 }
             }
             dest => {
-                let scope = scope(&dest);
-                let packet = self.packet(from, dest, bytes, original);
-                observer.datagram(now, from, &packet.dest, &packet.bytes);
-                let hop = Hop { packet, to: from, ingress: None, scope };
+                observer.datagram(now, from, &dest, &bytes);
+                let Some(hop) = self.begin((from, from), &dest, bytes, original) else { return };
                 self.send_on(now, &hop, None, observer);
             }
         }
@@ -377,7 +410,7 @@ impl Graph {
         arrival.receivers.clear();
         arrival.receivers.push(hop.to);
         arrival.source = hop.packet.source;
-        arrival.dest = hop.packet.dest.clone();
+        arrival.dest = hop.dest();
         arrival.bytes = hop.packet.bytes.clone();
         arrival.ingress = hop.ingress.unwrap_or(PortId(0));
         arrival.scope = hop.scope;
@@ -445,7 +478,7 @@ impl Network for Graph {
             Some((_, Pending::Arrives(hop))) => hop,
         };
         let Some(here) = self.is_for(&hop) else { return false };
-        let ends_here = here && matches!(hop.packet.dest, Dest::Node(_));
+        let ends_here = here && hop.packet.group.is_none();
         if !ends_here && self.relays[hop.to.index()] {
             self.transit = Some(hop.clone());
             Self::give(hop, true, arrival);
@@ -477,10 +510,9 @@ impl Network for Graph {
             Verdict::Forward => None,
             Verdict::ForwardOn(these) => Some(these),
             Verdict::ForwardAs(bytes) => {
-                let Packet { source, dest, original, tree, .. } = &*hop.packet;
-                observer.datagram(now, *source, dest, &bytes);
-                let (source, dest, original, tree) = (*source, dest.clone(), *original, tree.clone());
-                hop.packet = Arc::new(Packet { source, dest, bytes, original, tree });
+                let Packet { source, group, original, ref tree, .. } = *hop.packet;
+                observer.datagram(now, source, &hop.dest(), &bytes);
+                hop.packet = Arc::new(Packet { source, group, bytes, original, tree: tree.clone() });
                 None
             }
         };
