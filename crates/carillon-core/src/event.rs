@@ -282,17 +282,17 @@ impl std::fmt::Display for TraceEvent {
     }
 }
 
-/// Takes the first of a queue that each of many nodes has, and that is seldom long: its room is let go when the last is
-/// taken, if it had more than a few.
-pub fn pop_lean<T>(queue: &mut VecDeque<T>) -> Option<T> {
+/// Takes the first of a queue that each of many nodes has: when the last is taken its room is let go, unless it is for no more
+/// than `few`.
+pub fn pop_lean<T>(queue: &mut VecDeque<T>, few: usize) -> Option<T> {
     let first = queue.pop_front();
-    if queue.is_empty() && queue.capacity() > FEW {
+    if queue.is_empty() && queue.capacity() > few {
         *queue = VecDeque::new();
     }
     first
 }
 
-/// What a queue keeps room for.
+/// Events that nearly each packet makes.
 const FEW: usize = 8;
 
 /// The events and notices a machine has not handed out yet. Allocates nothing until the first.
@@ -349,7 +349,7 @@ impl Events {
 
     /// Takes the oldest: what `poll_event` returns.
     pub fn pop(&mut self) -> Option<Event> {
-        pop_lean(&mut self.events)
+        pop_lean(&mut self.events, FEW)
     }
 
     /// Adds a notice: one of a machine that this one runs.

@@ -67,6 +67,11 @@ pub trait Machine: Debug + Send {
     /// it and for debugging: nobody acts upon it.
     fn tell_states(&self, _now: Time, _tell: &mut dyn FnMut(InState)) {}
 
+    /// Messages that it keeps now, for its application or for others, if it tells. For measurements: nobody acts upon it.
+    fn held(&self) -> Option<u64> {
+        None
+    }
+
     /// A helper is lost, and the nodes that turned to it turn to others. A table that is not newer than the last one
     /// is not taken over. A machine of a protocol without helpers has nothing to do. Drain afterwards.
     fn retable(&mut self, _now: Time, _table: &Arc<HelperTable>) {}

@@ -14,6 +14,9 @@ pub trait Observer: Send {
     /// never by an event.
     fn notice(&mut self, _time: Time, _node: NodeId, _notice: &Notice) {}
 
+    /// So many messages a machine keeps, after what it did ([`Machine::held`](crate::Machine::held)).
+    fn held(&mut self, _node: NodeId, _messages: u64) {}
+
     /// A datagram left a node's interface at this time.
     fn datagram(&mut self, _time: Time, _from: NodeId, _to: &Dest, _bytes: &Bytes) {}
 }
@@ -33,6 +36,9 @@ impl<T: Observer + ?Sized> Observer for &mut T {
     fn notice(&mut self, time: Time, node: NodeId, notice: &Notice) {
         (**self).notice(time, node, notice);
     }
+    fn held(&mut self, node: NodeId, messages: u64) {
+        (**self).held(node, messages);
+    }
     fn datagram(&mut self, time: Time, from: NodeId, to: &Dest, bytes: &Bytes) {
         (**self).datagram(time, from, to, bytes);
     }
@@ -50,6 +56,11 @@ impl<T: Observer> Observer for Vec<T> {
             observer.notice(time, node, notice);
         }
     }
+    fn held(&mut self, node: NodeId, messages: u64) {
+        for observer in self {
+            observer.held(node, messages);
+        }
+    }
     fn datagram(&mut self, time: Time, from: NodeId, to: &Dest, bytes: &Bytes) {
         for observer in self {
             observer.datagram(time, from, to, bytes);
@@ -63,6 +74,9 @@ impl<T: Observer + ?Sized> Observer for Box<T> {
     }
     fn notice(&mut self, time: Time, node: NodeId, notice: &Notice) {
         (**self).notice(time, node, notice);
+    }
+    fn held(&mut self, node: NodeId, messages: u64) {
+        (**self).held(node, messages);
     }
     fn datagram(&mut self, time: Time, from: NodeId, to: &Dest, bytes: &Bytes) {
         (**self).datagram(time, from, to, bytes);

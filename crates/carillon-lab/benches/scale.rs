@@ -4,7 +4,11 @@
 //! Prints steps, seconds, steps a second and memory for each receiver, and draws the cost in
 //! `target/scale.svg`.
 //!
-//! `cargo bench -p carillon-lab --bench scale [-- --quick] [protocol...]`
+//! With `--polling` it is polling feedback instead, 100 messages as fast as they are taken with 1 % loss on the last links:
+//! PF on a star of 10 000 children, and PRMP on a tree of four levels with a helper at each of its 1110 routers and
+//! 100 000 leaves.
+//!
+//! `cargo bench -p carillon-lab --bench scale [-- --quick | --polling] [protocol...]`
 
 use std::time::Instant;
 
@@ -18,6 +22,10 @@ use carillon_testkit::resident_bytes;
 /// Receivers, and the children on each level.
 const SIZES: [(u32, &str); 4] =
     [(100, "4 x 5 x 5"), (1_000, "10 x 10 x 10"), (10_000, "10 x 20 x 50"), (100_000, "10 x 100 x 100")];
+
+/// The same of polling feedback; a star has no levels.
+const POLLED: [(&str, u32, &str); 2] = [("pf", 10_000, STAR), ("prmp", 100_000, "10 x 10 x 10 x 100")];
+const STAR: &str = "star";
 
 /// The argument before a protocol, a number of receivers and the children on each level.
 const ONE: &str = "--one";
@@ -38,6 +46,12 @@ fn main() {
         "{:>8} {:>10} {:>12} {:>9} {:>14} {:>14} {:>12} {:>10}",
         "protocol", "receivers", "packet-hops", "seconds", "hops/s", "bytes/receiver", "repaired", "given up"
     );
+    if arguments.iter().any(|argument| argument == "--polling") {
+        for (protocol, receivers, fanout) in POLLED {
+            in_a_process(protocol, receivers, fanout);
+        }
+        return;
+    }
     let mut series = Vec::new();
     for (colour, protocol) in protocols.iter().enumerate() {
         let mut points = Vec::new();
@@ -81,11 +95,9 @@ fn in_a_process(protocol: &str, receivers: u32, fanout: &str) -> (f64, f64) {
 
 /// Runs a group and prints its line.
 fn measure(protocol: &str, receivers: u32, fanout: &str) {
-    let text = format!(
-        "name = \"scale\"\n[network]\nkind = \"graph\"\ntopology = \"tree\"\nfanout = \"{fanout}\"\n\
-         link_rate = \"100 Mbit/s\"\nqueue = 10000\n[loss]\nmodel = \"bernoulli\"\np = 0.01\n\
-         [protocol]\nname = \"{protocol}\"\n[workload]\nmessages = 600\nmessage_bytes = 1000\nrate = \"10 packet/s\"\n"
-    );
+    let polled = POLLED.iter().any(|&(name, ..)| name == protocol);
+    let (text, messages) =
+        if polled { (polling(protocol, receivers, fanout), 100) } else { (steady(protocol, fanout), 600) };
     let file = ScenarioFile::parse("scale", &text).expect("a valid scenario");
     let plan = Plan::new(&file).expect("a plan");
     let run = &plan.runs[0];
@@ -93,7 +105,7 @@ fn measure(protocol: &str, receivers: u32, fanout: &str) {
     let begin = Instant::now();
     let mut world = build_world(&run.scenario, &run.seeds, Count::default()).expect("a world");
     world.start();
-    let wanted = u64::from(receivers) * 600;
+    let wanted = u64::from(receivers) * messages;
     let limit = carillon_core::Time::ZERO + std::time::Duration::from_secs(90);
     let mut steps = 0_u64;
     world.run(limit, |world| {
@@ -108,6 +120,42 @@ fn measure(protocol: &str, receivers: u32, fanout: &str) {
         hops as f64 / seconds,
         if delivered + given_up == wanted { "" } else { "  NOT ALL DELIVERED" }
     );
+}
+
+/// 600 messages in 60 seconds.
+fn steady(protocol: &str, fanout: &str) -> String {
+    format!(
+        "name = \"scale\"\n[network]\nkind = \"graph\"\ntopology = \"tree\"\nfanout = \"{fanout}\"\n\
+         link_rate = \"100 Mbit/s\"\nqueue = 10000\n[loss]\nmodel = \"bernoulli\"\np = 0.01\n\
+         [protocol]\nname = \"{protocol}\"\n[workload]\nmessages = 600\nmessage_bytes = 1000\nrate = \"10 packet/s\"\n"
+    )
+}
+
+/// 100 messages as fast as they are taken.
+fn polling(protocol: &str, receivers: u32, fanout: &str) -> String {
+    let (network, group) = match fanout {
+        STAR => (
+            "kind = \"star\"\nlatency = \"5 ms\"\nlatency_deviation = \"500 us\"".into(),
+            format!("receivers = {receivers}"),
+        ),
+        levels => {
+            let children: Vec<u32> = levels.split(" x ").filter_map(|level| level.parse().ok()).collect();
+            let inner = children[..children.len() - 1].iter().scan(1, |all, each| {
+                *all *= each;
+                Some(*all)
+            });
+            let helpers: u32 = inner.sum();
+            let tree = format!(
+                "kind = \"graph\"\ntopology = \"tree\"\nfanout = \"{levels}\"\nlink_delay = \"5 ms\"\nlink_rate = \"1 Gbit/s\""
+            );
+            (tree, format!("helpers = {helpers}"))
+        }
+    };
+    format!(
+        "name = \"scale\"\n[network]\n{network}\nqueue = 10000\nimplosion_rate = \"20000 packet/s\"\nimplosion_buffer = 256\n\
+         [loss]\nmodel = \"bernoulli\"\nlinks = \"last\"\np = 0.01\n[group]\n{group}\n[protocol]\nname = \"{protocol}\"\n\
+         response_rate = 20000\n[workload]\nmessages = 100\nmessage_bytes = 1000\n"
+    )
 }
 
 /// Counts, and keeps nothing.

@@ -93,16 +93,39 @@ fn run_while(
     world.start();
     let limit = Time::ZERO + scenario.time_limit;
     let mut ending = Ending::of(scenario);
-    let mut stopped = false;
-    let reason = world.run(limit, |world| {
-        // A look at it costs more than a step.
-        stopped = world.steps() % 1024 == 0 && stop();
-        stopped || ending.has_come(scenario, world, &settled)
-    });
+    let (mut stopped, mut spent) = (false, false);
+    let mut run_to = |world: &mut SimulatedWorld<_>, limit| {
+        world.run(limit, |world| {
+            // A look at it costs more than a step.
+            stopped = world.steps() % 1024 == 0 && stop();
+            spent = world.steps() >= scenario.step_limit;
+            stopped || spent || ending.has_come(scenario, world, &settled)
+        })
+    };
+    let mut reason = StopReason::TimeLimit;
+    if let Some(death) = scenario.death {
+        let at = |after| (Time::ZERO + after).min(limit);
+        reason = run_to(&mut world, at(death.at));
+        if reason != StopReason::Done {
+            world.pass_to(at(death.at));
+            world.replace(death.node, Box::new(Crashed), None);
+        }
+        if let (Some(told), true) = (death.told, reason != StopReason::Done) {
+            reason = run_to(&mut world, at(told));
+            if reason != StopReason::Done {
+                world.pass_to(at(told));
+                world.lose(scenario.sender(), death.node);
+            }
+        }
+    }
+    // What was idle may not be any more.
+    if reason != StopReason::Done {
+        reason = run_to(&mut world, limit);
+    }
     if stopped {
         return Ok(None);
     }
-    let done = reason == StopReason::Done || ending.finished_at.is_some();
+    let done = !spent && (reason == StopReason::Done || ending.finished_at.is_some());
     let steps = world.steps();
     let Watch { recorder, .. } = world.into_observer();
     RunResult::new(run, recorder, done, steps, begin.elapsed()).map(Some)
@@ -460,6 +483,10 @@ impl Observer for Watch<'_> {
     fn notice(&mut self, time: Time, node: NodeId, notice: &Notice) {
         self.settled.note(self.scenario, node, notice);
         self.observer.notice(time, node, notice);
+    }
+
+    fn held(&mut self, node: NodeId, messages: u64) {
+        self.recorder.held(node, messages);
     }
 
     fn datagram(&mut self, time: Time, from: NodeId, to: &carillon_core::Dest, bytes: &carillon_core::Bytes) {

@@ -165,7 +165,8 @@ fn a_metric_is_there_where_what_it_needs_is_given_and_nowhere_else() {
     assert!(names(lan, "msaw").contains("relative_throughput"));
     assert!(!names(lan, "rra").contains("relative_throughput"));
     let all: BTreeSet<&str> = METRICS.iter().map(|metric| metric.name).collect();
-    let runs = [(lan, "msaw"), (graph, "msaw"), (graph, "srm"), (star, "msaw"), (lan, "xtp")];
+    let tree = "kind = \"graph\"\ntopology = \"tree\"\nfanout = \"2 x 2\"\n[group]\nhelpers = 2\nhelper_dies = \"10 ms\"";
+    let runs = [(lan, "msaw"), (graph, "msaw"), (graph, "srm"), (star, "msaw"), (lan, "xtp"), (tree, "prmp")];
     let given: BTreeSet<&str> =
         runs.iter().flat_map(|(network, protocol)| names(network, protocol)).collect();
     assert_eq!(given, all);

@@ -202,3 +202,33 @@ fn a_helper_is_nobodys_receiver() {
     assert_eq!(samples(&result, "requests_per_loss"), [1.0]);
     assert_eq!(samples(&result, "exposure"), [1.0 / 12.0]);
 }
+
+/// A helper that dies is missed by its children until those above have found out, or the ends are told.
+#[test]
+fn a_helper_that_dies_holds_its_children_up_until_they_turn_to_somebody_else() {
+    let measured = |death: &str, protocol: &str| {
+        let text = format!(
+            "name = \"x\"\n[network]\n{GRAPH}\nlink_rate = \"100 Mbit/s\"\n[group]\nhelpers = \"exchanges\"\nhelpers_if_any = true\n{death}\n\
+             [protocol]\nname = \"{protocol}\"\nprofile = \"delivery\"\n[workload]\nmessages = 600\nmessage_bytes = 500\n\
+             rate = \"100 packet/s\"\n[loss]\nmodel = \"bernoulli\"\nlinks = \"last\"\np = 0.02\n\
+             [run]\ntime_limit = \"30 s\"\nunfinished = \"keep\""
+        );
+        let file = ScenarioFile::parse("x.toml", &text).map_err(|error| error.to_string())?;
+        let result = run_one(&Plan::new(&file).unwrap().runs[0], &mut NoObserver).unwrap();
+        let of = |name: &str| result.samples.iter().find(|(metric, _)| *metric == name).map(|(_, of)| of[0]);
+        Ok::<_, String>((of("longest_wait_s"), of("undelivered_share")))
+    };
+    assert_eq!(measured("", "prmp"), Ok((None, Some(0.0))), "nobody dies");
+    assert_eq!(measured("helper_dies = \"1 s\"", "rra"), Ok((None, Some(0.0))), "it has none that could");
+    let (wait, undelivered) = measured("helper_dies = \"1 s\"", "prmp").unwrap();
+    assert!(undelivered == Some(0.0) && (1.0..4.0).contains(&wait.unwrap()), "{wait:?} {undelivered:?}");
+    // Its parent waits for ever for what nobody tells it.
+    let untold = measured("helper_dies = \"1 s\"", "csp").unwrap().1.unwrap();
+    let (wait, undelivered) = measured("helper_dies = \"1 s\"\ndeath_told = \"2 s\"", "csp").unwrap();
+    assert!(
+        untold > 0.0 && undelivered == Some(0.0) && wait.unwrap() > 1.0,
+        "{untold} {wait:?} {undelivered:?}"
+    );
+    let told = measured("death_told = \"2 s\"", "csp").unwrap_err();
+    assert!(told.contains("`group.death_told` belongs to group.helper_dies"), "{told}");
+}

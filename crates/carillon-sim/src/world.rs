@@ -108,6 +108,17 @@ impl<N: Network, O: Observer> World<N, O> {
         self.retable();
     }
 
+    /// The ends are told that a node is lost, as by a host that has not heard of it for long: the sender gives it up, and
+    /// its children turn to others.
+    pub fn lose(&mut self, sender: NodeId, lost: NodeId) {
+        if let Some(machine) = self.nodes[sender.index()].machine.as_sender() {
+            machine.expel(self.now, lost);
+            self.settle(sender.index(), false);
+        }
+        self.lost.push(lost);
+        self.retable();
+    }
+
     /// Lets time pass up to `now` if nothing happens before that.
     ///
     /// # Panics
@@ -285,6 +296,9 @@ impl<N: Network, O: Observer> World<N, O> {
                 }
             }
         };
+        if let Some(messages) = node.machine.held() {
+            self.observer.held(NodeId(index as u32), messages);
+        }
         node.wanted = wanted.unwrap_or(Time::MAX);
         self.schedule(index);
     }

@@ -4,7 +4,7 @@ mod bounds;
 mod parents;
 mod recovery;
 mod registry;
-mod status_analysis;
+mod state;
 mod traffic;
 
 use carillon_core::{BitRate, Bytes, Dest, Event, MessageId, NodeId, Observer, Outcome, Time, TraceEvent};
@@ -12,11 +12,11 @@ use carillon_core::{BitRate, Bytes, Dest, Event, MessageId, NodeId, Observer, Ou
 pub use bounds::Bounds;
 pub use recovery::Recoveries;
 pub use registry::{METRICS, Metric};
-pub use status_analysis::StatusAnalysis;
 
 use crate::scenario::Scenario;
 use parents::Parents;
 use recovery::UnicastTime;
+use state::State;
 use traffic::Traffic;
 
 /// What became of one message: the row of Segovia's statistics file (section 3.5).
@@ -82,8 +82,11 @@ impl Observer for Recorder {
             {
                 self.totals.deliveries += 1;
                 let offered = self.offered.get(source.index()).and_then(|of| of.get(message.0 as usize));
-                if let (Some(&offered), true) = (offered, self.keeps_latencies) {
-                    self.totals.delivery_latencies.push((event.time - offered).as_secs_f64());
+                if let Some(&offered) = offered {
+                    if self.keeps_latencies {
+                        self.totals.delivery_latencies.push((event.time - offered).as_secs_f64());
+                    }
+                    self.totals.state.delivered(event.time, offered);
                 }
                 if let Some(progress) = self.progress(source, message) {
                     let started = progress.started;
@@ -120,6 +123,10 @@ impl Observer for Recorder {
         }
     }
 
+    fn held(&mut self, node: NodeId, messages: u64) {
+        self.totals.state.held(node, messages);
+    }
+
     fn datagram(&mut self, time: Time, from: NodeId, to: &Dest, _bytes: &Bytes) {
         self.totals.traffic.datagram(time, from, to);
         self.totals.parents.datagram(from, to);
@@ -138,6 +145,7 @@ impl Recorder {
             totals: Totals {
                 traffic: Traffic::new(scenario),
                 parents: Parents::new(scenario),
+                state: State::new(scenario),
                 ..Totals::default()
             },
             recoveries: Recoveries::new(scenario),
@@ -214,6 +222,8 @@ pub struct Totals {
     pub traffic: Traffic,
     /// What goes between parents and children.
     pub parents: Parents,
+    /// What nodes keep.
+    pub state: State,
 }
 
 /// Deliveries, if every receiver gets everything.
@@ -296,6 +306,10 @@ pub enum Need {
     UnicastEquivalent,
     /// A protocol with this parameter.
     Parameter(&'static str),
+    /// Nodes say how many messages they keep.
+    Held,
+    /// A helper that dies.
+    Death,
 }
 
 impl Need {
@@ -315,6 +329,8 @@ impl Need {
             Need::UnicastEquivalent => "a unicast equivalent",
             Need::Parameter("ctimeout") => "a protocol with `ctimeout`",
             Need::Parameter(_) => "a protocol with the parameter",
+            Need::Held => "simulated nodes that tell",
+            Need::Death => "`group.helper_dies`",
         }
     }
 
@@ -324,7 +340,8 @@ impl Need {
             Need::Completions => scenario.protocol.confirmed,
             Need::Requests => !scenario.protocol.confirmed,
             Need::Originals => scenario.protocol.marks_originals,
-            Need::EachDelivery => true,
+            Need::EachDelivery | Need::Held => true,
+            Need::Death => scenario.death.is_some(),
             Need::Lan => scenario.network.lan().is_some(),
             Need::Graph => scenario.network.graph().is_some(),
             Need::Parents => scenario.network.graph().is_some_and(|graph| graph.has_parents(scenario)),

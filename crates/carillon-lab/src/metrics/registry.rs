@@ -2,6 +2,7 @@
 
 use carillon_core::Time;
 
+use super::state::Keeper;
 use super::{MessageRecord, Need, Run, per_loss};
 
 /// A metric.
@@ -237,6 +238,42 @@ pub static METRICS: &[Metric] = &[
         definition: "greatest number of messages that a receiver held at once, out of order, for its application, and for others; of protocols whose receivers note it (`held`), else 0",
         source: "Paul et al. 1994, table 3",
         samples: |run| vec![run.totals.traffic.held() as f64],
+    },
+    Metric {
+        name: "held_by_source",
+        unit: "messages",
+        sample: "run",
+        needs: &[Need::Graph, Need::Held],
+        definition: "greatest number of messages that the source kept at once: those not done with, or, where it is not told, those that somebody may still ask for",
+        source: "",
+        samples: |run| run.totals.state.most(Keeper::Source),
+    },
+    Metric {
+        name: "held_by_helpers",
+        unit: "messages",
+        sample: "run",
+        needs: &[Need::Graph, Need::Held],
+        definition: "the same of the helper that kept most, of those that do not deliver: for others, and until those before them have come",
+        source: "",
+        samples: |run| run.totals.state.most(Keeper::Helper),
+    },
+    Metric {
+        name: "held_by_receivers",
+        unit: "messages",
+        sample: "run",
+        needs: &[Need::Graph, Need::Held],
+        definition: "the same of the receiver that kept most: until those before them have come, and for others that may ask it",
+        source: "",
+        samples: |run| run.totals.state.most(Keeper::Receiver),
+    },
+    Metric {
+        name: "longest_wait_s",
+        unit: "s",
+        sample: "run",
+        needs: &[Need::EachDelivery, Need::Death],
+        definition: "greatest time from the offer of a message to a delivery of it that came after a helper had died (`group.helper_dies`): at a steady rate how long those behind it got nothing. What never came is counted by `undelivered_share`",
+        source: "",
+        samples: |run| vec![run.totals.state.longest()],
     },
     Metric {
         name: "recovery_latency_s",

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::recovery::Pooled;
+use super::status_analysis::StatusTerms;
 use super::study::Findings;
 use super::{SimulatedPoint, Simulation, Source, StudyPlan, Text};
 use crate::check::{Check, CheckVerdict};
@@ -45,6 +46,8 @@ enum Value {
     MeanAt(String, String, String, f64),
     /// The mean over runs where the swept keys have these values, with its 95 % interval.
     At(String, String, BTreeMap<String, Is>),
+    /// The mean there over what equation (4) of Paul, Sabnani and Kristol expects, whose terms are these parameters.
+    OverEquation(String, String, BTreeMap<String, Is>, StatusTerms),
     /// The quotient of the means of a metric of two plans.
     Ratio(String, String, String),
     /// The quotient of the means of a metric of two plans where a swept key has this value.
@@ -282,6 +285,13 @@ impl Value {
             Value::At(plan, metric, at) => point_at(simulations, plan, at)
                 .and_then(|point| point.replications(metric))
                 .map(Measured::of_runs),
+            Value::OverEquation(plan, metric, at, terms) => {
+                point_at(simulations, plan, at).and_then(|point| {
+                    let measured = Measured::of_runs(point.replications(metric)?);
+                    let expected = terms.expected(&point.scenario)?;
+                    Some(measured.over(Measured { value: expected, half_width: Some(0.0) }))
+                })
+            }
             Value::MaxMean(plan, metric, key) => simulation(plan).map(|found| {
                 let keys = found.points.iter().filter_map(|point| point.number(key));
                 let mean = |at: f64| Pooled::of(found, metric, |point| point.number(key) == Some(at)).mean;

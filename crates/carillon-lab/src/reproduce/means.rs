@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::quotient::Quotient;
+use super::status_analysis::StatusTerms;
 use super::study::Findings;
 use super::{Kept, Key, List, Quantity, SimulatedPoint, Simulation, StudyPlan, Text};
 use crate::plot::{
@@ -27,9 +28,9 @@ pub struct MeansSpec {
     pub quantities: List<Quantity>,
     /// How many of the first quantities have figures.
     pub drawn: usize,
-    /// Whether the first quantity is drawn beside what an analysis expects of it, and divided by that.
-    #[serde(default)]
-    pub analysis: bool,
+    /// The first quantity is drawn beside what equation (4) of Paul, Sabnani and Kristol expects of it, and divided by that:
+    /// where the terms of it are.
+    pub analysis: Option<StatusTerms>,
     /// Two values of the key of alternatives whose quotient is shown too, for the first quantity.
     pub quotient: Option<Quotient>,
 }
@@ -67,7 +68,7 @@ impl MeansSpec {
                 let figures = self.figures(id, &quotient.quantity, quotient.figures_by, &quotients);
                 findings.figures.extend(figures);
             }
-            if at == 0 && self.analysis {
+            if at == 0 && self.analysis.is_some() {
                 let (expected, shares) = beside_analysis(&means);
                 let heading = |column: &'static str, label: &'static str, digits: usize| Quantity {
                     column: Kept(column),
@@ -110,7 +111,7 @@ impl MeansSpec {
                 value: summary.mean * quantity.scale,
                 half_width: half_width.is_finite().then_some(half_width),
             },
-            expected: point.analysis,
+            expected: self.analysis.and_then(|terms| terms.expected(&point.scenario)),
         })
     }
 
@@ -171,7 +172,7 @@ impl MeansSpec {
                 let points = curve().filter(shown).map(|mean| (mean.row[last], mean.number.value)).collect();
                 let marks = joined(&self.keys[last], look, points);
                 let name = name.join(", ");
-                if self.analysis && quantity.column == self.quantities[0].column {
+                if self.analysis.is_some() && quantity.column == self.quantities[0].column {
                     let points: Vec<_> =
                         curve().filter_map(|mean| Some((mean.row[last], mean.expected?))).collect();
                     let line = Marks::Line { points, dash: Dash::Dotted, marker: None };

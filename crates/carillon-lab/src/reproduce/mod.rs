@@ -16,6 +16,7 @@ mod published;
 mod quotient;
 mod recovery;
 mod simulation;
+mod status_analysis;
 mod study;
 mod summary;
 

@@ -7,9 +7,9 @@ use serde::Deserialize;
 use toml::Value;
 
 use super::{Options, ReproduceError};
-use crate::metrics::{Bounds, StatusAnalysis, Terms};
+use crate::metrics::{Bounds, Terms};
 use crate::results::{Contents, SweepOptions, run_into};
-use crate::scenario::{Point, ScenarioFile, text_of};
+use crate::scenario::{Point, Scenario, ScenarioFile, text_of};
 use crate::statistics::Summary;
 use crate::summary_file::{RunMean, SummaryFile, SummaryRow, run_means};
 
@@ -34,8 +34,8 @@ pub struct SimulatedPoint {
     /// Of each metric all samples, and the means of runs.
     metrics: Vec<(String, [Summary; 2])>,
     bounds: Option<Bounds>,
-    /// What an analysis expects of the normalised throughput, for a protocol that has one.
-    pub analysis: Option<f64>,
+    /// What was run.
+    pub scenario: Scenario,
     /// The terms of the formulas, for a protocol that has them.
     pub terms: Option<Terms>,
     /// Size of a data frame.
@@ -106,10 +106,10 @@ impl Simulation {
                 point,
                 metrics: rows.iter().map(of_metric).collect(),
                 bounds: Bounds::of(&scenario),
-                analysis: StatusAnalysis::of(&scenario).map(|terms| terms.normalized_throughput()),
                 terms: Terms::of(&scenario),
                 message_bytes: scenario.workload.message_bytes,
                 messages: scenario.workload.messages,
+                scenario,
             })
         };
         let points = points.into_iter().zip(&rows).zip(&runs).map(point);

@@ -4,7 +4,7 @@
 //! process that was killed, is cut there. So a sweep goes on with what is whole.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -81,8 +81,12 @@ impl Journal {
     pub fn append(&mut self, run: usize, result: &RunResult, with_messages: bool) -> io::Result<()> {
         let messages = if with_messages { &result.messages[..] } else { &[] };
         let samples: usize = result.samples.iter().map(|(_, values)| 16 + 8 * values.len()).sum();
-        let mut bytes = Vec::with_capacity(HEAD + messages.len() * MESSAGE + samples);
-        bytes.extend([0; 8]);
+        let length = (HEAD - 8 + messages.len() * MESSAGE + samples) as u64;
+        self.file.seek(SeekFrom::Start(self.end))?;
+        // There may be ten million samples: they are not copied.
+        let mut out = BufWriter::new(&self.file);
+        let mut put = |number: u64| out.write_all(&number.to_le_bytes());
+        put(length)?;
         let numbers = [
             run as u64,
             result.steps,
@@ -90,7 +94,7 @@ impl Journal {
             messages.len() as u64,
             result.samples.len() as u64,
         ];
-        numbers.iter().for_each(|number| bytes.extend(number.to_le_bytes()));
+        numbers.into_iter().try_for_each(&mut put)?;
         for message in messages {
             let MessageRecord { source, start, end, window, retransmissions, failed, collisions } = message;
             for number in [
@@ -101,21 +105,20 @@ impl Journal {
                 u64::from(*failed),
                 collisions.to_bits(),
             ] {
-                bytes.extend(number.to_le_bytes());
+                put(number)?;
             }
         }
         for (metric, values) in &result.samples {
             let known = METRICS.iter().position(|known| known.name == *metric);
-            bytes.extend((known.expect("samples are of registered metrics") as u64).to_le_bytes());
-            bytes.extend((values.len() as u64).to_le_bytes());
-            values.iter().for_each(|value| bytes.extend(value.to_le_bytes()));
+            put(known.expect("samples are of registered metrics") as u64)?;
+            put(values.len() as u64)?;
+            values.iter().try_for_each(|value| put(value.to_bits()))?;
         }
-        let length = (bytes.len() - 8) as u64;
-        bytes[..8].copy_from_slice(&length.to_le_bytes());
+        out.flush()?;
+        drop(out);
+        let end = self.end + 8 + length;
         self.file.seek(SeekFrom::Start(self.end))?;
-        self.file.write_all(&bytes)?;
-        let end = self.end + bytes.len() as u64;
-        let entry = record(&mut &bytes[..], self.end, end)?;
+        let entry = record(&mut BufReader::new(&self.file), self.end, end)?;
         let (_, entry, _) = entry.expect("what was just written is whole");
         self.runs[run] = Some(entry);
         self.end = end;

@@ -1,6 +1,6 @@
 //! The sections and keys of a scenario file. Each is documented in `docs/scenario.md`.
 
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::time::Duration;
 
 use carillon_core::{BitRate, DataSize, Probability, Span};
@@ -145,12 +145,22 @@ pub(super) struct Group {
     pub senders: u32,
     pub helpers: Option<Who>,
     pub helpers_if_any: bool,
+    pub helper_dies: Option<Span>,
+    pub death_told: Option<Span>,
     pub tree: Option<Tree>,
 }
 
 impl Default for Group {
     fn default() -> Self {
-        Group { receivers: None, senders: 1, helpers: None, helpers_if_any: false, tree: None }
+        Group {
+            receivers: None,
+            senders: 1,
+            helpers: None,
+            helpers_if_any: false,
+            helper_dies: None,
+            death_told: None,
+            tree: None,
+        }
     }
 }
 
@@ -228,6 +238,8 @@ pub(super) struct Run {
     pub seed: u64,
     #[serde(default = "ten_days")]
     pub time_limit: Span,
+    #[serde(default)]
+    pub step_limit: Option<NonZeroU64>,
     #[serde(default = "ten_seconds")]
     pub linger: Span,
     #[serde(default)]
@@ -251,6 +263,7 @@ impl Default for Run {
             replications: one(),
             seed: first_seed(),
             time_limit: ten_days(),
+            step_limit: None,
             linger: ten_seconds(),
             unfinished: Unfinished::default(),
         }

@@ -60,6 +60,8 @@ pub struct Scenario {
     pub senders: u32,
     /// Who turns to which helper; empty without helpers.
     pub helpers: Arc<HelperTable>,
+    /// The helper that dies, if one does.
+    pub death: Option<Death>,
     /// The protocol.
     pub protocol: &'static ProtocolEntry,
     /// Its settings.
@@ -68,10 +70,23 @@ pub struct Scenario {
     pub workload: Workload,
     /// Simulated time after which a run is given up.
     pub time_limit: Duration,
+    /// Steps of the simulation after which it is.
+    pub step_limit: u64,
     /// What there is of a run that is not done by then counts, and one that cannot begin has nothing: otherwise both are errors.
     pub keeps_unfinished: bool,
     /// Among peers, how long they have to deliver everything after the last sender has finished.
     pub linger: Duration,
+}
+
+/// The death of a helper.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Death {
+    /// The helper, or the router that does not help any more.
+    pub node: NodeId,
+    /// When.
+    pub at: Duration,
+    /// When the ends are told, if they are.
+    pub told: Option<Duration>,
 }
 
 impl Scenario {

@@ -1,9 +1,12 @@
 //! From the keys of a document to a scenario: every value is looked at, and refused by its key.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::Duration;
 
-use carillon_core::{BitRate, Config, Helpers, NetworkKind, Probability, ProtocolEntry, Role};
+use carillon_core::{
+    BitRate, Config, HelperTable, Helpers, NetworkKind, NodeId, Probability, ProtocolEntry, Role, Span,
+};
 use carillon_sim::graph::{GraphConfig, LossModel};
 use carillon_sim::{HostConfig, HostDrops};
 use toml::{Table, Value};
@@ -13,8 +16,23 @@ use super::document::{
     LAN_KEYS, LINK_KEYS, Links, Loss, LossModelName, STAR_KEYS,
 };
 use super::network::{DropPlaces, Drops, LinkKind, RoutedNetwork, ScenarioNetwork};
-use super::{Scenario, ScenarioError, ScenarioFile, Workload, helpers, star, sweep, topology};
+use super::{Death, Scenario, ScenarioError, ScenarioFile, Workload, helpers, star, sweep, topology};
 use crate::drops;
+
+/// The first helper; of a protocol whose routers help, the router that the first receiver hangs on.
+fn first_helping(
+    protocol: &ProtocolEntry,
+    network: &ScenarioNetwork,
+    helpers: &HelperTable,
+) -> Option<NodeId> {
+    if let Some(helper) = helpers.helpers().first() {
+        return Some(helper.node);
+    }
+    let graph = network.graph().filter(|_| protocol.roles.contains(&Role::Relay))?;
+    let &receiver = graph.topology.receivers.first()?;
+    let (_, _, link) = graph.topology.ports(receiver).next()?;
+    Some(link.other(receiver)).filter(|&router| router != graph.source())
+}
 
 impl ScenarioFile {
     pub(super) fn scenario(&self, document: Document, table: &Table) -> Result<Scenario, ScenarioError> {
@@ -77,7 +95,19 @@ impl ScenarioFile {
             group.helpers.as_ref().filter(|_| helped),
             group.tree.as_ref().filter(|_| helped),
         );
-        let helpers = helpers.map_err(|(key, what)| bad(key, what))?.into();
+        let helpers: Arc<HelperTable> = helpers.map_err(|(key, what)| bad(key, what))?.into();
+        let span = |span: Option<Span>| span.map(|span| span.at(BitRate::mbps(10)));
+        let (dies, told) = (span(group.helper_dies), span(group.death_told));
+        if dies.is_none() && told.is_some() {
+            return Err(bad("group.death_told", "belongs to group.helper_dies".into()));
+        }
+        if dies.is_some() && network.graph().is_none() {
+            return Err(bad("group.helper_dies", "belongs to kind = \"graph\"".into()));
+        }
+        let death = dies.and_then(|at| {
+            let node = first_helping(protocol, &network, &helpers)?;
+            Some(Death { node, at, told: told.map(|told| at + told) })
+        });
         let offered = workload.messages.saturating_mul(senders.into());
         let deliveries = offered.saturating_mul(receivers.into());
         if offered > MAX_MESSAGES || deliveries > MAX_DELIVERIES {
@@ -91,6 +121,7 @@ impl ScenarioFile {
             name: document.name,
             receivers,
             senders,
+            death,
             helpers,
             network,
             hosts,
@@ -98,6 +129,7 @@ impl ScenarioFile {
             config,
             workload,
             time_limit: document.run.time_limit.at(BitRate::mbps(10)),
+            step_limit: document.run.step_limit.map_or(u64::MAX, NonZeroU64::get),
             keeps_unfinished: document.run.unfinished == document::Unfinished::Keep,
             linger: document.run.linger.at(BitRate::mbps(10)),
         })

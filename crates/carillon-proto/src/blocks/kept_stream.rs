@@ -20,8 +20,9 @@ pub struct KeptStream {
     undelivered: usize,
     /// As far as the others were told that this member has it.
     told: u64,
-    /// How many have come, or were sent by this member.
+    /// How many have come, or were sent by this member; and how many of these are here no more.
     stored: u64,
+    gone: u64,
 }
 
 /// A message that was sent, whether it is here or not.
@@ -44,6 +45,7 @@ impl KeptStream {
             undelivered: 0,
             told: first,
             stored: 0,
+            gone: 0,
         }
     }
 
@@ -98,6 +100,11 @@ impl KeptStream {
         self.deliver
     }
 
+    /// How many are here.
+    pub fn held(&self) -> u64 {
+        self.stored - self.gone
+    }
+
     /// Puts a message into its place, if it has one.
     pub fn store(&mut self, number: u64, payload: Bytes) {
         let new = cost(&payload);
@@ -133,6 +140,7 @@ impl KeptStream {
             && let Some((number, slot)) = self.slots.pop()
         {
             let freed = slot.payload.as_ref().map_or(0, cost);
+            self.gone += u64::from(slot.payload.is_some());
             self.bytes -= freed;
             if number >= self.deliver {
                 self.undelivered -= freed;

@@ -78,6 +78,11 @@ impl KeptWindow {
         Some(message)
     }
 
+    /// Messages that are here, in order and not.
+    pub fn held(&self) -> u64 {
+        self.kept.len() as u64 + self.window.held()
+    }
+
     /// A message that is there.
     pub fn message(&self, number: u64) -> Option<&Bytes> {
         if number >= self.expected() {

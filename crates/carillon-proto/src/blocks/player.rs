@@ -99,6 +99,11 @@ pub trait Part: std::fmt::Debug + Send + Sized {
         None
     }
 
+    /// Messages that it keeps, for its application or for others.
+    fn held(&self) -> Option<u64> {
+        self.window().map(|window| window.len() as u64)
+    }
+
     /// Whether it delivers messages. One that helps others may, or may not.
     fn delivers(&self) -> bool {
         matches!(Self::ROLE, Role::Receiver | Role::Peer)
@@ -182,6 +187,10 @@ impl<P: Part> Machine for Player<P> {
 
     fn tell_states(&self, _now: Time, tell: &mut dyn FnMut(InState)) {
         self.part.tell_states(&self.scene, tell);
+    }
+
+    fn held(&self) -> Option<u64> {
+        self.part.held()
     }
 
     fn as_sender(&mut self) -> Option<&mut dyn Sender> {

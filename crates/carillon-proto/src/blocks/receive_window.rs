@@ -143,6 +143,11 @@ impl ReceiveWindow {
         }
     }
 
+    /// Messages that are here and not in order.
+    pub fn held(&self) -> u64 {
+        self.reception.len() as u64
+    }
+
     /// What came beyond the expected message.
     pub fn early(&self) -> &Reception {
         &self.reception

@@ -56,6 +56,11 @@ pub(super) struct Early {
 }
 
 impl Log {
+    /// Messages that are here.
+    pub fn held(&self) -> usize {
+        self.order.len() + self.order.early().len()
+    }
+
     /// An empty log of a group of so many sites that keeps acknowledgments up to `ahead` beyond a gap.
     pub fn new(sites: usize, ahead: u64) -> Self {
         Log {

@@ -39,6 +39,11 @@ pub(super) enum Place {
 }
 
 impl Order {
+    /// Messages that are here, with a place and without.
+    pub fn held(&self) -> u64 {
+        (self.log.held() + self.inbox.len()) as u64
+    }
+
     /// Of the first list of so many sites.
     pub fn new(context: &BuildContext, settings: Settings, rank: u16, sites: usize) -> Self {
         // While a site lacks something it does not accept the token, so the others get no further

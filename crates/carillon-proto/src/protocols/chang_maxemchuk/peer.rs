@@ -295,6 +295,10 @@ impl Part for Peer {
 
     const ROLE: Role = Role::Peer;
 
+    fn held(&self) -> Option<u64> {
+        Some(self.order.held())
+    }
+
     fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
         let agreement = self.list.agreement();
         tell(agreement.state());

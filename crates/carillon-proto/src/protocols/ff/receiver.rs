@@ -40,6 +40,10 @@ impl Part for FfReceiver {
 
     const ROLE: Role = Role::Receiver;
 
+    fn held(&self) -> Option<u64> {
+        Some(self.window.held())
+    }
+
     fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
         let packet = scene.of_sender(datagram.source, Packet::parse(datagram.bytes));
         let (seq, first, time) = match packet {

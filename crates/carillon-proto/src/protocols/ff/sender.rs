@@ -179,6 +179,10 @@ impl Part for FfSender {
 
     const ROLE: Role = Role::Sender;
 
+    fn held(&self) -> Option<u64> {
+        Some(self.messages.len() as u64)
+    }
+
     fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
         match scene.of_session(Packet::parse(datagram.bytes)) {
             None => {}

@@ -268,6 +268,10 @@ impl Part for LmsReceiver {
 
     const ROLE: Role = Role::Receiver;
 
+    fn held(&self) -> Option<u64> {
+        Some(self.reception.held())
+    }
+
     fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
         let Some(packet) = scene.of_session(Packet::parse(datagram.bytes)) else { return };
         let packet = match packet {

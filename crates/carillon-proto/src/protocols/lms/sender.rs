@@ -226,6 +226,10 @@ impl Part for LmsSender {
 
     const ROLE: Role = Role::Sender;
 
+    fn held(&self) -> Option<u64> {
+        Some(self.held.len() as u64)
+    }
+
     fn on_timer(&mut self, scene: &mut Scene, timer: Timer) {
         match timer {
             Timer::Setup => self.setup_due = true,

@@ -203,6 +203,10 @@ impl Part for MbapReceiver {
 
     const ROLE: Role = Role::Receiver;
 
+    fn held(&self) -> Option<u64> {
+        Some(self.early.as_ref().map_or(0, |early| early.messages.len() as u64))
+    }
+
     fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
         let Some(packet) = scene.of_sender(datagram.source, Packet::parse(datagram.bytes)) else { return };
         match packet {

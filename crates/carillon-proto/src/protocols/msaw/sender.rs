@@ -142,6 +142,10 @@ impl Part for MsawSender {
 
     const ROLE: Role = Role::Sender;
 
+    fn held(&self) -> Option<u64> {
+        Some(u64::from(self.current.is_some()))
+    }
+
     fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
         let (state, turn) = match &self.current {
             Some(current) => {

@@ -61,6 +61,10 @@ impl Part for PfReceiver {
 
     const ROLE: Role = Role::Receiver;
 
+    fn held(&self) -> Option<u64> {
+        Some(self.intake.window.held())
+    }
+
     fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
         match scene.of_sender(datagram.source, Packet::parse(datagram.bytes)) {
             None => {}

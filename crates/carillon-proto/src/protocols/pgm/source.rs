@@ -298,6 +298,10 @@ impl Part for PgmSource {
 
     const ROLE: Role = Role::Sender;
 
+    fn held(&self) -> Option<u64> {
+        Some(self.window.next() - self.window.trail())
+    }
+
     /// The first SPM goes out before all data.
     fn start(&mut self, scene: &mut Scene) {
         self.spm_due = true;

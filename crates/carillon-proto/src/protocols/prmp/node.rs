@@ -125,6 +125,13 @@ impl Part for PrmpNode {
 
     const ROLE: Role = Role::Receiver;
 
+    fn held(&self) -> Option<u64> {
+        Some(
+            self.intake.window.held()
+                + self.branch.as_ref().map_or(0, |branch| branch.parent.messages().len() as u64),
+        )
+    }
+
     fn delivers(&self) -> bool {
         self.delivers
     }

@@ -32,6 +32,10 @@ impl Part for PrmpSender {
 
     const ROLE: Role = Role::Sender;
 
+    fn held(&self) -> Option<u64> {
+        Some(self.branch.parent.messages().len() as u64)
+    }
+
     fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
         match scene.of_session(Packet::parse(datagram.bytes)) {
             None => {}

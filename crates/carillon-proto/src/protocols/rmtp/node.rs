@@ -328,6 +328,10 @@ impl Part for RmtpNode {
 
     const ROLE: Role = Role::Receiver;
 
+    fn held(&self) -> Option<u64> {
+        Some(self.window.held())
+    }
+
     fn delivers(&self) -> bool {
         self.delivers
     }

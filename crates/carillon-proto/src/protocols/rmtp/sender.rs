@@ -202,6 +202,10 @@ impl Part for RmtpSender {
 
     const ROLE: Role = Role::Sender;
 
+    fn held(&self) -> Option<u64> {
+        Some(self.kept.len() as u64)
+    }
+
     fn start(&mut self, scene: &mut Scene) {
         if self.settings.nearest {
             self.sap_due = true;

@@ -298,6 +298,10 @@ impl Part for SequencerPeer {
 
     const ROLE: Role = Role::Peer;
 
+    fn held(&self) -> Option<u64> {
+        Some(self.order.held())
+    }
+
     fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
         tell(self.election.membership.agreement().state());
     }

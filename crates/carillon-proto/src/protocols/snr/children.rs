@@ -7,7 +7,7 @@ use carillon_core::{NodeId, Time};
 use carillon_wire::status::Status;
 
 use super::report::Report;
-use crate::blocks::RoundTrip;
+use crate::blocks::{Lowest, RoundTrip};
 
 /// The children of a node.
 #[derive(Debug, Default)]
@@ -15,6 +15,50 @@ pub struct Children {
     known: BTreeMap<NodeId, Child>,
     /// Those who were given up: they do not come back with a table.
     lost: BTreeSet<NodeId>,
+    least: Least,
+}
+
+/// What counts of all children is what the least of them says: known without a look at each.
+#[derive(Debug, Default)]
+struct Least {
+    /// Those that have changed since the numbers below were last asked for.
+    touched: BTreeSet<NodeId>,
+    of: BTreeMap<NodeId, Said>,
+    done: Lowest,
+    limit: Lowest,
+    /// Of the farthest: what its round trip is short of the longest there is.
+    trip: Lowest,
+}
+
+/// What counts of one of them; one that is held limits nobody.
+#[derive(Debug)]
+struct Said {
+    done: u64,
+    limit: Option<u64>,
+    trip: Option<u64>,
+}
+
+impl Least {
+    fn see(&mut self, known: &BTreeMap<NodeId, Child>) {
+        for node in std::mem::take(&mut self.touched) {
+            if let Some(old) = self.of.remove(&node) {
+                self.done.remove(old.done);
+                old.limit.into_iter().for_each(|limit| self.limit.remove(limit));
+                old.trip.into_iter().for_each(|trip| self.trip.remove(trip));
+            }
+            let Some(child) = known.get(&node) else { continue };
+            let trip = child.trip.mean().map(|trip| u64::try_from(trip.as_nanos()).unwrap_or(u64::MAX));
+            let said = Said {
+                done: child.report.done,
+                limit: (!child.is_held).then_some(child.limit),
+                trip: trip.map(|nanos| u64::MAX - nanos),
+            };
+            self.done.insert(said.done);
+            said.limit.into_iter().for_each(|limit| self.limit.insert(limit));
+            said.trip.into_iter().for_each(|trip| self.trip.insert(trip));
+            self.of.insert(node, said);
+        }
+    }
 }
 
 /// One of them.
@@ -58,6 +102,7 @@ impl Children {
         nothing: &Report,
         limit: u64,
     ) {
+        self.least.touched.extend(self.known.keys().chain(children).copied());
         let lost = &self.lost;
         self.known.retain(|node, _| children.contains(node) && (!lost.contains(node) || is_helper(*node)));
         for &node in children.iter().filter(|node| !self.lost.contains(node)) {
@@ -86,6 +131,7 @@ impl Children {
         near: u64,
     ) -> Option<Option<(&mut Child, Report)>> {
         let child = self.known.get_mut(&node).filter(|child| !child.is_held)?;
+        self.least.touched.insert(node);
         // Statuses that overtake each other: the newer one counts.
         if child.is_heard && status.seq.wrapping_sub(child.seq) as i32 <= 0 {
             return Some(None);
@@ -101,6 +147,7 @@ impl Children {
 
     /// A child is given up. One that has helped others stays until they turn to somebody else.
     pub fn lose(&mut self, node: NodeId) {
+        self.least.touched.insert(node);
         self.lost.insert(node);
         match self.known.get_mut(&node) {
             Some(child) if child.is_helper => child.is_held = true,
@@ -110,6 +157,7 @@ impl Children {
 
     /// Nothing waits for this one any more.
     pub fn expel(&mut self, node: NodeId) {
+        self.least.touched.insert(node);
         self.lost.insert(node);
         self.known.remove(&node);
     }
@@ -121,6 +169,7 @@ impl Children {
 
     /// The same, to be changed.
     pub fn get_mut(&mut self, node: NodeId) -> Option<&mut Child> {
+        self.least.touched.insert(node);
         self.known.get_mut(&node)
     }
 
@@ -147,6 +196,28 @@ impl Children {
     /// All have these.
     pub fn done(&self) -> Option<u64> {
         self.known.values().map(|child| child.report.done).min()
+    }
+
+    /// The same, of many children.
+    pub fn least_done(&mut self) -> Option<u64> {
+        self.least.see(&self.known);
+        debug_assert_eq!(self.least.done.get(), self.done());
+        self.least.done.get()
+    }
+
+    /// The first block that may not be sent yet because of one that can still say something.
+    pub fn least_limit(&mut self) -> Option<u64> {
+        self.least.see(&self.known);
+        debug_assert_eq!(self.least.limit.get(), self.live().map(|(_, child)| child.limit).min());
+        self.least.limit.get()
+    }
+
+    /// The round trip of the farthest.
+    pub fn longest_trip(&mut self) -> Option<Duration> {
+        self.least.see(&self.known);
+        let longest = self.least.trip.get().map(|short| Duration::from_nanos(u64::MAX - short));
+        debug_assert_eq!(longest, self.iter().filter_map(|(_, child)| child.trip.mean()).max());
+        longest
     }
 
     /// Whoever lacks something has lacked it from now on.

@@ -449,6 +449,10 @@ impl Part for StatusNode {
 
     const ROLE: Role = Role::Receiver;
 
+    fn held(&self) -> Option<u64> {
+        Some(self.endpoint.as_ref().map_or(0, |endpoint| endpoint.held()))
+    }
+
     fn start(&mut self, scene: &mut Scene) {
         self.arm_status(scene);
         self.watch(scene);

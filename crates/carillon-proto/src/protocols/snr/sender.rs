@@ -182,7 +182,7 @@ impl StatusSender {
 
     /// Completes what all have, and sees how far it may go on.
     fn settle(&mut self, scene: &mut Scene) {
-        let done = self.children.done().unwrap_or(self.next).min(self.next);
+        let done = self.children.least_done().unwrap_or(self.next).min(self.next);
         while self.blocks.start() < done
             && let Some((number, block)) = self.blocks.pop()
         {
@@ -210,7 +210,7 @@ impl StatusSender {
 
     fn set_limit(&mut self) {
         // Who was given up has no say.
-        self.limit = self.children.live().map(|(_, child)| child.limit).min().unwrap_or(u64::MAX);
+        self.limit = self.children.least_limit().unwrap_or(u64::MAX);
         self.limit = self.limit.min(self.blocks.start() + self.kept());
         if self.settings.kou.is_some() {
             self.set_interval();
@@ -219,8 +219,7 @@ impl StatusSender {
 
     /// T_IN = max(RTD / kou, ipt): of the farthest, since all hear the same.
     fn set_interval(&mut self) {
-        let trips = self.children.iter().filter_map(|(_, child)| child.trip.mean());
-        if let (Some(trip), Some(kou)) = (trips.max(), self.settings.kou) {
+        if let (Some(trip), Some(kou)) = (self.children.longest_trip(), self.settings.kou) {
             self.interval =
                 (trip / kou).max(self.settings.packet_time).clamp(LEAST_INTERVAL, LONGEST_INTERVAL);
         }
@@ -361,6 +360,10 @@ impl Part for StatusSender {
     type Timer = Timer;
 
     const ROLE: Role = Role::Sender;
+
+    fn held(&self) -> Option<u64> {
+        Some(self.blocks.len() as u64)
+    }
 
     fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
         let packet = Packet::parse(self.rule.family, datagram.bytes);

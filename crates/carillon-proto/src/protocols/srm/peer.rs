@@ -168,6 +168,10 @@ impl Part for SrmPeer {
 
     const ROLE: Role = Role::Peer;
 
+    fn held(&self) -> Option<u64> {
+        Some(self.streams.held())
+    }
+
     fn start(&mut self, scene: &mut Scene) {
         self.reports.arm(scene, &self.streams.recovery.known);
     }

@@ -31,6 +31,11 @@ pub(super) struct Streams {
 }
 
 impl Streams {
+    /// Messages that are here.
+    pub fn held(&self) -> u64 {
+        self.streams.values().map(KeptStream::held).sum()
+    }
+
     /// Nothing was sent.
     pub fn new(settings: Arc<Settings>, own: u32, context: &BuildContext) -> Self {
         Streams {

@@ -84,6 +84,10 @@ impl Part for NakReceiver {
 
     const ROLE: Role = Role::Receiver;
 
+    fn held(&self) -> Option<u64> {
+        Some(0)
+    }
+
     fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
         let Some(packet) = scene.of_sender(datagram.source, Packet::parse(datagram.bytes)) else { return };
         match packet {

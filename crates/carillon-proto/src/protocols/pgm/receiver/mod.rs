@@ -440,6 +440,10 @@ impl Part for PgmReceiver {
 
     const ROLE: Role = Role::Receiver;
 
+    fn held(&self) -> Option<u64> {
+        Some((self.early.len() + self.heard.len()) as u64)
+    }
+
     fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
         let of = STATES[0].of;
         for (about, stage, ends) in self.missing.stages() {

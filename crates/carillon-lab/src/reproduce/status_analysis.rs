@@ -2,30 +2,53 @@
 
 use carillon_core::NodeId;
 use carillon_sim::graph::PathTree;
+use serde::Deserialize;
 
+use super::Text;
 use crate::scenario::{RoutedNetwork, Scenario};
+
+/// Which parameters the terms of the equation are. The experiment says so; no protocol is known here.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StatusTerms {
+    /// W.
+    window: Text,
+    /// r_f, in percent.
+    timeout_factor: Text,
+    /// The interval between statuses.
+    interval: Text,
+    /// A parameter that only those have whose exchanges repair what some of their region lack.
+    local: Text,
+}
+
+impl StatusTerms {
+    /// What it expects of the normalised throughput, of a protocol that has these parameters.
+    pub(super) fn expected(&self, scenario: &Scenario) -> Option<f64> {
+        StatusAnalysis::of(scenario, self).map(|terms| terms.normalized_throughput())
+    }
+}
 
 /// The terms of equation (4).
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct StatusAnalysis {
+struct StatusAnalysis {
     /// n, destinations whose losses the source repairs: of a region that repairs itself as many as would lose as often as
     /// it does as a whole.
-    pub destinations: f64,
+    destinations: f64,
     /// b, block error rate of one destination.
-    pub error_rate: f64,
+    error_rate: f64,
     /// W, blocks.
-    pub window: f64,
+    window: f64,
     /// r_f.
-    pub timeout_factor: f64,
+    timeout_factor: f64,
     /// Mean of w_s, blocks that fit the time until a status says that a block has arrived.
-    pub mean_wait: f64,
+    mean_wait: f64,
     /// Greatest w_s.
-    pub greatest_wait: f64,
+    greatest_wait: f64,
 }
 
 impl StatusAnalysis {
     /// Equation (4), at most 1.
-    pub fn normalized_throughput(&self) -> f64 {
+    fn normalized_throughput(&self) -> f64 {
         let StatusAnalysis {
             destinations: n,
             error_rate: b,
@@ -46,10 +69,10 @@ impl StatusAnalysis {
     }
 
     /// The terms of a scenario of such a transport on a routed network.
-    pub fn of(scenario: &Scenario) -> Option<Self> {
+    fn of(scenario: &Scenario, terms: &StatusTerms) -> Option<Self> {
         let graph = scenario.network.graph()?;
         let has = |name: &str| scenario.protocol.parameters.iter().any(|parameter| parameter.name == name);
-        if !["r_f", "window", "status_interval"].iter().all(|name| has(name)) {
+        if ![terms.timeout_factor, terms.window, terms.interval].iter().all(|name| has(name.0)) {
             return None;
         }
         let paths = PathTree::new(&graph.topology, graph.source(), |_| true);
@@ -62,7 +85,7 @@ impl StatusAnalysis {
         };
         let mut aggregate = 0.0;
         let mut waits = Vec::new();
-        let interval = scenario.config.span("status_interval").at(scenario.network.bit_rate()).as_secs_f64();
+        let interval = scenario.config.span(terms.interval.0).at(scenario.network.bit_rate()).as_secs_f64();
         for child in table.children_of_sender(&receivers) {
             let is_exchange = table.is_helper(child) && scenario.only_helps(child);
             let region: Vec<NodeId> = match is_exchange {
@@ -70,7 +93,7 @@ impl StatusAnalysis {
                 false => vec![child],
             };
             // Whether a block has to be lost by one of the region for the source to repair it, or by all.
-            aggregate += match has("scope") && is_exchange {
+            aggregate += match has(terms.local.0) && is_exchange {
                 true => region.iter().map(|&node| lost(node)).product::<f64>(),
                 false => region.iter().map(|&node| lost(node)).sum::<f64>(),
             };
@@ -87,8 +110,8 @@ impl StatusAnalysis {
         Some(StatusAnalysis {
             destinations: if error_rate > 0.0 { aggregate / error_rate } else { 0.0 },
             error_rate,
-            window: scenario.config.count("window") as f64,
-            timeout_factor: scenario.config.count("r_f") as f64 / 100.0,
+            window: scenario.config.count(terms.window.0) as f64,
+            timeout_factor: scenario.config.count(terms.timeout_factor.0) as f64 / 100.0,
             mean_wait: mean * blocks,
             greatest_wait: greatest * blocks,
         })

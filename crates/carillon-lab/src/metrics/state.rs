@@ -1,0 +1,68 @@
+//! What nodes keep, and how long they stall after a death.
+
+use std::time::Duration;
+
+use carillon_core::{NodeId, Time};
+
+use crate::scenario::Scenario;
+
+/// What a node is, for what it keeps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Keeper {
+    Source,
+    /// One that only helps.
+    Helper,
+    Receiver,
+}
+
+/// The most that any node of a kind kept at once, and the longest wait that ended after a helper died.
+#[derive(Clone, Debug, Default)]
+pub struct State {
+    source: NodeId,
+    /// By node; whoever it does not reach to receives.
+    helps: Vec<bool>,
+    most: [Option<u64>; 3],
+    death: Option<Time>,
+    longest: Duration,
+}
+
+impl State {
+    /// Nothing yet.
+    pub fn new(scenario: &Scenario) -> Self {
+        let mut helps = Vec::new();
+        for node in scenario.only_helping() {
+            if helps.len() <= node.index() {
+                helps.resize(node.index() + 1, false);
+            }
+            helps[node.index()] = true;
+        }
+        let death = scenario.death.map(|death| Time::ZERO + death.at);
+        State { source: scenario.sender(), helps, most: [None; 3], death, longest: Duration::ZERO }
+    }
+
+    pub(super) fn held(&mut self, node: NodeId, messages: u64) {
+        let keeper = match node {
+            _ if node == self.source => Keeper::Source,
+            _ if self.helps.get(node.index()).is_some_and(|&helps| helps) => Keeper::Helper,
+            _ => Keeper::Receiver,
+        };
+        let most = &mut self.most[keeper as usize];
+        *most = (*most).max(Some(messages));
+    }
+
+    pub(super) fn delivered(&mut self, now: Time, offered: Time) {
+        if self.death.is_some_and(|death| now >= death) {
+            self.longest = self.longest.max(now.since(offered));
+        }
+    }
+
+    /// The most messages that any node of a kind kept, if those tell.
+    pub(super) fn most(&self, keeper: Keeper) -> Vec<f64> {
+        self.most[keeper as usize].into_iter().map(|messages| messages as f64).collect()
+    }
+
+    /// The longest wait.
+    pub(super) fn longest(&self) -> f64 {
+        self.longest.as_secs_f64()
+    }
+}
