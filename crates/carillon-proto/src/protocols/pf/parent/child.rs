@@ -97,8 +97,9 @@ impl Child {
         Some(over.map(|asked| asked.poll).collect())
     }
 
-    /// It has not answered this poll in time. `false` if it is not awaited.
-    pub fn miss(&mut self, poll: u64) -> bool {
+    /// It has not answered this poll in time. `false` if it is not awaited. No round trip began before `oldest`: late answers to
+    /// what was asked since then are still heard, so that a child much farther away than is thought is found to be.
+    pub fn miss(&mut self, poll: u64, oldest: Time) -> bool {
         let Some(asked) = self.asked.iter_mut().find(|asked| asked.poll == poll && !asked.absent) else {
             return false;
         };
@@ -106,7 +107,7 @@ impl Child {
         self.last_absent = self.last_absent.max(asked.at);
         self.silent_since = self.silent_since.or(Some(asked.at));
         self.absent += 1;
-        // Late answers to those long past tell nothing.
+        self.asked.retain(|asked| !asked.absent || asked.at >= oldest);
         if self.asked.iter().filter(|asked| asked.absent).count() > MOST_ABSENT
             && let Some(index) = self.asked.iter().position(|asked| asked.absent)
         {
@@ -134,5 +135,5 @@ impl Child {
     }
 }
 
-/// Polls not answered in time whose answers are still taken.
-const MOST_ABSENT: usize = 16;
+/// Polls not answered in time whose answers are still taken, at most.
+const MOST_ABSENT: usize = 1024;
