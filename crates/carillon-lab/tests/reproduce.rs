@@ -75,7 +75,7 @@ fn published_means_lie_within_their_bounds() {
 
 #[test]
 fn a_known_deviation_is_shown_with_its_reason_and_fails_nothing() {
-    let comparison = table(&mut laboratory(300, tempfile::tempdir().unwrap().path()), "segovia-4.8");
+    let comparison = table(&mut laboratory(300, tempfile::tempdir().unwrap().path()), "segovia-4.8-plain");
     assert!(comparison.count(Verdict::ExpectedDeviation) > 10, "\n{comparison}");
     assert!(comparison.holds(), "\n{comparison}");
     assert!(comparison.to_string().contains("NO, known"));

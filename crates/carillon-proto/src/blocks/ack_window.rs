@@ -42,6 +42,8 @@ pub struct AckWindow {
     vector: Vec<u64>,
     /// Receivers not expelled.
     live: usize,
+    /// Where the block began that is sent, if the next one waits for all of it.
+    block: Option<u64>,
 }
 
 /// The vector entry of an expelled receiver: it acknowledges everything from now on.
@@ -51,7 +53,21 @@ impl AckWindow {
     /// An empty window for these receivers, with room for so many messages.
     pub fn new(members: Members, room: FixedWindow) -> Self {
         let (vector, live) = (vec![0; members.len()], members.len());
-        AckWindow { members, room, slots: Numbered::default(), finished: false, vector, live }
+        AckWindow { members, room, slots: Numbered::default(), finished: false, vector, live, block: None }
+    }
+
+    /// Messages go block by block: it takes none of the next one before all of this one are done with.
+    #[must_use]
+    pub fn by_blocks(mut self) -> Self {
+        self.block = Some(self.start());
+        self
+    }
+
+    /// Forgets who has acknowledged what of the messages that are outstanding.
+    pub fn reset(&mut self) {
+        let start = self.start();
+        self.vector.iter_mut().filter(|next| **next != EXPELLED).for_each(|next| *next = start);
+        self.slots.iter_mut().for_each(|slot| slot.acknowledged = 0);
     }
 
     /// Adds a message at the end if there is room; returns its number.
@@ -150,7 +166,11 @@ impl AckWindow {
 
     /// Takes the first message out.
     pub fn pop(&mut self) -> Option<(u64, Slot)> {
-        self.slots.pop()
+        let popped = self.slots.pop()?;
+        if self.is_empty() && self.block.is_some() {
+            self.block = Some(self.start());
+        }
+        Some(popped)
     }
 
     /// The messages in order.
@@ -205,7 +225,7 @@ impl AckWindow {
 
     /// Whether there is no room for another message.
     pub fn is_full(&self) -> bool {
-        self.end() >= self.room.limit(self.start())
+        self.end() >= self.room.limit(self.block.unwrap_or_else(|| self.start()))
     }
 
     /// Whether all that was offered, and will be, is done with.

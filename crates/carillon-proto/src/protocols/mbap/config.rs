@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use carillon_core::{BuildContext, Config, ConfigError, HostValue, Parameter};
+use carillon_core::{BitRate, BuildContext, Config, ConfigError, HostValue, Parameter};
 
 use super::ENTRY;
 use crate::blocks::Retransmission;
@@ -18,6 +18,14 @@ pub struct SenderConfig {
     pub(super) negative: bool,
     /// And only what they ask for is sent again.
     pub(super) selective: bool,
+    /// An advance of the window resets all slots of the acknowledgment vector.
+    pub(super) resets: bool,
+    /// The packet timer runs from when the transmission of a message begins, on a link of this rate and overhead.
+    pub(super) from_departure: Option<(BitRate, u32)>,
+    /// The number last processed from a receiver is a duplicate, whatever was reset.
+    pub(super) remembers: bool,
+    /// The next n messages wait until all of these are done with.
+    pub(super) by_blocks: bool,
     pub(super) retransmission: Retransmission,
 }
 
@@ -37,11 +45,34 @@ impl SenderConfig {
             return Err(ConfigError::Conflict("`ack_timeout` is zero: give a span above zero".into()));
         }
         // Receivers that ask for what they miss have no delay timer to wait for.
-        let ack_delay = if negative { Duration::ZERO } else { ack_timeout };
+        let without = negative || settings.choice("timeout_delay") == "none";
+        let ack_delay = if without { Duration::ZERO } else { ack_timeout };
         let data = (ENTRY.header_bytes)(settings).data;
         let retransmission = Retransmission::new(context, settings, data, window, ack_delay)?
             .with_ack_wait(context, settings)?;
-        Ok(SenderConfig { window: window as usize, negative, selective, retransmission })
+        let resets = settings.choice("ack_vector") == "reset";
+        let remembers = settings.choice("ack_repeat") == "duplicate";
+        let by_blocks = settings.choice("next_messages") == "after-all";
+        if negative && (resets || by_blocks) {
+            return Err(ConfigError::Conflict(
+                "`ack_vector = \"reset\"` and `next_messages = \"after-all\"` are readings of positive acknowledgments: \
+                 they go with feedback = \"ack\""
+                    .into(),
+            ));
+        }
+        let from_departure = settings.choice("packet_timer") == "departure";
+        let from_departure = from_departure.then_some((context.bit_rate, context.link_overhead));
+        let window = window as usize;
+        Ok(SenderConfig {
+            window,
+            negative,
+            selective,
+            resets,
+            remembers,
+            by_blocks,
+            from_departure,
+            retransmission,
+        })
     }
 }
 
@@ -61,6 +92,16 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         .doc("restart: the acknowledgment timer runs again after each expiry and acknowledgment (the thesis); until-full-window: it stops after the acknowledgment of a full window (Carillon's)"),
     Parameter::choice("timeout_method", &["formula", "constant", "adaptive"], "formula")
         .doc("formula: d n + a r + i + t + timeout; constant: timeout; adaptive: RFC 6298, starting at timeout (BAPPKTIMEOUTMETHOD; adaptive is Carillon's)"),
+    Parameter::choice("timeout_delay", &["ack-timeout", "none"], "ack-timeout")
+        .doc("what stands for t in the formula. ack-timeout: the acknowledgment delay (section 3.6); none: nothing, as the published times under errors have it (Table 4.8: a message sent again k times took less than k times what the formula gives with t)"),
+    Parameter::choice("packet_timer", &["hand-over", "departure"], "hand-over")
+        .doc("from when the packet timer runs, which is set \"as each message is sent\" (section 2.6). hand-over: from when the interface is given the message; departure: from when it begins to leave, after those that were given before it"),
+    Parameter::choice("ack_vector", &["keep", "reset"], "keep")
+        .doc("what an advance of the window leaves of the acknowledgment vector. keep: what is ahead of the new start; reset: nothing, all slots are \"the appropriate slots\" of section 2.6"),
+    Parameter::choice("ack_repeat", &["news", "duplicate"], "news")
+        .doc("an acknowledgment with the number that was last processed from that receiver. news: it counts if its slot was reset; duplicate: it does not, having \"been received and processed before\" (section 2.6)"),
+    Parameter::choice("next_messages", &["at-once", "after-all"], "at-once")
+        .doc("what is sent when only a part of the window is acknowledged. at-once: \"as many messages as its window will allow\" (section 2.6); after-all: nothing before all are, then \"the next n messages\" (the same section's introduction)"),
     Parameter::span("timeout", "600000 bit")
         .doc("the increment, constant, or initial value that timeout_method says (BAPPKTIMEOUT; 600000 in the error-free runs)"),
     TIMEOUT_MIN,

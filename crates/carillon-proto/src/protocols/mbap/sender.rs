@@ -26,6 +26,10 @@ pub struct MbapSender {
     /// With selective repair: when the one poll that is unanswered went out.
     polled: Option<Time>,
     timer: AnswerTimer,
+    /// When all that was handed over will have left, if nothing is in the way.
+    leaves: Time,
+    /// The number last processed from each receiver, if that is remembered.
+    processed: Vec<Option<u16>>,
 }
 
 /// The sender's timers.
@@ -42,7 +46,12 @@ impl MbapSender {
         config.retransmission = config.retransmission.for_receivers(members.len() as u32);
         MbapSender {
             timer: AnswerTimer::new(&config.retransmission),
-            window: AckWindow::new(members, FixedWindow(config.window as u64)),
+            processed: vec![None; if config.remembers { members.len() } else { 0 }],
+            window: match (AckWindow::new(members, FixedWindow(config.window as u64)), config.by_blocks) {
+                (window, true) => window.by_blocks(),
+                (window, false) => window,
+            },
+            leaves: Time::ZERO,
             config,
             data_dest: dest,
             poll_due: false,
@@ -69,7 +78,8 @@ impl MbapSender {
             return scene.events.dropped(DropReason::OutOfWindow);
         };
         self.on_answer(scene);
-        if !self.window.acknowledge(index, message) {
+        let processed = self.processed.get_mut(index).and_then(|last| last.replace(sequence));
+        if processed == Some(sequence) || !self.window.acknowledge(index, message) {
             return scene.events.dropped(DropReason::Duplicate);
         }
         self.polls = 0;
@@ -258,7 +268,15 @@ impl Part for MbapSender {
             slot.retransmissions = slot.retransmissions.saturating_add(1);
             slot.resent = Some(scene.now);
         }
-        scene.timers.arm(Timer::Packet, self.timer.deadline(scene.now));
+        let sent = match self.config.from_departure {
+            Some((rate, overhead)) => {
+                let begins = self.leaves.max(scene.now);
+                self.leaves = begins + rate.time_for_bytes(buf.len() as u64 + u64::from(overhead));
+                begins
+            }
+            None => scene.now,
+        };
+        scene.timers.arm(Timer::Packet, self.timer.deadline(sent));
         let to = Transmit::now(self.data_dest.clone());
         Some(scene.events.data_sent(to, MessageId(number), buf.len(), !first))
     }
@@ -282,6 +300,9 @@ impl Part for MbapSender {
             Some((sent, _)) => self.timer.timeout_mut().on_sample(scene.now.since(sent)),
             None if last.is_some() => self.timer.timeout_mut().on_recovery(),
             None => {}
+        }
+        if last.is_some() && self.config.resets {
+            self.window.reset();
         }
         if self.window.is_empty() {
             self.timer.on_round_end();

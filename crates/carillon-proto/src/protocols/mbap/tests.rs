@@ -112,6 +112,63 @@ fn a_partial_acknowledgment_advances_as_far_as_the_slowest_receiver() // 2.6: "t
     assert_eq!(completed(&mut sender), [(2, Outcome::Acknowledged)]);
 }
 
+/// The reading under which a window dies.
+const DEAD: &[(&str, &str)] = &[
+    ("ack_vector", "reset"),
+    ("ack_repeat", "duplicate"),
+    ("next_messages", "after-all"),
+    ("retransmission_limit", "2"),
+];
+
+#[test]
+fn a_partly_acknowledged_window_dies_if_the_vector_is_reset_and_repeats_are_duplicates() // 2.6
+{
+    let mut sender = sender(2, DEAD);
+    offer(&mut sender, 3);
+    sender.sent();
+    sender.hear(1, &ack(2)).hear(2, &ack(0));
+    assert_eq!(completed(&mut sender), [(0, Outcome::Acknowledged)]);
+    // Nothing of the next window before this one is done with.
+    assert_eq!(sender.offer("x"), Err(OfferError::Full));
+    sender.hear(2, &ack(2)).hear(1, &ack(2));
+    assert_eq!(completed(&mut sender), [], "what the first repeats is a duplicate");
+    for round in 1..=3 {
+        sender.at(round * 100_000);
+        assert_eq!(sender.sent(), to_all(&[1, 2]), "round {round}");
+        sender.hear(1, &ack(2)).hear(2, &ack(2));
+    }
+    sender.at(400_000);
+    assert_eq!(completed(&mut sender), [(1, Outcome::Failed), (2, Outcome::Failed)]);
+    offer(&mut sender, 3);
+    assert_eq!(sender.offer("x"), Err(OfferError::Full));
+    assert_eq!(sender.sent(), to_all(&[3, 4, 5]));
+}
+
+#[test]
+fn each_option_alone_leaves_the_window_alive() {
+    for left_out in 0..2 {
+        let options: Vec<_> =
+            DEAD.iter().enumerate().filter(|(at, _)| *at != left_out).map(|(_, one)| *one).collect();
+        let mut sender = sender(2, &options);
+        offer(&mut sender, 3);
+        sender.sent();
+        sender.hear(1, &ack(2)).hear(2, &ack(0)).hear(2, &ack(2)).hear(1, &ack(2));
+        assert_eq!(completed(&mut sender).len(), 3, "without {:?}", DEAD[left_out]);
+    }
+}
+
+#[test]
+fn the_packet_timer_may_run_from_the_departure_of_the_last_message() // 2.6
+{
+    let mut sender = sender(2, &[("packet_timer", "departure")]);
+    offer(&mut sender, 1);
+    let first = sender.timer().expect("the timer runs");
+    offer(&mut sender, 2);
+    assert_eq!(first, 100_000);
+    let behind = sender.timer().expect("the timer runs") - first;
+    assert!(behind > 0 && behind % 2 == 0, "two messages leave before the third: {behind}");
+}
+
 #[test]
 fn a_timeout_sends_the_whole_active_window_again() // 2.6
 {
