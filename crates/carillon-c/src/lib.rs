@@ -113,8 +113,11 @@ pub unsafe extern "C" fn carillon_close(sender: *mut carillon_sender) -> c_int {
 /// The sender is NULL or was connected and not closed, and is not used after this.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn carillon_abort(sender: *mut carillon_sender) {
-    // SAFETY: it was made by `Box::into_raw` in `carillon_connect`, and is used no more.
-    guarded((), || Ok(drop(unsafe { owned(sender) })));
+    guarded((), || {
+        // SAFETY: it was made by `Box::into_raw` in `carillon_connect`, and is used no more.
+        drop(unsafe { owned(sender) });
+        Ok(())
+    });
 }
 
 /// See the header.
@@ -155,8 +158,11 @@ pub unsafe extern "C" fn carillon_accept(listener: *mut carillon_listener) -> *m
 /// The listener is NULL or was made by `carillon_listen`, and is not used after this.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn carillon_listener_free(listener: *mut carillon_listener) {
-    // SAFETY: it was made by `Box::into_raw` in `carillon_listen`, and is used no more.
-    guarded((), || Ok(drop(unsafe { owned(listener) })));
+    guarded((), || {
+        // SAFETY: it was made by `Box::into_raw` in `carillon_listen`, and is used no more.
+        drop(unsafe { owned(listener) });
+        Ok(())
+    });
 }
 
 /// See the header.
@@ -218,8 +224,11 @@ pub unsafe extern "C" fn carillon_from(session: *const carillon_session) -> *con
 /// The session is NULL or was accepted, and is not used after this.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn carillon_session_free(session: *mut carillon_session) {
-    // SAFETY: it was made by `Box::into_raw` in `carillon_accept`, and is used no more.
-    guarded((), || Ok(drop(unsafe { owned(session) })));
+    guarded((), || {
+        // SAFETY: it was made by `Box::into_raw` in `carillon_accept`, and is used no more.
+        drop(unsafe { owned(session) });
+        Ok(())
+    });
 }
 
 /// See the header.
