@@ -73,7 +73,7 @@ fn a_run_of_more_than_ten_million_deliveries_says_why_it_has_no_latency() {
 fn errors_name_the_file_the_line_the_key_and_what_would_be_valid() {
     assert_eq!(
         replaced("receivers = 20", "recievers = 20"),
-        "test.toml:12: `recievers`: unknown field `recievers`, expected one of `receivers`, `senders`, `helpers`, `helpers_if_any`, `tree`"
+        "test.toml:12: `recievers`: unknown field `recievers`, expected one of `receivers`, `senders`, `helpers`, `helpers_if_any`, `helper_dies`, `death_told`, `tree`"
     );
     assert_eq!(
         replaced("\"10 Mbit/s\"", "\"10 Mbyte\""),
