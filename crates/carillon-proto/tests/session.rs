@@ -171,10 +171,11 @@ fn nobody_waits_for_a_receiver_that_says_it_leaves() {
         // A sender that waits for nobody would have sent a few before anybody could leave, and one whose window
         // has room for them all everything.
         let messages = if entry.confirmed || !entry.repairs() { 200 } else { 5000 };
-        let has_room =
-            |(key, value): &(&str, &str)| *key == "window" && value.parse().is_ok_and(|room: u64| room > 200);
-        if entry.delivery_settings.iter().any(has_room) {
-            config.config.set(entry.parameters, "window", "16").expect("a setting");
+        let has_room = |(_, value): &&(&str, &str)| value.parse().is_ok_and(|room: u64| room > 200);
+        for name in ["window", "calls"] {
+            if entry.delivery_settings.iter().filter(|(key, _)| *key == name).any(|set| has_room(&set)) {
+                config.config.set(entry.parameters, name, "16").expect("a setting");
+            }
         }
         let mut world = World::new(sender_with(config), messages);
         for name in ["leaves", "stays"] {

@@ -144,25 +144,39 @@ impl XtpSender {
         // Of what lies before something that it has nothing is under way, but for what was sent again since.
         let seen = spans.iter().map(|(_, right)| right).max().unwrap_or(status.rseq);
         let mut ranges = spans.iter().peekable();
-        let mut missing = Vec::new();
+        let is_alone = self.group.active().nth(1).is_none();
+        let (mut missing, mut lacking, mut behind) = (Vec::new(), 0, first);
         for number in first.. {
             let Some(piece) = self.stream.piece(number).filter(|piece| piece.times > 0) else { break };
             while ranges.peek().is_some_and(|(_, right)| *right <= piece.seq) {
                 ranges.next();
             }
+            behind = number + 1;
             let has = ranges.peek().is_some_and(|&(left, right)| left <= piece.seq && piece.end() <= right);
             // A receiver that goes back names no span: of a gap it says where it begins.
             let in_gap = if selective { piece.seq < seen } else { is_nak && number == first };
             let is_due = piece.due <= status.echo || (in_gap && piece.epoch <= status.echo);
-            if !has && is_due && !self.stream.is_again(number) {
+            let is_last = !selective || (piece.due > status.echo && piece.seq >= seen);
+            // What goes again for somebody else goes for this one too.
+            let goes = self.stream.is_again(number);
+            lacking += u32::from(!has && (is_due || goes));
+            if has && goes && is_alone {
+                // Its newer word: nobody lacks it.
+                self.stream.spare(number);
+            }
+            if !has && is_due && !goes {
                 missing.push(number);
             }
-            if !selective || (piece.due > status.echo && piece.seq >= seen) {
+            if is_last {
                 break;
             }
         }
+        // Behind those it has nothing.
+        lacking += self.stream.again_from(behind) as u32;
+        if lacking > 0 {
+            scene.events.repair_needed(self.group.node(index), lacking);
+        }
         let Some(&oldest) = missing.first() else { return };
-        scene.events.repair_needed(self.group.node(index), missing.len() as u32);
         // What tells of nothing newer than this does not tell of what goes again now.
         self.sync += 1;
         match selective {

@@ -145,6 +145,16 @@ impl SendStream {
         }
     }
 
+    /// This piece need not go again.
+    pub fn spare(&mut self, number: u64) {
+        self.again.remove(&number);
+    }
+
+    /// How many pieces from this one on are to go again.
+    pub fn again_from(&self, number: u64) -> usize {
+        self.again.range(number..).count()
+    }
+
     /// Whether this piece is to go again.
     pub fn is_again(&self, number: u64) -> bool {
         self.again.contains(&number)
