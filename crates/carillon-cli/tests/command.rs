@@ -5,6 +5,7 @@ mod afternoon;
 #[path = "delivery/main.rs"]
 mod delivery;
 mod experiments;
+mod metric;
 mod netns;
 mod relay;
 mod testbed;

@@ -119,6 +119,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if args.buffers.iter().any(|size| size.0 == 0 || size.0 > LONGEST) {
         bail!("a buffer has 1 to {LONGEST} bytes: leave the others out of --buffers");
     }
+    if args.message.0 == 0 {
+        bail!("a message has one byte at least: --message 1024000");
+    }
     if args.latency.is_some_and(|rate| !(rate > 0.0 && rate <= 1e9)) {
         bail!("--latency takes messages a second, such as 1000");
     }

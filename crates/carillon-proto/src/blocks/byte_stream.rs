@@ -149,7 +149,7 @@ mod tests {
             let len = rng.below(20);
             let bytes: Vec<u8> = (at..at + len).map(content).collect();
             // A message ends with each byte whose number is divisible by 16.
-            let mark = (len > 0 && (at + len) % 16 == 0).then_some(());
+            let mark = (len > 0 && (at + len).is_multiple_of(16)).then_some(());
             let new: Vec<u64> = (at..at + len).filter(|byte| *byte >= next && !have.contains(byte)).collect();
             assert_eq!(stream.insert(at, bytes.into(), mark), !new.is_empty());
             have.extend(new);

@@ -146,14 +146,13 @@ fn a_partly_acknowledged_window_dies_if_the_vector_is_reset_and_repeats_are_dupl
 
 #[test]
 fn each_option_alone_leaves_the_window_alive() {
-    for left_out in 0..2 {
-        let options: Vec<_> =
-            DEAD.iter().enumerate().filter(|(at, _)| *at != left_out).map(|(_, one)| *one).collect();
+    for left_out in &DEAD[..2] {
+        let options: Vec<_> = DEAD.iter().filter(|option| *option != left_out).copied().collect();
         let mut sender = sender(2, &options);
         offer(&mut sender, 3);
         sender.sent();
         sender.hear(1, &ack(2)).hear(2, &ack(0)).hear(2, &ack(2)).hear(1, &ack(2));
-        assert_eq!(completed(&mut sender).len(), 3, "without {:?}", DEAD[left_out]);
+        assert_eq!(completed(&mut sender).len(), 3, "without {left_out:?}");
     }
 }
 
@@ -166,7 +165,7 @@ fn the_packet_timer_may_run_from_the_departure_of_the_last_message() // 2.6
     offer(&mut sender, 2);
     assert_eq!(first, 100_000);
     let behind = sender.timer().expect("the timer runs") - first;
-    assert!(behind > 0 && behind % 2 == 0, "two messages leave before the third: {behind}");
+    assert!(behind > 0 && behind.is_multiple_of(2), "two messages leave before the third: {behind}");
 }
 
 #[test]
