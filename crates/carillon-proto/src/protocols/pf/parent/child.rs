@@ -97,9 +97,8 @@ impl Child {
         Some(over.map(|asked| asked.poll).collect())
     }
 
-    /// It has not answered this poll in time. `false` if it is not awaited. No round trip began before `oldest`: late answers to
-    /// what was asked since then are still heard, so that a child much farther away than is thought is found to be.
-    pub fn miss(&mut self, poll: u64, oldest: Time) -> bool {
+    /// It has not answered this poll in time. `false` if it is not awaited.
+    pub fn miss(&mut self, poll: u64) -> bool {
         let Some(asked) = self.asked.iter_mut().find(|asked| asked.poll == poll && !asked.absent) else {
             return false;
         };
@@ -107,7 +106,7 @@ impl Child {
         self.last_absent = self.last_absent.max(asked.at);
         self.silent_since = self.silent_since.or(Some(asked.at));
         self.absent += 1;
-        self.asked.retain(|asked| !asked.absent || asked.at >= oldest);
+        // Late answers to those long past tell nothing.
         if self.asked.iter().filter(|asked| asked.absent).count() > MOST_ABSENT
             && let Some(index) = self.asked.iter().position(|asked| asked.absent)
         {
@@ -135,5 +134,5 @@ impl Child {
     }
 }
 
-/// Polls not answered in time whose answers are still taken, at most.
-const MOST_ABSENT: usize = 1024;
+/// Polls not answered in time whose answers are still taken.
+const MOST_ABSENT: usize = 16;

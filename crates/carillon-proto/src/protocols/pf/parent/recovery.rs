@@ -171,16 +171,12 @@ impl Parent {
     /// What is due of what is waited for.
     pub fn handle_timeout(&mut self, now: Time) {
         self.wake = self.wake.filter(|&wake| wake > now);
-        let oldest = Time::from_nanos(
-            now.as_nanos()
-                .saturating_sub(u64::try_from(self.rules.round_trip_max.as_nanos()).unwrap_or(u64::MAX)),
-        );
         while let Some((poll, expired)) = self.polls.expire(now) {
             let mut end = 0;
             for index in expired.children {
                 let child = &mut self.children[index];
                 let about = child.asked.iter().find(|asked| asked.poll == poll).map_or(0, |asked| asked.end);
-                if !child.live || !child.miss(poll, oldest) {
+                if !child.live || !child.miss(poll) {
                     continue;
                 }
                 end = end.max(about);
