@@ -156,6 +156,10 @@ fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
 
 #[test]
 fn every_protocol_serves_the_others_though_members_are_silent_lie_leave_and_come_late_and_a_helper_dies() {
+    // It floods three networks at a time, and takes from the tests beside it what time they have.
+    if std::env::var("CARILLON_TROUBLE").is_err() {
+        return println!("the long tier: CARILLON_TROUBLE=1");
+    }
     let entries: Vec<_> = REGISTRY.iter().copied().filter(|entry| entry.boast.is_some()).collect();
     at_once(3, &entries, |entry| {
         let helpers = if entry.helpers == Helpers::None { 0 } else { 2 };
