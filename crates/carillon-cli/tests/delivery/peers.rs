@@ -285,6 +285,8 @@ fn an_interrupted_further_sender_tells_the_others_and_an_interrupted_organiser_e
         live.senders[2].signal("INT");
         live.say(&[0, 1], 5);
         live.wait(&[0, 1, 2], &[0, 1]);
+        // A signal is noticed within a tenth of a second; the organiser is to hear of it before it is interrupted itself.
+        std::thread::sleep(Duration::from_millis(500));
         live.senders[0].signal("INT");
         let [first, second, third] = live.senders;
         third.end().expect(1).one_line(&["interrupted"]);
