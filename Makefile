@@ -37,6 +37,7 @@ nightly: setup ## the long tier: 10 000 seeded conformance runs for each protoco
 	CARILLON_RUNS=20 $(CARGO) test --release -p carillon-proto --test strangers
 	CARILLON_SILENCE=1 $(CARGO) test --release -p carillon-cli --test command silence -- --nocapture
 	CARILLON_TROUBLE=1 $(CARGO) test --release -p carillon-cli --test command trouble -- --nocapture
+	CARILLON_TABLES=1 $(CARGO) test --release -p carillon-lab --test laboratory published
 
 .PHONY: reproduce
 reproduce: setup ## every shipped table, figure and study, results below out/

@@ -59,7 +59,10 @@ fn a_source_stands_for_all_its_tables_and_figures() {
 fn published_means_lie_within_their_bounds() {
     let dir = tempfile::tempdir().unwrap();
     let mut laboratory = laboratory(1500, dir.path());
-    for id in ["4.1", "4.2", "4.3", "4.4", "4.5", "4.6"] {
+    // All of them in the long tier.
+    let (mine, others) = (["4.1", "4.6"], ["4.2", "4.3", "4.4", "4.5"]);
+    let others = others.into_iter().filter(|_| std::env::var_os("CARILLON_TABLES").is_some());
+    for id in mine.into_iter().chain(others) {
         let comparison = table(&mut laboratory, &format!("segovia-{id}"));
         assert!(comparison.published_cells().count() >= 3, "{id}");
         // Part of the packets: the simulated means scatter too, so the bounds are wider.

@@ -105,7 +105,7 @@ fn retransmission_is_studied_with_the_waits_of_the_law_in_the_documentation() {
 
 #[test]
 fn repeating_to_one_receiver_pays_where_acknowledgments_are_what_costs() {
-    let study = study("open-retransmission", 60);
+    let study = study("open-retransmission", 40);
     let throughput = sheet(&study, "throughput");
     assert_eq!(throughput.rows.len(), 2 * 5 * 7);
     let of = |label: &str, d: f64, r: f64| column(throughput, label, &[d, r]);

@@ -5,10 +5,10 @@ use std::process::{Child, Command, Stdio};
 
 use carillon_testkit::loopback_group;
 
-/// Builds the examples as the tests are, so that little is built twice, and says where they are.
+/// Builds the examples as the tests of the workspace are, so that nothing is built twice, and says where they are.
 fn examples() -> PathBuf {
     let built = Command::new(env!("CARGO"))
-        .args(["build", "--profile", "test", "--quiet", "--examples", "-p", "carillon-transfer"])
+        .args(["build", "--profile", "test", "--quiet", "--examples", "--workspace"])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .status();
     assert!(built.expect("there is a cargo").success(), "the examples do not compile");

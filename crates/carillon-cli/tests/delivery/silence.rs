@@ -78,7 +78,7 @@ const REST: Duration = Duration::from_secs(5);
 /// Receivers write in pieces of this many bytes.
 const PIECE: usize = 256 << 10;
 /// Networks at a time.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 7;
 /// How long one that is slow runs.
 const AWAKE: Duration = Duration::from_millis(20);
 const POLL: Duration = Duration::from_millis(10);

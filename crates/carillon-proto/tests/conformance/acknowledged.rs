@@ -25,17 +25,17 @@ fn acknowledged(promise: &Promise) -> Option<Promised> {
 
 #[test]
 fn delivers_everything_over_lossy_links() {
-    hold("acknowledged::delivers_everything_over_lossy_links", acknowledged, 50, lossy_links);
+    hold("acknowledged::delivers_everything_over_lossy_links", acknowledged, 25, lossy_links);
 }
 
 #[test]
 fn delivers_everything_over_a_lossy_ethernet() {
-    hold("acknowledged::delivers_everything_over_a_lossy_ethernet", acknowledged, 25, lossy_ethernet);
+    hold("acknowledged::delivers_everything_over_a_lossy_ethernet", acknowledged, 12, lossy_ethernet);
 }
 
 #[test]
 fn ends_over_links_that_reorder_and_duplicate() {
-    hold("acknowledged::ends_over_links_that_reorder_and_duplicate", acknowledged, 40, unordered_links);
+    hold("acknowledged::ends_over_links_that_reorder_and_duplicate", acknowledged, 15, unordered_links);
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn ends_when_nothing_arrives() {
 
 #[test]
 fn goes_on_when_receivers_crash_and_restart() {
-    hold("acknowledged::goes_on_when_receivers_crash_and_restart", acknowledged, 30, crashes);
+    hold("acknowledged::goes_on_when_receivers_crash_and_restart", acknowledged, 15, crashes);
 }
 
 #[test]

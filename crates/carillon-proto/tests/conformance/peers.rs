@@ -21,28 +21,28 @@ fn peers(promise: &Promise) -> Option<Crashes> {
 
 #[test]
 fn delivers_everything_over_lossy_links() {
-    hold("peers::delivers_everything_over_lossy_links", peers, 40, |entry, survives, seed| {
+    hold("peers::delivers_everything_over_lossy_links", peers, 20, |entry, survives, seed| {
         Suite { entry, survives }.lossy_links(seed)
     });
 }
 
 #[test]
 fn delivers_everything_over_a_lossy_ethernet() {
-    hold("peers::delivers_everything_over_a_lossy_ethernet", peers, 20, |entry, survives, seed| {
+    hold("peers::delivers_everything_over_a_lossy_ethernet", peers, 10, |entry, survives, seed| {
         Suite { entry, survives }.lossy_ethernet(seed)
     });
 }
 
 #[test]
 fn survives_as_many_crashes_as_it_promises() {
-    hold("peers::survives_as_many_crashes_as_it_promises", peers, 40, |entry, survives, seed| {
+    hold("peers::survives_as_many_crashes_as_it_promises", peers, 25, |entry, survives, seed| {
         Suite { entry, survives }.crashes(seed)
     });
 }
 
 #[test]
 fn delivers_nothing_wrong_whatever_crashes() {
-    hold("peers::delivers_nothing_wrong_whatever_crashes", peers, 30, |entry, survives, seed| {
+    hold("peers::delivers_nothing_wrong_whatever_crashes", peers, 15, |entry, survives, seed| {
         Suite { entry, survives }.too_many_crashes(seed)
     });
 }

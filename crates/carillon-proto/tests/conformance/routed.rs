@@ -28,7 +28,7 @@ fn by_request(promise: &Promise) -> Option<Promised> {
 
 #[test]
 fn repairs_everything_over_lossy_routes() {
-    hold("routed::repairs_everything_over_lossy_routes", by_request, 30, |entry, promised, seed| {
+    hold("routed::repairs_everything_over_lossy_routes", by_request, 20, |entry, promised, seed| {
         Suite { entry, promised }.lossy_routes(seed)
     });
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use carillon_core::{Probability, ProtocolEntry, Role, Seeds};
@@ -15,33 +16,50 @@ use super::{acknowledged, best_effort, helpers, peers, routed};
 
 #[test]
 fn every_declared_transition_is_taken_or_said_to_be_rare() {
-    let mut complaints = Vec::new();
-    for entry in REGISTRY {
-        let transitions = |rare: bool| -> BTreeSet<Transition> {
-            let of = |s: &carillon_core::States| (s.of, if rare { s.rare } else { s.transitions });
-            let all = entry.states.iter().map(of);
-            all.flat_map(|(of, list)| list.iter().map(move |&(from, to, _)| (of, from, to))).collect()
-        };
-        let (mut open, rare) = (transitions(false), transitions(true));
-        assert!(rare.is_subset(&open), "{}: rare, and not declared", entry.name);
-        let all = open.clone();
-        let mut seed = 0;
-        while !open.is_subset(&rare) && seed < SEEDS {
-            seed += 1;
-            let taken = taken_by(|| {
-                let result = run_of_each_test(entry, seed);
-                result.unwrap_or_else(|complaint| panic!("{}, seed {seed}: {complaint}", entry.name));
-            });
-            open = open.difference(&taken).copied().collect();
+    let next = AtomicUsize::new(0);
+    let side = || {
+        let mut complaints = Vec::new();
+        while let Some(&entry) = REGISTRY.get(next.fetch_add(1, Ordering::Relaxed)) {
+            complaints.extend(complaints_of(entry));
         }
-        for transition in all.difference(&open).filter(|transition| rare.contains(transition)) {
-            complaints.push(format!("{}: said to be rare, and taken: {transition:?}", entry.name));
-        }
-        for transition in open.difference(&rare) {
-            complaints.push(format!("{}: not taken with {seed} seeds: {transition:?}", entry.name));
-        }
-    }
+        complaints
+    };
+    let complaints = std::thread::scope(|scope| {
+        let other = scope.spawn(side);
+        let mut all = side();
+        all.extend(other.join().expect("it complains, and does not panic"));
+        all
+    });
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+/// What is declared and not taken, or said to be rare and taken.
+fn complaints_of(entry: &'static ProtocolEntry) -> Vec<String> {
+    let mut complaints = Vec::new();
+    let transitions = |rare: bool| -> BTreeSet<Transition> {
+        let of = |s: &carillon_core::States| (s.of, if rare { s.rare } else { s.transitions });
+        let all = entry.states.iter().map(of);
+        all.flat_map(|(of, list)| list.iter().map(move |&(from, to, _)| (of, from, to))).collect()
+    };
+    let (mut open, rare) = (transitions(false), transitions(true));
+    assert!(rare.is_subset(&open), "{}: rare, and not declared", entry.name);
+    let all = open.clone();
+    let mut seed = 0;
+    while !open.is_subset(&rare) && seed < SEEDS {
+        seed += 1;
+        let taken = taken_by(|| {
+            let result = run_of_each_test(entry, seed);
+            result.unwrap_or_else(|complaint| panic!("{}, seed {seed}: {complaint}", entry.name));
+        });
+        open = open.difference(&taken).copied().collect();
+    }
+    for transition in all.difference(&open).filter(|transition| rare.contains(transition)) {
+        complaints.push(format!("{}: said to be rare, and taken: {transition:?}", entry.name));
+    }
+    for transition in open.difference(&rare) {
+        complaints.push(format!("{}: not taken with {seed} seeds: {transition:?}", entry.name));
+    }
+    complaints
 }
 
 fn run_of_each_test(entry: &'static ProtocolEntry, seed: u64) -> Result<(), String> {

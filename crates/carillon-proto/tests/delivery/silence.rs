@@ -114,8 +114,8 @@ fn a_receiver_that_stands_still_for_three_seconds_is_not_lost() {
 
 #[test]
 fn a_receiver_that_answers_now_and_then_does_not_hold_the_others_for_ever() {
-    for still in [4600, 2500].map(Duration::from_millis) {
-        for_all(&[Some(100 * MBIT), None], Fault::Trickle(still), 8_000_000, |cell, outcome| {
+    for (still, rate) in [(4600, Some(100 * MBIT)), (2500, None)] {
+        for_all(&[rate], Fault::Trickle(Duration::from_millis(still)), 8_000_000, |cell, outcome| {
             others_verified(outcome)?;
             let others = outcome.others.ok_or("the others have not got everything")?;
             // Four timeouts are looked at; then the rest is to be sent.

@@ -202,6 +202,11 @@ fn side_by_side<T: Send>(
     })
 }
 
+/// Whether an attack is one of the third that the default tier tries with this protocol: another third with the next.
+fn is_drawn(entry: &ProtocolEntry, attack: &str) -> bool {
+    entry.name.bytes().chain(attack.bytes()).map(u32::from).sum::<u32>().is_multiple_of(3)
+}
+
 #[test]
 fn no_packet_in_no_phase_from_nobody_does_more_than_is_documented() {
     let seeds = match number("CARILLON_SEED") {
@@ -213,8 +218,9 @@ fn no_packet_in_no_phase_from_nobody_does_more_than_is_documented() {
     let all = side_by_side(chosen, |entry| {
         let (mut found, mut count) = (Vec::new(), 0);
         for seed in seeds.clone() {
-            let (complaints, attacks) =
-                complaints(entry, seed, long, &|name| wanted("CARILLON_ATTACK", name));
+            let (complaints, attacks) = complaints(entry, seed, long, &|name| {
+                wanted("CARILLON_ATTACK", name) && (long || is_drawn(entry, name))
+            });
             found.extend(complaints);
             count += attacks;
         }
