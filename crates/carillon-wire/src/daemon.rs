@@ -1,0 +1,438 @@
+//! What a program and the daemon of its machine say to each other over a stream socket.
+//!
+//! A frame is a length, a type, and what the type says:
+//!
+//! ```text
+//! | length u32 | type u8 | body ... |
+//! ```
+//!
+//! The length counts type and body: 1 to [`MAX_FRAME_LEN`]. Fields are a list that runs to the end of the body:
+//!
+//! ```text
+//! | key length u8 | key, UTF-8 | value length u16 | value | ...
+//! ```
+//!
+//! ```text
+//! program to daemon
+//! OPEN (1)       | version u8 = 1 | role u8 | fields |     role: 1 connect, 2 join, 3 listen, 4 command
+//! MESSAGES (2)   | a record or a PACK of them, of `file` |  MESSAGE, PIECE, END_OF_STREAM
+//! ACCEPT (3)     |                                          a listener takes the next session
+//! LEAVE (4)      |                                          a listener leaves the session
+//! STATUS (5)     |
+//! STOP (6)       |
+//!
+//! daemon to program
+//! MESSAGES (2)   | as above |                               MESSAGE and PIECE of the sender of the last FROM
+//! OPENED (129)   |                                          the sockets of a listener are open
+//! EVENT (130)    | fields |
+//! DONE (131)     | frames u64 |                             so many MESSAGES of the program have arrived, or are given up
+//! FROM (132)     | name, UTF-8 |
+//! PART (133)     | fields |                                 a line of a report
+//! REPORT (134)   | fields |                                 the rest of it
+//! FAILED (135)   | text, UTF-8 |                            in the place of a report
+//! REFUSED (136)  | text, UTF-8 |                            the daemon hangs up
+//! ```
+
+use std::fmt;
+
+use carillon_core::Bytes;
+
+use crate::ParseError;
+use crate::reader::Reader;
+
+/// Bytes of type and body, at most.
+pub const MAX_FRAME_LEN: usize = 64 << 10;
+
+/// Bytes before type and body.
+pub const LENGTH_LEN: usize = 4;
+
+/// Bytes that a MESSAGES has for records.
+pub const MAX_RECORDS_LEN: usize = MAX_FRAME_LEN - 1;
+
+/// The version that OPEN names.
+pub const VERSION: u8 = 1;
+
+/// What a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// To open a session as its sender.
+    Connect,
+    /// To send in a session that another one opens.
+    Join,
+    /// To receive one session after the other.
+    Listen,
+    /// To ask the daemon itself for something.
+    Command,
+}
+
+impl Role {
+    /// In one word.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Connect => "connect",
+            Role::Join => "join",
+            Role::Listen => "listen",
+            Role::Command => "command",
+        }
+    }
+}
+
+/// What a frame says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Frame<'a> {
+    /// What the program wants.
+    Open {
+        /// What for.
+        role: Role,
+        /// With which settings.
+        fields: Fields<'a>,
+    },
+    /// A record or a PACK of them, not looked into yet ([`records`](crate::file::records)).
+    Messages(&'a [u8]),
+    /// The listener takes the next session.
+    Accept,
+    /// The listener leaves the session.
+    Leave,
+    /// What the daemon does.
+    Status,
+    /// The daemon is to end.
+    Stop,
+    /// The listener's sockets are open.
+    Opened,
+    /// Something has happened.
+    Event(Fields<'a>),
+    /// So many MESSAGES are done with.
+    Done(u64),
+    /// What comes next is by this sender.
+    From(&'a str),
+    /// A line of a report.
+    Part(Fields<'a>),
+    /// The rest of the report.
+    Report(Fields<'a>),
+    /// There is no report, and why.
+    Failed(&'a str),
+    /// Nothing more is heard, and why.
+    Refused(&'a str),
+}
+
+/// Keys and values.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fields<'a>(&'a [u8]);
+
+/// Fields to be sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldList(Vec<u8>);
+
+/// How many bytes the frame at the beginning of these has, its length included, as soon as that is told.
+pub fn frame_len(bytes: &[u8]) -> Result<Option<usize>, ParseError> {
+    let Some(length) = bytes.first_chunk() else { return Ok(None) };
+    let length = u32::from_be_bytes(*length);
+    match usize::try_from(length) {
+        Ok(len @ 1..=MAX_FRAME_LEN) => Ok(Some(LENGTH_LEN + len)),
+        _ => Err(ParseError::Field { field: "frame length", value: length.into() }),
+    }
+}
+
+impl<'a> Frame<'a> {
+    /// Reads type and body.
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, ParseError> {
+        let mut reader = Reader::new(bytes);
+        let frame = match reader.u8()? {
+            frame_type::OPEN => {
+                match reader.u8()? {
+                    VERSION => {}
+                    other => return Err(ParseError::Field { field: "version", value: other.into() }),
+                }
+                let role = match reader.u8()? {
+                    1 => Role::Connect,
+                    2 => Role::Join,
+                    3 => Role::Listen,
+                    4 => Role::Command,
+                    other => return Err(ParseError::Field { field: "role", value: other.into() }),
+                };
+                Frame::Open { role, fields: Fields::parse(reader.remaining())? }
+            }
+            frame_type::MESSAGES => Frame::Messages(reader.remaining()),
+            frame_type::ACCEPT => Frame::Accept,
+            frame_type::LEAVE => Frame::Leave,
+            frame_type::STATUS => Frame::Status,
+            frame_type::STOP => Frame::Stop,
+            frame_type::OPENED => Frame::Opened,
+            frame_type::EVENT => Frame::Event(Fields::parse(reader.remaining())?),
+            frame_type::DONE => Frame::Done(reader.u64()?),
+            frame_type::FROM => Frame::From(text(reader.remaining())?),
+            frame_type::PART => Frame::Part(Fields::parse(reader.remaining())?),
+            frame_type::REPORT => Frame::Report(Fields::parse(reader.remaining())?),
+            frame_type::FAILED => Frame::Failed(text(reader.remaining())?),
+            frame_type::REFUSED => Frame::Refused(text(reader.remaining())?),
+            other => return Err(ParseError::Type(other)),
+        };
+        reader.end("bytes behind a frame")?;
+        Ok(frame)
+    }
+
+    /// Appends the frame with its length. What is longer than a frame can be is a mistake of the caller; texts are cut.
+    pub fn emit(&self, buf: &mut Vec<u8>) {
+        let start = buf.len();
+        buf.extend_from_slice(&[0; LENGTH_LEN]);
+        let kind = match self {
+            Frame::Open { .. } => frame_type::OPEN,
+            Frame::Messages(_) => frame_type::MESSAGES,
+            Frame::Accept => frame_type::ACCEPT,
+            Frame::Leave => frame_type::LEAVE,
+            Frame::Status => frame_type::STATUS,
+            Frame::Stop => frame_type::STOP,
+            Frame::Opened => frame_type::OPENED,
+            Frame::Event(_) => frame_type::EVENT,
+            Frame::Done(_) => frame_type::DONE,
+            Frame::From(_) => frame_type::FROM,
+            Frame::Part(_) => frame_type::PART,
+            Frame::Report(_) => frame_type::REPORT,
+            Frame::Failed(_) => frame_type::FAILED,
+            Frame::Refused(_) => frame_type::REFUSED,
+        };
+        buf.push(kind);
+        match self {
+            Frame::Open { role, fields } => {
+                let role = match role {
+                    Role::Connect => 1,
+                    Role::Join => 2,
+                    Role::Listen => 3,
+                    Role::Command => 4,
+                };
+                buf.extend_from_slice(&[VERSION, role]);
+                buf.extend_from_slice(fields.0);
+            }
+            Frame::Messages(bytes) => buf.extend_from_slice(bytes),
+            Frame::Event(fields) | Frame::Part(fields) | Frame::Report(fields) => {
+                buf.extend_from_slice(fields.0);
+            }
+            Frame::Done(frames) => buf.extend_from_slice(&frames.to_be_bytes()),
+            Frame::From(text) | Frame::Failed(text) | Frame::Refused(text) => {
+                buf.extend_from_slice(cut(text).as_bytes());
+            }
+            Frame::Accept | Frame::Leave | Frame::Status | Frame::Stop | Frame::Opened => {}
+        }
+        let len = buf.len() - start - LENGTH_LEN;
+        debug_assert!(len <= MAX_FRAME_LEN, "a frame of {len} bytes");
+        buf[start..start + LENGTH_LEN].copy_from_slice(&u32::try_from(len).unwrap_or(u32::MAX).to_be_bytes());
+    }
+}
+
+impl fmt::Display for Frame<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Frame::Open { role, fields } => write!(f, "OPEN {} {fields}", role.name()),
+            Frame::Messages(bytes) => write!(f, "MESSAGES {} bytes", bytes.len()),
+            Frame::Accept => f.write_str("ACCEPT"),
+            Frame::Leave => f.write_str("LEAVE"),
+            Frame::Status => f.write_str("STATUS"),
+            Frame::Stop => f.write_str("STOP"),
+            Frame::Opened => f.write_str("OPENED"),
+            Frame::Event(fields) => write!(f, "EVENT {fields}"),
+            Frame::Done(frames) => write!(f, "DONE {frames}"),
+            Frame::From(name) => write!(f, "FROM {name:?}"),
+            Frame::Part(fields) => write!(f, "PART {fields}"),
+            Frame::Report(fields) => write!(f, "REPORT {fields}"),
+            Frame::Failed(text) => write!(f, "FAILED {text:?}"),
+            Frame::Refused(text) => write!(f, "REFUSED {text:?}"),
+        }
+    }
+}
+
+impl<'a> Fields<'a> {
+    fn parse(bytes: &'a [u8]) -> Result<Self, ParseError> {
+        let mut reader = Reader::new(bytes);
+        while !reader.rest().is_empty() {
+            field(&mut reader)?;
+        }
+        Ok(Fields(bytes))
+    }
+
+    /// All of them, in order.
+    pub fn iter(&self) -> impl Iterator<Item = (&'a str, &'a [u8])> + use<'a> {
+        let mut reader = Reader::new(self.0);
+        // They were looked at before.
+        std::iter::from_fn(move || field(&mut reader).ok())
+    }
+
+    /// The first of this key.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&'a [u8]> {
+        self.iter().find(|(name, _)| *name == key).map(|(_, value)| value)
+    }
+
+    /// The same if it is text.
+    #[must_use]
+    pub fn text(&self, key: &str) -> Option<&'a str> {
+        self.get(key).and_then(|value| std::str::from_utf8(value).ok())
+    }
+
+    /// The same if it is a number.
+    #[must_use]
+    pub fn number(&self, key: &str) -> Option<u64> {
+        self.text(key).and_then(|text| text.parse().ok())
+    }
+}
+
+impl fmt::Display for Fields<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut gap = "";
+        for (key, value) in self.iter() {
+            write!(f, "{gap}{key}={:?}", String::from_utf8_lossy(value))?;
+            gap = " ";
+        }
+        Ok(())
+    }
+}
+
+impl FieldList {
+    /// None.
+    #[must_use]
+    pub fn new() -> Self {
+        FieldList::default()
+    }
+
+    /// One more; a value of more than [`MAX_VALUE_LEN`] bytes is cut.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: impl AsRef<[u8]>) -> Self {
+        self.push(key, value);
+        self
+    }
+
+    /// The same.
+    pub fn push(&mut self, key: &str, value: impl AsRef<[u8]>) {
+        let value = value.as_ref();
+        let value = match std::str::from_utf8(value) {
+            Ok(text) => cut(text).as_bytes(),
+            Err(_) => &value[..value.len().min(MAX_VALUE_LEN)],
+        };
+        debug_assert!(key.len() <= usize::from(u8::MAX), "keys are words");
+        self.0.push(key.len() as u8);
+        self.0.extend_from_slice(key.as_bytes());
+        self.0.extend_from_slice(&(value.len() as u16).to_be_bytes());
+        self.0.extend_from_slice(value);
+    }
+
+    /// To be put into a frame.
+    #[must_use]
+    pub fn fields(&self) -> Fields<'_> {
+        Fields(&self.0)
+    }
+
+    /// Whether an OPEN has room for them.
+    #[must_use]
+    pub fn fits(&self) -> bool {
+        self.0.len() <= MAX_FRAME_LEN - 3
+    }
+}
+
+/// Bytes of a value, at most: of every field of a list of ten there is room in a frame.
+pub const MAX_VALUE_LEN: usize = 4096;
+
+fn field<'a>(reader: &mut Reader<'a>) -> Result<(&'a str, &'a [u8]), ParseError> {
+    let len = reader.u8()?;
+    let key = text(reader.bytes(len.into())?)?;
+    let len = reader.u16()?;
+    Ok((key, reader.bytes(len.into())?))
+}
+
+fn text(bytes: &[u8]) -> Result<&str, ParseError> {
+    let wrong = |error: std::str::Utf8Error| ParseError::Field {
+        field: "text up to byte",
+        value: error.valid_up_to() as u64,
+    };
+    std::str::from_utf8(bytes).map_err(wrong)
+}
+
+/// As much of it as a value may have.
+fn cut(text: &str) -> &str {
+    &text[..text.floor_char_boundary(MAX_VALUE_LEN)]
+}
+
+/// A frame by itself.
+#[must_use]
+pub fn emitted(frame: &Frame<'_>) -> Bytes {
+    let mut buf = Vec::new();
+    frame.emit(&mut buf);
+    buf.into()
+}
+
+mod frame_type {
+    pub const OPEN: u8 = 1;
+    pub const MESSAGES: u8 = 2;
+    pub const ACCEPT: u8 = 3;
+    pub const LEAVE: u8 = 4;
+    pub const STATUS: u8 = 5;
+    pub const STOP: u8 = 6;
+    pub const OPENED: u8 = 129;
+    pub const EVENT: u8 = 130;
+    pub const DONE: u8 = 131;
+    pub const FROM: u8 = 132;
+    pub const PART: u8 = 133;
+    pub const REPORT: u8 = 134;
+    pub const FAILED: u8 = 135;
+    pub const REFUSED: u8 = 136;
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn frames_have_these_bytes() {
+        let list = FieldList::new().with("group", "239.1.2.3:4567");
+        let golden: [(Frame<'_>, &[u8]); 5] = [
+            (
+                Frame::Open { role: Role::Listen, fields: list.fields() },
+                b"\0\0\0\x19\x01\x01\x03\x05group\0\x0e239.1.2.3:4567",
+            ),
+            (Frame::Messages(&[7, 8]), &[0, 0, 0, 3, 2, 7, 8]),
+            (Frame::Accept, &[0, 0, 0, 1, 3]),
+            (Frame::Done(258), &[0, 0, 0, 9, 131, 0, 0, 0, 0, 0, 0, 1, 2]),
+            (Frame::From("bob"), &[0, 0, 0, 4, 132, b'b', b'o', b'b']),
+        ];
+        for (frame, bytes) in golden {
+            assert_eq!(&emitted(&frame)[..], bytes, "{frame}");
+            assert_eq!(frame_len(bytes), Ok(Some(bytes.len())));
+            assert_eq!(Frame::parse(&bytes[LENGTH_LEN..]), Ok(frame));
+        }
+    }
+
+    #[test]
+    fn lengths_beyond_the_bounds_and_bytes_that_are_left_are_errors() {
+        assert_eq!(frame_len(&[0, 0, 1]), Ok(None));
+        for length in [0, MAX_FRAME_LEN as u32 + 1, u32::MAX] {
+            assert!(frame_len(&length.to_be_bytes()).is_err(), "{length}");
+        }
+        assert!(Frame::parse(&[]).is_err());
+        assert!(Frame::parse(&[3, 0]).is_err(), "ACCEPT has no body");
+        assert!(Frame::parse(&[1, 2, 3]).is_err(), "another version");
+        assert!(Frame::parse(&[1, 1, 9]).is_err(), "no such role");
+        assert!(Frame::parse(&[130, 1, b'k', 0, 2, 0]).is_err(), "a value that is cut off");
+        assert!(Frame::parse(&[132, 0xff]).is_err(), "no text");
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_frame_or_an_error(kind in 0u8..=140, body in vec(any::<u8>(), 0..24)) {
+            let bytes: Vec<u8> = [kind].into_iter().chain(body).collect();
+            if let Ok(frame) = Frame::parse(&bytes) {
+                prop_assert_eq!(&emitted(&frame)[LENGTH_LEN..], &bytes[..], "{}", frame);
+            }
+        }
+    }
+
+    #[test]
+    fn values_are_cut_at_a_letter() {
+        let long = "é".repeat(MAX_VALUE_LEN);
+        let list = FieldList::new().with("a", &long).with("b", "1").with("b", "2");
+        let fields = list.fields();
+        assert_eq!(fields.text("a").map(str::len), Some(MAX_VALUE_LEN));
+        assert_eq!((fields.number("b"), fields.number("a"), fields.iter().count()), (Some(1), None, 3));
+    }
+}
