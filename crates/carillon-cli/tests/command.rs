@@ -2,6 +2,7 @@
 //! wait more than they compute, so that many of them run side by side, and it is linked once.
 
 mod afternoon;
+mod daemon;
 #[path = "delivery/main.rs"]
 mod delivery;
 mod experiments;

@@ -50,4 +50,4 @@ pub use interface::{Choice, Interface};
 #[cfg(target_os = "linux")]
 pub use relay::{RelayConfig, RelayDriver, RelayEndpoint, RelayStats};
 pub use stats::Stats;
-pub use waker::Waker;
+pub use waker::{Bell, Waker};

@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[derive(Clone, Debug, Default)]
 pub struct Waker(Option<Arc<Line>>);
 
-/// Where a waker is heard.
+/// Where a waker is heard: for a loop that waits for other things beside.
 #[derive(Debug)]
-pub(crate) struct Bell {
+pub struct Bell {
     heard: UnixStream,
     line: Arc<Line>,
 }
@@ -37,27 +37,31 @@ impl Waker {
 }
 
 impl Bell {
-    pub(crate) fn new() -> io::Result<Bell> {
+    /// One that nobody rings yet.
+    pub fn new() -> io::Result<Bell> {
         let (to, heard) = UnixStream::pair()?;
         to.set_nonblocking(true)?;
         heard.set_nonblocking(true)?;
         Ok(Bell { heard, line: Arc::new(Line { rung: AtomicBool::new(false), to }) })
     }
 
-    pub(crate) fn waker(&self) -> Waker {
+    /// What rings it.
+    pub fn waker(&self) -> Waker {
         Waker(Some(self.line.clone()))
     }
 
-    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
+    /// Can be read when it is rung.
+    pub fn fd(&self) -> BorrowedFd<'_> {
         self.heard.as_fd()
     }
 
-    pub(crate) fn is_rung(&self) -> bool {
+    /// Whether it is rung: then nobody is to wait.
+    pub fn is_rung(&self) -> bool {
         self.line.rung.load(Ordering::Acquire)
     }
 
     /// Is ready to be rung again. What was to be told is looked at after this.
-    pub(crate) fn answer(&mut self, readable: bool) {
+    pub fn answer(&mut self, readable: bool) {
         if self.line.rung.swap(false, Ordering::AcqRel) || readable {
             // Rung between the two lines it stays rung, and the next turn does not wait.
             while matches!((&self.heard).read(&mut [0; 16]), Ok(1..)) {}

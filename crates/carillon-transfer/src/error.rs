@@ -72,6 +72,12 @@ pub enum Error {
     /// Nobody can wait for acknowledgments that the protocol does not have.
     #[error("with this protocol a sender is not told what has arrived: nothing to wait for")]
     Unconfirmed,
+    /// The daemon cannot be reached, has refused, or has failed.
+    #[error("the daemon: {0}")]
+    Daemon(String),
+    /// The daemon has ended, or was killed.
+    #[error("the daemon has gone")]
+    Gone,
     /// The system gives no random numbers.
     #[error("the system gives no random numbers")]
     Random,

@@ -108,6 +108,7 @@
 //! loop that there is, [`conduct`](conduct::conduct). Disks are worked at by threads beside it. [`files`] has the applications at the ends of a session.
 
 pub mod conduct;
+pub mod daemon;
 mod end;
 mod error;
 mod event;

@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 mod compare;
+mod daemon;
 mod generate;
 mod helping;
 mod jobs;
@@ -38,6 +39,7 @@ enum Command {
     Send(Box<send::Args>),
     Recv(recv::Args),
     Relay(relay::Args),
+    Daemon(daemon::Args),
     Metric(Box<metric::Args>),
     Completions(generate::CompletionsArgs),
     Man(generate::ManArgs),
@@ -56,6 +58,7 @@ impl Cli {
             Command::Send(args) => send::run(*args),
             Command::Recv(args) => recv::run(args),
             Command::Relay(args) => relay::run(&args),
+            Command::Daemon(args) => daemon::run(&args),
             Command::Metric(args) => metric::run(&args),
             Command::Completions(args) => generate::completions(&args),
             Command::Man(args) => generate::man(&args),

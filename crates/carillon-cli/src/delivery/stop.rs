@@ -15,6 +15,11 @@ pub struct Stop(Arc<AtomicUsize>);
 impl Stop {
     /// From now on signals are counted.
     pub fn on_signals() -> anyhow::Result<Stop> {
+        Stop::on_signals_do(|| {})
+    }
+
+    /// The same, and each has this done: for whoever waits, and does not ask.
+    pub fn on_signals_do(act: impl Fn() + Send + 'static) -> anyhow::Result<Stop> {
         let count = Arc::new(AtomicUsize::new(0));
         let mut wanted = vec![SIGINT, SIGTERM];
         // Under nohup it stays ignored.
@@ -28,6 +33,7 @@ impl Stop {
                 if counted.fetch_add(1, Ordering::Relaxed) + 1 >= ENOUGH {
                     std::process::exit(1);
                 }
+                act();
             }
         });
         Ok(Stop(count))

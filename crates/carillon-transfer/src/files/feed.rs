@@ -71,7 +71,7 @@ impl Feed {
     }
 
     /// The loop: the protocol takes so much at once, and this wakes it.
-    pub(super) fn open(&self, max_payload: usize, waker: Waker) {
+    pub(crate) fn open(&self, max_payload: usize, waker: Waker) {
         self.gate.change(|state| {
             state.packer = Packer::new(max_payload);
             (state.max_payload, state.waker) = (Some(max_payload), waker);
@@ -80,7 +80,7 @@ impl Feed {
     }
 
     /// The loop: takes all that there is.
-    pub(super) fn take(&self, into: &mut VecDeque<(Bytes, u64)>) -> Result<Found, io::Error> {
+    pub(crate) fn take(&self, into: &mut VecDeque<(Bytes, u64)>) -> Result<Found, io::Error> {
         self.gate.change(|state| {
             if let Some(error) = state.error.take() {
                 return (Err(error), false);

@@ -30,6 +30,7 @@ pub use disk::State as SenderState;
 pub use feed::{Closed, Feed};
 pub use incoming::Incoming;
 pub use intake::{Completed, LONGEST_MESSAGE, Problem, Sink};
+pub(crate) use lane::Found;
 pub use live::{Live, Messages};
 pub use manifest::{Manifest, Symlinks};
 pub use names::{is_unseemly, shown};

@@ -12,8 +12,9 @@ use carillon_net::Endpoint;
 
 use super::queue::{Filler, Found, Queue};
 use super::{Member, Message};
+use crate::daemon::{Line, program};
 use crate::files::{Live, Sink};
-use crate::handle::{Abort, Events, Handle, spawn};
+use crate::handle::{Abort, Events, Handle, Teller, spawn};
 use crate::network::{Bound, Network};
 use crate::receive::Session;
 use crate::{Error, ReceiveEvent, ReceiveOptions, ReceiveReport};
@@ -21,8 +22,6 @@ use crate::{Error, ReceiveEvent, ReceiveOptions, ReceiveReport};
 /// A socket that listens: it takes part in one session after the other, each once it is [asked for](Listener::accept).
 #[derive(Debug)]
 pub struct Listener {
-    network: Network,
-    options: ReceiveOptions,
     /// What the next session needs; while one lasts, it comes back from there.
     place: Receiver<Place>,
     back: Sender<Place>,
@@ -37,9 +36,15 @@ pub struct Stopper(Abort);
 
 /// What one session after the other uses.
 #[derive(Debug)]
-struct Place {
-    endpoint: Endpoint,
-    seeds: Seeds,
+enum Place {
+    Here {
+        network: Network,
+        options: ReceiveOptions,
+        endpoint: Box<Endpoint>,
+        seeds: Seeds,
+    },
+    /// What it uses is at a daemon.
+    There(Line),
 }
 
 /// A session at one of its receivers. Dropped before its end, it leaves, and the others are told.
@@ -67,11 +72,20 @@ enum End {
 }
 
 impl Listener {
-    pub(super) fn new(network: Network, bound: Bound, options: ReceiveOptions) -> Self {
+    pub(super) fn here(network: Network, bound: Bound, options: ReceiveOptions) -> Self {
+        let Bound { endpoint, seeds, .. } = bound;
+        Listener::new(Place::Here { network, options, endpoint: Box::new(endpoint), seeds })
+    }
+
+    pub(super) fn through(line: Line) -> Self {
+        Listener::new(Place::There(line))
+    }
+
+    fn new(first: Place) -> Self {
         let (back, place) = bounded(1);
-        // The first, of which there is room for one.
-        let _ = back.try_send(Place { endpoint: bound.endpoint, seeds: bound.seeds });
-        Listener { network, options, place, back, begun: None, stop: Abort::default() }
+        // There is room for one.
+        let _ = back.try_send(first);
+        Listener { place, back, begun: None, stop: Abort::default() }
     }
 
     /// Waits for a session, joins it, and gives it once it was let in. The session before has to be over: this waits
@@ -79,7 +93,8 @@ impl Listener {
     pub fn accept(&mut self) -> Result<Inbound, Error> {
         if self.begun.is_none() {
             let place = self.place.recv_blocking().map_err(|_| stopped())?;
-            self.begin(place)?;
+            let (queue, handle) = self.begin(place)?;
+            self.begun = Some(Inbound::new(queue, handle));
         }
         let Some(inbound) = &mut self.begun else { return Err(stopped()) };
         while let Some(event) = inbound.events.next_blocking() {
@@ -97,7 +112,8 @@ impl Listener {
     pub async fn accept_async(&mut self) -> Result<Inbound, Error> {
         if self.begun.is_none() {
             let place = self.place.recv().await.map_err(|_| stopped())?;
-            self.begin(place)?;
+            let (queue, handle) = self.begin(place)?;
+            self.begun = Some(Inbound::new(queue, handle));
         }
         let Some(inbound) = &mut self.begun else { return Err(stopped()) };
         while let Some(event) = inbound.events.next().await {
@@ -117,31 +133,64 @@ impl Listener {
         Stopper(self.stop.clone())
     }
 
-    fn begin(&mut self, place: Place) -> Result<(), Error> {
+    /// Begins a session, of which the queue is the one end; the session before has to be over.
+    pub(crate) fn session(&mut self) -> Result<Begun, Error> {
+        let place = self.place.try_recv().map_err(|_| stopped())?;
+        self.begin(place)
+    }
+
+    fn begin(&mut self, place: Place) -> Result<Begun, Error> {
         if self.stop.is_wished() {
             self.place.close();
             return Err(stopped());
         }
         let (back, stop) = (self.back.clone(), self.stop.clone());
-        let next = place.seeds.part("next");
-        let Place { endpoint, seeds } = place;
-        let session =
-            Session { network: self.network.clone(), options: self.options.clone(), endpoint, seeds };
         let queue = Queue::new();
         let filler = Filler::new(queue.clone());
         let handle = spawn("carillon-socket", move |abort, teller| {
-            let sink = Sink::Live(Live::plain(filler));
-            let (result, endpoint) = session.run(sink, &[abort, &stop], teller);
-            match endpoint {
+            let (result, place) = place.session(filler, &[abort, &stop], teller);
+            match place {
                 // Nobody listens any more if it cannot be given back.
-                Some(endpoint) => drop(back.try_send(Place { endpoint, seeds: next })),
+                Some(place) => drop(back.try_send(place)),
                 // The network has failed: the next one is told.
                 None => drop(back.close()),
             }
             result
         });
-        self.begun = Some(Inbound::new(queue, handle));
-        Ok(())
+        Ok((queue, handle))
+    }
+}
+
+/// A session, and where its messages come to.
+type Begun = (Arc<Queue>, Handle<ReceiveEvent, ReceiveReport>);
+
+impl Place {
+    /// One session; gives itself back for the next.
+    fn session(
+        self,
+        filler: Filler,
+        aborts: &[&Abort],
+        teller: &Teller<ReceiveEvent>,
+    ) -> (Result<ReceiveReport, Error>, Option<Place>) {
+        match self {
+            Place::Here { network, options, endpoint, seeds } => {
+                let next = seeds.part("next");
+                let session = Session {
+                    network: network.clone(),
+                    options: options.clone(),
+                    endpoint: *endpoint,
+                    seeds,
+                };
+                let (result, endpoint) = session.run(Sink::Live(Live::plain(filler)), aborts, teller);
+                let place =
+                    |endpoint| Place::Here { network, options, endpoint: Box::new(endpoint), seeds: next };
+                (result, endpoint.map(place))
+            }
+            Place::There(line) => {
+                let (result, line) = program::receive(line, filler, aborts, teller);
+                (result, line.map(Place::There))
+            }
+        }
     }
 }
 

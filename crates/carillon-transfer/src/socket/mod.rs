@@ -9,6 +9,8 @@
 //! Messages keep their boundaries, whatever their length up to [`LONGEST_MESSAGE`]. [`Outbound`] is a
 //! [`Write`](std::io::Write) and [`Inbound`] a [`Read`](std::io::Read) too, for which they are a stream of bytes.
 //!
+//! [`through`](Socket::through) a [daemon](crate::daemon) many programs of a machine share what they need.
+//!
 //! It is what `carillon send --stream` and `recv --stream` run: the same session, loop, records and reports. A socket
 //! that sends waits for its receivers as their protocol does, a receiver whose program is slow slows the sender, and
 //! both are given up by the same rules.
@@ -77,23 +79,30 @@ mod outbound;
 mod queue;
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use carillon_core::{BitRate, Duration};
 use carillon_proto::session::Gather;
 
+use crate::daemon::{program, settings};
 use crate::end::End;
+use crate::files::Feed;
+use crate::join::{JoinOptions, ToJoin};
+use crate::send::{Source, ToSend};
 use crate::{Error, ReceiveOptions, SendOptions};
 
 pub use crate::files::LONGEST_MESSAGE;
 pub use inbound::{Inbound, Listener, Stopper};
 pub use outbound::{Closing, JoinedOutbound, Outbound, Refusal, Sending, Tells};
+pub(crate) use queue::{Filler, Queue};
 
 /// A socket of this group: what it does there is said next. One that receives or joins, and has no name, is known by the
 /// host's with the number of the process.
 pub fn bind(group: SocketAddr) -> Socket {
-    End::new(ToBind { options: SendOptions::default(), hops: 1, attached: Vec::new() }).group(group)
+    let (options, attached) = (SendOptions::default(), Vec::new());
+    End::new(ToBind { options, hops: 1, attached, daemon: None }).group(group)
 }
 
 /// A socket before it is used. Made by [`bind`]; group, interface and name are those of every [`End`].
@@ -102,9 +111,29 @@ pub type Socket = End<ToBind>;
 /// How a socket will be used.
 #[derive(Debug)]
 pub struct ToBind {
-    options: SendOptions,
-    hops: u8,
-    attached: Vec<u8>,
+    pub(crate) options: SendOptions,
+    pub(crate) hops: u8,
+    pub(crate) attached: Vec<u8>,
+    /// Through which daemon, if through one.
+    daemon: Option<PathBuf>,
+}
+
+impl ToBind {
+    /// A session that this opens, of what this feed gives.
+    pub(crate) fn into_send(self, feed: Arc<Feed>) -> ToSend {
+        ToSend::with(Source::Feed(feed), self.hops, self.options)
+    }
+
+    /// The same for one who joins.
+    pub(crate) fn into_join(self, feed: Arc<Feed>) -> ToJoin {
+        let options = JoinOptions {
+            join_timeout: self.options.join_timeout,
+            timeout: self.options.timeout,
+            rate: self.options.rate,
+            attached: self.attached,
+        };
+        ToJoin::with(Source::Feed(feed), self.hops, options)
+    }
 }
 
 /// A message that has come.
@@ -203,6 +232,14 @@ impl End<ToBind> {
         self
     }
 
+    /// Goes through the daemon that listens at this path ([`daemon`](crate::daemon)), as
+    /// [`default_path`](crate::daemon::default_path): the socket is its, and is used as any other.
+    #[must_use]
+    pub fn through(mut self, daemon: impl Into<PathBuf>) -> Self {
+        self.what.daemon = Some(daemon.into());
+        self
+    }
+
     /// Opens a session as its sender, and waits until the receivers are there.
     pub fn connect(self) -> Result<Outbound, Error> {
         Outbound::begin(self)?.started()
@@ -216,12 +253,12 @@ impl End<ToBind> {
     /// Waits for a session of peers that another one opens, and joins it as a further sender. To receive what is
     /// sent there, [`listen`](Self::listen) beside it, under another name.
     pub fn join(self) -> Result<JoinedOutbound, Error> {
-        JoinedOutbound::begin(self.with_name()).started()
+        JoinedOutbound::begin(self.with_name())?.started()
     }
 
     /// The same for a task.
     pub async fn join_async(self) -> Result<JoinedOutbound, Error> {
-        JoinedOutbound::begin(self.with_name()).started_async().await
+        JoinedOutbound::begin(self.with_name())?.started_async().await
     }
 
     /// A name of its own, if none was given: there may be many sockets on a host, and in a process.
@@ -236,7 +273,12 @@ impl End<ToBind> {
 
     /// Opens the sockets to receive from whoever opens a session.
     pub fn listen(self) -> Result<Listener, Error> {
-        let End { network, what } = self.with_name();
+        let socket = self.with_name();
+        if let Some(path) = &socket.what.daemon {
+            let line = program::listen(path, &settings::told(&socket)?)?;
+            return Ok(Listener::through(line));
+        }
+        let End { network, what } = socket;
         let bound = network.open(true, 1, None)?;
         let options = ReceiveOptions {
             timeout: what.options.timeout,
@@ -245,6 +287,6 @@ impl End<ToBind> {
             attached: what.attached,
             helps: false,
         };
-        Ok(Listener::new(network, bound, options))
+        Ok(Listener::here(network, bound, options))
     }
 }

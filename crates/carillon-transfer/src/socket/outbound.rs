@@ -6,14 +6,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use carillon_core::Duration;
+use carillon_wire::daemon::Role;
 
 use super::{Member, Socket};
+use crate::daemon::told::{Event, Report};
+use crate::daemon::{program, settings};
 use crate::end::End;
 use crate::files::{Closed, Feed, LONGEST_MESSAGE};
-use crate::handle::{Events, Handle};
-use crate::join::ToJoin;
-use crate::send::{Source, ToSend};
-use crate::{Error, JoinEvent, JoinOptions, JoinReport, SendEvent, SendReport};
+use crate::handle::{Events, Handle, spawn};
+use crate::{Error, JoinEvent, JoinReport, SendEvent, SendReport};
 
 /// The sender of a session, connected. Dropped, it aborts the session; [`close`](Outbound::close) ends it in order.
 pub type Outbound = Sending<SendEvent, SendReport>;
@@ -105,24 +106,36 @@ impl Outbound {
     pub(super) fn begin(socket: Socket) -> Result<Self, Error> {
         let confirmed = socket.what.options.entry()?.confirmed;
         let feed = Arc::new(Feed::new());
-        let what = ToSend::with(Source::Feed(feed.clone()), socket.what.hops, socket.what.options);
-        let handle = End { network: socket.network, what }.start();
+        let handle = match begin_through(&socket, Role::Connect, &feed)? {
+            Some(handle) => handle,
+            None => End { network: socket.network, what: socket.what.into_send(feed.clone()) }.start(),
+        };
         Ok(Sending::new(feed, handle, Some(confirmed)))
     }
 }
 
 impl JoinedOutbound {
-    pub(super) fn begin(socket: Socket) -> Self {
+    pub(super) fn begin(socket: Socket) -> Result<Self, Error> {
         let feed = Arc::new(Feed::new());
-        let options = JoinOptions {
-            join_timeout: socket.what.options.join_timeout,
-            timeout: socket.what.options.timeout,
-            rate: socket.what.options.rate,
-            attached: socket.what.attached,
+        let handle = match begin_through(&socket, Role::Join, &feed)? {
+            Some(handle) => handle,
+            None => End { network: socket.network, what: socket.what.into_join(feed.clone()) }.start(),
         };
-        let what = ToJoin::with(Source::Feed(feed.clone()), socket.what.hops, options);
-        Sending::new(feed, End { network: socket.network, what }.start(), None)
+        Ok(Sending::new(feed, handle, None))
     }
+}
+
+/// The session at a daemon, if the socket goes through one.
+fn begin_through<E: Event, R: Report>(
+    socket: &Socket,
+    role: Role,
+    feed: &Arc<Feed>,
+) -> Result<Option<Handle<E, R>>, Error> {
+    let Some(path) = socket.what.daemon.clone() else { return Ok(None) };
+    let (list, feed) = (settings::told(socket)?, feed.clone());
+    Ok(Some(spawn("carillon-program", move |abort, teller| {
+        program::send(&path, role, &list, &feed, abort, teller)
+    })))
 }
 
 impl<E: Tells, R: Refusal> Sending<E, R> {

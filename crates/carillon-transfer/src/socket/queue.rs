@@ -13,7 +13,7 @@ use crate::gate::Gate;
 
 /// A queue with a bound: whoever puts messages in waits for room, and so the protocol learns that the program is slow.
 #[derive(Debug)]
-pub(super) struct Queue {
+pub(crate) struct Queue {
     gate: Gate<State>,
 }
 
@@ -29,7 +29,7 @@ struct State {
 
 /// Who puts messages in, of the thread that takes what comes.
 #[derive(Debug)]
-pub(super) struct Filler {
+pub(crate) struct Filler {
     queue: Arc<Queue>,
     /// The last sender's name: it is told for each message, and kept once.
     sender: Arc<str>,
@@ -39,7 +39,7 @@ pub(super) struct Filler {
 }
 
 /// What is found in a queue: all that waited, or that it has ended.
-pub(super) type Found = Option<VecDeque<Message>>;
+pub(crate) type Found = Option<VecDeque<Message>>;
 
 impl Queue {
     pub fn new() -> Arc<Queue> {

@@ -1,0 +1,171 @@
+//! `carillon daemon`: many programs of this machine share the sockets of one process.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use carillon_transfer::daemon::{Daemon, DaemonOptions, DaemonStatus, default_path, status, stop};
+use clap::Subcommand;
+use serde_json::{Value, json};
+
+use crate::delivery::{Stop, print_json, print_table, say};
+
+/// Hold the sockets of many programs of this machine, which reach it over a Unix-domain socket, without any rights.
+///
+/// It runs until it is stopped or interrupted; then its sessions end, and their groups are told. A program goes through
+/// it with `bind(group).through(path)` of the library, or `carillon_through` in C.
+#[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+#[command(after_help = "Examples:
+  carillon daemon
+  carillon daemon --socket /run/carillon/daemon.sock --mode 666
+  carillon daemon status --json
+  carillon daemon stop")]
+pub struct Args {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    place: Place,
+    /// Sockets that may be open at a time.
+    #[arg(long, value_name = "N", default_value = "128")]
+    clients: usize,
+    /// Of these, so many of one process.
+    #[arg(long, value_name = "N", default_value = "32")]
+    per_client: usize,
+    /// Who may connect: the permission bits of the socket.
+    #[arg(long, value_name = "OCTAL", default_value = "600", value_parser = mode)]
+    mode: u32,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Print what the daemon holds, and what it has refused.
+    Status(StatusArgs),
+    /// End it: its sessions end, and their groups are told.
+    Stop(Place),
+}
+
+#[derive(Debug, clap::Args)]
+struct Place {
+    /// The daemon's socket [default: $CARILLON_DAEMON, or carillon/daemon.sock in $XDG_RUNTIME_DIR, or in /run].
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+struct StatusArgs {
+    #[command(flatten)]
+    place: Place,
+    /// Print JSON instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Place {
+    fn path(&self) -> PathBuf {
+        self.socket.clone().unwrap_or_else(default_path)
+    }
+}
+
+/// `carillon daemon`
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    match &args.command {
+        None => serve(args),
+        Some(Command::Status(args)) => print(&status(args.place.path())?, args.json),
+        Some(Command::Stop(place)) => Ok(stop(place.path())?),
+    }
+}
+
+fn serve(args: &Args) -> anyhow::Result<()> {
+    let path = args.place.path();
+    let options = DaemonOptions::new(&path).clients(args.clients).per_client(args.per_client).mode(args.mode);
+    let daemon = Daemon::open(options)?;
+    let stopper = daemon.stopper();
+    let _stop = Stop::on_signals_do(move || stopper.stop())?;
+    tell_system(&path)?;
+    say(format_args!("listening at {}", path.display()));
+    Ok(daemon.run()?)
+}
+
+/// Tells whoever has started it, if that wants to be told (sd_notify(3)), that it listens.
+fn tell_system(path: &Path) -> anyhow::Result<()> {
+    let Some(to) = std::env::var_os("NOTIFY_SOCKET").filter(|to| !to.is_empty()) else { return Ok(()) };
+    let text = format!("READY=1\nSTATUS=listening at {}", path.display());
+    send_datagram(&to, text.as_bytes()).with_context(|| format!("NOTIFY_SOCKET {}", to.display()))
+}
+
+fn send_datagram(to: &std::ffi::OsStr, bytes: &[u8]) -> std::io::Result<()> {
+    use std::os::unix::net::UnixDatagram;
+    let socket = UnixDatagram::unbound()?;
+    #[cfg(target_os = "linux")]
+    if let Some(name) = to.as_encoded_bytes().strip_prefix(b"@") {
+        use std::os::linux::net::SocketAddrExt as _;
+        let address = std::os::unix::net::SocketAddr::from_abstract_name(name)?;
+        return socket.send_to_addr(bytes, &address).map(drop);
+    }
+    socket.send_to(bytes, to).map(drop)
+}
+
+fn print(status: &DaemonStatus, as_json: bool) -> anyhow::Result<()> {
+    if as_json {
+        let sockets = status.sockets.iter().map(|socket| {
+            json!({
+                "process": socket.process,
+                "user": socket.user,
+                "role": socket.role,
+                "group": socket.group,
+                "name": socket.name,
+                "protocol": socket.protocol,
+                "messages": socket.messages,
+                "bytes": socket.bytes,
+                "seconds": socket.time.as_secs_f64(),
+            })
+        });
+        let refused: serde_json::Map<String, Value> =
+            status.refused.iter().map(|(why, count)| (why.clone(), (*count).into())).collect();
+        return print_json(&json!({
+            "event": "status",
+            "process": status.process,
+            "version": status.version,
+            "seconds": status.time.as_secs_f64(),
+            "connections": status.connections,
+            "sockets": sockets.collect::<Vec<_>>(),
+            "refused": refused,
+        }));
+    }
+    let head = ["process", "role", "group", "name", "protocol", "messages", "bytes", "seconds"];
+    let mut table = vec![head.map(str::to_owned).to_vec()];
+    table.extend(status.sockets.iter().map(|socket| {
+        vec![
+            socket.process.to_string(),
+            socket.role.clone(),
+            socket.group.clone(),
+            socket.name.clone(),
+            socket.protocol.clone(),
+            socket.messages.to_string(),
+            socket.bytes.to_string(),
+            socket.time.as_secs().to_string(),
+        ]
+    }));
+    print_table(&table)?;
+    let refused: Vec<String> = status
+        .refused
+        .iter()
+        .filter(|(_, count)| *count > 0)
+        .map(|(why, count)| format!("{count} {why}"))
+        .collect();
+    say(format_args!(
+        "carillon {}, process {}, for {} s: {} sockets open, {} connections taken, refused: {}",
+        status.version,
+        status.process,
+        status.time.as_secs(),
+        status.sockets.len(),
+        status.connections,
+        if refused.is_empty() { "none".to_owned() } else { refused.join(", ") }
+    ));
+    Ok(())
+}
+
+fn mode(text: &str) -> Result<u32, String> {
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
+    mode.ok_or_else(|| "expected permission bits such as 600 or 660".to_owned())
+}

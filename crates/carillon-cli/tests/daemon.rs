@@ -1,0 +1,231 @@
+//! `carillon daemon`: programs of several processes share it; what one of them does is no matter of the others.
+
+use std::fs;
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use carillon_testkit::loopback_group;
+use carillon_transfer::socket::{Socket, bind};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A daemon in a process of its own.
+struct Daemon {
+    process: Child,
+    path: PathBuf,
+    directory: TempDir,
+}
+
+impl Daemon {
+    fn start(args: &str) -> Daemon {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("socket");
+        let process =
+            carillon().args(["daemon", "--socket"]).arg(&path).args(args.split_whitespace()).spawn();
+        let daemon = Daemon { process: process.expect("the command starts"), path, directory };
+        let until = Instant::now() + Duration::from_secs(20);
+        while UnixStream::connect(&daemon.path).is_err() {
+            assert!(Instant::now() < until, "it does not listen");
+            thread::sleep(Duration::from_millis(10));
+        }
+        daemon
+    }
+
+    fn status(&self) -> Value {
+        let output = carillon().args(["daemon", "status", "--json", "--socket"]).arg(&self.path).output();
+        let output = output.expect("the command runs");
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_slice(&output.stdout).expect("a line of JSON")
+    }
+
+    /// Its memory in megabytes, at most until now.
+    fn megabytes(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.process.id())).expect("it lives");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("it is told");
+        line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") >> 10
+    }
+
+    /// Hundredths of a second that it has computed.
+    fn ticks(&self) -> u64 {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.process.id())).expect("it lives");
+        let fields: Vec<&str> = stat.rsplit(')').next().expect("a name").split_whitespace().collect();
+        fields[11..13].iter().map(|ticks| ticks.parse::<u64>().expect("a number")).sum()
+    }
+
+    fn stop(mut self) {
+        let stopped = carillon().args(["daemon", "stop", "--socket"]).arg(&self.path).status();
+        assert!(stopped.expect("the command runs").success());
+        assert!(self.process.wait().expect("it ends").success());
+        assert!(!self.path.exists());
+    }
+
+    /// A program that uses it, in a process of its own.
+    fn application(&self, role: &str, group: SocketAddr, name: &str) -> Application {
+        let told = self.directory.path().join(name);
+        let process = Command::new(std::env::current_exe().expect("this is a program"))
+            .args(["daemon::application", "--exact", "--nocapture"])
+            .env(APPLICATION, role)
+            .env("DAEMON", &self.path)
+            .env("GROUP", group.to_string())
+            .env("NAME", name)
+            .env("TOLD", &told)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        Application { process: process.expect("it starts"), told }
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+struct Application {
+    process: Child,
+    told: PathBuf,
+}
+
+impl Application {
+    /// What it says at its end.
+    #[track_caller]
+    fn end(mut self) -> String {
+        let until = Instant::now() + Duration::from_secs(60);
+        while self.process.try_wait().expect("it can be waited for").is_none() {
+            assert!(Instant::now() < until, "it does not end");
+            thread::sleep(Duration::from_millis(20));
+        }
+        fs::read_to_string(&self.told).unwrap_or_default()
+    }
+}
+
+impl Drop for Application {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn carillon() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_carillon"))
+}
+
+const APPLICATION: &str = "CARILLON_TEST_APPLICATION";
+const MESSAGES: u64 = 3000;
+const BYTES: usize = 10_000;
+
+/// Not a test but where the variable is set: the programs of these tests.
+#[test]
+fn application() {
+    let Ok(role) = std::env::var(APPLICATION) else { return };
+    let get = |name: &str| std::env::var(name).expect(name);
+    let group = get("GROUP").parse().expect("an address");
+    let socket = bind(group).interface("lo").name(get("NAME")).through(get("DAEMON"));
+    let told = match role.as_str() {
+        "send" => sends(socket),
+        role => listens(role, socket),
+    };
+    fs::write(get("TOLD"), told).expect("it can be told");
+}
+
+fn sends(socket: Socket) -> String {
+    let names = ["reads", "dies", "sleeps"];
+    let mut outbound = socket.expect(names).timeout(Duration::from_secs(2)).connect().expect("it connects");
+    for number in 0..MESSAGES {
+        let mut message = vec![number as u8; BYTES];
+        message[..8].copy_from_slice(&number.to_be_bytes());
+        outbound.send(&message).expect("it is open");
+    }
+    let report = outbound.close().expect("it has an end");
+    report.receivers.iter().map(|one| format!("{} {}\n", one.name, one.outcome.name())).collect()
+}
+
+fn listens(role: &str, socket: Socket) -> String {
+    let mut inbound = socket.listen().expect("it can listen").accept().expect("it is let in");
+    let mut next = 0u64;
+    while let Some(message) = inbound.recv().expect("nothing is missing") {
+        assert!(message.number == next && message.bytes[..8] == next.to_be_bytes(), "in order");
+        next += 1;
+        match role {
+            "die" if next == 100 => std::process::abort(),
+            // Until it is killed.
+            "sleep" if next == 100 => thread::sleep(Duration::from_secs(600)),
+            _ => {}
+        }
+    }
+    format!("{next}")
+}
+
+#[test]
+fn an_idle_daemon_computes_nothing() {
+    let Some(group) = loopback_group() else { return };
+    let daemon = Daemon::start("");
+    let at = |name: &str| bind(group).interface("lo").name(name).through(&daemon.path);
+    let idle: Vec<_> = ["a", "b"].map(|name| at(name).listen().expect("it can listen")).into();
+    let mut waits = at("c").listen().expect("it can listen");
+    let stopper = waits.stopper();
+    let waits = thread::spawn(move || waits.accept().is_err());
+    thread::sleep(Duration::from_millis(500));
+    let before = daemon.ticks();
+    thread::sleep(Duration::from_secs(3));
+    let spent = daemon.ticks() - before;
+    println!("{spent} hundredths of a second in three");
+    assert!(spent <= 1, "{spent} hundredths of a second in three");
+    stopper.stop();
+    assert!(waits.join().expect("it does not panic"));
+    drop(idle);
+    daemon.stop();
+}
+
+#[test]
+fn a_crowd_that_says_nothing_or_reads_nothing_takes_little_and_holds_nobody_up() {
+    let Some(group) = loopback_group() else { return };
+    let daemon = Daemon::start("--clients 20 --per-client 8");
+    let crowd = thread::spawn({
+        let path = daemon.path.clone();
+        move || (0..3000).filter_map(|at| hostile(&path, at)).count()
+    });
+    assert!(crowd.join().expect("it does not panic") > 1000);
+    // Those of this process were refused; another one is served.
+    let reads = daemon.application("read", group, "reads");
+    let mut outbound = bind(group).interface("lo").name("s").receivers(1).connect().expect("it connects");
+    for number in 0..100u64 {
+        outbound.send(&number.to_be_bytes()).expect("it is open");
+    }
+    assert!(outbound.close().expect("it ends").is_success());
+    assert_eq!(reads.end(), "100");
+    let (status, most) = (daemon.status(), daemon.megabytes());
+    println!("{most} MB at most: {status}");
+    assert!(status["refused"]["greedy"].as_u64() > Some(1000), "{status}");
+    assert!(most < 100, "{most} MB");
+    daemon.stop();
+}
+
+/// Connects, says something that is no frame, or half of one, and hangs up or not.
+fn hostile(path: &Path, at: usize) -> Option<()> {
+    use std::io::Write as _;
+    let mut stream = UnixStream::connect(path).ok()?;
+    let bytes: &[u8] = [&b"\0\0\0\x10\x01"[..], b"\xff\xff\xff\xff", b"", b"\0\0\0\x03\x01\x01\x04"][at % 4];
+    let _ = stream.write_all(bytes);
+    if at.is_multiple_of(50) {
+        // Open to the end of this process.
+        std::mem::forget(stream);
+    }
+    Some(())
+}
+
+#[test]
+fn without_a_daemon_its_commands_say_so() {
+    for command in ["status", "stop"] {
+        let output = carillon().args(["daemon", command, "--socket", "/nonexistent/socket"]).output();
+        let output = output.expect("the command runs");
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.code() == Some(2) && text.contains("/nonexistent/socket"), "{text}");
+    }
+}

@@ -1,0 +1,453 @@
+//! What the daemon does for one connection: it holds a socket for the program at the other end.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, ready};
+use std::time::Instant;
+
+use carillon_net::Waker;
+use carillon_wire::daemon::{Frame, Role};
+use carillon_wire::file::{Record, records};
+
+use super::gathered::{Gathered, Packing};
+use super::line::{Line, Malformed};
+use super::seats::{Refusal, Seat, Seats};
+use super::told::{Event, Report};
+use super::{settings, status};
+use crate::end::End;
+use crate::files::Feed;
+use crate::handle::{Events, Handle};
+use crate::socket::{Listener, Message, Queue};
+use crate::{Error, ReceiveEvent, ReceiveReport};
+
+/// Serves a connection to its end. A refusal is told the program, and counted.
+pub(super) fn serve(mut line: Line, seat: &Seat, seats: &Seats) {
+    if let Err((refusal, text)) = Host::new(&mut line, seat, seats).open() {
+        seats.count(refusal);
+        line.push(&Frame::Refused(&text));
+    }
+    // Who does not read what it is told last is not waited for long.
+    let until = Instant::now() + super::LAST_WORDS;
+    loop {
+        line.flush();
+        if line.is_flushed() || Instant::now() >= until || line.wait(false, Some(until)).is_err() {
+            return;
+        }
+    }
+}
+
+/// Why a program is not heard any more.
+type Refused = (Refusal, String);
+
+struct Host<'a> {
+    line: &'a mut Line,
+    seat: &'a Seat,
+    seats: &'a Seats,
+    waker: std::task::Waker,
+}
+
+/// Wakes the thread of a connection, for what tasks wait for.
+struct Wakes(Waker);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.wake();
+    }
+}
+
+/// One event after the other, as they come.
+struct Following<E> {
+    events: Events<E>,
+    next: Option<Pin<Box<dyn Future<Output = Option<E>>>>>,
+}
+
+impl<E: 'static> Following<E> {
+    fn new(events: Events<E>) -> Self {
+        Following { events, next: None }
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<E>> {
+        let events = &self.events;
+        let next = self.next.get_or_insert_with(|| {
+            let events = events.clone();
+            Box::pin(async move { events.next().await })
+        });
+        let event = ready!(next.as_mut().poll(context));
+        self.next = None;
+        Poll::Ready(event)
+    }
+}
+
+impl<'a> Host<'a> {
+    fn new(line: &'a mut Line, seat: &'a Seat, seats: &'a Seats) -> Self {
+        let waker = Arc::new(Wakes(line.waker())).into();
+        Host { line, seat, seats, waker }
+    }
+
+    /// Waits for what the program wants, and does it.
+    fn open(mut self) -> Result<(), Refused> {
+        let until = Instant::now() + super::OPEN_WITHIN;
+        let (role, socket) = loop {
+            match self.frame()? {
+                Some(Frame::Open { role: Role::Command, .. }) => return self.command(),
+                Some(Frame::Open { role, fields }) => {
+                    break (role, settings::socket(fields).map_err(|text| (Refusal::Wrong, text))?);
+                }
+                Some(other) => return Err(unexpected(&other)),
+                None => {}
+            }
+            if self.line.has_ended() {
+                return self.vanished();
+            }
+            if self.seats.is_stopping() {
+                return Ok(());
+            }
+            if Instant::now() >= until {
+                return Err((Refusal::Late, "nothing was asked for in time".to_owned()));
+            }
+            self.wait(true, Some(until))?;
+        };
+        self.seats.occupy(self.seat, role, &socket)?;
+        let wrong = |error: Error| (Refusal::Wrong, error.to_string());
+        match role {
+            Role::Listen => {
+                let listener = socket.listen().map_err(wrong)?;
+                self.line.push(&Frame::Opened);
+                self.listen(listener)
+            }
+            Role::Join => {
+                let feed = Arc::new(Feed::new());
+                let End { network, what } = socket;
+                let what = what.into_join(feed.clone());
+                self.send(&feed, End { network, what }.start(), true)
+            }
+            Role::Connect | Role::Command => {
+                let confirmed = socket.what.options.entry().map_err(wrong)?.confirmed;
+                let feed = Arc::new(Feed::new());
+                let End { network, what } = socket;
+                let what = what.into_send(feed.clone());
+                self.send(&feed, End { network, what }.start(), confirmed)
+            }
+        }
+    }
+
+    /// Takes messages from the program into a session, and tells it what becomes of them.
+    fn send<E: Event, R: Report>(
+        mut self,
+        feed: &Feed,
+        handle: Handle<E, R>,
+        confirmed: bool,
+    ) -> Result<(), Refused> {
+        let mut events = Following::new(handle.events());
+        let mut intake = Intake::default();
+        // How many MESSAGES the program was told to be done with.
+        let mut told = 0;
+        // When it was aborted, whoever does not listen is not told of the end.
+        let mut aborted: Option<Instant> = None;
+        let result = loop {
+            let waker = self.waker.clone();
+            let mut context = Context::from_waker(&waker);
+            let mut over = false;
+            while self.line.has_room() && !over {
+                match events.poll(&mut context) {
+                    Poll::Ready(Some(event)) => event.tell(self.line),
+                    Poll::Ready(None) => over = true,
+                    Poll::Pending => break,
+                }
+            }
+            if over {
+                break Ok(());
+            }
+            let taken =
+                if aborted.is_some() { Ok(false) } else { self.take_messages(&mut intake, feed, &context) };
+            let wants = match taken {
+                Ok(wants) => wants,
+                Err(refused) => break Err(refused),
+            };
+            if confirmed && told < intake.frames && feed.poll_settle(&context) == Poll::Ready(Ok(())) {
+                told = intake.frames;
+                self.line.push(&Frame::Done(told));
+            }
+            if aborted.is_none() && (self.line.has_ended() || self.seats.is_stopping()) {
+                aborted = Some(Instant::now() + super::LAST_WORDS);
+                if self.line.has_ended() {
+                    self.seats.count(Refusal::Vanished);
+                }
+                handle.abort();
+            }
+            if aborted.is_some_and(|until| Instant::now() >= until) {
+                return Ok(());
+            }
+            self.wait(wants && aborted.is_none(), aborted)?;
+        };
+        if result.is_ok() {
+            tell_end(handle.wait(), self.line);
+        }
+        result
+    }
+
+    /// Takes what has come from the program as far as there is room for it; whether there is room for more.
+    fn take_messages(
+        &mut self,
+        intake: &mut Intake,
+        feed: &Feed,
+        context: &Context<'_>,
+    ) -> Result<bool, Refused> {
+        loop {
+            while let Some(message) = intake.messages.front() {
+                match feed.poll_put(context, message) {
+                    Poll::Pending => return Ok(false),
+                    // The session is over, which is told.
+                    Poll::Ready(Err(_)) => return Ok(false),
+                    Poll::Ready(Ok(())) => self.seat.count(message.len()),
+                }
+                intake.messages.pop_front();
+            }
+            if std::mem::take(&mut intake.in_frame) {
+                intake.frames += 1;
+            }
+            if intake.ended {
+                feed.end();
+            }
+            match self.frame()? {
+                None => return Ok(true),
+                Some(Frame::Messages(bytes)) => {
+                    intake.take(bytes).map_err(|text| (Refusal::Malformed, text))?
+                }
+                Some(other) => return Err(unexpected(&other)),
+            }
+        }
+    }
+
+    /// Gives the program the messages of one session after the other.
+    fn listen(mut self, mut listener: Listener) -> Result<(), Refused> {
+        let mut session: Option<Hearing> = None;
+        let mut ending: Option<Instant> = None;
+        loop {
+            if ending.is_none() {
+                self.take_wishes(&mut listener, &mut session)?;
+            }
+            if ending.is_none() && (self.line.has_ended() || self.seats.is_stopping()) {
+                ending = Some(Instant::now() + super::LAST_WORDS);
+                match &session {
+                    Some(session) => session.leave(),
+                    None => return if self.line.has_ended() { self.vanished() } else { Ok(()) },
+                }
+                if self.line.has_ended() {
+                    self.seats.count(Refusal::Vanished);
+                }
+            }
+            let waker = self.waker.clone();
+            let mut context = Context::from_waker(&waker);
+            if let Some(hearing) = &mut session
+                && hearing.turn(self.line, self.seat, &mut context)
+            {
+                if let Some(hearing) = session.take() {
+                    tell_end(hearing.handle.wait(), self.line);
+                }
+                if ending.is_some() {
+                    return Ok(());
+                }
+                continue;
+            }
+            if ending.is_some_and(|until| Instant::now() >= until) {
+                return Ok(());
+            }
+            self.wait(ending.is_none(), ending)?;
+        }
+    }
+
+    /// Does what a listening program asks for.
+    fn take_wishes(&mut self, listener: &mut Listener, session: &mut Option<Hearing>) -> Result<(), Refused> {
+        while let Some(frame) = self.frame()? {
+            match frame {
+                Frame::Accept if session.is_none() => match listener.session() {
+                    Ok((queue, handle)) => *session = Some(Hearing::new(queue, handle)),
+                    Err(error) => self.line.push(&Frame::Failed(&error.to_string())),
+                },
+                // It may have crossed the end of the session.
+                Frame::Leave => session.iter().for_each(Hearing::leave),
+                other => return Err(unexpected(&other)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers those who ask for something of the daemon itself.
+    fn command(mut self) -> Result<(), Refused> {
+        let until = Instant::now() + super::OPEN_WITHIN;
+        loop {
+            match self.frame()? {
+                Some(Frame::Status) => {
+                    status::tell(self.seats, self.line);
+                    return Ok(());
+                }
+                Some(Frame::Stop) => return self.stop(),
+                Some(other) => return Err(unexpected(&other)),
+                None => {}
+            }
+            if self.line.has_ended() || self.seats.is_stopping() {
+                return Ok(());
+            }
+            if Instant::now() >= until {
+                return Err((Refusal::Late, "nothing was asked for in time".to_owned()));
+            }
+            self.wait(true, Some(until))?;
+        }
+    }
+
+    /// Ends the daemon. Who asked hears the end of the connection when all others have ended.
+    fn stop(mut self) -> Result<(), Refused> {
+        if !self.seat.may_stop() {
+            return Err((Refusal::Wrong, "only who has started the daemon may stop it".to_owned()));
+        }
+        self.seats.stop();
+        while !self.line.has_ended() && self.seats.others(self.seat) > 0 {
+            self.wait(true, None)?;
+            self.frame()?;
+        }
+        Ok(())
+    }
+
+    fn frame(&mut self) -> Result<Option<Frame<'_>>, Refused> {
+        let malformed = |error: Malformed| (Refusal::Malformed, error.0.to_string());
+        match self.line.frame().map_err(malformed)? {
+            None => Ok(None),
+            Some(bytes) => Frame::parse(bytes).map(Some).map_err(|error| malformed(Malformed(error))),
+        }
+    }
+
+    fn wait(&mut self, wants: bool, until: Option<Instant>) -> Result<(), Refused> {
+        self.line.wait(wants, until).map_err(|error| (Refusal::System, error.to_string()))
+    }
+
+    /// The program has gone without a word that would have to be answered.
+    fn vanished(self) -> Result<(), Refused> {
+        if self.line.has_half() {
+            self.seats.count(Refusal::Malformed);
+        }
+        Ok(())
+    }
+}
+
+/// Messages of a program on their way into its session.
+#[derive(Default)]
+struct Intake {
+    gathered: Gathered,
+    /// Complete, and not put in yet.
+    messages: VecDeque<Vec<u8>>,
+    /// The number of the next one.
+    next: u64,
+    in_frame: bool,
+    ended: bool,
+    /// MESSAGES of which everything was put in.
+    frames: u64,
+}
+
+impl Intake {
+    /// The records of MESSAGES.
+    fn take(&mut self, bytes: &[u8]) -> Result<(), String> {
+        for record in records(bytes) {
+            let record = record.map_err(|error| error.to_string())?;
+            let (number, bytes, is_last) = match record {
+                _ if self.ended => return Err(format!("{record} after the end of the stream")),
+                Record::Piece { number, bytes } => (number, bytes, false),
+                Record::Message { number, bytes } => (number, bytes, true),
+                Record::EndOfStream { messages } if messages == self.next && !self.gathered.is_half() => {
+                    self.ended = true;
+                    continue;
+                }
+                other => return Err(format!("{other} where message {} was to come", self.next)),
+            };
+            if number != self.next {
+                return Err(format!("message {number} where message {} was to come", self.next));
+            }
+            if let Some((_, message)) = self.gathered.take(number, bytes, is_last)? {
+                self.next += 1;
+                self.messages.push_back(message);
+            }
+        }
+        self.in_frame = true;
+        Ok(())
+    }
+}
+
+/// A session of a listener.
+struct Hearing {
+    queue: Arc<Queue>,
+    handle: Handle<ReceiveEvent, ReceiveReport>,
+    events: Following<ReceiveEvent>,
+    messages: VecDeque<Message>,
+    packing: Packing,
+    from: Arc<str>,
+    /// Nothing more comes of messages, and of events.
+    drained: bool,
+    over: bool,
+}
+
+impl Hearing {
+    fn new(queue: Arc<Queue>, handle: Handle<ReceiveEvent, ReceiveReport>) -> Self {
+        Hearing {
+            queue,
+            events: Following::new(handle.events()),
+            handle,
+            messages: VecDeque::new(),
+            packing: Packing::new(),
+            from: "".into(),
+            drained: false,
+            over: false,
+        }
+    }
+
+    /// Wants nothing more of it.
+    fn leave(&self) {
+        self.handle.abort();
+        self.queue.close();
+    }
+
+    /// Tells the program what has come, as far as there is room; whether the session is over, and all is told but the
+    /// report.
+    fn turn(&mut self, line: &mut Line, seat: &Seat, context: &mut Context<'_>) -> bool {
+        // Who has joined is told before its messages.
+        while line.has_room() && !self.over {
+            match self.events.poll(context) {
+                Poll::Ready(Some(event)) => event.tell(line),
+                Poll::Ready(None) => self.over = true,
+                Poll::Pending => break,
+            }
+        }
+        while line.has_room() && !self.drained {
+            let Some(message) = self.messages.pop_front() else {
+                match self.queue.poll_take(context) {
+                    Poll::Ready(Some(messages)) => self.messages = messages,
+                    Poll::Ready(None) => self.drained = true,
+                    Poll::Pending => break,
+                }
+                continue;
+            };
+            if message.sender != self.from {
+                self.packing.flush(line);
+                line.push(&Frame::From(&message.sender));
+                self.from = message.sender;
+            }
+            seat.count(message.bytes.len());
+            self.packing.push(message.number, &message.bytes, line);
+        }
+        self.packing.flush(line);
+        self.over && self.drained && line.has_room()
+    }
+}
+
+fn tell_end<R: Report>(ended: Result<R, Error>, line: &mut Line) {
+    match ended {
+        Ok(report) => report.tell(line),
+        Err(error) => line.push(&Frame::Failed(&error.to_string())),
+    }
+}
+
+fn unexpected(frame: &Frame<'_>) -> Refused {
+    let mut text = frame.to_string();
+    text.truncate(text.floor_char_boundary(100));
+    (Refusal::Malformed, format!("not expected here: {text}"))
+}

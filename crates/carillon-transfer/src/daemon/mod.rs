@@ -1,0 +1,315 @@
+//! A daemon that many programs of a machine share: it holds their sockets.
+//!
+//! A program reaches it over a Unix-domain socket, with one line more ([`Socket::through`](crate::socket::Socket::through));
+//! everything else is the same, as the daemon runs the same sessions. A connection is a socket: what the kernel keeps of
+//! it is all that waits on the way, so that who does not read, or sends too fast, holds up itself alone.
+//! `docs/daemon.md` has what is spoken there.
+//!
+//! ```
+//! use carillon_transfer::daemon::{Daemon, DaemonOptions, status, stop};
+//! use carillon_transfer::socket::bind;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let directory = tempfile::tempdir()?;
+//! # let path = directory.path().join("socket");
+//! # let Some(group) = carillon_testkit::loopback_group() else { return Ok(()) };
+//! let daemon = Daemon::open(DaemonOptions::new(&path))?;
+//! let daemon = std::thread::spawn(move || daemon.run());
+//!
+//! let mut listener = bind(group).interface("lo").name("alice").through(&path).listen()?;
+//! let receiver = std::thread::spawn(move || {
+//!     let mut inbound = listener.accept()?;
+//!     inbound.recv()
+//! });
+//! let mut outbound = bind(group).interface("lo").name("bob").through(&path).receivers(1).connect()?;
+//! outbound.send(b"one")?;
+//! assert!(outbound.close()?.is_success());
+//! assert_eq!(receiver.join().expect("it does not panic")?.expect("a message").bytes, b"one");
+//!
+//! assert_eq!(status(&path)?.connections, 3);
+//! stop(&path)?;
+//! daemon.join().expect("it does not panic")?;
+//! # Ok(()) }
+//! ```
+
+mod gathered;
+mod host;
+mod line;
+pub(crate) mod program;
+mod seats;
+pub(crate) mod settings;
+mod status;
+pub(crate) mod told;
+
+use std::fs::{self, File, Permissions};
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+use std::{env, io};
+
+use carillon_net::Bell;
+use carillon_wire::daemon::Frame;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::socket::{getsockopt, sockopt};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+pub(crate) use line::Line;
+pub use status::{DaemonStatus, SocketStatus};
+
+use crate::Error;
+use seats::{Refusal, Seat, Seats};
+
+/// Where a daemon listens, and for how many.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DaemonOptions {
+    /// The path of its socket.
+    pub path: PathBuf,
+    /// Sockets that may be open at a time; each takes a few megabytes at most, while messages wait.
+    pub clients: usize,
+    /// Of these, so many of one process.
+    pub per_client: usize,
+    /// Who may connect: the permission bits of the socket.
+    pub mode: u32,
+}
+
+impl DaemonOptions {
+    /// The usual, at this path: 128 sockets, 32 of a process, for its own user alone.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        DaemonOptions { path: path.into(), clients: 128, per_client: 32, mode: 0o600 }
+    }
+
+    /// So many sockets may be open at a time.
+    #[must_use]
+    pub fn clients(mut self, clients: usize) -> Self {
+        self.clients = clients;
+        self
+    }
+
+    /// So many of one process.
+    #[must_use]
+    pub fn per_client(mut self, sockets: usize) -> Self {
+        self.per_client = sockets;
+        self
+    }
+
+    /// The permission bits of the socket.
+    #[must_use]
+    pub fn mode(mut self, mode: u32) -> Self {
+        self.mode = mode;
+        self
+    }
+}
+
+/// Where a daemon is looked for if nothing is said: `CARILLON_DAEMON`, otherwise `carillon/daemon.sock` below
+/// `XDG_RUNTIME_DIR`, otherwise below `/run`.
+#[must_use]
+pub fn default_path() -> PathBuf {
+    match env::var_os("CARILLON_DAEMON").filter(|path| !path.is_empty()) {
+        Some(path) => path.into(),
+        None => {
+            let runtime = env::var_os("XDG_RUNTIME_DIR").filter(|path| !path.is_empty());
+            runtime.map_or_else(|| PathBuf::from("/run"), PathBuf::from).join("carillon/daemon.sock")
+        }
+    }
+}
+
+/// What the daemon at this path is doing.
+pub fn status(path: impl AsRef<Path>) -> Result<DaemonStatus, Error> {
+    program::status(path.as_ref())
+}
+
+/// Ends the daemon at this path, and waits until all its sessions have ended: their groups are told.
+pub fn stop(path: impl AsRef<Path>) -> Result<(), Error> {
+    program::stop(path.as_ref())
+}
+
+/// A daemon whose socket is open.
+#[derive(Debug)]
+pub struct Daemon {
+    listener: UnixListener,
+    bell: Bell,
+    seats: Arc<Seats>,
+    path: PathBuf,
+    /// Held as long as it runs, so that there is one only.
+    _lock: File,
+}
+
+/// Stops a [`Daemon`] from another thread.
+#[derive(Clone, Debug)]
+pub struct DaemonStopper(Arc<Seats>);
+
+impl DaemonStopper {
+    /// Its sessions are ended, and then [`Daemon::run`] returns.
+    pub fn stop(&self) {
+        self.0.stop();
+    }
+}
+
+impl Daemon {
+    /// Opens its socket; an error if a daemon has it already. What is left of one that was killed is replaced.
+    pub fn open(options: DaemonOptions) -> Result<Daemon, Error> {
+        let path = options.path.clone();
+        let failed = |error: io::Error| Error::Daemon(format!("{}: {error}", path.display()));
+        if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(parent).map_err(failed)?;
+        }
+        let lock = File::create(beside(&path, ".lock")).map_err(failed)?;
+        if lock.try_lock().is_err() {
+            return Err(Error::Daemon(format!("{}: a daemon runs there already", path.display())));
+        }
+        // Nobody can connect before the permissions are right.
+        let new = beside(&path, ".new");
+        let _ = fs::remove_file(&new);
+        let listener = UnixListener::bind(&new).map_err(failed)?;
+        fs::set_permissions(&new, Permissions::from_mode(options.mode)).map_err(failed)?;
+        fs::rename(&new, &path).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        let bell = Bell::new().map_err(failed)?;
+        raise_file_limit(options.clients);
+        let seats = Arc::new(Seats::new(options, bell.waker()));
+        Ok(Daemon { listener, bell, seats, path, _lock: lock })
+    }
+
+    /// What stops it.
+    #[must_use]
+    pub fn stopper(&self) -> DaemonStopper {
+        DaemonStopper(self.seats.clone())
+    }
+
+    /// Serves until it is stopped.
+    pub fn run(mut self) -> Result<(), Error> {
+        while !self.seats.is_stopping() {
+            match self.accept() {
+                Ok(()) => self.wait(true, None)?,
+                // There are no more file descriptors, as a rule: some will be free again.
+                Err(_) => {
+                    self.seats.count(Refusal::System);
+                    self.wait(false, Some(SOME_TIME))?;
+                }
+            }
+        }
+        let until = Instant::now() + LAST_WORDS + LAST_WORDS;
+        while !self.seats.is_empty() && Instant::now() < until {
+            self.wait(false, Some(until - Instant::now()))?;
+        }
+        Ok(())
+    }
+
+    /// Takes everybody who waits.
+    fn accept(&self) -> io::Result<()> {
+        loop {
+            match self.listener.accept() {
+                Ok((stream, _)) => self.admit(stream),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error)
+                    if matches!(
+                        error.kind(),
+                        io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted
+                    ) => {}
+                Err(error) => return Err(error),
+            }
+            if self.seats.is_stopping() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Gives a connection a thread of its own, if there is a place.
+    fn admit(&self, stream: UnixStream) {
+        let refused = |stream: &UnixStream, refusal: Refusal, text: &str| {
+            self.seats.count(refusal);
+            let mut frame = Vec::new();
+            Frame::Refused(text).emit(&mut frame);
+            // It fits what the kernel keeps, or is not heard.
+            let _ = stream.set_nonblocking(true);
+            let _ = io::Write::write(&mut &*stream, &frame);
+        };
+        let Ok(credentials) = getsockopt(&stream, sockopt::PeerCredentials) else {
+            return refused(&stream, Refusal::System, "the system does not say who this is");
+        };
+        let told = stream.try_clone();
+        let (line, told) = match (Line::new(stream), told) {
+            (Ok(line), Ok(told)) => (line, told),
+            _ => return self.seats.count(Refusal::System),
+        };
+        let seat = match self.seats.sit(credentials.pid(), credentials.uid(), line.waker()) {
+            Ok(seat) => seat,
+            Err((refusal, text)) => return refused(&told, refusal, &text),
+        };
+        let place = Place { seat, seats: self.seats.clone() };
+        let thread = thread::Builder::new().name("carillon-client".to_owned()).stack_size(STACK);
+        let spawned = thread.spawn(move || host::serve(line, &place.seat, &place.seats));
+        if spawned.is_err() {
+            refused(&told, Refusal::System, "the system gives no more threads");
+        }
+    }
+
+    fn wait(&mut self, accepts: bool, patience: Option<Duration>) -> Result<(), Error> {
+        let patience = if self.bell.is_rung() { Some(Duration::ZERO) } else { patience };
+        let patience = patience.and_then(|time| Timespec::try_from(time).ok());
+        let mut fds = [
+            PollFd::from_borrowed_fd(self.bell.fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(self.listener.as_fd(), PollFlags::IN),
+        ];
+        let fds = if accepts { &mut fds[..] } else { &mut fds[..1] };
+        match poll(fds, patience.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(Error::Daemon(error.to_string())),
+        }
+        let rung = !fds[0].revents().is_empty();
+        self.bell.answer(rung);
+        Ok(())
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.seats.stop();
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// A seat that is free again when its thread has ended, however it has.
+struct Place {
+    seat: Arc<Seat>,
+    seats: Arc<Seats>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.seats.leave(&self.seat);
+    }
+}
+
+/// Each socket takes a few files: as many as the system lets this process have, if they are needed.
+fn raise_file_limit(clients: usize) {
+    let wanted = (clients as u64).saturating_add(64).saturating_mul(FILES_EACH);
+    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
+        && soft < wanted
+    {
+        // Without it fewer find a place, and that is counted.
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, wanted.min(hard), hard);
+    }
+}
+
+fn beside(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
+/// A connection says what it is for within this time.
+const OPEN_WITHIN: Duration = Duration::from_secs(5);
+/// So long is waited for those who are told something last.
+const LAST_WORDS: Duration = Duration::from_secs(5);
+/// Between two tries to accept when the system has refused.
+const SOME_TIME: Duration = Duration::from_millis(100);
+/// Files of a connection and its socket.
+const FILES_EACH: u64 = 10;
+/// Of the thread of a connection, which does little by itself.
+const STACK: usize = 256 << 10;

@@ -1,0 +1,298 @@
+//! A program's end of a connection to the daemon: what its socket does there in the place of a session of its own.
+
+use std::collections::VecDeque;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use carillon_core::Bytes;
+use carillon_wire::daemon::{FieldList, Frame, MAX_RECORDS_LEN, Role};
+use carillon_wire::file::{Record, records};
+
+use super::DaemonStatus;
+use super::gathered::Gathered;
+use super::line::Line;
+use super::told::{Event, Parts, Report};
+use crate::files::{Feed, Found, Messages as _};
+use crate::handle::{Abort, Teller};
+use crate::socket::Filler;
+use crate::{Error, LocalError, ReceiveEvent, ReceiveReport};
+
+/// A connection to the daemon that is to be used for this.
+fn open(path: &Path, role: Role, list: &FieldList) -> Result<Line, Error> {
+    let lost = |error: std::io::Error| Error::Daemon(format!("{}: {error}", path.display()));
+    let mut line = UnixStream::connect(path).and_then(Line::new).map_err(lost)?;
+    line.push(&Frame::Open { role, fields: list.fields() });
+    Ok(line)
+}
+
+/// The connection of a listener, whose sockets are open.
+pub(crate) fn listen(path: &Path, list: &FieldList) -> Result<Line, Error> {
+    let mut line = open(path, Role::Listen, list)?;
+    loop {
+        match heard(&mut line)? {
+            Some(Frame::Opened) => return Ok(line),
+            Some(other) => return Err(unexpected(&other)),
+            None => wait(&mut line)?,
+        }
+    }
+}
+
+/// A session whose messages come from this feed, to its report.
+pub(crate) fn send<E: Event, R: Report>(
+    path: &Path,
+    role: Role,
+    list: &FieldList,
+    feed: &Arc<Feed>,
+    abort: &Abort,
+    teller: &Teller<E>,
+) -> Result<R, Error> {
+    /// Whoever waits for room at the end waits no more.
+    struct Closes<'a>(&'a Feed);
+    impl Drop for Closes<'_> {
+        fn drop(&mut self) {
+            self.0.close();
+        }
+    }
+    let _closes = Closes(feed);
+    let mut line = open(path, role, list)?;
+    abort.heard_by(line.waker());
+    feed.open(MAX_RECORDS_LEN, line.waker());
+    let mut outgoing = Outgoing { feed, ready: VecDeque::new(), sent: 0, done: 0, left: false };
+    let (mut parts, mut names) = (Parts::default(), Vec::new());
+    loop {
+        match heard(&mut line)? {
+            Some(Frame::Event(fields)) => {
+                if let Some(event) = E::heard(fields, &mut names) {
+                    teller.tell(event);
+                }
+                continue;
+            }
+            Some(Frame::Done(frames)) => {
+                outgoing.done_with(frames);
+                continue;
+            }
+            Some(Frame::Part(fields)) => {
+                parts.push(fields);
+                continue;
+            }
+            Some(Frame::Report(fields)) => return Ok(R::heard(&parts, fields)),
+            Some(other) => return Err(unexpected(&other)),
+            None => {}
+        }
+        if abort.is_wished() && !outgoing.left {
+            outgoing.left = true;
+            line.shut();
+        }
+        outgoing.fill(&mut line)?;
+        wait(&mut line)?;
+    }
+}
+
+/// Messages of a program on their way to the daemon.
+struct Outgoing<'a> {
+    feed: &'a Feed,
+    ready: VecDeque<(Bytes, u64)>,
+    /// MESSAGES that have gone, and how many of them the daemon is done with.
+    sent: u64,
+    done: u64,
+    /// Nothing more goes.
+    left: bool,
+}
+
+impl Outgoing<'_> {
+    fn fill(&mut self, line: &mut Line) -> Result<(), Error> {
+        while !self.left && line.has_room() {
+            if let Some((records, _)) = self.ready.pop_front() {
+                line.push(&Frame::Messages(&records));
+                self.sent += 1;
+                continue;
+            }
+            match self.feed.take(&mut self.ready) {
+                Ok(Found::Some) => {}
+                Ok(Found::NotYet | Found::End) => break,
+                Err(error) => return Err(LocalError(error.into()).into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn done_with(&mut self, frames: u64) {
+        while self.done < frames.min(self.sent) {
+            self.done += 1;
+            self.feed.done();
+        }
+    }
+}
+
+/// One session of a listener, to its report; gives back the connection unless it has failed.
+pub(crate) fn receive(
+    mut line: Line,
+    filler: Filler,
+    aborts: &[&Abort],
+    teller: &Teller<ReceiveEvent>,
+) -> (Result<ReceiveReport, Error>, Option<Line>) {
+    let mut incoming =
+        Incoming { filler, sender: String::new(), gathered: Gathered::default(), trouble: None };
+    match incoming.receive(&mut line, aborts, teller) {
+        Ok(result) => (result, Some(line)),
+        Err(error) => (Err(error), None),
+    }
+}
+
+/// Messages on their way to a program.
+struct Incoming {
+    filler: Filler,
+    sender: String,
+    gathered: Gathered,
+    /// The program takes no more.
+    trouble: Option<std::io::Error>,
+}
+
+impl Incoming {
+    /// The inner result is that of the session, the outer one that of the connection.
+    fn receive(
+        &mut self,
+        line: &mut Line,
+        aborts: &[&Abort],
+        teller: &Teller<ReceiveEvent>,
+    ) -> Result<Result<ReceiveReport, Error>, Error> {
+        aborts.iter().for_each(|abort| abort.heard_by(line.waker()));
+        line.push(&Frame::Accept);
+        let (mut parts, mut names, mut left) = (Parts::default(), Vec::new(), false);
+        loop {
+            match heard(line) {
+                Ok(Some(Frame::Event(fields))) => {
+                    if let Some(event) = ReceiveEvent::heard(fields, &mut names) {
+                        teller.tell(event);
+                    }
+                    continue;
+                }
+                Ok(Some(Frame::From(name))) => {
+                    name.clone_into(&mut self.sender);
+                    continue;
+                }
+                Ok(Some(Frame::Messages(bytes))) => {
+                    self.take(bytes)?;
+                    continue;
+                }
+                Ok(Some(Frame::Part(fields))) => {
+                    parts.push(fields);
+                    continue;
+                }
+                Ok(Some(Frame::Report(fields))) => {
+                    let report = ReceiveReport::heard(&parts, fields);
+                    return Ok(self
+                        .trouble
+                        .take()
+                        .map_or(Ok(report), |error| Err(LocalError(error.into()).into())));
+                }
+                Ok(Some(other)) => return Err(unexpected(&other)),
+                Ok(None) => {}
+                // What came before goes to the program, which then hears of this.
+                Err(error) => return Err(error),
+            }
+            if let Err(error) = self.filler.flush() {
+                self.trouble.get_or_insert(error);
+            }
+            if !left && (self.trouble.is_some() || aborts.iter().any(|abort| abort.is_wished())) {
+                left = true;
+                line.push(&Frame::Leave);
+            }
+            wait(line)?;
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        for record in records(bytes) {
+            let (number, bytes, is_last) = match record.map_err(|error| garbled(&error))? {
+                Record::Piece { number, bytes } => (number, bytes, false),
+                Record::Message { number, bytes } => (number, bytes, true),
+                other => return Err(garbled(&other)),
+            };
+            let message = self.gathered.take(number, bytes, is_last).map_err(|text| garbled(&text))?;
+            if let Some((number, message)) = message.filter(|_| self.trouble.is_none())
+                && let Err(error) = self.filler.message(&self.sender, number, &message)
+            {
+                self.trouble = Some(error);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What the daemon is doing.
+pub(super) fn status(path: &Path) -> Result<DaemonStatus, Error> {
+    let mut line = open(path, Role::Command, &FieldList::new())?;
+    line.push(&Frame::Status);
+    let mut status = DaemonStatus::default();
+    loop {
+        match heard(&mut line)? {
+            Some(Frame::Part(fields)) => status.hear_part(fields),
+            Some(Frame::Report(fields)) => {
+                status.hear_rest(fields);
+                return Ok(status);
+            }
+            Some(other) => return Err(unexpected(&other)),
+            None => wait(&mut line)?,
+        }
+    }
+}
+
+/// Ends the daemon; waits until it has ended all sessions.
+pub(super) fn stop(path: &Path) -> Result<(), Error> {
+    let mut line = open(path, Role::Command, &FieldList::new())?;
+    line.push(&Frame::Stop);
+    loop {
+        match heard(&mut line) {
+            Ok(Some(other)) => return Err(unexpected(&other)),
+            Ok(None) => {}
+            Err(Error::Gone) => break,
+            Err(error) => return Err(error),
+        }
+        wait(&mut line)?;
+    }
+    // It has ended its sessions, and is about to end itself.
+    let until = Instant::now() + super::LAST_WORDS;
+    while UnixStream::connect(path).is_ok() && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    Ok(())
+}
+
+/// The next thing that the daemon has said, if it has.
+fn heard(line: &mut Line) -> Result<Option<Frame<'_>>, Error> {
+    let ended = match line.frame() {
+        Err(error) => return Err(garbled(&error.0)),
+        Ok(None) => true,
+        Ok(Some(_)) => false,
+    };
+    if ended {
+        return match line.has_ended() {
+            true => Err(Error::Gone),
+            false => Ok(None),
+        };
+    }
+    match Frame::parse(line.last()) {
+        Ok(Frame::Refused(text) | Frame::Failed(text)) => Err(Error::Daemon(text.to_owned())),
+        Ok(frame) => Ok(Some(frame)),
+        Err(error) => Err(garbled(&error)),
+    }
+}
+
+fn wait(line: &mut Line) -> Result<(), Error> {
+    // What it has said last is read first.
+    match line.is_gone() {
+        true => Ok(()),
+        false => line.wait(true, None).map_err(|error| Error::Daemon(error.to_string())),
+    }
+}
+
+fn unexpected(frame: &Frame<'_>) -> Error {
+    garbled(frame)
+}
+
+fn garbled(what: &dyn std::fmt::Display) -> Error {
+    Error::Daemon(format!("it is no daemon of this version: {what}"))
+}

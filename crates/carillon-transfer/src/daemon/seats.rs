@@ -1,0 +1,252 @@
+//! Who is connected to the daemon, how many may be, and what was refused.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use carillon_net::Waker;
+use carillon_wire::daemon::Role;
+
+use super::DaemonOptions;
+use crate::socket::Socket;
+
+/// The connections of a daemon.
+#[derive(Debug)]
+pub(super) struct Seats {
+    options: DaemonOptions,
+    seats: Mutex<BTreeMap<u64, Arc<Seat>>>,
+    served: AtomicU64,
+    refused: [AtomicU64; Refusal::ALL.len()],
+    stopping: AtomicBool,
+    /// Wakes the thread that accepts.
+    waker: Waker,
+    pub began: Instant,
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(super) struct Seat {
+    pub number: u64,
+    pub process: i32,
+    pub user: u32,
+    pub began: Instant,
+    waker: Waker,
+    /// What it is for, once that is known.
+    open: Mutex<Option<Open>>,
+    messages: AtomicU64,
+    bytes: AtomicU64,
+}
+
+/// What a connection is for.
+#[derive(Clone, Debug)]
+pub(super) struct Open {
+    pub role: Role,
+    pub group: String,
+    pub name: String,
+    pub protocol: String,
+}
+
+/// Why somebody is not served, or not any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// As many as may be are connected.
+    Full,
+    /// One process has as many connections as it may have.
+    Greedy,
+    /// What came is not what is spoken here.
+    Malformed,
+    /// Nothing was asked for in time.
+    Late,
+    /// What was asked for cannot be.
+    Wrong,
+    /// It went away in the middle of a session, killed or not.
+    Vanished,
+    /// The system has refused something.
+    System,
+}
+
+impl Refusal {
+    pub const ALL: [Refusal; 7] = [
+        Refusal::Full,
+        Refusal::Greedy,
+        Refusal::Malformed,
+        Refusal::Late,
+        Refusal::Wrong,
+        Refusal::Vanished,
+        Refusal::System,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Refusal::Full => "full",
+            Refusal::Greedy => "greedy",
+            Refusal::Malformed => "malformed",
+            Refusal::Late => "late",
+            Refusal::Wrong => "wrong",
+            Refusal::Vanished => "vanished",
+            Refusal::System => "system",
+        }
+    }
+}
+
+impl Seats {
+    pub fn new(options: DaemonOptions, waker: Waker) -> Self {
+        Seats {
+            options,
+            seats: Mutex::default(),
+            served: AtomicU64::new(0),
+            refused: Default::default(),
+            stopping: AtomicBool::new(false),
+            waker,
+            began: Instant::now(),
+        }
+    }
+
+    /// A place for a connection that says yet what it is for, if there is one.
+    pub fn sit(&self, process: i32, user: u32, waker: Waker) -> Result<Arc<Seat>, (Refusal, String)> {
+        let mut seats = self.lock();
+        // More than may be served: those who only ask for the status find a place.
+        if seats.len() >= self.options.clients + UNOPENED {
+            return Err(self.full());
+        }
+        let of_process = seats.values().filter(|seat| seat.process == process).count();
+        if of_process >= self.options.per_client + UNOPENED_OF_ONE {
+            return Err(self.greedy());
+        }
+        let number = self.served.fetch_add(1, Ordering::Relaxed);
+        let seat = Arc::new(Seat {
+            number,
+            process,
+            user,
+            began: Instant::now(),
+            waker,
+            open: Mutex::default(),
+            messages: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+        });
+        seats.insert(number, seat.clone());
+        Ok(seat)
+    }
+
+    /// It is for this, if so many may be.
+    pub fn occupy(&self, seat: &Seat, role: Role, socket: &Socket) -> Result<(), (Refusal, String)> {
+        let seats = self.lock();
+        let open = |of: &dyn Fn(&Seat) -> bool| {
+            seats.values().filter(|other| of(other) && other.open().is_some()).count()
+        };
+        if open(&|_| true) >= self.options.clients {
+            return Err(self.full());
+        }
+        if open(&|other| other.process == seat.process) >= self.options.per_client {
+            return Err(self.greedy());
+        }
+        *lock(&seat.open) = Some(Open {
+            role,
+            group: socket.network.group.to_string(),
+            name: socket.network.name(),
+            protocol: match role {
+                Role::Connect => socket.what.options.protocol.clone(),
+                _ => String::new(),
+            },
+        });
+        Ok(())
+    }
+
+    /// It is free again.
+    pub fn leave(&self, seat: &Seat) {
+        self.lock().remove(&seat.number);
+        if self.is_stopping() {
+            self.wake();
+        }
+    }
+
+    /// How many others are connected.
+    pub fn others(&self, seat: &Seat) -> usize {
+        self.lock().keys().filter(|number| **number != seat.number).count()
+    }
+
+    /// Everybody who is connected.
+    pub fn all(&self) -> Vec<Arc<Seat>> {
+        self.lock().values().cloned().collect()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.lock().is_empty()
+    }
+
+    /// Everybody is to end.
+    pub fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    fn wake(&self) {
+        self.waker.wake();
+        self.lock().values().for_each(|seat| seat.waker.wake());
+    }
+
+    pub fn count(&self, refusal: Refusal) {
+        self.refused[refusal as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn refused(&self, refusal: Refusal) -> u64 {
+        self.refused[refusal as usize].load(Ordering::Relaxed)
+    }
+
+    pub fn served(&self) -> u64 {
+        self.served.load(Ordering::Relaxed)
+    }
+
+    fn full(&self) -> (Refusal, String) {
+        (Refusal::Full, format!("{} sockets are open here, and no more may be", self.options.clients))
+    }
+
+    fn greedy(&self) -> (Refusal, String) {
+        let most = self.options.per_client;
+        (Refusal::Greedy, format!("this process has {most} sockets open here, and no more may be"))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Seat>>> {
+        lock(&self.seats)
+    }
+}
+
+impl Seat {
+    /// What it is for, once that is known.
+    pub fn open(&self) -> Option<Open> {
+        lock(&self.open).clone()
+    }
+
+    /// A message went through it.
+    pub fn count(&self, bytes: usize) {
+        self.messages.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub fn messages(&self) -> u64 {
+        self.messages.load(Ordering::Relaxed)
+    }
+
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether its program may end the daemon: its own user may, and root.
+    pub fn may_stop(&self) -> bool {
+        self.user == 0 || self.user == nix::unistd::geteuid().as_raw()
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Connections beyond those that may be open, which have not said yet what they are for.
+const UNOPENED: usize = 16;
+/// Those of one process.
+const UNOPENED_OF_ONE: usize = 4;

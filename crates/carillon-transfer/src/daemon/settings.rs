@@ -1,0 +1,200 @@
+//! How a socket will be used, as the fields of an OPEN.
+
+use std::time::Duration;
+
+use carillon_core::{BitRate, Probability};
+use carillon_proto::session::{Gather, Helping};
+use carillon_wire::daemon::{FieldList, Fields};
+
+use crate::network::Network;
+use crate::socket::{Socket, bind};
+use crate::{Error, SendOptions};
+
+/// What a program has said of its socket.
+pub(crate) fn told(socket: &Socket) -> Result<FieldList, Error> {
+    let Network { group, interface, name, drop, seed } = &socket.network;
+    let mut list = FieldList::new().with("group", group.to_string());
+    let mut optional = |key: &str, value: Option<String>| {
+        if let Some(value) = value {
+            list.push(key, value);
+        }
+    };
+    let SendOptions {
+        protocol,
+        settings,
+        gather,
+        hosts,
+        relays,
+        helping,
+        fanout,
+        under,
+        join_timeout,
+        timeout,
+        min_rate,
+        rate,
+        datagram,
+    } = &socket.what.options;
+    optional("interface", interface.clone());
+    optional("name", name.clone());
+    optional("drop", (*drop > Probability::ZERO).then(|| drop.value().to_string()));
+    optional("seed", seed.map(|seed| seed.to_string()));
+    optional("protocol", Some(protocol.clone()));
+    for (key, value) in settings {
+        optional("set", Some(format!("{key}={value}")));
+    }
+    match gather {
+        Gather::Count(count) => optional("receivers", Some(count.to_string())),
+        Gather::Names(names) => names.iter().for_each(|name| optional("expect", Some(name.clone()))),
+        Gather::Wait(time) => optional("wait", Some(nanos(*time))),
+        Gather::Settle(time) => optional("settle", Some(nanos(*time))),
+    }
+    for (name, host) in hosts {
+        optional("host", Some(format!("{host} {name}")));
+    }
+    optional("relays", relays.then(|| "1".to_owned()));
+    match helping {
+        Helping::Nobody => {}
+        Helping::Count(count) => optional("helpers", Some(count.to_string())),
+        Helping::Names(names) => {
+            names.iter().for_each(|name| optional("expect_helper", Some(name.clone())));
+        }
+    }
+    optional("fanout", fanout.map(|fanout| fanout.to_string()));
+    for (member, helper) in under {
+        optional("under", Some(format!("{} {member}{helper}", member.len())));
+    }
+    optional("join_timeout", Some(nanos(*join_timeout)));
+    optional("timeout", Some(nanos(*timeout)));
+    optional("min_rate", Some(min_rate.map_or(0, BitRate::bps).to_string()));
+    optional("rate", rate.map(|rate| rate.bps().to_string()));
+    optional("datagram", datagram.map(|bytes| bytes.to_string()));
+    optional("hops", Some(socket.what.hops.to_string()));
+    if !socket.what.attached.is_empty() {
+        list.push("attached", &socket.what.attached);
+    }
+    match list.fits() {
+        true => Ok(list),
+        false => Err(Error::Daemon("the names and settings do not fit what it is told at once".to_owned())),
+    }
+}
+
+/// The socket that these fields describe.
+pub(super) fn socket(fields: Fields<'_>) -> Result<Socket, String> {
+    let group = fields.text("group").ok_or("no group is named")?;
+    let mut socket =
+        bind(group.parse().map_err(|_| format!("the group {group:?} is no address with a port"))?);
+    for (key, value) in fields.iter() {
+        if key == "attached" {
+            socket = socket.attach(value);
+            continue;
+        }
+        let text = std::str::from_utf8(value).map_err(|_| format!("{key} is no text"))?;
+        socket = with(socket, key, text).ok_or_else(|| format!("{key}: {text:?} is not understood"))?;
+    }
+    Ok(socket)
+}
+
+/// With one more field; `None` if it says nothing.
+fn with(mut socket: Socket, key: &str, text: &str) -> Option<Socket> {
+    let options = &mut socket.what.options;
+    match key {
+        "group" => {}
+        "interface" => return Some(socket.interface(text)),
+        "name" => return Some(socket.name(text)),
+        "drop" => return Some(socket.drop_arriving(text.parse().ok()?)),
+        "seed" => return Some(socket.seed(text.parse().ok()?)),
+        "protocol" => text.clone_into(&mut options.protocol),
+        "set" => {
+            let (key, value) = text.split_once('=')?;
+            options.settings.push((key.to_owned(), value.to_owned()));
+        }
+        "receivers" => options.gather = Gather::Count(text.parse().ok()?),
+        "expect" => match &mut options.gather {
+            Gather::Names(names) => drop(names.insert(text.to_owned())),
+            gather => *gather = Gather::Names([text.to_owned()].into()),
+        },
+        "wait" => options.gather = Gather::Wait(time(text)?),
+        "settle" => options.gather = Gather::Settle(time(text)?),
+        "host" => {
+            let (host, name) = text.split_once(' ')?;
+            options.hosts.insert(name.to_owned(), host.parse().ok()?);
+        }
+        "relays" => options.relays = text == "1",
+        "helpers" => options.helping = Helping::Count(text.parse().ok()?),
+        "expect_helper" => match &mut options.helping {
+            Helping::Names(names) => drop(names.insert(text.to_owned())),
+            helping => *helping = Helping::Names([text.to_owned()].into()),
+        },
+        "fanout" => options.fanout = Some(text.parse().ok()?),
+        "under" => {
+            let (len, names) = text.split_once(' ')?;
+            let (member, helper) = names.split_at_checked(len.parse().ok()?)?;
+            options.under.insert(member.to_owned(), helper.to_owned());
+        }
+        "join_timeout" => options.join_timeout = time(text)?,
+        "timeout" => options.timeout = time(text)?,
+        "min_rate" => options.min_rate = BitRate::new(text.parse().ok()?),
+        "rate" => options.rate = Some(BitRate::new(text.parse().ok()?)?),
+        "datagram" => options.datagram = Some(text.parse().ok()?),
+        "hops" => socket.what.hops = text.parse().ok()?,
+        _ => return None,
+    }
+    Some(socket)
+}
+
+pub(super) fn nanos(time: Duration) -> String {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).to_string()
+}
+
+fn time(text: &str) -> Option<Duration> {
+    text.parse().ok().map(Duration::from_nanos)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_is_what_its_fields_say() {
+        let group = "239.1.2.3:4567".parse().expect("an address");
+        let mut options = SendOptions {
+            hosts: [("a b".to_owned(), "10.0.0.1".parse().expect("an address"))].into(),
+            relays: true,
+            helping: Helping::Names(["h1".to_owned(), "h2".to_owned()].into()),
+            fanout: Some(3),
+            under: [("a b".to_owned(), "h 1".to_owned())].into(),
+            min_rate: None,
+            datagram: Some(9000),
+            ..SendOptions::default()
+        };
+        options.settings.push(("window".to_owned(), "a=b".to_owned()));
+        let socket = bind(group)
+            .options(options)
+            .interface("lo")
+            .name("näme")
+            .seed(7)
+            .drop_arriving("0.25".parse().expect("a probability"))
+            .protocol("pgm")
+            .expect(["a b", "c"])
+            .timeout(Duration::from_millis(1500))
+            .join_timeout(Duration::from_secs(3))
+            .rate(BitRate::mbps(8))
+            .hops(4)
+            .attach([0xff, 0]);
+        let list = told(&socket).expect("it fits");
+        let again = self::socket(list.fields()).expect("it is understood");
+        assert_eq!(format!("{again:?}"), format!("{socket:?}"));
+    }
+
+    #[test]
+    fn what_is_not_understood_is_named() {
+        let refused = |list: FieldList| socket(list.fields()).expect_err("it is wrong");
+        let list = || FieldList::new().with("group", "239.1.2.3:4567");
+        assert!(refused(FieldList::new()).contains("no group"));
+        assert!(refused(FieldList::new().with("group", "here")).contains("here"));
+        assert!(refused(list().with("rate", "0")).contains("rate"));
+        assert!(refused(list().with("colour", "red")).contains("colour"));
+        assert!(refused(list().with("under", "99 a")).contains("under"));
+        assert!(refused(list().with("name", [0xff])).contains("name is no text"));
+    }
+}
