@@ -123,8 +123,13 @@ impl MbapSender {
             self.advance(scene);
         }
         let Some(slot) = self.window.get_mut(wanted) else { return };
-        let just_resent =
-            slot.resent.is_some_and(|at| scene.now < at + self.config.retransmission.all_answers());
+        // Where one alone is sent again, an answer to it takes no longer than one to a poll, however much time a whole
+        // window takes.
+        let answered = |at: Time| match (at + self.config.retransmission.all_answers(), &self.timer) {
+            (window, timer) if self.config.selective => window.min(timer.deadline(at)),
+            (window, _) => window,
+        };
+        let just_resent = slot.resent.is_some_and(|at| scene.now < answered(at));
         // Past the limit the packet timer decides what becomes of it.
         if slot.sent.is_none() || just_resent || self.config.retransmission.is_exceeded(slot.retransmissions)
         {

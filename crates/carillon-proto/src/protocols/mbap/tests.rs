@@ -669,3 +669,22 @@ fn with_selective_repair_a_place_is_left_for_the_message_that_is_next() {
     receiver.hear(0, &data(3));
     assert_eq!(taken(&mut receiver), [3]);
 }
+
+#[test]
+fn with_selective_repair_a_lost_repair_is_sent_again_however_long_a_window_takes() {
+    // A window takes longer than the timeout.
+    let short = &[("timeout", "20000 bit"), ("window", "200")];
+    let mut sender = sender(2, &[SELECTIVE, short].concat());
+    offer(&mut sender, 5);
+    sender.sent();
+    sender.at(1_000);
+    sender.hear(1, &nak(2));
+    assert_eq!(sender.sent(), to_all(&[2]));
+    sender.at(15_000);
+    sender.hear(1, &nak(2));
+    assert!(sender.sent().is_empty(), "it may be on its way");
+    sender.at(21_000);
+    sender.sent();
+    sender.hear(1, &nak(2));
+    assert_eq!(sender.sent(), to_all(&[2]));
+}
