@@ -125,5 +125,5 @@ impl Part for ErramilliSinghPeer {
     }
 }
 
-/// Ranks have 16 bits on the wire.
-const MAX_MEMBERS: usize = 1 << 16;
+/// Members of a group. Packets could name 65 536; each member keeps a window of each other, and as many would fill 400 GB.
+const MAX_MEMBERS: usize = 4096;

@@ -106,9 +106,9 @@ impl Child {
         self.last_absent = self.last_absent.max(asked.at);
         self.silent_since = self.silent_since.or(Some(asked.at));
         self.absent += 1;
-        // Late answers to those long past tell nothing.
-        if self.asked.iter().filter(|asked| asked.absent).count() > MOST_ABSENT
-            && let Some(index) = self.asked.iter().position(|asked| asked.absent)
+        // The first of them tell how far away it is, however far; the last ones, what one has that was silent for a while.
+        let absent = self.asked.iter().enumerate().filter(|(_, asked)| asked.absent);
+        if let Some((index, _)) = absent.clone().nth(MOST_ABSENT / 2).filter(|_| absent.count() > MOST_ABSENT)
         {
             self.asked.remove(index);
         }
@@ -134,5 +134,5 @@ impl Child {
     }
 }
 
-/// Polls not answered in time whose answers are still taken.
+/// Polls not answered in time whose answers are still taken: half of them the oldest, half the newest.
 const MOST_ABSENT: usize = 16;
