@@ -318,12 +318,14 @@ fn a_sender_that_breaks_the_rules_is_refused_and_its_session_ends() {
     let record = |kind: u8, number: u64, bytes: &[u8]| [&[kind], &number.to_be_bytes()[..], bytes].concat();
     let piece = [frame(2, &record(12, 0, &[0; 60_000])), frame(2, &record(7, 0, b""))].concat();
     let endless: Vec<u8> = (0..300).flat_map(|_| frame(2, &record(12, 0, &[0; 60_000]))).collect();
+    // A PACK: the end, and a message.
+    let late = [&[11, 0, 9][..], &record(7, 0, b""), &[0, 13], &record(6, 0, b"late")].concat();
     for bytes in [
         frame(2, b""),
         frame(2, b"\x01file"),
         frame(2, &record(6, 1, b"the second")),
         frame(2, &record(7, 5, b"")),
-        [frame(2, &record(7, 0, b"")), frame(2, &record(6, 0, b"late"))].concat(),
+        frame(2, &late),
         frame(3, b""),
         piece,
         endless,
