@@ -106,7 +106,7 @@ pub trait Sender: Machine {
     fn expel(&mut self, _now: Time, _member: NodeId) {}
 
     /// Whether the oldest message that has gone out is held because this member, perhaps among others,
-    /// has not acknowledged it, or because the order waits for it. A protocol that
+    /// has not acknowledged it, or because the order waits for it; or the next one is, for which it has no room. A protocol that
     /// [does not wait](crate::ProtocolEntry::waits) waits for nobody.
     fn awaits(&self, _member: NodeId) -> bool {
         false

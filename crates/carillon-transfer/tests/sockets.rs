@@ -201,3 +201,28 @@ fn what_cannot_be_sent_is_an_error_at_once() {
     assert_eq!(came[0].bytes.len(), LONGEST_MESSAGE);
     assert!(matches!(at(group, "s").protocol("none").connect(), Err(Error::UnknownProtocol { .. })));
 }
+
+#[test]
+fn a_program_that_never_reads_is_given_up_and_the_others_lose_nothing() {
+    thread::scope(|scope| {
+        for entry in carillon_proto::REGISTRY {
+            let Some(group) = loopback_group() else { return };
+            scope.spawn(move || {
+                let there = listener(group, "reads");
+                let mut never = at(group, "sleeps").listen().expect("it can listen");
+                let held = thread::spawn(move || never.accept().expect("it is let in"));
+                let socket = at(group, "s").protocol(entry.name).expect(["reads", "sleeps"]);
+                let mut outbound = socket.timeout(Duration::from_secs(2)).connect().expect(entry.name);
+                let _held = held.join().expect("it does not panic");
+                // More than all that waits anywhere.
+                for _ in 0..1500 {
+                    outbound.send(&[1; 10_000]).expect(entry.name);
+                }
+                let report = outbound.close().expect(entry.name);
+                assert_eq!(report.verified(), 1, "{}: {report:?}", entry.name);
+                let came = there.join().expect("it does not panic").expect(entry.name);
+                assert_eq!(came.len(), 1500, "{}", entry.name);
+            });
+        }
+    });
+}

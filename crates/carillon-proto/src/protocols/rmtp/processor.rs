@@ -354,6 +354,11 @@ impl Processor {
         self.children.get(&node).is_some_and(|child| child.stable < end && child.stable <= self.base())
     }
 
+    /// Whether this child has no room for this message.
+    pub fn is_full(&self, node: NodeId, number: u64) -> bool {
+        self.children.get(&node).is_some_and(|child| child.limit <= number)
+    }
+
     /// Whether somebody below may lack something.
     pub fn is_behind(&self, end: u64) -> bool {
         self.stable.get().is_some_and(|stable| stable < end)

@@ -279,7 +279,8 @@ impl Part for RmtpSender {
     }
 
     fn awaits(&self, _scene: &Scene, member: NodeId) -> bool {
-        self.processor.awaits(member, self.sent)
+        let blocked = self.sent < self.kept.end();
+        self.processor.awaits(member, self.sent) || (blocked && self.processor.is_full(member, self.sent))
     }
 
     fn acknowledged(&self, _scene: &Scene, member: NodeId) -> Option<u64> {

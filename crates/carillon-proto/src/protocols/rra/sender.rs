@@ -288,6 +288,13 @@ impl Part for RraSender {
         }
     }
 
+    fn awaits(&self, _scene: &Scene, member: NodeId) -> bool {
+        let (sent, window) = (self.messages.sent, &self.messages.window);
+        let has_no_room = |index| self.asking.audience.member(index).limit <= sent;
+        let blocked = sent < window.end() && !self.asking.one_at_a_time();
+        window.awaits(member) || (blocked && window.index_of(member).is_some_and(has_no_room))
+    }
+
     fn acknowledged(&self, _scene: &Scene, member: NodeId) -> Option<u64> {
         let index = self.messages.window.index_of(member)?;
         Some(self.messages.window.acknowledged_below(index))

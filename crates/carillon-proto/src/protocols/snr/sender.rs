@@ -460,7 +460,10 @@ impl Part for StatusSender {
 
     fn awaits(&self, _scene: &Scene, member: NodeId) -> bool {
         let is_out = self.blocks.first().is_some_and(|block| block.sent.is_some());
-        is_out && self.children.get(member).is_some_and(|child| child.report.done <= self.blocks.start())
+        let blocked = self.next < self.blocks.end();
+        self.children.get(member).is_some_and(|child| {
+            (is_out && child.report.done <= self.blocks.start()) || (blocked && child.limit <= self.next)
+        })
     }
 
     fn acknowledged(&self, _scene: &Scene, member: NodeId) -> Option<u64> {

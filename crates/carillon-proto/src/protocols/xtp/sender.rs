@@ -621,10 +621,14 @@ impl Part for XtpSender {
         let context = self.group.context(index);
         match self.phase {
             Phase::Opening => context.key.is_none(),
-            _ => self
-                .stream
-                .oldest()
-                .is_some_and(|oldest| oldest.window.is_some() && context.rseq < oldest.end),
+            _ => {
+                let next = self.stream.next().and_then(|number| self.stream.piece(number));
+                let flow = self.settings.flow && self.settings.errors != ErrorControl::Off;
+                let has_no_room = next.is_some_and(|piece| piece.times == 0 && context.alloc < piece.end());
+                let oldest = self.stream.oldest();
+                let lacks = oldest.is_some_and(|oldest| oldest.window.is_some() && context.rseq < oldest.end);
+                lacks || (flow && has_no_room)
+            }
         }
     }
 

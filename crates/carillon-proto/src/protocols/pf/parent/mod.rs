@@ -330,11 +330,13 @@ impl Parent {
         self.child(index).map(|child| child.map.next())
     }
 
-    /// Whether the oldest message, which was sent, is held because of this child.
+    /// Whether the oldest message, which was sent, is held because of this child, or the next one, for which it has no
+    /// room.
     pub fn awaits(&self, index: usize) -> bool {
         let start = self.messages.start();
         let waits = |child: &Child| !child.map.has(start) || (self.rules.consumed && child.left <= start);
-        start < self.sent && self.child(index).is_some_and(waits)
+        let is_full = |child: &Child| self.sent < self.messages.end() && child.limit() <= self.sent;
+        self.child(index).is_some_and(|child| (start < self.sent && waits(child)) || is_full(child))
     }
 
     /// Children that were given up since this was last asked for.
