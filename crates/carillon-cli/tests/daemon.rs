@@ -163,6 +163,32 @@ fn listens(role: &str, socket: Socket) -> String {
 }
 
 #[test]
+fn of_four_applications_one_is_killed_and_one_never_reads_and_the_others_lose_nothing() {
+    let Some(group) = loopback_group() else { return };
+    let daemon = Daemon::start("");
+    let before = daemon.megabytes();
+    let [reads, dies, sleeps] = [("read", "reads"), ("die", "dies"), ("sleep", "sleeps")]
+        .map(|(role, name)| daemon.application(role, group, name));
+    let sends = daemon.application("send", group, "sends");
+    assert_eq!(reads.end(), MESSAGES.to_string());
+    let report = sends.end();
+    assert!(report.contains("reads verified\n"), "{report}");
+    assert!(report.contains("dies failed\n") || report.contains("dies lost\n"), "{report}");
+    assert!(report.contains("sleeps lost\n") || report.contains("sleeps failed\n"), "{report}");
+    drop(dies);
+    let status = daemon.status();
+    assert_eq!(status["refused"]["vanished"], 1, "{status}");
+    // The one that never reads is there still; nobody else is.
+    let sockets = status["sockets"].as_array().expect("a list");
+    assert_eq!(sockets.iter().map(|socket| &socket["name"]).collect::<Vec<_>>(), ["sleeps"], "{status}");
+    drop(sleeps);
+    let after = daemon.megabytes();
+    println!("the daemon: {before} MB before, {after} MB at most; {report}");
+    assert!(after < before + 100, "30 MB went through it: {before} MB, then {after} MB");
+    daemon.stop();
+}
+
+#[test]
 fn an_idle_daemon_computes_nothing() {
     let Some(group) = loopback_group() else { return };
     let daemon = Daemon::start("");
