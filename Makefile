@@ -28,6 +28,11 @@ check: setup ## format, lints and documentation, warnings as errors
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
 
+.PHONY: check-dissectors
+check-dissectors: setup ## captures of XTP in each of its ways, and of PGM, opened with Wireshark's dissectors (installs tshark when root)
+	$(CARGO) build --quiet --bin carillon
+	@scripts/check-dissectors.py target/debug/carillon
+
 .PHONY: nightly
 nightly: setup ## the long tier: 10 000 seeded conformance runs for each protocol, 50 files of each through every loss and delay, 20 seeds of every attack
 	@echo "fresh seeds: PROPTEST_RNG_SEED=$(SEED) CARILLON_FROM=$(SEED)"

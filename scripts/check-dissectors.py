@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""Captures of simulated runs, opened with Wireshark's dissectors: every packet is to be understood.
+
+XTP in each of its ways, and PGM, which are the protocols of the registry that tshark knows; one that it knows and that is not
+here is a failure. A packet is understood if the dissector's name is the last in its list of protocols (data it carries aside),
+nothing in it is malformed or marked by an expert, and its checksum is found correct.
+
+Where there is no tshark and it cannot be installed (apt, as root), this says so; with CARILLON_REQUIRE_NETWORK it fails then.
+"""
+
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+XTP_IP_PROTOCOL = 36
+
+# What tshark means by these names is something else: bearer associations of telephony, directories of X.500, a field bus.
+NAMESAKES = {"bap", "dsp", "ff"}
+
+# (protocol, what it shows, settings of the scenario)
+CASES = [
+    ("xtp", "unacknowledged stream to the group", ["protocol.service=5", "protocol.error_control=none", "loss.p=0.05"]),
+    ("xtp", "reliable stream to one, go-back-N", ["protocol.service=4", "group.receivers=1", "loss.p=0.05"]),
+    ("xtp", "reliable multicast, go-back-N, FASTNAK", ["loss.p=0.05"]),
+    ("xtp", "reliable multicast, selective", ["protocol.error_control=selective", "loss.p=0.05"]),
+    ("xtp", "selective, no FASTNAK, the thesis's handshake",
+     ["protocol.error_control=selective", "protocol.fastnak=false", "protocol.handshake=thesis", "loss.p=0.1"]),
+    ("xtp", "reservation, DREQ", ["protocol.flow_control=reservation", "protocol.status_request=dreq", "loss.p=0.05"]),
+    ("xtp", "three in ten lost, CTIMEOUT of 2 s", ["protocol.handshake=thesis", "protocol.ctimeout=2 s", "loss.p=0.3"]),
+    ("pgm", "losses and repairs", ["loss.p=0.05"]),
+]
+
+SCENARIO = """
+name = "dissected"
+[network]
+kind = "lan"
+[loss]
+model = "bernoulli"
+p = 0.0
+[group]
+receivers = 3
+[protocol]
+name = "{protocol}"
+[workload]
+messages = 20
+payload_bytes = 3000
+[run]
+time_limit = "600 s"
+unfinished = "keep"
+"""
+
+
+def tshark(*args):
+    return subprocess.run(["tshark", *args], capture_output=True, text=True, check=True).stdout
+
+
+def install():
+    """Whether there is a tshark, now or after an attempt to install it."""
+    if shutil.which("tshark"):
+        return True
+    if os.geteuid() == 0 and shutil.which("apt-get"):
+        environment = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
+        for command in (["apt-get", "update", "-qq"], ["apt-get", "install", "-y", "-qq", "tshark"]):
+            subprocess.run(command, env=environment, stdout=subprocess.DEVNULL)
+    return shutil.which("tshark") is not None
+
+
+def capture(binary, directory, protocol, settings):
+    """The datagrams of a run: source, destination, payload."""
+    plan, trace = os.path.join(directory, "plan.toml"), os.path.join(directory, "run.pcapng")
+    with open(plan, "w") as file:
+        file.write(SCENARIO.format(protocol=protocol))
+    if os.path.exists(trace):
+        os.remove(trace)
+    command = [binary, "run", plan, "--trace", trace]
+    for setting in settings:
+        command += ["--set", setting]
+    run = subprocess.run(command, capture_output=True, text=True)
+    if not os.path.exists(trace):
+        sys.exit(f"{' '.join(command)}: {run.stderr}")
+    fields = tshark("-r", trace, "-T", "fields", "-e", "ip.src", "-e", "ip.dst", "-e", "udp.payload")
+    return [line.split("\t") for line in fields.splitlines()]
+
+
+def over_ip(datagrams, path, number):
+    """A capture with these payloads right over IP, where dissectors look for them."""
+    with open(path, "wb") as file:
+        file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 101))
+        for at, (source, destination, payload) in enumerate(datagrams):
+            payload = bytes.fromhex(payload.replace(":", ""))
+            address = lambda text: bytes(int(part) for part in text.split("."))
+            head = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(payload), at & 0xFFFF, 0, 64, number, 0)
+            packet = head + address(source) + address(destination) + payload
+            file.write(struct.pack("<IIII", at, 0, len(packet), len(packet)) + packet)
+
+
+def misunderstood(path, protocol):
+    """How many packets there are, of which kinds, and what is wrong with some."""
+    checksum = {"xtp": [], "pgm": ["-o", "pgm.check_checksum:TRUE"]}[protocol]
+    kind = {"xtp": "xtp.cmd.ptype", "pgm": "pgm.hdr.type"}[protocol]
+    names = ["frame.protocols", "_ws.malformed", "_ws.expert.message", kind]
+    text = tshark("-r", path, *checksum, "-T", "fields", *[word for name in names for word in ("-e", name)])
+    wrong, kinds = [], {}
+    for number, line in enumerate(text.splitlines(), 1):
+        protocols, malformed, expert, kind = (line.split("\t") + [""] * 4)[:4]
+        kinds[kind] = kinds.get(kind, 0) + 1
+        layers = [layer for layer in protocols.split(":") if layer != "data"]
+        if layers[-1:] != [protocol] or malformed or expert:
+            wrong.append(f"packet {number}: {line!r}")
+    shown = tshark("-r", path, *checksum, "-V")
+    correct, count = shown.count("[correct]"), sum(kinds.values())
+    if correct < count:
+        wrong.append(f"{count - correct} of {count} checksums are not found correct")
+    return kinds, wrong
+
+
+def main():
+    binary = sys.argv[1] if len(sys.argv) > 1 else "target/debug/carillon"
+    if not install():
+        print("SKIPPED check-dissectors: there is no tshark, and it cannot be installed here", file=sys.stderr)
+        return 1 if os.environ.get("CARILLON_REQUIRE_NETWORK", "0") not in ("", "0") else 0
+    listed = json.loads(subprocess.run([binary, "protocols", "--json"], capture_output=True, text=True, check=True).stdout)
+    registry = {entry["name"] for entry in listed}
+    # The third column is the name in filters.
+    known = {line.split("\t")[2] for line in tshark("-G", "protocols").splitlines() if line.count("\t") >= 2}
+    failed = sorted((registry & known) - NAMESAKES - {case[0] for case in CASES})
+    for name in failed:
+        print(f"{name}: tshark has a dissector of this name, and no capture here is for it")
+    with tempfile.TemporaryDirectory() as directory:
+        for protocol, what, settings in CASES:
+            path = os.path.join(directory, "over-ip.pcap")
+            over_ip(capture(binary, directory, protocol, settings), path, {"xtp": XTP_IP_PROTOCOL, "pgm": 113}[protocol])
+            kinds, wrong = misunderstood(path, protocol)
+            of = ", ".join(f"{count} of type {kind}" for kind, count in sorted(kinds.items()))
+            print(f"{protocol}, {what}: {sum(kinds.values())} packets ({of}), {len(wrong)} complaints")
+            for line in wrong[:5]:
+                print(f"  {line}")
+            failed += wrong
+            if not kinds:
+                failed.append(f"{protocol}, {what}: nothing was captured")
+    return 1 if failed else 0
+
+
+sys.exit(main())
