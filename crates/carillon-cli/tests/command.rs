@@ -5,6 +5,7 @@ mod afternoon;
 mod daemon;
 #[path = "delivery/main.rs"]
 mod delivery;
+mod doctor;
 mod experiments;
 mod metric;
 mod netns;

@@ -307,7 +307,7 @@ fn recv(host: &Host<'_>, flags: &str) -> Job {
 }
 
 /// The receiver behind another network, and the extra host as the router that hands the group on to it.
-fn put_behind_a_router(net: &Net) {
+pub fn put_behind_a_router(net: &Net) {
     let (router, receiver) = (net.extra(), net.receiver(1));
     let far = receiver.namespace();
     router.shell(&format!(

@@ -303,7 +303,7 @@ pub(crate) fn enlarge(socket: &Socket, bytes: usize) -> Result<usize, OpenError>
     Ok(first)
 }
 
-fn open_unicast(group: SocketAddr, ttl: u8, interface: &Interface) -> Result<Port, OpenError> {
+pub(crate) fn open_unicast(group: SocketAddr, ttl: u8, interface: &Interface) -> Result<Port, OpenError> {
     let socket = new_socket(group)?;
     let doing = |what: &str| OpenError::doing(format!("{what} on {interface}"));
     let to_interface = match (group, interface.address) {
@@ -326,7 +326,7 @@ fn open_unicast(group: SocketAddr, ttl: u8, interface: &Interface) -> Result<Por
     Port::new(socket).map_err(doing("set a socket up"))
 }
 
-fn open_multicast(group: SocketAddr, interface: &Interface) -> Result<Port, OpenError> {
+pub(crate) fn open_multicast(group: SocketAddr, interface: &Interface) -> Result<Port, OpenError> {
     let socket = new_socket(group)?;
     let doing = |what: &str| OpenError::doing(format!("{what} {group} on {interface}"));
     socket.set_reuse_address(true).map_err(doing("share the port of"))?;
@@ -354,7 +354,7 @@ fn open_multicast(group: SocketAddr, interface: &Interface) -> Result<Port, Open
 }
 
 /// The largest datagram that goes to the group in one piece; finds out whether there is a route.
-fn max_datagram(group: SocketAddr, interface: &Interface) -> Result<usize, OpenError> {
+pub(crate) fn max_datagram(group: SocketAddr, interface: &Interface) -> Result<usize, OpenError> {
     let probe = open_unicast(group, 0, interface)?.socket;
     probe.connect(&group.into()).map_err(|error| match error.kind() {
         io::ErrorKind::NetworkUnreachable | io::ErrorKind::HostUnreachable => {
@@ -384,7 +384,7 @@ fn route_advice(group: SocketAddr, interface: &Interface) -> String {
     }
 }
 
-fn new_socket(group: SocketAddr) -> Result<Socket, OpenError> {
+pub(crate) fn new_socket(group: SocketAddr) -> Result<Socket, OpenError> {
     let domain = Domain::for_address(group);
     let socket =
         Socket::new(domain, Type::DGRAM, Some(Protocol::UDP)).map_err(OpenError::doing("open a socket"))?;
@@ -394,7 +394,7 @@ fn new_socket(group: SocketAddr) -> Result<Socket, OpenError> {
     Ok(socket)
 }
 
-fn set_hops(socket: &Socket, group: SocketAddr, hops: u8) -> io::Result<()> {
+pub(crate) fn set_hops(socket: &Socket, group: SocketAddr, hops: u8) -> io::Result<()> {
     match group {
         SocketAddr::V4(_) => socket.set_multicast_ttl_v4(hops.into()),
         SocketAddr::V6(_) => socket.set_multicast_hops_v6(hops.into()),

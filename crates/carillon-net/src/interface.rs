@@ -71,7 +71,6 @@ impl Interface {
     }
 
     /// All its addresses.
-    #[cfg(target_os = "linux")]
     pub(crate) fn addresses(&self) -> io::Result<Vec<IpAddr>> {
         Ok(list()?.remove(&self.name).map_or_else(Vec::new, |listed| listed.addresses))
     }

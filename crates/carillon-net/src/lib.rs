@@ -37,6 +37,7 @@ mod injector;
 mod interface;
 mod outbox;
 mod peers;
+mod probe;
 #[cfg(target_os = "linux")]
 mod relay;
 mod stats;
@@ -47,6 +48,7 @@ pub use driver::Driver;
 pub use endpoint::{Endpoint, EndpointConfig, GROUP, SELF, swapped};
 pub use error::{DriveError, OpenError};
 pub use interface::{Choice, Interface};
+pub use probe::{Arrival, Probe};
 #[cfg(target_os = "linux")]
 pub use relay::{RelayConfig, RelayDriver, RelayEndpoint, RelayStats};
 pub use stats::Stats;

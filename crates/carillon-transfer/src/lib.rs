@@ -109,6 +109,7 @@
 
 pub mod conduct;
 pub mod daemon;
+pub mod doctor;
 mod end;
 mod error;
 mod event;

@@ -6,6 +6,7 @@ mod boast;
 pub mod chang_maxemchuk;
 mod checksum;
 pub mod daemon;
+pub mod doctor;
 pub mod envelope;
 pub mod erramilli_singh;
 pub mod error;

@@ -2,6 +2,7 @@
 
 mod compare;
 mod daemon;
+mod doctor;
 mod generate;
 mod helping;
 mod jobs;
@@ -40,6 +41,7 @@ enum Command {
     Recv(recv::Args),
     Relay(relay::Args),
     Daemon(daemon::Args),
+    Doctor(doctor::Args),
     Metric(Box<metric::Args>),
     Completions(generate::CompletionsArgs),
     Man(generate::ManArgs),
@@ -59,6 +61,7 @@ impl Cli {
             Command::Recv(args) => recv::run(args),
             Command::Relay(args) => relay::run(&args),
             Command::Daemon(args) => daemon::run(&args),
+            Command::Doctor(args) => doctor::run(&args),
             Command::Metric(args) => metric::run(&args),
             Command::Completions(args) => generate::completions(&args),
             Command::Man(args) => generate::man(&args),

@@ -55,17 +55,17 @@ pub struct Whereabouts {
 impl Whereabouts {
     /// Of this endpoint.
     pub fn of(endpoint: &Endpoint) -> Whereabouts {
-        let interface = endpoint.interface().clone();
+        let (interface, choice) = (endpoint.interface().clone(), endpoint.choice().clone());
+        Whereabouts::at(endpoint.group(), interface, choice, endpoint.local_addr())
+    }
+
+    /// Of this group, by an interface that was chosen so.
+    pub fn at(group: SocketAddr, interface: Interface, choice: Choice, own: SocketAddr) -> Whereabouts {
         // Without the list the advice is shorter.
-        let candidates = Interface::candidates(endpoint.group()).unwrap_or_default();
+        let candidates = Interface::candidates(group).unwrap_or_default();
         let others = candidates.iter().filter(|one| one.index != interface.index);
-        Whereabouts {
-            group: endpoint.group(),
-            choice: endpoint.choice().clone(),
-            own: endpoint.local_addr(),
-            others: others.map(|one| one.name.clone()).collect(),
-            interface,
-        }
+        let others = others.map(|one| one.name.clone()).collect();
+        Whereabouts { group, choice, own, others, interface }
     }
 
     /// The group and the interface.
@@ -102,7 +102,7 @@ impl Whereabouts {
         format!(
             "nobody answered in {}: is `carillon recv` running with this --group, on this network{}? do firewalls \
              pass UDP, to port {} there and to port {} here? do switches that snoop IGMP have a querier? are there \
-             routers between (--ttl is {ttl})?",
+             routers between (--ttl is {ttl})? `carillon doctor` at both ends tells",
             self.group(),
             self.instead(),
             self.group.port(),
@@ -116,7 +116,8 @@ impl Whereabouts {
         match heard {
             [] => format!(
                 "no sender is heard in {group}, still waiting: is `carillon send` running with this --group, on \
-                 this network{}? does the firewall here pass UDP to port {}? are there routers between (its --ttl)?",
+                 this network{}? does the firewall here pass UDP to port {}? are there routers between (its --ttl)? `carillon doctor` \
+                 at both ends tells",
                 self.instead(),
                 self.group.port(),
             ),
@@ -141,7 +142,8 @@ impl Whereabouts {
     fn to_organise(&self) -> String {
         format!(
             "is `carillon send` without --join running with this --group, on this network{}? does the firewall here \
-             pass UDP to port {}? are there routers between (its --ttl)?",
+             pass UDP to port {}? are there routers between (its --ttl)? `carillon doctor` \
+             at both ends tells",
             self.instead(),
             self.group.port(),
         )
@@ -151,7 +153,7 @@ impl Whereabouts {
     /// reaches this end.
     pub fn unanswered(&self, name: &str, sender: Option<SocketAddr>) -> String {
         format!(
-            "{} invites, but does not answer: do firewalls pass UDP from {} to it, and back?",
+            "{} invites, but does not answer: do firewalls pass UDP from {} to it, and back? `carillon doctor` at both ends tells",
             host(name, sender),
             self.own
         )

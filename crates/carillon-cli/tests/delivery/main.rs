@@ -12,7 +12,7 @@ mod real;
 mod silence;
 mod small_files;
 mod strangers;
-mod support;
+pub mod support;
 mod swaps;
 mod transfers;
 mod trouble;

@@ -1,0 +1,146 @@
+//! `carillon doctor` names the fault that was made, and none where there is none: two machines in namespaces, one of them
+//! with something wrong.
+
+use std::collections::BTreeSet;
+
+use crate::delivery::support::at_once;
+use crate::netns::process::Ended;
+use crate::netns::{Host, Net};
+use crate::wrong_set_ups::put_behind_a_router;
+
+/// What is done to a network, what each end is told, and the faults that each end names.
+struct Case {
+    name: &'static str,
+    make: fn(&Net, &Host<'_>, &Host<'_>),
+    flags: [&'static str; 2],
+    faults: [&'static [&'static str]; 2],
+}
+
+const TO: [&str; 2] = ["10.77.0.11", "10.77.0.1"];
+
+const CASES: &[Case] = &[
+    Case { name: "healthy", make: |_, _, _| {}, flags: TO, faults: [&[], &[]] },
+    Case { name: "healthy, nobody named", make: |_, _, _| {}, flags: ["", ""], faults: [&[], &[]] },
+    Case {
+        name: "healthy, IPv6",
+        make: |_, _, _| {},
+        flags: ["fd77::b --group [ff15::77]:7654", "fd77::1 --group [ff15::77]:7654"],
+        faults: [&[], &[]],
+    },
+    Case {
+        name: "no route for multicast",
+        make: |_, s, _| s.no_multicast_route(),
+        flags: ["10.77.0.11 --wait 2", "10.77.0.1 --wait 2"],
+        faults: [&["no-route", "wrong-interface"], &["not-heard"]],
+    },
+    Case {
+        name: "wrong interface",
+        make: |_, _, r| {
+            r.shell("ip link add eth1 type veth peer name eth2; ip link set eth2 up; ip addr add 10.88.0.1/24 dev eth1; ip link set eth1 up");
+        },
+        flags: ["10.77.0.11 --wait 2", "10.77.0.1 --interface eth1 --wait 2"],
+        faults: [&["no-multicast", "not-heard"], &["wrong-interface"]],
+    },
+    Case {
+        name: "another group",
+        make: |_, _, _| {},
+        flags: ["", "--group 239.255.67.66:7654"],
+        faults: [&["other-group"], &["other-group"]],
+    },
+    Case {
+        name: "another address family",
+        make: |_, _, _| {},
+        flags: ["", "--group [ff15::77]:7654"],
+        faults: [&["other-family"], &["other-family"]],
+    },
+    Case {
+        name: "a hop limit of zero",
+        make: |_, _, _| {},
+        flags: ["10.77.0.11 --ttl 0", "10.77.0.1"],
+        faults: [&["no-hops"], &["no-hops"]],
+    },
+    Case {
+        name: "a router between",
+        make: |net, _, _| put_behind_a_router(net),
+        flags: ["10.88.0.11", "10.77.0.1"],
+        // It hands nothing on in the other direction.
+        faults: [&["no-multicast", "router"], &["no-multicast", "router"]],
+    },
+    Case {
+        name: "a switch that keeps the group back",
+        make: |_, _, r| r.firewall_in("ip daddr 239.255.67.65"),
+        flags: ["", ""],
+        faults: [&["snooping"], &["snooping"]],
+    },
+    Case {
+        name: "a firewall before the group's port",
+        make: |_, _, r| r.firewall_in("udp dport 7654"),
+        flags: TO,
+        faults: [&["group-port-blocked"], &["group-port-blocked"]],
+    },
+    Case {
+        name: "a firewall before other ports",
+        make: |_, s, _| s.firewall_in("udp dport != 7654"),
+        flags: TO,
+        faults: [&["own-port-blocked"], &["own-port-blocked"]],
+    },
+    Case {
+        name: "a firewall before everything",
+        make: |_, _, r| r.firewall_in("meta l4proto udp"),
+        flags: ["10.77.0.11 --wait 3", "10.77.0.1 --wait 3"],
+        faults: [&["one-way"], &["not-heard"]],
+    },
+    Case {
+        name: "short frames between",
+        make: |_, s, r| {
+            s.mtu(9000);
+            r.mtu(9000);
+            r.switch_port_mtu(1500);
+        },
+        flags: TO,
+        faults: [&["mtu"], &["mtu"]],
+    },
+    Case {
+        name: "long frames at one end",
+        make: |_, s, _| s.mtu(9000),
+        flags: TO,
+        faults: [&["mtu"], &["mtu"]],
+    },
+    Case { name: "losses", make: |_, _, r| r.lose_in(0.3), flags: TO, faults: [&["loss"], &["loss"]] },
+];
+
+fn faults(ended: &Ended) -> BTreeSet<String> {
+    let name = |fault: &serde_json::Value| fault["fault"].as_str().expect("a name").to_owned();
+    ended.events("fault").iter().map(name).collect()
+}
+
+#[test]
+fn it_names_the_fault_that_was_made_and_nothing_where_all_is_well() {
+    at_once(6, CASES, |case| {
+        let Some(net) = Net::new(1) else { return };
+        let (s, r) = (net.sender(), net.receiver(1));
+        (case.make)(&net, &s, &r);
+        let start = |host: &Host<'_>, flags: &str| {
+            host.carillon(&format!("doctor --json --for 4 --name {}", host.name())).args(flags).start()
+        };
+        let running = [start(&s, case.flags[0]), start(&r, case.flags[1])];
+        for ((end, ended), expected) in ["s", "r1"].iter().zip(running.map(|one| one.end())).zip(case.faults)
+        {
+            let found = faults(&ended);
+            let wanted: BTreeSet<String> = expected.iter().map(|&name| name.to_owned()).collect();
+            let what = format!("{}, {end}: {}{}", case.name, ended.out, ended.err);
+            assert_eq!(found, wanted, "{what}");
+            assert_eq!(ended.code, Some(i32::from(!wanted.is_empty())), "{what}");
+        }
+    });
+}
+
+#[test]
+fn it_says_so_where_nobody_is() {
+    let Some(net) = Net::new(1) else { return };
+    let alone = net.sender().carillon("doctor --wait 0.5").run().expect(1);
+    assert!(alone.out.contains("fault: nobody was heard in 0 s on eth0 (10.77.0.1)"), "{}", alone.out);
+    let named = net.sender().carillon("doctor --wait 0.5 10.77.0.11").run().expect(1);
+    assert!(named.out.contains("fault: 10.77.0.11 is not heard in any way"), "{}", named.out);
+    assert!(named.out.ends_with("1 fault found\n"), "{}", named.out);
+}

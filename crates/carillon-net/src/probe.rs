@@ -1,0 +1,217 @@
+//! Sockets by which two machines find out what passes between them, and what does not.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::os::fd::AsFd as _;
+use std::time::{Duration, Instant};
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout};
+use socket2::Socket;
+
+use crate::endpoint::{enlarge, max_datagram, new_socket, open_multicast, open_unicast, set_hops};
+use crate::{Choice, Interface, OpenError};
+
+/// The way by which a datagram came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// To the group.
+    Group,
+    /// To all hosts of the link.
+    Link,
+    /// To the group's port of this machine.
+    Port,
+    /// To the port that this machine sends from.
+    Own,
+}
+
+/// The sockets of a host that an [`Endpoint`](crate::Endpoint) has, and beside them those that hear all hosts of the link and the
+/// group's port by unicast, in both address families if the interface has both.
+#[derive(Debug)]
+pub struct Probe {
+    group: SocketAddr,
+    interface: Interface,
+    choice: Choice,
+    datagram: usize,
+    buffer: usize,
+    /// What sends, one of each family, that of the group first.
+    own: Vec<Socket>,
+    listening: Vec<(Arrival, Socket)>,
+    /// All hosts of the link.
+    links: Vec<SocketAddr>,
+}
+
+impl Probe {
+    /// Opens the sockets, and asks for so much receive buffer. What the group needs is an error if it is not to be had; what is there only
+    /// to find out more is done without.
+    pub fn open(group: SocketAddr, interface: Option<&str>, buffer: usize) -> Result<Probe, OpenError> {
+        if !group.ip().is_multicast() {
+            return Err(OpenError::NotMulticast { group });
+        }
+        if group.port() == 0 {
+            return Err(OpenError::NoPort { group });
+        }
+        let (interface, choice) = Interface::choose(group, interface)?;
+        let group = interface.zoned(group);
+        let own = open_unicast(group, 1, &interface)?.socket;
+        let datagram = max_datagram(group, &interface)?;
+        let hears = open_multicast(group, &interface)?.socket;
+        let buffer = enlarge(&own, buffer)?.min(enlarge(&hears, buffer)?);
+        let mut probe = Probe {
+            listening: vec![(Arrival::Group, hears)],
+            own: vec![own],
+            links: Vec::new(),
+            group,
+            interface,
+            choice,
+            datagram,
+            buffer,
+        };
+        probe.hear_link(group.is_ipv4());
+        probe.hear_link(!group.is_ipv4());
+        for (_, socket) in &probe.listening {
+            socket.set_nonblocking(true).map_err(OpenError::doing("set a socket up"))?;
+        }
+        for socket in &probe.own {
+            socket.set_nonblocking(true).map_err(OpenError::doing("set a socket up"))?;
+        }
+        Ok(probe)
+    }
+
+    /// Hears all hosts of the link and the group's port in one family, as far as that is possible.
+    fn hear_link(&mut self, four: bool) {
+        let port = self.group.port();
+        let (all, any): (IpAddr, IpAddr) = match four {
+            true => (Ipv4Addr::new(224, 0, 0, 1).into(), Ipv4Addr::UNSPECIFIED.into()),
+            false => (Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1).into(), Ipv6Addr::UNSPECIFIED.into()),
+        };
+        let link = SocketAddr::new(all, port);
+        let Ok((interface, _)) = Interface::choose(link, Some(&self.interface.name)) else { return };
+        let link = interface.zoned(link);
+        if four != self.group.is_ipv4() {
+            let Ok(own) = open_unicast(link, 1, &interface) else { return };
+            self.own.push(own.socket);
+        }
+        if let Ok(port) = open_multicast(link, &interface) {
+            self.listening.push((Arrival::Link, port.socket));
+            self.links.push(link);
+        }
+        if let Ok(socket) = hear_port(SocketAddr::new(any, port)) {
+            self.listening.push((Arrival::Port, socket));
+        }
+    }
+
+    /// The group.
+    pub fn group(&self) -> SocketAddr {
+        self.group
+    }
+
+    /// The interface in use.
+    pub fn interface(&self) -> &Interface {
+        &self.interface
+    }
+
+    /// How the interface was chosen.
+    pub fn choice(&self) -> &Choice {
+        &self.choice
+    }
+
+    /// The longest datagram that the interface carries.
+    pub fn max_datagram(&self) -> usize {
+        self.datagram
+    }
+
+    /// The receive buffer that the system grants, in bytes.
+    pub fn receive_buffer(&self) -> usize {
+        self.buffer
+    }
+
+    /// Where all hosts of the link hear, in each family.
+    pub fn links(&self) -> &[SocketAddr] {
+        &self.links
+    }
+
+    /// The address from which the system would send to this one, and whether that is one of the interface in use.
+    pub fn source_for(&self, address: IpAddr) -> Option<(IpAddr, bool)> {
+        let any: IpAddr = match address {
+            IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+            IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+        };
+        let socket = UdpSocket::bind((any, 0)).ok()?;
+        socket.connect((address, self.group.port())).ok()?;
+        let source = socket.local_addr().ok()?.ip();
+        Some((source, self.interface.addresses().is_ok_and(|own| own.contains(&source))))
+    }
+
+    /// Sends from the port that answers come to, with this hop limit if it is a multicast.
+    pub fn send(&self, to: SocketAddr, hops: u8, bytes: &[u8]) -> io::Result<()> {
+        let four = self.group.is_ipv4() == to.is_ipv4();
+        let socket = self.own.get(usize::from(!four)).ok_or(io::ErrorKind::AddrNotAvailable)?;
+        if to.ip().is_multicast() {
+            set_hops(socket, to, hops)?;
+        }
+        socket.send_to(bytes, &to.into()).map(drop)
+    }
+
+    /// The next datagram, if one comes until then: how it came, from whom, and how much of `buf` it fills.
+    pub fn receive(
+        &self,
+        until: Instant,
+        buf: &mut [u8],
+    ) -> io::Result<Option<(Arrival, SocketAddr, usize)>> {
+        let own = self.own.iter().map(|socket| (Arrival::Own, socket));
+        let all: Vec<_> =
+            self.listening.iter().map(|(arrival, socket)| (*arrival, socket)).chain(own).collect();
+        loop {
+            for (arrival, socket) in &all {
+                // A socket reads into memory that need not be initialised; a standard one does the same plainly.
+                match nix::sys::socket::recvfrom::<nix::sys::socket::SockaddrStorage>(fd(socket), buf) {
+                    Ok((len, Some(from))) => {
+                        if let Some(from) = address(&from) {
+                            return Ok(Some((*arrival, from, len)));
+                        }
+                    }
+                    // An answer to what was sent earlier may be that nobody is there.
+                    Ok((_, None)) | Err(Errno::EAGAIN | Errno::EINTR | Errno::ECONNREFUSED) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(None);
+            }
+            let mut fds: Vec<PollFd<'_>> =
+                all.iter().map(|(_, socket)| PollFd::new(socket.as_fd(), PollFlags::POLLIN)).collect();
+            let left = left.min(Duration::from_secs(1)) + Duration::from_millis(1);
+            match nix::poll::poll(&mut fds, PollTimeout::try_from(left).unwrap_or(PollTimeout::ZERO)) {
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+fn fd(socket: &Socket) -> i32 {
+    std::os::fd::AsRawFd::as_raw_fd(socket)
+}
+
+fn address(from: &nix::sys::socket::SockaddrStorage) -> Option<SocketAddr> {
+    let four = from.as_sockaddr_in().map(|four| SocketAddr::new(four.ip().into(), four.port()));
+    four.or_else(|| from.as_sockaddr_in6().map(|six| SocketAddr::V6((*six).into())))
+}
+
+/// What comes to this port by unicast; the group's own socket hears the group alone.
+fn hear_port(address: SocketAddr) -> Result<Socket, OpenError> {
+    let socket = new_socket(address)?;
+    let doing = || OpenError::doing(format!("hear {address}"));
+    socket.set_reuse_address(true).map_err(doing())?;
+    socket.set_reuse_port(true).map_err(doing())?;
+    socket.bind(&address.into()).map_err(doing())?;
+    #[cfg(target_os = "linux")]
+    match address {
+        SocketAddr::V4(_) => socket.set_multicast_all_v4(false),
+        SocketAddr::V6(_) => socket.set_multicast_all_v6(false),
+    }
+    .map_err(doing())?;
+    Ok(socket)
+}

@@ -1,0 +1,413 @@
+//! What is wrong, by what was heard: no input or output here.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+
+use carillon_wire::doctor::{Heard, Way};
+
+/// One end, as findings speak of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// Its name and address.
+    pub name: String,
+    /// The group it uses.
+    pub group: SocketAddr,
+    /// The hop limit of its multicasts.
+    pub hops: u8,
+    /// The longest datagram of its interface.
+    pub datagram: u32,
+    /// Its receive buffer.
+    pub buffer: u32,
+}
+
+/// Another machine, and what passed between it and this one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Who it is.
+    pub machine: Machine,
+    /// What came from it.
+    pub heard: Heard,
+    /// Packets that came twice or more.
+    pub copies: u16,
+    /// What it says has come from here; `None` if it has not heard of this machine.
+    pub said: Option<Heard>,
+}
+
+/// All that is known when the time is over.
+#[derive(Clone, Debug)]
+pub struct Evidence {
+    /// This machine.
+    pub here: Machine,
+    /// Why only this machine itself can be reached, if so.
+    pub confined: Option<String>,
+    /// The interface in use.
+    pub interface: String,
+    /// The address that it sends from.
+    pub address: IpAddr,
+    /// Receive buffer that was asked for.
+    pub wanted_buffer: u32,
+    /// Who was heard.
+    pub peers: Vec<Peer>,
+    /// The machines that were named and not heard.
+    pub missing: Vec<IpAddr>,
+    /// The machines that were named and are reached by another interface, from this address; or by none.
+    pub elsewhere: Vec<(IpAddr, Option<IpAddr>)>,
+    /// Seconds for which it was listened.
+    pub seconds: u64,
+}
+
+/// What is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fault {
+    /// No route for multicast: loopback alone.
+    Confined,
+    /// A hop limit of zero.
+    NoHops,
+    /// The receive buffer is small.
+    SmallBuffer,
+    /// The machine is behind another interface.
+    WrongInterface,
+    /// Nobody is heard.
+    Nobody,
+    /// One that was named is not heard.
+    NotHeard,
+    /// They do not use one group.
+    OtherGroup,
+    /// They do not use one address family.
+    OtherFamily,
+    /// A router between takes a higher hop limit.
+    Router,
+    /// A switch keeps the group back.
+    Snooping,
+    /// No multicast passes at all.
+    NoMulticast,
+    /// A firewall takes what is sent to the group's port.
+    GroupPortBlocked,
+    /// A firewall takes what is sent to a machine's own port.
+    OwnPortBlocked,
+    /// Nothing passes in one direction.
+    OneWay,
+    /// Long datagrams do not pass.
+    Mtu,
+    /// Some are lost.
+    Loss,
+    /// Some come twice.
+    Copies,
+}
+
+impl Fault {
+    /// Its name, for programs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Fault::Confined => "no-route",
+            Fault::NoHops => "no-hops",
+            Fault::SmallBuffer => "small-buffer",
+            Fault::WrongInterface => "wrong-interface",
+            Fault::Nobody => "nobody",
+            Fault::NotHeard => "not-heard",
+            Fault::OtherGroup => "other-group",
+            Fault::OtherFamily => "other-family",
+            Fault::Router => "router",
+            Fault::Snooping => "snooping",
+            Fault::NoMulticast => "no-multicast",
+            Fault::GroupPortBlocked => "group-port-blocked",
+            Fault::OwnPortBlocked => "own-port-blocked",
+            Fault::OneWay => "one-way",
+            Fault::Mtu => "mtu",
+            Fault::Loss => "loss",
+            Fault::Copies => "copies",
+        }
+    }
+}
+
+/// A fault, said in words, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// Which.
+    pub fault: Fault,
+    /// The other machine that it is about, if any.
+    pub peer: Option<String>,
+    /// What is so, and what to do.
+    pub text: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl Evidence {
+    /// What is wrong, what is nearest first.
+    pub fn findings(&self) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        self.here(&mut findings);
+        if self.elsewhere(&mut findings) {
+            return findings;
+        }
+        for peer in &self.peers {
+            let mut say = |fault, text| {
+                findings.push(Finding { fault, peer: Some(peer.machine.name.clone()), text });
+            };
+            self.pair(peer, &mut say);
+        }
+        self.absent(&mut findings);
+        findings
+    }
+
+    /// What can be seen on this machine alone.
+    fn here(&self, findings: &mut Vec<Finding>) {
+        let mut say = |fault, text| findings.push(Finding { fault, peer: None, text });
+        if let Some(why) = &self.confined {
+            say(Fault::Confined, why.clone());
+        }
+        if self.here.hops == 0 {
+            say(Fault::NoHops, "with --ttl 0 nothing leaves this machine: give 1 or more".to_owned());
+        }
+        let (has, wanted) = (self.here.buffer, self.wanted_buffer);
+        if has < wanted / 2 {
+            let text = format!(
+                "the receive buffer is {} KiB of {} KiB: bursts will be lost here; sysctl net.core.rmem_max={wanted}",
+                has / 1024,
+                wanted / 1024
+            );
+            say(Fault::SmallBuffer, text);
+        }
+    }
+
+    fn pair(&self, peer: &Peer, say: &mut dyn FnMut(Fault, String)) {
+        let (here, there) = (&self.here, &peer.machine);
+        if here.group.is_ipv4() != there.group.is_ipv4() {
+            let text = format!(
+                "{} uses group {}, this machine {}, which is of another address family: give both the same --group",
+                there.name, there.group, here.group
+            );
+            return say(Fault::OtherFamily, text);
+        }
+        if (here.group.ip(), here.group.port()) != (there.group.ip(), there.group.port()) {
+            let text = format!(
+                "{} uses group {}, this machine {}: give both the same --group",
+                there.name, there.group, here.group
+            );
+            return say(Fault::OtherGroup, text);
+        }
+        let this = Machine { name: "this machine".to_owned(), ..here.clone() };
+        // Who has heard a HELLO that is answered has answered.
+        let answers = |heard: &Heard| [Way::Group, Way::Link, Way::Port].iter().any(|way| heard.by(*way));
+        one_way(there, &this, &peer.heard, peer.said.as_ref().is_some_and(answers), say);
+        match &peer.said {
+            // That is said of this machine already.
+            Some(_) if here.hops == 0 => {}
+            Some(said) => one_way(&this, there, said, answers(&peer.heard), say),
+            None => {
+                let text = format!(
+                    "{0} is heard here, and hears nothing from this machine: a firewall at {0} or between drops UDP from {1} to port {2}",
+                    there.name,
+                    self.address,
+                    here.group.port()
+                );
+                say(Fault::OneWay, text);
+            }
+        }
+        if u32::from(peer.copies) * 10 > u32::from(peer.heard.came).max(10) {
+            let text = format!(
+                "datagrams of {} come more than once: two paths lead here (a loop of switches, or two relays)",
+                there.name
+            );
+            say(Fault::Copies, text);
+        }
+    }
+
+    /// Whether there are machines that are not where this one looks for them; then all else follows from that.
+    fn elsewhere(&self, findings: &mut Vec<Finding>) -> bool {
+        for (address, source) in &self.elsewhere {
+            let (fault, text) = match source {
+                None => (
+                    Fault::NotHeard,
+                    format!("there is no route to {address}: is the network up, and the address right?"),
+                ),
+                Some(source) => (
+                    Fault::WrongInterface,
+                    format!(
+                        "{address} is reached from {source}, and {} is in use: choose the other with --interface {source}",
+                        self.interface
+                    ),
+                ),
+            };
+            findings.push(Finding { fault, peer: Some(address.to_string()), text });
+        }
+        self.confined.is_some() || !self.elsewhere.is_empty()
+    }
+
+    fn absent(&self, findings: &mut Vec<Finding>) {
+        for address in &self.missing {
+            let text = format!(
+                "{address} is not heard in any way: is `carillon doctor` running there at the same time, with port {}? do firewalls pass UDP there and here? does it answer to ping?",
+                self.here.group.port()
+            );
+            findings.push(Finding { fault: Fault::NotHeard, peer: Some(address.to_string()), text });
+        }
+        if self.peers.is_empty() && self.missing.is_empty() {
+            let text = format!(
+                "nobody was heard in {} s on {}: start `carillon doctor` on the other machine while it runs here, and name that machine at both ends (`carillon doctor ADDRESS`), so that what stops multicast can be told from what stops everything",
+                self.seconds, self.interface
+            );
+            findings.push(Finding { fault: Fault::Nobody, peer: None, text });
+        }
+    }
+}
+
+/// What is wrong on the way from one to the other; `answers`: who sends has heard what it answers.
+fn one_way(from: &Machine, to: &Machine, came: &Heard, answers: bool, say: &mut dyn FnMut(Fault, String)) {
+    let (source, target, port) = (&from.name, &to.name, to.group.port());
+    if from.hops == 0 {
+        return say(Fault::NoHops, format!("{source} has --ttl 0: no multicast of it leaves it"));
+    }
+    if came.least_ttl == 0 {
+        return if came.by(Way::Link) {
+            say(
+                Fault::Snooping,
+                format!(
+                    "what {source} sends to all hosts reaches {target}, and what it sends to {} does not: a switch between snoops IGMP (MLD) and does not know who listens; turn its querier on, or snooping off",
+                    to.group.ip()
+                ),
+            );
+        } else if came.by(Way::Port) || came.by(Way::PortAnswer) {
+            say(
+                Fault::NoMulticast,
+                format!(
+                    "unicast passes from {source} to {target}, multicast with up to {MOST_HOPS} hops does not: they are on different networks, and no router between forwards multicast, or what lies between (a switch's port, a cloud, a VPN) carries none"
+                ),
+            );
+        } else if came.by(Way::Answer) {
+            say(
+                Fault::GroupPortBlocked,
+                format!(
+                    "UDP from {source} reaches {target}, but nothing to port {port}: a firewall at {target} drops it; let UDP to port {port} in"
+                ),
+            );
+        } else {
+            say(
+                Fault::OneWay,
+                format!("nothing comes from {source} to {target}: a firewall at {target} drops UDP"),
+            );
+        };
+    }
+    if came.least_ttl > from.hops {
+        let text = format!(
+            "a router lies between {source} and {target}: multicasts of {source} need --ttl {} (it has {})",
+            came.least_ttl, from.hops
+        );
+        return say(Fault::Router, text);
+    }
+    if answers && !came.by(Way::Answer) {
+        let text = format!(
+            "multicast from {source} reaches {target}, and what {source} sends to it alone does not: a firewall at {target} drops UDP to ports other than {port}; let UDP from {source} in"
+        );
+        say(Fault::OwnPortBlocked, text);
+    }
+    if came.came >= ENOUGH && !came.by(Way::Long) {
+        let why = match from.datagram > to.datagram {
+            true => format!("{target} takes {}", to.datagram),
+            false => "a switch or router between has shorter frames".to_owned(),
+        };
+        let text = format!(
+            "datagrams of {} bytes, which the interface of {source} carries, do not reach {target} ({why}): send with --datagram {}",
+            from.datagram,
+            to.datagram.min(from.datagram).min(SAFE)
+        );
+        say(Fault::Mtu, text);
+    }
+    let lost = came.sent.saturating_sub(came.came);
+    if came.sent >= 2 * ENOUGH && u32::from(lost) * 100 > u32::from(came.sent) * LOST_PERCENT {
+        let text = format!(
+            "{lost} of {} short datagrams from {source} to {target} were lost, with nothing else sent: look for wireless links, full queues, half-duplex ports",
+            came.sent
+        );
+        say(Fault::Loss, text);
+    }
+}
+
+/// Packets that have to have come before something is said of others that have not.
+const ENOUGH: u16 = 10;
+/// What every Ethernet carries.
+const SAFE: u32 = 1472;
+/// More than this much lost is a fault.
+const LOST_PERCENT: u32 = 2;
+/// The greatest hop limit that is tried.
+pub const MOST_HOPS: u8 = 32;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn machine(name: &str) -> Machine {
+        let group = "239.255.67.65:7654".parse().unwrap();
+        Machine { name: name.to_owned(), group, hops: 1, datagram: 1472, buffer: 4 << 20 }
+    }
+
+    const WELL: Heard = Heard { id: 1, least_ttl: 1, ways: 0b11_1111, came: 50, sent: 50 };
+
+    fn evidence() -> Evidence {
+        Evidence {
+            here: machine("a"),
+            confined: None,
+            interface: "eth0 (10.0.0.1)".to_owned(),
+            address: "10.0.0.1".parse().unwrap(),
+            wanted_buffer: 4 << 20,
+            peers: vec![Peer { machine: machine("b"), heard: WELL, copies: 0, said: Some(WELL) }],
+            missing: Vec::new(),
+            elsewhere: Vec::new(),
+            seconds: 5,
+        }
+    }
+
+    fn faults(change: impl Fn(&mut Evidence)) -> Vec<Fault> {
+        let mut evidence = evidence();
+        change(&mut evidence);
+        evidence.findings().into_iter().map(|finding| finding.fault).collect()
+    }
+
+    #[test]
+    fn a_healthy_pair_has_none() {
+        assert!(faults(|_| {}).is_empty());
+        // A lost packet is none.
+        assert!(faults(|all| all.peers[0].heard.came = 49).is_empty());
+    }
+
+    #[test]
+    fn each_fault_alone_is_named_alone() {
+        type Change = fn(&mut Evidence);
+        let cases: [(Fault, Change); 16] = [
+            (Fault::Confined, |all| all.confined = Some("no route".into())),
+            (Fault::NoHops, |all| (all.here.hops, all.peers) = (0, vec![all.peers.remove(0)])),
+            (Fault::SmallBuffer, |all| all.here.buffer = 208 << 10),
+            (Fault::WrongInterface, |all| {
+                all.elsewhere = vec![("10.0.1.2".parse().unwrap(), Some("10.0.1.1".parse().unwrap()))];
+            }),
+            (Fault::NotHeard, |all| all.missing = vec!["10.0.0.9".parse().unwrap()]),
+            (Fault::Nobody, |all| all.peers.clear()),
+            (Fault::OtherGroup, |all| all.peers[0].machine.group.set_port(1)),
+            (Fault::OtherFamily, |all| all.peers[0].machine.group = "[ff15::1]:7654".parse().unwrap()),
+            (Fault::Router, |all| all.peers[0].heard.least_ttl = 2),
+            (Fault::Snooping, |all| (all.peers[0].heard.least_ttl, all.peers[0].heard.ways) = (0, 0b01_1110)),
+            (Fault::NoMulticast, |all| {
+                (all.peers[0].heard.least_ttl, all.peers[0].heard.ways) = (0, 0b01_1100);
+            }),
+            (Fault::GroupPortBlocked, |all| {
+                (all.peers[0].heard.least_ttl, all.peers[0].heard.ways) = (0, Way::Answer.bit());
+            }),
+            (Fault::OwnPortBlocked, |all| all.peers[0].heard.ways &= !Way::Answer.bit()),
+            (Fault::OneWay, |all| all.peers[0].said = None),
+            (Fault::Mtu, |all| all.peers[0].heard.ways &= !Way::Long.bit()),
+            (Fault::Loss, |all| all.peers[0].heard.came = 40),
+        ];
+        for (fault, change) in cases {
+            let found = faults(change);
+            // Who sends with no hops is heard by nobody, which is not made here.
+            assert!(found.contains(&fault), "{fault:?}: {found:?}");
+            assert!(found.len() == 1 || fault == Fault::NoHops, "{fault:?}: {found:?}");
+        }
+        assert_eq!(faults(|all| all.peers[0].copies = 20), [Fault::Copies]);
+    }
+}

@@ -1,0 +1,267 @@
+//! What is wrong with the way between machines: `carillon doctor`.
+//!
+//! Each machine says HELLO ([`carillon_wire::doctor`]) to the group, to all hosts of the link, and to the machines that were named, and
+//! answers those it hears; each HELLO says what was heard of the others. What came by one way and not by another, in each direction, tells
+//! what lies between ([`Evidence::findings`]).
+
+mod findings;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::time::{Duration, Instant};
+
+use carillon_core::AssociationId;
+use carillon_net::{Arrival, OpenError, Probe};
+use carillon_wire::doctor::{Heard, Hello, MAX_HEARD, Way};
+
+pub use findings::{Evidence, Fault, Finding, MOST_HOPS, Machine, Peer};
+
+/// What is to be examined.
+#[derive(Clone, Debug)]
+pub struct DoctorConfig {
+    /// The multicast group and its port.
+    pub group: SocketAddr,
+    /// The interface by name or address.
+    pub interface: Option<String>,
+    /// The hop limit of transfers.
+    pub hops: u8,
+    /// By which the others know this machine.
+    pub name: String,
+    /// Other machines that take part.
+    pub named: Vec<IpAddr>,
+    /// How long is listened once somebody is heard, and all that are named are.
+    pub listen: Duration,
+    /// How long is waited for that at most.
+    pub wait: Duration,
+}
+
+/// A machine that takes part in an examination.
+#[derive(Debug)]
+pub struct Doctor {
+    config: DoctorConfig,
+    probe: Probe,
+    id: AssociationId,
+    /// The next number of a HELLO to the group.
+    number: u32,
+    /// Turns taken.
+    turns: u32,
+    known: BTreeMap<u32, Known>,
+}
+
+/// What is known of another machine.
+#[derive(Debug)]
+struct Known {
+    machine: Machine,
+    address: IpAddr,
+    heard: Heard,
+    first: u32,
+    last: u32,
+    copies: u16,
+    said: Option<Heard>,
+}
+
+impl Doctor {
+    /// Opens the sockets.
+    pub fn open(config: DoctorConfig) -> Result<Doctor, OpenError> {
+        let probe = Probe::open(config.group, config.interface.as_deref(), WANTED_BUFFER)?;
+        let mut id = [0; 4];
+        // Without chance the address tells machines apart.
+        if getrandom::fill(&mut id).is_err()
+            && let IpAddr::V4(address) = probe.interface().address
+        {
+            id = address.octets();
+        }
+        let id = AssociationId(u32::from_be_bytes(id));
+        Ok(Doctor { config, probe, id, number: 0, turns: 0, known: BTreeMap::new() })
+    }
+
+    /// The sockets.
+    pub fn probe(&self) -> &Probe {
+        &self.probe
+    }
+
+    /// Talks to the others until enough is known, or `stop` says so; `tell` hears of each one that is new.
+    pub fn examine(&mut self, stop: &dyn Fn() -> bool, tell: &mut dyn FnMut(&str)) -> io::Result<Evidence> {
+        let begun = Instant::now();
+        let mut end = begun + self.config.wait;
+        let (mut met, mut buf) = (false, vec![0; 1 << 16]);
+        while Instant::now() < end && !stop() {
+            self.turn();
+            let next = Instant::now() + TURN;
+            while let Some((arrival, from, len)) = self.probe.receive(next.min(end), &mut buf)? {
+                let known = self.known.len();
+                self.hear(arrival, from, &buf[..len]);
+                if self.known.len() > known
+                    && let Some(new) = self.known.values().find(|one| one.address == from.ip())
+                {
+                    tell(&new.machine.name);
+                }
+                if Instant::now() >= next {
+                    break;
+                }
+            }
+            if !met && !self.known.is_empty() && self.missing().is_empty() {
+                met = true;
+                end = Instant::now() + self.config.listen;
+            }
+        }
+        Ok(self.evidence(begun.elapsed()))
+    }
+
+    /// What goes out at each turn.
+    fn turn(&mut self) {
+        let (group, hops) = (self.probe.group(), self.config.hops);
+        let all: Vec<Heard> = self.known.iter().take(MAX_HEARD).map(|(_, known)| known.heard).collect();
+        self.say(group, Way::Group, hops, 0, all.clone());
+        self.number = self.number.wrapping_add(1);
+        for link in self.probe.links().to_vec() {
+            self.say(link, Way::Link, 1, 0, all.clone());
+        }
+        self.say(group, Way::Long, hops, self.probe.max_datagram(), Vec::new());
+        let far = FAR[self.turns as usize % FAR.len()];
+        if far > hops && hops > 0 {
+            self.say(group, Way::Group, far, 0, all.clone());
+        }
+        if self.turns.is_multiple_of(2) {
+            for address in self.config.named.clone() {
+                self.say(SocketAddr::new(address, group.port()), Way::Port, 64, 0, all.clone());
+            }
+        }
+        self.turns += 1;
+    }
+
+    /// Says HELLO. What cannot be sent is as good as lost: the other end does not hear it.
+    fn say(&self, to: SocketAddr, way: Way, ttl: u8, len: usize, heard: Vec<Heard>) {
+        let hello = Hello {
+            way,
+            ttl,
+            hops: self.config.hops,
+            number: self.number,
+            datagram: self.probe.max_datagram() as u32,
+            buffer: u32::try_from(self.probe.receive_buffer()).unwrap_or(u32::MAX),
+            group: self.probe.group(),
+            name: &self.config.name,
+            heard,
+        };
+        let mut bytes = Vec::new();
+        hello.emit(self.id, len, &mut bytes);
+        let _ = self.probe.send(to, ttl, &bytes);
+    }
+
+    /// Takes a datagram in, and answers it.
+    fn hear(&mut self, arrival: Arrival, from: SocketAddr, bytes: &[u8]) {
+        let Ok((AssociationId(id), hello)) = Hello::parse(bytes) else { return };
+        let fits = match hello.way {
+            Way::Group | Way::Long => arrival == Arrival::Group,
+            Way::Link => arrival == Arrival::Link,
+            Way::Port | Way::PortAnswer => arrival == Arrival::Port,
+            Way::Answer => arrival == Arrival::Own,
+        };
+        let is_new = !self.known.contains_key(&id);
+        if id == self.id.0 || !fits || (is_new && self.known.len() >= MAX_HEARD) {
+            return;
+        }
+        let known = self.known.entry(id).or_insert_with(|| Known::new(id, from.ip(), &hello));
+        known.take(&hello);
+        if let Some(said) = hello.heard.iter().find(|said| said.id == self.id.0) {
+            known.said = Some(*said);
+        }
+        let heard = known.heard;
+        // As many answers as HELLOs, and no answers to answers.
+        let answered = match hello.way {
+            Way::Group => hello.ttl == hello.hops,
+            Way::Link => !heard.by(Way::Group),
+            Way::Port => true,
+            Way::PortAnswer | Way::Answer | Way::Long => false,
+        };
+        if answered {
+            self.say(from, Way::Answer, 64, 0, vec![heard]);
+            let port = SocketAddr::new(from.ip(), self.probe.group().port());
+            self.say(port, Way::PortAnswer, 64, 0, vec![heard]);
+        }
+    }
+
+    /// Those that were named and are not heard.
+    fn missing(&self) -> Vec<IpAddr> {
+        let heard = |address: &IpAddr| self.known.values().any(|known| known.address == *address);
+        self.config.named.iter().copied().filter(|address| !heard(address)).collect()
+    }
+
+    fn evidence(&self, time: Duration) -> Evidence {
+        let routed = self.config.named.iter().map(|&address| (address, self.probe.source_for(address)));
+        let elsewhere = routed.filter(|(_, source)| source.is_none_or(|(_, is_own)| !is_own));
+        Evidence {
+            here: Machine {
+                name: self.config.name.clone(),
+                group: self.probe.group(),
+                hops: self.config.hops,
+                datagram: self.probe.max_datagram() as u32,
+                buffer: u32::try_from(self.probe.receive_buffer()).unwrap_or(u32::MAX),
+            },
+            confined: None,
+            interface: self.probe.interface().to_string(),
+            address: self.probe.interface().address,
+            wanted_buffer: WANTED_BUFFER as u32,
+            peers: self.known.values().map(Known::peer).collect(),
+            elsewhere: elsewhere.map(|(address, source)| (address, source.map(|(ip, _)| ip))).collect(),
+            missing: self.missing(),
+            seconds: time.as_secs(),
+        }
+    }
+}
+
+impl Known {
+    fn new(id: u32, address: IpAddr, hello: &Hello<'_>) -> Known {
+        Known {
+            machine: Machine {
+                name: format!("{} ({address})", hello.name),
+                group: hello.group,
+                hops: hello.hops,
+                datagram: hello.datagram,
+                buffer: hello.buffer,
+            },
+            address,
+            heard: Heard { id, ..Heard::default() },
+            first: 0,
+            last: 0,
+            copies: 0,
+            said: None,
+        }
+    }
+
+    fn take(&mut self, hello: &Hello<'_>) {
+        let heard = &mut self.heard;
+        heard.ways |= hello.way.bit();
+        if hello.way != Way::Group {
+            return;
+        }
+        if heard.least_ttl == 0 || hello.ttl < heard.least_ttl {
+            heard.least_ttl = hello.ttl.max(1);
+        }
+        if hello.ttl != hello.hops {
+            return;
+        }
+        if heard.came == 0 {
+            self.first = hello.number;
+        } else if hello.number.wrapping_sub(self.last) as i32 <= 0 {
+            self.copies = self.copies.saturating_add(1);
+            return;
+        }
+        self.last = hello.number;
+        heard.came = heard.came.saturating_add(1);
+        let sent = self.last.wrapping_sub(self.first).saturating_add(1);
+        heard.sent = u16::try_from(sent).unwrap_or(u16::MAX);
+    }
+
+    fn peer(&self) -> Peer {
+        Peer { machine: self.machine.clone(), heard: self.heard, copies: self.copies, said: self.said }
+    }
+}
+
+/// Between two turns.
+const TURN: Duration = Duration::from_millis(100);
+/// Hop limits that are tried beside that of transfers.
+const FAR: [u8; 6] = [2, 3, 4, 8, 16, MOST_HOPS];
+/// What `send` and `recv` ask for.
+const WANTED_BUFFER: usize = 4 << 20;

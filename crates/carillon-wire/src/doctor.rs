@@ -1,0 +1,251 @@
+//! The packet by which machines find out what is wrong with the way between them (`carillon doctor`).
+//!
+//! ```text
+//! +----------------------+---------+---------+---------+------------+--------------+------------+
+//! | envelope, 1 HELLO    | way (8) | ttl (8) | hop limit of    | number (32)| datagram (32)| buffer (32)|
+//! |                      |         |         | transfers (8)   |            |              |            |
+//! +----------------------+---------+---------+---------+------------+--------------+------------+
+//! | group: family (8), address (128), port (16) | name length (8) | name | heard count (8) | heard ... | padding
+//! +---------------------------------------------+-----------------+------+-----------------+-----------+---------
+//! heard: | id (32) | least hop limit (8) | ways (8) | came (16) | sent (16) |
+//! ```
+//!
+//! The association id of the envelope is the machine's own number, drawn at random. `way` is how the packet went out (0 to the group,
+//! 1 to all hosts of the link, 2 to the group's port of one machine, 3 the same as an answer, 4 to the port that a HELLO came from, as an
+//! answer, 5 to the group and as long as the interface carries), `ttl` the hop limit it went out with. `number` counts the
+//! packets of way 0. `datagram` is the longest that the interface carries, `buffer` the receive buffer in bytes. An IPv4 address takes the
+//! first four bytes of its field, family is 4 or 6. Of each machine heard it is said by what hop limit at least its group packets came
+//! (0: none came), by which ways it was heard (bit 0 for way 0, and so on), and how many of its packets of way 0 came, of how many that it sent meanwhile.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use carillon_core::AssociationId;
+
+use crate::ParseError;
+use crate::envelope::{Envelope, protocol};
+use crate::reader::Reader;
+
+/// How a HELLO went out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Way {
+    /// To the group.
+    Group = 0,
+    /// To all hosts of the link: what switches hand on to every port.
+    Link = 1,
+    /// To the group's port of one machine.
+    Port = 2,
+    /// The same, because that one was heard.
+    PortAnswer = 3,
+    /// To the port that a HELLO came from.
+    Answer = 4,
+    /// To the group, as long as the interface carries.
+    Long = 5,
+}
+
+impl Way {
+    /// All of them.
+    pub const ALL: [Way; 6] = [Way::Group, Way::Link, Way::Port, Way::PortAnswer, Way::Answer, Way::Long];
+
+    /// Its bit in [`Heard::ways`].
+    pub fn bit(self) -> u8 {
+        1 << self as u8
+    }
+}
+
+/// What a machine has heard of another one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Heard {
+    /// Its number.
+    pub id: u32,
+    /// The least hop limit with which a packet to the group has come; 0 if none has.
+    pub least_ttl: u8,
+    /// By which ways it was heard, a bit each.
+    pub ways: u8,
+    /// How many of its packets of way 0 have come.
+    pub came: u16,
+    /// How many it has sent from the first to the last of those.
+    pub sent: u16,
+}
+
+impl Heard {
+    /// Whether it was heard by this way.
+    pub fn by(&self, way: Way) -> bool {
+        self.ways & way.bit() != 0
+    }
+}
+
+/// A HELLO.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hello<'a> {
+    /// How it went out.
+    pub way: Way,
+    /// With this hop limit.
+    pub ttl: u8,
+    /// The hop limit that transfers are to have.
+    pub hops: u8,
+    /// Counts those of way 0.
+    pub number: u32,
+    /// The longest datagram of the interface.
+    pub datagram: u32,
+    /// Bytes of receive buffer.
+    pub buffer: u32,
+    /// The group that is to be used.
+    pub group: SocketAddr,
+    /// Who says it.
+    pub name: &'a str,
+    /// Whom it has heard.
+    pub heard: Vec<Heard>,
+}
+
+/// Machines named in one packet.
+pub const MAX_HEARD: usize = 64;
+/// Bytes of a name.
+pub const MAX_NAME: usize = 64;
+
+impl<'a> Hello<'a> {
+    /// Reads one; who says it is the first half.
+    pub fn parse(bytes: &'a [u8]) -> Result<(AssociationId, Hello<'a>), ParseError> {
+        let (envelope, mut reader) = Reader::behind_envelope(protocol::DOCTOR, bytes)?;
+        if envelope.packet_type != HELLO {
+            return Err(ParseError::Type(envelope.packet_type));
+        }
+        let way = reader.u8()?;
+        let known = Way::ALL.into_iter().find(|known| *known as u8 == way);
+        let way = known.ok_or(ParseError::Field { field: "way", value: way.into() })?;
+        let (ttl, hops, number) = (reader.u8()?, reader.u8()?, reader.u32()?);
+        let (datagram, buffer) = (reader.u32()?, reader.u32()?);
+        let (family, address) = (reader.u8()?, reader.array::<16>()?);
+        let ip: IpAddr = match family {
+            4 => Ipv4Addr::new(address[0], address[1], address[2], address[3]).into(),
+            6 => Ipv6Addr::from(address).into(),
+            other => return Err(ParseError::Field { field: "family", value: other.into() }),
+        };
+        let group = SocketAddr::new(ip, reader.u16()?);
+        let len = reader.u8()?;
+        if usize::from(len) > MAX_NAME {
+            return Err(ParseError::Field { field: "name length", value: len.into() });
+        }
+        let name = std::str::from_utf8(reader.bytes(len.into())?).ok();
+        let name = name.filter(|name| !name.chars().any(char::is_control));
+        let name = name.ok_or(ParseError::Field { field: "name", value: 0 })?;
+        let count = reader.u8()?;
+        if usize::from(count) > MAX_HEARD {
+            return Err(ParseError::Field { field: "heard count", value: count.into() });
+        }
+        let mut heard = Vec::with_capacity(count.into());
+        for _ in 0..count {
+            heard.push(Heard {
+                id: reader.u32()?,
+                least_ttl: reader.u8()?,
+                ways: reader.u8()?,
+                came: reader.u16()?,
+                sent: reader.u16()?,
+            });
+        }
+        Ok((envelope.association, Hello { way, ttl, hops, number, datagram, buffer, group, name, heard }))
+    }
+
+    /// Writes it behind what `buf` holds, at least `len` bytes long. A name and a list that are too long are cut.
+    pub fn emit(&self, from: AssociationId, len: usize, buf: &mut Vec<u8>) {
+        let begin = buf.len();
+        Envelope { protocol: protocol::DOCTOR, packet_type: HELLO, association: from }.emit(buf);
+        buf.extend([self.way as u8, self.ttl, self.hops]);
+        for number in [self.number, self.datagram, self.buffer] {
+            buf.extend(number.to_be_bytes());
+        }
+        let (family, mut address) = (if self.group.is_ipv4() { 4 } else { 6 }, [0; 16]);
+        match self.group.ip() {
+            IpAddr::V4(ip) => address[..4].copy_from_slice(&ip.octets()),
+            IpAddr::V6(ip) => address = ip.octets(),
+        }
+        buf.push(family);
+        buf.extend(address);
+        buf.extend(self.group.port().to_be_bytes());
+        let mut end = self.name.len().min(MAX_NAME);
+        while !self.name.is_char_boundary(end) {
+            end -= 1;
+        }
+        buf.push(end as u8);
+        buf.extend(&self.name.as_bytes()[..end]);
+        let heard = &self.heard[..self.heard.len().min(MAX_HEARD)];
+        buf.push(heard.len() as u8);
+        for one in heard {
+            buf.extend(one.id.to_be_bytes());
+            buf.extend([one.least_ttl, one.ways]);
+            buf.extend(one.came.to_be_bytes());
+            buf.extend(one.sent.to_be_bytes());
+        }
+        buf.resize(buf.len().max(begin + len), 0);
+    }
+}
+
+impl fmt::Display for Hello<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Hello { way, ttl, number, name, .. } = self;
+        write!(f, "doctor hello {number} from {name} by {way:?}, hop limit {ttl}, {} heard", self.heard.len())
+    }
+}
+
+const HELLO: u8 = 1;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hello() -> Hello<'static> {
+        Hello {
+            way: Way::Link,
+            ttl: 1,
+            hops: 2,
+            number: 3,
+            datagram: 1472,
+            buffer: 65_536,
+            group: "239.255.67.65:7654".parse().unwrap(),
+            name: "ab",
+            heard: vec![Heard { id: 7, least_ttl: 1, ways: 0b10_0001, came: 9, sent: 10 }],
+        }
+    }
+
+    #[test]
+    fn it_is_as_documented_byte_by_byte() {
+        let mut bytes = Vec::new();
+        hello().emit(AssociationId(5), 0, &mut bytes);
+        let text: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let expected = "ca01fa01 00000005 01 01 02 00000003 000005c0 00010000 04 efff4341000000000000000000000000 1de6 02 6162 01 00000007 01 21 0009 000a";
+        assert_eq!(text, expected.replace(' ', ""));
+        assert_eq!(Hello::parse(&bytes), Ok((AssociationId(5), hello())));
+    }
+
+    #[test]
+    fn padding_is_not_read_and_whatever_is_cut_or_changed_is_an_error_or_a_hello() {
+        let mut bytes = Vec::new();
+        hello().emit(AssociationId(5), 200, &mut bytes);
+        assert_eq!(bytes.len(), 200);
+        assert_eq!(Hello::parse(&bytes).unwrap().1, hello());
+        for len in 0..56 {
+            assert!(Hello::parse(&bytes[..len]).is_err(), "{len}");
+        }
+        for at in 0..56 {
+            for value in [0, 1, 5, 6, 64, 65, 127, 255] {
+                let mut changed = bytes.clone();
+                changed[at] = value;
+                if let Ok((from, read)) = Hello::parse(&changed) {
+                    let mut again = Vec::new();
+                    read.emit(from, 0, &mut again);
+                    assert_eq!(Hello::parse(&again), Ok((from, read)));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn names_and_lists_that_are_too_long_are_cut() {
+        let name = "ä".repeat(40);
+        let long = Hello { name: &name, heard: vec![Heard::default(); 100], ..hello() };
+        let mut bytes = Vec::new();
+        long.emit(AssociationId(5), 0, &mut bytes);
+        let (_, read) = Hello::parse(&bytes).unwrap();
+        assert_eq!((read.name.len(), read.heard.len()), (MAX_NAME, MAX_HEARD));
+    }
+}
