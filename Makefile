@@ -85,6 +85,11 @@ bench-delivery-protocols: setup ## the same for every protocol, with a small fil
 	$(CARGO) build --release --quiet --bin carillon
 	@scripts/bench-delivery.py --binary target/release/carillon --runs $(or $(RUNS),1) --protocol all
 
+.PHONY: bench-loopback
+bench-loopback: setup ## reliable multicast to four receivers over loopback, beside TCP to four, by size of buffer
+	$(CARGO) build --release --quiet --bin carillon
+	@scripts/bench-loopback.py target/release/carillon
+
 .PHONY: bench-files
 bench-files: setup ## 50 000 small files against one file of their size, over loopback
 	$(CARGO) build --release --quiet --bin carillon
