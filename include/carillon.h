@@ -21,6 +21,10 @@ typedef struct carillon_sender carillon_sender;
 typedef struct carillon_listener carillon_listener;
 typedef struct carillon_session carillon_session;
 
+/* Sockets that this process opens from now on go through the daemon that listens at this path (carillon daemon), at the
+ * usual one if it is "", through none if it is NULL. 0, or CARILLON_FAILED. */
+int carillon_through(const char *daemon);
+
 /* Opens a session as its sender: waits, at most a minute, until so many receivers are there. The group is an address
  * and a port, such as "239.1.2.3:4567". Interface, name and protocol may be NULL. NULL if it has failed. */
 carillon_sender *carillon_connect(const char *group, const char *interface, const char *name, const char *protocol,

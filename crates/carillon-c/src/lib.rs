@@ -9,8 +9,11 @@ use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::slice;
+use std::sync::{Mutex, PoisonError};
 
+use carillon_transfer::daemon::default_path;
 use carillon_transfer::socket::{Inbound, Listener, Message, Outbound, Socket, bind};
 
 /// A sender: see the header.
@@ -40,6 +43,26 @@ thread_local! {
 const END: i64 = -1;
 const FAILED: i64 = -2;
 const TOO_LONG: i64 = -3;
+
+/// The daemon through which sockets go that are opened from now on, if through one.
+static DAEMON: Mutex<Option<PathBuf>> = Mutex::new(None);
+
+/// See the header.
+///
+/// # Safety
+/// The string is NULL or ends with 0.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn carillon_through(daemon: *const c_char) -> c_int {
+    guarded(FAILED as c_int, || {
+        // SAFETY: the caller gives a string as this function asks for it.
+        let path = unsafe { text(daemon)? }.map(|path| match path {
+            "" => default_path(),
+            path => path.into(),
+        });
+        *DAEMON.lock().unwrap_or_else(PoisonError::into_inner) = path;
+        Ok(0)
+    })
+}
 
 /// See the header.
 ///
@@ -285,6 +308,9 @@ unsafe fn socket(
     let mut socket = bind(address);
     if let Some(interface) = interface {
         socket = socket.interface(interface);
+    }
+    if let Some(path) = &*DAEMON.lock().unwrap_or_else(PoisonError::into_inner) {
+        socket = socket.through(path);
     }
     Ok(match name {
         Some(name) => socket.name(name),

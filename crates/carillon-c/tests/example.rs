@@ -2,13 +2,14 @@
 //! allow is an error.
 #![allow(unsafe_code)]
 
-use std::ffi::CStr;
+use std::ffi::{CStr, CString};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::ptr::{null, null_mut};
 
 use carillon_c::*;
 use carillon_testkit::{loopback_group, skip};
+use carillon_transfer::daemon::{Daemon, DaemonOptions, status, stop};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -69,8 +70,9 @@ fn the_example_talks_to_listeners_in_other_processes() {
     }
 }
 
+/// One function, as the daemon is that of the process.
 #[test]
-fn null_and_what_is_no_text_are_errors() {
+fn null_and_what_is_no_text_are_errors_and_sockets_go_through_a_daemon() {
     let last = || {
         // SAFETY: it is a string that ends with 0, until this thread's next call.
         unsafe { CStr::from_ptr(carillon_error()) }.to_str().expect("it is text").to_owned()
@@ -92,4 +94,30 @@ fn null_and_what_is_no_text_are_errors() {
         carillon_listener_free(null_mut());
         carillon_session_free(null_mut());
     }
+    // SAFETY: the strings end with 0.
+    unsafe {
+        assert_eq!(carillon_through(c"\xff".as_ptr()), -2);
+        assert_eq!(carillon_through(c"/nonexistent/socket".as_ptr()), 0);
+        assert!(carillon_listen(c"239.254.1.2:9999".as_ptr(), c"lo".as_ptr(), null()).is_null());
+        assert!(last().contains("the daemon: /nonexistent/socket"), "{}", last());
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("socket");
+    let daemon = Daemon::open(DaemonOptions::new(&path)).expect("it listens");
+    let daemon = std::thread::spawn(move || daemon.run());
+    let group = loopback_group().map(|group| CString::new(group.to_string()).expect("it has no 0"));
+    let text = CString::new(path.to_str().expect("it is text")).expect("it has no 0");
+    // SAFETY: the strings end with 0, and what was opened is freed once.
+    unsafe {
+        assert_eq!(carillon_through(text.as_ptr()), 0);
+        if let Some(group) = group {
+            let listener = carillon_listen(group.as_ptr(), c"lo".as_ptr(), null());
+            assert!(!listener.is_null(), "{}", last());
+            assert_eq!(status(&path).expect("it answers").sockets.len(), 1);
+            carillon_listener_free(listener);
+        }
+        assert_eq!(carillon_through(null()), 0);
+    }
+    stop(&path).expect("it ends");
+    daemon.join().expect("it does not panic").expect("it ends in order");
 }
