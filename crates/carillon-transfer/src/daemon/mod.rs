@@ -17,14 +17,11 @@
 //! let daemon = std::thread::spawn(move || daemon.run());
 //!
 //! let mut listener = bind(group).interface("lo").name("alice").through(&path).listen()?;
-//! let receiver = std::thread::spawn(move || {
-//!     let mut inbound = listener.accept()?;
-//!     inbound.recv()
-//! });
+//! let receiver = std::thread::spawn(move || listener.accept()?.collect::<Result<Vec<_>, _>>());
 //! let mut outbound = bind(group).interface("lo").name("bob").through(&path).receivers(1).connect()?;
 //! outbound.send(b"one")?;
 //! assert!(outbound.close()?.is_success());
-//! assert_eq!(receiver.join().expect("it does not panic")?.expect("a message").bytes, b"one");
+//! assert_eq!(receiver.join().expect("it does not panic")?[0].bytes, b"one");
 //!
 //! assert_eq!(status(&path)?.connections, 3);
 //! stop(&path)?;
