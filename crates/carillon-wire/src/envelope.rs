@@ -65,6 +65,8 @@ pub mod protocol {
     pub const CSP: u8 = 42;
     /// The Combined Protocol.
     pub const CP: u8 = 43;
+    /// Carillon's own delivery protocol.
+    pub const CARILLON: u8 = 50;
     /// What machines say to each other when the way between them is examined.
     pub const DOCTOR: u8 = 250;
 }

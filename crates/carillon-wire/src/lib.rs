@@ -3,6 +3,7 @@
 //! Integers are big-endian. Parsing is total: any bytes give a packet or a [`ParseError`].
 
 mod boast;
+pub mod carillon;
 pub mod chang_maxemchuk;
 mod checksum;
 pub mod daemon;

@@ -133,6 +133,19 @@ impl AckWindow {
         }
     }
 
+    /// What a receiver lacks of the messages before `end` is given up for it.
+    pub fn give_up(&mut self, index: usize, end: u64) {
+        let from = self.vector[index].max(self.start());
+        for number in from..end {
+            if let Some(slot) = self.slots.get_mut(number) {
+                slot.failed = true;
+            }
+        }
+        if end > from {
+            self.acknowledge(index, end - 1);
+        }
+    }
+
     /// Takes a receiver out of the count.
     pub fn expel(&mut self, index: usize) {
         self.count(self.start(), self.vector[index].min(self.end()), |slot| slot.acknowledged -= 1);
@@ -189,6 +202,11 @@ impl AckWindow {
     }
 
     /// The message of this number.
+    pub fn get(&self, number: u64) -> Option<&Slot> {
+        self.slots.get(number)
+    }
+
+    /// The same, to be changed.
     pub fn get_mut(&mut self, number: u64) -> Option<&mut Slot> {
         self.slots.get_mut(number)
     }

@@ -90,6 +90,11 @@ impl Path {
         self.window as u64
     }
 
+    /// Which part of the packets is lost, smoothed.
+    pub fn loss(&self) -> f64 {
+        self.loss.part
+    }
+
     /// Packets a second that may leave, if anything is known: more than arrive, so that a window is spread over a
     /// round trip instead of filling a queue at once, and a path that can carry more is still found out.
     pub fn pace(&self) -> Option<f64> {

@@ -108,6 +108,12 @@ impl PollingList {
         &mut self.members[index]
     }
 
+    /// Which part of the packets the worst path loses.
+    pub fn loss(&self) -> f64 {
+        let live = self.members.iter().filter(|member| !member.removed);
+        live.map(|member| member.path.loss()).fold(0.0, f64::max)
+    }
+
     /// Packets that may be under way to all.
     pub fn window(&self) -> u64 {
         self.window.min(self.flight)
@@ -194,6 +200,11 @@ impl PollingList {
     pub fn next_again(&mut self) -> Option<(usize, u64)> {
         let index = *self.again.first()?;
         Some((index, self.members[index].message))
+    }
+
+    /// All receivers that are to be asked again.
+    pub fn all_again(&self) -> impl Iterator<Item = usize> + '_ {
+        self.again.iter().copied()
     }
 
     /// The next receiver by turns that `wanted` holds for. One that leaves questions unanswered is asked

@@ -19,6 +19,17 @@ pub enum PastLimit {
     Wait,
 }
 
+impl PastLimit {
+    /// As the settings say.
+    pub fn of(settings: &Config) -> Self {
+        match settings.choice("past_limit") {
+            "expel" => PastLimit::Expel,
+            "wait" => PastLimit::Wait,
+            _ => PastLimit::Skip,
+        }
+    }
+}
+
 /// When a sender retransmits, and how often.
 #[derive(Clone, Copy, Debug)]
 pub struct Retransmission {
@@ -74,11 +85,7 @@ impl Retransmission {
         Ok(Retransmission {
             method: if method == "adaptive" { TimeoutMethod::Adaptive } else { TimeoutMethod::Constant },
             limit: settings.count("retransmission_limit") as u32,
-            past_limit: match settings.choice("past_limit") {
-                "expel" => PastLimit::Expel,
-                "wait" => PastLimit::Wait,
-                _ => PastLimit::Skip,
-            },
+            past_limit: PastLimit::of(settings),
             adaptive_wait: None,
             bounds,
             timeout,

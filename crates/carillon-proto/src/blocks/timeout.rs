@@ -35,6 +35,11 @@ impl RetransmissionTimeout {
         Self::with(config.method, config.timeout(), min, max)
     }
 
+    /// One that adapts, from this value on and within these bounds.
+    pub fn adaptive(initial: Duration, min: Duration, max: Duration) -> Self {
+        Self::with(TimeoutMethod::Adaptive, initial, min, max)
+    }
+
     pub(super) fn with(method: TimeoutMethod, initial: Duration, min: Duration, max: Duration) -> Self {
         RetransmissionTimeout { method, current: initial, round_trip: RoundTrip::default(), min, max }
     }

@@ -1,5 +1,6 @@
 //! The registry: one folder and one line for each protocol.
 
+pub mod carillon;
 pub mod chang_maxemchuk;
 pub mod cp;
 pub mod csp;
@@ -28,6 +29,7 @@ pub const REGISTRY: &[&ProtocolEntry] = &[
     &msaw::UNICAST_ENTRY,
     &mbap::ENTRY,
     &mbap::UNICAST_ENTRY,
+    &carillon::ENTRY,
     &rra::ENTRY,
     &ff::ENTRY,
     &pf::ENTRY,

@@ -72,19 +72,6 @@ impl Messages {
         }
     }
 
-    /// What a receiver lacks is given up for it.
-    pub fn give_up(&mut self, index: usize) {
-        let from = self.window.acknowledged_below(index).max(self.window.start());
-        for number in from..self.sent {
-            if let Some(slot) = self.window.get_mut(number) {
-                slot.failed = true;
-            }
-        }
-        if self.sent > from {
-            self.window.acknowledge(index, self.sent - 1);
-        }
-    }
-
     /// The next repair.
     pub fn next_repair(&mut self) -> Option<u64> {
         self.repairs.pop_first()

@@ -113,7 +113,7 @@ impl RraSender {
             }
             PastLimit::Skip => {
                 asking.audience.skip(index);
-                messages.give_up(index);
+                messages.window.give_up(index, messages.sent);
             }
         }
         self.advance(scene);

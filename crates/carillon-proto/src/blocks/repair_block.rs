@@ -1,0 +1,414 @@
+//! What a sender has to send of a block beyond its messages: coded symbols by number, or messages again by name.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use carillon_core::expand;
+
+use super::{ErasureCode, Shape};
+
+/// A block from when its first message goes out to when all have it.
+///
+/// What receivers lack they say as of a packet: the count of those that have gone out for the block beyond first transmissions. So a request is
+/// never served twice, however late it comes: what has gone out since is known here.
+#[derive(Debug)]
+pub struct RepairBlock {
+    /// Its first message.
+    first: u64,
+    /// Its messages that have gone out. All of them are kept until all have the block: whatever is coded is coded from all.
+    messages: Vec<Bytes>,
+    /// No more will be added.
+    closed: bool,
+    /// What has gone out beyond them: a message again, or a coded symbol.
+    extras: Vec<Extra>,
+    /// Coded symbols that have gone out, and that are wanted.
+    coded: u64,
+    wanted: u64,
+    /// The same as receivers have asked for since it was last decided what to send.
+    asked: u64,
+    /// Messages that somebody lacks, as was said since then, and whether all has been said by name.
+    named: BTreeSet<u16>,
+    all_named: bool,
+    /// Somebody needs the messages themselves.
+    plain: bool,
+    /// Messages to be sent again.
+    again: BTreeSet<u16>,
+    /// Something has gone out since receivers were last asked.
+    news: bool,
+    /// How many packets each of those who have asked needs, since it was last decided what to send.
+    needs: BTreeMap<usize, u64>,
+    /// How many of the packets that are due each of them needs.
+    serves: BTreeMap<usize, u64>,
+    code: Option<(Shape, Bytes)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extra {
+    Message(u16),
+    Coded,
+}
+
+/// What is to go out next for a block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Repair {
+    /// A message again.
+    Message(u16),
+    /// A coded symbol, of this number.
+    Coded(Shape, u16, Bytes),
+}
+
+/// What a receiver says that it lacks of a block.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// Who, by its place in the group.
+    pub index: usize,
+    /// The last of its packets beyond first transmissions that it has seen, modulo 2^16.
+    pub count: u16,
+    /// Symbols.
+    pub lacks: u16,
+    /// Only the messages themselves help it.
+    pub plain: bool,
+    /// The places of the missing messages, if it names them.
+    pub missing: Option<&'a [u16]>,
+    /// It may have no more than so many packets sent.
+    pub most: u64,
+}
+
+impl RepairBlock {
+    /// One that begins with this message.
+    pub fn new(first: u64) -> Self {
+        RepairBlock {
+            first,
+            messages: Vec::new(),
+            closed: false,
+            extras: Vec::new(),
+            coded: 0,
+            wanted: 0,
+            asked: 0,
+            named: BTreeSet::new(),
+            all_named: true,
+            plain: false,
+            again: BTreeSet::new(),
+            news: false,
+            needs: BTreeMap::new(),
+            serves: BTreeMap::new(),
+            code: None,
+        }
+    }
+
+    /// Its first message.
+    pub fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// One past its last message.
+    pub fn end(&self) -> u64 {
+        self.first + self.messages.len() as u64
+    }
+
+    /// How many messages it has, or 0 if it may become more.
+    pub fn length(&self) -> u16 {
+        if self.closed { self.len() } else { 0 }
+    }
+
+    /// Messages that it has so far.
+    pub fn len(&self) -> u16 {
+        self.messages.len() as u16
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    /// Its next message goes out, perhaps as its last. Returns the place of it.
+    pub fn send(&mut self, message: Bytes, is_last: bool) -> u16 {
+        self.messages.push(message);
+        if is_last {
+            self.close();
+        }
+        self.len() - 1
+    }
+
+    /// The message of this place.
+    pub fn message(&self, index: u16) -> Option<&Bytes> {
+        self.messages.get(usize::from(index))
+    }
+
+    /// No message is added any more.
+    pub fn close(&mut self) {
+        (self.closed, self.news) = (true, true);
+    }
+
+    /// Whether it is closed.
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Packets that have gone out beyond first transmissions, modulo 2^16.
+    pub fn count(&self) -> u16 {
+        (self.extras.len() as u64 % COUNTS) as u16
+    }
+
+    /// Whether anything has gone out beyond first transmissions.
+    pub fn has_repeated(&self) -> bool {
+        !self.extras.is_empty()
+    }
+
+    /// Packets that are due.
+    pub fn due(&self) -> u64 {
+        self.again.len() as u64 + self.wanted.saturating_sub(self.coded)
+    }
+
+    /// So many coded symbols are to go out before anybody asks.
+    pub fn foresee(&mut self, symbols: u64) {
+        self.wanted = self.wanted.max(symbols);
+    }
+
+    /// A receiver says what it lacks. Returns how many packets more it needs than it has said since it was last decided what to send.
+    pub fn on_request(&mut self, request: Request<'_>) -> u64 {
+        let now = self.extras.len() as u64;
+        let seen = expand(request.count.into(), COUNTS, now).min(now) as usize;
+        let under_way = &self.extras[seen..];
+        let coded = under_way.iter().filter(|extra| **extra == Extra::Coded).count() as u64;
+        let mut lacks = u64::from(request.lacks.min(self.len())).min(request.most.saturating_add(coded));
+        match request.missing {
+            None => self.all_named = false,
+            Some(missing) => {
+                let is_resent = |index: u16| under_way.contains(&Extra::Message(index));
+                let missing = missing.iter().copied().filter(|&index| index < self.len());
+                let (on_their_way, others): (Vec<u16>, Vec<u16>) =
+                    missing.partition(|&index| is_resent(index));
+                lacks = lacks.saturating_sub(on_their_way.len() as u64);
+                self.named
+                    .extend(others.into_iter().take(usize::try_from(request.most).unwrap_or(usize::MAX)));
+            }
+        }
+        self.plain |= request.plain;
+        self.asked = self.asked.max(self.coded - coded + lacks);
+        let known = self.needs.entry(request.index).or_default();
+        let before = *known;
+        *known = before.max(if request.plain { lacks } else { lacks.saturating_sub(coded) });
+        *known - before
+    }
+
+    /// Whether somebody has asked for what is not on its way, since it was last decided what to send.
+    pub fn is_asked(&self) -> bool {
+        self.needs.values().any(|&needs| needs > 0)
+    }
+
+    /// Decides what to send for what was asked: the messages that somebody lacks, if they are no more than `plain_up_to` says for so
+    /// many coded symbols that would do for all; or those symbols.
+    pub fn decide(&mut self, plain_up_to: impl Fn(u64) -> u64) {
+        let named = std::mem::take(&mut self.named);
+        let all_named = std::mem::replace(&mut self.all_named, true);
+        let plain = std::mem::take(&mut self.plain);
+        let symbols = self.asked.saturating_sub(self.coded);
+        if plain && !all_named {
+            self.again.extend(0..self.len());
+        } else if plain || symbols > 0 && all_named && named.len() as u64 <= plain_up_to(symbols) {
+            self.again.extend(named);
+        } else {
+            self.wanted = self.wanted.max(self.asked);
+        }
+        self.asked = 0;
+        let due = self.due();
+        for (index, needs) in std::mem::take(&mut self.needs) {
+            self.serves.insert(index, needs.min(due));
+        }
+    }
+
+    /// How many of the packets that are due each receiver needs, of those who have said so.
+    pub fn serves(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
+        self.serves.iter().map(|(&index, &packets)| (index, packets))
+    }
+
+    /// Whether something has gone out of which nobody was asked, all of it.
+    pub fn is_news(&self) -> bool {
+        self.news && self.closed && self.due() == 0
+    }
+
+    /// Receivers are asked what they lack.
+    pub fn on_poll(&mut self) {
+        self.news = false;
+    }
+
+    /// What goes out next, if something is due; `planned` says how many symbols to plan where so many are wanted.
+    pub fn next(&mut self, code: &dyn ErasureCode, planned: impl Fn(u64) -> u16) -> Option<Repair> {
+        if self.due() == 0 || !self.closed {
+            return None;
+        }
+        self.news = true;
+        self.serves.retain(|_, packets| {
+            *packets = packets.saturating_sub(1);
+            *packets > 0
+        });
+        if let Some(index) = self.again.pop_first() {
+            self.extras.push(Extra::Message(index));
+            return Some(Repair::Message(index));
+        }
+        if self.code.is_none() {
+            let longest = self.messages.iter().map(Bytes::len).max()?;
+            let (length, planned) = (self.len(), planned(self.wanted));
+            let shape = Shape { length, planned, size: Shape::size_for(longest) };
+            let coded = code.code(shape, &mut self.messages.iter().cloned());
+            self.code = coded.map(|coded| (shape, Bytes::from(coded)));
+        }
+        let planned = self.code.as_ref().map_or(0, |(shape, _)| u64::from(shape.planned));
+        // When all have gone out the messages themselves are next, and then they all begin again.
+        let turn = self.coded % (planned + self.messages.len() as u64);
+        self.coded += 1;
+        match &self.code {
+            Some((shape, coded)) if turn < planned => {
+                self.extras.push(Extra::Coded);
+                let at = turn as usize * shape.size;
+                Some(Repair::Coded(*shape, turn as u16, coded.slice(at..at + shape.size)))
+            }
+            _ => {
+                let index = (turn - planned) as u16;
+                self.extras.push(Extra::Message(index));
+                Some(Repair::Message(index))
+            }
+        }
+    }
+}
+
+/// Packets beyond first transmissions count modulo this on the wire.
+const COUNTS: u64 = 1 << 16;
+
+#[cfg(test)]
+mod tests {
+    use carillon_core::{Rng, Seeds};
+
+    use super::*;
+    use crate::blocks::{ReedSolomon, SymbolBlock};
+
+    /// A receiver, and what of the block's packets it has not seen yet.
+    #[derive(Default)]
+    struct Reader {
+        block: SymbolBlock,
+        under_way: std::collections::VecDeque<(u16, Repair)>,
+    }
+
+    impl Reader {
+        fn read(&mut self, messages: &[Bytes]) {
+            let Some((count, repair)) = self.under_way.pop_front() else { return };
+            self.block.see(count, 0);
+            match repair {
+                Repair::Message(index) => self.block.insert(index, messages[usize::from(index)].clone()),
+                Repair::Coded(shape, number, symbol) => {
+                    assert!(self.block.insert_coded(shape, number, symbol));
+                }
+            }
+            self.block.restore(&ReedSolomon::new());
+        }
+
+        /// Says what it lacks.
+        fn ask(&self, index: usize, names: bool, block: &mut RepairBlock) -> u64 {
+            let Some(lacks) = self.block.lacks().filter(|&lacks| lacks > 0) else { return 0 };
+            let missing: Vec<u16> = self.block.missing().collect();
+            let missing = names.then_some(&missing[..]);
+            let (count, plain) = (self.block.seen(), self.block.is_plain());
+            block.on_request(Request { index, count, lacks, plain, missing, most: u64::MAX })
+        }
+    }
+
+    fn message(rng: &mut Rng) -> Bytes {
+        let mut bytes = vec![0; rng.below(9) as usize];
+        rng.fill(&mut bytes);
+        bytes.into()
+    }
+
+    #[test]
+    fn all_become_whole_whatever_is_lost_late_or_forgotten() {
+        let mut rng = Seeds::new(1).stream("repairs");
+        for round in 0..200 {
+            let length = 1 + rng.below(30) as u16;
+            let messages: Vec<Bytes> = (0..length).map(|_| message(&mut rng)).collect();
+            let mut readers: Vec<Reader> = (0..1 + rng.below(5)).map(|_| Reader::default()).collect();
+            let mut block = RepairBlock::new(7);
+            for (index, message) in messages.iter().enumerate() {
+                assert_eq!(block.send(message.clone(), false), index as u16);
+                for reader in readers.iter_mut().filter(|_| round % 2 == 0 && rng.below(3) > 0) {
+                    reader.block.insert(index as u16, message.clone());
+                }
+            }
+            block.close();
+            readers.iter_mut().for_each(|reader| assert!(reader.block.set_length(length)));
+            let (plain, planned) = (rng.below(40), 1 << rng.below(6));
+            let mut sent = 0;
+            while readers.iter().any(|reader| !reader.block.is_whole()) {
+                match rng.below(5) {
+                    0 => {
+                        let names = rng.below(4) > 0;
+                        for (index, reader) in readers.iter().enumerate() {
+                            reader.ask(index, names, &mut block);
+                        }
+                        block.decide(|_| plain);
+                        assert!(!block.is_asked());
+                    }
+                    1 | 2 => {
+                        let Some(repair) = block.next(&ReedSolomon::new(), |_| planned) else { continue };
+                        sent += 1;
+                        for reader in readers.iter_mut().filter(|_| rng.below(3) > 0) {
+                            reader.under_way.push_back((block.count(), repair.clone()));
+                        }
+                    }
+                    3 => readers.iter_mut().for_each(|reader| reader.read(&messages)),
+                    _ if rng.below(50) == 0 => readers[0].block.forget(),
+                    _ => {}
+                }
+                assert!(sent < 50_000, "it does not end");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_under_way_or_due_is_not_sent_again_however_often_it_is_asked_for() {
+        let mut rng = Seeds::new(2).stream("repairs");
+        for plain in [0, 100] {
+            let mut block = RepairBlock::new(0);
+            (0..20).for_each(|_| drop(block.send(message(&mut rng), false)));
+            block.close();
+            let missing = [3, 5, 8];
+            let request = |index: usize, count: u16, lacks: u16| Request {
+                index,
+                count,
+                lacks,
+                plain: false,
+                missing: Some(&missing[..usize::from(lacks)]),
+                most: 100,
+            };
+            assert_eq!(block.on_request(request(0, 0, 3)), 3);
+            assert_eq!(block.on_request(request(0, 0, 3)), 0, "it was said before");
+            assert_eq!(block.on_request(request(1, 0, 2)), 2);
+            block.decide(|_| plain);
+            assert_eq!(block.due(), 3);
+            assert_eq!(block.serves().collect::<Vec<_>>(), [(0, 3), (1, 2)]);
+            block.on_request(request(0, 0, 3));
+            block.decide(|_| plain);
+            assert_eq!(block.due(), 3, "it is due");
+            while block.next(&ReedSolomon::new(), |_| 4).is_some() {}
+            assert_eq!((block.count(), block.is_news()), (3, true));
+            assert_eq!(block.on_request(request(0, 0, 3)), 0);
+            block.decide(|_| plain);
+            assert_eq!(block.due(), 0, "it is under way");
+            assert_eq!(block.on_request(request(0, 3, 3)), 3, "all of it was lost");
+            block.decide(|_| plain);
+            assert_eq!(block.due(), 3);
+        }
+    }
+
+    #[test]
+    fn nobody_has_more_sent_than_it_may() {
+        let mut block = RepairBlock::new(0);
+        (0..20).for_each(|_| drop(block.send(Bytes::new(), false)));
+        block.close();
+        let missing: Vec<u16> = (0..20).collect();
+        let request =
+            Request { index: 0, count: 0, lacks: 20, plain: false, missing: Some(&missing), most: 4 };
+        assert_eq!(block.on_request(request), 4);
+        block.decide(|symbols| symbols);
+        assert_eq!(block.due(), 4);
+    }
+}

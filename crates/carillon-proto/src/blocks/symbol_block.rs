@@ -1,0 +1,290 @@
+//! What a receiver has of a coded block: messages, and symbols that stand for those that are missing.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use carillon_core::expand;
+
+use super::{ErasureCode, Shape};
+
+/// A block until it is whole. Its messages are kept even when the application has had them: they are needed to
+/// make the missing ones of what was coded.
+#[derive(Debug, Default)]
+pub struct SymbolBlock {
+    /// How many messages it has, once that is known.
+    length: Option<u16>,
+    messages: Vec<Option<Bytes>>,
+    /// How many of them are there.
+    there: u16,
+    coded: BTreeMap<u16, Bytes>,
+    /// What they are, the same for all.
+    shape: Option<Shape>,
+    /// The greatest number seen of a packet beyond first transmissions.
+    count: u64,
+    /// How many more were due after it.
+    more: u16,
+    /// There is no room to keep what is there: only the missing messages themselves help, and which are missing is kept.
+    plain: bool,
+}
+
+impl SymbolBlock {
+    /// Its length, if that is known.
+    pub fn length(&self) -> Option<u16> {
+        self.length
+    }
+
+    /// It has so many messages; whether that agrees with what is known of it.
+    pub fn set_length(&mut self, length: u16) -> bool {
+        if self.length.is_some_and(|known| known != length)
+            || self.messages.len() > length.into()
+            || length == 0
+        {
+            return false;
+        }
+        self.length = Some(length);
+        self.settle();
+        true
+    }
+
+    /// A packet of this number beyond first transmissions was seen, modulo 2^16, after which so many more were due.
+    pub fn see(&mut self, count: u16, more: u16) {
+        let count = expand(count.into(), COUNTS, self.count);
+        if count > self.count {
+            (self.count, self.more) = (count, more);
+        }
+    }
+
+    /// The greatest number seen, modulo 2^16.
+    pub fn seen(&self) -> u16 {
+        (self.count % COUNTS) as u16
+    }
+
+    /// Whether more symbols are due than it lacks.
+    pub fn is_served(&self) -> bool {
+        self.lacks().is_none_or(|lacks| lacks <= self.more && !self.plain)
+    }
+
+    /// Whether a place may be one of it.
+    pub fn may_have(&self, index: u16) -> bool {
+        self.length.is_none_or(|length| index < length)
+    }
+
+    /// Whether a message is there.
+    pub fn has(&self, index: u16) -> bool {
+        self.is_whole() && self.may_have(index)
+            || self.messages.get(usize::from(index)).is_some_and(Option::is_some)
+    }
+
+    /// Whether a coded symbol is there.
+    pub fn has_coded(&self, number: u16) -> bool {
+        self.coded.contains_key(&number)
+    }
+
+    /// A message came.
+    ///
+    /// # Panics
+    ///
+    /// If it [cannot have](SymbolBlock::may_have) it.
+    pub fn insert(&mut self, index: u16, message: Bytes) {
+        assert!(self.may_have(index), "the caller has asked whether it may have it");
+        if self.has(index) {
+            return;
+        }
+        let at = usize::from(index);
+        if self.messages.len() <= at {
+            self.messages.resize(at + 1, None);
+        }
+        let message = if self.plain { Bytes::new() } else { message };
+        self.messages[at] = Some(message);
+        self.there += 1;
+        self.settle();
+    }
+
+    /// A coded symbol came; whether it is one of the block as it is known.
+    pub fn insert_coded(&mut self, shape: Shape, number: u16, symbol: Bytes) -> bool {
+        if !self.set_length(shape.length) || self.shape.is_some_and(|known| known != shape) {
+            return false;
+        }
+        self.shape = Some(shape);
+        self.settle();
+        if !self.plain && !self.is_whole() {
+            self.coded.insert(number, symbol);
+        }
+        true
+    }
+
+    /// There is no more room: what was kept for decoding is let go.
+    pub fn forget(&mut self) {
+        self.plain = true;
+        self.coded.clear();
+        self.messages.iter_mut().flatten().for_each(|message| *message = Bytes::new());
+    }
+
+    /// Whether only the missing messages themselves help.
+    pub fn is_plain(&self) -> bool {
+        self.plain
+    }
+
+    /// Messages and symbols that it keeps.
+    pub fn held(&self) -> usize {
+        if self.plain || self.is_whole() { 0 } else { usize::from(self.there) + self.coded.len() }
+    }
+
+    /// How many symbols are lacking, if its length is known.
+    pub fn lacks(&self) -> Option<u16> {
+        let have = self.there.saturating_add(self.coded.len() as u16);
+        Some(self.length?.saturating_sub(have))
+    }
+
+    /// Whether all its messages are there.
+    pub fn is_whole(&self) -> bool {
+        self.length == Some(self.there)
+    }
+
+    /// The places of missing messages, if its length is known.
+    pub fn missing(&self) -> impl Iterator<Item = u16> + '_ {
+        (0..self.length.unwrap_or_default()).filter(|&index| !self.has(index))
+    }
+
+    /// Makes the missing messages of what is there, if that is enough: it is whole then. Symbols of which no block can be made
+    /// are thrown away, and it waits for the messages themselves.
+    pub fn restore(&mut self, code: &dyn ErasureCode) -> Vec<(u16, Bytes)> {
+        let Some(shape) = self.shape.filter(|_| self.lacks() == Some(0) && !self.is_whole()) else {
+            return Vec::new();
+        };
+        let messages = self.messages.iter().enumerate();
+        let mut sources = messages.filter_map(|(index, message)| Some((index as u16, message.clone()?)));
+        let mut coded = self.coded.iter().map(|(&number, symbol)| (number, symbol.clone()));
+        let Some(restored) = code.restore(shape, &mut sources, &mut coded) else {
+            self.forget();
+            return Vec::new();
+        };
+        for (index, message) in &restored {
+            self.insert(*index, message.clone());
+        }
+        restored
+    }
+
+    /// What is whole keeps nothing.
+    fn settle(&mut self) {
+        if self.is_whole() {
+            self.messages = Vec::new();
+            self.coded = BTreeMap::new();
+        }
+    }
+}
+
+/// Packets beyond first transmissions count modulo this on the wire.
+const COUNTS: u64 = 1 << 16;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use carillon_core::Seeds;
+
+    use super::*;
+    use crate::blocks::ReedSolomon;
+
+    #[test]
+    fn it_is_whole_as_soon_as_so_many_symbols_came_and_never_wrong() {
+        let mut rng = Seeds::new(1).stream("symbols");
+        for round in 0..200 {
+            let (length, planned) = (1 + rng.below(30) as u16, 1u16 << rng.below(6));
+            let message = |index: u16| Bytes::from(vec![index as u8; usize::from(index) % 7]);
+            let shape = Shape { length, planned, size: Shape::size_for(6) };
+            let coded = ReedSolomon::new().code(shape, &mut (0..length).map(message)).expect("a code");
+            let coded = Bytes::from(coded);
+            let symbol = |number: u16| {
+                let at = usize::from(number) * shape.size;
+                coded.slice(at..at + shape.size)
+            };
+            let mut block = SymbolBlock::default();
+            let (mut there, mut helps) = (BTreeSet::new(), BTreeSet::new());
+            let room = round % 4 > 0;
+            while !block.is_whole() {
+                if rng.below(2) == 0 {
+                    let index = rng.below(length.into()) as u16;
+                    block.insert(index, message(index));
+                    there.insert(index);
+                } else if there.len() + helps.len() < length.into() || block.is_plain() {
+                    let number = rng.below(planned.into()) as u16;
+                    assert!(block.insert_coded(shape, number, symbol(number)));
+                    helps.insert(number);
+                }
+                if !room && rng.below(8) == 0 {
+                    block.forget();
+                }
+                if block.is_plain() || block.is_whole() {
+                    helps.clear();
+                    assert_eq!(block.held(), 0);
+                } else {
+                    assert_eq!(block.held(), there.len() + helps.len());
+                }
+                let have = (there.len() + helps.len()) as u16;
+                assert_eq!(block.lacks(), block.length().map(|length| length.saturating_sub(have)));
+                let missing: Vec<_> = (0..length).filter(|index| !there.contains(index)).collect();
+                if block.length().is_some() {
+                    assert!(block.missing().eq(missing.iter().copied()));
+                }
+                let restored = block.restore(&ReedSolomon::new());
+                if block.length().is_some() && have >= length && !missing.is_empty() {
+                    assert_eq!(restored.len(), missing.len());
+                    assert!(restored.iter().all(|(index, bytes)| *bytes == message(*index)));
+                    assert!(block.is_whole());
+                } else {
+                    assert!(restored.is_empty());
+                }
+                if there.len() == usize::from(length) {
+                    assert!(block.set_length(length));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_contradicts_it_is_refused() {
+        let mut block = SymbolBlock::default();
+        block.insert(5, Bytes::new());
+        assert!(!block.set_length(5), "there is a sixth");
+        assert!(block.set_length(6) && block.set_length(6) && !block.set_length(7));
+        assert!(block.may_have(5) && !block.may_have(6));
+        let shape = Shape { length: 6, planned: 2, size: 4 };
+        let symbol = Bytes::from_static(b"abcd");
+        assert!(!block.insert_coded(Shape { length: 7, ..shape }, 0, symbol.clone()));
+        assert!(block.insert_coded(shape, 0, symbol.clone()));
+        assert!(!block.insert_coded(Shape { planned: 4, ..shape }, 1, symbol.clone()));
+        assert!(!block.insert_coded(Shape { size: 6, ..shape }, 1, symbol));
+        assert_eq!(block.lacks(), Some(4));
+    }
+
+    #[test]
+    fn garbage_is_thrown_away_and_the_messages_themselves_are_awaited() {
+        let shape = Shape { length: 1, planned: 1, size: 4 };
+        let mut block = SymbolBlock::default();
+        assert!(block.insert_coded(shape, 0, Bytes::from_static(b"\xff\xff\xff\xff")));
+        assert!(block.restore(&ReedSolomon::new()).is_empty());
+        assert!(block.is_plain() && block.lacks() == Some(1));
+        block.insert(0, Bytes::new());
+        assert!(block.is_whole());
+    }
+
+    #[test]
+    fn requests_are_served_by_what_is_due_and_counts_go_round() {
+        let mut block = SymbolBlock::default();
+        assert!(block.is_served(), "nothing is known of it");
+        assert!(block.set_length(10));
+        assert!(!block.is_served());
+        block.see(1, 9);
+        assert!(!block.is_served());
+        block.see(2, 10);
+        assert!(block.is_served());
+        block.see(1, 0);
+        assert!(block.is_served(), "an older packet says nothing new");
+        for count in (0..200_000u64).step_by(9_000) {
+            block.see((count % COUNTS) as u16, 0);
+            assert_eq!(u64::from(block.seen()), count.max(2) % COUNTS);
+        }
+        assert!(!block.is_served());
+    }
+}

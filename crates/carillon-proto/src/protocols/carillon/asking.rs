@@ -1,0 +1,233 @@
+//! Whom a sender asks, when, and what it has asked: the round in which all say what they lack, and in between the paths.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use carillon_core::{BuildContext, Config, ConfigError, Identities, Time, Transmit};
+use carillon_wire::carillon::{Asked, Blocks as Listed, MAX_LISTED, Packet, Poll};
+
+use super::MODULUS;
+use super::blocks::Blocks;
+use super::sender::{Scene, Timer};
+use crate::blocks::{FlowControl, PollingList, Question, Questions, RetransmissionTimeout, RoundTrip};
+
+/// The receivers, the questions under way, and the round.
+#[derive(Debug)]
+pub(super) struct Asking {
+    /// What names each member on the wire.
+    identities: Identities,
+    pub audience: PollingList,
+    pub questions: Questions,
+    /// Round trips of the whole group.
+    trip: RoundTrip,
+    /// Packets between two questions, at most.
+    burst: u64,
+    /// Packets since somebody was asked.
+    in_burst: u64,
+    /// A round is under way: what is lacking is gathered until it is over.
+    pub is_in_round: bool,
+    /// Its questions that are open.
+    round: BTreeSet<u64>,
+    /// Until then those who were not asked by name may ask.
+    requests_until: Option<Time>,
+    /// Since when each has left questions unanswered.
+    silent_since: Vec<Option<Time>>,
+    patience: Duration,
+    lists: (Vec<u8>, Vec<u8>),
+}
+
+impl Asking {
+    /// Nobody was asked.
+    pub fn new(context: &BuildContext, settings: &Config) -> Result<Self, ConfigError> {
+        let span = |name| settings.span(name).at(context.bit_rate);
+        let (min, max) = (span("timeout_min"), span("timeout_max"));
+        if min > max || min.is_zero() || span("timeout").is_zero() {
+            return Err(ConfigError::Conflict(
+                "`timeout` or `timeout_min` is zero, or above `timeout_max`: give 0 < timeout_min <= timeout_max".into(),
+            ));
+        }
+        let timeout = RetransmissionTimeout::adaptive(span("timeout"), min, max);
+        let members = context.members.len();
+        Ok(Asking {
+            identities: context.identities.clone(),
+            audience: PollingList::new(members, timeout, true, settings.count("flight")),
+            questions: Questions::default(),
+            trip: RoundTrip::default(),
+            burst: settings.count("burst"),
+            in_burst: 0,
+            is_in_round: false,
+            round: BTreeSet::new(),
+            requests_until: None,
+            silent_since: vec![None; members],
+            patience: span("patience"),
+            lists: Default::default(),
+        })
+    }
+
+    /// Whether there are more receivers than one poll names, so that most of them say what they lack by themselves.
+    pub fn is_crowd(&self) -> bool {
+        self.audience.live() > MAX_LISTED
+    }
+
+    /// Whether nobody of the round is awaited any more.
+    pub fn is_round_over(&self, now: Time) -> bool {
+        self.round.is_empty() && self.requests_until.is_none_or(|until| until <= now)
+    }
+
+    /// Asks these members, about all blocks that are closed and not confirmed; `is_round` if all that is known to be lacking is to be
+    /// said in answer.
+    pub fn poll(
+        &mut self,
+        scene: &mut Scene,
+        blocks: &mut Blocks,
+        members: &[usize],
+        is_round: bool,
+        buf: &mut Vec<u8>,
+    ) -> Transmit {
+        let is_crowd = self.is_crowd();
+        let (listed, asked) = &mut self.lists;
+        listed.clear();
+        asked.clear();
+        blocks.list(listed);
+        let mut question = 0;
+        for &index in members {
+            let member = self.audience.member_mut(index);
+            let timeout = member.timeout.current();
+            let deadline = scene.now + timeout + timeout / 4 + SLACK;
+            let awaited = member.repeats == 0;
+            let mark = member.path.mark();
+            self.audience.on_ask(scene.now, index);
+            let (message, serial, end) = (blocks.sent.saturating_sub(1), blocks.serial, blocks.sent);
+            let number = self.questions.ask(Question { index, message, serial, end, at: scene.now, mark });
+            if question == 0 {
+                question = number as u32;
+            }
+            if is_round && awaited {
+                self.round.insert(number);
+            }
+            scene.timers.arm(Timer::Answer(number), deadline);
+            self.silent_since[index].get_or_insert(scene.now);
+            Asked::push(self.identities.member(index, blocks.window.node(index)) as u32, asked);
+        }
+        self.in_burst = 0;
+        self.is_in_round |= is_round;
+        let (mut after, mut span) = (Duration::ZERO, Duration::ZERO);
+        if is_round && is_crowd {
+            let trip = self.trip.mean().unwrap_or(SPAN_MIN);
+            (after, span) = (trip * 2, (trip * 4).max(SPAN_MIN));
+            let until = scene.now + after + span + trip * 2;
+            self.requests_until = Some(until);
+            scene.timers.arm(Timer::Requests, until);
+        }
+        let micros = |span: Duration| u32::try_from(span.as_micros()).unwrap_or(u32::MAX);
+        let number = |number: u64| (number % MODULUS) as u32;
+        let (next, first) = (number(blocks.sent), number(blocks.window.start().min(blocks.sent)));
+        let last = blocks.sent.saturating_sub(1);
+        let poll = Poll { next, first, question, after: micros(after), span: micros(span) };
+        let (blocks, asked) = (Listed::new(listed), Asked::new(asked));
+        Packet::Poll { poll, blocks, asked }.emit(scene.association, buf);
+        scene.events.control("poll", last);
+        scene.to_group()
+    }
+
+    /// A receiver answers a question, unless it was not asked this or has answered it; whether it was open, and how many
+    /// earlier ones it will not answer any more.
+    pub fn on_answer(
+        &mut self,
+        scene: &mut Scene,
+        index: usize,
+        number: u32,
+    ) -> Option<(Question, bool, usize)> {
+        let number = self.questions.expand(number)?;
+        let (question, open) = self.questions.answer(number, index)?;
+        scene.timers.cancel(Timer::Answer(number));
+        self.round.remove(&number);
+        self.trip.on_sample(scene.now.since(question.at));
+        let withdrawn = self.withdraw(scene, index, number);
+        self.silent_since[index] = None;
+        Some((question, open, withdrawn))
+    }
+
+    /// An answer has taken too long; who was asked, and whether it has been silent for too long.
+    pub fn on_no_answer(&mut self, now: Time, number: u64) -> Option<(usize, bool)> {
+        let question = self.questions.expire(number)?;
+        self.round.remove(&number);
+        self.audience.on_no_answer(&question);
+        let since = self.silent_since[question.index];
+        Some((question.index, since.is_some_and(|since| now.since(since) >= self.patience)))
+    }
+
+    /// What it has not answered does not matter any more.
+    pub fn skip(&mut self, scene: &mut Scene, index: usize) {
+        self.withdraw(scene, index, u64::MAX);
+        self.audience.skip(index);
+        self.silent_since[index] = None;
+    }
+
+    /// It is no longer in the group.
+    pub fn remove(&mut self, scene: &mut Scene, index: usize) {
+        self.withdraw(scene, index, u64::MAX);
+        self.audience.remove(index);
+    }
+
+    /// There is nothing to ask about.
+    pub fn clear(&mut self, scene: &mut Scene) {
+        self.questions.clear();
+        self.audience.nothing_asked();
+        self.silent_since.fill(None);
+        self.is_in_round = false;
+        self.round.clear();
+        self.requests_until = None;
+        scene.timers.clear();
+    }
+
+    /// Counts a packet of a message or a symbol.
+    pub fn count(&mut self) {
+        self.in_burst += 1;
+    }
+
+    /// Whether enough has gone out for somebody to be asked what has arrived.
+    pub fn is_burst_over(&self) -> bool {
+        let asked = 4 * self.audience.live().clamp(1, MAX_LISTED) as u64;
+        self.in_burst >= (self.audience.window() / asked).clamp(1, self.burst)
+    }
+
+    /// Whether as much is under way as may be, with so many packets sent.
+    pub fn is_full(&self, now: Time, serial: u64) -> bool {
+        let awaited = |question: &&Question| !self.audience.is_silent(question.index, now);
+        let oldest = self.questions.open().find(awaited);
+        oldest.is_some_and(|oldest| serial >= self.audience.limit(oldest.serial))
+    }
+
+    /// Those who have not answered and are to be asked again.
+    pub fn again(&self) -> Vec<usize> {
+        self.audience.all_again().take(MAX_LISTED).collect()
+    }
+
+    /// So many at most, by turns, of those for whom `wanted` holds.
+    pub fn turns(&mut self, most: usize, wanted: impl Fn(usize) -> bool) -> Vec<usize> {
+        let mut members: Vec<usize> = Vec::new();
+        while members.len() < most.min(MAX_LISTED)
+            && let Some(index) =
+                self.audience.next_turn(|index, _| wanted(index) && !members.contains(&index))
+        {
+            members.push(index);
+        }
+        members
+    }
+
+    /// Questions to a receiver before this one will not be answered; how many there were.
+    fn withdraw(&mut self, scene: &mut Scene, index: usize, before: u64) -> usize {
+        let earlier = self.questions.withdraw(index, before);
+        for number in &earlier {
+            scene.timers.cancel(Timer::Answer(*number));
+            self.round.remove(number);
+        }
+        earlier.len()
+    }
+}
+
+/// Answers that take as long as ever are not late.
+const SLACK: Duration = Duration::from_millis(1);
+/// How long many receivers spread their requests, at least.
+const SPAN_MIN: Duration = Duration::from_millis(10);

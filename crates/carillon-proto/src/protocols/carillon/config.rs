@@ -1,0 +1,32 @@
+//! Parameters.
+
+use carillon_core::{HostValue, Parameter};
+
+use crate::blocks::retransmission::parameters::{PAST_LIMIT, TIMEOUT_MAX, TIMEOUT_MIN};
+
+pub(super) const PARAMETERS: &[Parameter] = &[
+    Parameter::count("window", (1, 1 << 20), "4096").doc("messages that are kept until all have them"),
+    Parameter::count("block", (1, 16_384), "2048")
+        .doc("messages of a block and the symbols that may be coded of it, together, at most; a block is never longer than half of the window, or of what a receiver has room for"),
+    Parameter::span("block_time", "1 s").doc("a block is closed so long after its first message"),
+    Parameter::span("quiet", "2 ms")
+        .doc("a block is closed when nothing has gone out for so long, and those who have not confirmed everything are asked"),
+    Parameter::count("burst", (1, 65_536), "32")
+        .doc("packets between two questions, at most: fewer where little may be under way"),
+    Parameter::count("flight", (1, 65_536), "65536")
+        .doc("packets that may be under way however much the paths carry"),
+    Parameter::rate("rate", "0").doc("of data and repairs, at most; 0: what the paths carry"),
+    Parameter::span("timeout", "50 ms").doc("for an answer, until round trips are known; then by RFC 6298"),
+    TIMEOUT_MIN,
+    TIMEOUT_MAX,
+    Parameter::span("patience", "5 s").doc("who has not answered for so long is given up, unless past_limit is wait"),
+    PAST_LIMIT,
+];
+
+/// For files over a real network.
+pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] =
+    &[("timeout_min", "2 ms"), ("timeout_max", "250 ms"), ("past_limit", "wait")];
+
+/// Messages are kept until all have them, and no more are under way than fit the receivers' buffers.
+pub(super) const HOST_SETTINGS: &[(&str, HostValue)] =
+    &[("window", HostValue::Bytes(16 << 20)), ("flight", HostValue::Flight { min: 4, max: 65_536 })];

@@ -1,0 +1,54 @@
+//! Carillon's own delivery protocol: blocks with an erasure code, and receivers that say how much they lack.
+//!
+//! Messages go out at once as they come; a block is a run of them that is closed when it is long enough, or when nothing more comes. Then
+//! its receivers are asked, and as many coded symbols go out as the one that lacks most needs: each of them serves everybody, whatever they
+//! lost. `docs/protocols/carillon.md` is its specification.
+
+mod asking;
+mod blocks;
+mod config;
+mod describe;
+mod receiver;
+mod sender;
+#[cfg(test)]
+mod tests;
+
+use carillon_core::{ConfigError, HeaderBytes, Order, ProtocolEntry, Role};
+use carillon_wire::carillon::{DATA_HEADER_LEN, REPAIR_HEADER_LEN};
+
+use crate::blocks::Shape;
+
+pub use receiver::CarillonReceiver;
+pub use sender::CarillonSender;
+
+/// Carillon's own.
+pub const ENTRY: ProtocolEntry = ProtocolEntry {
+    name: "carillon",
+    family: "hybrid: coded repairs on request, by rounds",
+    summary: "Carillon's own: receivers say how much of a block they lack, and coded symbols serve all of them",
+    reference: "Carillon's own; docs/protocols/carillon.md",
+    roles: &[Role::Sender, Role::Receiver],
+    order: Order::Source,
+    confirmed: true,
+    waits: true,
+    // A symbol says how long its message is, and has an even number of bytes.
+    header_bytes: |_| HeaderBytes { data: DATA_HEADER_LEN, most: REPAIR_HEADER_LEN + Shape::size_for(1) - 1 },
+    parameters: config::PARAMETERS,
+    delivery_settings: config::DELIVERY_SETTINGS,
+    host_settings: config::HOST_SETTINGS,
+    format: &carillon_wire::carillon::FORMAT,
+    promise: describe::PROMISE,
+    trial: describe::trial,
+    states: describe::STATES,
+    build: |role, context, settings| {
+        Ok(match role {
+            Role::Peer | Role::Relay | Role::Helper => return Err(ConfigError::no_such_role(role)),
+            Role::Receiver => Box::new(CarillonReceiver::new(context, settings)),
+            Role::Sender => Box::new(CarillonSender::new(context, settings)?),
+        })
+    },
+    ..ProtocolEntry::PLAIN
+};
+
+/// Numbers on the wire have 32 bits.
+const MODULUS: u64 = 1 << 32;

@@ -1,0 +1,381 @@
+//! The receiving side.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use carillon_core::{BuildContext, Config, Dest, DropReason, InState, Received, Rng, Role, Transmit, expand};
+use carillon_wire::carillon::{
+    Asked, Blocks, Coded, DATA_HEADER_LEN, LACKS_LEN, Lacking, Lacks, MAX_LISTED, Packet, Poll,
+    REPAIR_HEADER_LEN, STATUS_LEN, Status,
+};
+use carillon_wire::map::{MAX_WORDS, Map};
+
+use super::MODULUS;
+use super::describe::STATES;
+use crate::blocks::{Part, Player, Reception, ReedSolomon, Shape, SymbolBlock};
+
+type Scene = crate::blocks::Scene<Timer>;
+
+/// Delivers in order what comes, and what it makes of coded symbols; says what it lacks when it is asked.
+#[derive(Debug)]
+pub struct CarillonReceiver {
+    /// What the sender calls it.
+    identity: u32,
+    window: u64,
+    /// Messages and symbols that its memory holds.
+    capacity: u64,
+    reception: Reception,
+    /// The blocks that are not delivered as a whole, by their first messages.
+    blocks: BTreeMap<u64, SymbolBlock>,
+    /// What they keep.
+    held: usize,
+    code: ReedSolomon,
+    /// DATA and REPAIR that have come.
+    arrived: u32,
+    /// The newest question that is to be answered: its answer says all that those before would.
+    asked: Option<u32>,
+    /// It asks by itself.
+    asks: bool,
+    /// Statuses say which messages are missing: not where there are so many receivers that nobody could make use of it.
+    names: bool,
+    rng: Rng,
+    /// The lists of the last status, kept for their room.
+    lists: (Vec<u8>, Vec<u8>),
+}
+
+/// The receiver's timer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timer {
+    /// It asks for what is lacking and not due.
+    Request,
+}
+
+impl CarillonReceiver {
+    /// A receiver of this session.
+    pub fn new(context: &BuildContext, settings: &Config) -> Player<Self> {
+        CarillonReceiver {
+            identity: context.identities.own(context.node) as u32,
+            window: settings.count("window"),
+            capacity: context.most_messages(u64::MAX),
+            reception: Reception::default(),
+            blocks: BTreeMap::new(),
+            held: 0,
+            code: ReedSolomon::new(),
+            arrived: 0,
+            asked: None,
+            asks: false,
+            names: true,
+            rng: context.seeds.stream("carillon.request"),
+            lists: Default::default(),
+        }
+        .play(context)
+    }
+
+    /// What is kept, of which that beyond a gap counts twice: in its block and in its place.
+    fn kept(&self, scene: &Scene) -> u64 {
+        (self.held + self.reception.len() + scene.waiting()) as u64
+    }
+
+    /// Messages from the expected one on that it can take.
+    fn room(&self, scene: &Scene) -> u64 {
+        // What is kept for coding alone is let go where nothing is missing.
+        let kept = if self.reception.is_empty() { scene.waiting() as u64 } else { self.kept(scene) };
+        let free = self.capacity.saturating_sub(kept);
+        self.window.min(free / 2 + self.reception.len() as u64)
+    }
+
+    /// Whether one more can be kept. If it is the next one for the application, what blocks keep goes first.
+    fn has_room_for(&mut self, scene: &Scene, number: u64) -> bool {
+        if self.kept(scene) + 2 <= self.capacity {
+            return true;
+        }
+        if number != self.reception.expected() {
+            return false;
+        }
+        self.blocks.values_mut().for_each(SymbolBlock::forget);
+        self.held = 0;
+        self.kept(scene) < self.capacity
+    }
+
+    /// Does something with the block that begins with this message, if there may be one; then it may be whole.
+    fn with_block<R>(
+        &mut self,
+        scene: &mut Scene,
+        first: u64,
+        change: impl FnOnce(&mut SymbolBlock) -> R,
+    ) -> Option<R> {
+        if !self.blocks.contains_key(&first) && self.blocks.len() >= MOST_BLOCKS {
+            scene.events.dropped(DropReason::OutOfWindow);
+            return None;
+        }
+        let block = self.blocks.entry(first).or_default();
+        self.held -= block.held();
+        let result = change(block);
+        for (index, message) in block.restore(&self.code) {
+            let number = first + u64::from(index);
+            if number >= self.reception.expected() && number < self.reception.expected() + self.window {
+                self.reception.insert(number, message);
+            }
+        }
+        self.held += block.held();
+        Some(result)
+    }
+
+    fn deliver_in_order(&mut self, scene: &mut Scene) {
+        while let Some((number, payload)) = self.reception.pop() {
+            scene.deliver_sent(number, payload);
+        }
+        let expected = self.reception.expected();
+        // Where one begins all before it have ended.
+        let begun = self.blocks.range(..=expected).next_back().map_or(0, |(&first, _)| first);
+        while let Some(entry) = self.blocks.first_entry() {
+            let is_past = |length: u16| entry.key() + u64::from(length) <= expected;
+            if *entry.key() >= begun && !entry.get().length().is_some_and(is_past) {
+                break;
+            }
+            self.held -= entry.remove().held();
+        }
+    }
+
+    /// The sender holds nothing before `first` any more: what is there is delivered, the rest is lost.
+    fn give_up_before(&mut self, scene: &mut Scene, first: u64) {
+        scene.events.loss_found(scene.sender, self.reception.expected());
+        for (number, payload) in self.reception.skip_to(first) {
+            scene.deliver_sent(number, payload);
+        }
+        self.deliver_in_order(scene);
+    }
+
+    fn on_data(
+        &mut self,
+        scene: &mut Scene,
+        (number, index): (u64, u16),
+        (length, count): (u16, u16),
+        payload: Bytes,
+    ) {
+        self.arrived = self.arrived.wrapping_add(1);
+        let expected = self.reception.expected();
+        let Some(first) = number.checked_sub(index.into()) else {
+            return scene.events.dropped(DropReason::Malformed);
+        };
+        if number >= expected + self.window {
+            return scene.events.dropped(DropReason::OutOfWindow);
+        }
+        let is_known = self.reception.has(number);
+        if is_known && !self.blocks.contains_key(&first) {
+            return scene.events.dropped(DropReason::Duplicate);
+        }
+        if !is_known && !self.has_room_for(scene, number) {
+            // The application does not keep up: as good as lost, the sender will repeat it.
+            return scene.events.dropped(DropReason::BufferFull);
+        }
+        let message = payload.clone();
+        let taken = self.with_block(scene, first, |block| {
+            block.see(count, 0);
+            let fits = block.may_have(index) && (length == 0 || block.set_length(length));
+            if fits {
+                block.insert(index, message);
+            }
+            fits
+        });
+        match taken {
+            None => return,
+            Some(false) => scene.events.dropped(DropReason::Malformed),
+            Some(true) if is_known => scene.events.dropped(DropReason::Duplicate),
+            Some(true) => {
+                scene.events.received("data", number);
+                if number > expected && self.reception.is_empty() {
+                    scene.events.loss_found(scene.sender, expected);
+                }
+                self.reception.insert(number, payload);
+            }
+        }
+        self.deliver_in_order(scene);
+    }
+
+    fn on_repair(
+        &mut self,
+        scene: &mut Scene,
+        coded: Coded,
+        (number, count, more): (u16, u16, u16),
+        symbol: Bytes,
+    ) {
+        self.arrived = self.arrived.wrapping_add(1);
+        let expected = self.reception.expected();
+        let first = expand(coded.first.into(), MODULUS, expected);
+        if first + u64::from(coded.length) <= expected {
+            return scene.events.dropped(DropReason::Duplicate);
+        }
+        if first >= expected + self.window {
+            return scene.events.dropped(DropReason::OutOfWindow);
+        }
+        let has_room = self.kept(scene) + 2 <= self.capacity;
+        let shape = Shape { length: coded.length, planned: coded.planned, size: symbol.len() };
+        let taken = self.with_block(scene, first, |block| {
+            block.see(count, more);
+            if block.is_whole() || block.has_coded(number) {
+                return Err(DropReason::Redundant);
+            }
+            if !has_room {
+                return Err(DropReason::BufferFull);
+            }
+            if block.insert_coded(shape, number, symbol) { Ok(()) } else { Err(DropReason::Malformed) }
+        });
+        match taken {
+            None => return,
+            Some(Err(reason)) => scene.events.dropped(reason),
+            Some(Ok(())) => scene.events.received("repair", first),
+        }
+        self.deliver_in_order(scene);
+    }
+
+    fn on_poll(&mut self, scene: &mut Scene, poll: Poll, blocks: Blocks<'_>, asked: Asked<'_>) {
+        let expected = self.reception.expected();
+        let next = expand(poll.next.into(), MODULUS, expected);
+        let first = expand(poll.first.into(), MODULUS, expected);
+        // What the sender holds spans at most a window before its newest message.
+        if first > next || next - first > self.window {
+            return scene.events.dropped(DropReason::Malformed);
+        }
+        scene.events.received("poll", next.saturating_sub(1));
+        if first > expected {
+            self.give_up_before(scene, first);
+        }
+        let expected = self.reception.expected();
+        for closed in blocks.iter() {
+            let first = expand(closed.first.into(), MODULUS, expected);
+            let end = first + u64::from(closed.length);
+            if end <= expected || end > next || end > expected + self.window {
+                continue;
+            }
+            self.with_block(scene, first, |block| {
+                if block.set_length(closed.length) {
+                    block.see(closed.count, 0);
+                }
+            });
+        }
+        self.deliver_in_order(scene);
+        self.names = poll.span == 0;
+        if let Some(at) = asked.iter().position(|identity| identity == self.identity) {
+            self.asked = Some(poll.question.wrapping_add(at as u32));
+        } else if poll.span > 0 && self.is_unserved() && scene.timers.armed(Timer::Request).is_none() {
+            let micros =
+                u64::from(poll.after.min(MOST_WAIT)) + self.rng.below(u64::from(poll.span.min(MOST_WAIT)));
+            scene.timers.arm(Timer::Request, scene.now + std::time::Duration::from_micros(micros.max(1)));
+        }
+    }
+
+    /// Whether more is lacking than is due.
+    fn is_unserved(&self) -> bool {
+        self.blocks.values().any(|block| !block.is_served())
+    }
+
+    /// The blocks that are not whole, in the lists; how many there are.
+    fn list_lacking(&mut self) -> usize {
+        let (list, map) = &mut self.lists;
+        list.clear();
+        let mut listed = 0;
+        for (&first, block) in &self.blocks {
+            let Some(lacks) = block.lacks().filter(|&lacks| lacks > 0) else { continue };
+            if listed == MAX_LISTED || STATUS_LEN + list.len() + LACKS_LEN > MOST_BYTES {
+                break;
+            }
+            map.clear();
+            if self.names {
+                name(block, map);
+            }
+            let fits = STATUS_LEN + list.len() + LACKS_LEN + map.len() <= MOST_BYTES;
+            let missing = Map::new(if fits { map } else { &[] });
+            let (first, count, plain) = ((first % MODULUS) as u32, block.seen(), block.is_plain());
+            Lacking::push(Lacks { first, count, lacks, plain, missing }, list);
+            listed += 1;
+        }
+        listed
+    }
+}
+
+/// The map of the missing messages of a block, unless it is too long.
+fn name(block: &SymbolBlock, map: &mut Vec<u8>) {
+    let mut word = (0, 0);
+    for index in block.missing() {
+        let at = usize::from(index) / 64;
+        if at >= MAX_WORDS {
+            return map.clear();
+        }
+        while word.0 < at {
+            Map::push(word.1, map);
+            word = (word.0 + 1, 0);
+        }
+        word.1 |= 1 << (index % 64);
+    }
+    Map::push(word.1, map);
+}
+
+impl Part for CarillonReceiver {
+    type Timer = Timer;
+
+    const ROLE: Role = Role::Receiver;
+
+    fn held(&self) -> Option<u64> {
+        Some((self.reception.len() + self.held) as u64)
+    }
+
+    fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
+        for (&about, block) in &self.blocks {
+            let state = match block.length() {
+                _ if block.is_whole() => "Whole",
+                None => "Open",
+                Some(_) => "Lacking",
+            };
+            tell(InState { of: STATES[1].of, about, state, turn: 0 });
+        }
+    }
+
+    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
+        let Some(packet) = scene.of_sender(datagram.source, Packet::parse(datagram.bytes)) else { return };
+        match packet {
+            Packet::Data { sequence, index, length, count, .. } => {
+                let number = expand(sequence.into(), MODULUS, self.reception.expected());
+                let payload = datagram.bytes.slice(DATA_HEADER_LEN..);
+                self.on_data(scene, (number, index), (length, count), payload);
+            }
+            Packet::Repair { block, number, count, more, .. } => {
+                let symbol = datagram.bytes.slice(REPAIR_HEADER_LEN..);
+                self.on_repair(scene, block, (number, count, more), symbol);
+            }
+            Packet::Poll { poll, blocks, asked } => self.on_poll(scene, poll, blocks, asked),
+            Packet::Status { .. } => scene.events.dropped(DropReason::Foreign),
+        }
+    }
+
+    fn on_timer(&mut self, _scene: &mut Scene, timer: Timer) {
+        match timer {
+            Timer::Request => self.asks = self.is_unserved(),
+        }
+    }
+
+    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+        if self.asked.is_none() && !(std::mem::take(&mut self.asks) && self.is_unserved()) {
+            return None;
+        }
+        self.asks = false;
+        let listed = self.list_lacking();
+        let expected = self.reception.expected();
+        let status = Status {
+            expected: (expected % MODULUS) as u32,
+            question: self.asked.take().unwrap_or(0),
+            arrived: self.arrived,
+            room: u32::try_from(self.room(scene)).unwrap_or(u32::MAX),
+        };
+        Packet::Status { status, lacking: Lacking::new(&self.lists.0, listed) }.emit(scene.association, buf);
+        scene.events.control("status", expected.saturating_sub(1));
+        Some(Transmit::now(Dest::Node(scene.sender)))
+    }
+}
+
+/// Blocks that are known and not delivered.
+const MOST_BLOCKS: usize = 4096;
+/// A status has no more bytes than this, so that it is one frame.
+const MOST_BYTES: usize = 1400;
+/// Microseconds: nobody waits for longer to ask.
+const MOST_WAIT: u32 = 10_000_000;

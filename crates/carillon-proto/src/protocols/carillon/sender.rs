@@ -1,0 +1,327 @@
+//! The sending side.
+
+use std::time::Duration;
+
+use carillon_core::{
+    BuildContext, Config, ConfigError, DropReason, Event, InState, NodeId, Pace, Received, Role, Transmit,
+    expand,
+};
+use carillon_wire::carillon::{Lacking, MAX_LISTED, Packet, Status};
+
+use super::MODULUS;
+use super::asking::Asking;
+use super::blocks::Blocks;
+use super::describe::STATES;
+use crate::blocks::{
+    AckWindow, Answer, FixedWindow, Members, PACKET, Part, PastLimit, Player, RateControl, Request,
+};
+
+/// Where the parts of a sender act.
+pub(super) type Scene = crate::blocks::Scene<Timer>;
+
+/// Sends messages as they come, asks when a block is closed what is lacking, and sends as much of it as is.
+#[derive(Debug)]
+pub struct CarillonSender {
+    blocks: Blocks,
+    asking: Asking,
+    pace: Pace,
+    /// A rate that it keeps below whatever the paths carry.
+    rate: Option<carillon_core::BitRate>,
+    past_limit: PastLimit,
+    block_time: Duration,
+    quiet: Duration,
+    /// Nothing has gone out for so long that those are asked who have not confirmed everything.
+    is_quiet: bool,
+    /// The places of missing messages, kept for their room.
+    missing: Vec<u16>,
+}
+
+/// The sender's timers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timer {
+    /// The receiver that was asked this has had time to answer: ask again, or give up.
+    Answer(u64),
+    /// Those who were not asked by name have had time to ask.
+    Requests,
+    /// The open block has been open for long enough.
+    Close,
+    /// Nothing more was sent for a while.
+    Quiet,
+    /// The next packet may leave.
+    Pace,
+}
+
+impl CarillonSender {
+    /// A sender to the members of the context.
+    pub fn new(context: &BuildContext, settings: &Config) -> Result<Player<Self>, ConfigError> {
+        let window = FixedWindow(settings.count("window"));
+        let span = |name| settings.span(name).at(context.bit_rate);
+        let quiet = span("quiet").max(LEAST_QUIET);
+        Ok(CarillonSender {
+            blocks: Blocks::new(AckWindow::new(Members::new(context.members.clone()), window), settings),
+            asking: Asking::new(context, settings)?,
+            pace: Pace::new(settings.rate("rate"), PACE_DEPTH),
+            rate: settings.rate("rate"),
+            past_limit: PastLimit::of(settings),
+            block_time: span("block_time").max(LEAST_QUIET),
+            quiet,
+            is_quiet: false,
+            missing: Vec::new(),
+        }
+        .play(context))
+    }
+
+    fn on_status(&mut self, scene: &mut Scene, source: NodeId, status: Status, lacking: Lacking<'_>) {
+        let CarillonSender { blocks, asking, pace, .. } = self;
+        let Some(index) = blocks.window.index_of(source) else {
+            return scene.events.dropped(DropReason::NotAMember);
+        };
+        let expected = if status.question == 0 {
+            expand(status.expected.into(), MODULUS, blocks.window.start()).min(blocks.sent)
+        } else {
+            let Some((question, open, withdrawn)) = asking.on_answer(scene, index, status.question) else {
+                return scene.events.dropped(DropReason::OutOfWindow);
+            };
+            // It may have heard more since it was asked; not more than there is.
+            let expected = expand(status.expected.into(), MODULUS, question.end).min(blocks.sent);
+            let answer = Answer {
+                asked: question.at,
+                then: question.mark,
+                serial: question.serial,
+                since: blocks.serial - question.serial,
+                arrived: status.arrived,
+            };
+            let closed = withdrawn as u32 + u32::from(open);
+            let limit = expected.saturating_add(status.room.into());
+            asking.audience.on_answer(scene.now, index, closed, answer, limit);
+            let rate = asking.audience.rate();
+            pace.set_rate(scene.now, rate.into_iter().chain(self.rate).min());
+            expected
+        };
+        scene.events.received("status", expected.saturating_sub(1));
+        if expected > blocks.window.start() {
+            blocks.window.acknowledge(index, expected - 1);
+        }
+        let mut budget = asking.audience.budget.left(index, blocks.sent);
+        for lacks in lacking.iter() {
+            let first = expand(lacks.first.into(), MODULUS, expected);
+            let Some(block) = blocks.find(first) else { continue };
+            let missing = &mut self.missing;
+            missing.clear();
+            for (at, word) in lacks.missing.words().enumerate() {
+                missing.extend((0..64).filter(|bit| word >> bit & 1 == 1).map(|bit| (at * 64 + bit) as u16));
+            }
+            let most = budget.min(lacks.lacks.into());
+            let missing = (!missing.is_empty()).then_some(&missing[..]);
+            let (count, lacks, plain) = (lacks.count, lacks.lacks, lacks.plain);
+            let added = block.on_request(Request { index, count, lacks, plain, missing, most });
+            asking.audience.budget.spend(index, added);
+            budget -= added.min(budget);
+        }
+        // Who is alone, or one of so many that it cannot be heard what others lack, is served at once.
+        if asking.audience.live() == 1 || asking.is_crowd() {
+            blocks.decide(scene);
+        }
+        self.advance(scene);
+        self.on_round(scene);
+    }
+
+    /// If all have answered that are awaited, it is decided what goes out.
+    fn on_round(&mut self, scene: &mut Scene) {
+        if self.asking.is_in_round && self.asking.is_round_over(scene.now) {
+            self.asking.is_in_round = false;
+            self.blocks.decide(scene);
+        }
+    }
+
+    fn on_no_answer(&mut self, scene: &mut Scene, number: u64) {
+        let Some((index, is_over)) = self.asking.on_no_answer(scene.now, number) else { return };
+        scene.events.push(Event::TimerFired { timer: "answer" });
+        match self.past_limit {
+            _ if !is_over => {}
+            PastLimit::Wait => {}
+            PastLimit::Expel => {
+                self.blocks.window.expel(index);
+                self.asking.remove(scene, index);
+                scene.events.member_lost(self.blocks.window.node(index));
+            }
+            PastLimit::Skip => {
+                self.asking.skip(scene, index);
+                self.blocks.window.give_up(index, self.blocks.sent);
+            }
+        }
+        self.advance(scene);
+        self.on_round(scene);
+    }
+
+    /// Whether there is a message that was not sent and all have room for, as far as they are asked in time.
+    fn has_new(&self) -> bool {
+        self.blocks.sent < self.blocks.window.end().min(self.asking.audience.room())
+    }
+
+    /// All who have not confirmed what was sent are asked, as many as one poll names.
+    fn ask_all(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let (blocks, end) = (&self.blocks, self.blocks.closed_below());
+        let members = self.asking.turns(MAX_LISTED, |index| blocks.window.acknowledged_below(index) < end);
+        if members.is_empty() {
+            return None;
+        }
+        Some(self.asking.poll(scene, &mut self.blocks, &members, true, buf))
+    }
+
+    /// Nothing to send: what is open is closed when it has been so for a while, and those are asked who have not confirmed everything.
+    fn idle(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let blocks = &mut self.blocks;
+        let is_full = blocks.sent < blocks.window.end() || blocks.window.is_full();
+        let may_close = if is_full { blocks.is_open_alone() } else { blocks.is_open() };
+        if may_close && (self.is_quiet || blocks.window.is_closed()) {
+            blocks.close();
+            if !self.asking.is_in_round {
+                return self.ask_all(scene, buf);
+            }
+        }
+        let (blocks, sent) = (&self.blocks, self.blocks.sent);
+        let lacks = |index: usize| blocks.window.acknowledged_below(index) < sent;
+        if self.is_quiet && !self.asking.is_in_round {
+            self.is_quiet = false;
+            let is_blocked = blocks.sent < blocks.window.end();
+            let mut members = Vec::new();
+            while members.len() < MAX_LISTED
+                && let Some(index) = self.asking.audience.next_unasked(|index, member| {
+                    (lacks(index) || is_blocked && member.limit <= sent) && !members.contains(&index)
+                })
+            {
+                members.push(index);
+            }
+            if !members.is_empty() {
+                return Some(self.asking.poll(scene, &mut self.blocks, &members, true, buf));
+            }
+        }
+        if !self.is_quiet && scene.timers.armed(Timer::Quiet).is_none() {
+            scene.timers.arm(Timer::Quiet, scene.now + self.quiet);
+        }
+        None
+    }
+}
+
+impl Part for CarillonSender {
+    type Timer = Timer;
+
+    const ROLE: Role = Role::Sender;
+
+    fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
+        let Some(packet) = scene.of_session(Packet::parse(datagram.bytes)) else { return };
+        match packet {
+            Packet::Status { status, lacking } => self.on_status(scene, datagram.source, status, lacking),
+            _ => scene.events.dropped(DropReason::Foreign),
+        }
+    }
+
+    fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
+        for block in self.blocks.iter() {
+            let state = match () {
+                _ if !block.is_closed() => "Filling",
+                _ if block.due() > 0 => "Repairing",
+                _ if block.is_news() => "News",
+                _ => "Asked",
+            };
+            tell(InState { of: STATES[0].of, about: block.first(), state, turn: 0 });
+        }
+    }
+
+    fn on_timer(&mut self, scene: &mut Scene, timer: Timer) {
+        match timer {
+            Timer::Answer(number) => self.on_no_answer(scene, number),
+            Timer::Requests => self.on_round(scene),
+            Timer::Close => self.blocks.close(),
+            Timer::Quiet => self.is_quiet = true,
+            Timer::Pace => {}
+        }
+    }
+
+    fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+        if self.blocks.window.is_empty() {
+            return None;
+        }
+        self.on_round(scene);
+        let again = self.asking.again();
+        if !again.is_empty() {
+            return Some(self.asking.poll(scene, &mut self.blocks, &again, false, buf));
+        }
+        if !self.asking.is_in_round && self.blocks.wants_round() {
+            if let Some(transmit) = self.ask_all(scene, buf) {
+                return Some(transmit);
+            }
+        }
+        let (has_new, has_repairs) = (self.has_new(), self.blocks.has_repairs());
+        if !has_new && !has_repairs {
+            return self.idle(scene, buf);
+        }
+        if self.asking.is_full(scene.now, self.blocks.serial) {
+            return None;
+        }
+        if let Some(at) = self.pace.ready_at(scene.now) {
+            scene.timers.arm(Timer::Pace, at);
+            return None;
+        }
+        if self.asking.is_burst_over() {
+            let members = self.asking.turns(1, |_| true);
+            if !members.is_empty() {
+                return Some(self.asking.poll(scene, &mut self.blocks, &members, false, buf));
+            }
+        }
+        self.pace.spend(scene.now, PACKET);
+        self.asking.count();
+        scene.timers.cancel(Timer::Quiet);
+        self.is_quiet = false;
+        if has_repairs && let Some(transmit) = self.blocks.next_repair(scene, buf) {
+            return Some(transmit);
+        }
+        if !has_new {
+            return None;
+        }
+        let room = self.asking.audience.room().saturating_sub(self.blocks.window.start());
+        let room = if self.asking.audience.room() == u64::MAX { FIRST_ROOM } else { room };
+        let loss = if self.blocks.is_open() { 0.0 } else { self.asking.audience.loss() };
+        let (transmit, begins) = self.blocks.next_message(scene, (room, loss), buf);
+        if begins {
+            scene.timers.arm(Timer::Close, scene.now + self.block_time);
+        }
+        Some(transmit)
+    }
+
+    fn window(&self) -> Option<&AckWindow> {
+        Some(&self.blocks.window)
+    }
+
+    fn window_mut(&mut self) -> Option<&mut AckWindow> {
+        Some(&mut self.blocks.window)
+    }
+
+    fn advance(&mut self, scene: &mut Scene) {
+        self.blocks.advance(scene);
+        if self.blocks.window.is_empty() {
+            self.asking.clear(scene);
+        }
+    }
+
+    fn expel(&mut self, scene: &mut Scene, member: NodeId) {
+        if let Some(index) = self.blocks.window.expel_node(member) {
+            self.asking.remove(scene, index);
+            self.advance(scene);
+            self.on_round(scene);
+        }
+    }
+
+    fn acknowledged(&self, _scene: &Scene, member: NodeId) -> Option<u64> {
+        let index = self.blocks.window.index_of(member)?;
+        Some(self.blocks.window.acknowledged_below(index))
+    }
+}
+
+/// What may leave at once: enough for one system call to carry much, and for timers that are late.
+const PACE_DEPTH: Duration = Duration::from_millis(4);
+/// A pause is not shorter than this.
+const LEAST_QUIET: Duration = Duration::from_micros(100);
+/// Messages that a receiver is taken to have room for before it has said so.
+const FIRST_ROOM: u64 = 256;

@@ -1,0 +1,421 @@
+//! Packets of Carillon's own delivery protocol.
+//!
+//! ```text
+//! +--------------------+-------------------------------------------------------------+----------
+//! | envelope, 1 DATA   | sequence (32) | index (16) | length (16) | count (16)       | message
+//! | envelope, 2 REPAIR | block (32) | length (16) | number (16) | planned (16)       |
+//! |                    | count (16) | more (16)                                      | symbol
+//! | envelope, 3 POLL   | next (32) | first (32) | question (32) | after (32) | span (32) |
+//! |                    | blocks (16) | asked (16)                                      |
+//! |                    | blocks x: block (32) | length (16) | count (16)               |
+//! |                    | asked x: identity (32)                                        | padding
+//! | envelope, 4 STATUS | expected (32) | question (32) | arrived (32) | room (32) | blocks (16) |
+//! |                    | blocks x: block (32) | count (16) | lacks (16) | form (8) | words (8) |
+//! |                    |           map of what is missing (64 x words)             | padding
+//! +--------------------+-------------------------------------------------------------+----------
+//! ```
+//!
+//! Messages are numbered; `sequence` and every other number of 32 bits counts modulo 2^32. A block is a run of consecutive
+//! messages and is named by its first one. In a DATA packet `index` is the place of the message in its block, and
+//! `length` is how many messages the block has, or 0 while the sender has not closed it. `count` is how many packets have gone out for the
+//! block beyond the first transmission of each of its messages, with this one, modulo 2^16: 0 in a first transmission.
+//!
+//! The symbol of a REPAIR is coded from the whole block: number `number` of the `planned` ones that there may be, a power of two. What
+//! is coded of a message is its length (16 bits), itself, and zeros up to the size of the symbol, which is even. `more` says how
+//! many more packets are due for the block.
+//!
+//! A POLL asks those whom it names, the first of them with question `question`, the next with the number after it, and so on. The blocks are those
+//! that are closed and not confirmed, oldest first, as many as it has room for. Who is not named and lacks more of them than is due asks
+//! by itself, `after` microseconds later and a random part of `span`; a span of 0 is: it does not. `next` is one past the last
+//! message sent, and `first` the oldest that the sender still holds.
+//!
+//! A STATUS answers a question, or asks by itself, under number 0. `arrived` counts the DATA and REPAIR packets that have come, and `room` is
+//! how many messages from `expected` on the receiver can take. Of each closed block that is not whole it says how many symbols are
+//! lacking after packet `count` of the block; bit i of the map, the lowest first, says that message i of the block
+//! is missing. `form` 0 is: any symbols will do; 1: only the messages themselves, since there is no room for others.
+
+mod describe;
+mod display;
+
+use carillon_core::AssociationId;
+
+use crate::ParseError;
+use crate::envelope::{Envelope, protocol};
+use crate::map::Map;
+use crate::reader::Reader;
+
+pub use describe::FORMAT;
+
+/// A packet of the protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packet<'a> {
+    /// A message, for the first time or again.
+    Data {
+        /// Modulo 2^32.
+        sequence: u32,
+        /// Its place in the block.
+        index: u16,
+        /// Messages in the block, 0 while it is open.
+        length: u16,
+        /// Packets for the block beyond first transmissions, modulo 2^16.
+        count: u16,
+        /// The message.
+        payload: &'a [u8],
+    },
+    /// A symbol coded from a block.
+    Repair {
+        /// The block and its shape.
+        block: Coded,
+        /// Which of the symbols.
+        number: u16,
+        /// Packets for the block beyond first transmissions, modulo 2^16.
+        count: u16,
+        /// So many more are due.
+        more: u16,
+        /// The symbol.
+        symbol: &'a [u8],
+    },
+    /// Asks for statuses.
+    Poll {
+        /// What it asks.
+        poll: Poll,
+        /// The closed blocks that are not confirmed.
+        blocks: Blocks<'a>,
+        /// Who is to answer.
+        asked: Asked<'a>,
+    },
+    /// What a receiver has, and what it lacks.
+    Status {
+        /// The receiver.
+        status: Status,
+        /// The blocks that are not whole.
+        lacking: Lacking<'a>,
+    },
+}
+
+/// A block as a coded symbol names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Coded {
+    /// Its first message, modulo 2^32.
+    pub first: u32,
+    /// Messages in it.
+    pub length: u16,
+    /// Symbols that may be coded of it.
+    pub planned: u16,
+}
+
+/// The fields of a POLL that there are one of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Poll {
+    /// One past the last message sent, modulo 2^32.
+    pub next: u32,
+    /// Oldest message still held, modulo 2^32.
+    pub first: u32,
+    /// The question to the first of those who are asked.
+    pub question: u32,
+    /// Microseconds until others may ask.
+    pub after: u32,
+    /// Microseconds over which they spread; 0: they do not ask.
+    pub span: u32,
+}
+
+/// A block that is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Closed {
+    /// Its first message, modulo 2^32.
+    pub first: u32,
+    /// Messages in it.
+    pub length: u16,
+    /// Packets sent for it beyond first transmissions, modulo 2^16.
+    pub count: u16,
+}
+
+/// The fields of a STATUS that there are one of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// First message it lacks, modulo 2^32.
+    pub expected: u32,
+    /// The question that it answers; 0: none.
+    pub question: u32,
+    /// DATA and REPAIR that have come, modulo 2^32.
+    pub arrived: u32,
+    /// Messages from `expected` on that it can take.
+    pub room: u32,
+}
+
+/// A block that a receiver does not have all of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lacks<'a> {
+    /// Its first message, modulo 2^32.
+    pub first: u32,
+    /// The last of its packets beyond first transmissions that was seen, modulo 2^16.
+    pub count: u16,
+    /// Symbols that are lacking.
+    pub lacks: u16,
+    /// Only the messages themselves help.
+    pub plain: bool,
+    /// Which messages are missing, from the first of the block on; empty if that is not said.
+    pub missing: Map<'a>,
+}
+
+/// Bytes of a data packet before its message.
+pub const DATA_HEADER_LEN: usize = Envelope::LEN + 10;
+/// Bytes of a coded symbol's packet before it.
+pub const REPAIR_HEADER_LEN: usize = Envelope::LEN + 14;
+/// Bytes of a poll without its lists.
+pub const POLL_LEN: usize = Envelope::LEN + 24;
+/// Bytes of a status without its list.
+pub const STATUS_LEN: usize = Envelope::LEN + 18;
+/// Bytes of a block in a status, without its map.
+pub const LACKS_LEN: usize = 10;
+/// Messages that a block may have, and symbols that may be coded of it.
+pub const MAX_LENGTH: u16 = 1 << 14;
+/// Blocks in one packet, and receivers that one asks.
+pub const MAX_LISTED: usize = 64;
+
+impl<'a> Packet<'a> {
+    /// Parses a datagram.
+    pub fn parse(bytes: &'a [u8]) -> Result<(AssociationId, Packet<'a>), ParseError> {
+        let (envelope, mut reader) = Reader::behind_envelope(protocol::CARILLON, bytes)?;
+        let packet = match envelope.packet_type {
+            packet_type::DATA => {
+                let (sequence, index) = (reader.u32()?, reader.u16()?);
+                let (length, count) = (reader.u16()?, reader.u16()?);
+                check("index", index, index < MAX_LENGTH && (length == 0 || index < length))?;
+                check("length", length, length <= MAX_LENGTH)?;
+                Packet::Data { sequence, index, length, count, payload: reader.rest() }
+            }
+            packet_type::REPAIR => {
+                let block = Coded { first: reader.u32()?, length: length(&mut reader)?, planned: 0 };
+                let (number, planned) = (reader.u16()?, reader.u16()?);
+                check("planned", planned, planned.is_power_of_two() && planned <= MAX_LENGTH)?;
+                check("number", number, number < planned)?;
+                let (count, more, symbol) = (reader.u16()?, reader.u16()?, reader.rest());
+                if symbol.len() < 2 || !symbol.len().is_multiple_of(2) {
+                    return Err(ParseError::Field { field: "symbol", value: symbol.len() as u64 });
+                }
+                Packet::Repair { block: Coded { planned, ..block }, number, count, more, symbol }
+            }
+            packet_type::POLL => {
+                let (next, first, question) = (reader.u32()?, reader.u32()?, reader.u32()?);
+                let poll = Poll { next, first, question, after: reader.u32()?, span: reader.u32()? };
+                let (blocks, asked) = (listed("blocks", &mut reader)?, listed("asked", &mut reader)?);
+                if asked > 0 && question == 0 {
+                    return Err(ParseError::Field { field: "question", value: 0 });
+                }
+                let blocks = Blocks(reader.bytes(blocks * Blocks::EACH)?);
+                for block in blocks.iter() {
+                    check("length", block.length, block.length > 0 && block.length <= MAX_LENGTH)?;
+                }
+                Packet::Poll { poll, blocks, asked: Asked(reader.bytes(asked * Asked::EACH)?) }
+            }
+            packet_type::STATUS => {
+                let (expected, question) = (reader.u32()?, reader.u32()?);
+                let status = Status { expected, question, arrived: reader.u32()?, room: reader.u32()? };
+                let blocks = listed("blocks", &mut reader)?;
+                let mut rest = reader.clone();
+                for _ in 0..blocks {
+                    one_lacking(&mut reader)?;
+                }
+                let list = rest.bytes(rest.rest().len() - reader.rest().len())?;
+                Packet::Status { status, lacking: Lacking { list, blocks } }
+            }
+            other => return Err(ParseError::Type(other)),
+        };
+        Ok((envelope.association, packet))
+    }
+
+    /// Appends the packet as a datagram.
+    pub fn emit(&self, association: AssociationId, buf: &mut Vec<u8>) {
+        let packet_type = match self {
+            Packet::Data { .. } => packet_type::DATA,
+            Packet::Repair { .. } => packet_type::REPAIR,
+            Packet::Poll { .. } => packet_type::POLL,
+            Packet::Status { .. } => packet_type::STATUS,
+        };
+        Envelope { protocol: protocol::CARILLON, packet_type, association }.emit(buf);
+        match *self {
+            Packet::Data { sequence, index, length, count, payload } => {
+                put32([sequence], buf);
+                put16([index, length, count], buf);
+                buf.extend_from_slice(payload);
+            }
+            Packet::Repair { block: Coded { first, length, planned }, number, count, more, symbol } => {
+                put32([first], buf);
+                put16([length, number, planned, count, more], buf);
+                buf.extend_from_slice(symbol);
+            }
+            Packet::Poll { poll, blocks, asked } => {
+                put32([poll.next, poll.first, poll.question, poll.after, poll.span], buf);
+                put16([blocks.count() as u16, asked.count() as u16], buf);
+                buf.extend_from_slice(blocks.0);
+                buf.extend_from_slice(asked.0);
+            }
+            Packet::Status { status, lacking } => {
+                put32([status.expected, status.question, status.arrived, status.room], buf);
+                put16([lacking.blocks as u16], buf);
+                buf.extend_from_slice(lacking.list);
+            }
+        }
+    }
+
+    /// Bytes that `emit` appends.
+    pub fn wire_len(&self) -> usize {
+        match self {
+            Packet::Data { payload, .. } => DATA_HEADER_LEN + payload.len(),
+            Packet::Repair { symbol, .. } => REPAIR_HEADER_LEN + symbol.len(),
+            Packet::Poll { blocks, asked, .. } => POLL_LEN + blocks.0.len() + asked.0.len(),
+            Packet::Status { lacking, .. } => STATUS_LEN + lacking.list.len(),
+        }
+    }
+}
+
+/// Closed blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Blocks<'a>(&'a [u8]);
+
+impl<'a> Blocks<'a> {
+    const EACH: usize = 8;
+
+    /// Those that [`Blocks::push`] has put into these bytes, [`MAX_LISTED`] at most.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Blocks(whole(bytes, Self::EACH))
+    }
+
+    /// Appends one to the bytes of a list.
+    pub fn push(block: Closed, bytes: &mut Vec<u8>) {
+        put32([block.first], bytes);
+        put16([block.length, block.count], bytes);
+    }
+
+    /// How many there are.
+    pub fn count(self) -> usize {
+        self.0.len() / Self::EACH
+    }
+
+    /// One after the other.
+    pub fn iter(self) -> impl Iterator<Item = Closed> + 'a {
+        self.0.chunks_exact(Self::EACH).map(|one| Closed {
+            first: number(&one[..4]),
+            length: number(&one[4..6]) as u16,
+            count: number(&one[6..]) as u16,
+        })
+    }
+}
+
+/// Receivers that are asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked<'a>(&'a [u8]);
+
+impl<'a> Asked<'a> {
+    const EACH: usize = 4;
+
+    /// Those that [`Asked::push`] has put into these bytes, [`MAX_LISTED`] at most.
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Asked(whole(bytes, Self::EACH))
+    }
+
+    /// Appends one to the bytes of a list.
+    pub fn push(identity: u32, bytes: &mut Vec<u8>) {
+        put32([identity], bytes);
+    }
+
+    /// How many there are.
+    pub fn count(self) -> usize {
+        self.0.len() / Self::EACH
+    }
+
+    /// One after the other.
+    pub fn iter(self) -> impl Iterator<Item = u32> + 'a {
+        self.0.chunks_exact(Self::EACH).map(number)
+    }
+}
+
+/// Blocks that a receiver does not have all of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lacking<'a> {
+    list: &'a [u8],
+    blocks: usize,
+}
+
+impl<'a> Lacking<'a> {
+    /// The so many that [`Lacking::push`] has put into these bytes, [`MAX_LISTED`] at most.
+    ///
+    /// # Panics
+    ///
+    /// If there are fewer.
+    pub fn new(list: &'a [u8], blocks: usize) -> Self {
+        let blocks = blocks.min(MAX_LISTED);
+        let mut reader = Reader::new(list);
+        for _ in 0..blocks {
+            one_lacking(&mut reader).expect("there are as many as were pushed");
+        }
+        Lacking { list: &list[..list.len() - reader.rest().len()], blocks }
+    }
+
+    /// Appends one to the bytes of a list.
+    pub fn push(lacks: Lacks<'_>, bytes: &mut Vec<u8>) {
+        put32([lacks.first], bytes);
+        put16([lacks.count, lacks.lacks], bytes);
+        bytes.extend_from_slice(&[u8::from(lacks.plain), lacks.missing.count() as u8]);
+        lacks.missing.emit(bytes);
+    }
+
+    /// How many there are.
+    pub fn count(self) -> usize {
+        self.blocks
+    }
+
+    /// One after the other.
+    pub fn iter(self) -> impl Iterator<Item = Lacks<'a>> {
+        let mut reader = Reader::new(self.list);
+        (0..self.blocks).map_while(move |_| one_lacking(&mut reader).ok())
+    }
+}
+
+fn one_lacking<'a>(reader: &mut Reader<'a>) -> Result<Lacks<'a>, ParseError> {
+    let (first, count, lacks) = (reader.u32()?, reader.u16()?, reader.u16()?);
+    check("lacks", lacks, lacks > 0 && lacks <= MAX_LENGTH)?;
+    let plain = reader.flag("form")?;
+    let words = reader.u8()?;
+    Ok(Lacks { first, count, lacks, plain, missing: reader.map(words.into())? })
+}
+
+fn length(reader: &mut Reader<'_>) -> Result<u16, ParseError> {
+    let length = reader.u16()?;
+    check("length", length, length > 0 && length <= MAX_LENGTH)?;
+    Ok(length)
+}
+
+fn listed(field: &'static str, reader: &mut Reader<'_>) -> Result<usize, ParseError> {
+    let count = reader.u16()?;
+    check(field, count, usize::from(count) <= MAX_LISTED)?;
+    Ok(count.into())
+}
+
+fn check(field: &'static str, value: u16, is_valid: bool) -> Result<(), ParseError> {
+    if is_valid { Ok(()) } else { Err(ParseError::Field { field, value: value.into() }) }
+}
+
+fn whole(bytes: &[u8], each: usize) -> &[u8] {
+    &bytes[..(bytes.len() / each).min(MAX_LISTED) * each]
+}
+
+fn number(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0, |number, &byte| number << 8 | u32::from(byte))
+}
+
+fn put32<const N: usize>(numbers: [u32; N], buf: &mut Vec<u8>) {
+    numbers.iter().for_each(|number| buf.extend_from_slice(&number.to_be_bytes()));
+}
+
+fn put16<const N: usize>(numbers: [u16; N], buf: &mut Vec<u8>) {
+    numbers.iter().for_each(|number| buf.extend_from_slice(&number.to_be_bytes()));
+}
+
+mod packet_type {
+    pub const DATA: u8 = 1;
+    pub const REPAIR: u8 = 2;
+    pub const POLL: u8 = 3;
+    pub const STATUS: u8 = 4;
+}
