@@ -149,20 +149,20 @@ mod tests {
 
     #[test]
     fn any_so_many_symbols_suffice_and_one_fewer_does_not() {
-        let mut rng = Seeds::new(1).stream("erasure");
+        let (mut rng, code) = (Seeds::new(1).stream("erasure"), ReedSolomon::new());
         for round in 0..300 {
             let length = 1 + rng.below(if round % 10 == 0 { 300 } else { 40 }) as u16;
             let planned = 1 << rng.below(7);
             let sources = messages(&mut rng, length, 33);
             let size = Shape::size_for(sources.iter().map(Bytes::len).max().unwrap());
             let shape = Shape { length, planned, size };
-            let coded = ReedSolomon::new().code(shape, &mut sources.iter().cloned()).expect("a code");
+            let coded = code.code(shape, &mut sources.iter().cloned()).expect("a code");
             assert_eq!(coded.len(), usize::from(planned) * size);
             let coded: Vec<_> = coded.chunks(size).map(Bytes::copy_from_slice).collect();
             let lost = rng.below(u64::from(length.min(planned)) + 1) as usize;
             let there = some(&mut rng, sources.iter().cloned(), usize::from(length) - lost);
             let mut helps = some(&mut rng, coded, lost);
-            let restored = ReedSolomon::new()
+            let restored = code
                 .restore(shape, &mut there.iter().cloned(), &mut helps.iter().cloned())
                 .expect("enough of them");
             assert_eq!(restored.len(), lost);
@@ -172,8 +172,7 @@ mod tests {
             }
             if lost > 0 {
                 helps.pop();
-                let restored =
-                    ReedSolomon::new().restore(shape, &mut there.into_iter(), &mut helps.into_iter());
+                let restored = code.restore(shape, &mut there.into_iter(), &mut helps.into_iter());
                 assert!(restored.is_none(), "one is lacking");
             }
         }
@@ -187,7 +186,7 @@ mod tests {
         assert!(ReedSolomon::new().code(shape, &mut both(&short, &long).into_iter()).is_none());
         let coded = ReedSolomon::new().code(shape, &mut both(&short, &short).into_iter()).expect("they fit");
         let coded = Bytes::from(coded);
-        let mut restore = |symbol: Bytes, source: &Bytes, index: u16| {
+        let restore = |symbol: Bytes, source: &Bytes, index: u16| {
             let source = (index, source.clone());
             ReedSolomon::new().restore(shape, &mut [source].into_iter(), &mut [(0, symbol)].into_iter())
         };

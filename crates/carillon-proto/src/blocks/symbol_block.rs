@@ -188,12 +188,12 @@ mod tests {
 
     #[test]
     fn it_is_whole_as_soon_as_so_many_symbols_came_and_never_wrong() {
-        let mut rng = Seeds::new(1).stream("symbols");
+        let (mut rng, code) = (Seeds::new(1).stream("symbols"), ReedSolomon::new());
         for round in 0..200 {
             let (length, planned) = (1 + rng.below(30) as u16, 1u16 << rng.below(6));
             let message = |index: u16| Bytes::from(vec![index as u8; usize::from(index) % 7]);
             let shape = Shape { length, planned, size: Shape::size_for(6) };
-            let coded = ReedSolomon::new().code(shape, &mut (0..length).map(message)).expect("a code");
+            let coded = code.code(shape, &mut (0..length).map(message)).expect("a code");
             let coded = Bytes::from(coded);
             let symbol = |number: u16| {
                 let at = usize::from(number) * shape.size;
@@ -227,7 +227,7 @@ mod tests {
                 if block.length().is_some() {
                     assert!(block.missing().eq(missing.iter().copied()));
                 }
-                let restored = block.restore(&ReedSolomon::new());
+                let restored = block.restore(&code);
                 if block.length().is_some() && have >= length && !missing.is_empty() {
                     assert_eq!(restored.len(), missing.len());
                     assert!(restored.iter().all(|(index, bytes)| *bytes == message(*index)));

@@ -248,10 +248,11 @@ impl Part for CarillonSender {
         if !again.is_empty() {
             return Some(self.asking.poll(scene, &mut self.blocks, &again, false, buf));
         }
-        if !self.asking.is_in_round && self.blocks.wants_round() {
-            if let Some(transmit) = self.ask_all(scene, buf) {
-                return Some(transmit);
-            }
+        if !self.asking.is_in_round
+            && self.blocks.wants_round()
+            && let Some(transmit) = self.ask_all(scene, buf)
+        {
+            return Some(transmit);
         }
         let (has_new, has_repairs) = (self.has_new(), self.blocks.has_repairs());
         if !has_new && !has_repairs {

@@ -1,1 +1,72 @@
-//! Transcripts.
+//! Groups of which it is counted what was sent.
+
+use std::time::Duration;
+
+use carillon_core::{Config, Event, NodeId};
+use carillon_testkit::{Group, Link, Report, SENDER};
+
+use super::ENTRY;
+
+fn settings(pairs: &[(&str, &str)]) -> Config {
+    let mut config = Config::defaults(ENTRY.parameters);
+    for (key, value) in [("past_limit", "wait")].iter().chain(pairs) {
+        config.set(ENTRY.parameters, key, value).expect("a setting");
+    }
+    config
+}
+
+/// So many receivers, each of which loses this part of what the sender sends.
+fn lossy(receivers: u32, messages: u64, loss: f64, pairs: &[(&str, &str)]) -> Report {
+    let mut group = Group::new(&ENTRY, 1).receivers(receivers).messages(messages).settings(settings(pairs));
+    for node in (1..=receivers).map(NodeId) {
+        let link = Link { delay: Duration::from_millis(1), ..Link::losing(loss) };
+        group = group.link(SENDER, node, link).link(
+            node,
+            SENDER,
+            Link { delay: Duration::from_millis(1), ..Link::losing(0.0) },
+        );
+    }
+    let report = group.run();
+    report.check_reliable().expect("everything is delivered");
+    report
+}
+
+fn repairs(report: &Report) -> usize {
+    report.count(|_, event| matches!(event, Event::RepairSent { .. }))
+}
+
+fn coded(report: &Report) -> usize {
+    report.count(|_, event| matches!(event, Event::Received { packet: "repair", .. }))
+}
+
+#[test]
+fn one_receiver_is_repaired_by_messages_alone() {
+    let report = lossy(1, 500, 0.2, &[]);
+    assert_eq!(coded(&report), 0);
+    // 500 p / (1 - p) are 125, and their standard deviation is 12.5.
+    assert!((80..170).contains(&repairs(&report)), "{}", repairs(&report));
+}
+
+#[test]
+fn coded_symbols_serve_many_receivers_for_little_more_than_one() {
+    let (few, many) = (lossy(2, 2000, 0.2, &[]), lossy(40, 2000, 0.2, &[]));
+    assert!(coded(&many) > 0);
+    // The mean of one is 500; messages alone would be four fifths of all and more.
+    assert!(repairs(&many) < 800, "{} for 40, {} for 2", repairs(&many), repairs(&few));
+}
+
+#[test]
+fn more_receivers_than_a_poll_names_have_everything_for_as_little_and_do_not_all_speak_at_once() {
+    let report = lossy(200, 1000, 0.2, &[("window", "2048")]);
+    assert!(repairs(&report) < 480, "{} repairs", repairs(&report));
+    let statuses = report.count(|_, event| matches!(event, Event::ControlSent { packet: "status", .. }));
+    // Each of 200 confirms every block, of which there are some four, and the last of it.
+    assert!(statuses < 200 * 16, "{statuses} statuses");
+}
+
+#[test]
+fn blocks_are_closed_when_nothing_more_comes_so_that_nobody_waits_for_the_next_message() {
+    let group = Group::new(&ENTRY, 1).receivers(3).messages(20).settings(settings(&[]));
+    let report = group.all_links(Link::losing(0.3)).interval(Duration::from_millis(200)).run();
+    report.check_reliable().expect("everything is delivered");
+}
