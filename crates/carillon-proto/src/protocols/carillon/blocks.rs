@@ -129,7 +129,8 @@ impl Blocks {
         let at = self.blocks.iter().position(|block| block.due() > 0)?;
         let (block, most) = (&mut self.blocks[at], self.most);
         let first = block.first();
-        let repair = block.next(&self.code, |wanted| planned(most, wanted + wanted / 4 + 8))?;
+        let spare = spare(block.len().into());
+        let repair = block.next(&self.code, |wanted| planned(most, (wanted + wanted / 2 + 16).max(spare)))?;
         self.serial += 1;
         let block = &self.blocks[at];
         let (count, length) = (block.count(), block.length());
@@ -192,6 +193,12 @@ fn emit(scene: &mut Scene, block: &RepairBlock, index: u16, buf: &mut Vec<u8>) -
     Packet::Data { sequence, index, length, count, payload }.emit(scene.association, buf);
     let to_group = scene.to_group();
     scene.events.data_sent(to_group, MessageId(number), buf.len(), block.has_repeated())
+}
+
+/// Symbols that fill a power of two beside so many messages, which cost nothing more when they are decoded.
+fn spare(length: u64) -> u64 {
+    let spare = (length + 1).next_power_of_two() - length;
+    (spare.next_power_of_two() >> u64::from(!spare.is_power_of_two())).min(length.div_ceil(2))
 }
 
 /// Symbols that are planned where so many are wanted.

@@ -56,15 +56,6 @@ fn coded_symbols_serve_many_receivers_for_little_more_than_one() {
 }
 
 #[test]
-fn more_receivers_than_a_poll_names_have_everything_for_as_little_and_do_not_all_speak_at_once() {
-    let report = lossy(200, 1000, 0.2, &[("window", "2048")]);
-    assert!(repairs(&report) < 480, "{} repairs", repairs(&report));
-    let statuses = report.count(|_, event| matches!(event, Event::ControlSent { packet: "status", .. }));
-    // Each of 200 confirms every block, of which there are some four, and the last of it.
-    assert!(statuses < 200 * 16, "{statuses} statuses");
-}
-
-#[test]
 fn blocks_are_closed_when_nothing_more_comes_so_that_nobody_waits_for_the_next_message() {
     let group = Group::new(&ENTRY, 1).receivers(3).messages(20).settings(settings(&[]));
     let report = group.all_links(Link::losing(0.3)).interval(Duration::from_millis(200)).run();
