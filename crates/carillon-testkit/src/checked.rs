@@ -22,13 +22,23 @@ pub struct Checked {
     /// Notices whose events are still to come.
     told: VecDeque<Notice>,
     calls: u64,
+    /// At which call its state is looked at next.
+    next_look: u64,
     states: Option<Watch>,
 }
 
 impl Checked {
     /// Watches this machine.
     pub fn new(machine: Box<dyn Machine>) -> Self {
-        Checked { machine, now: Time::ZERO, started: false, told: VecDeque::new(), calls: 0, states: None }
+        Checked {
+            machine,
+            now: Time::ZERO,
+            started: false,
+            told: VecDeque::new(),
+            calls: 0,
+            next_look: EVERY,
+            states: None,
+        }
     }
 
     /// Its states are to be those of this entry.
@@ -48,11 +58,12 @@ impl Checked {
         self.moves_to(now);
         self.look();
         self.calls += 1;
-        // Comparing states as text is slow: now and then is enough.
-        if self.calls.is_multiple_of(EVERY) && self.machine.poll_timeout().is_none_or(|at| at > now) {
+        // Comparing states as text is slow: now and then is enough, and the less often the more text there is.
+        if self.calls >= self.next_look && self.machine.poll_timeout().is_none_or(|at| at > now) {
             let before = format!("{:?}", self.machine);
             self.machine.handle_timeout(now);
             let after = format!("{:?}", self.machine);
+            self.next_look = self.calls + EVERY.max(before.len() as u64 / TEXT_A_CALL);
             assert!(before == after, "`handle_timeout` at {now} did something before anything was due");
         }
     }
@@ -151,3 +162,5 @@ impl Machine for Checked {
 }
 
 const EVERY: u64 = 16;
+/// So many bytes of text take about as long as a call.
+const TEXT_A_CALL: u64 = 256;
