@@ -282,18 +282,14 @@ impl std::fmt::Display for TraceEvent {
     }
 }
 
-/// Takes the first of a queue that each of many nodes has: when the last is taken its room is let go, unless it is for no more
-/// than `few`.
-pub fn pop_lean<T>(queue: &mut VecDeque<T>, few: usize) -> Option<T> {
+/// Takes the first of a queue that each of many nodes has: when the last is taken its room is let go.
+pub fn pop_lean<T>(queue: &mut VecDeque<T>) -> Option<T> {
     let first = queue.pop_front();
-    if queue.is_empty() && queue.capacity() > few {
+    if queue.is_empty() && queue.capacity() > 0 {
         *queue = VecDeque::new();
     }
     first
 }
-
-/// Events that nearly each packet makes.
-const FEW: usize = 8;
 
 /// The events and notices a machine has not handed out yet. Allocates nothing until the first.
 #[derive(Clone, Debug, Default)]
@@ -349,7 +345,7 @@ impl Events {
 
     /// Takes the oldest: what `poll_event` returns.
     pub fn pop(&mut self) -> Option<Event> {
-        pop_lean(&mut self.events, FEW)
+        pop_lean(&mut self.events)
     }
 
     /// Adds a notice: one of a machine that this one runs.

@@ -17,7 +17,13 @@ pub struct Timers<K>(Repr<K>);
 #[derive(Clone, Debug)]
 enum Repr<K> {
     Few(Vec<(Time, K)>),
-    Many { by_key: BTreeMap<K, Time>, by_time: BTreeSet<(Time, K)> },
+    Many(Box<Index<K>>),
+}
+
+#[derive(Clone, Debug)]
+struct Index<K> {
+    by_key: BTreeMap<K, Time>,
+    by_time: BTreeSet<(Time, K)>,
 }
 
 impl<K: Ord + Copy> Timers<K> {
@@ -37,10 +43,11 @@ impl<K: Ord + Copy> Timers<K> {
                 } else {
                     let by_time: BTreeSet<_> = list.drain(..).chain([(at, key)]).collect();
                     let by_key = by_time.iter().map(|&(at, key)| (key, at)).collect();
-                    self.0 = Repr::Many { by_key, by_time };
+                    self.0 = Repr::Many(Box::new(Index { by_key, by_time }));
                 }
             }
-            Repr::Many { by_key, by_time } => {
+            Repr::Many(index) => {
+                let Index { by_key, by_time } = &mut **index;
                 if let Some(old) = by_key.insert(key, at) {
                     by_time.remove(&(old, key));
                 }
@@ -59,8 +66,8 @@ impl<K: Ord + Copy> Timers<K> {
                 }
                 None => false,
             },
-            Repr::Many { by_key, by_time } => match by_key.remove(&key) {
-                Some(at) => by_time.remove(&(at, key)),
+            Repr::Many(index) => match index.by_key.remove(&key) {
+                Some(at) => index.by_time.remove(&(at, key)),
                 None => false,
             },
         }
@@ -70,7 +77,8 @@ impl<K: Ord + Copy> Timers<K> {
     pub fn clear(&mut self) {
         match &mut self.0 {
             Repr::Few(list) => list.clear(),
-            Repr::Many { by_key, by_time } => {
+            Repr::Many(index) => {
+                let Index { by_key, by_time } = &mut **index;
                 by_key.clear();
                 by_time.clear();
             }
@@ -88,7 +96,8 @@ impl<K: Ord + Copy> Timers<K> {
                 list.swap_remove(at);
                 Some(key)
             }
-            Repr::Many { by_key, by_time } => {
+            Repr::Many(index) => {
+                let Index { by_key, by_time } = &mut **index;
                 let &(time, key) = by_time.first()?;
                 if time > now {
                     return None;
@@ -104,7 +113,7 @@ impl<K: Ord + Copy> Timers<K> {
     pub fn armed(&self, key: K) -> Option<Time> {
         match &self.0 {
             Repr::Few(list) => list.iter().find(|entry| entry.1 == key).map(|entry| entry.0),
-            Repr::Many { by_key, .. } => by_key.get(&key).copied(),
+            Repr::Many(index) => index.by_key.get(&key).copied(),
         }
     }
 
@@ -112,7 +121,7 @@ impl<K: Ord + Copy> Timers<K> {
     pub fn next(&self) -> Option<Time> {
         match &self.0 {
             Repr::Few(list) => list.iter().map(|entry| entry.0).min(),
-            Repr::Many { by_time, .. } => by_time.first().map(|entry| entry.0),
+            Repr::Many(index) => index.by_time.first().map(|entry| entry.0),
         }
     }
 }

@@ -6,26 +6,34 @@
 //!
 //! With `--polling` it is polling feedback instead, 100 messages as fast as they are taken with 1 % loss on the last links:
 //! PF on a star of 10 000 children, and PRMP on a tree of four levels with a helper at each of its 1110 routers and
-//! 100 000 leaves.
+//! 100 000 leaves, hop by hop and from the root. These are whole runs with all their metrics: of memory it is the peak, less
+//! that of a group of 16, and T, N and I are printed (the means over all parents).
 //!
 //! `cargo bench -p carillon-lab --bench scale [-- --quick | --polling] [protocol...]`
 
 use std::time::Instant;
 
-use carillon_core::{Event, Observer, TraceEvent};
+use carillon_core::{Event, NoObserver, Observer, TraceEvent};
 use carillon_lab::plan::Plan;
 use carillon_lab::plot::{Axis, Dash, Figure, Marker, Marks, Series, svg};
-use carillon_lab::run::build_world;
+use carillon_lab::run::{build_world, run_one};
 use carillon_lab::scenario::ScenarioFile;
-use carillon_testkit::resident_bytes;
+use carillon_testkit::{peak_bytes, resident_bytes};
 
 /// Receivers, and the children on each level.
 const SIZES: [(u32, &str); 4] =
     [(100, "4 x 5 x 5"), (1_000, "10 x 10 x 10"), (10_000, "10 x 20 x 50"), (100_000, "10 x 100 x 100")];
 
 /// The same of polling feedback; a star has no levels.
-const POLLED: [(&str, u32, &str); 2] = [("pf", 10_000, STAR), ("prmp", 100_000, "10 x 10 x 10 x 100")];
+const POLLED: [(&str, u32, &str); 5] = [
+    ("pf", 16, STAR),
+    ("pf", 10_000, STAR),
+    ("prmp", 16, "2 x 2 x 2 x 2"),
+    ("prmp", 100_000, "10 x 10 x 10 x 100"),
+    ("prmp", 100_000, "10 x 10 x 10 x 100 from the root"),
+];
 const STAR: &str = "star";
+const FROM_ROOT: &str = " from the root";
 
 /// The argument before a protocol, a number of receivers and the children on each level.
 const ONE: &str = "--one";
@@ -35,7 +43,14 @@ fn main() {
     if let [flag, protocol, receivers, fanout] = &arguments[..]
         && flag == ONE
     {
-        return measure(protocol, receivers.parse().expect("a number"), fanout);
+        let receivers = receivers.parse().expect("a number");
+        return match POLLED.iter().any(|(name, ..)| name == protocol) {
+            true => measure_polling(protocol, receivers, fanout),
+            false => measure(protocol, receivers, fanout),
+        };
+    }
+    if arguments.iter().any(|argument| argument == "--polling") {
+        return polled();
     }
     let quick = arguments.iter().any(|argument| argument == "--quick");
     let named: Vec<&str> =
@@ -46,12 +61,6 @@ fn main() {
         "{:>8} {:>10} {:>12} {:>9} {:>14} {:>14} {:>12} {:>10}",
         "protocol", "receivers", "packet-hops", "seconds", "hops/s", "bytes/receiver", "repaired", "given up"
     );
-    if arguments.iter().any(|argument| argument == "--polling") {
-        for (protocol, receivers, fanout) in POLLED {
-            in_a_process(protocol, receivers, fanout);
-        }
-        return;
-    }
     let mut series = Vec::new();
     for (colour, protocol) in protocols.iter().enumerate() {
         let mut points = Vec::new();
@@ -81,24 +90,64 @@ fn main() {
 /// nothing could be said about memory. Prints its line; returns the packets that links carried and the
 /// seconds it took.
 fn in_a_process(protocol: &str, receivers: u32, fanout: &str) -> (f64, f64) {
+    let line = output_of(protocol, receivers, fanout);
+    print!("{line}");
+    let number = |at: usize| line.split_whitespace().nth(at).and_then(|word| word.parse().ok());
+    number(2).zip(number(3)).expect("it ran to its end")
+}
+
+fn output_of(protocol: &str, receivers: u32, fanout: &str) -> String {
     let program = std::env::current_exe().expect("this program");
     let output = std::process::Command::new(program)
         .args([ONE, protocol, &receivers.to_string(), fanout])
         .stderr(std::process::Stdio::inherit())
         .output()
         .expect("it can be started");
-    let line = String::from_utf8_lossy(&output.stdout);
-    print!("{line}");
-    let number = |at: usize| line.split_whitespace().nth(at).and_then(|word| word.parse().ok());
-    number(2).zip(number(3)).expect("it ran to its end")
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Runs the groups of polling feedback and prints their lines.
+fn polled() {
+    println!(
+        "{:>8} {:>10} {:>9} {:>14} {:>10} {:>10} {:>10}",
+        "protocol", "receivers", "seconds", "bytes/receiver", "T, /ms", "N", "I"
+    );
+    let mut least = 0.0;
+    for (protocol, receivers, fanout) in POLLED {
+        let line = output_of(protocol, receivers, fanout);
+        let words: Vec<f64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        let [seconds, peak, t, n, i] = words[..] else { panic!("it ran to its end: {line}") };
+        if receivers == 16 {
+            least = peak;
+        } else {
+            let memory = (peak - least) / f64::from(receivers);
+            let way = if fanout.ends_with(FROM_ROOT) { FROM_ROOT } else { "" };
+            println!(
+                "{protocol:>8} {receivers:>10} {seconds:>9.2} {memory:>14.0} {t:>10.4} {n:>10.4} {i:>10.6}{way}"
+            );
+        }
+    }
+}
+
+/// Runs a group of polling feedback, and prints seconds, the peak of memory, T, N and I.
+fn measure_polling(protocol: &str, receivers: u32, fanout: &str) {
+    let file = ScenarioFile::parse("scale", &polling(protocol, receivers, fanout)).expect("a valid scenario");
+    let begin = Instant::now();
+    let result = run_one(&Plan::new(&file).expect("a plan").runs[0], &mut NoObserver).expect("it ends");
+    let mean = |metric: &str| {
+        let samples = result.samples.iter().find(|(name, _)| *name == metric);
+        samples.map_or(f64::NAN, |(_, values)| values.iter().sum::<f64>() / values.len() as f64)
+    };
+    assert_eq!(mean("undelivered_share"), 0.0, "{protocol}: not all is delivered");
+    let (seconds, peak) = (begin.elapsed().as_secs_f64(), peak_bytes());
+    let [t, n, i] = ["packet_throughput_per_ms", "network_cost", "implosion_losses"].map(mean);
+    println!("{seconds} {peak} {t} {n} {i}");
 }
 
 /// Runs a group and prints its line.
 fn measure(protocol: &str, receivers: u32, fanout: &str) {
-    let polled = POLLED.iter().any(|&(name, ..)| name == protocol);
-    let (text, messages) =
-        if polled { (polling(protocol, receivers, fanout), 100) } else { (steady(protocol, fanout), 600) };
-    let file = ScenarioFile::parse("scale", &text).expect("a valid scenario");
+    let messages = 600;
+    let file = ScenarioFile::parse("scale", &steady(protocol, fanout)).expect("a valid scenario");
     let plan = Plan::new(&file).expect("a plan");
     let run = &plan.runs[0];
     let before = resident_bytes();
@@ -133,6 +182,10 @@ fn steady(protocol: &str, fanout: &str) -> String {
 
 /// 100 messages as fast as they are taken.
 fn polling(protocol: &str, receivers: u32, fanout: &str) -> String {
+    let (fanout, data) = match fanout.strip_suffix(FROM_ROOT) {
+        Some(fanout) => (fanout, "data = \"root\"\n"),
+        None => (fanout, ""),
+    };
     let (network, group) = match fanout {
         STAR => (
             "kind = \"star\"\nlatency = \"5 ms\"\nlatency_deviation = \"500 us\"".into(),
@@ -154,7 +207,7 @@ fn polling(protocol: &str, receivers: u32, fanout: &str) -> String {
     format!(
         "name = \"scale\"\n[network]\n{network}\nqueue = 10000\nimplosion_rate = \"20000 packet/s\"\nimplosion_buffer = 256\n\
          [loss]\nmodel = \"bernoulli\"\nlinks = \"last\"\np = 0.01\n[group]\n{group}\n[protocol]\nname = \"{protocol}\"\n\
-         response_rate = 20000\n[workload]\nmessages = 100\nmessage_bytes = 1000\n"
+         {data}response_rate = 20000\n[workload]\nmessages = 100\nmessage_bytes = 1000\n"
     )
 }
 

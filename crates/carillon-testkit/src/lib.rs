@@ -28,7 +28,7 @@ pub use bench::{ASSOCIATION, Bench, bits};
 pub use checked::Checked;
 pub use group::{Group, SENDER};
 pub use loopback::loopback_group;
-pub use measure::{median, resident_bytes};
+pub use measure::{median, peak_bytes, resident_bytes};
 pub use oracle::{Contents, Offers, Oracle, Received};
 pub use peer_bench::{PeerBench, peer_context};
 pub use replay::{Place, first_seed, for_each_run, variable};

@@ -16,3 +16,11 @@ pub fn resident_bytes() -> u64 {
     let pages: u64 = statm.split_whitespace().nth(1).and_then(|pages| pages.parse().ok()).unwrap_or(0);
     pages * 4096
 }
+
+/// The most memory that this process ever had resident; 0 where it cannot be read.
+pub fn peak_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib: u64 = peak.and_then(|peak| peak.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0);
+    kib * 1024
+}

@@ -116,14 +116,14 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     let pending = writer.pending();
     let progress = RunProgress::new(file.name());
     let log = command.as_ref().and_then(|command| command.log.as_deref());
-    let mut take = |run: usize, result: &RunResult| -> anyhow::Result<()> {
+    let mut take = |run: usize, result: RunResult| -> anyhow::Result<()> {
         writer.take(run, result)?;
         progress.run_done(pending.len());
         Ok(())
     };
     let ended = match (&args.trace, log, args.backend) {
         (Some(path), _, backend) => {
-            traced(&plan, path, backend, args.medium).and_then(|result| take(0, &result))
+            traced(&plan, path, backend, args.medium).and_then(|result| take(0, result))
         }
         (None, Some(_), Backend::Testbed) => {
             bail!("{origin}: a log of the whole pass is written by the simulator only")
@@ -134,12 +134,12 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             let medium = args.medium.into();
             pending.iter().try_for_each(|&run| {
                 let observer = &mut carillon_core::NoObserver;
-                take(run, &carillon_testbed::run_one(&plan.runs[run], medium, &|| stop.asked(), observer)?)
+                take(run, carillon_testbed::run_one(&plan.runs[run], medium, &|| stop.asked(), observer)?)
             })
         }
         (None, None, Backend::Sim) => {
             let stop = Stop::on_signals()?;
-            let mut take = |run, result: RunResult| Ok::<(), RunFailed>(take(run, &result)?);
+            let mut take = |run, result: RunResult| Ok::<(), RunFailed>(take(run, result)?);
             run_each(&plan, &pending, args.jobs.number(), &|| stop.asked(), &mut take)
                 .map_err(|RunFailed(error)| error)
         }
@@ -205,7 +205,7 @@ fn traced(plan: &Plan, path: &Path, backend: Backend, medium: Medium) -> anyhow:
 }
 
 /// What becomes of the results of a run.
-type Take<'a> = dyn FnMut(usize, &RunResult) -> anyhow::Result<()> + 'a;
+type Take<'a> = dyn FnMut(usize, RunResult) -> anyhow::Result<()> + 'a;
 
 /// All runs one after the other, their events told in the log file.
 fn logged(plan: &Plan, path: &Path, take: &mut Take<'_>) -> anyhow::Result<()> {
@@ -213,7 +213,7 @@ fn logged(plan: &Plan, path: &Path, take: &mut Take<'_>) -> anyhow::Result<()> {
     let mut log = PlayByPlay::new(BufWriter::new(fs::File::create(path).with_context(problem)?));
     for (at, run) in plan.runs.iter().enumerate() {
         log.begin_pass(run.point, run.replication, &plan.points[run.point].to_string());
-        take(at, &run_one(run, &mut log)?)?;
+        take(at, run_one(run, &mut log)?)?;
     }
     log.finish().with_context(problem)
 }

@@ -4,6 +4,7 @@ mod bounds;
 mod parents;
 mod recovery;
 mod registry;
+mod spans;
 mod state;
 mod traffic;
 
@@ -16,6 +17,7 @@ pub use registry::{METRICS, Metric};
 use crate::scenario::Scenario;
 use parents::Parents;
 use recovery::UnicastTime;
+use spans::Spans;
 use state::State;
 use traffic::Traffic;
 
@@ -84,7 +86,7 @@ impl Observer for Recorder {
                 let offered = self.offered.get(source.index()).and_then(|of| of.get(message.0 as usize));
                 if let Some(&offered) = offered {
                     if self.keeps_latencies {
-                        self.totals.delivery_latencies.push((event.time - offered).as_secs_f64());
+                        self.totals.delivery_latencies.push(event.time - offered);
                     }
                     self.totals.state.delivered(event.time, offered);
                 }
@@ -202,8 +204,8 @@ const MOST_LATENCIES: u64 = 10_000_000;
 /// What does not belong to one message.
 #[derive(Clone, Debug, Default)]
 pub struct Totals {
-    /// For each delivery, seconds since the message was offered.
-    pub delivery_latencies: Vec<f64>,
+    /// For each delivery, the time since the message was offered.
+    pub delivery_latencies: Spans,
     /// Messages delivered to others than their source.
     pub deliveries: u64,
     /// Bytes of all frames on the medium.

@@ -398,7 +398,7 @@ pub static METRICS: &[Metric] = &[
         needs: &[Need::EachDelivery],
         definition: "from the moment the message was offered until the receiver has it ready for its application. At a steady rate a message is offered when it is due, whether the sender has room for it or not; as fast as taken, when it is taken. What was never delivered has no latency: it is counted by `undelivered_share`, and warned of",
         source: "",
-        samples: |run| std::mem::take(&mut run.totals.delivery_latencies),
+        samples: |run| std::mem::take(&mut run.totals.delivery_latencies).into_seconds(),
     },
 ];
 

@@ -32,11 +32,19 @@ pub(super) struct Entry {
     pub metrics: Vec<(&'static str, Part)>,
 }
 
-/// So many things from here on.
+/// So many things from here on. Samples have 8 bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
     at: u64,
     pub count: u64,
+}
+
+impl Part {
+    /// The same in pieces of no more than so many things.
+    pub fn pieces(self, most: u64) -> impl Iterator<Item = Part> {
+        let starts = (0..self.count).step_by(usize::try_from(most).unwrap_or(usize::MAX));
+        starts.map(move |from| Part { at: self.at + 8 * from, count: most.min(self.count - from) })
+    }
 }
 
 impl Journal {

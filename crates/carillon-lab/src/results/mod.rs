@@ -206,9 +206,11 @@ impl<'a> Writer<'a> {
     }
 
     /// Takes the results of a run of the plan, and writes the rows whose turn has come.
-    pub fn take(&mut self, run: usize, result: &RunResult) -> Result<(), ResultsError> {
+    pub fn take(&mut self, run: usize, result: RunResult) -> Result<(), ResultsError> {
         let path = self.dir.join(JOURNAL);
-        self.journal.append(run, result, self.contents.messages).map_err(io_at(&path))?;
+        self.journal.append(run, &result, self.contents.messages).map_err(io_at(&path))?;
+        // The journal has it.
+        drop(result);
         self.write_rows()
     }
 
@@ -253,48 +255,61 @@ impl<'a> Writer<'a> {
     /// Writes what stands next in the order of the plan, as far as it is done.
     fn write_rows(&mut self) -> Result<(), ResultsError> {
         while self.written < self.plan.runs.len() && self.journal.run(self.written).is_some() {
-            self.write_run(self.written)?;
+            let own = self.write_run(self.written)?;
             self.written += 1;
             let point = self.plan.runs[self.written - 1].point;
             if self.plan.runs.get(self.written).is_none_or(|next| next.point != point) {
-                self.write_point(point)?;
+                self.write_point(point, own)?;
                 self.flush()?;
             }
         }
         Ok(())
     }
 
-    /// The means of a run, and its samples.
-    fn write_run(&mut self, run: usize) -> Result<(), ResultsError> {
+    /// The means of a run, and its samples. Returns the summaries of these.
+    fn write_run(&mut self, run: usize) -> Result<Vec<Summary>, ResultsError> {
         let Run { point, replication, .. } = &self.plan.runs[run];
         let (key_cells, replication) = (self.key_cells(*point), Cell::count((*replication).into()));
         let mut rows = table(&self.keys, &RUN_COLUMNS);
+        let mut summaries = Vec::new();
         for (metric, part) in self.parts(run) {
-            let mut values = Vec::new();
-            self.journal.read(part, &mut values).map_err(io_at(&self.dir))?;
             if let Some(samples) = &mut self.samples {
-                for (number, &value) in values.iter().enumerate() {
-                    let own = [replication.clone(), metric.into(), Cell::count(number as u64), value.into()];
-                    samples.push(key_cells.iter().cloned().chain(own))?;
+                let (mut number, mut values) = (0, Vec::new());
+                for piece in part.pieces(sorted::IN_MEMORY as u64) {
+                    self.journal.read(piece, &mut values).map_err(io_at(&self.dir))?;
+                    for value in values.drain(..) {
+                        let own = [replication.clone(), metric.into(), Cell::count(number), value.into()];
+                        samples.push(key_cells.iter().cloned().chain(own))?;
+                        number += 1;
+                    }
                 }
             }
-            let Summary { n, mean, .. } = Summary::of(&mut values);
-            let own = [replication.clone(), metric.into(), Cell::count(n), mean.into()];
+            let summary = self.summarise(&[part])?;
+            let own = [replication.clone(), metric.into(), Cell::count(summary.n), summary.mean.into()];
             rows.push(key_cells.iter().cloned().chain(own));
+            summaries.push(summary);
         }
-        rows.append_csv(&mut self.runs_csv, false).map_err(io_at(&self.dir))
+        rows.append_csv(&mut self.runs_csv, false).map_err(io_at(&self.dir))?;
+        Ok(summaries)
     }
 
-    /// The summaries of a point whose runs are all done.
-    fn write_point(&mut self, point: usize) -> Result<(), ResultsError> {
+    fn summarise(&mut self, parts: &[Part]) -> Result<Summary, ResultsError> {
+        let scratch = self.dir.join(SCRATCH);
+        sorted::summary(&mut self.journal, parts, &scratch).map_err(io_at(&scratch))
+    }
+
+    /// The summaries of a point whose runs are all done; of its last one they are given.
+    fn write_point(&mut self, point: usize, of_last: Vec<Summary>) -> Result<(), ResultsError> {
         let runs: Vec<usize> =
             (0..self.written).rev().take_while(|run| self.plan.runs[*run].point == point).collect();
         let runs: Vec<_> = runs.into_iter().rev().map(|run| self.parts(run)).collect();
         let mut rows = table(&self.keys, &summary_columns());
         for (at, &(metric, _)) in runs[0].iter().enumerate() {
             let parts: Vec<Part> = runs.iter().map(|parts| parts[at].1).collect();
-            let scratch = self.dir.join(SCRATCH);
-            let summary = sorted::summary(&mut self.journal, &parts, &scratch).map_err(io_at(&scratch))?;
+            let summary = match runs.len() {
+                1 => of_last[at].clone(),
+                _ => self.summarise(&parts)?,
+            };
             rows.push(self.key_cells(point).into_iter().chain([metric.into()]).chain(summary.cells()));
             if metric == "undelivered_share" && summary.max > 0.0 {
                 self.report.undelivered += 1;

@@ -33,10 +33,12 @@ fn summary_within(
     let mut out = BufWriter::new(&file);
     let mut chunks = Vec::new();
     for part in parts {
-        // A run has 10 million samples of a metric at most.
-        journal.read(*part, &mut buffer)?;
-        if buffer.len() >= in_memory {
-            chunks.push(spill(&mut buffer, &mut out)?);
+        // A run may have ten million samples of a metric.
+        for piece in part.pieces(in_memory as u64) {
+            journal.read(piece, &mut buffer)?;
+            if buffer.len() >= in_memory {
+                chunks.push(spill(&mut buffer, &mut out)?);
+            }
         }
     }
     chunks.push(spill(&mut buffer, &mut out)?);
@@ -134,8 +136,8 @@ impl Iterator for Merge<'_> {
     }
 }
 
-/// Samples that are sorted in memory: 64 MiB of them, and those of the run with which they become more.
-const IN_MEMORY: usize = 1 << 23;
+/// Samples that are sorted in memory at a time: 16 MiB, and as many again of a run with which they become more.
+pub(super) const IN_MEMORY: usize = 1 << 21;
 
 #[cfg(test)]
 mod tests {

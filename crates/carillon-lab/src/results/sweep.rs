@@ -56,7 +56,7 @@ pub fn run_into(file: &ScenarioFile, dir: &Path, options: &SweepOptions<'_>) -> 
     let mut writer = Writer::open(file, &plan, dir, options.contents, options.existing)?;
     let pending = writer.pending();
     let swept = run_each(&plan, &pending, options.jobs, options.stop, &mut |run, result| {
-        writer.take(run, &result)?;
+        writer.take(run, result)?;
         (options.progress)(pending.len());
         Ok::<(), SweepError>(())
     });

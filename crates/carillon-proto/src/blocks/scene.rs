@@ -101,7 +101,7 @@ impl<K: Ord + Copy> Scene<K> {
     /// The same, with the rank of its source.
     pub fn poll_delivery_of(&mut self) -> Option<(usize, Delivery)> {
         // Most nodes have none most of the time.
-        pop_lean(&mut self.deliveries, 0)
+        pop_lean(&mut self.deliveries)
     }
 
     /// A packet came in.

@@ -1,6 +1,7 @@
 //! A link in one direction: its sender's queue, its rate, its delay, and what it loses.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use carillon_core::{BitRate, MessageId, NodeId, Probability, Seeds, Time};
@@ -57,11 +58,12 @@ pub struct SingleLoss {
 #[derive(Debug)]
 pub(super) struct Wire {
     rate: BitRate,
-    delay: Duration,
+    /// In nanoseconds.
+    delay: u64,
     /// When the last packet has left.
     free: Time,
     /// When those before it have, ascending; only kept while one waits for another.
-    leaving: VecDeque<Time>,
+    leaving: Option<Box<Leaving>>,
     /// None on a link that loses nothing.
     losses: Option<Box<Losses>>,
     /// None on a link whose delay is always the same.
@@ -69,7 +71,10 @@ pub(super) struct Wire {
 }
 
 // A large network has many.
-const _: () = assert!(size_of::<Wire>() <= 80);
+const _: () = assert!(size_of::<Wire>() <= 48);
+
+#[derive(Debug, Default)]
+struct Leaving(VecDeque<Time>);
 
 /// How the delay of a link varies: normally about its mean, for each packet by itself, so that a packet may overtake others.
 ///
@@ -77,8 +82,8 @@ const _: () = assert!(size_of::<Wire>() <= 80);
 #[derive(Debug)]
 struct Jitter {
     deviation: Duration,
-    /// Delays of the next packets, the last of them first; so many are left.
-    ahead: [Duration; DELAYS],
+    /// Delays of the next packets in nanoseconds, the last of them first; so many are left.
+    ahead: [u64; DELAYS],
     left: u8,
     /// Delays drawn so far.
     drawn: u64,
@@ -90,7 +95,8 @@ const DELAYS: usize = 8;
 /// What a link loses. The fates of several packets are drawn at a time, as delays are.
 #[derive(Debug, Default)]
 struct Losses {
-    model: LossModel,
+    /// That of many links is one.
+    model: Arc<LossModel>,
     /// Fates of the next packets, the lowest bit first: whether each is lost, and whether it meets the bad state. So many
     /// are left.
     ahead: (u64, u64),
@@ -98,8 +104,10 @@ struct Losses {
     /// Draws for them and for those before, and the state behind them.
     drawn: u64,
     is_bad: bool,
-    singles: Vec<SingleLoss>,
+    singles: Option<Box<Vec<SingleLoss>>>,
 }
+
+const _: () = assert!(size_of::<Losses>() <= 48);
 
 /// Fates drawn at a time.
 const FATES: u8 = 64;
@@ -117,11 +125,11 @@ pub(super) enum Fate {
 
 impl Wire {
     pub(super) fn new(delay: Duration, rate: BitRate) -> Self {
-        Wire { rate, delay, free: Time::ZERO, leaving: VecDeque::new(), losses: None, jitter: None }
+        Wire { rate, delay: nanos(delay), free: Time::ZERO, leaving: None, losses: None, jitter: None }
     }
 
     /// Loses packets by a model.
-    pub(super) fn set_loss(&mut self, model: LossModel) {
+    pub(super) fn set_loss(&mut self, model: Arc<LossModel>) {
         self.losses.get_or_insert_default().set_model(model);
     }
 
@@ -132,13 +140,14 @@ impl Wire {
 
     /// Loses one packet.
     pub(super) fn lose(&mut self, single: SingleLoss) {
-        self.losses.get_or_insert_default().singles.push(single);
+        self.losses.get_or_insert_default().singles.get_or_insert_default().push(single);
     }
 
     /// If this many packets or more wait: when there are fewer, if nothing else is put on the link.
     pub(super) fn has_room_at(&self, now: Time, limit: usize) -> Option<Time> {
-        let waiting = self.leaving.iter().filter(|&&at| at > now).count();
-        (self.free > now && waiting >= limit).then(|| self.leaving[self.leaving.len() - limit])
+        let Leaving(leaving) = self.leaving.as_deref().filter(|_| self.free > now)?;
+        let waiting = leaving.iter().filter(|&&at| at > now).count();
+        (waiting >= limit).then(|| leaving[leaving.len() - limit])
     }
 
     /// Puts a packet of this size on the link, where `limit` packets may wait; the one being sent is
@@ -151,15 +160,20 @@ impl Wire {
         original: Option<SingleLoss>,
         seeds: impl Fn() -> Seeds,
     ) -> Fate {
-        while self.leaving.front().is_some_and(|&at| at <= now) {
-            self.leaving.pop_front();
+        if let Some(Leaving(leaving)) = self.leaving.as_deref_mut() {
+            while leaving.front().is_some_and(|&at| at <= now) {
+                leaving.pop_front();
+            }
+            if leaving.is_empty() {
+                self.leaving = None;
+            }
         }
         if self.free > now {
             // The one being sent is the first of those leaving, or the last packet itself.
-            if self.leaving.len() >= limit {
+            if self.leaving.as_deref().map_or(0, |Leaving(leaving)| leaving.len()) >= limit {
                 return Fate::Discarded;
             }
-            self.leaving.push_back(self.free);
+            self.leaving.get_or_insert_default().0.push_back(self.free);
         }
         self.free = self.free.max(now) + self.rate.time_for_bytes(bytes);
         let is_lost = self.losses.as_mut().is_some_and(|losses| losses.strike(original, &seeds));
@@ -168,24 +182,24 @@ impl Wire {
         }
         let delay = match &mut self.jitter {
             None => self.delay,
-            Some(jitter) => jitter.draw(self.delay, &seeds),
+            Some(jitter) => jitter.draw(Duration::from_nanos(self.delay), &seeds),
         };
-        Fate::Arrives(self.free + delay)
+        Fate::Arrives(self.free + Duration::from_nanos(delay))
     }
 }
 
 impl Jitter {
     fn new(deviation: Duration) -> Self {
-        Jitter { deviation, ahead: [Duration::ZERO; DELAYS], left: 0, drawn: 0 }
+        Jitter { deviation, ahead: [0; DELAYS], left: 0, drawn: 0 }
     }
 
-    fn draw(&mut self, mean: Duration, seeds: impl Fn() -> Seeds) -> Duration {
+    fn draw(&mut self, mean: Duration, seeds: impl Fn() -> Seeds) -> u64 {
         if self.left == 0 {
             // Two draws for each.
             let mut rng = seeds().stream_from("delay", 2 * self.drawn);
             let (mean, deviation) = (mean.as_secs_f64(), self.deviation.as_secs_f64());
             for delay in self.ahead.iter_mut().rev() {
-                *delay = Duration::from_secs_f64(rng.normal(mean, deviation).max(0.0));
+                *delay = nanos(Duration::from_secs_f64(rng.normal(mean, deviation).max(0.0)));
             }
             self.left = DELAYS as u8;
             self.drawn += DELAYS as u64;
@@ -208,7 +222,7 @@ impl LossModel {
 
 impl Losses {
     /// From the next packet on it is this model, which goes on with the draws behind those of that packet.
-    fn set_model(&mut self, model: LossModel) {
+    fn set_model(&mut self, model: Arc<LossModel>) {
         if self.left > 0 {
             self.drawn -= u64::from(self.left) * self.model.draws();
             self.is_bad = self.ahead.1 & 1 == 1;
@@ -220,12 +234,13 @@ impl Losses {
     /// Whether this packet is lost.
     fn strike(&mut self, original: Option<SingleLoss>, seeds: impl Fn() -> Seeds) -> bool {
         if let Some(original) = original
-            && let Some(at) = self.singles.iter().position(|single| *single == original)
+            && let Some(singles) = &mut self.singles
+            && let Some(at) = singles.iter().position(|single| *single == original)
         {
-            self.singles.remove(at);
+            singles.remove(at);
             return true;
         }
-        if self.model == LossModel::None {
+        if *self.model == LossModel::None {
             return false;
         }
         if self.left == 0 {
@@ -242,7 +257,7 @@ impl Losses {
         self.ahead = (0, 0);
         for at in 0..FATES {
             let is_bad = self.is_bad;
-            let is_lost = match self.model {
+            let is_lost = match *self.model {
                 LossModel::None => false,
                 LossModel::Bernoulli(p) => rng.chance(p.value()),
                 LossModel::GilbertElliott { to_bad, to_good, good, bad } => {
@@ -257,6 +272,11 @@ impl Losses {
         self.left = FATES;
         self.drawn += u64::from(FATES) * self.model.draws();
     }
+}
+
+/// No link is 584 years long.
+fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -328,7 +348,7 @@ mod tests {
             LossModel::GilbertElliott { to_bad: p(0.02), to_good: p(0.2), good: p(0.01), bad: p(0.5) };
         for model in [LossModel::None, LossModel::Bernoulli(p(0.05)), bursty] {
             let mut wire = Wire::new(Duration::ZERO, BitRate::mbps(1000));
-            wire.set_loss(model);
+            wire.set_loss(Arc::new(model));
             let lost = (0..200_000_u64).filter(|&at| put(&mut wire, at * 1_000_000) == Fate::Lost).count();
             let share = lost as f64 / 200_000.0;
             assert!((share - model.mean()).abs() < 0.005, "{model:?}: {share} and not {}", model.mean());
@@ -346,7 +366,7 @@ mod tests {
             .into_iter()
             .chain([(bursty, 333), (LossModel::Bernoulli(p(0.5)), 64), (LossModel::Bernoulli(p(0.2)), 999)])
         {
-            wire.set_loss(model);
+            wire.set_loss(Arc::new(model));
             for _ in 0..packets {
                 at += 1_000_000;
                 let expected = match model {
@@ -363,7 +383,7 @@ mod tests {
         }
         let (mut jitter, mut rng) = (Jitter::new(Duration::from_micros(80)), Seeds::new(1).stream("delay"));
         for _ in 0..100 {
-            let expected = Duration::from_secs_f64(rng.normal(1.5e-3, 80e-6).max(0.0));
+            let expected = nanos(Duration::from_secs_f64(rng.normal(1.5e-3, 80e-6).max(0.0)));
             assert_eq!(jitter.draw(Duration::from_micros(1500), || Seeds::new(1)), expected);
         }
     }

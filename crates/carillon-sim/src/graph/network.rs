@@ -75,6 +75,8 @@ pub struct Graph {
     unicasts: Unicasts,
     /// The datagram whose relay is asked.
     transit: Option<Hop>,
+    /// The last that a link was given: they share it.
+    loss: Arc<LossModel>,
 }
 
 /// What is behind a port.
@@ -198,6 +200,7 @@ impl Graph {
             ready: VecDeque::new(),
             unicasts: Unicasts::default(),
             transit: None,
+            loss: Arc::default(),
             seeds: seeds.part("graph"),
             topology,
             config,
@@ -231,7 +234,10 @@ impl Graph {
     /// How a link loses packets, from this end to the other.
     pub fn set_loss(&mut self, link: u32, from: NodeId, model: LossModel) {
         let wire = self.wire(link, from);
-        self.wires[wire].set_loss(model);
+        if *self.loss != model {
+            self.loss = Arc::new(model);
+        }
+        self.wires[wire].set_loss(self.loss.clone());
     }
 
     /// The delay of a link varies, from this end to the other, normally with this standard deviation.

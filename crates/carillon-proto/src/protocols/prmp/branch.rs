@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use carillon_core::{
-    BuildContext, Config, ConfigError, Dest, Event, HelperTable, MessageId, NodeId, Time, Transmit,
+    BuildContext, Config, ConfigError, Dest, Event, HelperTable, MessageId, NodeId, Time, Transmit, pop_lean,
 };
 use carillon_wire::pf::{ChildSet, Packet, Poll, Resp};
 
@@ -143,7 +143,7 @@ impl Branch {
         buf: &mut Vec<u8>,
     ) -> Option<Transmit> {
         loop {
-            while let Some(out) = self.out.pop_front() {
+            while let Some(out) = pop_lean(&mut self.out) {
                 if let Some(transmit) = self.emit(scene, is_root, out, buf) {
                     return Some(transmit);
                 }

@@ -183,6 +183,8 @@ impl Parent {
             self.plan.take(index);
             let child = &mut self.children[index];
             farthest = farthest.max(child.distance(unknown));
+            // Most have one poll to answer, and there are many children.
+            child.asked.reserve_exact(1);
             child.asked.push_back(Asked { poll, at: now, end, absent: false });
         }
         if !asked.is_empty() {

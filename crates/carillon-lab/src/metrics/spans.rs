@@ -1,0 +1,63 @@
+//! A list of spans of time, for as many of them as a run has deliveries.
+
+use std::time::Duration;
+
+/// Spans in the order in which they were added, four bytes each up to 4.29 s. Beside a group of 100 000, twice as much would be
+/// a fifth of all that a run keeps.
+#[derive(Clone, Debug, Default)]
+pub struct Spans {
+    /// In nanoseconds; [`LONG`] where it stands in `long`. In blocks, each of which goes as it is read.
+    short: Vec<Vec<u32>>,
+    /// The others, in their order.
+    long: Vec<Duration>,
+}
+
+impl Spans {
+    /// Adds one.
+    pub fn push(&mut self, span: Duration) {
+        let nanos = u32::try_from(span.as_nanos()).ok().filter(|&nanos| nanos != LONG);
+        if nanos.is_none() {
+            self.long.push(span);
+        }
+        match self.short.last_mut().filter(|block| block.len() < BLOCK) {
+            Some(block) => block.push(nanos.unwrap_or(LONG)),
+            None => self.short.push(vec![nanos.unwrap_or(LONG)]),
+        }
+    }
+
+    /// All of them, in seconds.
+    pub fn into_seconds(self) -> Vec<f64> {
+        let mut long = self.long.into_iter();
+        let mut span = |nanos: u32| match nanos {
+            LONG => long.next().expect("it was added with its place"),
+            nanos => Duration::from_nanos(nanos.into()),
+        };
+        let mut seconds = Vec::with_capacity(self.short.iter().map(Vec::len).sum());
+        for block in self.short {
+            seconds.extend(block.into_iter().map(|nanos| span(nanos).as_secs_f64()));
+        }
+        seconds
+    }
+}
+
+/// Spans in a block.
+const BLOCK: usize = 1 << 16;
+
+/// It is too long for four bytes.
+const LONG: u32 = u32::MAX;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_of_any_length_come_back_in_their_order_and_to_the_same_bits() {
+        let mut rng = carillon_core::Seeds::new(1).stream("spans");
+        let least = [0, 1, u64::from(LONG) - 1, u64::from(LONG), u64::from(LONG) + 1];
+        let drawn: Vec<u64> = (0..200_000).map(|_| rng.bits() >> (rng.below(50) + 14)).collect();
+        let all: Vec<Duration> = least.into_iter().chain(drawn).map(Duration::from_nanos).collect();
+        let mut spans = Spans::default();
+        all.iter().for_each(|&span| spans.push(span));
+        assert!(spans.into_seconds().into_iter().eq(all.iter().map(Duration::as_secs_f64)));
+    }
+}
