@@ -10,6 +10,8 @@ mod helpers;
 mod hostile;
 #[path = "session/impostors.rs"]
 mod impostors;
+#[path = "session/nearest.rs"]
+mod nearest;
 #[path = "session/peers.rs"]
 mod peers;
 #[path = "session/protocol.rs"]

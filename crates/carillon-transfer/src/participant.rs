@@ -37,6 +37,8 @@ where
     pub phase: ReceiverPhase,
     /// Whether the endpoint was told to keep the addresses of the other members.
     kept: bool,
+    /// Whether it was said that they are known.
+    told: bool,
     announced: bool,
 }
 
@@ -54,21 +56,29 @@ where
     ) -> Self {
         let session = ReceiverSession::new(config, seeds.clone());
         let driver = Driver::new(endpoint, Box::new(session), application, Tally::new(observer));
-        Participant { driver, phase: ReceiverPhase::Seeking, kept: false, announced: false }
+        Participant { driver, phase: ReceiverPhase::Seeking, kept: false, told: false, announced: false }
     }
 
     pub fn step(&mut self, wait: Duration) -> Result<(), DriveError> {
         self.driver.step(wait)
     }
 
-    /// Takes note of what a step has changed; returns whether the members are known now that were not. Their addresses are
+    /// Takes note of what a step has changed; returns whether it is settled now who the members are, and who turns to whom. Their addresses are
     /// kept from then on, whoever else is heard.
     pub fn look(&mut self) -> bool {
         self.phase = self.driver.machine().phase();
-        if self.kept || self.driver.machine().roster().is_empty() {
+        if self.driver.machine().roster().is_empty() {
             return false;
         }
-        self.kept = true;
+        if !std::mem::replace(&mut self.kept, true) {
+            self.keep_peers();
+        }
+        // Before that another roster may come, by which others turn here.
+        let is_running = self.driver.machine().has_tree();
+        is_running && !std::mem::replace(&mut self.told, true)
+    }
+
+    fn keep_peers(&mut self) {
         let now = self.driver.now();
         let nodes: Vec<NodeId> = self.driver.machine().roster().iter().map(|peer| peer.node).collect();
         for node in nodes {
@@ -77,7 +87,6 @@ where
                 let _ = self.driver.endpoint_mut().keep_peer(now, address);
             }
         }
-        true
     }
 
     /// Who has let it in, and the number it has there; said once.

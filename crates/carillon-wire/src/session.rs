@@ -134,6 +134,20 @@
 //! +---------------+-----------------------------------------------+
 //! |   text len    |  text ...
 //! +---------------+-----------------------------------------------+
+//!
+//! MEASURE (15), sender to group: edition, 4 bytes
+//! PROBE (16), member to member or sender: token, 8 bytes
+//! ECHO (17), back to it: token, 8 bytes
+//!
+//! DISTANCES (18), member to sender
+//! +---------------------------------------------------------------+
+//! |                            nonce                              |
+//! |                                                               |
+//! +---------------------------------------------------------------+
+//! |                            edition                            |
+//! +-------------------------------+-------------------------------+
+//! |             rank              |  microseconds, 4 bytes        |  as often as there are some
+//! +-------------------------------+-------------------------------+
 //! ```
 
 use std::fmt;
@@ -145,16 +159,20 @@ use crate::envelope::{Envelope, protocol};
 use crate::reader::Reader;
 
 mod attached;
+mod distances;
 mod earlier;
 mod part;
 mod peers;
+mod state;
 mod terms;
 mod text;
 
 pub use attached::Attached;
+pub use distances::{DistanceTo, Distances};
 pub use earlier::{emit_notice, is_earlier};
 pub use part::Part;
 pub use peers::{MAX_PEERS, Peer, PeerList, RosterPage};
+pub use state::{RefuseReason, State};
 pub use terms::Terms;
 pub use text::{Name, Settings, Text, is_hidden};
 
@@ -270,6 +288,30 @@ pub enum Body<'a> {
         /// Why the session was aborted; empty in other states, and to those who are no members.
         text: Text<'a>,
     },
+    /// The sender asks the members how far they are from those who help, and from it.
+    Measure {
+        /// By the ranks of which roster.
+        edition: u32,
+    },
+    /// A member asks another, or the sender, to answer at once.
+    Probe {
+        /// Which probe it is.
+        token: u64,
+    },
+    /// The answer.
+    Echo {
+        /// To which probe.
+        token: u64,
+    },
+    /// The member has measured.
+    Distances {
+        /// The receiver's nonce.
+        nonce: Nonce,
+        /// By the ranks of which roster.
+        edition: u32,
+        /// To whom, and how far; who did not answer is not among them.
+        distances: Distances<'a>,
+    },
 }
 
 /// What an INVITE says.
@@ -323,40 +365,6 @@ impl fmt::Display for Nonce {
     }
 }
 
-/// How far a session is. Ordered: a sender never goes back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum State {
-    /// Receivers may join.
-    Gathering,
-    /// The members, who are peers, learn of each other. No one joins any more.
-    Assembling,
-    /// Messages are under way.
-    Running,
-    /// All messages are through; the sender waits for reports.
-    Closing,
-    /// Every member has reported or is lost.
-    Finished,
-    /// The sender gave up.
-    Aborted,
-}
-
-/// Why a receiver is not a member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum RefuseReason {
-    /// The session started without it.
-    AlreadyStarted,
-    /// Another receiver joined with the same name.
-    NameTaken,
-    /// The sender expects certain names, and this is none of them.
-    NotExpected,
-    /// The sender takes no more members.
-    Full,
-    /// It was a member, and the sender gave it up.
-    Expelled,
-    /// Its nonce will not do: it may try another.
-    Nonce,
-}
-
 impl<'a> Packet<'a> {
     /// Parses a datagram, envelope included.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, ParseError> {
@@ -399,6 +407,13 @@ impl<'a> Packet<'a> {
                 let nonce = reader.nonce()?;
                 let state = State::from_code(reader.u8()?)?;
                 Body::Answer { nonce, state, terms: reader.terms()?, text: reader.text()? }
+            }
+            packet_type::MEASURE => Body::Measure { edition: reader.u32()? },
+            packet_type::PROBE => Body::Probe { token: reader.u64()? },
+            packet_type::ECHO => Body::Echo { token: reader.u64()? },
+            packet_type::DISTANCES => {
+                let (nonce, edition) = (reader.nonce()?, reader.u32()?);
+                Body::Distances { nonce, edition, distances: Distances::parse(&mut reader)? }
             }
             other => return Err(ParseError::Type(other)),
         };
@@ -463,6 +478,13 @@ impl<'a> Packet<'a> {
                 buf.extend_from_slice(&terms.0.to_be_bytes());
                 put_text(buf, text);
             }
+            Body::Measure { edition } => buf.extend_from_slice(&edition.to_be_bytes()),
+            Body::Probe { token } | Body::Echo { token } => buf.extend_from_slice(&token.to_be_bytes()),
+            Body::Distances { nonce, edition, distances } => {
+                put_nonce(buf, *nonce);
+                buf.extend_from_slice(&edition.to_be_bytes());
+                buf.extend_from_slice(distances.bytes());
+            }
         }
     }
 
@@ -484,6 +506,9 @@ impl<'a> Packet<'a> {
                 Body::Decline { name, text } => 1 + 1 + name.len() + text.len(),
                 Body::Ask { .. } => 8,
                 Body::Answer { text, .. } => 8 + 1 + 8 + 1 + text.len(),
+                Body::Measure { .. } => 4,
+                Body::Probe { .. } | Body::Echo { .. } => 8,
+                Body::Distances { distances, .. } => 8 + 4 + distances.bytes().len(),
             }
     }
 }
@@ -505,6 +530,10 @@ impl Body<'_> {
             Body::Decline { .. } => packet_type::DECLINE,
             Body::Ask { .. } => packet_type::ASK,
             Body::Answer { .. } => packet_type::ANSWER,
+            Body::Measure { .. } => packet_type::MEASURE,
+            Body::Probe { .. } => packet_type::PROBE,
+            Body::Echo { .. } => packet_type::ECHO,
+            Body::Distances { .. } => packet_type::DISTANCES,
         }
     }
 }
@@ -551,82 +580,6 @@ impl<'a> Invite<'a> {
 
     fn wire_len(&self) -> usize {
         4 + 4 + 2 + 2 + 1 + self.protocol.len() + self.sender.len() + self.settings.len() + self.reason.len()
-    }
-}
-
-impl State {
-    fn code(self) -> u8 {
-        match self {
-            State::Gathering => 0,
-            State::Running => 1,
-            State::Closing => 2,
-            State::Finished => 3,
-            State::Aborted => 4,
-            State::Assembling => 5,
-        }
-    }
-
-    fn from_code(code: u8) -> Result<Self, ParseError> {
-        Ok(match code {
-            0 => State::Gathering,
-            1 => State::Running,
-            2 => State::Closing,
-            3 => State::Finished,
-            4 => State::Aborted,
-            5 => State::Assembling,
-            other => return Err(ParseError::Field { field: "state", value: other.into() }),
-        })
-    }
-}
-
-impl fmt::Display for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            State::Gathering => "gathering",
-            State::Assembling => "assembling",
-            State::Running => "running",
-            State::Closing => "closing",
-            State::Finished => "finished",
-            State::Aborted => "aborted",
-        })
-    }
-}
-
-impl RefuseReason {
-    fn code(self) -> u8 {
-        match self {
-            RefuseReason::AlreadyStarted => 1,
-            RefuseReason::NameTaken => 2,
-            RefuseReason::NotExpected => 3,
-            RefuseReason::Full => 4,
-            RefuseReason::Expelled => 5,
-            RefuseReason::Nonce => 6,
-        }
-    }
-
-    fn from_code(code: u8) -> Result<Self, ParseError> {
-        Ok(match code {
-            1 => RefuseReason::AlreadyStarted,
-            2 => RefuseReason::NameTaken,
-            3 => RefuseReason::NotExpected,
-            4 => RefuseReason::Full,
-            5 => RefuseReason::Expelled,
-            6 => RefuseReason::Nonce,
-            other => return Err(ParseError::Field { field: "reason", value: other.into() }),
-        })
-    }
-}
-
-impl fmt::Display for RefuseReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            RefuseReason::AlreadyStarted => "already started",
-            RefuseReason::NameTaken => "name taken",
-            RefuseReason::NotExpected => "not expected",
-            RefuseReason::Full => "full",
-            RefuseReason::Expelled => "expelled",
-            RefuseReason::Nonce => "another nonce",
-        })
     }
 }
 
@@ -679,6 +632,12 @@ impl fmt::Display for Packet<'_> {
             Body::Answer { nonce, state, terms, text } => {
                 write!(f, "answer {nonce} {state} terms {terms}")?;
                 parenthesis(f, text)
+            }
+            Body::Measure { edition } => write!(f, "measure edition {edition}"),
+            Body::Probe { token } => write!(f, "probe {token:016x}"),
+            Body::Echo { token } => write!(f, "echo {token:016x}"),
+            Body::Distances { nonce, edition, distances } => {
+                write!(f, "distances {nonce} edition {edition}{distances}")
             }
         }
     }
@@ -743,4 +702,8 @@ mod packet_type {
     pub const DECLINE: u8 = 0x0C;
     pub const ASK: u8 = 0x0D;
     pub const ANSWER: u8 = 0x0E;
+    pub const MEASURE: u8 = 0x0F;
+    pub const PROBE: u8 = 0x10;
+    pub const ECHO: u8 = 0x11;
+    pub const DISTANCES: u8 = 0x12;
 }

@@ -3,8 +3,8 @@
 use carillon_core::AssociationId;
 use carillon_wire::ParseError;
 use carillon_wire::session::{
-    Attached, Body, Identity, Invite, MAX_PEERS, Name, Nonce, Packet, Part, Peer, PeerList, Proof,
-    RefuseReason, RosterPage, Settings, State, Terms, Text, emit_notice, is_earlier,
+    Attached, Body, DistanceTo, Distances, Identity, Invite, MAX_PEERS, Name, Nonce, Packet, Part, Peer,
+    PeerList, Proof, RefuseReason, RosterPage, Settings, State, Terms, Text, emit_notice, is_earlier,
 };
 use proptest::prelude::*;
 
@@ -181,6 +181,29 @@ fn golden_bytes() {
         "ca02000e 01020304  1122334455667788 04 00000000000000ab 02 6e6f",
         "session a16909060 answer 1122334455667788 aborted terms 00000000000000ab (no)",
     );
+    golden(
+        Body::Measure { edition: 3 },
+        "ca02000f 01020304  00000003",
+        "session a16909060 measure edition 3",
+    );
+    golden(
+        Body::Probe { token: NONCE.0 },
+        "ca020010 01020304  1122334455667788",
+        "session a16909060 probe 1122334455667788",
+    );
+    golden(
+        Body::Echo { token: NONCE.0 },
+        "ca020011 01020304  1122334455667788",
+        "session a16909060 echo 1122334455667788",
+    );
+    let mut list = Vec::new();
+    let far = [(0, 41_000), (4, 900)].map(|(rank, micros)| DistanceTo { rank, micros });
+    Distances::encode(far, &mut list);
+    golden(
+        Body::Distances { nonce: NONCE, edition: 3, distances: Distances::new(&list).unwrap() },
+        "ca020012 01020304  1122334455667788 00000003  0000 0000a028  0004 00000384",
+        "session a16909060 distances 1122334455667788 edition 3 0: 41000 us 4: 900 us",
+    );
 }
 
 #[test]
@@ -217,6 +240,20 @@ fn a_roster_that_cannot_be_is_refused() {
     assert!(Packet::parse(&good[..18]).is_err(), "a page of nobody");
     assert_eq!(PeerList::new(&[]), None);
     assert_eq!(PeerList::new(&list.repeat(200)), None, "more than fits a page");
+}
+
+#[test]
+fn distances_to_nobody_are_refused_and_no_more_are_told_than_fit() {
+    let mut list = Vec::new();
+    Distances::encode((0..999).map(|rank| DistanceTo { rank, micros: 7 }), &mut list);
+    let distances = Distances::new(&list).unwrap();
+    assert_eq!(distances.iter().count(), Distances::MOST);
+    let good = emitted(Body::Distances { nonce: NONCE, edition: 1, distances });
+    assert!(good.len() <= 1200);
+    let strange = [&good[..20], &[4, 0, 0, 0, 0, 0]].concat();
+    assert_eq!(Packet::parse(&strange), Err(ParseError::Field { field: "rank", value: 1024 }));
+    assert!(Packet::parse(&good[..good.len() - 1]).is_err(), "half a distance");
+    assert!(Packet::parse(&[&good[..], &[0; 6]].concat()).is_err(), "more than fit");
 }
 
 #[test]
@@ -378,7 +415,7 @@ fn settings() -> impl Strategy<Value = String> {
 prop_compose! {
     /// A packet of any type, as bytes.
     fn any_packet()(
-        kind in 0usize..14,
+        kind in 0usize..18,
         association: u32,
         nonce: u64,
         count: u64,
@@ -420,6 +457,9 @@ prop_compose! {
         if list.is_empty() {
             PeerList::encode([peer], &mut list);
         }
+        let mut far = Vec::new();
+        let one = DistanceTo { rank: number as u16 % MAX_PEERS as u16, micros: number };
+        Distances::encode(std::iter::repeat_n(one, count as usize % 5), &mut far);
         let body = match kind {
             8 => Body::Roster(RosterPage {
                 edition: number,
@@ -432,6 +472,10 @@ prop_compose! {
             11 => Body::Ask { nonce },
             12 => Body::Answer { nonce, state: states[state], terms: Terms(count), text },
             13 => Body::Decline { name, text },
+            14 => Body::Measure { edition: number },
+            15 => Body::Probe { token: count },
+            16 => Body::Echo { token: count },
+            17 => Body::Distances { nonce, edition: number, distances: Distances::new(&far).unwrap() },
             0 => Body::Invite(Invite {
                 state: states[state],
                 max_payload: number.max(1),

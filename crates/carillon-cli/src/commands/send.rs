@@ -77,6 +77,10 @@ pub struct Args {
     /// So many helpers turn to this sender, and to each helper; without it all turn to this sender.
     #[arg(long, value_name = "N", requires = "helpers", value_parser = clap::value_parser!(u32).range(1..))]
     fanout: Option<u32>,
+    /// Each turns to the nearest helper: before the start members measure how far they are from helpers and from this sender.
+    /// With --fanout no helper has more helpers below it than that.
+    #[arg(long, requires = "helpers")]
+    nearest: bool,
     /// This receiver, or helper, turns to that helper; the others have the places that are left.
     #[arg(long, value_name = "NAME=HELPER", requires = "helpers", value_parser = under)]
     under: Vec<(String, String)>,
@@ -209,6 +213,7 @@ impl Args {
         }
         options.helping = self.helpers.clone().unwrap_or(Helping::Nobody);
         options.fanout = self.fanout.map(|fanout| fanout as usize);
+        options.nearest = self.nearest;
         options.under = self.under.iter().cloned().collect();
         options.join_timeout = self.join_timeout;
         options.rate = self.rate;

@@ -2,6 +2,7 @@
 //! losses at every port, and without one that is killed.
 
 use std::fs;
+use std::time::Duration;
 
 use carillon_core::Helpers;
 use carillon_proto::REGISTRY;
@@ -99,4 +100,51 @@ fn every_protocol_with_helpers_delivers_with_two_in_a_chain() {
 #[test]
 fn every_protocol_with_helpers_delivers_though_one_is_killed() {
     every_helped(2, 2, 4_000_000, true);
+}
+
+/// The sender is 20 ms away from all, and one of two helpers 15 ms: the other is the nearest to everybody, and turns to the
+/// sender. Then it is killed.
+#[test]
+fn every_protocol_with_helpers_forms_its_tree_by_distance_and_mends_it() {
+    let helped: Vec<_> = REGISTRY.iter().filter(|entry| entry.helpers != Helpers::None).collect();
+    at_once(3, &helped, |entry| {
+        let delays = [("s", Duration::from_millis(20)), ("r3", Duration::from_millis(15))];
+        let Some(net) = Net::apart(4, &delays) else { return };
+        net.hosts().for_each(|host| host.lose_in(0.02));
+        let content = fs::read(net.file("f", 3_000_000)).unwrap();
+        let protocol = entry.name;
+        let host = |number: usize| net.receiver(number);
+        let help = |number: usize| {
+            let line = format!("relay --protocol {protocol} --once --json --name r{number}");
+            host(number).carillon(&line).start()
+        };
+        let (far, mut near) = (help(3), help(4));
+        let receiving = [1, 2].map(|number| {
+            host(number).carillon(&format!("recv --name r{number} --out r{number} --json")).start()
+        });
+        let line = format!(
+            "send f --protocol {protocol} --receivers 2 --helpers 2 --nearest --rate 12Mbit/s --timeout 3 --json"
+        );
+        let sending = net.sender().carillon(&line).start();
+        // It has begun to serve.
+        while !near.out().contains("serving") && !near.is_over() {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        std::thread::sleep(Duration::from_millis(500));
+        let served = near.out();
+        near.kill();
+        let sent = sending.end();
+        let what = format!("{protocol}: {}{}\n{served}", sent.out, sent.err);
+        assert_eq!(sent.code, Some(0), "{what}");
+        for name in ["r1", "r2", "r3"] {
+            assert!(served.contains(&format!("\"{name}\"")), "{name} turns to the near one: {what}");
+        }
+        for (number, receiver) in (1..).zip(receiving) {
+            let ended = receiver.end();
+            assert_eq!(ended.code, Some(0), "{what}\n{}{}", ended.out, ended.err);
+            assert!(fs::read(net.path(&format!("r{number}")).join("f")).unwrap() == content, "{what}");
+        }
+        assert_eq!(far.end().code, Some(0), "{what}");
+        println!("{protocol}: {} s", sent.events("report")[0]["seconds"]);
+    });
 }

@@ -30,7 +30,7 @@ pub struct Net {
     prefix: String,
     receivers: usize,
     directory: tempfile::TempDir,
-    emulator: Option<Child>,
+    emulators: Vec<Child>,
     next_log: AtomicU32,
 }
 
@@ -44,6 +44,13 @@ impl Net {
     /// The same; whatever passes the sender's port is this much later there, in both directions.
     #[track_caller]
     pub fn delayed(receivers: usize, each_way: Duration) -> Option<Net> {
+        let delays = [("s", each_way)];
+        Net::apart(receivers, if each_way.is_zero() { &[] } else { &delays })
+    }
+
+    /// The same; whatever passes these hosts' ports is so much later there, in both directions.
+    #[track_caller]
+    pub fn apart(receivers: usize, delays: &[(&str, Duration)]) -> Option<Net> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         assert!((1..=240).contains(&receivers), "receivers have numbers of one byte");
         if let Err(reason) = make_possible() {
@@ -55,17 +62,18 @@ impl Net {
             prefix: format!("{}{}-{number}-", system::PREFIX, std::process::id()),
             receivers,
             directory: tempfile::tempdir().expect("a temporary directory"),
-            emulator: None,
+            emulators: Vec::new(),
             next_log: AtomicU32::new(0),
         };
-        net.build(!each_way.is_zero());
-        if !each_way.is_zero() {
-            net.emulator = Some(emulator(&net.switch(), each_way));
+        let delayed: Vec<&str> = delays.iter().map(|(host, _)| *host).collect();
+        net.build(&delayed);
+        for (host, each_way) in delays {
+            net.emulators.push(emulator(&net.switch(), host, *each_way));
         }
         Some(net)
     }
 
-    fn build(&self, delayed: bool) {
+    fn build(&self, delayed: &[&str]) {
         let switch = self.switch();
         let all: Vec<Host<'_>> = self.hosts().collect();
         let mut names = format!("netns add {switch}\n");
@@ -76,14 +84,15 @@ impl Net {
             let port = host.name();
             wires +=
                 &format!("link add {port} mtu 1500 type veth peer name eth0 netns {}\n", host.namespace());
-            if !(delayed && port == "s") {
+            if !delayed.contains(&port) {
                 wires += &format!("link set {port} master bridge\n");
             }
             wires += &format!("link set {port} up\n");
         }
-        if delayed {
-            wires += "link add s-near type veth peer name s-far\nlink set s-far master bridge\n";
-            wires += "link set s-near up\nlink set s-far up\n";
+        for port in delayed {
+            wires += &format!("link add {port}-near type veth peer name {port}-far\n");
+            wires += &format!("link set {port}-far master bridge\n");
+            wires += &format!("link set {port}-near up\nlink set {port}-far up\n");
         }
         ip(Some(&switch), &wires);
         // Otherwise the kernel hands frames of 64 KiB from port to port.
@@ -174,7 +183,7 @@ impl Net {
 
 impl Drop for Net {
     fn drop(&mut self) {
-        if let Some(mut emulator) = self.emulator.take() {
+        for emulator in &mut self.emulators {
             let _ = emulator.kill();
             let _ = emulator.wait();
         }

@@ -127,11 +127,12 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Starts the relay between the sender's port and the switch; it relays when this returns.
-pub fn emulator(switch: &str, delay: Duration) -> Child {
+/// Starts the relay between a host's port and the switch; it relays when this returns.
+pub fn emulator(switch: &str, port: &str, delay: Duration) -> Child {
     let program = compiled().as_ref().unwrap_or_else(|error| panic!("{error}"));
     let mut command = in_namespace(switch, program.to_str().expect("a path in UTF-8"));
-    command.args(["s", "s-near", &delay.as_micros().to_string()]).stdin(Stdio::null()).stdout(Stdio::piped());
+    let near = format!("{port}-near");
+    command.args([port, &near, &delay.as_micros().to_string()]).stdin(Stdio::null()).stdout(Stdio::piped());
     let mut child = command.spawn().expect("ip runs");
     let mut line = String::new();
     let out = child.stdout.as_mut().expect("its output is read here");

@@ -307,7 +307,7 @@ impl<'a> Writer<'a> {
         for (at, &(metric, _)) in runs[0].iter().enumerate() {
             let parts: Vec<Part> = runs.iter().map(|parts| parts[at].1).collect();
             let summary = match runs.len() {
-                1 => of_last[at].clone(),
+                1 => of_last[at],
                 _ => self.summarise(&parts)?,
             };
             rows.push(self.key_cells(point).into_iter().chain([metric.into()]).chain(summary.cells()));

@@ -69,6 +69,8 @@ pub struct SenderSessionConfig {
     pub helping: Helping,
     /// How many helpers turn to the sender, and to each helper; without it all turn to the sender.
     pub fanout: Option<usize>,
+    /// Each turns to the nearest helper, by the time there and back that members measure before the session runs.
+    pub nearest: bool,
     /// The helper to whom a member of this name turns, by the helper's name: a receiver or another helper. Those who are not in it have the
     /// places that are left.
     pub under: BTreeMap<String, String>,
@@ -118,6 +120,7 @@ impl SenderSessionConfig {
             max_members: DEFAULT_MAX_MEMBERS,
             helping: Helping::Nobody,
             fanout: None,
+            nearest: false,
             under: BTreeMap::new(),
             relays: false,
             hosts: BTreeMap::new(),

@@ -98,7 +98,9 @@ impl Outbox {
 /// Where a datagram would go to: what the session says to all to the group, everything else to one.
 pub fn natural(bytes: &[u8]) -> Dest {
     match Packet::parse(bytes).map(|packet| packet.body) {
-        Ok(Body::Invite(_) | Body::Roster(_) | Body::Present { .. }) => Dest::group(GROUP),
+        Ok(Body::Invite(_) | Body::Roster(_) | Body::Present { .. } | Body::Measure { .. }) => {
+            Dest::group(GROUP)
+        }
         _ => Dest::Node(LOCAL_NODE),
     }
 }
@@ -238,6 +240,8 @@ pub struct World {
     pub messages: u64,
     pub total: u64,
     pub lose: Rule,
+    /// How long a datagram takes from one node to another.
+    pub way: fn(NodeId, NodeId) -> Duration,
     pub loss: f64,
     /// How many of the datagrams that arrive come again, some time later.
     pub repeats: f64,
@@ -261,6 +265,7 @@ impl World {
             messages,
             total: messages,
             lose: Box::new(|_, _, _, _| false),
+            way: |_, _| DELAY,
             loss: 0.0,
             repeats: 0.0,
             log: Vec::new(),
@@ -442,9 +447,10 @@ impl World {
                     continue;
                 }
                 let bytes = Bytes::copy_from_slice(bytes);
-                let again = (self.repeats > 0.0 && self.rng.chance(self.repeats))
-                    .then(|| DELAY + Duration::from_nanos(self.rng.below(LATEST.as_nanos() as u64)));
-                for delay in std::iter::once(DELAY).chain(again) {
+                let again = (self.repeats > 0.0 && self.rng.chance(self.repeats)).then(|| {
+                    (self.way)(from, to) + Duration::from_nanos(self.rng.below(LATEST.as_nanos() as u64))
+                });
+                for delay in std::iter::once((self.way)(from, to)).chain(again) {
                     let datagram = (from, to, dest.clone(), bytes.clone());
                     self.flying.insert((self.now + delay, self.serial), datagram);
                     self.serial += 1;

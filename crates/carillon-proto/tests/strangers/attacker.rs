@@ -8,8 +8,8 @@ use carillon_testkit::fuzz::{Input, Known, packets};
 use carillon_wire::Envelope;
 use carillon_wire::envelope::protocol;
 use carillon_wire::session::{
-    Attached, Body, Identity, Invite, Name, Nonce, Packet, Part, Peer, PeerList, Proof, RefuseReason,
-    RosterPage, Settings, State, Terms, Text,
+    Attached, Body, DistanceTo, Distances, Identity, Invite, Name, Nonce, Packet, Part, Peer, PeerList,
+    Proof, RefuseReason, RosterPage, Settings, State, Terms, Text,
 };
 
 use super::world::{HELPERS, NAMES, PAYLOAD, Phase, SENDER, Shot};
@@ -274,7 +274,7 @@ impl Attacker {
         let nonce = Nonce(nonce);
         // Drawn only where it stands in the packet, so that the other attacks are what they were.
         let terms = match number {
-            3 | 14.. => self.pick(&[self.terms, Terms(0)]),
+            3 | 14 => self.pick(&[self.terms, Terms(0)]),
             _ => Terms(0),
         };
         let body = match number {
@@ -329,7 +329,15 @@ impl Attacker {
             11 => Body::Ready { nonce, edition },
             12 => Body::Decline { name, text },
             13 => Body::Ask { nonce },
-            _ => Body::Answer { nonce, state, terms, text },
+            14 => Body::Answer { nonce, state, terms, text },
+            15 => Body::Measure { edition },
+            16 => Body::Probe { token: nonce.0 },
+            17 => Body::Echo { token: nonce.0 },
+            _ => {
+                let micros = self.pick(&[0, 900, u32::MAX]);
+                Distances::encode([0, 1, 2, 1023].map(|rank| DistanceTo { rank, micros }), &mut list);
+                Body::Distances { nonce, edition, distances: Distances::new(&list).unwrap() }
+            }
         };
         Packet { association, body }.emit(buf);
     }
@@ -365,7 +373,7 @@ impl Attacker {
 
 /// All that there is to send, once a session was heard.
 pub fn kinds(tape: &Tape) -> Vec<Kind> {
-    let session = (1..=14).map(Kind::Session);
+    let session = (1..=18).map(Kind::Session);
     let heard = tape.keys().copied().filter(|kind| matches!(kind, Kind::Heard(_)));
     session.chain(heard).chain([Kind::Made, Kind::Again]).collect()
 }

@@ -104,8 +104,11 @@ struct Losses {
     /// Draws for them and for those before, and the state behind them.
     drawn: u64,
     is_bad: bool,
-    singles: Option<Box<Vec<SingleLoss>>>,
+    singles: Option<Box<Singles>>,
 }
+
+#[derive(Debug, Default)]
+struct Singles(Vec<SingleLoss>);
 
 const _: () = assert!(size_of::<Losses>() <= 48);
 
@@ -140,7 +143,7 @@ impl Wire {
 
     /// Loses one packet.
     pub(super) fn lose(&mut self, single: SingleLoss) {
-        self.losses.get_or_insert_default().singles.get_or_insert_default().push(single);
+        self.losses.get_or_insert_default().singles.get_or_insert_default().0.push(single);
     }
 
     /// If this many packets or more wait: when there are fewer, if nothing else is put on the link.
@@ -234,7 +237,7 @@ impl Losses {
     /// Whether this packet is lost.
     fn strike(&mut self, original: Option<SingleLoss>, seeds: impl Fn() -> Seeds) -> bool {
         if let Some(original) = original
-            && let Some(singles) = &mut self.singles
+            && let Some(Singles(singles)) = self.singles.as_deref_mut()
             && let Some(at) = singles.iter().position(|single| *single == original)
         {
             singles.remove(at);

@@ -27,6 +27,7 @@ pub(crate) fn told(socket: &Socket) -> Result<FieldList, Error> {
         relays,
         helping,
         fanout,
+        nearest,
         under,
         join_timeout,
         timeout,
@@ -60,6 +61,7 @@ pub(crate) fn told(socket: &Socket) -> Result<FieldList, Error> {
         }
     }
     optional("fanout", fanout.map(|fanout| fanout.to_string()));
+    optional("nearest", nearest.then(|| "1".to_owned()));
     for (member, helper) in under {
         optional("under", Some(format!("{} {member}{helper}", member.len())));
     }
@@ -126,6 +128,7 @@ fn with(mut socket: Socket, key: &str, text: &str) -> Option<Socket> {
             helping => *helping = Helping::Names([text.to_owned()].into()),
         },
         "fanout" => options.fanout = Some(text.parse().ok()?),
+        "nearest" => options.nearest = text == "1",
         "under" => {
             let (len, names) = text.split_once(' ')?;
             let (member, helper) = names.split_at_checked(len.parse().ok()?)?;
@@ -162,6 +165,7 @@ mod tests {
             relays: true,
             helping: Helping::Names(["h1".to_owned(), "h2".to_owned()].into()),
             fanout: Some(3),
+            nearest: true,
             under: [("a b".to_owned(), "h 1".to_owned())].into(),
             min_rate: None,
             datagram: Some(9000),

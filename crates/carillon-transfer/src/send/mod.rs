@@ -139,6 +139,8 @@ pub struct SendOptions {
     pub helping: Helping,
     /// How many helpers turn to the sender, and to each helper; without it all turn to the sender.
     pub fanout: Option<usize>,
+    /// Each turns to the nearest helper, by the time there and back that is measured before the transfer starts.
+    pub nearest: bool,
     /// To which helper a receiver or a helper turns, by names; the others have the places that are left.
     pub under: BTreeMap<String, String>,
     /// Gathering is given up after this time.
@@ -163,6 +165,7 @@ impl Default for SendOptions {
             relays: false,
             helping: Helping::Nobody,
             fanout: None,
+            nearest: false,
             under: BTreeMap::new(),
             join_timeout: Duration::from_secs(60),
             timeout: Duration::from_secs(5),
@@ -284,6 +287,13 @@ impl End<ToSend> {
     #[must_use]
     pub fn fanout(mut self, helpers: usize) -> Self {
         self.what.options.fanout = Some(helpers);
+        self
+    }
+
+    /// Each member turns to the nearest helper, by the time there and back that is measured before the transfer starts.
+    #[must_use]
+    pub fn nearest(mut self) -> Self {
+        self.what.options.nearest = true;
         self
     }
 
@@ -444,6 +454,7 @@ impl SendOptions {
         config.relays = self.relays;
         config.helping = self.helping.clone();
         config.fanout = self.fanout;
+        config.nearest = self.nearest;
         config.under = self.under.clone();
         if self.relays && !protocol.roles.contains(&Role::Relay) {
             return Err(Error::NoRelays(protocol.name));

@@ -18,6 +18,7 @@ mod failure;
 mod guard;
 mod packets;
 mod peers;
+mod probing;
 
 pub use failure::ReceiverFailure;
 pub use peers::PeerMember;
@@ -26,6 +27,7 @@ use aside::Aside;
 use doubt::Doubt;
 use guard::{Budget, Early};
 use peers::Peers;
+use probing::Probing;
 
 /// Answers an invitation, receives through the protocol's own machine, and reports.
 ///
@@ -56,6 +58,7 @@ pub struct ReceiverSession {
     unconfirmed: u32,
     /// Of a protocol of peers, or with helpers: who they are.
     peers: Option<Box<Peers>>,
+    probing: Probing,
     timers: Timers<Timer>,
     join_due: bool,
     ask_due: bool,
@@ -159,6 +162,8 @@ enum Timer {
     Present,
     /// The next READY is due.
     Ready,
+    /// The next PROBE is due, or the last has had its time.
+    Probe,
     /// An answer to a heartbeat is due.
     Progress,
     /// The next REPORT is due.
@@ -183,6 +188,7 @@ impl ReceiverSession {
         ReceiverSession {
             config: ReceiverSessionConfig { name, silence: config.silence.max(MIN_SILENCE), ..config },
             delays: named.stream("session.delay"),
+            probing: Probing::new(secret.stream("session.probe")),
             nonces: secret,
             attempts: 0,
             nonce: Nonce(0),
@@ -299,6 +305,11 @@ impl ReceiverSession {
     /// The same wherever members come to know each other: also where some help.
     pub fn roster(&self) -> &[PeerMember] {
         self.peers.as_ref().map_or(&[], |peers| peers.members())
+    }
+
+    /// Whether it is settled who turns to whom: the session runs, or is over.
+    pub fn has_tree(&self) -> bool {
+        matches!(self.phase, ReceiverPhase::Running | ReceiverPhase::Reporting | ReceiverPhase::Finished)
     }
 
     /// Those that turn to this member, of a session with helpers.
@@ -506,8 +517,10 @@ impl ReceiverSession {
             }
             Timer::Ready => {
                 self.ready_due = true;
+                self.probing.report_due |= self.probing.done;
                 self.timers.arm(Timer::Ready, now + READY_INTERVAL);
             }
+            Timer::Probe => self.on_probe_timer(now),
             Timer::Progress => {
                 self.progress_due = true;
                 self.progress_sent = Some(now);
@@ -608,7 +621,8 @@ impl Machine for ReceiverSession {
     }
 
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
-        if let Some(transmit) = self.due_packet(buf) {
+        // Distances first: what waits takes longer.
+        if let Some(transmit) = self.due_probing(now, buf).or_else(|| self.due_packet(buf)) {
             return Some(transmit);
         }
         let invited = self.invited.as_ref().filter(|invited| invited.member.is_some())?;

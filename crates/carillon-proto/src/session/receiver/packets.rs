@@ -24,7 +24,10 @@ impl ReceiverSession {
             Err(_) => return self.events.dropped(DropReason::Malformed),
         };
         // What is for all comes by the group, and what is for one to it alone.
-        let to_all = matches!(packet.body, Body::Invite(_) | Body::Roster(_) | Body::Present { .. });
+        let to_all = matches!(
+            packet.body,
+            Body::Invite(_) | Body::Roster(_) | Body::Present { .. } | Body::Measure { .. }
+        );
         if to_all != matches!(datagram.destination, Dest::Group { .. }) {
             return self.events.dropped(DropReason::NotAMember);
         }
@@ -44,6 +47,11 @@ impl ReceiverSession {
         };
         if let (Body::Present { proof }, Some(_)) = (packet.body, &self.peers) {
             return self.on_present(now, source, secret::named(proof));
+        }
+        match packet.body {
+            Body::Probe { token } => return self.on_probe(source, token),
+            Body::Echo { token } => return self.on_echo(now, source, token),
+            _ => {}
         }
         if source != invited.sender {
             return self.events.dropped(DropReason::NotAMember);
@@ -93,6 +101,7 @@ impl ReceiverSession {
                 self.contradict();
                 self.on_roster(now, &page);
             }
+            Body::Measure { edition } => self.on_measure(now, edition),
             Body::Join { .. }
             | Body::Progress { .. }
             | Body::Report { .. }
@@ -100,6 +109,9 @@ impl ReceiverSession {
             | Body::Present { .. }
             | Body::Ready { .. }
             | Body::Ask { .. }
+            | Body::Probe { .. }
+            | Body::Echo { .. }
+            | Body::Distances { .. }
             | Body::Decline { .. } => self.events.dropped(DropReason::NotAMember),
         }
     }

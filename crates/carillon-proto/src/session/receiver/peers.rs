@@ -110,6 +110,11 @@ impl Peers {
         self.ranks.get(&node).is_some_and(|&rank| self.members[rank].lost.is_none())
     }
 
+    /// Whether this node has made itself heard.
+    pub fn is_heard(&self, node: NodeId) -> bool {
+        self.heard.values().any(|&heard| heard == node)
+    }
+
     /// Whether the members are peers.
     pub fn are_peers(&self) -> bool {
         self.role == Role::Peer
@@ -372,7 +377,7 @@ impl ReceiverSession {
         let Some(machine) = self.peers.as_mut().and_then(|peers| peers.ready.take()) else { return };
         self.inner = Some(machine);
         self.budget.serve(self.peers.as_ref().map_or(0, |peers| peers.children()));
-        for timer in [Timer::Join, Timer::Present, Timer::Ready] {
+        for timer in [Timer::Join, Timer::Present, Timer::Ready, Timer::Probe] {
             self.timers.cancel(timer);
         }
         (self.join_due, self.present_due, self.ready_due) = (false, false, false);

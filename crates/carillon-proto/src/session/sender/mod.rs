@@ -17,11 +17,13 @@ use super::roster::{Member, MemberOutcome, Roster};
 use super::unserved::{Unserved, UnservedList, UnservedReason};
 use super::{LOCAL_NODE, secret};
 
+mod distances;
 mod hold;
 mod packets;
 mod peers;
 mod rivals;
 
+use distances::Measured;
 pub(super) use hold::Hold;
 use hold::Pulse;
 use peers::Assembly;
@@ -48,6 +50,7 @@ pub struct SenderSession {
     inner: Option<Box<dyn Machine>>,
     /// The members' agreement on who they are, if they know each other: from the end of gathering on.
     assembly: Option<Assembly>,
+    measured: Measured,
     /// What names this node among peers.
     identity: Identity,
     timers: Timers<Timer>,
@@ -155,6 +158,7 @@ impl SenderSession {
             rivals: Vec::new(),
             inner: None,
             assembly: None,
+            measured: Measured::default(),
             identity,
             timers: Timers::new(),
             invite_due: false,
@@ -519,6 +523,7 @@ impl SenderSession {
                 Some(_) => self.invite_due = true,
                 None => {
                     self.invite(now);
+                    self.ask_distances();
                     if self.invited > QUICK {
                         self.repeat_roster();
                     }
@@ -619,7 +624,7 @@ impl Machine for SenderSession {
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
         loop {
             // Answers first: a member learns that its report arrived before it hears that all is over.
-            if let Some(transmit) = self.emit_reply(buf) {
+            if let Some(transmit) = self.emit_echo(buf).or_else(|| self.emit_reply(buf)) {
                 return Some(transmit);
             }
             if self.invite_due {
@@ -631,7 +636,7 @@ impl Machine for SenderSession {
                 emit_notice(self.config.association, name, buf);
                 return Some(Transmit::now(Dest::group(self.config.group)));
             }
-            if let Some(transmit) = self.emit_roster(buf) {
+            if let Some(transmit) = self.emit_roster(buf).or_else(|| self.emit_measure(buf)) {
                 return Some(transmit);
             }
             self.pulse.asked(now);

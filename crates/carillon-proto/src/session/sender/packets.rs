@@ -13,7 +13,7 @@ use crate::session::unserved::{Unserved, UnservedReason};
 
 impl SenderSession {
     /// The member `source` with this nonce; otherwise the packet is counted as dropped.
-    fn member(&mut self, source: NodeId, nonce: Nonce) -> Option<usize> {
+    pub(super) fn member(&mut self, source: NodeId, nonce: Nonce) -> Option<usize> {
         let index = self.roster.index_of(source).filter(|&index| self.roster.record(index).nonce == nonce);
         if index.is_none() {
             self.events.dropped(DropReason::NotAMember);
@@ -108,7 +108,13 @@ impl SenderSession {
             Body::Present { proof } => self.on_present(now, source, secret::named(proof)),
             Body::Decline { name, text } => self.on_decline(now, source, &name, &text),
             Body::Ask { nonce } => self.answer(now, source, Reply::Answer(nonce)),
+            Body::Probe { token } => self.on_probe(source, token),
+            Body::Distances { nonce, edition, distances } => {
+                self.on_distances(now, source, nonce, edition, distances);
+            }
             Body::Answer { .. }
+            | Body::Measure { .. }
+            | Body::Echo { .. }
             | Body::Invite(_)
             | Body::Welcome { .. }
             | Body::Refuse { .. }

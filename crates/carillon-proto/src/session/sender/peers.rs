@@ -21,9 +21,9 @@ use crate::session::roster::MemberOutcome;
 /// How far the members are in learning of each other.
 #[derive(Debug)]
 pub(super) struct Assembly {
-    edition: u32,
+    pub edition: u32,
     /// The members but this one, in order of rank.
-    ranks: Vec<NodeId>,
+    pub ranks: Vec<NodeId>,
     /// The ranks of the helpers to whom these turn, as the edition tells it: 0 is this one.
     parents: Vec<u16>,
     /// Who turns to whom now.
@@ -58,11 +58,12 @@ impl SenderSession {
         self.set_phase(SenderPhase::Assembling);
         self.invite(now);
         self.roster_due = true;
+        self.ask_distances();
         self.timers.arm(Timer::Assemble, now + self.config.member_timeout);
     }
 
-    /// Who turns to whom among these: those to whom it is said as it is said, the others in a balanced tree in order of
-    /// joining.
+    /// Who turns to whom among these: those to whom it is said as it is said, the others by distance if that is known, and
+    /// else in a balanced tree in order of joining.
     fn tree(&self, ranks: &[NodeId]) -> (HelperTable, Vec<u16>) {
         let part = |node: NodeId| self.roster.index_of(node).map(|index| self.roster.members()[index].part);
         let helps = |node: &&NodeId| part(**node).is_some_and(Part::helps);
@@ -81,10 +82,16 @@ impl SenderSession {
             let helper = self.config.under.get(name(*node)?)?;
             helpers.iter().copied().find(|&node| name(node) == Some(helper))
         };
-        let free: Vec<NodeId> = helpers.iter().filter(|node| place(node).is_none()).copied().collect();
         let delivers = |node: NodeId| {
             self.roster.index_of(node).is_some_and(|index| self.roster.members()[index].part.receives())
         };
+        if self.config.nearest && self.measured.is_over() {
+            let (entries, turns) = self.by_distance(helpers, members, place);
+            let entries = entries.into_iter().map(|entry| Helper { delivers: delivers(entry.node), ..entry });
+            let table = HelperTable::new(entries.collect(), turns);
+            return table.unwrap_or_else(|_| HelperTable::balanced(helpers, members, fanout));
+        }
+        let free: Vec<NodeId> = helpers.iter().filter(|node| place(node).is_none()).copied().collect();
         let placed = helpers.iter().filter(|node| place(node).is_some());
         let placed = placed.map(|&node| Helper { node, parent: place(&node), delivers: false });
         let balanced = HelperTable::balanced(&free, &[], fanout);
@@ -115,7 +122,11 @@ impl SenderSession {
         if self.roster.active_count() + self.roster.helping_count() < assembly.ranks.len() {
             self.assemble(now);
         } else if assembly.ready.len() == assembly.ranks.len() {
-            self.run(now);
+            if !self.is_measuring() {
+                self.run(now);
+            } else if assembly.ranks.iter().all(|node| self.measured.has(node)) {
+                self.end_measuring(now);
+            }
         }
     }
 
@@ -130,6 +141,9 @@ impl SenderSession {
         };
         let missing = assembly.ranks.iter().filter(|node| !there.contains(node));
         let missing: Vec<usize> = missing.filter_map(|&node| self.roster.index_of(node)).collect();
+        if missing.is_empty() && self.is_measuring() {
+            return self.end_measuring(now);
+        }
         for index in missing {
             self.give_up(now, index, reason.clone());
         }
@@ -164,7 +178,7 @@ impl SenderSession {
     }
 
     /// A member is there, and can be heard.
-    fn is_present(&mut self, now: Time, index: usize) {
+    pub(super) fn is_present(&mut self, now: Time, index: usize) {
         self.heard(now, index);
         if let Some(assembly) = &mut self.assembly {
             assembly.present.insert(self.roster.members()[index].node);

@@ -1,0 +1,76 @@
+//! How far a member is from those that it may turn to, by its own measure.
+
+use std::fmt;
+
+use crate::ParseError;
+use crate::reader::Reader;
+
+use super::MAX_PEERS;
+
+/// Others and how far away they are, as bytes that have been looked through.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Distances<'a>(&'a [u8]);
+
+/// How far away somebody is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DistanceTo {
+    /// Its rank in the roster.
+    pub rank: u16,
+    /// The time there and back, microseconds.
+    pub micros: u32,
+}
+
+impl<'a> Distances<'a> {
+    /// At most so many fit a packet.
+    pub const MOST: usize = 180;
+
+    /// Appends as many of these as fit a packet.
+    pub fn encode(distances: impl IntoIterator<Item = DistanceTo>, buf: &mut Vec<u8>) {
+        for DistanceTo { rank, micros } in distances.into_iter().take(Self::MOST) {
+            buf.extend_from_slice(&rank.to_be_bytes());
+            buf.extend_from_slice(&micros.to_be_bytes());
+        }
+    }
+
+    /// The distances of a packet; `None` if these bytes are none.
+    pub fn new(bytes: &'a [u8]) -> Option<Self> {
+        Self::parse(&mut Reader::new(bytes)).ok()
+    }
+
+    /// Each of them, in the order in which they were told.
+    pub fn iter(&self) -> impl Iterator<Item = DistanceTo> + use<'a> {
+        let mut reader = Reader::new(self.0);
+        std::iter::from_fn(move || one(&mut reader).ok())
+    }
+
+    pub(super) fn parse(reader: &mut Reader<'a>) -> Result<Self, ParseError> {
+        let bytes = reader.rest();
+        if bytes.len() > SIZE * Self::MOST {
+            return Err(ParseError::Field { field: "bytes of distances", value: bytes.len() as u64 });
+        }
+        while !reader.rest().is_empty() {
+            let rank = one(reader)?.rank;
+            if usize::from(rank) >= MAX_PEERS {
+                return Err(ParseError::Field { field: "rank", value: rank.into() });
+            }
+        }
+        Ok(Distances(bytes))
+    }
+
+    pub(super) fn bytes(&self) -> &'a [u8] {
+        self.0
+    }
+}
+
+fn one(reader: &mut Reader<'_>) -> Result<DistanceTo, ParseError> {
+    Ok(DistanceTo { rank: reader.u16()?, micros: reader.u32()? })
+}
+
+impl fmt::Display for Distances<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.iter().try_for_each(|DistanceTo { rank, micros }| write!(f, " {rank}: {micros} us"))
+    }
+}
+
+/// Bytes of each.
+const SIZE: usize = 2 + 4;
