@@ -145,9 +145,9 @@
 //! |                                                               |
 //! +---------------------------------------------------------------+
 //! |                            edition                            |
-//! +-------------------------------+-------------------------------+
-//! |             rank              |  microseconds, 4 bytes        |  as often as there are some
-//! +-------------------------------+-------------------------------+
+//! +---------------+-----------------------------------------------+
+//! |     count     |  for each: rank, 2 bytes; microseconds, 4 bytes
+//! +---------------+-----------------------------------------------+
 //! ```
 
 use std::fmt;
@@ -483,7 +483,7 @@ impl<'a> Packet<'a> {
             Body::Distances { nonce, edition, distances } => {
                 put_nonce(buf, *nonce);
                 buf.extend_from_slice(&edition.to_be_bytes());
-                buf.extend_from_slice(distances.bytes());
+                distances.emit(buf);
             }
         }
     }
@@ -508,7 +508,7 @@ impl<'a> Packet<'a> {
                 Body::Answer { text, .. } => 8 + 1 + 8 + 1 + text.len(),
                 Body::Measure { .. } => 4,
                 Body::Probe { .. } | Body::Echo { .. } => 8,
-                Body::Distances { distances, .. } => 8 + 4 + distances.bytes().len(),
+                Body::Distances { distances, .. } => 8 + 4 + distances.wire_len(),
             }
     }
 }

@@ -34,7 +34,7 @@ impl<'a> Distances<'a> {
 
     /// The distances of a packet; `None` if these bytes are none.
     pub fn new(bytes: &'a [u8]) -> Option<Self> {
-        Self::parse(&mut Reader::new(bytes)).ok()
+        Self::read(bytes).ok()
     }
 
     /// Each of them, in the order in which they were told.
@@ -44,12 +44,20 @@ impl<'a> Distances<'a> {
     }
 
     pub(super) fn parse(reader: &mut Reader<'a>) -> Result<Self, ParseError> {
-        let bytes = reader.rest();
+        let count = reader.u8()?;
+        if usize::from(count) > Self::MOST {
+            return Err(ParseError::Field { field: "count", value: count.into() });
+        }
+        Self::read(reader.bytes(SIZE * usize::from(count))?)
+    }
+
+    fn read(bytes: &'a [u8]) -> Result<Self, ParseError> {
         if bytes.len() > SIZE * Self::MOST {
             return Err(ParseError::Field { field: "bytes of distances", value: bytes.len() as u64 });
         }
+        let mut reader = Reader::new(bytes);
         while !reader.rest().is_empty() {
-            let rank = one(reader)?.rank;
+            let rank = one(&mut reader)?.rank;
             if usize::from(rank) >= MAX_PEERS {
                 return Err(ParseError::Field { field: "rank", value: rank.into() });
             }
@@ -57,8 +65,14 @@ impl<'a> Distances<'a> {
         Ok(Distances(bytes))
     }
 
-    pub(super) fn bytes(&self) -> &'a [u8] {
-        self.0
+    pub(super) fn emit(&self, buf: &mut Vec<u8>) {
+        // A packet has fewer than 256.
+        buf.push((self.0.len() / SIZE) as u8);
+        buf.extend_from_slice(self.0);
+    }
+
+    pub(super) fn wire_len(&self) -> usize {
+        1 + self.0.len()
     }
 }
 
