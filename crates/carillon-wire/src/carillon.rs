@@ -12,6 +12,7 @@
 //! | envelope, 4 STATUS | expected (32) | question (32) | arrived (32) | room (32) | blocks (16) |
 //! |                    | blocks x: block (32) | count (16) | lacks (16) | form (8) | words (8) |
 //! |                    |           map of what is missing (64 x words)             | padding
+//! | envelope, 5 XOR    | block (32) | length (16) | count (16) | places (8) | list   | sum
 //! +--------------------+-------------------------------------------------------------+----------
 //! ```
 //!
@@ -29,13 +30,19 @@
 //! by itself, `after` microseconds later and a random part of `span`; a span of 0 is: it does not. `next` is one past the last
 //! message sent, and `first` the oldest that the sender still holds.
 //!
-//! A STATUS answers a question, or asks by itself, under number 0. `arrived` counts the DATA and REPAIR packets that have come, and `room` is
+//! A STATUS answers a question, or asks by itself, under number 0. `arrived` counts the DATA, REPAIR and XOR packets that have come, and `room` is
 //! how many messages from `expected` on the receiver can take. Of each closed block that is not whole it says how many symbols are
 //! lacking after packet `count` of the block; bit i of the map, the lowest first, says that message i of the block
 //! is missing. `form` 0 is: any symbols will do; 1: only the messages themselves, since there is no room for others.
+//!
+//! The sum of an XOR is the exclusive or of two or more messages of the block, each with its length (16 bits) before it and zeros behind it. The list
+//! has their places in the block, ascending, each as the gap of messages between it and the one before, in a Golomb-Rice code: as many ones as
+//! the gap has times 2^k, a zero, and the lowest k bits of it, where k is 4 less than `length` - 1 has bits, but not below 0. It begins with
+//! the highest bit of its first byte and ends with zeros up to a whole byte; at most 16 places, and fewer if 16 bytes might not do: 113 / (k + 1).
 
 mod describe;
 mod display;
+mod places;
 
 use carillon_core::AssociationId;
 
@@ -45,6 +52,7 @@ use crate::map::Map;
 use crate::reader::Reader;
 
 pub use describe::FORMAT;
+pub use places::{MAX_PLACES_LEN, Places, most_places};
 
 /// A packet of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +82,19 @@ pub enum Packet<'a> {
         more: u16,
         /// The symbol.
         symbol: &'a [u8],
+    },
+    /// Messages again, as their exclusive or.
+    Xor {
+        /// The first message of the block, modulo 2^32.
+        first: u32,
+        /// Messages in the block.
+        length: u16,
+        /// Packets for the block beyond first transmissions, modulo 2^16.
+        count: u16,
+        /// Which messages of the block.
+        places: Places,
+        /// Their lengths and themselves.
+        sum: &'a [u8],
     },
     /// Asks for statuses.
     Poll {
@@ -137,7 +158,7 @@ pub struct Status {
     pub expected: u32,
     /// The question that it answers; 0: none.
     pub question: u32,
-    /// DATA and REPAIR that have come, modulo 2^32.
+    /// DATA, REPAIR and XOR that have come, modulo 2^32.
     pub arrived: u32,
     /// Messages from `expected` on that it can take.
     pub room: u32,
@@ -162,6 +183,8 @@ pub struct Lacks<'a> {
 pub const DATA_HEADER_LEN: usize = Envelope::LEN + 10;
 /// Bytes of a coded symbol's packet before it.
 pub const REPAIR_HEADER_LEN: usize = Envelope::LEN + 14;
+/// Bytes of an exclusive or's packet before its list.
+pub const XOR_LEN: usize = Envelope::LEN + 9;
 /// Bytes of a poll without its lists.
 pub const POLL_LEN: usize = Envelope::LEN + 24;
 /// Bytes of a status without its list.
@@ -220,6 +243,11 @@ impl<'a> Packet<'a> {
                 let list = rest.bytes(rest.rest().len() - reader.rest().len())?;
                 Packet::Status { status, lacking: Lacking { list, blocks } }
             }
+            packet_type::XOR => {
+                let (first, length, count) = (reader.u32()?, length(&mut reader)?, reader.u16()?);
+                let places = Places::read(length, &mut reader)?;
+                Packet::Xor { first, length, count, places, sum: reader.rest() }
+            }
             other => return Err(ParseError::Type(other)),
         };
         Ok((envelope.association, packet))
@@ -232,6 +260,7 @@ impl<'a> Packet<'a> {
             Packet::Repair { .. } => packet_type::REPAIR,
             Packet::Poll { .. } => packet_type::POLL,
             Packet::Status { .. } => packet_type::STATUS,
+            Packet::Xor { .. } => packet_type::XOR,
         };
         Envelope { protocol: protocol::CARILLON, packet_type, association }.emit(buf);
         match *self {
@@ -256,6 +285,12 @@ impl<'a> Packet<'a> {
                 put16([lacking.blocks as u16], buf);
                 buf.extend_from_slice(lacking.list);
             }
+            Packet::Xor { first, length, count, ref places, sum } => {
+                put32([first], buf);
+                put16([length, count], buf);
+                places.emit(length, buf);
+                buf.extend_from_slice(sum);
+            }
         }
     }
 
@@ -266,6 +301,7 @@ impl<'a> Packet<'a> {
             Packet::Repair { symbol, .. } => REPAIR_HEADER_LEN + symbol.len(),
             Packet::Poll { blocks, asked, .. } => POLL_LEN + blocks.0.len() + asked.0.len(),
             Packet::Status { lacking, .. } => STATUS_LEN + lacking.list.len(),
+            Packet::Xor { length, places, sum, .. } => XOR_LEN + places.wire_len(*length) + sum.len(),
         }
     }
 }
@@ -418,4 +454,5 @@ mod packet_type {
     pub const REPAIR: u8 = 2;
     pub const POLL: u8 = 3;
     pub const STATUS: u8 = 4;
+    pub const XOR: u8 = 5;
 }

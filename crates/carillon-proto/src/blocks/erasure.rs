@@ -113,13 +113,13 @@ fn put_symbol(message: &[u8], size: usize, symbol: &mut Vec<u8>) -> Option<()> {
 }
 
 /// The message of a symbol, in memory of its own.
-fn message_in(symbol: &[u8]) -> Option<Bytes> {
+pub(super) fn message_in(symbol: &[u8]) -> Option<Bytes> {
     let (len, rest) = symbol.split_first_chunk()?;
     rest.get(..u16::from_be_bytes(*len).into()).map(Bytes::copy_from_slice)
 }
 
 /// Bytes of a message's length in its symbol.
-const PREFIX: usize = 2;
+pub(super) const PREFIX: usize = 2;
 
 #[cfg(test)]
 mod tests {

@@ -53,6 +53,7 @@ mod timeout;
 mod transmit_window;
 mod unplaced;
 mod wire_numbers;
+pub mod xor;
 
 pub use ack_wait::AckWait;
 pub use ack_window::{AckWindow, Slot};

@@ -1,11 +1,12 @@
-//! What a sender has to send of a block beyond its messages: coded symbols by number, or messages again by name.
+//! What a sender has to send of a block beyond its messages: coded symbols by number, or messages again by name, several in one
+//! packet where nobody lacks two of them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use carillon_core::expand;
 
-use super::{ErasureCode, Shape};
+use super::{ErasureCode, Shape, xor};
 
 /// A block from when its first message goes out to when all have it.
 ///
@@ -26,13 +27,15 @@ pub struct RepairBlock {
     wanted: u64,
     /// The same as receivers have asked for since it was last decided what to send.
     asked: u64,
-    /// Messages that somebody lacks, as was said since then, and whether all has been said by name.
-    named: BTreeSet<u16>,
+    /// Messages that somebody lacks, as was said since then, and who by its bit, and whether all has been said by name.
+    named: BTreeMap<u16, u64>,
     all_named: bool,
+    /// Who has said so; its place here is its bit.
+    namers: Vec<usize>,
     /// Somebody needs the messages themselves.
     plain: bool,
-    /// Messages to be sent again.
-    again: BTreeSet<u16>,
+    /// Messages to be sent again, by packets.
+    again: VecDeque<Vec<u16>>,
     /// Something has gone out since receivers were last asked.
     news: bool,
     /// How many packets each of those who have asked needs, since it was last decided what to send.
@@ -42,9 +45,9 @@ pub struct RepairBlock {
     code: Option<(Shape, Bytes)>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Extra {
-    Message(u16),
+    Messages(Vec<u16>),
     Coded,
 }
 
@@ -53,6 +56,8 @@ enum Extra {
 pub enum Repair {
     /// A message again.
     Message(u16),
+    /// Several messages, as their [sum](xor::sum).
+    Sum(Vec<u16>, Vec<u8>),
     /// A coded symbol, of this number.
     Coded(Shape, u16, Bytes),
 }
@@ -68,7 +73,7 @@ pub struct Request<'a> {
     pub lacks: u16,
     /// Only the messages themselves help it.
     pub plain: bool,
-    /// The places of the missing messages, if it names them.
+    /// The places of the missing messages, ascending, if it names them.
     pub missing: Option<&'a [u16]>,
     /// It may have no more than so many packets sent.
     pub most: u64,
@@ -85,10 +90,11 @@ impl RepairBlock {
             coded: 0,
             wanted: 0,
             asked: 0,
-            named: BTreeSet::new(),
+            named: BTreeMap::new(),
             all_named: true,
+            namers: Vec::new(),
             plain: false,
-            again: BTreeSet::new(),
+            again: VecDeque::new(),
             news: false,
             needs: BTreeMap::new(),
             serves: BTreeMap::new(),
@@ -172,16 +178,16 @@ impl RepairBlock {
         let under_way = &self.extras[seen..];
         let coded = under_way.iter().filter(|extra| **extra == Extra::Coded).count() as u64;
         let mut lacks = u64::from(request.lacks.min(self.len())).min(request.most.saturating_add(coded));
-        match request.missing {
+        match request.missing.zip(self.bit(request.index)) {
             None => self.all_named = false,
-            Some(missing) => {
-                let is_resent = |index: u16| under_way.contains(&Extra::Message(index));
-                let missing = missing.iter().copied().filter(|&index| index < self.len());
-                let (on_their_way, others): (Vec<u16>, Vec<u16>) =
-                    missing.partition(|&index| is_resent(index));
+            Some((missing, bit)) => {
+                let on_their_way = on_their_way(&self.extras[seen..], missing);
                 lacks = lacks.saturating_sub(on_their_way.len() as u64);
-                self.named
-                    .extend(others.into_iter().take(usize::try_from(request.most).unwrap_or(usize::MAX)));
+                let most = usize::try_from(request.most).unwrap_or(usize::MAX);
+                let missing = missing.iter().copied().filter(|&place| place < self.messages.len() as u16);
+                for place in missing.filter(|place| !on_their_way.contains(place)).take(most) {
+                    *self.named.entry(place).or_default() |= bit;
+                }
             }
         }
         self.plain |= request.plain;
@@ -192,24 +198,45 @@ impl RepairBlock {
         *known - before
     }
 
+    /// The bit of a receiver among those who have named what they lack, if there is one left for it.
+    fn bit(&mut self, index: usize) -> Option<u64> {
+        let known = self.namers.iter().position(|&namer| namer == index);
+        let at = known.unwrap_or(self.namers.len());
+        if known.is_none() && at < u64::BITS as usize {
+            self.namers.push(index);
+        }
+        1u64.checked_shl(at as u32)
+    }
+
     /// Whether somebody has asked for what is not on its way, since it was last decided what to send.
     pub fn is_asked(&self) -> bool {
         self.needs.values().any(|&needs| needs > 0)
     }
 
-    /// Decides what to send for what was asked: the messages that somebody lacks, if they are no more than `plain_up_to` says for so
-    /// many coded symbols that would do for all; or those symbols.
-    pub fn decide(&mut self, plain_up_to: impl Fn(u64) -> u64) {
-        let named = std::mem::take(&mut self.named);
+    /// Decides what to send for what was asked: the messages that somebody lacks, up to `degree` in a packet, if those packets are no more than
+    /// `plain_up_to` says for so many coded symbols that would do for all; or those symbols.
+    pub fn decide(&mut self, plain_up_to: impl Fn(u64) -> u64, degree: usize) {
+        let mut named = std::mem::take(&mut self.named);
+        for place in self.again.iter().flatten() {
+            named.remove(place);
+        }
+        self.namers.clear();
         let all_named = std::mem::replace(&mut self.all_named, true);
         let plain = std::mem::take(&mut self.plain);
         let symbols = self.asked.saturating_sub(self.coded);
-        if plain && !all_named {
-            self.again.extend(0..self.len());
-        } else if plain || symbols > 0 && all_named && named.len() as u64 <= plain_up_to(symbols) {
-            self.again.extend(named);
-        } else {
-            self.wanted = self.wanted.max(self.asked);
+        let shares = match () {
+            // Who keeps nothing cannot make a message of a sum.
+            _ if plain && all_named => Some(named.into_keys().map(|place| vec![place]).collect()),
+            _ if plain => {
+                self.again.clear();
+                Some((0..self.len()).map(|place| vec![place]).collect())
+            }
+            _ if symbols > 0 && all_named => xor::combine(&named, degree, plain_up_to(symbols)),
+            _ => None,
+        };
+        match shares {
+            Some(shares) => self.again.extend(shares),
+            None => self.wanted = self.wanted.max(self.asked),
         }
         self.asked = 0;
         let due = self.due();
@@ -243,9 +270,15 @@ impl RepairBlock {
             *packets = packets.saturating_sub(1);
             *packets > 0
         });
-        if let Some(index) = self.again.pop_first() {
-            self.extras.push(Extra::Message(index));
-            return Some(Repair::Message(index));
+        if let Some(places) = self.again.pop_front() {
+            self.extras.push(Extra::Messages(places.clone()));
+            return Some(match places[..] {
+                [place] => Repair::Message(place),
+                _ => {
+                    let sum = xor::sum(places.iter().map(|&place| &self.messages[usize::from(place)]));
+                    Repair::Sum(places, sum)
+                }
+            });
         }
         if self.code.is_none() {
             let longest = self.messages.iter().map(Bytes::len).max()?;
@@ -266,11 +299,21 @@ impl RepairBlock {
             }
             _ => {
                 let index = (turn - planned) as u16;
-                self.extras.push(Extra::Message(index));
+                self.extras.push(Extra::Messages(vec![index]));
                 Some(Repair::Message(index))
             }
         }
     }
+}
+
+/// Which of these missing messages what is under way will bring: it brings one if no more of it is missing.
+fn on_their_way(under_way: &[Extra], missing: &[u16]) -> BTreeSet<u16> {
+    let only = |extra: &Extra| {
+        let Extra::Messages(places) = extra else { return None };
+        let mut lacking = places.iter().copied().filter(|place| missing.binary_search(place).is_ok());
+        lacking.next().filter(|_| lacking.next().is_none())
+    };
+    under_way.iter().filter_map(only).collect()
 }
 
 /// Packets beyond first transmissions count modulo this on the wire.
@@ -296,6 +339,12 @@ mod tests {
             self.block.see(count, 0);
             match repair {
                 Repair::Message(index) => self.block.insert(index, messages[usize::from(index)].clone()),
+                Repair::Sum(places, sum) => {
+                    if let Ok((index, message)) = self.block.only_missing(&places, &sum) {
+                        assert_eq!(message, messages[usize::from(index)]);
+                        self.block.insert(index, message);
+                    }
+                }
                 Repair::Coded(shape, number, symbol) => {
                     assert!(self.block.insert_coded(shape, number, symbol));
                 }
@@ -348,7 +397,7 @@ mod tests {
                             }
                             reader.ask(index, names, &mut block);
                         }
-                        block.decide(|_| plain);
+                        block.decide(|_| plain, 1 + rng.below(4) as usize);
                         assert!(!block.is_asked());
                     }
                     1 | 2 => {
@@ -388,19 +437,19 @@ mod tests {
             assert_eq!(block.on_request(request(0, 0, 3)), 3);
             assert_eq!(block.on_request(request(0, 0, 3)), 0, "it was said before");
             assert_eq!(block.on_request(request(1, 0, 2)), 2);
-            block.decide(|_| plain);
+            block.decide(|_| plain, 1);
             assert_eq!(block.due(), 3);
             assert_eq!(block.serves().collect::<Vec<_>>(), [(0, 3), (1, 2)]);
             block.on_request(request(0, 0, 3));
-            block.decide(|_| plain);
+            block.decide(|_| plain, 1);
             assert_eq!(block.due(), 3, "it is due");
             while block.next(&code, |_| 4).is_some() {}
             assert_eq!((block.count(), block.is_news()), (3, true));
             assert_eq!(block.on_request(request(0, 0, 3)), 0);
-            block.decide(|_| plain);
+            block.decide(|_| plain, 1);
             assert_eq!(block.due(), 0, "it is under way");
             assert_eq!(block.on_request(request(0, 3, 3)), 3, "all of it was lost");
-            block.decide(|_| plain);
+            block.decide(|_| plain, 1);
             assert_eq!(block.due(), 3);
         }
     }
@@ -416,7 +465,7 @@ mod tests {
         let request =
             Request { index: 0, count: 0, lacks: 20, plain: false, missing: Some(&missing), most: 4 };
         assert_eq!(block.on_request(request), 4);
-        block.decide(|symbols| symbols);
+        block.decide(|symbols| symbols, 1);
         assert_eq!(block.due(), 4);
     }
 }

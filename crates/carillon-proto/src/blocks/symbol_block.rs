@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use carillon_core::expand;
+use carillon_core::{DropReason, expand};
 
-use super::{ErasureCode, Shape};
+use super::{ErasureCode, Shape, xor};
 
 /// A block until it is whole. Its messages are kept even when the application has had them: they are needed to
 /// make the missing ones of what was coded.
@@ -111,6 +111,18 @@ impl SymbolBlock {
             self.coded.insert(number, symbol);
         }
         true
+    }
+
+    /// The one message of these places that is missing, made of their [sum](xor::sum) and the others; or why there is none.
+    pub fn only_missing(&self, places: &[u16], sum: &[u8]) -> Result<(u16, Bytes), DropReason> {
+        let mut missing = places.iter().copied().filter(|&place| !self.has(place));
+        let only = missing.next().ok_or(DropReason::Duplicate)?;
+        if self.plain || missing.next().is_some() || !self.may_have(only) {
+            return Err(DropReason::OutOfOrder);
+        }
+        let others = places.iter().filter_map(|&place| self.messages.get(usize::from(place))?.as_ref());
+        let message = xor::without(sum, others).ok_or(DropReason::Malformed)?;
+        Ok((only, message))
     }
 
     /// There is no more room: what was kept for decoding is let go.

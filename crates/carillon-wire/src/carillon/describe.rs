@@ -2,7 +2,7 @@
 
 use carillon_core::{AssociationId, Format, Golden, Input, Reading, Rest};
 
-use super::{Asked, Blocks, Closed, Coded, Lacking, Lacks, Packet, Poll, Status};
+use super::{Asked, Blocks, Closed, Coded, Lacking, Lacks, Packet, Places, Poll, Status};
 use crate::map::Map;
 
 /// The format.
@@ -19,7 +19,7 @@ fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
     let (length, small) = (1 + u16::from(input.byte() % 24), u16::from(input.byte() % 8));
     let planned = 1 << (form >> 5);
     let (mut list, mut names) = (Vec::new(), Vec::new());
-    let packet = match form & 3 {
+    let packet = match form % 5 {
         0 => {
             let length = if small < 4 { 0 } else { length };
             let index = (other % u32::from(length.max(24))) as u16 % length.max(24);
@@ -49,6 +49,13 @@ fn fuzzed(input: &mut Input<'_>, session: AssociationId, buf: &mut Vec<u8>) {
                 span: length.into(),
             };
             Packet::Poll { poll, blocks: Blocks::new(&list), asked: Asked::new(&names) }
+        }
+        3 => {
+            let (length, other) = (length.max(2), other as u16);
+            let last = 1 + other % (length - 1);
+            let places = Places::new(&[other % last, last], length);
+            let sum = input.bytes(8);
+            Packet::Xor { first: one, length, count: small, places, sum }
         }
         _ => {
             let blocks = usize::from(small % 4);
@@ -92,5 +99,9 @@ const GOLDEN: &[Golden] = &[
         line: "carillon status expected 4123 question 78 arrived 6001 room 8192 lacks 4096:9 2 map 0x8000000 0x1 6080:0 plain 3 map",
         hex: "ca013204 00000007 0000101b 0000004e 00001771 00002000 0002 \
               00001000 0009 0002 00 02 0000000008000000 0000000000000001 000017c0 0000 0003 01 00",
+    },
+    Golden {
+        line: "carillon xor block 4096 of 1984 count 10 places 3 77 1200 len 7",
+        hex: "ca013205 00000007 00001000 07c0 000a 03 0349ff62 0005 68656c6c6f",
     },
 ];

@@ -15,6 +15,11 @@ impl fmt::Display for Packet<'_> {
                 write!(f, "carillon repair block {first} of {length} number {number} of {planned}")?;
                 write!(f, " count {count} more {more} len {}", symbol.len())
             }
+            Packet::Xor { first, length, count, places, sum } => {
+                write!(f, "carillon xor block {first} of {length} count {count} places")?;
+                places.as_slice().iter().try_for_each(|place| write!(f, " {place}"))?;
+                write!(f, " len {}", sum.len())
+            }
             Packet::Poll { poll: Poll { next, first, question, after, span }, blocks, asked } => {
                 write!(f, "carillon poll next {next} first {first} question {question}")?;
                 write!(f, " after {after} span {span} blocks")?;

@@ -186,10 +186,13 @@ impl Asking {
         self.in_burst += 1;
     }
 
-    /// Whether enough has gone out for somebody to be asked what has arrived.
-    pub fn is_burst_over(&self) -> bool {
-        let asked = 4 * self.audience.live().clamp(1, MAX_LISTED) as u64;
-        self.in_burst >= (self.audience.window() / asked).clamp(1, self.burst)
+    /// How many are to be asked what has arrived, if enough has gone out for that: each is asked four times while a window
+    /// goes out, a few of them at a time, since each poll is a packet to all.
+    pub fn due(&self) -> Option<usize> {
+        let window = self.audience.window().max(1);
+        let burst = (window / POLLS).clamp(1, self.burst);
+        let live = self.audience.live().clamp(1, MAX_LISTED) as u64;
+        (self.in_burst >= burst).then(|| (4 * live * burst).div_ceil(window) as usize)
     }
 
     /// Whether as much is under way as may be, with so many packets sent.
@@ -227,6 +230,8 @@ impl Asking {
     }
 }
 
+/// Polls while a window goes out, at least.
+const POLLS: u64 = 16;
 /// Answers that take as long as ever are not late.
 const SLACK: Duration = Duration::from_millis(1);
 /// How long many receivers spread their requests, at least.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use carillon_core::{Config, MessageId, Outcome, Transmit};
-use carillon_wire::carillon::{Blocks as Listed, Closed, Coded, MAX_LISTED, Packet};
+use carillon_wire::carillon::{Blocks as Listed, Closed, Coded, MAX_LISTED, Packet, Places, most_places};
 
 use super::MODULUS;
 use super::sender::Scene;
@@ -84,7 +84,8 @@ impl Blocks {
         let mut served: BTreeMap<usize, u64> = BTreeMap::new();
         for block in self.blocks.iter_mut().filter(|block| block.is_closed()) {
             let plain = TINY + u64::from(block.len()) / TINY_PART;
-            block.decide(|symbols| plain.max(symbols + symbols / PLAIN_PART));
+            let degree = most_places(block.len());
+            block.decide(|symbols| plain.max(symbols + symbols / PLAIN_PART), degree);
             for (index, packets) in block.serves() {
                 *served.entry(index).or_default() += packets;
             }
@@ -137,6 +138,13 @@ impl Blocks {
         let more = u16::try_from(block.due()).unwrap_or(u16::MAX);
         match repair {
             Repair::Message(index) => Some(emit(scene, block, index, buf)),
+            Repair::Sum(places, sum) => {
+                let (first, places) = ((first % MODULUS) as u32, Places::new(&places, length));
+                Packet::Xor { first, length, count, places, sum: &sum }.emit(scene.association, buf);
+                let to_group = scene.to_group();
+                let number = MessageId(block.first() + u64::from(places.as_slice()[0]));
+                Some(scene.events.data_sent(to_group, number, buf.len(), true))
+            }
             Repair::Coded(shape, number, symbol) => {
                 let block = Coded { first: (first % MODULUS) as u32, length, planned: shape.planned };
                 Packet::Repair { block, number, count, more, symbol: &symbol }.emit(scene.association, buf);
@@ -213,8 +221,8 @@ const LEAST_CODED: u64 = 64;
 const MOST_LOSS: f64 = 0.3;
 /// So few symbols cost no more than fewer.
 const LEAST_PLANNED: u64 = 16;
-/// So many messages are sent again rather than coded, and this part of a block.
+/// So many packets of messages are sent again rather than coded, and this part of a block.
 const TINY: u64 = 4;
 const TINY_PART: u64 = 128;
-/// Messages rather than coded symbols, of which they need not be made, as long as they are no more than this part more.
+/// Packets of messages rather than coded symbols, which take far more work, as long as they are no more than this part more.
 const PLAIN_PART: u64 = 8;

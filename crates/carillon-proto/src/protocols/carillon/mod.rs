@@ -1,8 +1,8 @@
 //! Carillon's own delivery protocol: blocks with an erasure code, and receivers that say how much they lack.
 //!
 //! Messages go out at once as they come; a block is a run of them that is closed when it is long enough, or when nothing more comes. Then
-//! its receivers are asked, and as many coded symbols go out as the one that lacks most needs: each of them serves everybody, whatever they
-//! lost. `docs/protocols/carillon.md` is its specification.
+//! its receivers are asked, and as many packets go out as the one that lacks most needs, each of which serves everybody: exclusive ors of messages of
+//! which nobody lacks two, or coded symbols where it is not known who lacks what. `docs/protocols/carillon.md` is its specification.
 
 mod asking;
 mod blocks;
@@ -14,9 +14,9 @@ mod sender;
 mod tests;
 
 use carillon_core::{ConfigError, HeaderBytes, Order, ProtocolEntry, Role};
-use carillon_wire::carillon::{DATA_HEADER_LEN, REPAIR_HEADER_LEN};
+use carillon_wire::carillon::{DATA_HEADER_LEN, MAX_PLACES_LEN, REPAIR_HEADER_LEN, XOR_LEN};
 
-use crate::blocks::Shape;
+use crate::blocks::{Shape, xor};
 
 pub use receiver::CarillonReceiver;
 pub use sender::CarillonSender;
@@ -24,15 +24,19 @@ pub use sender::CarillonSender;
 /// Carillon's own.
 pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "carillon",
-    family: "hybrid: coded repairs on request, by rounds",
-    summary: "Carillon's own: receivers say how much of a block they lack, and coded symbols serve all of them",
+    family: "hybrid: combined and coded repairs on request, by rounds",
+    summary: "Carillon's own: receivers say what they lack of a block, and sums of messages or coded symbols serve all of them",
     reference: "Carillon's own; docs/protocols/carillon.md",
     roles: &[Role::Sender, Role::Receiver],
     order: Order::Source,
     confirmed: true,
     waits: true,
-    // A symbol says how long its message is, and has an even number of bytes.
-    header_bytes: |_| HeaderBytes { data: DATA_HEADER_LEN, most: REPAIR_HEADER_LEN + Shape::size_for(1) - 1 },
+    // A symbol says how long its message is, and has an even number of bytes; a sum says so too, and of which messages it is.
+    header_bytes: |_| HeaderBytes {
+        data: DATA_HEADER_LEN,
+        most: (REPAIR_HEADER_LEN + Shape::size_for(1) - 1)
+            .max(XOR_LEN + MAX_PLACES_LEN + xor::sum(std::iter::empty()).len()),
+    },
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
     host_settings: config::HOST_SETTINGS,

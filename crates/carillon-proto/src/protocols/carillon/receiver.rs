@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use carillon_core::{BuildContext, Config, Dest, DropReason, InState, Received, Rng, Role, Transmit, expand};
 use carillon_wire::carillon::{
-    Asked, Blocks, Coded, DATA_HEADER_LEN, LACKS_LEN, Lacking, Lacks, MAX_LISTED, Packet, Poll,
+    Asked, Blocks, Coded, DATA_HEADER_LEN, LACKS_LEN, Lacking, Lacks, MAX_LISTED, Packet, Places, Poll,
     REPAIR_HEADER_LEN, STATUS_LEN, Status,
 };
 use carillon_wire::map::{MAX_WORDS, Map};
@@ -30,7 +30,7 @@ pub struct CarillonReceiver {
     /// What they keep.
     held: usize,
     code: ReedSolomon,
-    /// DATA and REPAIR that have come.
+    /// DATA, REPAIR and XOR that have come.
     arrived: u32,
     /// The newest question that is to be answered: its answer says all that those before would.
     asked: Option<u32>,
@@ -153,7 +153,6 @@ impl CarillonReceiver {
         (length, count): (u16, u16),
         payload: Bytes,
     ) {
-        self.arrived = self.arrived.wrapping_add(1);
         let expected = self.reception.expected();
         let Some(first) = number.checked_sub(index.into()) else {
             return scene.events.dropped(DropReason::Malformed);
@@ -193,6 +192,39 @@ impl CarillonReceiver {
         self.deliver_in_order(scene);
     }
 
+    /// The exclusive or of messages of which one is lacking is as good as that one.
+    fn on_xor(
+        &mut self,
+        scene: &mut Scene,
+        (first, length, count): (u32, u16, u16),
+        places: Places,
+        sum: &[u8],
+    ) {
+        let expected = self.reception.expected();
+        let first = expand(first.into(), MODULUS, expected);
+        if first + u64::from(length) <= expected {
+            return scene.events.dropped(DropReason::Duplicate);
+        }
+        if first >= expected + self.window {
+            return scene.events.dropped(DropReason::OutOfWindow);
+        }
+        let taken = self.with_block(scene, first, |block| {
+            block.see(count, 0);
+            if block.set_length(length) {
+                block.only_missing(places.as_slice(), sum)
+            } else {
+                Err(DropReason::Malformed)
+            }
+        });
+        match taken {
+            None => {}
+            Some(Err(reason)) => scene.events.dropped(reason),
+            Some(Ok((index, message))) => {
+                self.on_data(scene, (first + u64::from(index), index), (length, count), message);
+            }
+        }
+    }
+
     fn on_repair(
         &mut self,
         scene: &mut Scene,
@@ -200,7 +232,6 @@ impl CarillonReceiver {
         (number, count, more): (u16, u16, u16),
         symbol: Bytes,
     ) {
-        self.arrived = self.arrived.wrapping_add(1);
         let expected = self.reception.expected();
         let first = expand(coded.first.into(), MODULUS, expected);
         if first + u64::from(coded.length) <= expected {
@@ -333,6 +364,9 @@ impl Part for CarillonReceiver {
 
     fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
         let Some(packet) = scene.of_sender(datagram.source, Packet::parse(datagram.bytes)) else { return };
+        if matches!(packet, Packet::Data { .. } | Packet::Repair { .. } | Packet::Xor { .. }) {
+            self.arrived = self.arrived.wrapping_add(1);
+        }
         match packet {
             Packet::Data { sequence, index, length, count, .. } => {
                 let number = expand(sequence.into(), MODULUS, self.reception.expected());
@@ -342,6 +376,9 @@ impl Part for CarillonReceiver {
             Packet::Repair { block, number, count, more, .. } => {
                 let symbol = datagram.bytes.slice(REPAIR_HEADER_LEN..);
                 self.on_repair(scene, block, (number, count, more), symbol);
+            }
+            Packet::Xor { first, length, count, places, sum } => {
+                self.on_xor(scene, (first, length, count), places, sum);
             }
             Packet::Poll { poll, blocks, asked } => self.on_poll(scene, poll, blocks, asked),
             Packet::Status { .. } => scene.events.dropped(DropReason::Foreign),

@@ -265,8 +265,8 @@ impl Part for CarillonSender {
             scene.timers.arm(Timer::Pace, at);
             return None;
         }
-        if self.asking.is_burst_over() {
-            let members = self.asking.turns(1, |_| true);
+        if let Some(due) = self.asking.due() {
+            let members = self.asking.turns(due, |_| true);
             if !members.is_empty() {
                 return Some(self.asking.poll(scene, &mut self.blocks, &members, false, buf));
             }

@@ -48,11 +48,20 @@ fn one_receiver_is_repaired_by_messages_alone() {
 }
 
 #[test]
+fn sums_of_messages_serve_some_receivers_for_little_more_than_the_worst_of_them_needs() {
+    let report = lossy(16, 4000, 0.05, &[]);
+    assert_eq!(coded(&report), 0);
+    // One needs 211 on average, the worst of 16 some 30 more of two large blocks, and more of the small ones that come first; what some of
+    // them lack is more than half of all messages.
+    assert!((200..340).contains(&repairs(&report)), "{}", repairs(&report));
+}
+
+#[test]
 fn coded_symbols_serve_many_receivers_for_little_more_than_one() {
     let (few, many) = (lossy(2, 2000, 0.2, &[]), lossy(40, 2000, 0.2, &[]));
     assert!(coded(&many) > 0);
     // The mean of one is 500; messages alone would be four fifths of all and more.
-    assert!(repairs(&many) < 800, "{} for 40, {} for 2", repairs(&many), repairs(&few));
+    assert!(repairs(&many) < 850, "{} for 40, {} for 2", repairs(&many), repairs(&few));
 }
 
 #[test]
