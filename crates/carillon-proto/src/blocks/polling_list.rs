@@ -224,6 +224,19 @@ impl PollingList {
         Some(index)
     }
 
+    /// So many at most of those that `wanted` holds for, by turns: also those that have left so many questions in a row without an answer.
+    pub fn next_turns(&mut self, most: usize, repeats: u32, wanted: impl Fn(usize) -> bool) -> Vec<usize> {
+        let group = self.members.len();
+        let usable = |&index: &usize| {
+            let member = &self.members[index];
+            !member.removed && member.repeats <= repeats && wanted(index)
+        };
+        let all = (0..group).map(|step| (self.turn + step) % group);
+        let members: Vec<usize> = all.filter(usable).take(most).collect();
+        self.turn = members.last().map_or(self.turn, |last| (last + 1) % group);
+        members
+    }
+
     /// A receiver that `wanted` holds for and that has no open question.
     pub fn next_unasked(&mut self, wanted: impl Fn(usize, &Member) -> bool) -> Option<usize> {
         let group = self.members.len();

@@ -255,6 +255,11 @@ impl RepairBlock {
         self.news && self.closed && self.due() == 0
     }
 
+    /// Whether all that receivers lack has been asked for, so that it can be decided what to send when all have answered.
+    pub fn is_polled(&self) -> bool {
+        self.closed && !self.news
+    }
+
     /// Receivers are asked what they lack.
     pub fn on_poll(&mut self) {
         self.news = false;

@@ -11,6 +11,17 @@ use super::blocks::Blocks;
 use super::sender::{Scene, Timer};
 use crate::blocks::{FlowControl, PollingList, Question, Questions, RetransmissionTimeout, RoundTrip};
 
+/// What a poll is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// All that is known to be lacking of closed blocks is to be said in answer, and it is waited for.
+    Round,
+    /// The same of those who have not answered.
+    Again,
+    /// What has arrived is to be said, no more.
+    Path,
+}
+
 /// The receivers, the questions under way, and the round.
 #[derive(Debug)]
 pub(super) struct Asking {
@@ -26,8 +37,9 @@ pub(super) struct Asking {
     in_burst: u64,
     /// A round is under way: what is lacking is gathered until it is over.
     pub is_in_round: bool,
-    /// Its questions that are open.
-    round: BTreeSet<u64>,
+    /// Who is awaited in it, and its first question.
+    round: BTreeSet<usize>,
+    round_from: u64,
     /// Until then those who were not asked by name may ask.
     requests_until: Option<Time>,
     /// Since when each has left questions unanswered.
@@ -57,6 +69,7 @@ impl Asking {
             in_burst: 0,
             is_in_round: false,
             round: BTreeSet::new(),
+            round_from: 0,
             requests_until: None,
             silent_since: vec![None; members],
             patience: span("patience"),
@@ -74,36 +87,39 @@ impl Asking {
         self.round.is_empty() && self.requests_until.is_none_or(|until| until <= now)
     }
 
-    /// Asks these members, about all blocks that are closed and not confirmed; `is_round` if all that is known to be lacking is to be
-    /// said in answer.
+    /// Asks these members.
     pub fn poll(
         &mut self,
         scene: &mut Scene,
         blocks: &mut Blocks,
         members: &[usize],
-        is_round: bool,
+        purpose: Purpose,
         buf: &mut Vec<u8>,
     ) -> Transmit {
+        let is_round = purpose == Purpose::Round;
         let is_crowd = self.is_crowd();
         let (listed, asked) = &mut self.lists;
         listed.clear();
         asked.clear();
-        blocks.list(listed);
+        if purpose != Purpose::Path {
+            blocks.list(is_round, listed);
+        }
         let mut question = 0;
         for &index in members {
             let member = self.audience.member_mut(index);
             let timeout = member.timeout.current();
             let deadline = scene.now + timeout + timeout / 4 + SLACK;
-            let awaited = member.repeats == 0;
+            let awaited = member.repeats <= AWAITED;
             let mark = member.path.mark();
             self.audience.on_ask(scene.now, index);
             let (message, serial, end) = (blocks.sent.saturating_sub(1), blocks.serial, blocks.sent);
             let number = self.questions.ask(Question { index, message, serial, end, at: scene.now, mark });
             if question == 0 {
                 question = number as u32;
+                self.round_from = if is_round { number } else { self.round_from };
             }
             if is_round && awaited {
-                self.round.insert(number);
+                self.round.insert(index);
             }
             scene.timers.arm(Timer::Answer(number), deadline);
             self.silent_since[index].get_or_insert(scene.now);
@@ -141,7 +157,9 @@ impl Asking {
         let number = self.questions.expand(number)?;
         let (question, open) = self.questions.answer(number, index)?;
         scene.timers.cancel(Timer::Answer(number));
-        self.round.remove(&number);
+        if number >= self.round_from {
+            self.round.remove(&index);
+        }
         self.trip.on_sample(scene.now.since(question.at));
         let withdrawn = self.withdraw(scene, index, number);
         self.silent_since[index] = None;
@@ -151,8 +169,10 @@ impl Asking {
     /// An answer has taken too long; who was asked, and whether it has been silent for too long.
     pub fn on_no_answer(&mut self, now: Time, number: u64) -> Option<(usize, bool)> {
         let question = self.questions.expire(number)?;
-        self.round.remove(&number);
         self.audience.on_no_answer(&question);
+        if self.audience.member(question.index).repeats > AWAITED {
+            self.round.remove(&question.index);
+        }
         let since = self.silent_since[question.index];
         Some((question.index, since.is_some_and(|since| now.since(since) >= self.patience)))
     }
@@ -160,6 +180,7 @@ impl Asking {
     /// What it has not answered does not matter any more.
     pub fn skip(&mut self, scene: &mut Scene, index: usize) {
         self.withdraw(scene, index, u64::MAX);
+        self.round.remove(&index);
         self.audience.skip(index);
         self.silent_since[index] = None;
     }
@@ -167,6 +188,7 @@ impl Asking {
     /// It is no longer in the group.
     pub fn remove(&mut self, scene: &mut Scene, index: usize) {
         self.withdraw(scene, index, u64::MAX);
+        self.round.remove(&index);
         self.audience.remove(index);
     }
 
@@ -186,13 +208,17 @@ impl Asking {
         self.in_burst += 1;
     }
 
-    /// How many are to be asked what has arrived, if enough has gone out for that: each is asked four times while a window
+    /// How many are to be asked what has arrived, if enough has gone out for that: each is asked twice while a window
     /// goes out, a few of them at a time, since each poll is a packet to all.
     pub fn due(&self) -> Option<usize> {
         let window = self.audience.window().max(1);
         let burst = (window / POLLS).clamp(1, self.burst);
         let live = self.audience.live().clamp(1, MAX_LISTED) as u64;
-        (self.in_burst >= burst).then(|| (4 * live * burst).div_ceil(window) as usize)
+        if self.audience.room() == u64::MAX && self.questions.open_count() == 0 {
+            // Nobody has said yet how much it can take.
+            return (self.in_burst >= burst).then_some(MAX_LISTED);
+        }
+        (self.in_burst >= burst).then(|| (ASKED * live * burst).div_ceil(window) as usize)
     }
 
     /// Whether as much is under way as may be, with so many packets sent.
@@ -207,16 +233,20 @@ impl Asking {
         self.audience.all_again().take(MAX_LISTED).collect()
     }
 
-    /// So many at most, by turns, of those for whom `wanted` holds.
-    pub fn turns(&mut self, most: usize, wanted: impl Fn(usize) -> bool) -> Vec<usize> {
+    /// So many at most, by turns, for the path: not those who are to say more.
+    pub fn for_path(&mut self, most: usize) -> Vec<usize> {
         let mut members: Vec<usize> = Vec::new();
-        while members.len() < most.min(MAX_LISTED)
-            && let Some(index) =
-                self.audience.next_turn(|index, _| wanted(index) && !members.contains(&index))
-        {
+        while members.len() < most.min(MAX_LISTED) {
+            let is_free = |index| !members.contains(&index) && !self.round.contains(&index);
+            let Some(index) = self.audience.next_turn(|index, _| is_free(index)) else { break };
             members.push(index);
         }
         members
+    }
+
+    /// Those for a round, as many as one poll names, of those for whom `wanted` holds.
+    pub fn for_round(&mut self, wanted: impl Fn(usize) -> bool) -> Vec<usize> {
+        self.audience.next_turns(MAX_LISTED, AWAITED, wanted)
     }
 
     /// Questions to a receiver before this one will not be answered; how many there were.
@@ -224,14 +254,17 @@ impl Asking {
         let earlier = self.questions.withdraw(index, before);
         for number in &earlier {
             scene.timers.cancel(Timer::Answer(*number));
-            self.round.remove(number);
         }
         earlier.len()
     }
 }
 
 /// Polls while a window goes out, at least.
-const POLLS: u64 = 16;
+const POLLS: u64 = 8;
+/// How often each is asked while a window goes out.
+const ASKED: u64 = 2;
+/// Who has left more questions in a row without an answer is asked on, but not waited for.
+const AWAITED: u32 = 1;
 /// Answers that take as long as ever are not late.
 const SLACK: Duration = Duration::from_millis(1);
 /// How long many receivers spread their requests, at least.

@@ -68,7 +68,7 @@ impl Blocks {
 
     /// Whether receivers are to be asked about a block: something has gone out for it since they were, or somebody has asked.
     pub fn wants_round(&self) -> bool {
-        self.blocks.iter().any(|block| block.is_news() || block.is_asked())
+        self.blocks.iter().any(|block| block.is_news() || block.is_asked() && block.due() == 0)
     }
 
     /// Whether repairs are due.
@@ -76,13 +76,14 @@ impl Blocks {
         self.blocks.iter().any(|block| block.due() > 0)
     }
 
-    /// The round is over: decides what is sent again.
-    pub fn decide(&mut self, scene: &mut Scene) {
+    /// Decides what is sent again: of all blocks, or of those about which all were asked, since it is not known of the others what
+    /// everybody lacks.
+    pub fn decide(&mut self, scene: &mut Scene, of_all: bool) {
         if !self.blocks.iter().any(RepairBlock::is_asked) {
             return;
         }
         let mut served: BTreeMap<usize, u64> = BTreeMap::new();
-        for block in self.blocks.iter_mut().filter(|block| block.is_closed()) {
+        for block in self.blocks.iter_mut().filter(|block| block.is_polled() || of_all && block.is_closed()) {
             let plain = TINY + u64::from(block.len()) / TINY_PART;
             let degree = most_places(block.len());
             block.decide(|symbols| plain.max(symbols + symbols / PLAIN_PART), degree);
@@ -96,12 +97,12 @@ impl Blocks {
         }
     }
 
-    /// The closed blocks for a poll, which asks about them; says whether all found room.
-    pub fn list(&mut self, bytes: &mut Vec<u8>) {
+    /// The closed blocks for a poll, which asks all about them or only some.
+    pub fn list(&mut self, asks_all: bool, bytes: &mut Vec<u8>) {
         for block in self.blocks.iter_mut().filter(|block| block.is_closed()).take(MAX_LISTED) {
             let first = (block.first() % MODULUS) as u32;
             Listed::push(Closed { first, length: block.length(), count: block.count() }, bytes);
-            if block.is_news() {
+            if asks_all && block.is_news() {
                 block.on_poll();
             }
         }
@@ -125,13 +126,15 @@ impl Blocks {
         }
     }
 
-    /// The next repair, as a packet.
-    pub fn next_repair(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+    /// The next repair, as a packet, to a crowd or not.
+    pub fn next_repair(&mut self, scene: &mut Scene, is_crowd: bool, buf: &mut Vec<u8>) -> Option<Transmit> {
         let at = self.blocks.iter().position(|block| block.due() > 0)?;
         let (block, most) = (&mut self.blocks[at], self.most);
         let first = block.first();
         let spare = spare(block.len().into());
-        let repair = block.next(&self.code, |wanted| planned(most, (wanted + wanted / 2 + 16).max(spare)))?;
+        // Of a crowd the first to ask is not the one that lacks most.
+        let margin = |wanted: u64| if is_crowd { 3 * wanted + 64 } else { wanted + wanted / 2 + 16 };
+        let repair = block.next(&self.code, |wanted| planned(most, margin(wanted).max(spare)))?;
         self.serial += 1;
         let block = &self.blocks[at];
         let (count, length) = (block.count(), block.length());

@@ -34,6 +34,8 @@ pub struct CarillonReceiver {
     arrived: u32,
     /// The newest question that is to be answered: its answer says all that those before would.
     asked: Option<u32>,
+    /// What is lacking is to be said in the answer.
+    lists_asked: bool,
     /// It asks by itself.
     asks: bool,
     /// Statuses say which messages are missing: not where there are so many receivers that nobody could make use of it.
@@ -63,6 +65,7 @@ impl CarillonReceiver {
             code: ReedSolomon::new(),
             arrived: 0,
             asked: None,
+            lists_asked: false,
             asks: false,
             names: true,
             rng: context.seeds.stream("carillon.request"),
@@ -286,9 +289,13 @@ impl CarillonReceiver {
             });
         }
         self.deliver_in_order(scene);
-        self.names = poll.span == 0;
+        let lists = blocks.count() > 0;
+        if lists {
+            self.names = poll.span == 0;
+        }
         if let Some(at) = asked.iter().position(|identity| identity == self.identity) {
             self.asked = Some(poll.question.wrapping_add(at as u32));
+            self.lists_asked |= lists;
         } else if poll.span > 0 && self.is_unserved() && scene.timers.armed(Timer::Request).is_none() {
             let micros =
                 u64::from(poll.after.min(MOST_WAIT)) + self.rng.below(u64::from(poll.span.min(MOST_WAIT)));
@@ -396,7 +403,8 @@ impl Part for CarillonReceiver {
             return None;
         }
         self.asks = false;
-        let listed = self.list_lacking();
+        let says_all = std::mem::take(&mut self.lists_asked) || self.asked.is_none();
+        let listed = if says_all { self.list_lacking() } else { 0 };
         let expected = self.reception.expected();
         let status = Status {
             expected: (expected % MODULUS) as u32,

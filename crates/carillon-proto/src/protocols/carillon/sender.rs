@@ -9,7 +9,7 @@ use carillon_core::{
 use carillon_wire::carillon::{Lacking, MAX_LISTED, Packet, Status};
 
 use super::MODULUS;
-use super::asking::Asking;
+use super::asking::{Asking, Purpose};
 use super::blocks::Blocks;
 use super::describe::STATES;
 use crate::blocks::{
@@ -120,7 +120,7 @@ impl CarillonSender {
         }
         // Who is alone, or one of so many that it cannot be heard what others lack, is served at once.
         if asking.audience.live() == 1 || asking.is_crowd() {
-            blocks.decide(scene);
+            blocks.decide(scene, true);
         }
         self.advance(scene);
         self.on_round(scene);
@@ -130,7 +130,7 @@ impl CarillonSender {
     fn on_round(&mut self, scene: &mut Scene) {
         if self.asking.is_in_round && self.asking.is_round_over(scene.now) {
             self.asking.is_in_round = false;
-            self.blocks.decide(scene);
+            self.blocks.decide(scene, false);
         }
     }
 
@@ -162,11 +162,11 @@ impl CarillonSender {
     /// All who have not confirmed what was sent are asked, as many as one poll names.
     fn ask_all(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
         let (blocks, end) = (&self.blocks, self.blocks.closed_below());
-        let members = self.asking.turns(MAX_LISTED, |index| blocks.window.acknowledged_below(index) < end);
+        let members = self.asking.for_round(|index| blocks.window.acknowledged_below(index) < end);
         if members.is_empty() {
             return None;
         }
-        Some(self.asking.poll(scene, &mut self.blocks, &members, true, buf))
+        Some(self.asking.poll(scene, &mut self.blocks, &members, Purpose::Round, buf))
     }
 
     /// Nothing to send: what is open is closed when it has been so for a while, and those are asked who have not confirmed everything.
@@ -194,7 +194,7 @@ impl CarillonSender {
                 members.push(index);
             }
             if !members.is_empty() {
-                return Some(self.asking.poll(scene, &mut self.blocks, &members, true, buf));
+                return Some(self.asking.poll(scene, &mut self.blocks, &members, Purpose::Round, buf));
             }
         }
         if !self.is_quiet && scene.timers.armed(Timer::Quiet).is_none() {
@@ -246,7 +246,7 @@ impl Part for CarillonSender {
         self.on_round(scene);
         let again = self.asking.again();
         if !again.is_empty() {
-            return Some(self.asking.poll(scene, &mut self.blocks, &again, false, buf));
+            return Some(self.asking.poll(scene, &mut self.blocks, &again, Purpose::Again, buf));
         }
         if !self.asking.is_in_round
             && self.blocks.wants_round()
@@ -266,16 +266,16 @@ impl Part for CarillonSender {
             return None;
         }
         if let Some(due) = self.asking.due() {
-            let members = self.asking.turns(due, |_| true);
+            let members = self.asking.for_path(due);
             if !members.is_empty() {
-                return Some(self.asking.poll(scene, &mut self.blocks, &members, false, buf));
+                return Some(self.asking.poll(scene, &mut self.blocks, &members, Purpose::Path, buf));
             }
         }
         self.pace.spend(scene.now, PACKET);
         self.asking.count();
         scene.timers.cancel(Timer::Quiet);
         self.is_quiet = false;
-        if has_repairs && let Some(transmit) = self.blocks.next_repair(scene, buf) {
+        if has_repairs && let Some(transmit) = self.blocks.next_repair(scene, self.asking.is_crowd(), buf) {
             return Some(transmit);
         }
         if !has_new {

@@ -57,6 +57,12 @@ fn sums_of_messages_serve_some_receivers_for_little_more_than_the_worst_of_them_
 }
 
 #[test]
+fn it_is_decided_what_to_send_when_all_have_said_what_they_lack_also_where_questions_are_lost() {
+    let report = lossy(2, 2000, 0.2, &[]);
+    assert!((480..560).contains(&repairs(&report)), "{}", repairs(&report));
+}
+
+#[test]
 fn coded_symbols_serve_many_receivers_for_little_more_than_one() {
     let (few, many) = (lossy(2, 2000, 0.2, &[]), lossy(40, 2000, 0.2, &[]));
     assert!(coded(&many) > 0);
