@@ -62,7 +62,12 @@ pub fn machine(entry: &'static ProtocolEntry, role: Role, input: &mut Input<'_>)
         Role::Peer => Rules { transmits: MANY, deliveries: None, plain: false },
         // Who gives a helper up waits for another table, of which nobody tells it here.
         _ if entry.helpers != Helpers::None => Rules { transmits: MANY, deliveries: None, plain: false },
-        _ => Rules { transmits: window.max(members.len()) + 1, deliveries: Some(window), plain: true },
+        // Each message that may be under way, a repair for each, and a question.
+        _ => Rules {
+            transmits: window.max(members.len()).saturating_mul(2).saturating_add(1),
+            deliveries: Some(window),
+            plain: true,
+        },
     };
     let known = Known::new(ASSOCIATION, SENDER, entry.name);
     drive(&mut machine, &rules, known, &[&packets::own(entry.format), &packets::any], input);

@@ -18,6 +18,8 @@ pub(super) struct Blocks {
     code: ReedSolomon,
     /// Messages of a block and coded symbols, at most.
     most: u64,
+    /// Symbols that go out with each block before anybody has asked, for each of its messages.
+    redundancy: f64,
     /// Messages that the open block is to have.
     aim: u64,
     /// One past the last message sent.
@@ -30,7 +32,16 @@ impl Blocks {
     /// None yet.
     pub fn new(window: AckWindow, settings: &Config) -> Self {
         let most = settings.count("block").min(settings.count("window").div_ceil(2));
-        Blocks { window, blocks: VecDeque::new(), code: ReedSolomon::new(), most, aim: 0, sent: 0, serial: 0 }
+        Blocks {
+            window,
+            blocks: VecDeque::new(),
+            code: ReedSolomon::new(),
+            most,
+            redundancy: settings.probability("redundancy").value(),
+            aim: 0,
+            sent: 0,
+            serial: 0,
+        }
     }
 
     /// Whether a block is open, and has messages.
@@ -42,6 +53,7 @@ impl Blocks {
     pub fn close(&mut self) {
         if let Some(block) = self.blocks.back_mut().filter(|block| !block.is_closed()) {
             block.close();
+            block.foresee(foreseen(self.redundancy, block));
         }
     }
 
@@ -178,6 +190,9 @@ impl Blocks {
         let block = self.blocks.back_mut().expect("one is open");
         let is_last = is_end || u64::from(block.len()) + 1 >= self.aim;
         let index = block.send(message, is_last);
+        if is_last {
+            block.foresee(foreseen(self.redundancy, block));
+        }
         self.sent += 1;
         self.serial += 1;
         (emit(scene, block, index, buf), begins)
@@ -204,6 +219,11 @@ fn emit(scene: &mut Scene, block: &RepairBlock, index: u16, buf: &mut Vec<u8>) -
     Packet::Data { sequence, index, length, count, payload }.emit(scene.association, buf);
     let to_group = scene.to_group();
     scene.events.data_sent(to_group, MessageId(number), buf.len(), block.has_repeated())
+}
+
+/// Symbols that go out with a block before anybody has asked.
+fn foreseen(redundancy: f64, block: &RepairBlock) -> u64 {
+    libm::ceil(redundancy * f64::from(block.len())) as u64
 }
 
 /// Symbols that fill a power of two beside so many messages, which cost nothing more when they are decoded.

@@ -8,6 +8,8 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::count("window", (1, 1 << 20), "4096").doc("messages that are kept until all have them"),
     Parameter::count("block", (1, 16_384), "2048")
         .doc("messages of a block and the symbols that may be coded of it, together, at most; a block is never longer than half of the window, or of what a receiver has room for"),
+    Parameter::probability("redundancy", "0")
+        .doc("coded symbols that go out with each block before anybody has asked, as a part of its messages"),
     Parameter::span("block_time", "1 s").doc("a block is closed so long after its first message"),
     Parameter::span("quiet", "2 ms")
         .doc("a block is closed when nothing has gone out for so long, and those who have not confirmed everything are asked"),

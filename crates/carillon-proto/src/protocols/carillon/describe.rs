@@ -22,7 +22,10 @@ pub(super) fn trial(trial: &mut Trial<'_>) {
         _ => drop(trial.pick("timeout", &["50 ms", "5 ms"])),
     }
     trial.count("window", 1, 40).pick("block", &["1", "4", "16", "2048"]).pick("burst", &["1", "8", "32"]);
-    trial.pick("block_time", &["5 ms", "1 s"]).pick("quiet", &["1 ms", "5 ms"]);
+    trial
+        .pick("redundancy", &["0", "0", "0.1", "1"])
+        .pick("block_time", &["5 ms", "1 s"])
+        .pick("quiet", &["1 ms", "5 ms"]);
 }
 
 pub(super) const STATES: &[States] = &[
@@ -33,6 +36,8 @@ pub(super) const STATES: &[States] = &[
             ("Filling", "News", "long enough, too old, quiet, or the last / close it"),
             ("[*]", "News", "a block of one message goes out"),
             ("Filling", "Asked", "quiet, or the last / close it, POLL"),
+            ("Filling", "Repairing", "long enough, too old, quiet, or the last, and redundancy / close it"),
+            ("[*]", "Repairing", "a block of one message goes out, and redundancy"),
             ("News", "Asked", "POLL"),
             ("Asked", "Repairing", "the round is over, and somebody lacks something / decide what to send"),
             ("News", "Repairing", "a round that began before is over, and somebody lacks something"),

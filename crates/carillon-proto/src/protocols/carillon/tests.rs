@@ -71,6 +71,15 @@ fn coded_symbols_serve_many_receivers_for_little_more_than_one() {
 }
 
 #[test]
+fn redundancy_saves_rounds_for_more_packets() {
+    let rounds =
+        |report: &Report| report.count(|_, event| matches!(event, Event::ControlSent { packet: "poll", .. }));
+    let (none, much) = (lossy(8, 2000, 0.1, &[]), lossy(8, 2000, 0.1, &[("redundancy", "0.2")]));
+    assert!(rounds(&much) < rounds(&none), "{} and {}", rounds(&much), rounds(&none));
+    assert!(repairs(&much) >= 400 && repairs(&much) < 480, "{}", repairs(&much));
+}
+
+#[test]
 fn blocks_are_closed_when_nothing_more_comes_so_that_nobody_waits_for_the_next_message() {
     let group = Group::new(&ENTRY, 1).receivers(3).messages(20).settings(settings(&[]));
     let report = group.all_links(Link::losing(0.3)).interval(Duration::from_millis(200)).run();
