@@ -23,7 +23,7 @@ NAMESAKES = {"bap", "dsp", "ff"}
 
 # (protocol, what it shows, settings of the scenario)
 CASES = [
-    ("xtp", "unacknowledged stream to the group", ["protocol.service=5", "protocol.error_control=none", "loss.p=0.05"]),
+    ("xtp", "unacknowledged stream to the group", ["protocol.service=5", "network.port_queue=1", "loss.p=0.05"]),
     ("xtp", "reliable stream to one, go-back-N", ["protocol.service=4", "group.receivers=1", "loss.p=0.05"]),
     ("xtp", "reliable multicast, go-back-N, FASTNAK", ["loss.p=0.05"]),
     ("xtp", "reliable multicast, selective", ["protocol.error_control=selective", "loss.p=0.05"]),
@@ -31,6 +31,12 @@ CASES = [
      ["protocol.error_control=selective", "protocol.fastnak=false", "protocol.handshake=thesis", "loss.p=0.1"]),
     ("xtp", "reservation, DREQ", ["protocol.flow_control=reservation", "protocol.status_request=dreq", "loss.p=0.05"]),
     ("xtp", "three in ten lost, CTIMEOUT of 2 s", ["protocol.handshake=thesis", "protocol.ctimeout=2 s", "loss.p=0.3"]),
+    ("xtp", "reliable stream, data in FIRST", ["protocol.data_in_first=true", "loss.p=0.05"]),
+    ("xtp-datagram", "unacknowledged datagrams", ["protocol.maxdata=3000", "loss.p=0.05"]),
+    ("xtp-datagram", "unacknowledged datagrams to one", ["protocol.maxdata=3000", "protocol.service=4", "group.receivers=1"]),
+    ("xtp", "acknowledged datagrams", ["protocol.paradigm=acknowledged-datagram", "protocol.maxdata=3000", "loss.p=0.1"]),
+    ("xtp", "transactions", ["protocol.paradigm=transaction", "protocol.maxdata=3000", "loss.p=0.1"]),
+    ("xtp", "transactions with one", ["protocol.paradigm=transaction", "protocol.maxdata=3000", "protocol.service=4", "group.receivers=1", "loss.p=0.1"]),
     ("pgm", "losses and repairs", ["loss.p=0.05"]),
 ]
 
@@ -133,8 +139,9 @@ def main():
     with tempfile.TemporaryDirectory() as directory:
         for protocol, what, settings in CASES:
             path = os.path.join(directory, "over-ip.pcap")
-            over_ip(capture(binary, directory, protocol, settings), path, {"xtp": XTP_IP_PROTOCOL, "pgm": 113}[protocol])
-            kinds, wrong = misunderstood(path, protocol)
+            dissector = protocol.split("-")[0]
+            over_ip(capture(binary, directory, protocol, settings), path, {"xtp": XTP_IP_PROTOCOL, "pgm": 113}[dissector])
+            kinds, wrong = misunderstood(path, dissector)
             of = ", ".join(f"{count} of type {kind}" for kind, count in sorted(kinds.items()))
             print(f"{protocol}, {what}: {sum(kinds.values())} packets ({of}), {len(wrong)} complaints")
             for line in wrong[:5]:

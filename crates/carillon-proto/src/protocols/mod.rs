@@ -46,6 +46,7 @@ pub const REGISTRY: &[&ProtocolEntry] = &[
     &csp::ENTRY,
     &cp::ENTRY,
     &xtp::ENTRY,
+    &xtp::DATAGRAM_ENTRY,
     &kfold::ENTRY,
 ];
 

@@ -2,15 +2,19 @@
 
 use std::time::Duration;
 
-use carillon_core::{BuildContext, Config, HostValue, Pace, Parameter};
-use carillon_wire::xtp::option;
+use carillon_core::{BuildContext, Config, ConfigError, HeaderBytes, HostValue, Pace, Parameter};
+use carillon_wire::xtp::{HEADER_LEN, TAG_LEN, option, service};
 
 use crate::blocks::PastLimit;
 use crate::blocks::retransmission::parameters::PAST_LIMIT;
 
 pub(super) const PARAMETERS: &[Parameter] = &[
+    Parameter::choice("paradigm", &["stream", "datagram", "acknowledged-datagram", "transaction"], "stream")
+        .doc("what an association is: a stream of messages; or one message, which FIRST carries: that nobody answers, that receivers acknowledge, or that they respond to when their user has taken it"),
     Parameter::count("service", (4, 6), "6")
-        .doc("by the numbers of XTP's traffic segment: 4: a reliable stream to the one receiver (-t of the thesis's program), 5: an unacknowledged stream to the group, of which nothing is sent again, 6: a reliable stream to the group (-T)"),
+        .doc("of a stream, by the numbers of XTP's traffic segment: 4: reliable, to the one receiver (-t of the thesis's program), 5: unacknowledged, to the group, of which nothing is sent again, 6: reliable, to the group (-T). The other paradigms have numbers of their own, 1 to 3, and go to the one receiver with 4, to the group otherwise"),
+    Parameter::switch("data_in_first", "false")
+        .doc("of a stream: FIRST carries its first data, which do not wait then until all have answered (not in the thesis)"),
     Parameter::choice("error_control", &["go-back-n", "selective", "none"], "go-back-n")
         .doc("what is sent again: everything from what is missing on, which receivers do not keep either (the thesis), what is missing alone (as it suggests), or nothing (NOERR): what comes is delivered, and nobody is told of the rest"),
     Parameter::switch("fastnak", "true").doc("FASTNAK: a receiver that sees a gap says so at once (-F)"),
@@ -52,6 +56,20 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         .doc("what the checksum covers: all of a packet, or its header alone (NOCHECK)"),
 ];
 
+/// Those that datagrams have which nobody answers, with the same defaults.
+pub(super) const DATAGRAM_PARAMETERS: [Parameter; 7] = [
+    Parameter::count("service", (4, 6), "6")
+        .doc("4: to the one receiver, by unicast; otherwise to the group (the traffic segment says 1, an unacknowledged datagram)"),
+    Parameter::count("window", (1, 65_536), "32")
+        .doc("packets of maxdata bytes, or of the longest message if that is less, that a receiver has room for until its user takes them"),
+    Parameter::size("maxdata", (1, 65_000), "1448 byte").doc("data of a packet at most, and so of a message"),
+    Parameter::count("calls", (1, 65_536), "1").doc("messages that may wait to go out"),
+    Parameter::rate("rate", "0").doc("outrate: bytes a second; 0: as fast as it goes"),
+    Parameter::size("burst", (1, 1_000_000_000), "65536 byte").doc("outburst: bytes at once at this rate"),
+    Parameter::choice("checksum", &["all", "header"], "all")
+        .doc("what the checksum covers: all of a packet, or its header alone (NOCHECK)"),
+];
+
 /// For files over a real network: what is missing alone goes again, nothing is cut, and calls go ahead of what is sent.
 pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("error_control", "selective"),
@@ -68,6 +86,49 @@ pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
 /// No more is under way than fits the receivers' buffers.
 pub(super) const HOST_SETTINGS: &[(&str, HostValue)] = &[("window", HostValue::Window { min: 4, max: 8192 })];
 
+/// What an association is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Paradigm {
+    /// Many messages, one after the other.
+    Stream,
+    /// One message, which nobody answers.
+    Datagram,
+    /// One message, and its acknowledgment.
+    AcknowledgedDatagram,
+    /// One message, and a response to it.
+    Transaction,
+}
+
+impl Paradigm {
+    fn of(config: &Config) -> Self {
+        match config.choice("paradigm") {
+            "datagram" => Paradigm::Datagram,
+            "acknowledged-datagram" => Paradigm::AcknowledgedDatagram,
+            "transaction" => Paradigm::Transaction,
+            _ => Paradigm::Stream,
+        }
+    }
+
+    /// Whether each message has an association of its own, which FIRST opens with all of its bytes.
+    pub fn is_single(self) -> bool {
+        self != Paradigm::Stream
+    }
+}
+
+/// What FIRST adds to a payload.
+pub(super) const FIRST_LEN: usize = HEADER_LEN + ADDRESS_LEN + TRAFFIC_LEN;
+
+/// What packets add to a payload.
+pub(super) fn header_bytes(config: &Config) -> HeaderBytes {
+    let first = HeaderBytes { data: FIRST_LEN, most: FIRST_LEN + TAG_LEN + 1 };
+    match Paradigm::of(config) {
+        Paradigm::Stream if config.switch("data_in_first") => HeaderBytes { data: HEADER_LEN, ..first },
+        Paradigm::Stream => HeaderBytes { data: HEADER_LEN, most: HEADER_LEN + TAG_LEN + 1 },
+        Paradigm::Datagram => HeaderBytes { data: FIRST_LEN + TAG_LEN, ..first },
+        Paradigm::AcknowledgedDatagram | Paradigm::Transaction => first,
+    }
+}
+
 /// What is sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ErrorControl {
@@ -79,7 +140,10 @@ pub(super) enum ErrorControl {
 /// The parameters as the machines use them.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
+    pub paradigm: Paradigm,
     pub is_unicast: bool,
+    /// FIRST carries data.
+    pub data_in_first: bool,
     pub errors: ErrorControl,
     pub flow: bool,
     /// Bytes that receivers have room for.
@@ -102,7 +166,7 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    pub fn new(context: &BuildContext, config: &Config) -> Self {
+    pub fn new(context: &BuildContext, config: &Config) -> Result<Self, ConfigError> {
         let span = |name: &str| config.span(name).at(context.bit_rate);
         let maxdata = config.size("maxdata").0;
         let unit = maxdata.min(u64::from(context.max_payload).max(1));
@@ -115,10 +179,28 @@ impl Settings {
         // Two of the longest messages have room, so that whoever is told that half of the room is free can send a whole one.
         let room = room.max(2 * u64::from(context.max_payload));
         let (rate, burst) = (config.rate("rate"), config.size("burst").0);
-        let service = config.count("service") as u8;
-        let is_unicast = service == carillon_wire::xtp::service::UNICAST_STREAM;
+        let paradigm = Paradigm::of(config);
+        let stream = config.count("service") as u8;
+        let is_unicast = stream == service::UNICAST_STREAM;
+        let service = match paradigm {
+            Paradigm::Stream => stream,
+            Paradigm::Datagram => service::DATAGRAM,
+            Paradigm::AcknowledgedDatagram => service::ACKNOWLEDGED_DATAGRAM,
+            Paradigm::Transaction => service::TRANSACTION,
+        };
+        if paradigm.is_single() && u64::from(context.max_payload) > maxdata {
+            let (word, most) = (config.choice("paradigm"), context.max_payload);
+            let reason = format!(
+                "paradigm = \"{word}\" has one packet for a message: maxdata must be {most} byte or more"
+            );
+            return Err(ConfigError::Conflict(reason));
+        }
         let errors = match config.choice("error_control") {
-            _ if service == carillon_wire::xtp::service::UNACKNOWLEDGED_MULTICAST => ErrorControl::Off,
+            _ if [service::DATAGRAM, service::UNACKNOWLEDGED_MULTICAST].contains(&service) => {
+                ErrorControl::Off
+            }
+            // What is missing is the one packet there is.
+            _ if paradigm.is_single() => ErrorControl::GoBack,
             "go-back-n" => ErrorControl::GoBack,
             "selective" => ErrorControl::Selective,
             _ => ErrorControl::Off,
@@ -131,17 +213,21 @@ impl Settings {
             | flag(flow_control == "reservation", option::RES)
             | flag(config.count("sort") > 0, option::SORT)
             | flag(config.choice("checksum") == "header", option::NOCHECK);
-        Settings {
+        let asks_for_taking = config.choice("status_request") == "dreq" || paradigm == Paradigm::Transaction;
+        Ok(Settings {
+            paradigm,
             is_unicast,
+            data_in_first: config.switch("data_in_first") || paradigm.is_single(),
             errors,
-            flow: flow_control != "off",
+            // One packet has room or is sent again.
+            flow: flow_control != "off" && !paradigm.is_single(),
             room,
             maxdata: maxdata as usize,
             calls: config.count("calls"),
             sreq_interval: config.count("sreq_interval"),
             asks_at_pauses: config.choice("sreq") == "pause",
             service,
-            asks_for: if config.choice("status_request") == "dreq" { option::DREQ } else { option::SREQ },
+            asks_for: if asks_for_taking { option::DREQ } else { option::SREQ },
             modes,
             sort: config.count("sort") as u16,
             ctimeout: span("ctimeout").max(LEAST_CTIMER),
@@ -157,8 +243,12 @@ impl Settings {
                 let bytes = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
                 (bytes(rate.bps() / 8), bytes(burst))
             }),
-        }
+        })
     }
 }
 
+/// Of an IPv4 address segment, the longest there is.
+const ADDRESS_LEN: usize = 16;
+/// Of a traffic segment with rates.
+const TRAFFIC_LEN: usize = 24;
 const LEAST_CTIMER: Duration = Duration::from_millis(10);

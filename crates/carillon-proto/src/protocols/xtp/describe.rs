@@ -24,11 +24,56 @@ pub(super) fn trial(trial: &mut Trial<'_>) {
         }
         _ => trial.set("wtimer", "50 ms").pick("wtimer_min", &["20 ms", "50 ms"]),
     };
+    if trial.chance(0.4) {
+        // One packet has all of a message.
+        trial.pick("paradigm", &["acknowledged-datagram", "transaction"]).set("maxdata", "65000");
+    } else {
+        trial.pick("data_in_first", &["true", "false"]);
+    }
 }
+
+/// Of a stream.
+pub(super) const SENDER: &str = "sender";
+/// Of a stream.
+pub(super) const RECEIVER: &str = "receiver";
+
+/// Of a datagram that is acknowledged, or of a transaction.
+pub(super) const SINGLE_SENDER: States = States {
+    of: "sender, for associations of one message",
+    transitions: &[
+        ("[*]", "Idle", ""),
+        ("Idle", "Awaiting", "message offered / FIRST with its data and SREQ or DREQ"),
+        ("Awaiting", "Awaiting", "WTIMER / FIRST again"),
+        ("Awaiting", "Idle", "all have answered, or are given up / of a transaction CNTL with END"),
+        ("Awaiting", "[*]", "the same, and nothing is left to send"),
+        ("Idle", "[*]", "nothing is left to send"),
+    ],
+    rare: &[],
+};
+
+/// Of a transaction.
+pub(super) const TRANSACTION_RECEIVER: States = States {
+    of: "receiver, for transactions",
+    transitions: &[
+        ("[*]", "Listening", ""),
+        ("Listening", "Asked", "FIRST with DREQ: a request"),
+        ("Asked", "Responded", "its user has taken it / DATA with WCLOSE and RCLOSE"),
+        ("Responded", "Listening", "CNTL with END"),
+        ("Responded", "Asked", "FIRST of the next: END was lost"),
+        ("Listening", "[*]", "DIAG: it was given up"),
+        ("Asked", "[*]", "DIAG: it was given up"),
+        ("Responded", "[*]", "DIAG: it was given up"),
+    ],
+    rare: &[
+        ("Listening", "[*]", "who is given up hardly ever lives and hears of it"),
+        ("Asked", "[*]", "who is given up hardly ever lives and hears of it"),
+        ("Responded", "[*]", "who is given up hardly ever lives and hears of it"),
+    ],
+};
 
 pub(super) const STATES: &[States] = &[
     States {
-        of: "sender",
+        of: SENDER,
         transitions: &[
             ("[*]", "Quiescent", ""),
             ("Quiescent", "Opening", "message offered / FIRST with SREQ"),
@@ -45,7 +90,7 @@ pub(super) const STATES: &[States] = &[
         rare: &[("Quiescent", "[*]", "a group that sends nothing, or that nobody is in")],
     },
     States {
-        of: "receiver",
+        of: RECEIVER,
         transitions: &[
             ("[*]", "Listening", ""),
             ("Listening", "Active", "FIRST / TCNTL"),
@@ -59,4 +104,6 @@ pub(super) const STATES: &[States] = &[
             ("Gap", "[*]", "who is given up hardly ever lives and hears of it"),
         ],
     },
+    SINGLE_SENDER,
+    TRANSACTION_RECEIVER,
 ];

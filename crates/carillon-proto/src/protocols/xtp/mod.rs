@@ -8,13 +8,13 @@ mod describe;
 mod group;
 mod receiver;
 mod sender;
+mod single;
 mod stream;
 #[cfg(test)]
 mod tests;
 mod wait;
 
-use carillon_core::{ConfigError, HeaderBytes, Order, ProtocolEntry, Role};
-use carillon_wire::xtp::{HEADER_LEN, TAG_LEN};
+use carillon_core::{BuildContext, Config, ConfigError, Machine, Order, Promise, ProtocolEntry, Role};
 
 pub use receiver::XtpReceiver;
 pub use sender::XtpSender;
@@ -29,7 +29,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     order: Order::Source,
     confirmed: true,
     waits: true,
-    header_bytes: |_| HeaderBytes { data: HEADER_LEN, most: HEADER_LEN + TAG_LEN + 1 },
+    header_bytes: config::header_bytes,
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
     host_settings: config::HOST_SETTINGS,
@@ -37,12 +37,39 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     promise: describe::PROMISE,
     trial: describe::trial,
     states: describe::STATES,
-    build: |role, context, settings| {
-        Ok(match role {
-            Role::Peer | Role::Relay | Role::Helper => return Err(ConfigError::no_such_role(role)),
-            Role::Receiver => Box::new(XtpReceiver::new(context, settings)),
-            Role::Sender => Box::new(XtpSender::new(context, settings)?),
-        })
-    },
+    build: |role, context, settings| build(role, context, settings, true),
     ..ProtocolEntry::PLAIN
 };
+
+/// Its datagrams that nobody answers: what is promised of them is so little that suites ask for it apart.
+pub const DATAGRAM_ENTRY: ProtocolEntry = ProtocolEntry {
+    name: "xtp-datagram",
+    family: "best effort, without feedback",
+    summary: "datagrams of the Xpress Transport Protocol: FIRST with a message, no association, nobody answers",
+    confirmed: false,
+    waits: false,
+    header_bytes: |settings| config::header_bytes(&single::as_xtp(settings)),
+    parameters: &config::DATAGRAM_PARAMETERS,
+    delivery_settings: &[("maxdata", "65000"), ("calls", "256")],
+    promise: Promise::BestEffort,
+    trial: |trial| {
+        trial.set("maxdata", "65000").count("window", 1, 40).count("calls", 1, 20);
+        trial.pick("checksum", &["all", "header"]);
+    },
+    states: &[],
+    build: |role, context, settings| build(role, context, &single::as_xtp(settings), false),
+    ..ENTRY
+};
+
+fn build(
+    role: Role,
+    context: &BuildContext,
+    settings: &Config,
+    is_confirmed: bool,
+) -> Result<Box<dyn Machine>, ConfigError> {
+    Ok(match role {
+        Role::Peer | Role::Relay | Role::Helper => return Err(ConfigError::no_such_role(role)),
+        Role::Receiver => Box::new(XtpReceiver::new(context, settings)?),
+        Role::Sender => Box::new(XtpSender::new(context, settings, is_confirmed)?),
+    })
+}

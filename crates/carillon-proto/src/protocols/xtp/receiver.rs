@@ -1,57 +1,61 @@
 //! The receiving side: says what it has when it is asked, and with FASTNAK when it sees a gap.
 
-use carillon_core::{BuildContext, Config, Delivery, Dest, DropReason, InState, Received, Role, Transmit};
+use carillon_core::{
+    BuildContext, Config, ConfigError, Delivery, Dest, DropReason, InState, Received, Role, Transmit,
+};
 use carillon_wire::xtp::{Body, Common, Data, Handover, Packet, RTN, Rates, Spans, Traffic, key_of, option};
 
-use super::config::{ErrorControl, Settings};
+use super::config::{ErrorControl, Paradigm, Settings};
 use super::sender::{EMPTY_TAG, Place};
 use crate::blocks::{ByteStream, Part, Player};
 
-type Scene = crate::blocks::Scene<()>;
+pub(super) type Scene = crate::blocks::Scene<()>;
 
 /// Takes the stream apart again.
 #[derive(Debug)]
 pub struct XtpReceiver {
-    settings: Settings,
+    pub(super) settings: Settings,
     /// The key of the association, as the sender's node has it.
     key: u64,
     /// The key of this node's context.
     own: u64,
     /// FIRST has come.
     open: Option<Open>,
-    stream: ByteStream<Mark>,
+    pub(super) stream: ByteStream<Mark>,
     /// Of the message that has not come whole.
     part: Vec<bytes::Bytes>,
     part_len: u64,
     longest: u64,
-    messages: u64,
+    pub(super) messages: u64,
     /// Bytes of the stream that each message takes which the application has not taken.
-    untaken: std::collections::VecDeque<u64>,
-    untaken_bytes: u64,
+    pub(super) untaken: std::collections::VecDeque<u64>,
+    pub(super) untaken_bytes: u64,
     /// The highest number of a handshake that has come.
-    echo: u32,
+    pub(super) echo: u32,
     /// Where the gap begins of which the sender was told last, and under which number.
     told_gap: Option<(u64, u32)>,
     /// Status is to be sent.
     answer: Option<Answer>,
     /// Status is to be sent once everything before this byte has been taken.
-    when_taken: Option<u64>,
+    pub(super) when_taken: Option<u64>,
     /// The first byte there is no room for, as the sender knows.
     alloc: u64,
     /// The sender has been told that there is hardly any room.
     is_short: bool,
     /// The stream ends here, and the sender writes no more.
-    closed: Option<u64>,
+    pub(super) closed: Option<u64>,
     /// What this association has lost will not come.
-    is_abandoned: bool,
+    pub(super) is_abandoned: bool,
+    /// A transaction has been asked for and not been closed.
+    pub(super) is_asked: bool,
     /// The machine was a member before and lost all it knew: it opens no context again.
     rejoining: bool,
 }
 
 /// What goes with the last byte of a message: whether the message has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Mark {
-    is_empty: bool,
+pub(super) struct Mark {
+    pub is_empty: bool,
 }
 
 /// What FIRST has said.
@@ -63,7 +67,7 @@ struct Open {
 
 /// Which status is due: the greater says more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Answer {
+pub(super) enum Answer {
     Status,
     /// A gap.
     Nak,
@@ -73,10 +77,10 @@ enum Answer {
 
 impl XtpReceiver {
     /// A receiver of this association.
-    pub fn new(context: &BuildContext, config: &Config) -> Player<Self> {
-        let settings = Settings::new(context, config);
+    pub fn new(context: &BuildContext, config: &Config) -> Result<Player<Self>, ConfigError> {
+        let settings = Settings::new(context, config)?;
         let pieces = (settings.room / BYTES_OF_A_PIECE).clamp(LEAST_PIECES, MOST_PIECES);
-        XtpReceiver {
+        Ok(XtpReceiver {
             key: key_of(context.association),
             own: context.seeds.stream("xtp.key").below(RTN - 1) + 1,
             open: None,
@@ -95,13 +99,17 @@ impl XtpReceiver {
             is_short: false,
             closed: None,
             is_abandoned: false,
+            is_asked: false,
             rejoining: context.rejoining,
             settings,
         }
-        .play(context)
+        .play(context))
     }
 
     fn on_data(&mut self, scene: &mut Scene, packet: &Packet<'_>, data: Data<'_>, bytes: bytes::Bytes) {
+        if self.settings.errors == ErrorControl::Off {
+            return self.on_unrepaired(scene, packet, data, bytes);
+        }
         let end = packet.seq.saturating_add(bytes.len() as u64);
         if end > self.limit() {
             scene.events.dropped(DropReason::BufferFull);
@@ -113,9 +121,6 @@ impl XtpReceiver {
         let mark = packet.has(option::EOM).then_some(Mark { is_empty });
         if bytes.is_empty() {
             return scene.events.dropped(DropReason::Malformed);
-        }
-        if self.settings.errors == ErrorControl::Off {
-            return self.on_unrepaired(scene, packet, data, bytes);
         }
         let is_gap = packet.seq > before;
         // Another gap lies behind those that are known.
@@ -148,31 +153,48 @@ impl XtpReceiver {
     }
 
     /// What is lost does not come: of a message all packets come one after the other, or it is not delivered.
-    fn on_unrepaired(&mut self, scene: &mut Scene, packet: &Packet<'_>, data: Data<'_>, bytes: bytes::Bytes) {
-        let Some(place) = data.tag.map(Place::read) else {
+    pub(super) fn on_unrepaired(
+        &mut self,
+        scene: &mut Scene,
+        packet: &Packet<'_>,
+        data: Data<'_>,
+        bytes: bytes::Bytes,
+    ) {
+        let Some(place) = data.tag.map(Place::read).filter(|_| !bytes.is_empty()) else {
             return scene.events.dropped(DropReason::Malformed);
         };
-        if packet.seq < self.stream.next() || place.message < self.messages {
+        let is_in_part = !self.part.is_empty() && place.message == self.messages;
+        let is_known = place.message < self.messages || packet.seq < self.stream.next();
+        if is_known || (is_in_part && place.begins) {
             return scene.events.dropped(DropReason::Duplicate);
         }
-        scene.received("data", place.message);
-        let follows =
-            packet.seq == self.stream.next() && place.message == self.messages && !self.part.is_empty();
-        self.stream.start_at(packet.seq + bytes.len() as u64);
+        // What lies further ahead than messages that were lost can take is not believed.
+        let ahead = place.message - self.messages;
+        let furthest = self.stream.next().saturating_add((ahead + 1).saturating_mul(self.longest));
+        if ahead > FURTHEST || packet.seq > furthest {
+            return scene.events.dropped(DropReason::OutOfWindow);
+        }
+        let follows = is_in_part && packet.seq == self.stream.next();
         if !follows {
             self.part.clear();
             self.part_len = 0;
         }
         if !follows && !place.begins {
-            return scene.events.loss_found(scene.sender, place.message);
+            return scene.events.dropped(DropReason::OutOfOrder);
         }
+        if self.untaken_bytes + self.part_len + bytes.len() as u64 > self.settings.room {
+            return scene.events.dropped(DropReason::BufferFull);
+        }
+        scene.received(packet.name(), place.message);
+        self.tell_lost(scene, place.message);
         self.messages = place.message;
+        self.stream.start_at(packet.seq.saturating_add(bytes.len() as u64));
         let mark = packet.has(option::EOM).then_some(Mark { is_empty: place.is_empty });
         self.take(scene, bytes, mark);
     }
 
     /// The next bytes in order.
-    fn take(&mut self, scene: &mut Scene, bytes: bytes::Bytes, mark: Option<Mark>) {
+    pub(super) fn take(&mut self, scene: &mut Scene, bytes: bytes::Bytes, mark: Option<Mark>) {
         self.part_len += bytes.len() as u64;
         // Nobody sends longer ones; what is beyond is not kept.
         if self.part_len <= self.longest {
@@ -193,12 +215,12 @@ impl XtpReceiver {
     }
 
     /// The first byte that there is no room for: a message that has not come whole is taken with its last byte.
-    fn limit(&self) -> u64 {
+    pub(super) fn limit(&self) -> u64 {
         let taken = self.stream.next() - self.untaken_bytes - self.part_len.min(self.stream.next());
         taken.saturating_add(self.settings.room).max(self.alloc)
     }
 
-    fn answer(&mut self, answer: Answer) {
+    pub(super) fn answer(&mut self, answer: Answer) {
         self.answer = self.answer.max(Some(answer));
     }
 }
@@ -218,9 +240,16 @@ impl Part for XtpReceiver {
         if datagram.source != scene.sender {
             return scene.events.dropped(DropReason::NotAMember);
         }
-        if let Body::First(_, traffic, _) = packet.body
-            && !self.rejoining
-        {
+        if self.rejoining || self.is_abandoned {
+            return scene.events.dropped(DropReason::Foreign);
+        }
+        if self.settings.paradigm.is_single() {
+            return self.handle_single(scene, &packet, datagram);
+        }
+        if let Body::First(_, traffic, _) = packet.body {
+            if traffic.service != self.settings.service {
+                return scene.events.dropped(DropReason::Foreign);
+            }
             let rates = match traffic.form {
                 carillon_wire::xtp::TrafficForm::Rates(rates) => rates,
                 _ => Rates::default(),
@@ -229,12 +258,13 @@ impl Part for XtpReceiver {
             scene.received("first", 0);
             self.answer(Answer::Handover);
         }
-        if self.open.is_none() || self.is_abandoned {
+        if self.open.is_none() {
             return scene.events.dropped(DropReason::Foreign);
         }
         self.echo = self.echo.max(packet.sync);
         match packet.body {
-            Body::Data(data) => {
+            Body::First(_, _, data) if data.bytes.is_empty() => {}
+            Body::Data(data) | Body::First(_, _, data) => {
                 let from = datagram.bytes.len() - data.bytes.len();
                 self.on_data(scene, &packet, data, datagram.bytes.slice(from..));
                 if packet.has(option::WCLOSE) {
@@ -248,7 +278,6 @@ impl Part for XtpReceiver {
                 self.is_abandoned = true;
                 return;
             }
-            Body::First(..) => {}
             _ => return scene.events.dropped(DropReason::Foreign),
         }
         if packet.has(option::SREQ) {
@@ -262,15 +291,17 @@ impl Part for XtpReceiver {
 
     fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
         let answer = self.answer.take()?;
+        if self.settings.paradigm.is_single() {
+            self.put_single_answer(scene, buf);
+            return Some(Transmit::now(Dest::Node(scene.sender)));
+        }
         let open = self.open?;
         self.alloc = self.limit();
         self.is_short = self.alloc < self.stream.next().saturating_add(self.settings.room / 2);
         let common = Common { rseq: self.stream.next(), alloc: self.alloc, echo: self.echo };
         let closes = self.closed.is_some_and(|end| self.stream.next() >= end);
-        let own = self.settings.modes & !option::FASTNAK;
-        let options = own
-            | if answer == Answer::Nak { option::FASTNAK } else { 0 }
-            | if closes { option::RCLOSE } else { 0 };
+        let options =
+            if answer == Answer::Nak { option::FASTNAK } else { 0 } | if closes { option::RCLOSE } else { 0 };
         let mut spans = Vec::new();
         let mut room = Vec::new();
         if self.settings.errors == ErrorControl::Selective {
@@ -286,9 +317,8 @@ impl Part for XtpReceiver {
             _ => Body::Ecntl(common, Spans::of(spans, &mut room)),
         };
         // It sends no data: the stream of its direction ends where it begins.
-        let packet = Packet { key: self.key | RTN, options, sort: self.settings.sort, sync: 0, seq: 0, body };
-        packet.emit(buf);
-        scene.control(packet.name(), self.messages);
+        let name = self.emit(options, 0, 0, body, buf);
+        scene.control(name, self.messages);
         Some(Transmit::now(Dest::Node(scene.sender)))
     }
 
@@ -305,19 +335,43 @@ impl Part for XtpReceiver {
     }
 
     fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
+        if self.settings.paradigm.is_single() {
+            let state = match (self.is_asked, self.untaken.is_empty()) {
+                _ if self.is_abandoned || self.settings.paradigm != Paradigm::Transaction => return,
+                (false, _) => "Listening",
+                (true, false) => "Asked",
+                (true, true) => "Responded",
+            };
+            return tell(InState { of: super::describe::TRANSACTION_RECEIVER.of, about: 0, state, turn: 0 });
+        }
         let state = match (&self.open, self.stream.has_gap() || self.told_gap.is_some()) {
             (None, _) => "Listening",
             _ if self.is_abandoned => return,
             (Some(_), false) => "Active",
             (Some(_), true) => "Gap",
         };
-        tell(InState { of: super::ENTRY.states[1].of, about: 0, state, turn: 0 });
+        tell(InState { of: super::describe::RECEIVER, about: 0, state, turn: 0 });
     }
 }
 
 impl XtpReceiver {
+    /// A packet to the sender; returns the name of its format.
+    pub(super) fn emit(
+        &self,
+        options: u32,
+        sync: u32,
+        seq: u64,
+        body: Body<'_>,
+        buf: &mut Vec<u8>,
+    ) -> &'static str {
+        let options = options | self.settings.modes & !option::FASTNAK;
+        let packet = Packet { key: self.key | RTN, options, sort: self.settings.sort, sync, seq, body };
+        packet.emit(buf);
+        packet.name()
+    }
+
     /// What was asked about has been taken, perhaps.
-    fn tell_taken(&mut self) {
+    pub(super) fn tell_taken(&mut self) {
         let taken = self.stream.next() - self.untaken_bytes;
         if self.when_taken.is_some_and(|until| until <= taken) {
             self.when_taken = None;
@@ -331,3 +385,5 @@ const MOST_SPANS: usize = 64;
 const BYTES_OF_A_PIECE: u64 = 64;
 const LEAST_PIECES: u64 = 16;
 const MOST_PIECES: u64 = 65_536;
+/// Messages of an unacknowledged sender that are believed to have been lost one after the other.
+const FURTHEST: u64 = 65_536;

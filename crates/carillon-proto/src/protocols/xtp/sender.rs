@@ -6,29 +6,31 @@ use carillon_core::{
     NodeId, Note, OfferError, Outcome, Received, Role, Transmit, Value,
 };
 use carillon_wire::xtp::{
-    Address, AddressForm, Body, Common, Data, Diag, Packet, RTN, Rates, Spans, Traffic, key_of, option,
+    Address, AddressForm, Body, Common, Data, Diag, HEADER_LEN, Packet, RTN, Spans, key_of, option,
 };
 
-use super::config::{ErrorControl, Settings};
+use super::config::{ErrorControl, FIRST_LEN, Paradigm, Settings};
 use super::group::{Ask, Contexts};
 use super::stream::{Piece, SendStream};
 use super::wait::WaitRules;
 use crate::blocks::{Members, Part, PastLimit, Player};
 
-type Scene = crate::blocks::Scene<Timer>;
+pub(super) type Scene = crate::blocks::Scene<Timer>;
 
 /// Sends a stream to all, and what is missing of it again.
 #[derive(Debug)]
 pub struct XtpSender {
-    settings: Settings,
+    pub(super) settings: Settings,
     rules: WaitRules,
     /// Of each receiver.
-    group: Contexts,
-    stream: SendStream,
+    pub(super) group: Contexts,
+    pub(super) stream: SendStream,
     key: u64,
-    address: Address<'static>,
+    pub(super) address: Address<'static>,
     /// The number of the last request for status.
-    sync: u32,
+    pub(super) sync: u32,
+    /// It says what became of its messages.
+    is_confirmed: bool,
     phase: Phase,
     /// FIRST or the CNTL of a handshake is to go out.
     asks: bool,
@@ -76,9 +78,13 @@ pub enum Timer {
 }
 
 impl XtpSender {
-    /// A sender to the members of the context.
-    pub fn new(context: &BuildContext, config: &Config) -> Result<Player<Self>, ConfigError> {
-        let settings = Settings::new(context, config);
+    /// A sender to the members of the context, which says what became of its messages or does not.
+    pub fn new(
+        context: &BuildContext,
+        config: &Config,
+        is_confirmed: bool,
+    ) -> Result<Player<Self>, ConfigError> {
+        let settings = Settings::new(context, config)?;
         if settings.is_unicast && context.members.len() > 1 {
             let reason = "service = 4, unicast, has one receiver; several need 6, multicast";
             return Err(ConfigError::Conflict(reason.into()));
@@ -90,6 +96,7 @@ impl XtpSender {
             key: key_of(context.association),
             address: address(&context.addresses, context),
             sync: 0,
+            is_confirmed,
             phase: Phase::Quiescent,
             asks: false,
             unasked: 0,
@@ -101,6 +108,10 @@ impl XtpSender {
             settings,
         }
         .play(context))
+    }
+
+    fn is_single(&self) -> bool {
+        self.settings.paradigm.is_single()
     }
 
     fn on_status(&mut self, scene: &mut Scene, index: usize, packet: &Packet<'_>, status: Common) {
@@ -119,7 +130,8 @@ impl XtpSender {
             self.give_up(scene, index, "none");
             return self.settle(scene);
         }
-        if self.settings.errors != ErrorControl::Off && !is_stale {
+        // A message that is alone in its association goes again when WTIMER expires: nothing else tells that it was lost.
+        if self.settings.errors != ErrorControl::Off && !is_stale && !self.is_single() {
             match packet.body {
                 Body::Ecntl(_, spans) => self.on_missing(scene, index, packet, status, spans),
                 _ => self.on_missing(scene, index, packet, status, Spans::default()),
@@ -190,13 +202,15 @@ impl XtpSender {
         self.group.prune_asks();
         let is_over = match self.phase {
             Phase::Opening => self.group.all_open(),
-            Phase::Handshake(sync) => self.group.silent(sync).is_empty(),
+            Phase::Handshake(sync) => self.group.silent(sync).is_empty() || self.has_all_answered(),
             _ => false,
         };
         if is_over {
             self.phase = Phase::Active;
             self.asks = false;
-            self.expiries = 0;
+            if !self.is_single() {
+                self.expiries = 0;
+            }
             // Whatever was asked before is answered by this, or is asked again.
             self.group.forget_asks();
             scene.timers.cancel(Timer::Ctimeout);
@@ -204,7 +218,9 @@ impl XtpSender {
         if self.phase == Phase::Active {
             match self.group.oldest_ask() {
                 None => {
-                    self.expiries = 0;
+                    if !self.is_single() {
+                        self.expiries = 0;
+                    }
                     scene.timers.cancel(Timer::Wtimer);
                     self.watch_pause(scene);
                 }
@@ -221,7 +237,7 @@ impl XtpSender {
     }
 
     /// Status is asked for, by the packet that is going out: returns its number.
-    fn ask(&mut self, scene: &mut Scene) -> u32 {
+    pub(super) fn ask(&mut self, scene: &mut Scene) -> u32 {
         self.sync += 1;
         self.unasked = 0;
         let ask = Ask { sync: self.sync, at: scene.now };
@@ -248,6 +264,9 @@ impl XtpSender {
         let limit = self.settings.handshake_limit;
         if limit > 0 && self.expiries > limit && self.settings.past_limit != PastLimit::Wait {
             return self.abandon(scene, "wtimer");
+        }
+        if self.is_single() {
+            self.tell_unanswered(scene);
         }
         self.asks = true;
     }
@@ -321,6 +340,7 @@ impl XtpSender {
     /// CTIMER runs while the association is open and more may be sent.
     fn watch(&mut self, scene: &mut Scene) {
         match self.phase {
+            _ if self.is_single() => {}
             Phase::Quiescent | Phase::Inactive => _ = scene.timers.cancel(Timer::Ctimer),
             _ => scene.timers.arm(Timer::Ctimer, scene.now + self.settings.ctimer),
         }
@@ -329,13 +349,16 @@ impl XtpSender {
     /// Whether this piece may go: there is room for it.
     fn has_room(&self, number: u64) -> bool {
         let Some(piece) = self.stream.piece(number) else { return false };
-        if piece.times > 0 {
+        // Nobody says what it has, or what it has room for, where nothing is sent again.
+        if piece.times > 0 || self.settings.errors == ErrorControl::Off {
             return true;
         }
         let Some(rseq) = self.group.rseq() else { return true };
+        if self.is_single() {
+            return piece.seq <= rseq;
+        }
         let own = piece.end() <= rseq + self.settings.room;
-        let theirs = !self.settings.flow || self.group.alloc().is_none_or(|alloc| piece.end() <= alloc);
-        own && (theirs || self.settings.errors == ErrorControl::Off)
+        own && (!self.settings.flow || self.group.alloc().is_none_or(|alloc| piece.end() <= alloc))
     }
 
     /// Whether no further packet of this length has room behind this one.
@@ -349,22 +372,24 @@ impl XtpSender {
     /// Everything has gone out, and nobody was asked whether it has come: that is asked after a while.
     fn watch_pause(&mut self, scene: &mut Scene) {
         let unasked = self.group.oldest_ask().is_none() && self.settings.errors != ErrorControl::Off;
-        if self.phase == Phase::Active && unasked && self.stream.is_awaited() {
-            let wait = self.rules.wait(self.group.active().map(|(_, context)| &context.trip), 0);
+        let is_awaited = if self.is_single() { self.awaits_answers() } else { self.stream.is_awaited() };
+        if self.phase == Phase::Active && unasked && is_awaited {
+            let expiries = if self.is_single() { self.expiries } else { 0 };
+            let wait = self.rules.wait(self.group.active().map(|(_, context)| &context.trip), expiries);
             scene.timers.arm(Timer::Pause, scene.now + wait);
         } else {
             scene.timers.cancel(Timer::Pause);
         }
     }
 
-    fn dest(&self, scene: &Scene) -> Dest {
+    pub(super) fn dest(&self, scene: &Scene) -> Dest {
         match self.settings.is_unicast {
             true => scene.nodes.first().map_or(Dest::group(scene.group), |&node| Dest::Node(node)),
             false => Dest::group(scene.group),
         }
     }
 
-    fn emit(&self, options: u32, seq: u64, body: Body<'_>, buf: &mut Vec<u8>) {
+    pub(super) fn emit(&self, options: u32, seq: u64, body: Body<'_>, buf: &mut Vec<u8>) {
         let options = self.settings.modes | options;
         Packet { key: self.key, options, sort: self.settings.sort, sync: self.sync, seq, body }.emit(buf);
     }
@@ -380,22 +405,28 @@ impl XtpSender {
             self.phase = Phase::Handshake(self.sync + 1);
         }
         self.ask(scene);
+        if self.is_single() || !self.group.all_open() {
+            let first = self.stream.first_piece().filter(|_| self.settings.data_in_first);
+            return self.put_first(scene, first, true, buf);
+        }
         let seq = self.stream.sent_end();
-        let name = if self.group.all_open() {
-            self.emit(option::SREQ, seq, Body::Cntl(Common::default()), buf);
-            "cntl"
-        } else {
-            let service = self.settings.service;
-            let (outrate, outburst) = self.settings.rates;
-            let maxdata = self.settings.maxdata as u32;
-            let rates =
-                Rates { maxdata, inrate: Rates::UNLIMITED, inburst: Rates::UNLIMITED, outrate, outburst };
-            let body = Body::First(self.address, Traffic::rates(service, rates), Data::default());
-            self.emit(option::SREQ, 0, body, buf);
-            "first"
-        };
-        scene.control(name, self.stream.messages_before(seq));
+        self.emit(option::SREQ, seq, Body::Cntl(Common::default()), buf);
+        scene.control("cntl", self.stream.messages_before(seq));
         Transmit::now(self.dest(scene))
+    }
+
+    /// What is set in the packet with this piece because of what it ends.
+    pub(super) fn ends_with(&self, piece: &Piece) -> u32 {
+        let is_last = self.finished && piece.end() == self.stream.end();
+        (if piece.edges.1 { option::EOM } else { 0 }) | if is_last { option::WCLOSE } else { 0 }
+    }
+
+    /// What this piece has beside its bytes.
+    pub(super) fn tag_of(&self, piece: &Piece) -> Option<[u8; 8]> {
+        match self.settings.errors {
+            ErrorControl::Off => Some(Place::of(piece).tag()),
+            _ => piece.is_empty.then_some(EMPTY_TAG),
+        }
     }
 
     fn put_data(&mut self, scene: &mut Scene, number: u64, buf: &mut Vec<u8>) -> Transmit {
@@ -417,16 +448,11 @@ impl XtpSender {
             self.ask(scene);
             options |= self.settings.asks_for;
         }
-        let is_last =
-            self.finished && self.stream.piece(number).is_some_and(|p| p.end() == self.stream.end());
         self.stream.sent(number, due, self.sync);
         let Some(piece) = self.stream.piece(number) else { return Transmit::now(self.dest(scene)) };
-        options |= if piece.edges.1 { option::EOM } else { 0 } | if is_last { option::WCLOSE } else { 0 };
-        let tag = match self.settings.errors {
-            ErrorControl::Off => Some(Place::of(piece).tag()),
-            _ => piece.is_empty.then_some(EMPTY_TAG),
-        };
-        self.emit(options, piece.seq, Body::Data(Data { tag, bytes: &piece.bytes }), buf);
+        options |= self.ends_with(piece);
+        let data = Data { tag: self.tag_of(piece), bytes: &piece.bytes };
+        self.emit(options, piece.seq, Body::Data(data), buf);
         let (message, transmit) = (MessageId(piece.message), Transmit::now(self.dest(scene)));
         match (piece.times, piece.edges.0) {
             (1, false) => {
@@ -496,7 +522,9 @@ impl Part for XtpSender {
             }
             return scene.events.dropped(DropReason::NotAMember);
         };
-        let Some(status) = packet.status() else { return scene.events.dropped(DropReason::Foreign) };
+        let Some(status) = self.response(&packet).or_else(|| packet.status()) else {
+            return scene.events.dropped(DropReason::Foreign);
+        };
         let key = match packet.body {
             Body::Tcntl(handover, _) | Body::Jcntl(handover, ..) => Some(handover.xkey),
             _ => None,
@@ -504,6 +532,8 @@ impl Part for XtpSender {
         let known = match key {
             // Nobody has two contexts in one association: who has another has lost the first.
             Some(key) => self.phase != Phase::Quiescent && self.group.on_key(index, key),
+            // A receiver that keeps no context has no key.
+            None if self.is_single() => self.phase != Phase::Quiescent,
             None => self.group.context(index).key.is_some(),
         };
         match known {
@@ -527,7 +557,13 @@ impl Part for XtpSender {
                 self.watch(scene);
             }
             Timer::Pace => {}
-            Timer::Pause => self.asks = self.phase == Phase::Active,
+            Timer::Pause => {
+                self.asks = self.phase == Phase::Active;
+                if self.is_single() {
+                    // Who has it does not say more before its user has taken it.
+                    self.expiries = self.expiries.saturating_add(1);
+                }
+            }
         }
     }
 
@@ -538,17 +574,15 @@ impl Part for XtpSender {
             scene.control("diag", 0);
             return Some(Transmit::now(Dest::Node(node)));
         }
+        if std::mem::take(&mut self.ends) {
+            let options = option::WCLOSE | option::RCLOSE | option::END;
+            let end = self.stream.start();
+            self.emit(options, end, Body::Cntl(Common::default()), buf);
+            scene.control("cntl", self.stream.messages_before(end));
+            return Some(Transmit::now(self.dest(scene)));
+        }
         if self.asks {
             return Some(self.put_ask(scene, buf));
-        }
-        if self.phase == Phase::Inactive {
-            if !std::mem::take(&mut self.ends) {
-                return None;
-            }
-            let options = option::WCLOSE | option::RCLOSE | option::END;
-            self.emit(options, self.stream.end(), Body::Cntl(Common::default()), buf);
-            scene.control("cntl", self.stream.messages_before(self.stream.end()));
-            return Some(Transmit::now(self.dest(scene)));
         }
         if self.phase != Phase::Active {
             return None;
@@ -558,7 +592,10 @@ impl Part for XtpSender {
             scene.timers.arm(Timer::Pace, at);
             return None;
         }
-        let transmit = self.put_data(scene, number, buf);
+        let transmit = match self.is_single() {
+            true => self.put_single(scene, number, buf),
+            false => self.put_data(scene, number, buf),
+        };
         self.watch_pause(scene);
         self.settings.pace.spend(scene.now, buf.len() as u64);
         if self.settings.errors == ErrorControl::Off {
@@ -574,8 +611,17 @@ impl Part for XtpSender {
         if self.stream.unsent() >= self.settings.calls {
             return Err(OfferError::Full);
         }
-        let number = self.stream.offer(&payload, self.settings.maxdata);
-        if self.phase == Phase::Quiescent && self.group.rseq().is_some() {
+        let max = self.settings.maxdata;
+        if self.is_single() && payload.len() > max {
+            return Err(OfferError::TooLarge { len: payload.len(), max });
+        }
+        // What FIRST carries leaves room for its segments.
+        let is_first = self.settings.data_in_first && self.stream.end() == 0 && !self.is_single();
+        let most = if is_first { max.saturating_sub(FIRST_LEN - HEADER_LEN).max(1) } else { max };
+        let number = self.stream.offer(&payload, most);
+        if self.is_single() {
+            self.phase = if self.phase == Phase::Quiescent { Phase::Active } else { self.phase };
+        } else if self.phase == Phase::Quiescent && self.group.rseq().is_some() {
             self.phase = Phase::Opening;
             self.group.begin(scene.now);
             scene.timers.arm(Timer::Ctimeout, scene.now + self.settings.ctimeout);
@@ -598,10 +644,18 @@ impl Part for XtpSender {
         let base = all.max(sent);
         while let Some((number, message)) = self.stream.complete(base) {
             let outcome = if self.skipped { Outcome::Failed } else { Outcome::Acknowledged };
-            scene.events.completed(MessageId(number), outcome, message.window.unwrap_or(0));
+            if self.is_confirmed {
+                scene.events.completed(MessageId(number), outcome, message.window.unwrap_or(0));
+            }
+            if self.is_single() {
+                self.expiries = 0;
+                self.ends = self.settings.paradigm == Paradigm::Transaction && self.group.rseq().is_some();
+            }
         }
         if self.finished && self.stream.is_empty() && self.phase != Phase::Inactive {
-            self.ends = self.phase != Phase::Quiescent && self.group.rseq().is_some();
+            if !self.is_single() {
+                self.ends = self.phase != Phase::Quiescent && self.group.rseq().is_some();
+            }
             self.phase = Phase::Inactive;
             self.asks = false;
             scene.timers.clear();
@@ -642,6 +696,15 @@ impl Part for XtpSender {
     }
 
     fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
+        if self.is_single() {
+            let (state, turn) = match self.phase {
+                _ if self.settings.paradigm == Paradigm::Datagram => return,
+                Phase::Inactive => return,
+                _ if self.awaits_answers() => ("Awaiting", u64::from(self.expiries)),
+                _ => ("Idle", 0),
+            };
+            return tell(InState { of: super::describe::SINGLE_SENDER.of, about: 0, state, turn });
+        }
         let (state, turn) = match self.phase {
             Phase::Quiescent => ("Quiescent", 0),
             Phase::Opening => ("Opening", u64::from(self.expiries)),
@@ -649,7 +712,7 @@ impl Part for XtpSender {
             Phase::Handshake(_) => ("Handshake", u64::from(self.expiries)),
             Phase::Inactive => return,
         };
-        tell(InState { of: super::ENTRY.states[0].of, about: 0, state, turn });
+        tell(InState { of: super::describe::SENDER, about: 0, state, turn });
     }
 }
 

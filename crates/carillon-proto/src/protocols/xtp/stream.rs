@@ -177,6 +177,20 @@ impl SendStream {
         }
     }
 
+    /// The first piece that is there.
+    pub fn first_piece(&self) -> Option<u64> {
+        self.pieces.first().map(|_| self.pieces.start())
+    }
+
+    /// One past the last byte of this message.
+    pub fn end_of(&self, message: u64) -> u64 {
+        match self.messages.get(message) {
+            Some(message) => message.end,
+            None if message < self.messages.start() => self.start(),
+            None => self.end,
+        }
+    }
+
     /// The first byte that is there.
     pub fn start(&self) -> u64 {
         self.pieces.first().map_or(self.end, |piece| piece.seq)

@@ -147,3 +147,179 @@ fn ctimeout_ends_it_for_those_that_have_not_answered_and_names_them() {
         assert!(bench.is_finished(), "{handshake}");
     }
 }
+
+/// A FIRST of this machine.
+fn first_of(datagrams: &[(carillon_core::Transmit, Vec<u8>)]) -> Packet<'_> {
+    let [(_, bytes)] = datagrams else { panic!("one packet, not {}", datagrams.len()) };
+    Packet::parse(bytes).expect("what it sends is right")
+}
+
+const OVER: u32 = option::RCLOSE | option::WCLOSE | option::END;
+
+#[test]
+fn a_datagram_goes_in_first_and_nobody_is_waited_for() {
+    let mut bench = sender(2, &[("maxdata", "1468"), ("paradigm", "datagram"), ("calls", "9")]);
+    bench.offer("abc").expect("there is room");
+    let sent = bench.datagrams();
+    let packet = first_of(&sent);
+    assert_eq!((packet.name(), packet.options & OVER, packet.has(option::SREQ)), ("first", OVER, false));
+    assert_eq!(packet.data().expect("it carries data").bytes, b"abc");
+    assert_eq!((bench.timer(), bench.awaited([1, 2])), (None, vec![]));
+    // What somebody says all the same is not looked at, and what comes next goes at once.
+    bench.offer("").expect("there is room");
+    assert_eq!(shown(&mut bench), ["first 3 sync 0"]);
+    bench.finish();
+    assert!(bench.is_finished() && bench.datagrams().is_empty());
+}
+
+#[test]
+fn a_message_that_does_not_fit_first_is_refused() {
+    for paradigm in ["datagram", "acknowledged-datagram", "transaction"] {
+        let mut bench = sender(1, &[("paradigm", paradigm), ("maxdata", "1468")]);
+        let error = bench.offer(&"a".repeat(1469)).unwrap_err();
+        assert_eq!(error, carillon_core::OfferError::TooLarge { len: 1469, max: 1468 });
+    }
+}
+
+#[test]
+fn an_acknowledged_datagram_goes_again_until_all_have_answered_and_then_the_next() {
+    let mut bench = sender(
+        2,
+        &[("maxdata", "1468"), ("paradigm", "acknowledged-datagram"), ("calls", "9"), ("wtimer", "100 ms")],
+    );
+    bench.offer("abc").expect("there is room");
+    bench.offer("de").expect("there is room");
+    assert_eq!(shown(&mut bench), ["first 0 sync 1 sreq"]);
+    let answer = |rseq, echo| {
+        let common = Common { rseq, alloc: 1 << 20, echo };
+        status(key_of(ASSOCIATION) | RTN, OVER, Body::Cntl(common))
+    };
+    bench.hear(1, &answer(3, 1));
+    assert_eq!((shown(&mut bench), bench.awaited([1, 2])), (vec![], vec![2]));
+    bench.at(1_000_000);
+    assert_eq!(shown(&mut bench), ["first 0 sync 2 sreq"]);
+    bench.hear(2, &answer(3, 2));
+    assert_eq!(shown(&mut bench), ["first 3 sync 3 sreq"]);
+    bench.hear(1, &answer(5, 3)).hear(2, &answer(5, 3));
+    bench.finish();
+    // Nothing is left to be closed.
+    assert!(bench.is_finished() && bench.datagrams().is_empty() && bench.timer().is_none());
+}
+
+#[test]
+fn a_transaction_waits_for_responses_and_closes() {
+    let mut bench = sender(2, &[("maxdata", "1468"), ("paradigm", "transaction"), ("calls", "9")]);
+    bench.offer("abc").expect("there is room");
+    bench.offer("de").expect("there is room");
+    let sent = bench.datagrams();
+    assert!(first_of(&sent).has(option::DREQ | option::WCLOSE));
+    let response = |seq, echo| {
+        let data = carillon_wire::xtp::Data { tag: Some(*b"no bytes"), bytes: &[0] };
+        let (key, options) = (key_of(ASSOCIATION) | RTN, option::RCLOSE | option::WCLOSE | option::EOM);
+        let mut bytes = Vec::new();
+        Packet { key, options, sort: 0, sync: echo, seq, body: Body::Data(data) }.emit(&mut bytes);
+        bytes
+    };
+    // That it has come is no response.
+    bench.hear(1, &response(0, 1)).hear(2, &cntl(0, 1));
+    assert_eq!(bench.awaited([1, 2]), [2]);
+    assert_eq!(shown(&mut bench), Vec::<String>::new());
+    bench.hear(2, &response(0, 1));
+    assert_eq!(shown(&mut bench), ["cntl 3 sync 1", "first 3 sync 2"], "END, and the next request");
+    // A response to the first says nothing of the second.
+    bench.hear(1, &response(0, 2)).hear(2, &response(0, 2));
+    assert_eq!(bench.awaited([1, 2]), [1, 2]);
+}
+
+#[test]
+fn a_receiver_answers_a_datagram_however_often_it_comes_and_delivers_it_once() {
+    let mut bench = Bench::new(
+        &ENTRY,
+        Role::Receiver,
+        1,
+        &[("maxdata", "1468"), ("paradigm", "acknowledged-datagram")],
+        HEADER_LEN,
+        1,
+    );
+    let first = |seq, sync, text: &'static str, service| {
+        let data = carillon_wire::xtp::Data::plain(text.as_bytes());
+        let traffic = Traffic { service, form: TrafficForm::Null([0; 4]) };
+        let body = Body::First(carillon_wire::xtp::Address::NULL, traffic, data);
+        let mut bytes = Vec::new();
+        let options = option::SREQ | option::WCLOSE | option::EOM;
+        Packet { key: key_of(ASSOCIATION), options, sort: 0, sync, seq, body }.emit(&mut bytes);
+        bytes
+    };
+    // (what comes, what is answered: rseq, echo and whether its end is over, and what is delivered)
+    let rules = [
+        (first(0, 1, "abc", 2), Some((3, 1, true)), Some("abc")),
+        (first(0, 2, "abc", 2), Some((3, 2, true)), None),
+        (first(0, 3, "abc", 6), None, None),
+        (first(9, 3, "late", 2), Some((3, 3, false)), None),
+        (first(3, 4, "de", 2), Some((5, 4, true)), Some("de")),
+        (first(1, 5, "bcde", 2), Some((5, 5, true)), None),
+        (first(2, 6, "cdefg", 2), Some((5, 6, false)), None),
+    ];
+    for (bytes, answer, delivered) in rules {
+        bench.hear(0, &bytes);
+        let sent = bench.datagrams();
+        let said = sent.first().map(|(_, bytes)| {
+            let packet = Packet::parse(bytes).expect("what it sends is right");
+            let status = packet.status().expect("it says what it has");
+            (status.rseq, status.echo, packet.options & OVER == OVER)
+        });
+        assert_eq!((said, sent.len()), (answer, usize::from(answer.is_some())), "{bytes:?}");
+        let taken = bench.take().map(|delivery| String::from_utf8(delivery.payload.to_vec()).expect("text"));
+        assert_eq!(taken.as_deref(), delivered);
+    }
+}
+
+#[test]
+fn a_receiver_of_a_transaction_responds_once_its_user_has_taken_the_request() {
+    let mut bench = Bench::new(
+        &ENTRY,
+        Role::Receiver,
+        1,
+        &[("maxdata", "1468"), ("paradigm", "transaction")],
+        HEADER_LEN,
+        1,
+    );
+    let mut request = Vec::new();
+    let traffic = Traffic { service: 3, form: TrafficForm::Null([0; 4]) };
+    let data = carillon_wire::xtp::Data::plain(b"abc");
+    let body = Body::First(carillon_wire::xtp::Address::NULL, traffic, data);
+    let options = option::DREQ | option::WCLOSE | option::EOM;
+    Packet { key: key_of(ASSOCIATION), options, sort: 0, sync: 4, seq: 0, body }.emit(&mut request);
+    bench.hear(0, &request);
+    assert_eq!(shown(&mut bench), Vec::<String>::new());
+    // Asked again it says that it lives, and that its user has not taken it.
+    bench.hear(0, &request);
+    let sent = bench.datagrams();
+    let status = first_of(&sent).status().expect("it says what it has");
+    assert_eq!((status.rseq, status.echo, first_of(&sent).options & OVER), (0, 4, 0));
+    bench.take().expect("it has come");
+    for _ in 0..2 {
+        let sent = bench.datagrams();
+        let packet = first_of(&sent);
+        assert_eq!((packet.name(), packet.seq, packet.sync), ("data", 0, 4));
+        assert!(packet.has(option::RCLOSE) && packet.has(option::WCLOSE));
+        bench.hear(0, &request);
+    }
+}
+
+#[test]
+fn first_carries_the_first_data_of_a_stream_if_it_is_to() {
+    let mut bench = sender(1, &[("data_in_first", "true"), ("calls", "9")]);
+    bench.offer("abc").expect("there is room");
+    bench.offer("de").expect("there is room");
+    let sent = bench.datagrams();
+    assert_eq!(first_of(&sent).data().expect("it carries data").bytes, b"abc");
+    // It was lost with FIRST, and FIRST has come again without the answer to it.
+    bench.at(6_000_000);
+    assert_eq!(shown(&mut bench), ["first 0 sync 2 sreq"]);
+    let common = Common { rseq: 3, alloc: 1 << 20, echo: 2 };
+    let traffic = Traffic { service: 6, form: TrafficForm::Null([0; 4]) };
+    let handover = Handover { common, xkey: KEY };
+    bench.hear(1, &status(key_of(ASSOCIATION) | RTN, 0, Body::Tcntl(handover, traffic)));
+    assert_eq!(shown(&mut bench), ["data 3 sync 3 sreq"]);
+}

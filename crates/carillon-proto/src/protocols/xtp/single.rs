@@ -1,0 +1,212 @@
+//! Associations of one message, which FIRST carries: a datagram that nobody answers, one that is acknowledged, and a transaction.
+//!
+//! They come one after the other under one key. The stream's numbers run on from one to the next, so that what is late is not
+//! taken for what is new; a receiver keeps nothing of an association that is over but where the next one begins.
+
+use bytes::Bytes;
+use carillon_core::{Config, DropReason, MessageId, Received, Transmit};
+use carillon_wire::xtp::{Body, Common, Data, Packet, Rates, Traffic, option};
+
+use super::config::{DATAGRAM_PARAMETERS, ErrorControl, PARAMETERS, Paradigm, Settings};
+use super::receiver::{Answer, Mark, XtpReceiver};
+use super::sender::{EMPTY_TAG, XtpSender};
+
+/// The settings of the entry for datagrams, as those of the machine that it is.
+pub(super) fn as_xtp(datagrams: &Config) -> Config {
+    let mut config = Config::defaults(PARAMETERS);
+    let mut set = |name: &str, value: &str| {
+        config.set(PARAMETERS, name, value).expect("the entry for datagrams has parameters of the other")
+    };
+    for parameter in DATAGRAM_PARAMETERS {
+        if let Some((name, setting)) = datagrams.iter().find(|(name, _)| *name == parameter.name) {
+            set(name, &setting.to_string());
+        }
+    }
+    set("paradigm", "datagram");
+    config
+}
+
+impl XtpSender {
+    /// FIRST, with this piece if it is to carry data.
+    pub(super) fn put_first(
+        &mut self,
+        scene: &mut super::sender::Scene,
+        carried: Option<u64>,
+        asks: bool,
+        buf: &mut Vec<u8>,
+    ) -> Transmit {
+        let Settings { paradigm, service, rates: (outrate, outburst), .. } = self.settings;
+        let maxdata = self.settings.maxdata as u32;
+        let rates = Rates { maxdata, inrate: Rates::UNLIMITED, inburst: Rates::UNLIMITED, outrate, outburst };
+        let traffic = Traffic::rates(service, rates);
+        let request = match paradigm {
+            Paradigm::Stream => option::SREQ,
+            _ => self.settings.asks_for,
+        };
+        let mut options = if asks { request } else { 0 };
+        if let Some(number) = carried {
+            // Who answers this number must have had it: it goes with the request, or nobody is asked.
+            self.stream.sent(number, self.sync, self.sync);
+        }
+        let piece = carried.and_then(|number| self.stream.piece(number));
+        let Some(piece) = piece else {
+            self.emit(options, 0, Body::First(self.address, traffic, Data::default()), buf);
+            scene.control("first", 0);
+            return Transmit::now(self.dest(scene));
+        };
+        options |= self.ends_with(piece);
+        options |= match paradigm {
+            Paradigm::Stream => 0,
+            Paradigm::Datagram => option::WCLOSE | option::RCLOSE | option::END,
+            Paradigm::AcknowledgedDatagram | Paradigm::Transaction => option::WCLOSE,
+        };
+        let data = Data { tag: self.tag_of(piece), bytes: &piece.bytes };
+        self.emit(options, piece.seq, Body::First(self.address, traffic, data), buf);
+        let (message, times) = (MessageId(piece.message), piece.times);
+        scene.events.data_sent(Transmit::now(self.dest(scene)), message, buf.len(), times > 1)
+    }
+
+    /// The next message goes out.
+    pub(super) fn put_single(
+        &mut self,
+        scene: &mut super::sender::Scene,
+        number: u64,
+        buf: &mut Vec<u8>,
+    ) -> Transmit {
+        let asks = self.settings.errors != ErrorControl::Off;
+        if asks {
+            self.ask(scene);
+        }
+        self.put_first(scene, Some(number), asks, buf)
+    }
+
+    /// What is said by a packet that answers a message of its own: the response of a transaction says that all of it came.
+    pub(super) fn response(&self, packet: &Packet<'_>) -> Option<Common> {
+        let is_response = self.settings.paradigm == Paradigm::Transaction && packet.has(option::RCLOSE);
+        match packet.body {
+            Body::Data(_) if is_response => {
+                Some(Common { rseq: self.stream.end_of(packet.seq), alloc: u64::MAX, echo: packet.sync })
+            }
+            _ => None,
+        }
+    }
+
+    /// A message has gone out, and not all have answered.
+    pub(super) fn awaits_answers(&self) -> bool {
+        self.stream.oldest().is_some_and(|oldest| oldest.window.is_some())
+    }
+
+    /// All have answered this message: who did before it went again need not answer that.
+    pub(super) fn has_all_answered(&self) -> bool {
+        let end = self.stream.oldest().map(|oldest| oldest.end);
+        self.settings.paradigm.is_single() && end.is_some_and(|end| self.group.rseq() >= Some(end))
+    }
+
+    /// Those that have not answered in time: the message goes again because of them.
+    pub(super) fn tell_unanswered(&mut self, scene: &mut super::sender::Scene) {
+        let Some(end) = self.stream.oldest().map(|oldest| oldest.end) else { return };
+        for (index, _) in self.group.active().filter(|(_, context)| context.rseq < end) {
+            scene.events.repair_needed(self.group.node(index), 1);
+        }
+    }
+}
+
+impl XtpReceiver {
+    /// A packet came, of an association of one message.
+    pub(super) fn handle_single(
+        &mut self,
+        scene: &mut super::receiver::Scene,
+        packet: &Packet<'_>,
+        datagram: Received<'_>,
+    ) {
+        match packet.body {
+            Body::First(_, traffic, data) if traffic.service == self.settings.service => {
+                let from = datagram.bytes.len() - data.bytes.len();
+                self.on_single(scene, packet, data, datagram.bytes.slice(from..));
+            }
+            // A transaction is over.
+            Body::Cntl(_) if packet.has(option::END) && self.is_asked && self.untaken.is_empty() => {
+                scene.received("cntl", self.messages);
+                self.is_asked = false;
+            }
+            // It was given up.
+            Body::Diag(_) => {
+                scene.received("diag", self.messages);
+                self.is_abandoned = true;
+            }
+            _ => scene.events.dropped(DropReason::Foreign),
+        }
+    }
+
+    /// FIRST came, with a message.
+    fn on_single(
+        &mut self,
+        scene: &mut super::receiver::Scene,
+        packet: &Packet<'_>,
+        data: Data<'_>,
+        bytes: Bytes,
+    ) {
+        self.echo = self.echo.max(packet.sync);
+        if self.settings.errors == ErrorControl::Off {
+            return self.on_unrepaired(scene, packet, data, bytes);
+        }
+        let (next, end) = (self.stream.next(), packet.seq.saturating_add(bytes.len() as u64));
+        self.closed = Some(end);
+        if packet.seq > next {
+            // The sender has gone on without this node.
+            scene.events.dropped(DropReason::OutOfOrder);
+        } else if bytes.is_empty() || (packet.seq < next && end > next) {
+            scene.events.dropped(DropReason::Malformed);
+        } else if packet.seq < next {
+            scene.events.dropped(DropReason::Duplicate);
+        } else if end > self.limit() {
+            scene.events.dropped(DropReason::BufferFull);
+        } else {
+            scene.received("first", self.messages);
+            self.is_asked = true;
+            self.stream.start_at(end);
+            self.take(scene, bytes, Some(Mark { is_empty: data.tag == Some(EMPTY_TAG) }));
+            if self.awaits_user() {
+                // That it has come is said by and by, or when it is asked for again.
+                self.when_taken = Some(end);
+                return self.tell_taken();
+            }
+        }
+        self.answer(Answer::Status);
+    }
+
+    /// The answer to a message: an acknowledgment and the end, a response, or, while its user has not taken it, neither.
+    pub(super) fn put_single_answer(&mut self, scene: &mut super::receiver::Scene, buf: &mut Vec<u8>) {
+        let rseq = self.stream.next() - if self.awaits_user() { self.untaken_bytes } else { 0 };
+        let closes = self.closed.is_some_and(|end| rseq >= end);
+        let common = Common { rseq, alloc: self.limit(), echo: self.echo };
+        let both = option::RCLOSE | option::WCLOSE;
+        let responses = self.messages - self.untaken.len() as u64;
+        match self.settings.paradigm {
+            Paradigm::Transaction if closes => {
+                // A response takes one byte of the stream in its direction, as a message without bytes does.
+                let data = Data { tag: Some(EMPTY_TAG), bytes: &[0] };
+                let seq = responses.saturating_sub(1);
+                self.emit(both | option::EOM, self.echo, seq, Body::Data(data), buf);
+                scene.control("response", self.messages);
+            }
+            _ => {
+                self.emit(if closes { both | option::END } else { 0 }, 0, 0, Body::Cntl(common), buf);
+                scene.control("cntl", self.messages);
+            }
+        }
+    }
+
+    /// Status waits until the user has taken what it is of.
+    fn awaits_user(&self) -> bool {
+        self.settings.asks_for == option::DREQ
+    }
+
+    /// Messages that were lost, of a sender that does not send them again.
+    pub(super) fn tell_lost(&mut self, scene: &mut super::receiver::Scene, until: u64) {
+        for message in (self.messages..until).map(MessageId) {
+            scene.events.loss_found(scene.sender, message);
+            scene.events.given_up(scene.sender, message);
+        }
+    }
+}
