@@ -544,6 +544,16 @@ impl Config {
         Ok(())
     }
 
+    /// The same with the values that another protocol's settings give to parameters of these names.
+    pub fn with(mut self, other: &Config) -> Self {
+        for (name, setting) in other.iter() {
+            if let Some(own) = self.0.get_mut(name) {
+                *own = setting;
+            }
+        }
+        self
+    }
+
     /// All settings by name.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, Setting)> + '_ {
         self.0.iter().map(|(&name, &setting)| (name, setting))

@@ -7,22 +7,14 @@ use bytes::Bytes;
 use carillon_core::{Config, DropReason, MessageId, Received, Transmit};
 use carillon_wire::xtp::{Body, Common, Data, Packet, Rates, Traffic, option};
 
-use super::config::{DATAGRAM_PARAMETERS, ErrorControl, PARAMETERS, Paradigm, Settings};
+use super::config::{ErrorControl, PARAMETERS, Paradigm, Settings};
 use super::receiver::{Answer, Mark, XtpReceiver};
 use super::sender::{EMPTY_TAG, XtpSender};
 
 /// The settings of the entry for datagrams, as those of the machine that it is.
 pub(super) fn as_xtp(datagrams: &Config) -> Config {
-    let mut config = Config::defaults(PARAMETERS);
-    let mut set = |name: &str, value: &str| {
-        config.set(PARAMETERS, name, value).expect("the entry for datagrams has parameters of the other")
-    };
-    for parameter in DATAGRAM_PARAMETERS {
-        if let Some((name, setting)) = datagrams.iter().find(|(name, _)| *name == parameter.name) {
-            set(name, &setting.to_string());
-        }
-    }
-    set("paradigm", "datagram");
+    let mut config = Config::defaults(PARAMETERS).with(datagrams);
+    config.set(PARAMETERS, "paradigm", "datagram").expect("it is one of them");
     config
 }
 
