@@ -50,7 +50,8 @@ pub const DATAGRAM_ENTRY: ProtocolEntry = ProtocolEntry {
     waits: false,
     header_bytes: |settings| config::header_bytes(&single::as_xtp(settings)),
     parameters: &config::DATAGRAM_PARAMETERS,
-    delivery_settings: &[("maxdata", "65000"), ("calls", "256")],
+    // Nobody says that it is too fast.
+    delivery_settings: &[("maxdata", "65000"), ("calls", "256"), ("rate", "10 Mbit/s"), ("burst", "3000 byte")],
     promise: Promise::BestEffort,
     trial: |trial| {
         trial.set("maxdata", "65000").count("window", 1, 40).count("calls", 1, 20);
