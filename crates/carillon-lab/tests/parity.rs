@@ -77,11 +77,14 @@ fn for_all(loss: f64) {
     }
 }
 
+/// A protocol, settings, and at which losses.
+type Way = (&'static str, &'static [(&'static str, &'static str)], &'static [f64]);
+
 /// The settings of XTP that name what an association is, each of which a trial seldom draws.
 #[test]
 fn each_paradigm_of_xtp_is_the_same_over_udp() {
     let _one = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let ways: &[(&str, &[(&str, &str)], &[f64])] = &[
+    let ways: &[Way] = &[
         ("xtp", &[("paradigm", "stream")], &[0.0, 0.1]),
         ("xtp", &[("paradigm", "stream"), ("data_in_first", "true")], &[0.0, 0.1]),
         ("xtp", &[("paradigm", "acknowledged-datagram")], &[0.0, 0.1]),

@@ -24,7 +24,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         .doc("packets of maxdata bytes, or of the longest message if that is less, that a receiver has room for, and that may be under way"),
     Parameter::count("reserved", (1, 65_536), "4")
         .doc("with flow_control = \"reservation\": buffers, each as long as the longest message, that the receiving user has reserved"),
-    Parameter::size("maxdata", (1, 65_000), "1448 byte")
+    Parameter::size("maxdata", (1, 65_535), "1448 byte")
         .doc("data of a packet at most: a longer message is cut (1448 is what an Ethernet takes over IP)"),
     Parameter::count("calls", (1, 65_536), "1")
         .doc("messages that may wait to go out: with 1 a call returns when its data have been sent, as a call of the thesis's program does"),
@@ -62,7 +62,7 @@ pub(super) const DATAGRAM_PARAMETERS: [Parameter; 7] = [
         .doc("4: to the one receiver, by unicast; otherwise to the group (the traffic segment says 1, an unacknowledged datagram)"),
     Parameter::count("window", (1, 65_536), "32")
         .doc("packets of maxdata bytes, or of the longest message if that is less, that a receiver has room for until its user takes them"),
-    Parameter::size("maxdata", (1, 65_000), "1448 byte").doc("data of a packet at most, and so of a message"),
+    Parameter::size("maxdata", (1, 65_535), "1448 byte").doc("data of a packet at most, and so of a message"),
     Parameter::count("calls", (1, 65_536), "1").doc("messages that may wait to go out"),
     Parameter::rate("rate", "0").doc("outrate: bytes a second; 0: as fast as it goes"),
     Parameter::size("burst", (1, 1_000_000_000), "65536 byte").doc("outburst: bytes at once at this rate"),
@@ -75,7 +75,7 @@ pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
     ("error_control", "selective"),
     ("handshake", "repaired"),
     ("past_limit", "wait"),
-    ("maxdata", "65000"),
+    ("maxdata", "65535"),
     ("calls", "256"),
     ("sreq_interval", "16"),
     ("wtimer", "100 ms"),

@@ -51,10 +51,15 @@ pub const DATAGRAM_ENTRY: ProtocolEntry = ProtocolEntry {
     header_bytes: |settings| config::header_bytes(&single::as_xtp(settings)),
     parameters: &config::DATAGRAM_PARAMETERS,
     // Nobody says that it is too fast.
-    delivery_settings: &[("maxdata", "65000"), ("calls", "256"), ("rate", "10 Mbit/s"), ("burst", "3000 byte")],
+    delivery_settings: &[
+        ("maxdata", "65535"),
+        ("calls", "256"),
+        ("rate", "10 Mbit/s"),
+        ("burst", "3000 byte"),
+    ],
     promise: Promise::BestEffort,
     trial: |trial| {
-        trial.set("maxdata", "65000").count("window", 1, 40).count("calls", 1, 20);
+        trial.set("maxdata", "65535").count("window", 1, 40).count("calls", 1, 20);
         trial.pick("checksum", &["all", "header"]);
     },
     states: &[],
