@@ -32,6 +32,8 @@ CASES = [
     ("xtp", "reservation, DREQ", ["protocol.flow_control=reservation", "protocol.status_request=dreq", "loss.p=0.05"]),
     ("xtp", "three in ten lost, CTIMEOUT of 2 s", ["protocol.handshake=thesis", "protocol.ctimeout=2 s", "loss.p=0.3"]),
     ("xtp", "reliable stream, data in FIRST", ["protocol.data_in_first=true", "loss.p=0.05"]),
+    ("xtp", "named receivers, feedback in slots, one leaves",
+     ["protocol.reliability=named", "protocol.named=2", "protocol.feedback=slotted", "protocol.leave_after=15", "loss.p=0.1"]),
     ("xtp-datagram", "unacknowledged datagrams", ["protocol.maxdata=3000", "loss.p=0.05"]),
     ("xtp-datagram", "unacknowledged datagrams to one", ["protocol.maxdata=3000", "protocol.service=4", "group.receivers=1"]),
     ("xtp", "acknowledged datagrams", ["protocol.paradigm=acknowledged-datagram", "protocol.maxdata=3000", "loss.p=0.1"]),

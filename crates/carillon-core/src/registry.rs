@@ -65,6 +65,8 @@ pub struct ProtocolEntry {
     pub trial: fn(&mut Trial<'_>),
     /// The states of its machines, as its page draws them.
     pub states: &'static [States],
+    /// Timers that are measured: its machines record each expiry of them ([`Event::TimerFired`](crate::Event::TimerFired)).
+    pub timers: &'static [&'static str],
     /// Its unicast equivalent, the measure of relative throughput.
     pub unicast_equivalent: Option<UnicastEquivalent>,
     /// Builds the machine of one role at one node.
@@ -107,6 +109,7 @@ impl ProtocolEntry {
         promise: Promise::BestEffort,
         trial: |_| {},
         states: &[],
+        timers: &[],
         unicast_equivalent: None,
         build: |role, _, _| Err(ConfigError::no_such_role(role)),
     };

@@ -8,6 +8,7 @@ mod erramilli_singh;
 mod experiment_files;
 mod graph;
 mod helpers;
+mod late;
 mod on_lan;
 mod parity;
 mod plot;

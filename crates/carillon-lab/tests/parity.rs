@@ -87,6 +87,8 @@ fn each_paradigm_of_xtp_is_the_same_over_udp() {
     let ways: &[Way] = &[
         ("xtp", &[("paradigm", "stream")], &[0.0, 0.1]),
         ("xtp", &[("paradigm", "stream"), ("data_in_first", "true")], &[0.0, 0.1]),
+        ("xtp", &[("feedback", "slotted"), ("slots", "4")], &[0.0, 0.1]),
+        ("xtp", &[("feedback", "slotted"), ("error_control", "selective")], &[0.1]),
         ("xtp", &[("paradigm", "acknowledged-datagram")], &[0.0, 0.1]),
         ("xtp", &[("paradigm", "transaction")], &[0.0, 0.1]),
         ("xtp-datagram", &[], &[0.0]),

@@ -42,6 +42,7 @@ pub struct Group {
     afterwards: Duration,
     interval: Duration,
     link_overhead: u32,
+    rejoins: bool,
 }
 
 /// Something that happens to the group.
@@ -84,7 +85,13 @@ impl Group {
             afterwards: Duration::from_secs(10),
             interval: Duration::ZERO,
             link_overhead: 0,
+            rejoins: false,
         }
+    }
+
+    /// Receivers that come back belong to the session still, and may join it late; otherwise they come with another's.
+    pub fn rejoins(self) -> Self {
+        Group { rejoins: true, ..self }
     }
 
     /// Sets a parameter of the protocol.
@@ -373,7 +380,7 @@ impl Group {
 
     fn build(&self, role: Role, node: NodeId, restarted: bool) -> Box<dyn Machine> {
         let first = if self.are_peers() { 0 } else { 1 };
-        let stranger = restarted && !self.are_peers();
+        let stranger = restarted && !self.are_peers() && !self.rejoins;
         let seeds = self.seeds.node(node);
         let context = BuildContext {
             association: AssociationId(if stranger { 2 } else { 1 }),

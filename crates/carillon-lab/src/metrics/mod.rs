@@ -306,8 +306,8 @@ pub enum Need {
     Implosion,
     /// A unicast equivalent of the protocol.
     UnicastEquivalent,
-    /// A protocol with this parameter.
-    Parameter(&'static str),
+    /// A protocol that has this timer measured.
+    Timer(&'static str),
     /// Nodes say how many messages they keep.
     Held,
     /// A helper that dies.
@@ -329,8 +329,7 @@ impl Need {
             Need::Parents => "star, or graph with helpers",
             Need::Implosion => "`network.implosion_rate`",
             Need::UnicastEquivalent => "a unicast equivalent",
-            Need::Parameter("ctimeout") => "a protocol with `ctimeout`",
-            Need::Parameter(_) => "a protocol with the parameter",
+            Need::Timer(_) => "a protocol that has this timer measured (`timer_fired`)",
             Need::Held => "simulated nodes that tell",
             Need::Death => "`group.helper_dies`",
         }
@@ -349,7 +348,7 @@ impl Need {
             Need::Parents => scenario.network.graph().is_some_and(|graph| graph.has_parents(scenario)),
             Need::Implosion => scenario.network.graph().is_some_and(|graph| graph.input.is_some()),
             Need::UnicastEquivalent => scenario.protocol.unicast_equivalent.is_some(),
-            Need::Parameter(name) => scenario.protocol.parameters.iter().any(|own| own.name == name),
+            Need::Timer(name) => scenario.protocol.timers.contains(&name),
         }
     }
 }

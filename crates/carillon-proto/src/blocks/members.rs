@@ -96,6 +96,15 @@ impl MemberSet {
         new
     }
 
+    /// Takes a member out; returns whether it was in.
+    pub fn remove(&mut self, index: usize) -> bool {
+        let (word, bit) = (index / 64, 1u64 << (index % 64));
+        let had = self.words[word] & bit != 0;
+        self.words[word] &= !bit;
+        self.len -= usize::from(had);
+        had
+    }
+
     /// Whether the member is in the set.
     pub fn contains(&self, index: usize) -> bool {
         self.words[index / 64] & (1 << (index % 64)) != 0

@@ -37,6 +37,7 @@ pub static TREE: ProtocolEntry = ProtocolEntry {
     promise: Promise::Acknowledged { in_order: true, idle_feedback: None },
     trial: |_| {},
     states: &[],
+    timers: &[],
     unicast_equivalent: None,
     build,
 };

@@ -113,10 +113,14 @@ impl Diag<'_> {
     pub const INVALID_CONTEXT: u32 = 3;
     /// What was asked for was refused.
     pub const REQUEST_REFUSED: u32 = 4;
+    /// It may not join.
+    pub const JOIN_REFUSED: u32 = 5;
     /// No reason is given.
     pub const UNSPECIFIED: u32 = 0;
     /// What is to be sent again is not there any more.
     pub const INVALID_RETRANSMISSION_REQUEST: u32 = 11;
+    /// The sender does not let it in.
+    pub const JOIN_DENIED: u32 = 13;
 }
 
 /// Bits of the options.

@@ -15,6 +15,17 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         .doc("of a stream, by the numbers of XTP's traffic segment: 4: reliable, to the one receiver (-t of the thesis's program), 5: unacknowledged, to the group, of which nothing is sent again, 6: reliable, to the group (-T). The other paradigms have numbers of their own, 1 to 3, and go to the one receiver with 4, to the group otherwise"),
     Parameter::switch("data_in_first", "false")
         .doc("of a stream: FIRST carries its first data, which do not wait then until all have answered (not in the thesis)"),
+    Parameter::choice("reliability", &["all", "named", "none"], "all")
+        .doc("of whom it is demanded that a stream arrives: all; named: the first `named` receivers of the group, while the others get what comes, may join late, and nobody waits for them or sends anything again because of them; none: as error_control = none"),
+    Parameter::count("named", (1, 65_536), "1").doc("with reliability = \"named\", how many"),
+    Parameter::switch("late_join", "false")
+        .doc("who comes when a stream has begun, or comes back, may join it and gets what has not begun to go out (JCNTL); packets have a tag with the number of their message then"),
+    Parameter::count("leave_after", (0, 1_000_000_000), "0")
+        .doc("a receiver leaves (END) when its user has taken so many messages; 0: never"),
+    Parameter::choice("feedback", &["unicast", "slotted"], "unicast")
+        .doc("control packets of receivers: unicast: at once, to the sender; slotted: after a random number of slots, and those because of a gap to the group, where who would say no more than it hears says nothing (damping)"),
+    Parameter::count("slots", (1, 1024), "8").doc("with feedback = \"slotted\", how many slots there are to wait (Carillon's)"),
+    Parameter::span("slot_time", "2 ms").doc("with feedback = \"slotted\", how long a slot is (Carillon's)"),
     Parameter::choice("error_control", &["go-back-n", "selective", "none"], "go-back-n")
         .doc("what is sent again: everything from what is missing on, which receivers do not keep either (the thesis), what is missing alone (as it suggests), or nothing (NOERR): what comes is delivered, and nobody is told of the rest"),
     Parameter::switch("fastnak", "true").doc("FASTNAK: a receiver that sees a gap says so at once (-F)"),
@@ -144,6 +155,15 @@ pub(super) struct Settings {
     pub is_unicast: bool,
     /// FIRST carries data.
     pub data_in_first: bool,
+    /// How many of the receivers a stream has to arrive at.
+    pub demanded: usize,
+    pub late_join: bool,
+    /// All packets with data have a tag that says which message they are of.
+    pub are_numbered: bool,
+    pub leave_after: u64,
+    /// The slots that feedback waits for, and how long each is.
+    pub slots: Option<(u64, Duration)>,
+    pub wtimer: Duration,
     pub errors: ErrorControl,
     pub flow: bool,
     /// Bytes that receivers have room for.
@@ -199,6 +219,7 @@ impl Settings {
             _ if [service::DATAGRAM, service::UNACKNOWLEDGED_MULTICAST].contains(&service) => {
                 ErrorControl::Off
             }
+            _ if config.choice("reliability") == "none" => ErrorControl::Off,
             // What is missing is the one packet there is.
             _ if paradigm.is_single() => ErrorControl::GoBack,
             "go-back-n" => ErrorControl::GoBack,
@@ -214,8 +235,18 @@ impl Settings {
             | flag(config.count("sort") > 0, option::SORT)
             | flag(config.choice("checksum") == "header", option::NOCHECK);
         let asks_for_taking = config.choice("status_request") == "dreq" || paradigm == Paradigm::Transaction;
+        let is_named = config.choice("reliability") == "named" && !paradigm.is_single();
+        // Who is not waited for may not have heard FIRST.
+        let late_join = (config.switch("late_join") || is_named) && !paradigm.is_single();
         Ok(Settings {
             paradigm,
+            demanded: if is_named { config.count("named") as usize } else { usize::MAX },
+            late_join,
+            are_numbered: errors == ErrorControl::Off || late_join,
+            leave_after: config.count("leave_after"),
+            slots: (config.choice("feedback") == "slotted")
+                .then(|| (config.count("slots"), span("slot_time"))),
+            wtimer: span("wtimer").max(LEAST_CTIMER),
             is_unicast,
             data_in_first: config.switch("data_in_first") || paradigm.is_single(),
             errors,

@@ -29,6 +29,7 @@ pub(super) fn trial(trial: &mut Trial<'_>) {
         trial.pick("paradigm", &["acknowledged-datagram", "transaction"]).set("maxdata", "65000");
     } else {
         trial.pick("data_in_first", &["true", "false"]);
+        trial.pick("feedback", &["unicast", "unicast", "slotted"]).count("slots", 1, 8);
     }
 }
 
@@ -94,12 +95,22 @@ pub(super) const STATES: &[States] = &[
         transitions: &[
             ("[*]", "Listening", ""),
             ("Listening", "Active", "FIRST / TCNTL"),
+            ("Listening", "Joining", "data, and no FIRST, with late_join / JCNTL"),
+            ("Joining", "Active", "JCNTL / CNTL"),
+            ("Joining", "[*]", "DIAG: it may not join"),
             ("Active", "Gap", "data beyond what is missing / CNTL or ECNTL with FASTNAK"),
             ("Gap", "Active", "what was missing"),
-            ("Active", "[*]", "DIAG: it was given up"),
-            ("Gap", "[*]", "DIAG: it was given up"),
+            ("Active", "[*]", "DIAG: it was given up; or its user reads no more / CNTL with END"),
+            ("Gap", "[*]", "the same"),
         ],
         rare: &[
+            (
+                "Listening",
+                "Joining",
+                "nobody comes late in a suite of those that are members from the beginning",
+            ),
+            ("Joining", "Active", "the same"),
+            ("Joining", "[*]", "the same"),
             ("Active", "[*]", "who is given up hardly ever lives and hears of it"),
             ("Gap", "[*]", "who is given up hardly ever lives and hears of it"),
         ],

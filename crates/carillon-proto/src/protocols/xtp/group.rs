@@ -12,8 +12,10 @@ use crate::blocks::{MemberSet, Members, RoundTrip};
 pub(super) struct Contexts {
     members: Members,
     contexts: Vec<Context>,
-    /// Those that nobody waits for any more.
+    /// Those that nobody waits for any more, or that nobody has waited for.
     gone: MemberSet,
+    /// Of whom it is demanded that they have everything: the first ones.
+    demanded: usize,
     /// Status was asked for, and not all have answered: by number, the oldest first.
     asks: std::collections::VecDeque<Ask>,
 }
@@ -29,6 +31,8 @@ pub(super) struct Context {
     pub alloc: u64,
     pub echo: u32,
     pub trip: RoundTrip,
+    /// What is known of its round trip is not believed any more: the next one begins anew.
+    lost: bool,
     /// When it was last heard.
     pub heard: Time,
 }
@@ -41,10 +45,38 @@ pub(super) struct Ask {
 }
 
 impl Contexts {
-    pub fn new(members: Members) -> Self {
+    pub fn new(members: Members, demanded: usize) -> Self {
         let contexts = vec![Context::default(); members.len()];
-        let gone = MemberSet::empty(members.len());
-        Contexts { members, contexts, gone, asks: Default::default() }
+        let mut gone = MemberSet::empty(members.len());
+        for index in demanded.min(members.len())..members.len() {
+            gone.insert(index);
+        }
+        Contexts { members, contexts, gone, demanded, asks: Default::default() }
+    }
+
+    /// The place of a member, whatever became of it.
+    pub fn place_of(&self, node: NodeId) -> Option<usize> {
+        self.members.index_of(node)
+    }
+
+    /// Whether it is a member of which nothing is demanded.
+    pub fn is_spared(&self, node: NodeId) -> bool {
+        self.members.index_of(node).is_some_and(|index| index >= self.demanded)
+    }
+
+    /// A node joins, or comes back: it is to have everything from this byte on.
+    pub fn admit(&mut self, index: usize, key: u64, from: u64, room: u64, sync: u32, now: Time) {
+        self.gone.remove(index);
+        let alloc = from.saturating_add(room);
+        self.contexts[index] = Context {
+            key: Some(key),
+            rseq: from,
+            said: sync,
+            alloc,
+            echo: sync,
+            heard: now,
+            ..Context::default()
+        };
     }
 
     /// The place of a member that has not been given up.
@@ -54,7 +86,8 @@ impl Contexts {
 
     /// Whether it was given up.
     pub fn is_gone(&self, node: NodeId) -> bool {
-        self.members.index_of(node).is_some_and(|index| self.gone.contains(index))
+        let gone = self.members.index_of(node).is_some_and(|index| self.gone.contains(index));
+        gone && !self.is_spared(node)
     }
 
     pub fn node(&self, index: usize) -> NodeId {
@@ -137,6 +170,9 @@ impl Contexts {
             false => self.asks.iter().rev().find(answered).filter(|ask| ask.sync == status.echo),
         };
         if let Some(ask) = ask {
+            if std::mem::take(&mut context.lost) {
+                context.trip = RoundTrip::default();
+            }
             context.trip.on_sample(now.since(ask.at).min(LONGEST_TRIP));
         }
         let takes_back = status.rseq < context.rseq && status.echo > context.said;
@@ -152,6 +188,13 @@ impl Contexts {
     /// It has a key; false if it had another.
     pub fn on_key(&mut self, index: usize, key: u64) -> bool {
         *self.contexts[index].key.get_or_insert(key) == key
+    }
+
+    /// Those that have not answered this number have lost what is known of their round trips.
+    pub fn lose_trips(&mut self, sync: u32) {
+        for index in self.silent(sync) {
+            self.contexts[index].lost = true;
+        }
     }
 
     /// They are counted as heard from now on.

@@ -6,6 +6,9 @@
 mod config;
 mod describe;
 mod group;
+mod membership;
+#[cfg(test)]
+mod membership_tests;
 mod receiver;
 mod sender;
 mod single;
@@ -37,6 +40,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     promise: describe::PROMISE,
     trial: describe::trial,
     states: describe::STATES,
+    timers: &["wtimer", "ctimeout"],
     build: |role, context, settings| build(role, context, settings, true),
     ..ProtocolEntry::PLAIN
 };
@@ -63,6 +67,7 @@ pub const DATAGRAM_ENTRY: ProtocolEntry = ProtocolEntry {
         trial.pick("checksum", &["all", "header"]);
     },
     states: &[],
+    timers: &[],
     build: |role, context, settings| build(role, context, &single::as_xtp(settings), false),
     ..ENTRY
 };

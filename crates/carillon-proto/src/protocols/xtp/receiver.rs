@@ -1,5 +1,7 @@
 //! The receiving side: says what it has when it is asked, and with FASTNAK when it sees a gap.
 
+use std::time::Duration;
+
 use carillon_core::{
     BuildContext, Config, ConfigError, Delivery, Dest, DropReason, InState, Received, Role, Transmit,
 };
@@ -7,9 +9,18 @@ use carillon_wire::xtp::{Body, Common, Data, Handover, Packet, RTN, Rates, Spans
 
 use super::config::{ErrorControl, Paradigm, Settings};
 use super::sender::{EMPTY_TAG, Place};
-use crate::blocks::{ByteStream, Part, Player};
+use crate::blocks::{ByteStream, FeedbackDelay, Part, Player, Uniform};
 
-pub(super) type Scene = crate::blocks::Scene<()>;
+pub(super) type Scene = crate::blocks::Scene<Timer>;
+
+/// The receiver's timers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timer {
+    /// The slot in which feedback goes out has come.
+    Slot,
+    /// Nobody has let this node in.
+    Join,
+}
 
 /// Takes the stream apart again.
 #[derive(Debug)]
@@ -18,9 +29,9 @@ pub struct XtpReceiver {
     /// The key of the association, as the sender's node has it.
     key: u64,
     /// The key of this node's context.
-    own: u64,
+    pub(super) own: u64,
     /// FIRST has come.
-    open: Option<Open>,
+    pub(super) open: Option<Open>,
     pub(super) stream: ByteStream<Mark>,
     /// Of the message that has not come whole.
     part: Vec<bytes::Bytes>,
@@ -33,13 +44,23 @@ pub struct XtpReceiver {
     /// The highest number of a handshake that has come.
     pub(super) echo: u32,
     /// Where the gap begins of which the sender was told last, and under which number.
-    told_gap: Option<(u64, u32)>,
+    pub(super) told_gap: Option<(u64, u32)>,
     /// Status is to be sent.
-    answer: Option<Answer>,
+    pub(super) answer: Option<Answer>,
+    /// The same, in its slot.
+    pub(super) slotted: Option<Answer>,
+    slots: Uniform,
+    /// Nothing is demanded of this node.
+    pub(super) is_unheeded: bool,
+    /// How often it has asked to join.
+    pub(super) joins: u32,
+    /// Its user reads no more.
+    pub(super) has_left: bool,
+    taken: u64,
     /// Status is to be sent once everything before this byte has been taken.
     pub(super) when_taken: Option<u64>,
     /// The first byte there is no room for, as the sender knows.
-    alloc: u64,
+    pub(super) alloc: u64,
     /// The sender has been told that there is hardly any room.
     is_short: bool,
     /// The stream ends here, and the sender writes no more.
@@ -55,14 +76,27 @@ pub struct XtpReceiver {
 /// What goes with the last byte of a message: whether the message has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Mark {
-    pub is_empty: bool,
+    is_empty: bool,
+    /// Which message it is, where that is said.
+    number: Option<u64>,
+}
+
+impl Mark {
+    /// Of a message that is counted.
+    pub fn plain(is_empty: bool) -> Self {
+        Mark { is_empty, number: None }
+    }
+
+    fn of(place: Place) -> Self {
+        Mark { is_empty: place.is_empty, number: Some(place.message) }
+    }
 }
 
 /// What FIRST has said.
 #[derive(Clone, Copy, Debug)]
-struct Open {
-    service: u8,
-    rates: Rates,
+pub(super) struct Open {
+    pub service: u8,
+    pub rates: Rates,
 }
 
 /// Which status is due: the greater says more.
@@ -73,18 +107,29 @@ pub(super) enum Answer {
     Nak,
     /// To FIRST.
     Handover,
+    /// It asks to join.
+    Join,
+    /// It leaves.
+    End,
 }
 
 impl XtpReceiver {
     /// A receiver of this association.
     pub fn new(context: &BuildContext, config: &Config) -> Result<Player<Self>, ConfigError> {
         let settings = Settings::new(context, config)?;
-        let pieces = (settings.room / BYTES_OF_A_PIECE).clamp(LEAST_PIECES, MOST_PIECES);
+        let most = settings.slots.map_or(0, |(slots, _)| slots);
         Ok(XtpReceiver {
             key: key_of(context.association),
             own: context.seeds.stream("xtp.key").below(RTN - 1) + 1,
             open: None,
-            stream: ByteStream::new(pieces as usize),
+            stream: stream_of(settings.room),
+            slotted: None,
+            // A whole number of slots: each is a nanosecond of the draw.
+            slots: Uniform::new(Duration::from_nanos(most), context.seeds.clone(), "xtp.slots"),
+            is_unheeded: false,
+            joins: 0,
+            has_left: false,
+            taken: 0,
             part: Vec::new(),
             part_len: 0,
             longest: u64::from(context.max_payload).max(1),
@@ -107,7 +152,7 @@ impl XtpReceiver {
     }
 
     fn on_data(&mut self, scene: &mut Scene, packet: &Packet<'_>, data: Data<'_>, bytes: bytes::Bytes) {
-        if self.settings.errors == ErrorControl::Off {
+        if self.is_unrepaired() {
             return self.on_unrepaired(scene, packet, data, bytes);
         }
         let end = packet.seq.saturating_add(bytes.len() as u64);
@@ -117,8 +162,12 @@ impl XtpReceiver {
         }
         let before = self.stream.next();
         let keeps = self.settings.errors == ErrorControl::Selective || packet.seq <= before;
-        let is_empty = data.tag == Some(EMPTY_TAG);
-        let mark = packet.has(option::EOM).then_some(Mark { is_empty });
+        let mark = match (self.settings.are_numbered, data.tag) {
+            (true, Some(tag)) => Mark::of(Place::read(tag)),
+            (true, None) => return scene.events.dropped(DropReason::Malformed),
+            (false, tag) => Mark::plain(tag == Some(EMPTY_TAG)),
+        };
+        let mark = packet.has(option::EOM).then_some(mark);
         if bytes.is_empty() {
             return scene.events.dropped(DropReason::Malformed);
         }
@@ -141,7 +190,7 @@ impl XtpReceiver {
             let known = self.told_gap.is_some_and(|(begin, sync)| begin == before && sync >= packet.sync);
             if packet.has(option::FASTNAK) && (!known || is_another) {
                 self.told_gap = Some((before, packet.sync));
-                self.answer(Answer::Nak);
+                self.answer(scene, Answer::Nak);
             }
         }
         while let Some(piece) = self.stream.pop() {
@@ -189,7 +238,7 @@ impl XtpReceiver {
         self.tell_lost(scene, place.message);
         self.messages = place.message;
         self.stream.start_at(packet.seq.saturating_add(bytes.len() as u64));
-        let mark = packet.has(option::EOM).then_some(Mark { is_empty: place.is_empty });
+        let mark = packet.has(option::EOM).then_some(Mark::of(place));
         self.take(scene, bytes, mark);
     }
 
@@ -200,7 +249,8 @@ impl XtpReceiver {
         if self.part_len <= self.longest {
             self.part.push(bytes);
         }
-        let Some(Mark { is_empty }) = mark else { return };
+        let Some(Mark { is_empty, number }) = mark else { return };
+        self.messages = number.unwrap_or(self.messages);
         let part = std::mem::take(&mut self.part);
         let payload = match (is_empty, part.len()) {
             (true, _) => bytes::Bytes::new(),
@@ -220,13 +270,37 @@ impl XtpReceiver {
         taken.saturating_add(self.settings.room).max(self.alloc)
     }
 
-    pub(super) fn answer(&mut self, answer: Answer) {
-        self.answer = self.answer.max(Some(answer));
+    pub(super) fn answer(&mut self, scene: &mut Scene, answer: Answer) {
+        let is_status = matches!(answer, Answer::Status | Answer::Nak);
+        match self.settings.slots {
+            Some((_, slot)) if is_status && !self.is_unheeded => {
+                // One that is asked for is not damped.
+                let both = self.slotted.is_some_and(|slotted| slotted != answer);
+                self.slotted = if both { Some(Answer::Status) } else { Some(answer) };
+                if scene.timers.armed(Timer::Slot).is_none() {
+                    let slots = self.slots.delay(0, 0.0).as_nanos() as u32;
+                    scene.timers.arm(Timer::Slot, scene.now + slot.saturating_mul(slots));
+                }
+            }
+            _ => self.answer_at_once(answer),
+        }
+    }
+
+    /// The same without a slot: users take what has come at times of their own.
+    fn answer_at_once(&mut self, answer: Answer) {
+        if !self.is_unheeded || answer > Answer::Nak {
+            self.answer = self.answer.max(Some(answer));
+        }
+    }
+
+    /// As before anything came.
+    pub(super) fn fresh_stream(&self) -> ByteStream<Mark> {
+        stream_of(self.settings.room)
     }
 }
 
 impl Part for XtpReceiver {
-    type Timer = ();
+    type Timer = Timer;
 
     const ROLE: Role = Role::Receiver;
 
@@ -234,29 +308,39 @@ impl Part for XtpReceiver {
         let Ok(packet) = Packet::parse(datagram.bytes) else {
             return scene.events.dropped(DropReason::Malformed);
         };
+        if packet.key == self.key | RTN && self.settings.slots.is_some() && self.open.is_some() {
+            return self.on_other(scene, &packet);
+        }
         if packet.key != self.key {
             return scene.events.dropped(DropReason::Foreign);
         }
         if datagram.source != scene.sender {
             return scene.events.dropped(DropReason::NotAMember);
         }
-        if self.rejoining || self.is_abandoned {
+        if self.has_left {
+            // The sender has not heard of it, perhaps.
+            if packet.has(option::SREQ) || packet.has(option::DREQ) {
+                self.answer = Some(Answer::End);
+            }
+            return scene.events.dropped(DropReason::Foreign);
+        }
+        if (self.rejoining && !self.settings.late_join) || self.is_abandoned {
             return scene.events.dropped(DropReason::Foreign);
         }
         if self.settings.paradigm.is_single() {
             return self.handle_single(scene, &packet, datagram);
         }
+        let opens = matches!(packet.body, Body::First(..)) && !self.rejoining;
+        if self.open.is_none() && self.settings.late_join && !opens {
+            return self.on_unopened(scene, &packet);
+        }
         if let Body::First(_, traffic, _) = packet.body {
             if traffic.service != self.settings.service {
                 return scene.events.dropped(DropReason::Foreign);
             }
-            let rates = match traffic.form {
-                carillon_wire::xtp::TrafficForm::Rates(rates) => rates,
-                _ => Rates::default(),
-            };
-            self.open.get_or_insert(Open { service: traffic.service, rates });
+            self.open.get_or_insert(Open::of(&traffic));
             scene.received("first", 0);
-            self.answer(Answer::Handover);
+            self.answer(scene, Answer::Handover);
         }
         if self.open.is_none() {
             return scene.events.dropped(DropReason::Foreign);
@@ -271,7 +355,12 @@ impl Part for XtpReceiver {
                     self.closed = Some(packet.seq.saturating_add(data.bytes.len() as u64));
                 }
             }
-            Body::Cntl(_) => scene.received("cntl", self.messages),
+            Body::Cntl(_) => {
+                scene.received("cntl", self.messages);
+                if packet.has(option::NOERR) && self.settings.demanded != usize::MAX {
+                    self.on_unheeded();
+                }
+            }
             // It was given up.
             Body::Diag(_) => {
                 scene.received("diag", self.messages);
@@ -281,11 +370,18 @@ impl Part for XtpReceiver {
             _ => return scene.events.dropped(DropReason::Foreign),
         }
         if packet.has(option::SREQ) {
-            self.answer(Answer::Status);
+            self.answer(scene, Answer::Status);
         }
         if packet.has(option::DREQ) {
             self.when_taken = Some(self.stream.next());
             self.tell_taken();
+        }
+    }
+
+    fn on_timer(&mut self, scene: &mut Scene, timer: Timer) {
+        match timer {
+            Timer::Slot => self.answer = self.answer.max(self.slotted.take()),
+            Timer::Join => self.ask_to_join(scene),
         }
     }
 
@@ -295,13 +391,19 @@ impl Part for XtpReceiver {
             self.put_single_answer(scene, buf);
             return Some(Transmit::now(Dest::Node(scene.sender)));
         }
+        if answer == Answer::Join {
+            self.put_join(scene, buf);
+            return Some(Transmit::now(Dest::Node(scene.sender)));
+        }
         let open = self.open?;
         self.alloc = self.limit();
         self.is_short = self.alloc < self.stream.next().saturating_add(self.settings.room / 2);
         let common = Common { rseq: self.stream.next(), alloc: self.alloc, echo: self.echo };
         let closes = self.closed.is_some_and(|end| self.stream.next() >= end);
-        let options =
-            if answer == Answer::Nak { option::FASTNAK } else { 0 } | if closes { option::RCLOSE } else { 0 };
+        let is_nak = answer == Answer::Nak;
+        let options = if is_nak { option::FASTNAK } else { 0 }
+            | if closes { option::RCLOSE } else { 0 }
+            | if answer == Answer::End { option::WCLOSE | option::RCLOSE | option::END } else { 0 };
         let mut spans = Vec::new();
         let mut room = Vec::new();
         if self.settings.errors == ErrorControl::Selective {
@@ -319,17 +421,27 @@ impl Part for XtpReceiver {
         // It sends no data: the stream of its direction ends where it begins.
         let name = self.emit(options, 0, 0, body, buf);
         scene.control(name, self.messages);
-        Some(Transmit::now(Dest::Node(scene.sender)))
+        // Others hear of a gap, so that they need not say the same.
+        let to_all = is_nak && self.settings.slots.is_some();
+        Some(Transmit::now(if to_all { Dest::group(scene.group) } else { Dest::Node(scene.sender) }))
     }
 
     fn poll_delivery(&mut self, scene: &mut Scene) -> Option<Delivery> {
+        if self.has_left {
+            return None;
+        }
         let delivery = scene.poll_delivery()?;
         self.untaken_bytes -= self.untaken.pop_front().unwrap_or(0);
+        self.taken += 1;
+        if self.taken == self.settings.leave_after {
+            self.leave();
+            return Some(delivery);
+        }
         self.tell_taken();
         // The sender may wait for room.
         if self.is_short && self.limit() >= self.stream.next().saturating_add(self.settings.room / 2) {
             self.is_short = false;
-            self.answer(Answer::Status);
+            self.answer_at_once(Answer::Status);
         }
         Some(delivery)
     }
@@ -345,8 +457,9 @@ impl Part for XtpReceiver {
             return tell(InState { of: super::describe::TRANSACTION_RECEIVER.of, about: 0, state, turn: 0 });
         }
         let state = match (&self.open, self.stream.has_gap() || self.told_gap.is_some()) {
+            _ if self.is_abandoned || self.has_left => return,
+            (None, _) if self.joins > 0 => "Joining",
             (None, _) => "Listening",
-            _ if self.is_abandoned => return,
             (Some(_), false) => "Active",
             (Some(_), true) => "Gap",
         };
@@ -375,9 +488,14 @@ impl XtpReceiver {
         let taken = self.stream.next() - self.untaken_bytes;
         if self.when_taken.is_some_and(|until| until <= taken) {
             self.when_taken = None;
-            self.answer(Answer::Status);
+            self.answer_at_once(Answer::Status);
         }
     }
+}
+
+/// A stream of which nothing has come, with so many bytes of room.
+fn stream_of(room: u64) -> ByteStream<Mark> {
+    ByteStream::new((room / BYTES_OF_A_PIECE).clamp(LEAST_PIECES, MOST_PIECES) as usize)
 }
 
 /// Spans that one packet names.

@@ -6,11 +6,12 @@ use carillon_core::{
     NodeId, Note, OfferError, Outcome, Received, Role, Transmit, Value,
 };
 use carillon_wire::xtp::{
-    Address, AddressForm, Body, Common, Data, Diag, HEADER_LEN, Packet, RTN, Spans, key_of, option,
+    Address, AddressForm, Body, Common, Data, HEADER_LEN, Packet, RTN, Spans, key_of, option,
 };
 
 use super::config::{ErrorControl, FIRST_LEN, Paradigm, Settings};
 use super::group::{Ask, Contexts};
+use super::membership::Word;
 use super::stream::{Piece, SendStream};
 use super::wait::WaitRules;
 use crate::blocks::{Members, Part, PastLimit, Player};
@@ -31,15 +32,15 @@ pub struct XtpSender {
     pub(super) sync: u32,
     /// It says what became of its messages.
     is_confirmed: bool,
-    phase: Phase,
+    pub(super) phase: Phase,
     /// FIRST or the CNTL of a handshake is to go out.
     asks: bool,
     /// Data packets since SREQ was last set.
     unasked: u64,
     /// Expiries of WTIMER without an answer of all.
     expiries: u32,
-    /// Those to whom it is to be said that they were given up.
-    refusals: Vec<NodeId>,
+    /// What is to be said to single nodes.
+    pub(super) words: Vec<(NodeId, Word)>,
     finished: bool,
     /// Somebody misses what it was given up for, and all that follows.
     skipped: bool,
@@ -49,7 +50,7 @@ pub struct XtpSender {
 
 /// Where the association stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+pub(super) enum Phase {
     /// Nothing was offered.
     Quiescent,
     /// FIRST has gone out, and not all have answered.
@@ -91,7 +92,7 @@ impl XtpSender {
         }
         Ok(XtpSender {
             rules: WaitRules::new(context, config),
-            group: Contexts::new(Members::new(context.members.clone())),
+            group: Contexts::new(Members::new(context.members.clone()), settings.demanded),
             stream: SendStream::default(),
             key: key_of(context.association),
             address: address(&context.addresses, context),
@@ -101,7 +102,7 @@ impl XtpSender {
             asks: false,
             unasked: 0,
             expiries: 0,
-            refusals: Vec::new(),
+            words: Vec::new(),
             finished: false,
             skipped: false,
             ends: false,
@@ -256,6 +257,11 @@ impl XtpSender {
     fn on_wtimer(&mut self, scene: &mut Scene) {
         scene.events.push(Event::TimerFired { timer: "wtimer" });
         self.expiries = self.expiries.saturating_add(1);
+        if !self.rules.is_repaired() {
+            // "XTP uses lost packets to reset a Round Trip Timer" (V.A.2.a).
+            let sync = self.asked_for();
+            self.group.lose_trips(sync);
+        }
         if self.phase == Phase::Active {
             // The number is that of the CNTL that opens it.
             self.phase = Phase::Handshake(self.sync + 1);
@@ -329,7 +335,7 @@ impl XtpSender {
     }
 
     /// Somebody is gone: who is left may have everything.
-    fn settle(&mut self, scene: &mut Scene) {
+    pub(super) fn settle(&mut self, scene: &mut Scene) {
         self.after_answer(scene);
         if matches!(self.phase, Phase::Opening | Phase::Handshake(_)) {
             self.asks = true;
@@ -423,9 +429,9 @@ impl XtpSender {
 
     /// What this piece has beside its bytes.
     pub(super) fn tag_of(&self, piece: &Piece) -> Option<[u8; 8]> {
-        match self.settings.errors {
-            ErrorControl::Off => Some(Place::of(piece).tag()),
-            _ => piece.is_empty.then_some(EMPTY_TAG),
+        match self.settings.are_numbered {
+            true => Some(Place::of(piece).tag()),
+            false => piece.is_empty.then_some(EMPTY_TAG),
         }
     }
 
@@ -513,12 +519,15 @@ impl Part for XtpSender {
         if association != scene.association || packet.key & RTN == 0 {
             return scene.events.dropped(DropReason::Foreign);
         }
+        if let Body::Jcntl(handover, ..) = packet.body {
+            return self.on_join(scene, datagram.source, handover);
+        }
         let Some(index) = self.group.index_of(datagram.source) else {
-            if self.group.is_gone(datagram.source)
-                && self.refusals.len() < MOST_REFUSALS
-                && !self.refusals.contains(&datagram.source)
-            {
-                self.refusals.push(datagram.source);
+            if self.group.is_gone(datagram.source) {
+                self.say(datagram.source, Word::Abandoned);
+            } else if self.group.is_spared(datagram.source) {
+                self.say(datagram.source, Word::Unheeded);
+                return scene.received(packet.name(), 0);
             }
             return scene.events.dropped(DropReason::NotAMember);
         };
@@ -526,7 +535,7 @@ impl Part for XtpSender {
             return scene.events.dropped(DropReason::Foreign);
         };
         let key = match packet.body {
-            Body::Tcntl(handover, _) | Body::Jcntl(handover, ..) => Some(handover.xkey),
+            Body::Tcntl(handover, _) => Some(handover.xkey),
             _ => None,
         };
         let known = match key {
@@ -537,6 +546,7 @@ impl Part for XtpSender {
             None => self.group.context(index).key.is_some(),
         };
         match known {
+            true if packet.has(option::END) && !self.is_single() => self.on_leave(scene, index),
             true => self.on_status(scene, index, &packet, status),
             false => scene.events.dropped(DropReason::Foreign),
         }
@@ -568,11 +578,8 @@ impl Part for XtpSender {
     }
 
     fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
-        if let Some(node) = self.refusals.pop() {
-            let (code, value) = (Diag::CONTEXT_ABANDONED, Diag::UNSPECIFIED);
-            self.emit(option::END, self.stream.sent_end(), Body::Diag(Diag { code, value, text: b"" }), buf);
-            scene.control("diag", 0);
-            return Some(Transmit::now(Dest::Node(node)));
+        if let Some(transmit) = self.put_word(scene, buf) {
+            return Some(transmit);
         }
         if std::mem::take(&mut self.ends) {
             let options = option::WCLOSE | option::RCLOSE | option::END;
@@ -720,4 +727,3 @@ impl Part for XtpSender {
 const PORT: u16 = 5000;
 /// The tag of the byte that stands for a message without bytes.
 pub(super) const EMPTY_TAG: [u8; 8] = *b"no bytes";
-const MOST_REFUSALS: usize = 64;

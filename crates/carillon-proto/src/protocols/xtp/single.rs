@@ -27,10 +27,7 @@ impl XtpSender {
         asks: bool,
         buf: &mut Vec<u8>,
     ) -> Transmit {
-        let Settings { paradigm, service, rates: (outrate, outburst), .. } = self.settings;
-        let maxdata = self.settings.maxdata as u32;
-        let rates = Rates { maxdata, inrate: Rates::UNLIMITED, inburst: Rates::UNLIMITED, outrate, outburst };
-        let traffic = Traffic::rates(service, rates);
+        let (paradigm, traffic) = (self.settings.paradigm, self.traffic());
         let request = match paradigm {
             Paradigm::Stream => option::SREQ,
             _ => self.settings.asks_for,
@@ -56,6 +53,14 @@ impl XtpSender {
         self.emit(options, piece.seq, Body::First(self.address, traffic, data), buf);
         let (message, times) = (MessageId(piece.message), piece.times);
         scene.events.data_sent(Transmit::now(self.dest(scene)), message, buf.len(), times > 1)
+    }
+
+    /// What it sends, and how fast.
+    pub(super) fn traffic(&self) -> Traffic<'static> {
+        let Settings { service, rates: (outrate, outburst), .. } = self.settings;
+        let maxdata = self.settings.maxdata as u32;
+        let (inrate, inburst) = (Rates::UNLIMITED, Rates::UNLIMITED);
+        Traffic::rates(service, Rates { maxdata, inrate, inburst, outrate, outburst })
     }
 
     /// The next message goes out.
@@ -157,14 +162,14 @@ impl XtpReceiver {
             scene.received("first", self.messages);
             self.is_asked = true;
             self.stream.start_at(end);
-            self.take(scene, bytes, Some(Mark { is_empty: data.tag == Some(EMPTY_TAG) }));
+            self.take(scene, bytes, Some(Mark::plain(data.tag == Some(EMPTY_TAG))));
             if self.awaits_user() {
                 // That it has come is said by and by, or when it is asked for again.
                 self.when_taken = Some(end);
                 return self.tell_taken();
             }
         }
-        self.answer(Answer::Status);
+        self.answer(scene, Answer::Status);
     }
 
     /// The answer to a message: an acknowledgment and the end, a response, or, while its user has not taken it, neither.

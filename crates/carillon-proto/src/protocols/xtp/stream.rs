@@ -182,6 +182,12 @@ impl SendStream {
         self.pieces.first().map(|_| self.pieces.start())
     }
 
+    /// The first byte of the first message of which nothing has gone out.
+    pub fn fresh_message(&self) -> u64 {
+        let begins = (self.fresh..self.pieces.end()).filter_map(|number| self.pieces.get(number));
+        begins.into_iter().find(|piece| piece.edges.0).map_or(self.end, |piece| piece.seq)
+    }
+
     /// One past the last byte of this message.
     pub fn end_of(&self, message: u64) -> u64 {
         match self.messages.get(message) {

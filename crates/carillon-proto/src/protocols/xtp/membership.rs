@@ -1,0 +1,213 @@
+//! Who belongs to a group: joining late, leaving, and those of whom nothing is demanded.
+//!
+//! The three-way join is that of 4.0b: JCNTL of the node that joins, JCNTL with the place in the stream where it begins, CNTL.
+
+use carillon_core::{Dest, DropReason, Event, NodeId, Note, Transmit, Value};
+use carillon_wire::xtp::{
+    Address, Body, Common, Diag, Handover, Packet, Rates, Traffic, TrafficForm, option,
+};
+
+use super::config::ErrorControl;
+use super::receiver::{Answer, Open, Timer, XtpReceiver};
+use super::sender::{Phase, XtpSender};
+
+/// What the sender has to say to one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Word {
+    /// It was given up.
+    Abandoned,
+    /// It may not join.
+    Refused,
+    /// Nothing is demanded of it: it is not to ask for what it lacks.
+    Unheeded,
+    /// It has joined, with this key.
+    Joined(u64),
+}
+
+impl XtpSender {
+    /// There is something to say to this node, unless there is already.
+    pub(super) fn say(&mut self, node: NodeId, word: Word) {
+        if let Some((_, old)) = self.words.iter_mut().find(|(to, _)| *to == node) {
+            *old = word;
+        } else if self.words.len() < MOST_WORDS {
+            self.words.push((node, word));
+        }
+    }
+
+    /// The next of what is to be said to somebody.
+    pub(super) fn put_word(
+        &mut self,
+        scene: &mut super::sender::Scene,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        let (node, word) = self.words.pop()?;
+        let end = self.stream.sent_end();
+        let diag = |code, value| Body::Diag(Diag { code, value, text: b"" });
+        let unheeded = if self.group.is_spared(node) { option::NOERR } else { 0 };
+        let (name, options, seq, body) = match word {
+            Word::Abandoned => ("diag", option::END, end, diag(Diag::CONTEXT_ABANDONED, Diag::UNSPECIFIED)),
+            Word::Refused => ("diag", option::END, end, diag(Diag::JOIN_REFUSED, Diag::JOIN_DENIED)),
+            Word::Unheeded => ("cntl", option::NOERR, end, Body::Cntl(Common::default())),
+            Word::Joined(xkey) => {
+                let handover = Handover { common: Common::default(), xkey };
+                // Who asks again begins where it was told to.
+                let from = self.group.place_of(node).filter(|_| unheeded == 0);
+                let from = from.map_or(self.stream.fresh_message(), |index| self.group.context(index).rseq);
+                ("jcntl", unheeded, from, Body::Jcntl(handover, self.address, self.traffic()))
+            }
+        };
+        self.emit(options, seq, body, buf);
+        scene.control(name, 0);
+        Some(Transmit::now(Dest::Node(node)))
+    }
+
+    /// A node asks to join: it gets what has not begun to go out.
+    pub(super) fn on_join(&mut self, scene: &mut super::sender::Scene, node: NodeId, handover: Handover) {
+        let is_open = !matches!(self.phase, Phase::Quiescent | Phase::Inactive);
+        let Some(place) = self.group.place_of(node).filter(|_| is_open && self.settings.late_join) else {
+            if is_open {
+                self.say(node, Word::Refused);
+            }
+            return scene.events.dropped(DropReason::NotAMember);
+        };
+        scene.received("jcntl", 0);
+        self.say(node, Word::Joined(handover.xkey));
+        let is_known = self.group.context(place).key == Some(handover.xkey);
+        if self.group.is_spared(node) || (is_known && self.group.index_of(node).is_some()) {
+            return;
+        }
+        let from = self.stream.fresh_message();
+        self.group.admit(place, handover.xkey, from, self.settings.room, self.sync, scene.now);
+        scene.events.push(Event::MemberJoined { member: node });
+        // What it had before, or lacked, it has lost.
+        self.settle(scene);
+    }
+
+    /// A member reads no more.
+    pub(super) fn on_leave(&mut self, scene: &mut super::sender::Scene, index: usize) {
+        let node = self.group.node(index);
+        let fields = vec![("member", Value::Count(node.0.into()))];
+        scene.events.push(Event::Note(Box::new(Note { name: "left", fields })));
+        self.group.remove(index);
+        scene.events.member_lost(node);
+        self.settle(scene);
+    }
+}
+
+impl XtpReceiver {
+    /// A packet came, of an association that FIRST has not opened here.
+    pub(super) fn on_unopened(&mut self, scene: &mut super::receiver::Scene, packet: &Packet<'_>) {
+        match packet.body {
+            Body::Jcntl(handover, _, traffic) if handover.xkey == self.own => {
+                scene.received("jcntl", 0);
+                scene.timers.cancel(Timer::Join);
+                self.open = Some(Open::of(&traffic));
+                self.stream.start_at(packet.seq);
+                self.echo = packet.sync;
+                self.alloc = packet.seq.saturating_add(self.settings.room);
+                if packet.has(option::NOERR) {
+                    self.is_unheeded = true;
+                } else {
+                    self.answer = Some(Answer::Status);
+                }
+            }
+            // It may not.
+            Body::Diag(_) => {
+                scene.received("diag", 0);
+                scene.timers.cancel(Timer::Join);
+                self.is_abandoned = true;
+            }
+            Body::Data(_) | Body::First(..) | Body::Cntl(_) if !packet.has(option::END) => {
+                scene.received(packet.name(), 0);
+                if scene.timers.armed(Timer::Join).is_none() {
+                    self.joins = 0;
+                    self.ask_to_join(scene);
+                }
+            }
+            _ => scene.events.dropped(DropReason::Foreign),
+        }
+    }
+
+    /// Asks, and again if nobody answers.
+    pub(super) fn ask_to_join(&mut self, scene: &mut super::receiver::Scene) {
+        if self.open.is_some() || self.is_abandoned || self.joins >= MOST_JOINS {
+            return;
+        }
+        self.joins += 1;
+        self.answer = Some(Answer::Join);
+        scene.timers.arm(Timer::Join, scene.now + self.settings.wtimer);
+    }
+
+    /// JCNTL.
+    pub(super) fn put_join(&self, scene: &mut super::receiver::Scene, buf: &mut Vec<u8>) {
+        let common = Common { rseq: 0, alloc: self.settings.room, echo: self.echo };
+        let traffic = Traffic::rates(self.settings.service, Rates::default());
+        let body = Body::Jcntl(Handover { common, xkey: self.own }, Address::NULL, traffic);
+        let name = self.emit(0, 0, 0, body, buf);
+        scene.control(name, 0);
+    }
+
+    /// Nothing is demanded of this node: what it lacks does not come, and is not asked for.
+    pub(super) fn on_unheeded(&mut self) {
+        if !std::mem::replace(&mut self.is_unheeded, true) {
+            let next = self.stream.next();
+            self.stream = self.fresh_stream();
+            self.stream.start_at(next);
+            (self.told_gap, self.when_taken) = (None, None);
+        }
+    }
+
+    /// Whether what it lacks is never sent again because of it.
+    pub(super) fn is_unrepaired(&self) -> bool {
+        self.is_unheeded || self.settings.errors == ErrorControl::Off
+    }
+
+    /// Its user reads no more.
+    pub(super) fn leave(&mut self) {
+        self.has_left = true;
+        self.answer = Some(Answer::End);
+    }
+
+    /// A control packet of another member, because of a gap: it speaks for this node too if this lacks nothing that the other has.
+    pub(super) fn on_other(&mut self, scene: &mut super::receiver::Scene, packet: &Packet<'_>) {
+        let Some(status) = packet.status().filter(|_| packet.has(option::FASTNAK)) else {
+            return scene.events.dropped(DropReason::Foreign);
+        };
+        scene.received(packet.name(), self.messages);
+        let theirs: Vec<(u64, u64)> = match packet.body {
+            Body::Ecntl(_, spans) => spans.iter().collect(),
+            _ => Vec::new(),
+        };
+        let own = self.stream.spans();
+        let next = self.stream.next();
+        let has =
+            |&(left, right): &(u64, u64)| right <= next || own.iter().any(|&(l, r)| l <= left && right <= r);
+        let ends = |spans: &[(u64, u64)]| spans.last().map(|span| span.1);
+        // Go-back-N sends everything from the other's gap on; selective what lies before the last that it has.
+        let covers = match self.settings.errors {
+            ErrorControl::Selective => theirs.iter().all(has) && ends(&theirs) >= ends(&own),
+            _ => true,
+        };
+        if self.slotted == Some(Answer::Nak) && status.rseq <= next && status.echo >= self.echo && covers {
+            self.slotted = None;
+            scene.timers.cancel(Timer::Slot);
+            scene.events.push(Event::RequestSuppressed { message: self.messages.into() });
+        }
+    }
+}
+
+impl Open {
+    /// What a traffic segment says.
+    pub(super) fn of(traffic: &Traffic<'_>) -> Self {
+        let rates = match traffic.form {
+            TrafficForm::Rates(rates) => rates,
+            _ => Rates::default(),
+        };
+        Open { service: traffic.service, rates }
+    }
+}
+
+/// Nodes to which something is to be said, at most.
+const MOST_WORDS: usize = 64;
+/// How often a node asks to join before it waits for the next packet.
+const MOST_JOINS: u32 = 20;

@@ -1,0 +1,240 @@
+//! Joining late, leaving, groups of which not all have to have everything, and feedback in slots: docs/protocols/xtp.md.
+
+use std::time::Duration;
+
+use carillon_core::{Dest, Event, NodeId, Role};
+use carillon_testkit::{ASSOCIATION, Bench, Group, Link, SENDER};
+use carillon_wire::xtp::{
+    Address, Body, Common, Data, Diag, HEADER_LEN, Handover, Packet, RTN, Traffic, TrafficForm, key_of,
+    option,
+};
+
+use super::ENTRY;
+
+const TRAFFIC: Traffic<'static> = Traffic { service: 6, form: TrafficForm::Null([0; 4]) };
+
+fn bytes(key: u64, options: u32, sync: u32, seq: u64, body: Body<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    Packet { key, options, sort: 0, sync, seq, body }.emit(&mut bytes);
+    bytes
+}
+
+fn back() -> u64 {
+    key_of(ASSOCIATION) | RTN
+}
+
+fn common(rseq: u64, echo: u32) -> Common {
+    Common { rseq, alloc: 1 << 20, echo }
+}
+
+/// What a member says that opens a context or asks to join, with this key.
+fn tcntl(xkey: u64) -> Vec<u8> {
+    bytes(back(), 0, 0, 0, Body::Tcntl(Handover { common: common(0, 1), xkey }, TRAFFIC))
+}
+
+fn jcntl(xkey: u64) -> Vec<u8> {
+    bytes(back(), 0, 0, 0, Body::Jcntl(Handover { common: common(0, 0), xkey }, Address::NULL, TRAFFIC))
+}
+
+fn cntl(options: u32, rseq: u64, echo: u32) -> Vec<u8> {
+    bytes(back(), options, 0, 0, Body::Cntl(common(rseq, echo)))
+}
+
+/// A sender to three receivers, of which the first two have answered, that has sent two messages of three bytes.
+fn opened(settings: &[(&str, &str)], answers: u32) -> Bench {
+    let all: Vec<(&str, &str)> = [("calls", "9")].into_iter().chain(settings.iter().copied()).collect();
+    let mut bench = Bench::new(&ENTRY, Role::Sender, 3, &all, HEADER_LEN, 1);
+    for message in ["abc", "def"] {
+        bench.offer(message).expect("there is room");
+    }
+    for receiver in 1..=answers {
+        bench.hear(receiver, &tcntl(70));
+    }
+    bench.datagrams();
+    bench.events();
+    bench
+}
+
+/// What went out to single nodes: to whom, and what.
+fn said(bench: &mut Bench) -> Vec<(u32, String)> {
+    let line = |(transmit, bytes): (carillon_core::Transmit, Vec<u8>)| match transmit.dest {
+        Dest::Node(node) => {
+            let packet = Packet::parse(&bytes).expect("what it sends is right");
+            let noerr = if packet.has(option::NOERR) { " noerr" } else { "" };
+            let more = match packet.body {
+                Body::Jcntl(handover, ..) => format!(" xkey {}", handover.xkey),
+                Body::Diag(Diag { code, value, .. }) => format!(" {code} {value}"),
+                _ => String::new(),
+            };
+            Some((node.0, format!("{} {}{more}{noerr}", packet.name(), packet.seq)))
+        }
+        _ => None,
+    };
+    bench.datagrams().into_iter().filter_map(line).collect()
+}
+
+#[test]
+fn who_comes_back_is_let_in_where_the_next_message_begins_and_the_old_context_is_forgotten() {
+    let mut bench = opened(&[("late_join", "true")], 3);
+    bench.hear(1, &cntl(0, 6, 2)).hear(2, &cntl(0, 6, 2));
+    assert_eq!(bench.awaited([1, 2, 3]), [3]);
+    bench.hear(3, &jcntl(71));
+    assert_eq!(said(&mut bench), [(3, "jcntl 6 xkey 71".to_owned())]);
+    assert!(bench.events().contains(&Event::MemberJoined { member: NodeId(3) }));
+    assert_eq!(bench.awaited([1, 2, 3]), Vec::<u32>::new(), "nobody lacks what went before");
+    // It has not heard: it is told the same, though more has gone out.
+    bench.offer("ghi").expect("there is room");
+    bench.datagrams();
+    bench.hear(3, &jcntl(71));
+    assert_eq!(said(&mut bench), [(3, "jcntl 6 xkey 71".to_owned())]);
+    assert_eq!(bench.awaited([1, 2, 3]), [1, 2, 3]);
+    bench.hear(3, &cntl(0, 9, 3));
+    assert_eq!(bench.awaited([1, 2, 3]), [1, 2]);
+}
+
+#[test]
+fn nobody_joins_where_that_is_not_wanted_nor_who_is_no_member() {
+    for (late_join, from) in [("false", 3), ("true", 9)] {
+        let mut bench = opened(&[("late_join", late_join)], 3);
+        bench.hear(from, &jcntl(71));
+        assert_eq!(said(&mut bench), [(from, "diag 6 5 13".to_owned())]);
+        assert_eq!(bench.awaited([1, 2, 3]), [1, 2, 3]);
+    }
+}
+
+#[test]
+fn who_says_end_has_left_and_nobody_waits_for_it() {
+    let mut bench = opened(&[], 3);
+    bench.hear(1, &cntl(0, 6, 2)).hear(2, &cntl(0, 6, 2));
+    bench.hear(3, &cntl(option::END | option::RCLOSE | option::WCLOSE, 0, 2));
+    assert_eq!(bench.awaited([1, 2, 3]), Vec::<u32>::new());
+    bench.finish();
+    assert!(bench.is_finished());
+}
+
+#[test]
+fn a_receiver_leaves_when_its_user_has_taken_enough_and_says_so_again_when_asked() {
+    let settings = [("leave_after", "1")];
+    let mut bench = Bench::new(&ENTRY, Role::Receiver, 1, &settings, HEADER_LEN, 1);
+    let (key, sreq) = (key_of(ASSOCIATION), option::SREQ);
+    bench.hear(0, &bytes(key, sreq, 1, 0, Body::First(Address::NULL, TRAFFIC, Data::default())));
+    for (seq, text) in [(0, "abc"), (3, "def")] {
+        bench.hear(0, &bytes(key, option::EOM, 1, seq, Body::Data(Data::plain(text.as_bytes()))));
+    }
+    bench.datagrams();
+    assert_eq!(bench.take().expect("it has come").payload.as_ref(), b"abc");
+    for _ in 0..2 {
+        let sent = bench.datagrams();
+        let [(_, sent)] = sent.as_slice() else { panic!("one packet") };
+        assert!(Packet::parse(sent).expect("what it sends is right").has(option::END));
+        bench.hear(0, &bytes(key, sreq, 2, 6, Body::Cntl(Common::default())));
+    }
+    assert_eq!(bench.take(), None);
+}
+
+#[test]
+fn of_others_than_those_named_nothing_is_demanded_and_they_are_told() {
+    let mut bench = opened(&[("reliability", "named"), ("named", "2")], 2);
+    bench.hear(1, &cntl(0, 6, 2));
+    assert_eq!(bench.awaited([1, 2, 3]), [2]);
+    // The third was not waited for; what it lacks is not sent again, and it is told so whatever it says.
+    for answer in [tcntl(72), cntl(option::FASTNAK, 0, 2)] {
+        bench.hear(3, &answer);
+        assert_eq!(said(&mut bench), [(3, "cntl 6 noerr".to_owned())]);
+    }
+    bench.hear(2, &cntl(option::FASTNAK, 0, 1));
+    assert_eq!(bench.datagrams().len(), 2, "for one of those named both go again");
+}
+
+#[test]
+fn a_receiver_comes_late_and_has_everything_from_then_on() {
+    let message = |report: &carillon_testkit::Report| -> Vec<u64> {
+        report.rejoined[0].deliveries.iter().map(|delivery| delivery.message.0).collect()
+    };
+    for seed in 1..20 {
+        let group = Group::new(&ENTRY, seed).receivers(3).messages(60).all_links(Link::losing(0.05));
+        let group = group.set("late_join", "true").set("wtimer", "50 ms").set("calls", "5");
+        let group = group.set("error_control", if seed % 2 == 0 { "selective" } else { "go-back-n" });
+        let group = group.interval(Duration::from_millis(10)).max_payload(2000);
+        let report = group
+            .rejoins()
+            .crash(NodeId(2), Duration::from_millis(150))
+            .restart(NodeId(2), Duration::from_millis(200 + seed))
+            .run();
+        report.check_reliable().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        let got = message(&report);
+        assert!(got.first().is_some_and(|&first| first > 5), "seed {seed}: no history: {got:?}");
+        let from = got[0];
+        assert_eq!(got, (from..60).collect::<Vec<_>>(), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_receiver_of_which_nothing_is_demanded_costs_no_repairs_and_gets_what_comes() {
+    for (seed, reliability) in [(1, "all"), (1, "named"), (2, "named"), (3, "named")] {
+        let bad = Link::losing(0.3);
+        let group = Group::new(&ENTRY, seed).receivers(3).messages(60).link(SENDER, NodeId(3), bad);
+        let group = group.set("reliability", reliability).set("named", "2").set("wtimer", "50 ms");
+        let report = group.max_payload(3000).run();
+        for received in &report.receivers {
+            assert!(received.deliveries.is_sorted_by(|one, next| one.message < next.message));
+        }
+        let got: Vec<usize> = report.receivers.iter().map(|received| received.deliveries.len()).collect();
+        let repairs = report.count(|_, event| matches!(event, Event::RepairSent { .. }));
+        match reliability {
+            "all" => assert!(got == [60, 60, 60] && repairs > 0, "{got:?}, {repairs} repairs"),
+            _ => {
+                assert_eq!((&got[..2], repairs), (&[60, 60][..], 0));
+                assert!((5..60).contains(&got[2]), "{got:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_gap_is_told_to_the_group_in_a_slot_unless_another_has_told_of_as_much() {
+    let settings = [("feedback", "slotted"), ("slots", "8"), ("slot_time", "1 ms")];
+    // (what another member says meanwhile, whether this one says it too)
+    let others = [(None, true), (Some((3, 1)), false), (Some((4, 1)), true), (Some((3, 0)), true)];
+    for ((other, speaks), seed) in others.into_iter().zip(1..) {
+        let mut bench = Bench::new(&ENTRY, Role::Receiver, 1, &settings, HEADER_LEN, seed);
+        let key = key_of(ASSOCIATION);
+        let first = Body::First(Address::NULL, TRAFFIC, Data::default());
+        bench.hear(0, &bytes(key, option::SREQ, 1, 0, first));
+        // The answer to FIRST goes at once, and what is asked for in a slot.
+        bench.at(100_000);
+        bench.datagrams();
+        let data = |seq| bytes(key, option::FASTNAK | option::EOM, 1, seq, Body::Data(Data::plain(b"abc")));
+        bench.hear(0, &data(0)).hear(0, &data(6));
+        let mut waits = 0;
+        if let Some((rseq, echo)) = other {
+            bench.hear(2, &bytes(back(), option::FASTNAK, 0, 0, Body::Cntl(common(rseq, echo))));
+        } else {
+            waits = bench.timer().map_or(0, |at| at - 100_000);
+        }
+        assert!(waits <= 70_000 && waits % 10_000 == 0, "a whole number of slots: {waits}");
+        bench.at(200_000);
+        let sent = bench.datagrams();
+        // A slot may be at once, before another could speak.
+        assert_eq!(sent.len(), usize::from(speaks), "{other:?}");
+        let to_all = sent.iter().all(|(transmit, _)| matches!(transmit.dest, Dest::Group { .. }));
+        assert!(to_all, "{sent:?}");
+    }
+}
+
+#[test]
+fn damping_saves_control_packets_and_loses_nothing() {
+    let naks = |feedback: &str| {
+        let group = Group::new(&ENTRY, 3).receivers(16).messages(200).max_payload(1000);
+        let group = group.all_links(Link { delay: Duration::from_micros(300), ..Link::losing(0.02) });
+        let group = group.set("feedback", feedback).set("slots", "16").set("slot_time", "1 ms");
+        let report = group.set("wtimer", "100 ms").set("calls", "50").run();
+        report.check_reliable().unwrap_or_else(|error| panic!("{error}"));
+        let is_nak = |bytes: &[u8]| {
+            Packet::parse(bytes).is_ok_and(|packet| packet.key & RTN != 0 && packet.has(option::FASTNAK))
+        };
+        report.datagrams.iter().filter(|datagram| is_nak(&datagram.bytes)).count()
+    };
+    let (unicast, slotted) = (naks("unicast"), naks("slotted"));
+    assert!(slotted * 2 < unicast, "{slotted} with slots and damping, {unicast} without");
+}
