@@ -21,10 +21,10 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     name: "csp",
     summary: "local exchanges say what all of their regions have; the source repeats everything",
     reference: "Paul, Sabnani and Kristol 1994",
-    parameters: config::PARAMETERS,
+    parameters: config::ADDRESSED_PARAMETERS,
     format: &carillon_wire::status::CSP,
     boast: Some(|lie, packet| carillon_wire::status::boast(Family::Csp, lie, packet)),
-    trial: config::trial,
+    trial: config::addressed_trial,
     build: |role, context, config| build(RULE, role, context, config),
     ..FAMILY
 };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use carillon_core::{BuildContext, Config, ConfigError, Ground, HostValue, Parameter, Promise, Trial};
 use carillon_wire::map::MAX_WORDS;
-use carillon_wire::status::STATUS_LEN;
+use carillon_wire::status::{Family, STATUS_LEN};
 
 use super::rule::{Repairs, Rule};
 use crate::blocks::{PastLimit, REPAIR_BUDGET};
@@ -62,6 +62,25 @@ pub const REPRESENTATIVE_PARAMETERS: &[Parameter] = &[
     SOURCE_TO,
 ];
 
+/// What CSP takes.
+pub const ADDRESSED_PARAMETERS: &[Parameter] = &[
+    WINDOW,
+    BUFFER,
+    INTERVAL_METHOD,
+    STATUS_INTERVAL,
+    KOU,
+    MOST_K,
+    R_F,
+    ROUND_TRIP,
+    RATE,
+    PATIENCE,
+    PAST_LIMIT,
+    REPAIR_BUDGET,
+    REPAIR_TO,
+];
+
+const REPAIR_TO: Parameter = Parameter::choice("repair_to", &["all", "lacking"], "all")
+    .doc("whom a repair goes to: all, or one by one those who say to the source that they lack it, of whom an exchange passes it to those of its region who do (the source, section 4: where there are point-to-point connections)");
 const SOURCE_TO: Parameter = Parameter::choice("source_to", &["all", "representatives"], "all")
     .doc("whom the source sends data to: all, or those alone who say their state to it, each of which multicasts what it gets in its region");
 const WINDOW: Parameter =
@@ -139,6 +158,12 @@ pub fn representative_trial(trial: &mut Trial<'_>) {
     trial.pick("source_to", &["all", "representatives"]);
 }
 
+/// The same, and whom repairs go to.
+pub fn addressed_trial(trial: &mut Trial<'_>) {
+    self::trial(trial);
+    trial.pick("repair_to", &["all", "lacking"]);
+}
+
 /// The parameters as the machines use them.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -172,6 +197,10 @@ pub struct Settings {
     pub scope: u8,
     /// The source sends to its children alone, and they multicast in their regions.
     pub is_relayed: bool,
+    /// Repairs go to those alone who lack them, and exchanges pass them on.
+    pub is_addressed: bool,
+    /// Repairs that an exchange has under way.
+    pub passing: u64,
     /// Words of a map that fit a datagram.
     pub most_words: usize,
 }
@@ -218,6 +247,8 @@ impl Settings {
             scope: if is_local { config.count("scope") as u8 } else { u8::MAX },
             is_relayed: rule.repairs == Repairs::Representative
                 && config.choice("source_to") == "representatives",
+            passing: context.most_messages(64),
+            is_addressed: rule.family == Family::Csp && config.choice("repair_to") == "lacking",
             most_words,
         })
     }

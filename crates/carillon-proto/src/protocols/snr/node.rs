@@ -1,8 +1,10 @@
 //! A receiver, a representative, or a local exchange.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use carillon_core::{
     BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Event, HelperTable, MessageId, NodeId,
     Note, Pace, Received, Rng, Role, Scope, Time, Transmit, Value, expand,
@@ -35,6 +37,8 @@ pub struct StatusNode {
     local: Local,
     /// What it has others multicast.
     orders: Orders,
+    /// Repairs that it passes on: which block, and to whom still.
+    passing: VecDeque<(u64, Bytes, Vec<NodeId>)>,
     /// The source's packets by their number, as they came.
     log: SeqLog,
     echo: Option<(u32, Time)>,
@@ -89,6 +93,7 @@ impl StatusNode {
             children: Children::default(),
             local: Local::new(settings.scope),
             orders: Orders::default(),
+            passing: VecDeque::new(),
             log: SeqLog::default(),
             echo: None,
             known: (0, 0),
@@ -127,7 +132,8 @@ impl StatusNode {
     /// Whether this node may send blocks to its region.
     fn is_local_source(&self, source: NodeId) -> bool {
         match self.rule.repairs {
-            Repairs::Source => false,
+            // What an exchange passes on is the source's.
+            Repairs::Source => self.settings.is_addressed && self.table.parent(self.node) == Some(source),
             Repairs::Representative => self.table.is_helper(source),
             Repairs::Holder => self.table.is_helper(source) || self.table.parent(source).is_some(),
         }
@@ -151,6 +157,9 @@ impl StatusNode {
                 return scene.events.dropped(DropReason::Malformed);
             }
         }
+        if self.settings.is_addressed && matches!(datagram.destination, Dest::Node(_)) {
+            self.pass_on(number, datagram.bytes);
+        }
         let is_known = number < self.known.0;
         let Some(endpoint) = &mut self.endpoint else { return scene.events.received("data", number) };
         if is_known {
@@ -169,6 +178,40 @@ impl StatusNode {
             }
             Err(reason) => scene.events.dropped(reason),
         }
+    }
+
+    /// A repair came to this node alone: those below who lack it get it by this one, which keeps nothing of it.
+    fn pass_on(&mut self, number: u64, datagram: &Bytes) {
+        let lacks = |(_, child): &(NodeId, &Child)| child.is_heard && !child.report.map.has(number);
+        let to: Vec<NodeId> = self.children.speaking().filter(lacks).map(|(node, _)| node).collect();
+        let waits = self.passing.iter().any(|(waiting, ..)| *waiting == number);
+        // Who gets none says again that it lacks it.
+        if !waits && !to.is_empty() && (self.passing.len() as u64) < self.settings.passing {
+            self.passing.push_back((number, datagram.slice(HEADER_LEN..), to));
+        }
+    }
+
+    fn send_passing(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let (number, node, payload) = loop {
+            let (number, payload, to) = self.passing.front_mut()?;
+            match to.pop() {
+                Some(node) => break (*number, node, payload.clone()),
+                None => drop(self.passing.pop_front()),
+            }
+        };
+        self.data_seq = self.data_seq.wrapping_add(1);
+        Packet::Data {
+            local: true,
+            seq: self.data_seq,
+            block: (number % MODULUS) as u32,
+            first: (self.known.0 % MODULUS) as u32,
+            interval: u32::try_from(self.interval.as_micros()).unwrap_or(u32::MAX),
+            payload: &payload,
+        }
+        .emit(self.rule.family, scene.association, buf);
+        let (source, message, bytes) = (scene.sender, MessageId(number), buf.len() as u32);
+        scene.events.push(Event::Forwarded { source, message, bytes, repair: true });
+        Some(Transmit::now(Dest::Node(node)))
     }
 
     /// A packet of the source says how far it is. What it keeps does not span more than it can.
@@ -508,6 +551,9 @@ impl Part for StatusNode {
             );
             scene.events.control("order", number);
             return Some(Transmit::now(Dest::Node(holder)));
+        }
+        if let Some(transmit) = self.send_passing(scene, buf) {
+            return Some(transmit);
         }
         let mut transmit = None;
         if !self.local.is_idle() {

@@ -277,7 +277,9 @@ impl StatusSender {
 
     /// Sends a block: to all, or to each of those who say their state here and are not known to have it.
     fn send(&mut self, scene: &mut Scene, number: u64, buf: &mut Vec<u8>) -> Option<Transmit> {
-        if !self.settings.is_relayed {
+        let is_repair = self.blocks.get(number).is_some_and(|block| block.sent.is_some());
+        let is_addressed = self.settings.is_relayed || (self.settings.is_addressed && is_repair);
+        if !is_addressed {
             let to = scene.to_group();
             return self.send_to(scene, number, to, None, buf);
         }

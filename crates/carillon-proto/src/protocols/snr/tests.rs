@@ -105,7 +105,19 @@ struct Bench {
 
 impl Bench {
     fn new(entry: &'static carillon_core::ProtocolEntry, role: Role, node: NodeId) -> Self {
-        let config = Config::defaults(entry.parameters);
+        Bench::with(entry, role, node, &[])
+    }
+
+    fn with(
+        entry: &'static carillon_core::ProtocolEntry,
+        role: Role,
+        node: NodeId,
+        settings: &[(&str, &str)],
+    ) -> Self {
+        let mut config = Config::defaults(entry.parameters);
+        for (key, value) in settings {
+            config.set(entry.parameters, key, value).expect("a setting");
+        }
         let mut machine = (entry.build)(role, &context(node), &config).expect("a machine");
         machine.start(Time::ZERO);
         let mut bench = Bench { machine, now: Time::ZERO, sent: Vec::new() };
@@ -114,10 +126,13 @@ impl Bench {
     }
 
     fn hear(&mut self, family: Family, from: NodeId, packet: &Packet<'_>) {
+        self.hear_by(Dest::group(GroupId(3)), family, from, packet);
+    }
+
+    fn hear_by(&mut self, destination: Dest, family: Family, from: NodeId, packet: &Packet<'_>) {
         let mut bytes = Vec::new();
         packet.emit(family, SESSION, &mut bytes);
         let bytes = Bytes::from(bytes);
-        let destination = Dest::group(GroupId(3));
         let received = Received {
             source: from,
             destination: &destination,
@@ -302,4 +317,38 @@ fn a_representative_says_what_it_has_itself_and_multicasts_to_its_region() {
     bench.pass(200);
     say(&mut bench, Family::Dsp, 4, 2, &[0].into_iter().collect());
     assert_eq!(local(&bench), [(in_region(2), 1), (in_region(4), 1)]);
+}
+
+// Section 4, point 4: a block goes again "only to the specific" endpoint that has not received it. The source knows the exchange,
+// and that knows who it is.
+#[test]
+fn a_repair_goes_only_to_those_who_lack_it_where_that_is_said() {
+    let lacking = [("repair_to", "lacking")];
+    let repairs = |bench: &Bench| {
+        let packets = bench.sent.iter().filter(|(_, bytes)| matches!(bytes[3], 2 | 3));
+        packets.map(|(dest, bytes)| (dest.clone(), bytes[15])).collect::<Vec<_>>()
+    };
+    let mut exchange = Bench::with(&csp::ENTRY, Role::Helper, HELPER, &lacking);
+    (0..4).for_each(|block| data(Family::Csp, &mut exchange, SOURCE, false, block));
+    let all: BTreeSet<u64> = (0..4).collect();
+    [1, 2].into_iter().for_each(|endpoint| say(&mut exchange, Family::Csp, endpoint, 1, &all));
+    say(&mut exchange, Family::Csp, 3, 1, &[0, 1, 3].into_iter().collect());
+    assert_eq!(repairs(&exchange), [], "what all hear is nothing to pass on");
+    let repair = Packet::Data { local: false, seq: 9, block: 2, first: 0, interval: 5000, payload: b"x" };
+    let to_it = Dest::Node(HELPER);
+    exchange.hear_by(to_it.clone(), Family::Csp, SOURCE, &repair);
+    assert_eq!(repairs(&exchange), [(Dest::Node(NodeId(3)), 2)]);
+    // Nobody but the source has anything to pass on.
+    exchange.hear_by(to_it, Family::Csp, NodeId(1), &repair);
+    assert_eq!(repairs(&exchange).len(), 1);
+    // An endpoint takes it of its exchange, and of nobody else beside the source.
+    let passed = Packet::Data { local: true, seq: 1, block: 0, first: 0, interval: 5000, payload: b"x" };
+    for (settings, from, taken) in
+        [(&lacking[..], HELPER, true), (&lacking, NodeId(2), false), (&[], HELPER, false)]
+    {
+        let mut endpoint = Bench::with(&csp::ENTRY, Role::Receiver, NodeId(1), settings);
+        endpoint.hear_by(Dest::Node(NodeId(1)), Family::Csp, from, &passed);
+        let delivered = endpoint.machine.as_receiver().and_then(|receiver| receiver.poll_delivery());
+        assert_eq!(delivered.is_some(), taken, "{settings:?} {from}");
+    }
 }
