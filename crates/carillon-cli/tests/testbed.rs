@@ -86,6 +86,18 @@ fn every_protocol_runs_on_it() {
 }
 
 #[test]
+fn a_run_of_which_a_node_fails_is_over_and_says_why() {
+    if !can_make_namespaces() {
+        return;
+    }
+    let too_long = ["--set", "workload.message_bytes=4000", "--set", "run.time_limit=1000 s"];
+    let output = carillon(&[&["--backend", "testbed", "--medium", "switched"], &too_long[..]].concat());
+    assert_eq!(output.status.code(), Some(2));
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains("1472"), "{error}");
+}
+
+#[test]
 fn what_a_testbed_cannot_do_is_said() {
     let output = carillon(&["--backend", "testbed", "--set", "group.receivers=5000"]);
     assert_eq!(output.status.code(), Some(2));

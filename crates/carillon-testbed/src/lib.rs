@@ -91,12 +91,12 @@ fn run_watched(
         let bus = (medium == Medium::Shared).then(|| {
             // A frame comes with all its headers but the check sequence.
             let config = LanConfig { frame_overhead: 4, ..lan.clone() };
-            scope.spawn(|| medium::carry(&namespaces, config, &run.seeds, &shared))
+            scope.spawn(|| shared.end(medium::carry(&namespaces, config, &run.seeds, &shared)))
         });
         let nodes: Vec<_> = (0..shared.nodes as u32)
             .map(|node| {
                 let (namespaces, shared, run) = (&namespaces, &shared, &run);
-                scope.spawn(move || node::live(NodeId(node), run, namespaces, shared))
+                scope.spawn(move || shared.end(node::live(NodeId(node), run, namespaces, shared)))
             })
             .collect();
         let done = shared.wait(&run.scenario, stop);

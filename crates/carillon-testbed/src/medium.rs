@@ -30,10 +30,7 @@ pub fn carry(
     seeds: &Seeds,
     shared: &Shared,
 ) -> anyhow::Result<()> {
-    let opened = open(namespaces, shared.nodes);
-    if opened.is_err() {
-        shared.broken.store(true, std::sync::atomic::Ordering::Relaxed);
-    }
+    let opened = shared.end(open(namespaces, shared.nodes));
     shared.ready.wait();
     shared.ready.wait();
     let (ports, start) = (opened?, shared.start());

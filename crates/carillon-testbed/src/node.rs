@@ -18,15 +18,9 @@ const GROUP: ([u8; 4], u16) = ([239, 255, 77, 77], 7777);
 
 /// Lives until the run is over.
 pub fn live(node: NodeId, run: &Run, namespaces: &Namespaces, shared: &Shared) -> anyhow::Result<()> {
-    let opened = open(node, run, namespaces, shared);
-    if opened.is_err() {
-        shared.broken.store(true, Ordering::Relaxed);
-    }
+    let opened = shared.end(open(node, run, namespaces, shared));
     shared.ready.wait();
-    let prepared = opened.and_then(|endpoint| prepare(node, run, endpoint, shared));
-    if prepared.is_err() {
-        shared.broken.store(true, Ordering::Relaxed);
-    }
+    let prepared = shared.end(opened.and_then(|endpoint| prepare(node, run, endpoint, shared)));
     shared.ready.wait();
     let (endpoint, machine, application) = prepared?;
     if shared.broken.load(Ordering::Relaxed) {

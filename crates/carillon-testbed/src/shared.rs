@@ -96,6 +96,14 @@ impl Shared {
         finished_at.is_some()
     }
 
+    /// What a thread of the run has come to: if it has failed the run is over.
+    pub fn end<T>(&self, result: anyhow::Result<T>) -> anyhow::Result<T> {
+        if result.is_err() {
+            self.broken.store(true, Ordering::Relaxed);
+        }
+        result
+    }
+
     pub fn is_over(&self) -> bool {
         self.over.load(Ordering::Relaxed)
     }
