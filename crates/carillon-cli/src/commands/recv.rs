@@ -61,12 +61,13 @@ pub struct Args {
 
 /// `carillon recv`
 pub fn run(args: Args) -> anyhow::Result<()> {
+    // First of all: from the first file on that it makes, an interrupted receiver is to leave nothing.
+    let stop = Stop::on_signals()?;
     let mut sink = match args.stdout {
         _ if args.stream => Sink::Live(Live::new(Lines::new(args.network.json))),
         true => Sink::Files(Target::Output(Output::stdout())),
         false => Sink::Files(Target::directory(&args.out, args.overwrite)?),
     };
-    let stop = Stop::on_signals()?;
     let Bound { mut endpoint, mut seeds, .. } = args.network.open(true, 1, None)?;
     let mut watch = Watch::new(args.network.trace.as_deref(), &endpoint)?;
     let options = ReceiveOptions {
