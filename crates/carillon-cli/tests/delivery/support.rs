@@ -5,9 +5,10 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use carillon_testkit::fresh_group;
 use socket2::{Domain, Protocol, Socket, Type};
 
 pub use crate::netns::process::{Ended, Job, Running};
@@ -33,12 +34,7 @@ pub struct Place {
 
 impl Place {
     pub fn new() -> Place {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = std::process::id().wrapping_mul(64).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
-        let [.., high, low] = number.to_be_bytes();
-        let port = 10_000 + (number % 20_000) as u16;
-        let group = SocketAddrV4::new(Ipv4Addr::new(239, 255, high, low), port);
-        Place { directory: tempfile::tempdir().expect("a temporary directory"), group }
+        Place { directory: tempfile::tempdir().expect("a temporary directory"), group: fresh_group() }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {

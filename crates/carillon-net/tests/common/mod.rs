@@ -2,9 +2,8 @@
 #![allow(dead_code, reason = "each test binary uses a part")]
 
 use std::collections::VecDeque;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::process::Command;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::{Duration, Instant};
 
 use carillon_core::{
@@ -127,12 +126,9 @@ pub fn driver(config: EndpointConfig, machine: Talker) -> TestDriver {
     Driver::new(endpoint, Box::new(machine), Counter::default(), Tape::default())
 }
 
-/// A loopback group that no other test of this process uses, on a port that was free just now.
+/// A group that no other test uses.
 pub fn group() -> SocketAddr {
-    static NEXT: AtomicU8 = AtomicU8::new(1);
-    let [a, b, _, _] = std::process::id().to_le_bytes();
-    let port = UdpSocket::bind("127.0.0.1:0").and_then(|s| s.local_addr()).expect("a free port").port();
-    SocketAddr::from(([239, 192 | (a & 0x3f), b, NEXT.fetch_add(1, Ordering::Relaxed)], port))
+    carillon_testkit::fresh_group().into()
 }
 
 pub fn sending(group: SocketAddr) -> EndpointConfig {
