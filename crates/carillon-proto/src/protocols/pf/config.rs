@@ -44,7 +44,7 @@ pub(crate) const PAST: Parameter = Parameter {
 pub(crate) const BURST: Parameter = Parameter::span("burst", "0 ms")
     .doc("what a parent could have sent in so much time may go at once, so that a timer that is late costs nothing (Carillon's; 0: the paper's gap)");
 
-pub(super) const PARAMETERS: &[Parameter] = &[
+pub(crate) const PARAMETERS: &[Parameter] = &[
     WINDOW,
     IPG,
     EPOCH,

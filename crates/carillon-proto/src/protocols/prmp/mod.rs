@@ -12,10 +12,7 @@ mod tests;
 use carillon_core::{ConfigError, Helpers, Order, Parameter, ProtocolEntry, Role, States};
 
 use super::pf;
-use super::pf::config::{
-    ABSENT_POLLS, BURST, EPOCH, HOST_SETTINGS, IPG, MTR, PAST, RESPONSE_RATE, RTO_MIN, RTT, RTT_MAX, WINDOW,
-};
-use crate::blocks::REPAIR_BUDGET;
+use super::pf::config::{HOST_SETTINGS, PARAMETERS};
 
 pub use node::PrmpNode;
 pub use sender::PrmpSender;
@@ -34,23 +31,10 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     marks_originals: false,
     helpers: Helpers::Optional,
     header_bytes: |_| pf::HEADER,
-    parameters: &[
-        WINDOW,
-        IPG,
-        EPOCH,
-        RESPONSE_RATE,
-        MTR,
-        RTT,
-        RTT_MAX,
-        RTO_MIN,
-        ABSENT_POLLS,
-        PAST,
-        BURST,
-        REPAIR_BUDGET,
-        DATA,
-        RELIABILITY,
-        HELPER_TIMEOUT,
-    ],
+    parameters: &Parameter::joined::<{ PARAMETERS.len() + 3 }>(&[
+        PARAMETERS,
+        &[DATA, RELIABILITY, HELPER_TIMEOUT],
+    ]),
     delivery_settings: &[
         ("ipg", "40 us"),
         ("response_rate", "20000"),

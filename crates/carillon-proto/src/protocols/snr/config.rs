@@ -26,58 +26,16 @@ pub const PARAMETERS: &[Parameter] = &[
 ];
 
 /// The same with what local multicasts need.
-pub const LOCAL_PARAMETERS: &[Parameter] = &[
-    WINDOW,
-    BUFFER,
-    INTERVAL_METHOD,
-    STATUS_INTERVAL,
-    KOU,
-    MOST_K,
-    R_F,
-    ROUND_TRIP,
-    RATE,
-    PATIENCE,
-    PAST_LIMIT,
-    REPAIR_BUDGET,
-    RETRANSMISSION_BUFFER,
-    SCOPE,
-];
+pub const LOCAL_PARAMETERS: &[Parameter] =
+    &Parameter::joined::<{ PARAMETERS.len() + 2 }>(&[PARAMETERS, &[RETRANSMISSION_BUFFER, SCOPE]]);
 
 /// The same with whom the source sends to.
-pub const REPRESENTATIVE_PARAMETERS: &[Parameter] = &[
-    WINDOW,
-    BUFFER,
-    INTERVAL_METHOD,
-    STATUS_INTERVAL,
-    KOU,
-    MOST_K,
-    R_F,
-    ROUND_TRIP,
-    RATE,
-    PATIENCE,
-    PAST_LIMIT,
-    REPAIR_BUDGET,
-    RETRANSMISSION_BUFFER,
-    SCOPE,
-    SOURCE_TO,
-];
+pub const REPRESENTATIVE_PARAMETERS: &[Parameter] =
+    &Parameter::joined::<{ LOCAL_PARAMETERS.len() + 1 }>(&[LOCAL_PARAMETERS, &[SOURCE_TO]]);
 
-/// What CSP takes.
-pub const ADDRESSED_PARAMETERS: &[Parameter] = &[
-    WINDOW,
-    BUFFER,
-    INTERVAL_METHOD,
-    STATUS_INTERVAL,
-    KOU,
-    MOST_K,
-    R_F,
-    ROUND_TRIP,
-    RATE,
-    PATIENCE,
-    PAST_LIMIT,
-    REPAIR_BUDGET,
-    REPAIR_TO,
-];
+/// What SNR takes, with whom repairs go to.
+pub const ADDRESSED_PARAMETERS: &[Parameter] =
+    &Parameter::joined::<{ PARAMETERS.len() + 1 }>(&[PARAMETERS, &[REPAIR_TO]]);
 
 const REPAIR_TO: Parameter = Parameter::choice("repair_to", &["all", "lacking"], "all")
     .doc("whom a repair goes to: all, or one by one those who say to the source that they lack it, of whom an exchange passes it to those of its region who do (the source, section 4: where there are point-to-point connections)");
