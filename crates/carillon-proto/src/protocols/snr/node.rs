@@ -199,18 +199,7 @@ impl StatusNode {
                 None => drop(self.passing.pop_front()),
             }
         };
-        self.data_seq = self.data_seq.wrapping_add(1);
-        Packet::Data {
-            local: true,
-            seq: self.data_seq,
-            block: (number % MODULUS) as u32,
-            first: (self.known.0 % MODULUS) as u32,
-            interval: u32::try_from(self.interval.as_micros()).unwrap_or(u32::MAX),
-            payload: &payload,
-        }
-        .emit(self.rule.family, scene.association, buf);
-        let (source, message, bytes) = (scene.sender, MessageId(number), buf.len() as u32);
-        scene.events.push(Event::Forwarded { source, message, bytes, repair: true });
+        self.forward(scene, number, &payload, buf);
         Some(Transmit::now(Dest::Node(node)))
     }
 
@@ -429,8 +418,14 @@ impl StatusNode {
     }
 
     fn send_local(&mut self, scene: &mut Scene, number: u64, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let payload = self.endpoint.as_ref()?.get(number)?;
+        let payload = self.endpoint.as_ref()?.get(number)?.clone();
         let scope = self.local.sent(scene.now, number);
+        self.forward(scene, number, &payload, buf);
+        Some(Transmit::now(Dest::Group { group: scene.group, scope: Scope(scope) }))
+    }
+
+    /// A block goes out by this node.
+    fn forward(&mut self, scene: &mut Scene, number: u64, payload: &[u8], buf: &mut Vec<u8>) {
         self.data_seq = self.data_seq.wrapping_add(1);
         Packet::Data {
             local: true,
@@ -444,7 +439,6 @@ impl StatusNode {
         self.pace.spend(scene.now, buf.len() as u64);
         let (source, message, bytes) = (scene.sender, MessageId(number), buf.len() as u32);
         scene.events.push(Event::Forwarded { source, message, bytes, repair: true });
-        Some(Transmit::now(Dest::Group { group: scene.group, scope: Scope(scope) }))
     }
 
     /// The next block to be multicast here, unless nobody is known to lack it any more.
@@ -552,15 +546,15 @@ impl Part for StatusNode {
             scene.events.control("order", number);
             return Some(Transmit::now(Dest::Node(holder)));
         }
-        if let Some(transmit) = self.send_passing(scene, buf) {
-            return Some(transmit);
-        }
         let mut transmit = None;
-        if !self.local.is_idle() {
+        if !self.local.is_idle() || !self.passing.is_empty() {
             match self.pace.ready_at(scene.now) {
                 Some(at) => scene.timers.arm(Timer::Pace, at),
                 None => {
-                    if let Some(number) = self.next_local() {
+                    transmit = self.send_passing(scene, buf);
+                    if transmit.is_none()
+                        && let Some(number) = self.next_local()
+                    {
                         transmit = self.send_local(scene, number, buf);
                     }
                 }
