@@ -149,9 +149,11 @@ impl CarillonReceiver {
         self.deliver_in_order(scene);
     }
 
-    fn on_data(
+    /// A message came, by a packet of this name.
+    fn on_message(
         &mut self,
         scene: &mut Scene,
+        name: &'static str,
         (number, index): (u64, u16),
         (length, count): (u16, u16),
         payload: Bytes,
@@ -185,7 +187,7 @@ impl CarillonReceiver {
             Some(false) => scene.events.dropped(DropReason::Malformed),
             Some(true) if is_known => scene.events.dropped(DropReason::Duplicate),
             Some(true) => {
-                scene.events.received("data", number);
+                scene.events.received(name, number);
                 if number > expected && self.reception.is_empty() {
                     scene.events.loss_found(scene.sender, expected);
                 }
@@ -193,6 +195,16 @@ impl CarillonReceiver {
             }
         }
         self.deliver_in_order(scene);
+    }
+
+    /// The first message of a block that something is sent for again, if anything of it may be lacking.
+    fn place(&self, first: u32, length: u16) -> Result<u64, DropReason> {
+        let expected = self.reception.expected();
+        match expand(first.into(), MODULUS, expected) {
+            first if first + u64::from(length) <= expected => Err(DropReason::Duplicate),
+            first if first >= expected + self.window => Err(DropReason::OutOfWindow),
+            first => Ok(first),
+        }
     }
 
     /// The exclusive or of messages of which one is lacking is as good as that one.
@@ -203,14 +215,10 @@ impl CarillonReceiver {
         places: Places,
         sum: &[u8],
     ) {
-        let expected = self.reception.expected();
-        let first = expand(first.into(), MODULUS, expected);
-        if first + u64::from(length) <= expected {
-            return scene.events.dropped(DropReason::Duplicate);
-        }
-        if first >= expected + self.window {
-            return scene.events.dropped(DropReason::OutOfWindow);
-        }
+        let first = match self.place(first, length) {
+            Ok(first) => first,
+            Err(reason) => return scene.events.dropped(reason),
+        };
         let taken = self.with_block(scene, first, |block| {
             block.see(count, 0);
             if block.set_length(length) {
@@ -223,7 +231,7 @@ impl CarillonReceiver {
             None => {}
             Some(Err(reason)) => scene.events.dropped(reason),
             Some(Ok((index, message))) => {
-                self.on_data(scene, (first + u64::from(index), index), (length, count), message);
+                self.on_message(scene, "xor", (first + u64::from(index), index), (length, count), message);
             }
         }
     }
@@ -235,14 +243,10 @@ impl CarillonReceiver {
         (number, count, more): (u16, u16, u16),
         symbol: Bytes,
     ) {
-        let expected = self.reception.expected();
-        let first = expand(coded.first.into(), MODULUS, expected);
-        if first + u64::from(coded.length) <= expected {
-            return scene.events.dropped(DropReason::Duplicate);
-        }
-        if first >= expected + self.window {
-            return scene.events.dropped(DropReason::OutOfWindow);
-        }
+        let first = match self.place(coded.first, coded.length) {
+            Ok(first) => first,
+            Err(reason) => return scene.events.dropped(reason),
+        };
         let has_room = self.kept(scene) + 2 <= self.capacity;
         let shape = Shape { length: coded.length, planned: coded.planned, size: symbol.len() };
         let taken = self.with_block(scene, first, |block| {
@@ -378,7 +382,7 @@ impl Part for CarillonReceiver {
             Packet::Data { sequence, index, length, count, .. } => {
                 let number = expand(sequence.into(), MODULUS, self.reception.expected());
                 let payload = datagram.bytes.slice(DATA_HEADER_LEN..);
-                self.on_data(scene, (number, index), (length, count), payload);
+                self.on_message(scene, "data", (number, index), (length, count), payload);
             }
             Packet::Repair { block, number, count, more, .. } => {
                 let symbol = datagram.bytes.slice(REPAIR_HEADER_LEN..);
