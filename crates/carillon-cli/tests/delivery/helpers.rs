@@ -10,14 +10,18 @@ use carillon_proto::REGISTRY;
 use crate::delivery::support::at_once;
 use crate::netns::{Host, Net};
 
-/// Receivers of a network whose last hosts help.
-fn every_helped(receivers: usize, helpers: usize, bytes: usize, kills: bool) {
-    let helped: Vec<_> = REGISTRY.iter().filter(|entry| entry.helpers != Helpers::None).collect();
-    at_once(3, &helped, |entry| {
+/// Who is sent to one by one, where a protocol lets a user choose.
+const ADDRESSED: [(&str, &str); 2] =
+    [("csp", "--set repair_to=lacking"), ("dsp", "--set source_to=representatives")];
+
+/// Receivers of a network whose last hosts help, with each protocol as it is and with these settings.
+fn every_helped(receivers: usize, helpers: usize, bytes: usize, kills: bool, ways: &[(&str, &str)]) {
+    let helped = REGISTRY.iter().filter(|entry| entry.helpers != Helpers::None);
+    let helped: Vec<_> = helped.map(|entry| (entry.name, "")).chain(ways.iter().copied()).collect();
+    at_once(3, &helped, |&(protocol, settings)| {
         let Some(net) = Net::new(receivers + helpers) else { return };
         net.hosts().for_each(|host| host.lose_in(0.05));
         let content = fs::read(net.file("f", bytes)).unwrap();
-        let protocol = entry.name;
         let (ours, theirs): (Vec<_>, Vec<_>) =
             net.receivers().enumerate().partition(|(number, _)| *number < receivers);
         let help = |(_, host): &(usize, Host<'_>)| {
@@ -31,7 +35,7 @@ fn every_helped(receivers: usize, helpers: usize, bytes: usize, kills: bool) {
         let receiving: Vec<_> = ours.iter().map(receive).collect();
         let rate = if kills { "--rate 20Mbit/s" } else { "" };
         let line = format!(
-            "send f --protocol {protocol} --receivers {receivers} --helpers {helpers} --fanout 1 {rate} --json"
+            "send f --protocol {protocol} --receivers {receivers} --helpers {helpers} --fanout 1 {rate} {settings} --json"
         );
         let sending = net.sender().carillon(&line).start();
         if kills {
@@ -43,7 +47,7 @@ fn every_helped(receivers: usize, helpers: usize, bytes: usize, kills: bool) {
             helping[0].kill();
         }
         let sent = sending.end();
-        let what = format!("{protocol} to {receivers} with {helpers}: {}{}", sent.out, sent.err);
+        let what = format!("{protocol} {settings} to {receivers} with {helpers}: {}{}", sent.out, sent.err);
         assert_eq!(sent.code, Some(0), "{what}");
         let report = &sent.events("report")[0];
         assert_eq!(report["helpers"].as_array().map(Vec::len), Some(helpers), "{what}");
@@ -94,12 +98,12 @@ fn every_protocol_with_helpers_delivers_where_a_receiver_helps() {
 
 #[test]
 fn every_protocol_with_helpers_delivers_with_two_in_a_chain() {
-    every_helped(3, 2, 300_000, false);
+    every_helped(3, 2, 300_000, false, &ADDRESSED);
 }
 
 #[test]
 fn every_protocol_with_helpers_delivers_though_one_is_killed() {
-    every_helped(2, 2, 4_000_000, true);
+    every_helped(2, 2, 4_000_000, true, &ADDRESSED);
 }
 
 /// The sender is 60 ms away from all, and one of two helpers 15 ms: the other is the nearest to everybody, and turns to the
