@@ -229,6 +229,16 @@ pub enum DropReason {
     /// More came to the node than its input buffer takes while the node works through what is in it: an implosion of
     /// feedback. Dropped by the network, before the machine.
     Implosion,
+    /// It has no seal, and this end has a key.
+    Unsealed,
+    /// Its seal does not open: it was sealed with another key or for another place, changed, cut short, or made up.
+    Unauthentic,
+    /// Its seal was opened before.
+    Replayed,
+    /// Its seal is too old to tell whether it was opened before.
+    Outdated,
+    /// It is sealed with the key by an endpoint that has yet to prove that it is there now: it may have been recorded.
+    Unproven,
 }
 
 /// How a message ended at its sender.

@@ -1,7 +1,6 @@
 //! The drain loop on a monotonic clock.
 
 use std::io;
-use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -14,7 +13,9 @@ use nix::poll::PollFlags;
 
 use crate::endpoint::{Endpoint, GROUP, Port, SELF};
 use crate::gather::Gather;
+use crate::inbox::{Datagram, Opener};
 use crate::outbox::Run;
+use crate::seal::{Kind, is_sealed};
 use crate::wait::{Deadline, wait};
 use crate::{DriveError, Stats};
 
@@ -25,7 +26,8 @@ use crate::{DriveError, Stats};
 ///
 /// The observer gets every event with [`SELF`] as its node and [`Observer::datagram`] for every
 /// datagram that leaves (from [`SELF`], when the system has taken it) and for every one that
-/// arrives (from the peer, after the fault injector): a capture made here shows both directions.
+/// arrives (from the peer, after the fault injector): a capture made here shows both directions. Of an endpoint with
+/// a key it gets what is within the seals, of what leaves just before it is sealed.
 ///
 /// What the driver itself has to tell it tells as notes: `send_error` and `unroutable`; the counts
 /// are in [`Stats`].
@@ -243,26 +245,45 @@ where
         }
         // The batch may hold what came while this process was kept from running: its time is that of the reading.
         let now = self.now();
-        while let Some(datagram) = self.endpoint.inbox.take() {
+        while let Some(datagram) = self.take(now) {
             // Heard again through multicast loopback.
             if datagram.multicast && datagram.source == self.endpoint.unicast.address {
                 self.endpoint.stats.own += 1;
                 continue;
             }
-            self.handle(now, datagram.source, datagram.multicast, &datagram.bytes);
+            self.handle(now, datagram);
         }
-        self.outlet(now).flush();
+        let mut outlet = self.outlet(now);
+        outlet.greet();
+        outlet.flush();
         Ok(())
     }
 
-    fn handle(&mut self, now: Time, source: SocketAddr, multicast: bool, bytes: &Bytes) {
+    fn take(&mut self, now: Time) -> Option<Datagram> {
+        let Endpoint { inbox, seal, unicast, .. } = &mut self.endpoint;
+        inbox.take(seal.as_deref_mut().map(|seal| Opener { seal, now, own: unicast.address }))
+    }
+
+    fn handle(&mut self, now: Time, datagram: Datagram) {
+        let Datagram { source, multicast, len, content } = datagram;
         let endpoint = &mut self.endpoint;
         endpoint.stats.datagrams_received += 1;
-        endpoint.stats.bytes_received += bytes.len() as u64;
+        endpoint.stats.bytes_received += len as u64;
         if endpoint.injector.drops() {
             endpoint.stats.injected_drops += 1;
             self.outlet(now).record(Event::Dropped { reason: DropReason::Injected });
             return;
+        }
+        let bytes = match content {
+            Ok(Some(bytes)) => bytes,
+            Ok(None) => return,
+            Err(reason) => {
+                endpoint.stats.refuse(reason, source);
+                return self.outlet(now).record(Event::Dropped { reason });
+            }
+        };
+        if endpoint.seal.is_none() && is_sealed(&bytes) {
+            endpoint.stats.sealed += 1;
         }
         // Port 0 cannot be answered.
         let Some(source) = Some(source).filter(|s| s.port() != 0).and_then(|s| endpoint.peers.hear(now, s))
@@ -271,8 +292,9 @@ where
             return;
         };
         let destination = if multicast { &TO_GROUP } else { &TO_SELF };
-        self.observer.datagram(now, source, destination, bytes);
-        let received = Received { source, destination, ingress: PortId(0), scope: Scope::GLOBAL, bytes };
+        self.observer.datagram(now, source, destination, &bytes);
+        let received =
+            Received { source, destination, ingress: PortId(0), scope: Scope::GLOBAL, bytes: &bytes };
         self.machine.handle_datagram(now, received);
         self.drain(now);
     }
@@ -388,11 +410,43 @@ impl<O: Observer> Outlet<'_, O> {
             self.gate.failure.get_or_insert(failure);
             return;
         }
-        self.gate.budget = self.gate.budget.saturating_sub(bytes.len().max(64));
-        self.endpoint.pace.spend(self.now, (bytes.len() + self.endpoint.header_bytes()) as u64);
+        let len = bytes.len() + self.endpoint.seal_bytes();
+        self.gate.budget = self.gate.budget.saturating_sub(len.max(64));
+        self.endpoint.pace.spend(self.now, (len + self.endpoint.header_bytes()) as u64);
         let segments = self.endpoint.max_segments();
-        self.endpoint.outbox.push(to, address, hops, bytes, segments);
+        let Endpoint { outbox, seal, .. } = &mut *self.endpoint;
+        match seal {
+            None => outbox.push(to, address, hops, bytes, segments),
+            Some(seal) => {
+                let content = Bytes::from(std::mem::take(bytes));
+                self.observer.datagram(self.now, SELF, &to, &content);
+                let kind = if hops.is_some() { Kind::Group } else { Kind::One };
+                outbox.push_with(to, address, hops, len, segments, |run| {
+                    seal.seal(kind, address, &content, run);
+                });
+                if content.is_unique() {
+                    *bytes = content.into();
+                }
+            }
+        }
         self.flush_to(1);
+    }
+
+    /// Sends what endpoints tell each other to prove that they are there. What a busy socket does not take is asked
+    /// for again.
+    fn greet(&mut self) {
+        while let Some((to, mut bytes)) =
+            self.endpoint.seal.as_deref_mut().and_then(crate::seal::Seal::next_greeting)
+        {
+            if self.gate.blocked || self.gate.retry.is_some() {
+                continue;
+            }
+            self.endpoint.stats.greetings += 1;
+            self.endpoint.pace.spend(self.now, (bytes.len() + self.endpoint.header_bytes()) as u64);
+            let segments = self.endpoint.max_segments();
+            self.endpoint.outbox.push(Dest::Node(SELF), to, None, &mut bytes, segments);
+            self.flush_to(1);
+        }
     }
 
     /// Sends held datagrams whose time has come.
@@ -429,8 +483,11 @@ impl<O: Observer> Outlet<'_, O> {
         stats.datagrams_sent += run.count as u64;
         stats.bytes_sent += run.contents.len() as u64;
         let whole = Bytes::from(std::mem::take(&mut run.contents));
-        for datagram in run.datagrams(&whole) {
-            self.observer.datagram(self.now, SELF, &run.to, &datagram);
+        // What is sealed the observer was given before.
+        if self.endpoint.seal.is_none() {
+            for datagram in run.datagrams(&whole) {
+                self.observer.datagram(self.now, SELF, &run.to, &datagram);
+            }
         }
         if whole.is_unique() {
             self.endpoint.outbox.recycle(whole.into());

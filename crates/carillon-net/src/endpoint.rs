@@ -13,6 +13,7 @@ use crate::book::{Book, SharedPeers};
 use crate::inbox::Inbox;
 use crate::injector::Injector;
 use crate::outbox::Outbox;
+use crate::seal::{Key, SEAL_BYTES, Seal};
 use crate::waker::{Bell, Waker};
 use crate::{Choice, Interface, OpenError, Stats};
 
@@ -37,11 +38,13 @@ pub struct EndpointConfig {
     pub rate: Option<BitRate>,
     /// Bytes of receive buffer to ask the system for, per socket.
     pub receive_buffer: usize,
+    /// What the group shares: with it everything is sealed, and what is not sealed with it is dropped.
+    pub key: Option<Key>,
 }
 
 impl EndpointConfig {
     /// A sending endpoint for this group, everything else as usual: interface by route, 16 hops,
-    /// no faults, no rate limit, 4 MiB of receive buffer.
+    /// no faults, no rate limit, 4 MiB of receive buffer, no key.
     pub fn new(group: SocketAddr) -> Self {
         EndpointConfig {
             group,
@@ -52,6 +55,7 @@ impl EndpointConfig {
             seeds: Seeds::new(0),
             rate: None,
             receive_buffer: 4 << 20,
+            key: None,
         }
     }
 }
@@ -77,6 +81,7 @@ pub struct Endpoint {
     pub(crate) outbox: Outbox,
     pub(crate) pace: Pace,
     pub(crate) stats: Stats,
+    pub(crate) seal: Option<Box<Seal>>,
     pub(crate) bell: Bell,
     /// The hop limit the sending socket has now.
     pub(crate) hops: u8,
@@ -121,6 +126,8 @@ impl Endpoint {
         let group = interface.zoned(group);
         let unicast = open_unicast(group, ttl, &interface)?;
         let max_datagram = max_datagram(group, &interface)?;
+        let seal = config.key.map(|key| Seal::new(key, unicast.address, group).map(Box::new));
+        let seal = seal.transpose().map_err(OpenError::doing("draw a salt"))?;
         let multicast = if config.listen { Some(open_multicast(group, &interface)?) } else { None };
         let mut receive_buffer = usize::MAX;
         for port in std::iter::once(&unicast).chain(&multicast) {
@@ -141,6 +148,7 @@ impl Endpoint {
             outbox: Outbox::default(),
             pace: Pace::new(config.rate, PACE_DEPTH),
             stats: Stats::default(),
+            seal,
             bell: Bell::new().map_err(OpenError::doing("open a pair of sockets"))?,
             hops: ttl,
             segmentation: true,
@@ -219,9 +227,15 @@ impl Endpoint {
         self.unicast.address
     }
 
-    /// The largest datagram the interface carries in one piece: its MTU less IP and UDP headers.
+    /// The largest datagram that a machine may send: what the interface carries in one piece, its MTU less IP and UDP
+    /// headers, less the seal if there is one.
     pub fn max_datagram(&self) -> usize {
-        self.max_datagram
+        self.max_datagram.saturating_sub(self.seal_bytes())
+    }
+
+    /// Bytes that the seal adds to each datagram; none without a key.
+    pub fn seal_bytes(&self) -> usize {
+        if self.seal.is_some() { SEAL_BYTES } else { 0 }
     }
 
     /// The receive buffer the system granted per socket, in bytes; it may be less than asked for.

@@ -6,8 +6,11 @@ use std::net::SocketAddr;
 use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
+use carillon_core::{DropReason, Time};
 use quinn_udp::{BATCH_SIZE, RecvMeta, UdpSocketState};
 use socket2::Socket;
+
+use crate::seal::Seal;
 
 /// The receive buffers and what was read into them but not handed out yet.
 ///
@@ -27,6 +30,19 @@ pub(crate) struct Inbox {
     /// The rest of the slot that is being handed out: one datagram, or several of equal size (but
     /// the last) that the system has coalesced.
     open: Option<(RecvMeta, Bytes)>,
+    /// What became of the seals of that slot, one for each datagram: where its content is.
+    unsealed: VecDeque<Unsealed>,
+}
+
+/// Where the content of a datagram is, nothing if it has none for the machine, or why it is dropped.
+type Unsealed = Result<Option<Range<usize>>, DropReason>;
+
+/// What opens the datagrams of an endpoint with a key.
+pub(crate) struct Opener<'a> {
+    pub(crate) seal: &'a mut Seal,
+    pub(crate) now: Time,
+    /// The endpoint's own address, whose multicasts nobody wants to open.
+    pub(crate) own: SocketAddr,
 }
 
 /// One datagram.
@@ -34,7 +50,10 @@ pub(crate) struct Inbox {
 pub(crate) struct Datagram {
     pub(crate) source: SocketAddr,
     pub(crate) multicast: bool,
-    pub(crate) bytes: Bytes,
+    /// Bytes that came.
+    pub(crate) len: usize,
+    /// What it says, nothing if that is not for the machine, or why it is dropped.
+    pub(crate) content: Result<Option<Bytes>, DropReason>,
 }
 
 impl Inbox {
@@ -46,6 +65,7 @@ impl Inbox {
             filled: 0..0,
             multicast: false,
             open: None,
+            unsealed: VecDeque::new(),
         }
     }
 
@@ -65,11 +85,11 @@ impl Inbox {
         Ok(())
     }
 
-    /// Takes the next datagram of the batch.
-    pub(crate) fn take(&mut self) -> Option<Datagram> {
+    /// Takes the next datagram of the batch, and opens its seal if there is an opener.
+    pub(crate) fn take(&mut self, mut opener: Option<Opener<'_>>) -> Option<Datagram> {
         let (meta, mut bytes) = match self.open.take() {
             Some(open) => open,
-            None => self.next_slot()?,
+            None => self.next_slot(opener.as_mut())?,
         };
         let first = if meta.stride == 0 || meta.stride >= bytes.len() {
             bytes
@@ -78,7 +98,16 @@ impl Inbox {
             self.open = Some((meta, bytes));
             first
         };
-        Some(Datagram { source: meta.addr, multicast: self.multicast, bytes: first })
+        let len = first.len();
+        let content = match opener {
+            None => Ok(Some(first)),
+            // A datagram of no bytes has no seal.
+            Some(_) => match self.unsealed.pop_front().unwrap_or(Err(DropReason::Unsealed)) {
+                Ok(content) => Ok(content.map(|range| first.slice(range))),
+                Err(reason) => Err(reason),
+            },
+        };
+        Some(Datagram { source: meta.addr, multicast: self.multicast, len, content })
     }
 
     /// A buffer that was handed out and that nobody holds any more.
@@ -87,9 +116,19 @@ impl Inbox {
         self.lent.swap_remove_front(at)?.try_into_mut().ok()
     }
 
-    fn next_slot(&mut self) -> Option<(RecvMeta, Bytes)> {
+    fn next_slot(&mut self, opener: Option<&mut Opener<'_>>) -> Option<(RecvMeta, Bytes)> {
         let at = self.filled.next()?;
         let meta = self.metas[at];
+        if let Some(Opener { seal, now, own }) = opener {
+            let stride = if meta.stride == 0 { SLOT } else { meta.stride };
+            let own = self.multicast && meta.addr == *own;
+            let datagrams = self.slots[at][..meta.len].chunks_mut(stride);
+            self.unsealed.clear();
+            self.unsealed.extend(datagrams.map(|datagram| match own {
+                true => Ok(None),
+                false => seal.open(*now, meta.addr, self.multicast, datagram),
+            }));
+        }
         if meta.len < FULL {
             return Some((meta, Bytes::copy_from_slice(&self.slots[at][..meta.len])));
         }

@@ -21,6 +21,9 @@
 //! # Ok(()) }
 //! ```
 //!
+//! With a [`Key`] (`EndpointConfig::key`) everything an endpoint sends is sealed, and only what is sealed with the same key, by an endpoint that
+//! is there now, reaches the machine.
+//!
 //! A [`RelayEndpoint`] with a [`RelayDriver`] is a router of a protocol: it forwards the group's datagrams
 //! between interfaces as a relay machine says (Linux and IPv4).
 //!
@@ -40,6 +43,7 @@ mod peers;
 mod probe;
 #[cfg(target_os = "linux")]
 mod relay;
+mod seal;
 mod stats;
 mod wait;
 mod waker;
@@ -51,5 +55,6 @@ pub use interface::{Choice, Interface};
 pub use probe::{Arrival, Probe};
 #[cfg(target_os = "linux")]
 pub use relay::{RelayConfig, RelayDriver, RelayEndpoint, RelayStats};
+pub use seal::{Key, KeyError, KeyFile, SEAL_BYTES, is_sealed};
 pub use stats::Stats;
 pub use waker::{Bell, Waker};

@@ -53,21 +53,57 @@ impl Outbox {
         max_segments: usize,
     ) {
         let len = bytes.len();
-        if let Some(run) = self.runs.back_mut()
-            && !run.closed
+        if let Some(contents) = self.extend(address, hops, len, max_segments) {
+            contents.extend_from_slice(bytes);
+            return;
+        }
+        let contents = std::mem::replace(bytes, self.spare.pop().unwrap_or_default());
+        self.begin(to, address, hops, len, contents);
+    }
+
+    /// The same with a datagram of this length that `write` appends to what is there.
+    pub(crate) fn push_with(
+        &mut self,
+        to: Dest,
+        address: SocketAddr,
+        hops: Option<u8>,
+        len: usize,
+        max_segments: usize,
+        write: impl FnOnce(&mut Vec<u8>),
+    ) {
+        if let Some(contents) = self.extend(address, hops, len, max_segments) {
+            return write(contents);
+        }
+        let mut contents = self.spare.pop().unwrap_or_default();
+        write(&mut contents);
+        self.begin(to, address, hops, len, contents);
+    }
+
+    /// The contents of the last run, if a datagram of this length may be appended, which counts as done.
+    fn extend(
+        &mut self,
+        address: SocketAddr,
+        hops: Option<u8>,
+        len: usize,
+        max_segments: usize,
+    ) -> Option<&mut Vec<u8>> {
+        let run = self.runs.back_mut()?;
+        let fits = !run.closed
             && run.count < max_segments
             && len <= run.segment
             && run.contents.len() + len <= MAX_RUN
             && run.address == address
             && run.hops == hops
-            && len > 0
-        {
-            run.contents.extend_from_slice(bytes);
-            run.count += 1;
-            run.closed = len < run.segment;
-            return;
+            && len > 0;
+        if !fits {
+            return None;
         }
-        let contents = std::mem::replace(bytes, self.spare.pop().unwrap_or_default());
+        run.count += 1;
+        run.closed = len < run.segment;
+        Some(&mut run.contents)
+    }
+
+    fn begin(&mut self, to: Dest, address: SocketAddr, hops: Option<u8>, len: usize, contents: Vec<u8>) {
         self.runs.push_back(Run { to, address, hops, segment: len, count: 1, contents, closed: len == 0 });
     }
 

@@ -1,0 +1,382 @@
+//! The seal on every datagram of an endpoint with a key: nobody without the key reads or changes it, and none is taken twice.
+//!
+//! The format, what it guarantees and why are in `docs/security.md`. In short: each endpoint draws a *salt* when it starts,
+//! derives from it and the group's key a key of its own, and seals with a counter as nonce, so that none repeats. What a
+//! datagram says of itself, where it came from and whither it went are authenticated with it. An endpoint takes what another one
+//! sends only after that has *proven* that it is there now, by answering a greeting made just before: without that, what
+//! was recorded in an earlier session would open like new.
+//!
+//! Left out: secrecy from former members (that takes a new key), and endpoints behind address translation, whose datagrams say
+//! another source than the receiver sees.
+
+mod key;
+mod table;
+#[cfg(test)]
+mod tests;
+mod window;
+
+use std::collections::VecDeque;
+use std::net::{IpAddr, SocketAddr};
+use std::ops::Range;
+use std::time::Duration;
+
+use carillon_core::{DropReason, Time};
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use ring::rand::{SecureRandom as _, SystemRandom};
+
+pub use key::{Key, KeyError, KeyFile};
+use table::Table;
+use window::Window;
+
+/// Bytes that a seal adds to a datagram.
+pub const SEAL_BYTES: usize = HEADER + TAG;
+
+/// Whether this begins as a sealed datagram does.
+#[must_use]
+pub fn is_sealed(datagram: &[u8]) -> bool {
+    datagram.len() >= SEAL_BYTES && datagram[0] == MAGIC && Kind::of(datagram[1]).is_some()
+}
+
+/// What an endpoint is known by, until it starts again.
+type Salt = [u8; 12];
+
+/// An address and a port as they are authenticated: IPv4 addresses as IPv6 has them.
+type Place = [u8; 18];
+
+/// What is within a seal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A datagram to the group.
+    Group = 0,
+    /// A datagram to one.
+    One = 1,
+    /// A greeting, to one.
+    Greeting = 2,
+}
+
+/// Seals what an endpoint sends and opens what it receives.
+#[derive(Debug)]
+pub(crate) struct Seal {
+    group_key: Key,
+    salt: Salt,
+    key: LessSafeKey,
+    /// The counter of the last datagram that was sealed.
+    counter: u64,
+    /// The greatest counter of a salt.
+    limit: u64,
+    address: Place,
+    group: Place,
+    /// Those who have proven that they are there.
+    proven: Table<Proven>,
+    /// Those who have the key and have yet to prove it.
+    asked: Table<Asked>,
+    greetings: VecDeque<(SocketAddr, Vec<u8>)>,
+}
+
+#[derive(Debug)]
+struct Proven {
+    key: LessSafeKey,
+    /// What came by the group, and what came to this endpoint alone.
+    windows: [Window; 2],
+}
+
+#[derive(Debug)]
+struct Asked {
+    key: LessSafeKey,
+    /// The counter of the first greeting to it.
+    since: Option<u64>,
+    /// No greeting of this end's own accord before.
+    ask_at: Time,
+    pause: Duration,
+    /// No answer before.
+    answer_at: Time,
+}
+
+/// What a greeting says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Greeting {
+    /// It wants an answer.
+    wants: bool,
+    /// The greeting that it answers, by its salt and counter; zeros if none.
+    answers: (Salt, u64),
+}
+
+impl Seal {
+    /// Of an endpoint at this address that sends to this group.
+    pub(crate) fn new(group_key: Key, address: SocketAddr, group: SocketAddr) -> std::io::Result<Seal> {
+        let mut salt = [0; 12];
+        SystemRandom::new().fill(&mut salt).map_err(|_| std::io::Error::other("no random numbers"))?;
+        Ok(Seal::with_salt(group_key, salt, address, group))
+    }
+
+    fn with_salt(group_key: Key, salt: Salt, address: SocketAddr, group: SocketAddr) -> Seal {
+        Seal {
+            key: aead(&group_key.of_sender(&salt)),
+            group_key,
+            salt,
+            counter: 0,
+            limit: LIMIT,
+            address: place(address),
+            group: place(group),
+            proven: Table::new(PROVEN),
+            asked: Table::new(ASKED),
+            greetings: VecDeque::new(),
+        }
+    }
+
+    /// Appends a datagram to this place, sealed, to a buffer; returns its counter.
+    pub(crate) fn seal(&mut self, kind: Kind, to: SocketAddr, content: &[u8], buffer: &mut Vec<u8>) -> u64 {
+        if self.counter >= self.limit {
+            self.renew();
+        }
+        self.counter += 1;
+        let header = header(kind, &self.salt, self.counter);
+        let to = if kind == Kind::Group { self.group } else { place(to) };
+        let start = buffer.len() + HEADER;
+        buffer.extend_from_slice(&header);
+        buffer.extend_from_slice(content);
+        let (nonce, aad) = (nonce(self.counter), associated(&header, &self.address, &to));
+        let tag = self.key.seal_in_place_separate_tag(nonce, Aad::from(aad), &mut buffer[start..]);
+        buffer.extend_from_slice(tag.expect("a datagram is shorter than AES-GCM takes").as_ref());
+        self.counter
+    }
+
+    /// Opens a datagram in place: where its content is, nothing if it was a greeting, or why it is dropped. What is not
+    /// authentic changes nothing here but its own bytes.
+    pub(crate) fn open(
+        &mut self,
+        now: Time,
+        source: SocketAddr,
+        multicast: bool,
+        datagram: &mut [u8],
+    ) -> Result<Option<Range<usize>>, DropReason> {
+        let (kind, salt, counter) = parse(datagram)?;
+        if (kind == Kind::Group) != multicast {
+            return Err(DropReason::Unauthentic);
+        }
+        if salt == self.salt {
+            return Err(DropReason::Replayed);
+        }
+        let content = HEADER..datagram.len() - TAG;
+        let aad = {
+            let to = if multicast { &self.group } else { &self.address };
+            associated(&datagram[..HEADER], &place(source), to)
+        };
+        let unseal = |key: &LessSafeKey, sealed: &mut [u8]| {
+            let opened = key.open_in_place(nonce(counter), Aad::from(aad), sealed);
+            opened.map(drop).map_err(|_| DropReason::Unauthentic)
+        };
+        let sealed = &mut datagram[HEADER..];
+        if let Some(peer) = self.proven.get_mut(&salt) {
+            let window = &mut peer.windows[usize::from(!multicast)];
+            window.admits(counter)?;
+            unseal(&peer.key, sealed)?;
+            window.mark(counter);
+            self.proven.heard(&salt);
+        } else {
+            if let Some(peer) = self.asked.get_mut(&salt) {
+                unseal(&peer.key, sealed)?;
+                self.asked.heard(&salt);
+            } else {
+                let key = aead(&self.group_key.of_sender(&salt));
+                unseal(&key, sealed)?;
+                let new = Asked { key, since: None, ask_at: now, pause: FIRST_PAUSE, answer_at: now };
+                self.asked.insert(salt, new);
+            }
+            if kind != Kind::Greeting {
+                self.ask(now, salt, source);
+                return Err(DropReason::Unproven);
+            }
+        }
+        if kind != Kind::Greeting {
+            return Ok(Some(content));
+        }
+        let greeting = Greeting::parse(&datagram[content]).ok_or(DropReason::Unproven)?;
+        self.on_greeting(now, salt, counter, source, greeting);
+        Ok(None)
+    }
+
+    /// The next greeting to be sent: whither and its bytes, sealed.
+    pub(crate) fn next_greeting(&mut self) -> Option<(SocketAddr, Vec<u8>)> {
+        self.greetings.pop_front()
+    }
+
+    fn on_greeting(&mut self, now: Time, from: Salt, counter: u64, at: SocketAddr, greeting: Greeting) {
+        let (salt, last) = (self.salt, self.counter);
+        let answer = Greeting { wants: false, answers: (from, counter) };
+        let Some(peer) = self.asked.get_mut(&from) else {
+            // Proven: it has forgotten this endpoint, or never knew it.
+            if greeting.wants {
+                self.greet(at, answer);
+            }
+            return;
+        };
+        let (to, number) = greeting.answers;
+        let is_now = to == salt && peer.since.is_some_and(|since| (since..=last).contains(&number));
+        if is_now {
+            if let Some(Asked { key, .. }) = self.asked.remove(&from) {
+                // Whatever it has sent before may have been recorded.
+                let windows = [Window::above(counter), Window::above(counter)];
+                self.proven.insert(from, Proven { key, windows });
+            }
+            if greeting.wants {
+                self.greet(at, answer);
+            }
+        } else if greeting.wants && peer.answer_at <= now {
+            peer.answer_at = now + ANSWER_PAUSE;
+            peer.ask_at = now + peer.pause;
+            let own = self.greet(at, Greeting { wants: true, ..answer });
+            self.asked_since(&from, own);
+        }
+    }
+
+    /// Asks who has just been heard to prove that it is there, unless it was just asked.
+    fn ask(&mut self, now: Time, salt: Salt, at: SocketAddr) {
+        let Some(peer) = self.asked.get_mut(&salt) else { return };
+        if peer.ask_at > now {
+            return;
+        }
+        peer.ask_at = now + peer.pause;
+        peer.pause = (peer.pause * 2).min(LAST_PAUSE);
+        let own = self.greet(at, Greeting { wants: true, answers: ([0; 12], 0) });
+        self.asked_since(&salt, own);
+    }
+
+    /// Its answers to this greeting and to later ones prove that it is there.
+    fn asked_since(&mut self, salt: &Salt, counter: u64) {
+        if let Some(peer) = self.asked.get_mut(salt) {
+            peer.since.get_or_insert(counter);
+        }
+    }
+
+    fn greet(&mut self, to: SocketAddr, greeting: Greeting) -> u64 {
+        let mut sealed = Vec::with_capacity(GREETING + SEAL_BYTES);
+        let counter = self.seal(Kind::Greeting, to, &greeting.emit(), &mut sealed);
+        // What does not fit is asked for again.
+        if self.greetings.len() < WAITING {
+            self.greetings.push_back((to, sealed));
+        }
+        counter
+    }
+
+    /// Goes on as an endpoint that has just started: for others it has yet to prove that it is there.
+    fn renew(&mut self) {
+        let mut hasher = blake3::Hasher::new_derive_key(NEXT_SALT);
+        hasher.update(&self.group_key.to_bytes()).update(&self.salt);
+        self.salt.copy_from_slice(&hasher.finalize().as_bytes()[..12]);
+        self.key = aead(&self.group_key.of_sender(&self.salt));
+        self.counter = 0;
+        self.asked.values_mut().for_each(|peer| peer.since = None);
+    }
+}
+
+impl Kind {
+    fn of(byte: u8) -> Option<Kind> {
+        [Kind::Group, Kind::One, Kind::Greeting].into_iter().find(|kind| kind.byte() == byte)
+    }
+
+    /// The version and the kind.
+    fn byte(self) -> u8 {
+        VERSION << 4 | self as u8
+    }
+}
+
+impl Greeting {
+    fn emit(self) -> [u8; GREETING] {
+        let mut bytes = [0; GREETING];
+        bytes[0] = u8::from(self.wants);
+        bytes[1..13].copy_from_slice(&self.answers.0);
+        bytes[13..].copy_from_slice(&self.answers.1.to_be_bytes());
+        bytes
+    }
+
+    fn parse(bytes: &[u8]) -> Option<Greeting> {
+        let (&flags, rest) = bytes.split_first()?;
+        let (salt, counter) = rest.split_first_chunk::<12>()?;
+        let counter = u64::from_be_bytes(counter.try_into().ok()?);
+        (flags <= 1).then_some(Greeting { wants: flags == 1, answers: (*salt, counter) })
+    }
+}
+
+fn parse(datagram: &[u8]) -> Result<(Kind, Salt, u64), DropReason> {
+    let kind = match datagram {
+        [MAGIC, kind, ..] => Kind::of(*kind).ok_or(DropReason::Unsealed)?,
+        _ => return Err(DropReason::Unsealed),
+    };
+    let (salt, rest) = datagram[2..].split_first_chunk::<12>().ok_or(DropReason::Unauthentic)?;
+    let (counter, rest) = rest.split_first_chunk::<8>().ok_or(DropReason::Unauthentic)?;
+    if rest.len() < TAG {
+        return Err(DropReason::Unauthentic);
+    }
+    Ok((kind, *salt, u64::from_be_bytes(*counter)))
+}
+
+fn header(kind: Kind, salt: &Salt, counter: u64) -> [u8; HEADER] {
+    let mut header = [MAGIC; HEADER];
+    header[1] = kind.byte();
+    header[2..14].copy_from_slice(salt);
+    header[14..].copy_from_slice(&counter.to_be_bytes());
+    header
+}
+
+/// What is authenticated beside the content.
+fn associated(header: &[u8], from: &Place, to: &Place) -> [u8; HEADER + 36] {
+    let mut all = [0; HEADER + 36];
+    all[..HEADER].copy_from_slice(header);
+    all[HEADER..HEADER + 18].copy_from_slice(from);
+    all[HEADER + 18..].copy_from_slice(to);
+    all
+}
+
+fn place(address: SocketAddr) -> Place {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+        IpAddr::V6(ip) => ip,
+    };
+    let mut place = [0; 18];
+    place[..16].copy_from_slice(&ip.octets());
+    place[16..].copy_from_slice(&address.port().to_be_bytes());
+    place
+}
+
+fn nonce(counter: u64) -> Nonce {
+    let mut nonce = [0; 12];
+    nonce[4..].copy_from_slice(&counter.to_be_bytes());
+    Nonce::assume_unique_for_key(nonce)
+}
+
+fn aead(key: &[u8; 32]) -> LessSafeKey {
+    LessSafeKey::new(UnboundKey::new(&AES_256_GCM, key).expect("AES-256 has keys of 32 bytes"))
+}
+
+/// The first byte of a sealed datagram; the session's packets begin with 0xCA.
+const MAGIC: u8 = 0x5E;
+const VERSION: u8 = 1;
+const HEADER: usize = 22;
+const TAG: usize = 16;
+const GREETING: usize = 21;
+
+/// Datagrams sealed by one key, 98 TB of those that fit frames of 1500 bytes. AES-GCM can be told from a random function with a probability
+/// of s^2 / 2^129 after s blocks: 2^-33 after so many of the longest datagrams.
+const LIMIT: u64 = 1 << 36;
+
+/// Endpoints that are remembered: twice the members of the largest session. 1.1 KB each.
+const PROVEN: usize = 8192;
+
+/// Endpoints that have the key and have not proven that they are there: recordings of so many sessions can be played at a
+/// time without one that is there being forgotten before it has answered.
+const ASKED: usize = 1024;
+
+/// Greetings that wait to be sent.
+const WAITING: usize = 1024;
+
+/// From one greeting to the next to an endpoint that is heard and does not answer: more than a local network takes, then twice as long each
+/// time.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LAST_PAUSE: Duration = Duration::from_secs(1);
+
+/// From one answer to the next, to an endpoint that has not proven that it is there: less than it waits before it asks again.
+const ANSWER_PAUSE: Duration = Duration::from_millis(5);
+
+/// What a derived salt is for (the context of BLAKE3's `derive_key`).
+const NEXT_SALT: &str = "carillon 2026-11-23 seal 1: salt after a salt";

@@ -1,0 +1,123 @@
+//! A bounded table by salt: whoever was not heard for a while makes room.
+
+use std::collections::HashMap;
+
+use super::Salt;
+
+/// At most `capacity` entries. When it is full a new one takes the place of one that was not heard since the hand came by
+/// last (the second-chance rule), so that those who are heard stay, at the same cost however many come.
+#[derive(Debug)]
+pub(super) struct Table<T> {
+    by_salt: HashMap<Salt, usize>,
+    slots: Vec<Slot<T>>,
+    capacity: usize,
+    hand: usize,
+    /// The one looked up last: datagrams come in runs from one endpoint.
+    last: usize,
+}
+
+#[derive(Debug)]
+struct Slot<T> {
+    salt: Salt,
+    heard: bool,
+    value: T,
+}
+
+impl<T> Table<T> {
+    pub(super) fn new(capacity: usize) -> Self {
+        Table { by_salt: HashMap::new(), slots: Vec::new(), capacity, hand: 0, last: 0 }
+    }
+
+    pub(super) fn get_mut(&mut self, salt: &Salt) -> Option<&mut T> {
+        if self.slots.get(self.last).is_none_or(|slot| slot.salt != *salt) {
+            self.last = *self.by_salt.get(salt)?;
+        }
+        Some(&mut self.slots[self.last].value)
+    }
+
+    /// It was heard, for certain.
+    pub(super) fn heard(&mut self, salt: &Salt) {
+        if self.get_mut(salt).is_some() {
+            self.slots[self.last].heard = true;
+        }
+    }
+
+    /// Adds one that is not there.
+    pub(super) fn insert(&mut self, salt: Salt, value: T) {
+        let new = Slot { salt, heard: false, value };
+        let at = if self.slots.len() < self.capacity {
+            self.slots.push(new);
+            self.slots.len() - 1
+        } else {
+            while std::mem::take(&mut self.slots[self.hand].heard) {
+                self.hand = (self.hand + 1) % self.capacity;
+            }
+            let at = self.hand;
+            self.hand = (at + 1) % self.capacity;
+            let old = std::mem::replace(&mut self.slots[at], new);
+            self.by_salt.remove(&old.salt);
+            at
+        };
+        self.by_salt.insert(salt, at);
+    }
+
+    pub(super) fn remove(&mut self, salt: &Salt) -> Option<T> {
+        let at = self.by_salt.remove(salt)?;
+        let slot = self.slots.swap_remove(at);
+        if let Some(moved) = self.slots.get(at) {
+            self.by_salt.insert(moved.salt, at);
+        }
+        self.hand = if self.hand < self.slots.len() { self.hand } else { 0 };
+        Some(slot.value)
+    }
+
+    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.slots.iter_mut().map(|slot| &mut slot.value)
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.slots.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn salt(number: u16) -> Salt {
+        let mut salt = [0; 12];
+        salt[..2].copy_from_slice(&number.to_be_bytes());
+        salt
+    }
+
+    #[test]
+    fn who_is_heard_stays_however_many_come() {
+        let mut table = Table::new(8);
+        (0..4).for_each(|n| table.insert(salt(n), n));
+        for n in 100..10_000 {
+            table.insert(salt(n), n);
+            for n in 0..4 {
+                assert_eq!(table.get_mut(&salt(n)), Some(&mut { n }));
+                table.heard(&salt(n));
+            }
+        }
+        assert_eq!((table.len(), table.by_salt.len()), (8, 8));
+    }
+
+    #[test]
+    fn what_is_removed_is_gone_and_the_others_are_found() {
+        let mut table = Table::new(8);
+        (0..8).for_each(|n| table.insert(salt(n), n));
+        (8..12).for_each(|n| table.insert(salt(n), n));
+        for n in [4, 11, 6] {
+            assert_eq!(table.remove(&salt(n)), Some(n));
+            assert_eq!((table.remove(&salt(n)), table.get_mut(&salt(n))), (None, None));
+        }
+        for n in [5, 7, 8, 9, 10] {
+            assert_eq!(table.get_mut(&salt(n)), Some(&mut { n }));
+        }
+        (20..40).for_each(|n| table.insert(salt(n), n));
+        assert_eq!((table.len(), table.by_salt.len()), (8, 8));
+    }
+}

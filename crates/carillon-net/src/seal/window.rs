@@ -1,0 +1,119 @@
+//! Which counters of another endpoint have been seen: each opens once.
+
+use carillon_core::DropReason;
+
+/// A window that slides with the greatest counter seen (the method of RFC 6479, Section 3). What is behind it, or was made before the window, is
+/// refused, seen or not.
+#[derive(Debug)]
+pub(super) struct Window {
+    /// Nothing up to here was ever admitted.
+    floor: u64,
+    /// The greatest counter seen.
+    top: u64,
+    /// A bit for each counter down from `top`, at the counter modulo [`SIZE`].
+    seen: [u64; WORDS],
+}
+
+impl Window {
+    /// Admits what is greater than this.
+    pub(super) fn above(floor: u64) -> Window {
+        Window { floor, top: floor, seen: [0; WORDS] }
+    }
+
+    /// Whether a datagram with this counter may still come; changes nothing, so that it can be asked before the
+    /// datagram is known to be authentic.
+    pub(super) fn admits(&self, counter: u64) -> Result<(), DropReason> {
+        match counter {
+            _ if counter <= self.floor => Err(DropReason::Outdated),
+            _ if counter > self.top => Ok(()),
+            _ if self.top - counter >= SIZE => Err(DropReason::Outdated),
+            _ if self.seen[word(counter)] & bit(counter) != 0 => Err(DropReason::Replayed),
+            _ => Ok(()),
+        }
+    }
+
+    /// It has come, and is authentic.
+    pub(super) fn mark(&mut self, counter: u64) {
+        if counter > self.top {
+            if counter - self.top >= SIZE {
+                self.seen = [0; WORDS];
+            } else {
+                (self.top + 1..=counter).for_each(|passed| self.seen[word(passed)] &= !bit(passed));
+            }
+            self.top = counter;
+        }
+        self.seen[word(counter)] |= bit(counter);
+    }
+}
+
+fn word(counter: u64) -> usize {
+    (counter / 64) as usize % WORDS
+}
+
+fn bit(counter: u64) -> u64 {
+    1 << (counter % 64)
+}
+
+const WORDS: usize = 32;
+
+/// Counters a datagram may be behind the latest one that came the same way. There is one window for what comes by the group
+/// and one for what comes to this host alone, as the two are read from two sockets, one after the other; within each
+/// networks reorder by some tens.
+const SIZE: u64 = WORDS as u64 * 64;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_counter_is_admitted_once_in_any_order_within_the_window() {
+        let mut window = Window::above(0);
+        for counter in [5, 3, 4, 1, 2, SIZE, 6] {
+            assert_eq!(window.admits(counter), Ok(()), "{counter}");
+            window.mark(counter);
+            assert_eq!(window.admits(counter), Err(DropReason::Replayed), "{counter}");
+        }
+        window.mark(SIZE + 7);
+        assert_eq!(window.admits(7), Err(DropReason::Outdated), "seen or not");
+        assert_eq!(window.admits(8), Ok(()));
+    }
+
+    #[test]
+    fn what_is_older_than_the_window_itself_is_outdated() {
+        let window = Window::above(1000);
+        for counter in [0, 1, 999, 1000] {
+            assert_eq!(window.admits(counter), Err(DropReason::Outdated), "{counter}");
+        }
+        assert_eq!(window.admits(1001), Ok(()));
+    }
+
+    #[test]
+    fn agrees_with_a_set_under_random_operations() {
+        let mut rng = carillon_core::Seeds::new(1).stream("window");
+        let (mut window, mut set, mut top) = (Window::above(20), BTreeSet::new(), 20);
+        for _ in 0..200_000 {
+            // Mostly near, now and then a jump of more than a window, either way.
+            let reach = if rng.chance(0.001) { 3 * SIZE } else { 80 };
+            let counter = (top + rng.below(reach)).saturating_sub(reach / 2 + rng.below(reach));
+            let expected = match counter {
+                _ if counter <= 20 || counter + SIZE <= top => Err(DropReason::Outdated),
+                _ if set.contains(&counter) => Err(DropReason::Replayed),
+                _ => Ok(()),
+            };
+            assert_eq!(window.admits(counter), expected, "{counter} with {top} on top");
+            if expected.is_ok() && rng.chance(0.9) {
+                window.mark(counter);
+                set.insert(counter);
+                top = top.max(counter);
+            }
+            if rng.chance(0.3) {
+                top += 1;
+                window.mark(top);
+                set.insert(top);
+            }
+        }
+        assert!(top > 10 * SIZE, "the window has slid: {top}");
+    }
+}
