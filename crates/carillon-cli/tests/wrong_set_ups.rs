@@ -208,6 +208,49 @@ set_ups! {
     join_without_session(1, net) {
         vec![("sender", net.sender().carillon("send f --name s --join --join-timeout 4").run())]
     }
+    other_key(1, net) {
+        write_keys(&net);
+        let r1 = recv(&net.receiver(1), "--key-file other").start();
+        let sender = send(&net, "--join-timeout 0.5 --key-file key").run();
+        vec![("sender", sender), ("r1", interrupt(r1, "no sender is heard"))]
+    }
+    key_at_the_sender(1, net) {
+        write_keys(&net);
+        let r1 = recv(&net.receiver(1), "").start();
+        let sender = send(&net, "--join-timeout 0.5 --key-file key").run();
+        vec![("sender", sender), ("r1", interrupt(r1, "no sender is heard"))]
+    }
+    key_at_the_receiver(1, net) {
+        write_keys(&net);
+        let r1 = recv(&net.receiver(1), "--key-file key").start();
+        let sender = send(&net, "--join-timeout 0.5").run();
+        vec![("sender", sender), ("r1", interrupt(r1, "no sender is heard"))]
+    }
+    key_and_firewall(1, net) {
+        write_keys(&net);
+        net.sender().firewall_in("udp dport != 7654");
+        let r1 = recv(&net.receiver(1), "--key-file key").start();
+        let sender = send(&net, "--join-timeout 4.5 --key-file key").run();
+        vec![("sender", sender), ("r1", interrupt(r1, "no sender is heard"))]
+    }
+    short_key(1, net) {
+        std::fs::write(net.path("short"), "secret\n").expect("a file");
+        let sender = send(&net, "--key-file short").run();
+        vec![("sender", sender), ("r1", recv(&net.receiver(1), "--key-file nowhere").run())]
+    }
+    exposed_key(1, net) {
+        write_keys(&net);
+        std::fs::copy(net.path("key"), net.path("public")).expect("a file");
+        std::fs::set_permissions(net.path("public"), std::fs::Permissions::from_mode(0o644)).expect("it is ours");
+        let r1 = recv(&net.receiver(1), "--key-file key").start();
+        let sender = send(&net, "--receivers 1 --key-file public").run();
+        vec![("sender", sender), ("r1", r1.end())]
+    }
+    no_key(1, net) {
+        let r1 = recv(&net.receiver(1), "").start();
+        let sender = send(&net, "--receivers 1").run();
+        vec![("sender", sender), ("r1", r1.end())]
+    }
     hops_too_few(1, net) {
         let r1 = recv(&net.receiver(1), "").start();
         let sender = send(&net, "--ttl 0 --join-timeout 0.5").run();
@@ -304,6 +347,14 @@ fn send(net: &Net, flags: &str) -> Job {
 fn recv(host: &Host<'_>, flags: &str) -> Job {
     let name = host.name();
     host.carillon(&format!("recv --name {name} --out {name}")).args(flags)
+}
+
+/// `key` and `other`, which nobody else may read.
+fn write_keys(net: &Net) {
+    for (name, byte) in [("key", b'k'), ("other", b'o')] {
+        std::fs::write(net.path(name), [byte; 44]).expect("a key file");
+        std::fs::set_permissions(net.path(name), std::fs::Permissions::from_mode(0o600)).expect("it is ours");
+    }
 }
 
 /// The receiver behind another network, and the extra host as the router that hands the group on to it.

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use carillon_core::Probability;
+use carillon_net::Key;
 
 use crate::Network;
 
@@ -45,6 +46,14 @@ impl<W> End<W> {
     #[must_use]
     pub fn drop_arriving(mut self, share: Probability) -> Self {
         self.network.drop = share;
+        self
+    }
+
+    /// Seals everything that is sent with this key, and takes only what is sealed with it: all ends need the same
+    /// ([`Key::read`]). Without one the session is open: anybody on the network can read it and take part.
+    #[must_use]
+    pub fn key(mut self, key: Key) -> Self {
+        self.network.key = Some(key);
         self
     }
 

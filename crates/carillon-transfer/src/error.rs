@@ -39,6 +39,9 @@ pub enum Error {
         /// What is wrong with it.
         source: ConfigError,
     },
+    /// Routers that help read what passes, which a seal keeps them from.
+    #[error("with a key routers cannot help: they would have to read what passes")]
+    SealedRelays,
     /// The protocol has no routers that help.
     #[error("the protocol \"{0}\" has no routers that help")]
     NoRelays(&'static str),

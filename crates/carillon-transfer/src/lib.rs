@@ -101,6 +101,27 @@
 //!
 //! [`socket`] has messages and streams as a program knows them from sockets: bind, connect, listen, accept, send, receive.
 //!
+//! # Who may take part
+//!
+//! Whoever has the key, if the ends are given one: then everything is sealed with it, and what is not changes nothing. Without a key
+//! anybody on the network can read a session and take part in it.
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let directory = tempfile::tempdir()?;
+//! # let (file, incoming) = (directory.path().join("key"), directory.path().join("incoming"));
+//! # let Some(group) = carillon_testkit::loopback_group() else { return Ok(()) };
+//! # std::fs::write(&file, "rJ4UjGVpZ2Kc0S5c8hPgT1m9XqvWb3Yd7LoNEkFaMuI=\n")?;
+//! use carillon_transfer::Key;
+//!
+//! let key = Key::read(&file)?.key; // head -c 32 /dev/urandom | base64 > key
+//! let receiver = carillon_transfer::receive(incoming).group(group).interface("lo").key(key.clone()).start();
+//! let text = std::io::Cursor::new("read by few");
+//! let sender = carillon_transfer::send_reader("text", text).group(group).interface("lo").key(key).receivers(1);
+//! assert!(sender.run()?.is_success() && receiver.wait()?.is_success());
+//! # Ok(()) }
+//! ```
+//!
 //! # What is below
 //!
 //! A program that wants to look into a session while it runs, as the command does, opens it in parts: [`Network::open`] the
@@ -127,6 +148,7 @@ mod send;
 pub mod socket;
 mod tally;
 
+pub use carillon_net::{Key, KeyError, KeyFile};
 pub use end::End;
 pub use error::{Error, LocalError};
 pub use event::{HelpEvent, JoinEvent, ReceiveEvent, SendEvent};

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use carillon_core::{BitRate, Probability, Seeds};
-use carillon_net::{Endpoint, EndpointConfig};
+use carillon_net::{Endpoint, EndpointConfig, Key};
 use carillon_proto::session::MAX_ATTACHED;
 
 use crate::Error;
@@ -23,6 +23,9 @@ pub struct Network {
     pub drop: Probability,
     /// What all random choices are made from; drawn if there is none.
     pub seed: Option<u64>,
+    /// What all ends share: with it everything is sealed, and nothing else is taken. Without one anybody on the network can read
+    /// the session and take part in it.
+    pub key: Option<Key>,
 }
 
 /// An open endpoint.
@@ -39,7 +42,7 @@ pub struct Bound {
 impl Default for Network {
     fn default() -> Self {
         let group = DEFAULT_GROUP.parse().expect("it is an address with a port");
-        Network { group, interface: None, name: None, drop: Probability::ZERO, seed: None }
+        Network { group, interface: None, name: None, drop: Probability::ZERO, seed: None, key: None }
     }
 }
 
@@ -56,6 +59,7 @@ impl Network {
             drop: self.drop,
             seeds: seeds.clone(),
             rate,
+            key: self.key.clone(),
             ..EndpointConfig::new(self.group)
         })?;
         Ok(Bound { endpoint, seeds, drawn })

@@ -58,6 +58,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         name: args.name.clone(),
         drop: carillon_core::Probability::ZERO,
         seed: None,
+        key: None,
     }
     .name();
     let mut doctor = Doctor::open(DoctorConfig {

@@ -9,7 +9,7 @@ use carillon_transfer::{HelpEvent, HelpOptions, HelpReport, HelpRun, Network};
 use serde_json::json;
 
 use super::relay::Args;
-use crate::delivery::{Human, Stop, lost_json, print_json, say};
+use crate::delivery::{Human, Stop, lost_json, print_json, read_key, say};
 use crate::exit::JobFailed;
 
 /// Helps in one session after the other.
@@ -19,8 +19,9 @@ pub fn run(args: &Args, protocol: &'static ProtocolEntry) -> anyhow::Result<()> 
         [one] => Some(one.clone()),
         _ => bail!("a helper of {} has one interface: give --interface once", protocol.name),
     };
+    let key = args.key_file.as_deref().map(read_key).transpose()?;
     let network =
-        Network { group: args.group, interface, name: args.name.clone(), drop: args.drop, seed: None };
+        Network { group: args.group, interface, name: args.name.clone(), drop: args.drop, seed: None, key };
     let stop = Stop::on_signals()?;
     let bound = network.open(true, 1, None)?;
     let (mut endpoint, mut seeds) = (bound.endpoint, bound.seeds);

@@ -12,8 +12,8 @@ use indicatif::ProgressBar;
 use serde_json::json;
 
 use crate::delivery::{
-    Human, Lines, NetworkArgs, Patience, Rate, Stop, Ticker, Watch, bar as new_bar, bar_style,
-    is_text_terminal, lost_json, print_json, record, say, seconds,
+    Human, Lines, NetworkArgs, OPEN, Patience, Rate, Stop, Ticker, Watch, bar as new_bar, bar_style,
+    is_text_terminal, lost_json, print_json, record, say, seal_drops_json, seconds,
 };
 use crate::exit::JobFailed;
 
@@ -30,6 +30,7 @@ use crate::exit::JobFailed;
   carillon recv --stdout | tar x              what the sender reads from `tar c`
   carillon recv --stream                      live: the lines of all senders, in one order
   carillon recv --helps --name h1             repairs for others too (send --protocol rmtp --helpers h1)
+  carillon recv --key-file /etc/carillon/key  only what is sealed with this key
   carillon recv --interface eth1 --group 239.1.2.3:4567
   carillon recv --interface eth0 --group '[ff02::1:2]:4567'   groups of the link need an interface
   carillon recv --drop 0.02 --seed 7          as if the network lost every fiftieth datagram")]
@@ -251,6 +252,8 @@ impl Transfer<'_> {
                 "seconds": seconds,
                 "goodput_bps": goodput,
                 "datagrams_received": report.datagrams_received,
+                "sealed": self.run.driver().endpoint().seal_bytes() > 0,
+                "seal_drops": seal_drops_json(self.run.driver().endpoint()),
                 "injected_drops": stats.injected_drops,
                 "kernel_drops": self.run.driver().endpoint().kernel_drops(),
             }))?;
@@ -276,6 +279,9 @@ impl Transfer<'_> {
                         Human(bytes),
                         Rate(goodput)
                     );
+                    if self.args.network.key_file.is_none() {
+                        println!("{OPEN}");
+                    }
                 }
                 Ok(())
             }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, SocketAddrV4};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -64,6 +65,9 @@ pub struct Args {
     /// Of a helper: give the sender up when it has not been heard for this long.
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     pub(super) timeout: Duration,
+    /// Of a helper: seal everything with the key in this file, as the sender and all others do.
+    #[arg(long, value_name = "FILE")]
+    pub(super) key_file: Option<PathBuf>,
     /// Of a helper: drop this fraction of the datagrams that arrive here.
     #[arg(long, value_name = "P", default_value = "0")]
     pub(super) drop: Probability,
@@ -77,6 +81,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             bail!("--set is for routers: a helper has the session's settings from its sender");
         }
         return helping::run(args, protocol);
+    }
+    if args.key_file.is_some() {
+        bail!(
+            "--key-file is for helpers: a router would have to read what passes, which a seal keeps it from"
+        );
     }
     let SocketAddr::V4(group) = args.group else { bail!("--group {}: a relay is for IPv4", args.group) };
     let stop = Stop::on_signals()?;

@@ -35,6 +35,7 @@ use crate::delivery::{NetworkArgs, Stop, Watch, record, say, seconds};
   carillon send --interface eth1 --ttl 4 f    by this interface, across three routers
   carillon send --datagram 1472 image.iso     through networks of 1500 bytes, from one of 9000
   carillon send --protocol rmtp --helpers 2 f two helpers repair (`carillon relay --protocol rmtp`)
+  carillon send --key-file key f              sealed: to those alone who have the key
   carillon send --json f | jq 'select(.event == \"report\") | .receivers, .unserved'
 
 Many senders, with a protocol of peers:

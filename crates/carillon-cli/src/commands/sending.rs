@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use super::send::Args;
 use super::tidings::Tidings;
 use crate::delivery::{
-    Human, NOBODY_EXPECTED, Rate, SenderBars, Ticker, Watch, host, is_text_terminal, outcome_text,
-    print_json, print_table, say, waits_for_nobody,
+    Human, NOBODY_EXPECTED, OPEN, Rate, SenderBars, Ticker, Watch, host, is_text_terminal, outcome_text,
+    print_json, print_table, say, seal_drops_json, waits_for_nobody,
 };
 use crate::exit::JobFailed;
 
@@ -165,6 +165,9 @@ impl<'a> Report<'a> {
             if self.expected().is_null() && !report.receivers.is_empty() {
                 println!("{NOBODY_EXPECTED}");
             }
+            if self.endpoint.seal_bytes() == 0 {
+                println!("{OPEN}");
+            }
             if !report.waits {
                 println!("{}", waits_for_nobody(report.protocol));
             }
@@ -225,6 +228,8 @@ impl<'a> Report<'a> {
             "rivals": Tidings::rivals_json(report),
             "waits": report.waits,
             "failure": report.failure,
+            "sealed": self.endpoint.seal_bytes() > 0,
+            "seal_drops": seal_drops_json(self.endpoint),
         })
     }
 

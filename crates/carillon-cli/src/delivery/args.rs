@@ -2,10 +2,10 @@
 
 use std::io::IsTerminal as _;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use carillon_core::{BitRate, Duration, Probability};
-use carillon_transfer::{Bound, DEFAULT_GROUP, Network};
+use carillon_transfer::{Bound, DEFAULT_GROUP, Key, Network};
 
 use super::words::{Whereabouts, say};
 
@@ -22,6 +22,9 @@ pub struct NetworkArgs {
     /// The name by which the others know this end [default: the host's name].
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
+    /// Seal everything with the key in this file, and take only what is sealed with it; all ends need the same.
+    #[arg(long, value_name = "FILE")]
+    pub key_file: Option<PathBuf>,
     /// Drop this fraction of the datagrams that arrive here.
     #[arg(long, value_name = "P", default_value = "0")]
     pub drop: Probability,
@@ -39,7 +42,8 @@ pub struct NetworkArgs {
 impl NetworkArgs {
     /// Opens the sockets.
     pub fn open(&self, listen: bool, ttl: u8, rate: Option<BitRate>) -> anyhow::Result<Bound> {
-        let bound = self.network().open(listen, ttl, rate)?;
+        let key = self.key_file.as_deref().map(read_key).transpose()?;
+        let bound = Network { key, ..self.network() }.open(listen, ttl, rate)?;
         if let Some(line) = Whereabouts::of(&bound.endpoint).loopback() {
             say(line);
         }
@@ -66,8 +70,19 @@ impl NetworkArgs {
             name: self.name.clone(),
             drop: self.drop,
             seed: self.seed,
+            key: None,
         }
     }
+}
+
+/// Reads a key, and says so if others can read it too.
+pub fn read_key(path: &Path) -> anyhow::Result<Key> {
+    let file = Key::read(path)?;
+    if file.exposed {
+        let path = path.display();
+        say(format_args!("everybody on this host can read or write the key file {path}: `chmod 600 {path}`"));
+    }
+    Ok(file.key)
 }
 
 /// A number of seconds on the command line.

@@ -10,12 +10,13 @@ mod stop;
 mod watch;
 mod words;
 
-pub use args::{NetworkArgs, is_text_terminal, seconds};
+pub use args::{NetworkArgs, is_text_terminal, read_key, seconds};
 pub use lines::Lines;
 pub use output::{
     Human, Rate, SenderBars, Ticker, bar, bar_style, lost_json, outcome_text, print_json, print_table,
+    seal_drops_json,
 };
 pub use patience::Patience;
 pub use stop::Stop;
 pub use watch::{Watch, record};
-pub use words::{NOBODY_EXPECTED, Whereabouts, advice, host, say, say_text, waits_for_nobody};
+pub use words::{NOBODY_EXPECTED, OPEN, Whereabouts, advice, host, say, say_text, waits_for_nobody};

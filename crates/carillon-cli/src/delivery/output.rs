@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::{self, Write as _};
 
 use carillon_core::{Duration, Time};
+use carillon_net::Endpoint;
 use carillon_proto::session::Member;
 use carillon_transfer::Outcome;
 use carillon_transfer::files::shown;
@@ -38,6 +39,16 @@ pub fn print_json(value: &serde_json::Value) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{}", shown_json(&value.to_string()))?;
     Ok(out.flush()?)
+}
+
+/// What was dropped because of its seal.
+pub fn seal_drops_json(endpoint: &Endpoint) -> serde_json::Value {
+    endpoint
+        .stats()
+        .seal_drops()
+        .into_iter()
+        .map(|(name, count)| (name.to_owned(), serde_json::Value::from(count)))
+        .collect()
 }
 
 /// Members that are gone.

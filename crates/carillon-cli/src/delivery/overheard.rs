@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use carillon_core::NodeId;
+use carillon_net::is_sealed;
 use carillon_wire::Envelope;
 
 /// Datagrams that are no business of a receiver without a session, by who sent them.
@@ -18,6 +19,8 @@ pub struct Overheard {
 pub enum Kind {
     /// Carillon's, but of this other version.
     Version(u8),
+    /// Sealed with a key, which this end has not.
+    Sealed,
     /// Another program's.
     Foreign,
 }
@@ -33,6 +36,7 @@ impl Overheard {
         }
         let kind = match bytes {
             [MAGIC, version, ..] => Kind::Version(*version),
+            _ if is_sealed(bytes) => Kind::Sealed,
             _ => Kind::Foreign,
         };
         if self.strangers.len() < MOST || self.strangers.contains_key(&from) {
@@ -62,11 +66,14 @@ mod tests {
         overheard.note(NodeId(1), b"hello");
         overheard.note(NodeId(1), b"");
         overheard.note(NodeId(2), &[0xCA, 1, 0, 1, 0, 0, 0, 0]);
+        overheard.note(NodeId(4), &[&[0x5E, 0x10][..], &[7; 50]].concat());
         overheard.note(NodeId(3), &[0xCA, 2, 0, 1, 0, 0, 0, 0]);
         overheard.note(NodeId(3), b"of a protocol with a header of its own");
         let all: Vec<_> = overheard.strangers().collect();
-        assert_eq!(all, [(NodeId(1), Kind::Foreign, 2), (NodeId(2), Kind::Version(1), 1)]);
-        (4..1000).for_each(|node| overheard.note(NodeId(node), b"flood"));
+        let expected =
+            [(NodeId(1), Kind::Foreign, 2), (NodeId(2), Kind::Version(1), 1), (NodeId(4), Kind::Sealed, 1)];
+        assert_eq!(all, expected);
+        (5..1000).for_each(|node| overheard.note(NodeId(node), b"flood"));
         assert!(overheard.strangers().count() <= MOST);
     }
 }

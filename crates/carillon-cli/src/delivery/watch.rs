@@ -77,11 +77,12 @@ impl Watch {
                 Kind::Version(version) => format!(
                     "of another release of Carillon (packets of version {version}): use one release everywhere"
                 ),
+                Kind::Sealed => "sealed with a key: give this end its --key-file".to_owned(),
                 Kind::Foreign => "of another program: choose another --group at both ends".to_owned(),
             };
             format!("{count} datagram{plural} from {from} came, {what}")
         });
-        words.collect()
+        words.chain(sealed_words(endpoint)).collect()
     }
 
     /// Completes the trace.
@@ -98,6 +99,40 @@ impl Watch {
         });
         nodes.filter(|node| !trace.named.contains_key(node)).collect()
     }
+}
+
+/// What a key has kept out, in words.
+fn sealed_words(endpoint: &Endpoint) -> Vec<String> {
+    let stats = endpoint.stats();
+    let own = endpoint.local_addr();
+    let all = [
+        (
+            stats.unauthentic,
+            stats.unauthentic_from,
+            "that this key does not open: are they sealed with another one? use one --key-file everywhere"
+                .to_owned(),
+        ),
+        (
+            stats.unsealed,
+            stats.unsealed_from,
+            "that are not sealed: give that end this --key-file".to_owned(),
+        ),
+        (
+            stats.unproven,
+            stats.unproven_from,
+            format!(
+                "sealed with this key, from an end that does not answer: do firewalls pass UDP from {own} to it, and \
+                 back?"
+            ),
+        ),
+    ];
+    let heard = all.into_iter().filter(|(count, ..)| *count > 0);
+    let words = heard.map(|(count, from, what)| {
+        let plural = if count == 1 { "" } else { "s" };
+        let from = from.map_or_else(|| "somebody".to_owned(), |at| at.ip().to_string());
+        format!("{count} datagram{plural} came, the last from {from}, {what}")
+    });
+    words.collect()
 }
 
 /// Records what a step has brought; `watch` finds the watch in the driver's observer.

@@ -48,6 +48,8 @@ pub struct Whereabouts {
     interface: Interface,
     choice: Choice,
     own: SocketAddr,
+    /// It has a key.
+    sealed: bool,
     /// The other interfaces that could be chosen.
     others: Vec<String>,
 }
@@ -56,7 +58,8 @@ impl Whereabouts {
     /// Of this endpoint.
     pub fn of(endpoint: &Endpoint) -> Whereabouts {
         let (interface, choice) = (endpoint.interface().clone(), endpoint.choice().clone());
-        Whereabouts::at(endpoint.group(), interface, choice, endpoint.local_addr())
+        let sealed = endpoint.seal_bytes() > 0;
+        Whereabouts { sealed, ..Whereabouts::at(endpoint.group(), interface, choice, endpoint.local_addr()) }
     }
 
     /// Of this group, by an interface that was chosen so.
@@ -65,7 +68,7 @@ impl Whereabouts {
         let candidates = Interface::candidates(group).unwrap_or_default();
         let others = candidates.iter().filter(|one| one.index != interface.index);
         let others = others.map(|one| one.name.clone()).collect();
-        Whereabouts { group, choice, own, others, interface }
+        Whereabouts { group, choice, own, sealed: false, others, interface }
     }
 
     /// The group and the interface.
@@ -100,10 +103,11 @@ impl Whereabouts {
             return "with --ttl 0 nothing leaves this host".to_owned();
         }
         format!(
-            "nobody answered in {}: is `carillon recv` running with this --group, on this network{}? do firewalls \
+            "nobody answered in {}: is `carillon recv` running with this --group{}, on this network{}? do firewalls \
              pass UDP, to port {} there and to port {} here? do switches that snoop IGMP have a querier? are there \
              routers between (--ttl is {ttl})? `carillon doctor` at both ends tells",
             self.group(),
+            self.keyed(),
             self.instead(),
             self.group.port(),
             self.own.port(),
@@ -115,9 +119,10 @@ impl Whereabouts {
         let group = self.group();
         match heard {
             [] => format!(
-                "no sender is heard in {group}, still waiting: is `carillon send` running with this --group, on \
+                "no sender is heard in {group}, still waiting: is `carillon send` running with this --group{}, on \
                  this network{}? does the firewall here pass UDP to port {}? are there routers between (its --ttl)? `carillon doctor` \
                  at both ends tells",
+                self.keyed(),
                 self.instead(),
                 self.group.port(),
             ),
@@ -192,6 +197,10 @@ impl Whereabouts {
         )
     }
 
+    fn keyed(&self) -> &'static str {
+        if self.sealed { " and this --key-file" } else { "" }
+    }
+
     fn instead(&self) -> String {
         match self.others.is_empty() {
             true => String::new(),
@@ -219,6 +228,10 @@ pub fn advice(reason: &UnservedReason) -> &'static str {
         UnservedReason::Left(_) | UnservedReason::Silent(_) => ": see what it says itself",
     }
 }
+
+/// What a report says of a session without a key.
+pub const OPEN: &str = "open: anybody on the network can read this and take part; a key closes it (--key-file, the same at \
+     all ends)";
 
 /// What a report that covers whoever came in time says about that.
 pub const NOBODY_EXPECTED: &str = "nobody was expected: this covers only those who joined in time; say whom to \

@@ -9,6 +9,7 @@ mod links;
 mod partial;
 mod peers;
 mod real;
+mod sealed;
 mod silence;
 mod small_files;
 mod strangers;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use carillon_core::{BitRate, Probability};
+use carillon_net::Key;
 use carillon_proto::session::{Gather, Helping};
 use carillon_wire::daemon::{FieldList, Fields};
 
@@ -12,7 +13,7 @@ use crate::{Error, SendOptions};
 
 /// What a program has said of its socket.
 pub(crate) fn told(socket: &Socket) -> Result<FieldList, Error> {
-    let Network { group, interface, name, drop, seed } = &socket.network;
+    let Network { group, interface, name, drop, seed, key } = &socket.network;
     let mut list = FieldList::new().with("group", group.to_string());
     let mut optional = |key: &str, value: Option<String>| {
         if let Some(value) = value {
@@ -74,6 +75,10 @@ pub(crate) fn told(socket: &Socket) -> Result<FieldList, Error> {
     if !socket.what.attached.is_empty() {
         list.push("attached", &socket.what.attached);
     }
+    if let Some(key) = key {
+        // The key and not its file, which the daemon might read where the program may not.
+        list.push("key", key.to_bytes());
+    }
     match list.fits() {
         true => Ok(list),
         false => Err(Error::Daemon("the names and settings do not fit what it is told at once".to_owned())),
@@ -88,6 +93,11 @@ pub(super) fn socket(fields: Fields<'_>) -> Result<Socket, String> {
     for (key, value) in fields.iter() {
         if key == "attached" {
             socket = socket.attach(value);
+            continue;
+        }
+        if key == "key" {
+            let bytes: [u8; 32] = value.try_into().map_err(|_| "the key is none".to_owned())?;
+            socket = socket.key(Key::from_bytes(bytes));
             continue;
         }
         let text = std::str::from_utf8(value).map_err(|_| format!("{key} is no text"))?;
@@ -176,6 +186,7 @@ mod tests {
             .options(options)
             .interface("lo")
             .name("näme")
+            .key(Key::from_bytes([0xfe; 32]))
             .seed(7)
             .drop_arriving("0.25".parse().expect("a probability"))
             .protocol("pgm")
@@ -188,6 +199,7 @@ mod tests {
         let list = told(&socket).expect("it fits");
         let again = self::socket(list.fields()).expect("it is understood");
         assert_eq!(format!("{again:?}"), format!("{socket:?}"));
+        assert_eq!(again.network.key, socket.network.key, "which is not printed");
     }
 
     #[test]
@@ -200,5 +212,6 @@ mod tests {
         assert!(refused(list().with("colour", "red")).contains("colour"));
         assert!(refused(list().with("under", "99 a")).contains("under"));
         assert!(refused(list().with("name", [0xff])).contains("name is no text"));
+        assert!(refused(list().with("key", [0xff; 31])).contains("key is none"));
     }
 }

@@ -414,7 +414,7 @@ impl SendOptions {
             Some((_, Setting::Count(window))) => Some(window * u64::from(config.max_payload)),
             _ => None,
         };
-        let datagram = endpoint.max_datagram().min(self.datagram.map_or(usize::MAX, |bytes| bytes as usize));
+        let datagram = self.datagram(&endpoint, usize::MAX) + endpoint.seal_bytes();
         let outgoing = match stream {
             true => Outgoing::stream(manifest, config.max_payload as usize, endpoint.waker()),
             false => Outgoing::new(manifest, config.max_payload as usize, endpoint.waker()),
@@ -425,6 +425,12 @@ impl SendOptions {
         Ok(OpenSend { endpoint, session, outgoing, facts })
     }
 
+    /// Bytes of the longest datagram that a machine may send, where so many leave if nothing is said.
+    fn datagram(&self, endpoint: &Endpoint, usual: usize) -> usize {
+        let most = self.datagram.map_or(usual, |bytes| bytes as usize);
+        endpoint.max_datagram().min(most.saturating_sub(endpoint.seal_bytes()))
+    }
+
     /// What the session is told.
     fn configure(
         &self,
@@ -433,7 +439,7 @@ impl SendOptions {
         endpoint: &Endpoint,
     ) -> Result<SenderSessionConfig, Error> {
         let usual = if endpoint.interface().loopback { LOOPBACK_DATAGRAM } else { usize::MAX };
-        let datagram = endpoint.max_datagram().min(self.datagram.map_or(usual, |bytes| bytes as usize));
+        let datagram = self.datagram(endpoint, usual);
         let association = AssociationId(random()? as u32);
         let mut config = SenderSessionConfig::new(association, name, GROUP, protocol, datagram as u32);
         config.member_timeout = self.timeout;
@@ -458,6 +464,9 @@ impl SendOptions {
         config.under = self.under.clone();
         if self.relays && !protocol.roles.contains(&Role::Relay) {
             return Err(Error::NoRelays(protocol.name));
+        }
+        if self.relays && endpoint.seal_bytes() > 0 {
+            return Err(Error::SealedRelays);
         }
         config.gather_limit = Some(self.join_timeout);
         config.addresses = endpoint.addresses(LOCAL_NODE);

@@ -1,0 +1,370 @@
+//! Sessions with a key, among outsiders who hear every packet, also those from one machine to another alone, and send what they like in
+//! anybody's name: replayed, forged, changed, cut short, out of order, and as many as they can.
+
+use std::io::Read as _;
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use carillon_core::{AssociationId, Rng, Seeds};
+use carillon_wire::session::{Body, Nonce, Packet, RefuseReason, Text};
+use serde_json::Value;
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::delivery::support::{Place, Running, files, is_root, need_multicast, wait_until};
+use crate::netns::Net;
+use crate::netns::process::Ended;
+
+/// A datagram of UDP with where it was going.
+#[derive(Clone, Debug, PartialEq)]
+struct Seen {
+    from: SocketAddrV4,
+    to: SocketAddrV4,
+    bytes: Vec<u8>,
+}
+
+/// What hears every datagram that a host is given, and sends any in any name. Only root has such sockets.
+struct Raw(Socket);
+
+impl Raw {
+    fn hears() -> Raw {
+        let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::UDP)).expect("a raw socket");
+        socket.set_recv_buffer_size(1 << 22).expect("a buffer");
+        socket.set_read_timeout(Some(Duration::from_millis(1))).expect("a limit");
+        Raw(socket)
+    }
+
+    fn sends(interface: Ipv4Addr) -> Raw {
+        let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::UDP)).expect("a raw socket");
+        socket.set_header_included_v4(true).expect("the header is ours");
+        socket.set_multicast_if_v4(&interface).expect("an interface");
+        // What it is given to read it does not read.
+        socket.set_recv_buffer_size(1).expect("a buffer");
+        Raw(socket)
+    }
+
+    /// What has come: one datagram, or a run of them that the system has not cut up yet.
+    fn next(&self) -> Vec<Seen> {
+        let mut packet = vec![0; 65_536];
+        let Ok(len) = (&self.0).read(&mut packet) else { return Vec::new() };
+        packet.truncate(len);
+        let start = usize::from(packet[0] & 15) * 4;
+        let ip = |at: usize| Ipv4Addr::new(packet[at], packet[at + 1], packet[at + 2], packet[at + 3]);
+        let port = |at: usize| u16::from_be_bytes([packet[start + at], packet[start + at + 1]]);
+        let (from, to) = (SocketAddrV4::new(ip(12), port(0)), SocketAddrV4::new(ip(16), port(2)));
+        let bytes = &packet[start + 8..];
+        // All of a run begin with the same salt.
+        let starts = (0..bytes.len())
+            .filter(|&at| at == 0 || bytes[at..].starts_with(bytes.get(..14).unwrap_or(bytes)));
+        let ends = starts.clone().skip(1).chain([bytes.len()]);
+        starts.zip(ends).map(|(start, end)| Seen { from, to, bytes: bytes[start..end].to_vec() }).collect()
+    }
+
+    fn send(&self, Seen { from, to, bytes }: &Seen) {
+        let total = (28 + bytes.len()) as u16;
+        let mut packet = vec![0x45, 0];
+        packet.extend_from_slice(&total.to_be_bytes());
+        // The kernel fills in the identification and the checksum; hops and UDP's number.
+        packet.extend_from_slice(&[0, 0, 0, 0, 4, 17, 0, 0]);
+        packet.extend_from_slice(&from.ip().octets());
+        packet.extend_from_slice(&to.ip().octets());
+        packet.extend_from_slice(&from.port().to_be_bytes());
+        packet.extend_from_slice(&to.port().to_be_bytes());
+        packet.extend_from_slice(&(total - 20).to_be_bytes());
+        packet.extend_from_slice(&[0, 0]);
+        packet.extend_from_slice(bytes);
+        // A full queue, or nobody at that port: so much for that.
+        let _ = self.0.send_to(&packet, &SocketAddr::from((*to.ip(), 0)).into());
+    }
+}
+
+/// What went to the group, and what went to one alone.
+type Heard = [Vec<Seen>; 2];
+
+/// What an outsider knows, and what it makes of it.
+struct Outsider {
+    hears: Vec<Raw>,
+    sends: Raw,
+    /// Its own address.
+    own: SocketAddrV4,
+    group: SocketAddrV4,
+    rng: Rng,
+    /// From an earlier session with the same key.
+    old: Heard,
+    seen: Heard,
+}
+
+impl Outsider {
+    fn new(hears: Vec<Raw>, sends: Raw, own: Ipv4Addr, group: SocketAddrV4) -> Outsider {
+        let own = SocketAddrV4::new(own, 666);
+        Outsider {
+            hears,
+            sends,
+            own,
+            group,
+            rng: Seeds::new(5).stream("outsider"),
+            old: Heard::default(),
+            seen: Heard::default(),
+        }
+    }
+
+    /// Takes what has come, but its own.
+    fn listen(&mut self) {
+        for raw in &self.hears {
+            for seen in raw.next().into_iter().filter(|seen| seen.bytes.len() > 40) {
+                let heard = &mut self.seen[usize::from(seen.to != self.group)];
+                if heard.len() < MOST {
+                    heard.push(seen);
+                } else {
+                    heard[self.rng.below(MOST as u64) as usize] = seen;
+                }
+            }
+        }
+    }
+
+    /// Listens until something has happened.
+    fn listen_until(&mut self, mut over: impl FnMut() -> bool) {
+        let start = Instant::now();
+        while !over() {
+            assert!(start.elapsed() < Duration::from_secs(60), "it does not end");
+            self.listen();
+        }
+    }
+
+    /// Sends one datagram of its choice.
+    fn strike(&mut self) {
+        let rng = &mut self.rng;
+        let from_old = rng.chance(0.3);
+        let known = &(if from_old { &self.old } else { &self.seen })[rng.below(2) as usize];
+        if known.is_empty() {
+            return;
+        }
+        let mut one = known[rng.below(known.len() as u64) as usize].clone();
+        let len = one.bytes.len() as u64;
+        match rng.below(8) {
+            // As it was.
+            0 | 1 => {}
+            2 => one.bytes.truncate(rng.below(len) as usize),
+            3 => {
+                for _ in 0..1 + rng.below(3) {
+                    one.bytes[rng.below(len) as usize] ^= 1 << rng.below(8);
+                }
+            }
+            // The header as it was, or with another counter or salt, and anything within.
+            4 => {
+                rng.fill(&mut one.bytes[22..]);
+                if rng.chance(0.5) {
+                    one.bytes[2 + rng.below(20) as usize] ^= 1 << rng.below(8);
+                }
+            }
+            5 => one.from = self.own,
+            // To another place.
+            6 => {
+                one.to = match one.to == self.group {
+                    true => self.seen[1].last().map_or(self.group, |other| other.to),
+                    false => self.group,
+                };
+            }
+            // Without a seal: the sender turns a receiver away.
+            _ => {
+                one.bytes.clear();
+                let text = Text::new("go away").expect("a text");
+                let body = Body::Refuse { nonce: Nonce(rng.bits()), reason: RefuseReason::Full, text };
+                Packet { association: AssociationId(rng.bits() as u32), body }.emit(&mut one.bytes);
+            }
+        }
+        self.sends.send(&one);
+    }
+
+    /// Attacks until it is over; how many datagrams that were.
+    fn attack(&mut self, over: &AtomicBool) -> u64 {
+        let mut count = 0;
+        while !over.load(Ordering::Relaxed) {
+            self.listen();
+            for _ in 0..20 {
+                self.strike();
+                count += 1;
+            }
+        }
+        count
+    }
+}
+
+/// A session from beginning to end, with an outsider doing something meanwhile: the reports of all.
+fn session(start: impl FnOnce() -> Vec<Running>, meanwhile: impl FnOnce(&AtomicBool)) -> Vec<Ended> {
+    let over = AtomicBool::new(false);
+    let running = start();
+    std::thread::scope(|scope| {
+        let ended = scope.spawn(|| {
+            let limit = Duration::from_secs(120);
+            let ended: Vec<_> = running.into_iter().map(|one| one.end_within(limit).expect(0)).collect();
+            over.store(true, Ordering::Relaxed);
+            ended
+        });
+        // Also when something is wrong, so that the other thread ends.
+        meanwhile(&over);
+        ended.join().expect("all end well")
+    })
+}
+
+/// Datagrams remembered of each sort.
+const MOST: usize = 4000;
+
+fn report(ended: &Ended) -> Value {
+    let reports = ended.events("report");
+    assert_eq!(reports.len(), 1, "{}", ended.out);
+    reports.into_iter().next().expect("one")
+}
+
+/// Nothing has changed at any end but what it counts, whoever was first among `ended` being the sender.
+#[track_caller]
+fn assert_untouched(ended: &[Ended], receivers: usize) {
+    let sender = report(&ended[0]);
+    assert_eq!(sender["receivers"].as_array().map(Vec::len), Some(receivers), "{sender}");
+    for one in sender["receivers"].as_array().expect("receivers") {
+        assert_eq!(one["outcome"], "verified", "{sender}");
+    }
+    for (what, empty) in [("unserved", true), ("rivals", true), ("helpers", true)] {
+        assert_eq!(sender[what].as_array().map(Vec::is_empty), Some(empty), "{what}: {sender}");
+    }
+    assert_eq!((&sender["more_unserved"], &sender["failure"]), (&Value::from(0), &Value::Null), "{sender}");
+    for one in ended {
+        assert_eq!(report(one)["sealed"], true);
+        assert_eq!(one.err, "", "nobody complains");
+    }
+}
+
+fn drops(ended: &Ended, reason: &str) -> u64 {
+    report(ended)["seal_drops"][reason].as_u64().expect("a count")
+}
+
+fn write_keys(directory: &std::path::Path) {
+    for (name, byte) in [("key", b'k'), ("other", b'o')] {
+        let path = directory.join(name);
+        std::fs::write(&path, [byte; 44]).expect("a key file");
+        let private = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+        std::fs::set_permissions(&path, private).expect("it is ours");
+    }
+}
+
+#[test]
+fn outsiders_on_loopback_change_nothing_but_counters() {
+    need_multicast!();
+    if !is_root() {
+        return carillon_testkit::skip("only root hears and sends in anybody's name");
+    }
+    let place = Place::new();
+    let file = place.file("f", 2_000_000);
+    write_keys(&place.path(""));
+    let key = place.path("key");
+    let start = |name: &'static str| {
+        let (file, key, place) = (&file, &key, &place);
+        move || {
+            let receivers = ["a", "b"].map(|end| {
+                place.recv(&format!("{name}-{end}")).arg("--json").arg("--key-file").arg(key).start()
+            });
+            let sender =
+                place.send(name).arg(file).args("--json --receivers 2 --rate 8Mbit/s --key-file").arg(key);
+            [sender.start()].into_iter().chain(receivers).collect()
+        }
+    };
+    let mut outsider =
+        Outsider::new(vec![Raw::hears()], Raw::sends(Ipv4Addr::LOCALHOST), Ipv4Addr::LOCALHOST, place.group);
+    let ended = session(start("first"), |over| outsider.listen_until(|| over.load(Ordering::Relaxed)));
+    assert_untouched(&ended, 2);
+    outsider.old = std::mem::take(&mut outsider.seen);
+    assert!(outsider.old.iter().all(|heard| !heard.is_empty()), "it has heard what goes to one alone too");
+
+    let mut count = 0;
+    let ended = session(start("second"), |over| count = outsider.attack(over));
+    assert_untouched(&ended, 2);
+    let expected = blake3::hash(&std::fs::read(&file).expect("the file"));
+    for name in ["second-a", "second-b"] {
+        assert_eq!(files(&place.path(name)).into_iter().collect::<Vec<_>>(), [("f".to_owned(), expected)]);
+    }
+    for (one, reasons) in ended.iter().zip([&["unsealed", "unauthentic", "replayed"][..]; 3]) {
+        for reason in reasons {
+            assert!(drops(one, reason) > 0, "{reason}: {}", one.out);
+        }
+    }
+    // Of the earlier session receivers have heard what went to the group.
+    assert!(drops(&ended[1], "unproven") > 0 && drops(&ended[2], "unproven") > 0);
+    eprintln!(
+        "{count} datagrams: {}",
+        ended.iter().map(|one| report(one)["seal_drops"].to_string() + " ").collect::<String>()
+    );
+}
+
+#[test]
+fn outsiders_on_a_network_change_nothing_but_counters() {
+    let Some(net) = Net::new(2) else { return };
+    net.file("f", 2_000_000);
+    write_keys(net.directory());
+    let group: SocketAddrV4 = "239.255.67.65:7654".parse().expect("an address");
+    let start = || {
+        let receivers: Vec<_> = net.receivers().collect();
+        let receivers = receivers.iter().map(|host| {
+            let name = host.name();
+            host.carillon(&format!("recv --name {name} --out {name} --overwrite --json --key-file key"))
+                .start()
+        });
+        let sender =
+            net.sender().carillon("send f --name s --json --receivers 2 --rate 8Mbit/s --key-file key");
+        [sender.start()].into_iter().chain(receivers.collect::<Vec<_>>()).collect()
+    };
+    let hears = net.hosts().filter(|host| host.name() != "x").map(|host| host.inside(Raw::hears)).collect();
+    let x = net.extra();
+    let sends = x.inside(|| Raw::sends(x.address()));
+    let mut outsider = Outsider::new(hears, sends, x.address(), group);
+    session(start, |over| outsider.listen_until(|| over.load(Ordering::Relaxed)));
+    outsider.old = std::mem::take(&mut outsider.seen);
+    let ended = session(start, |over| _ = outsider.attack(over));
+    assert_untouched(&ended, 2);
+    let expected = blake3::hash(&std::fs::read(net.path("f")).expect("the file"));
+    for host in net.receivers() {
+        assert_eq!(
+            files(&net.path(host.name())).into_iter().collect::<Vec<_>>(),
+            [("f".to_owned(), expected)]
+        );
+    }
+    for one in &ended {
+        assert!(drops(one, "unauthentic") > 0 && drops(one, "unsealed") > 0, "{}", one.out);
+    }
+}
+
+/// A whole session played again to a receiver that has started since: it neither joins nor writes, says what it hears, and
+/// greets no more than now and then.
+#[test]
+fn a_session_played_again_is_no_sender() {
+    need_multicast!();
+    if !is_root() {
+        return carillon_testkit::skip("only root sends in anybody's name");
+    }
+    let place = Place::new();
+    let file = place.file("f", 300_000);
+    write_keys(&place.path(""));
+    let key = place.path("key");
+    let mut outsider =
+        Outsider::new(vec![Raw::hears()], Raw::sends(Ipv4Addr::LOCALHOST), Ipv4Addr::LOCALHOST, place.group);
+    let start = || {
+        let receiver = place.recv("a").arg("--json").arg("--key-file").arg(&key).start();
+        let sender = place.send("s").arg(&file).args("--json --receivers 1 --key-file").arg(&key).start();
+        vec![sender, receiver]
+    };
+    session(start, |over| outsider.listen_until(|| over.load(Ordering::Relaxed)));
+    let recorded: Vec<Seen> = std::mem::take(&mut outsider.seen[0]);
+    assert!(recorded.len() > 10, "a session was recorded");
+    let receiver = place.recv("late").arg("--json").arg("--key-file").arg(&key).start();
+    let begun = Instant::now();
+    let mut next = recorded.iter().cycle();
+    wait_until("it says what it hears", || {
+        next.by_ref().take(200).for_each(|seen| outsider.sends.send(seen));
+        begun.elapsed() > Duration::from_secs(2) && receiver.err().contains("sealed with this key")
+    });
+    receiver.signal("INT");
+    let ended = receiver.end().expect(1);
+    assert!(ended.events("joined").is_empty(), "{}", ended.out);
+    assert!(ended.err.contains("from an end that does not answer"), "{}", ended.err);
+    assert!(files(&place.path("late")).is_empty());
+    assert!(drops(&ended, "unproven") > 100, "{}", ended.out);
+}
