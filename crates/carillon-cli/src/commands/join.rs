@@ -28,7 +28,8 @@ pub fn run(args: &Args, manifest: Manifest, stop: &Stop) -> anyhow::Result<()> {
     let mut contribution = Contribution::new(manifest, args.stream, endpoint.waker());
     loop {
         let mut run = options.open(&name, endpoint, &seeds, contribution, watch)?;
-        run.driver_mut().observer_mut().inner.listen(true);
+        let stats = run.driver().stats().clone();
+        run.driver_mut().observer_mut().inner.listen(true, &stats);
         let mut told = Told::default();
         conduct(&mut run, |run| -> anyhow::Result<Wish> {
             record(run.driver_mut(), |tally| &mut tally.inner);
@@ -123,7 +124,8 @@ impl Told {
             return Some(place().uninvited_sender(&driver.observer().inner.strangers(driver.endpoint())));
         }
         if !seeking {
-            run.driver_mut().observer_mut().inner.listen(false);
+            let stats = run.driver().stats().clone();
+            run.driver_mut().observer_mut().inner.listen(false, &stats);
         }
         None
     }

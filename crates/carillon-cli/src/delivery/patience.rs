@@ -73,7 +73,8 @@ impl Patience {
         let listening = wait == Some(Wait::Invitation);
         if self.listening != listening {
             self.listening = listening;
-            run.driver_mut().observer_mut().inner.listen(listening);
+            let stats = run.driver().stats().clone();
+            run.driver_mut().observer_mut().inner.listen(listening, &stats);
         }
         let Some(wait) = wait else {
             self.waiting = None;

@@ -7,7 +7,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use carillon_core::{Application, Bytes, Dest, Duration, Machine, NodeId, Observer, Time, TraceEvent};
 use carillon_lab::trace::{CaptureOptions, TraceFile};
-use carillon_net::{Driver, Endpoint, GROUP, SELF};
+use carillon_net::{Driver, Endpoint, GROUP, SELF, Stats};
 
 use super::overheard::{Kind, Overheard};
 
@@ -16,6 +16,8 @@ use super::overheard::{Kind, Overheard};
 pub struct Watch {
     /// What is heard, as long as somebody wants to know.
     overheard: Option<Box<Overheard>>,
+    /// What a key had kept out before.
+    before: [u64; 3],
     trace: Option<Box<Trace>>,
 }
 
@@ -60,7 +62,8 @@ impl Watch {
     }
 
     /// From now on listens for what is no business of this end, or no longer.
-    pub fn listen(&mut self, on: bool) {
+    pub fn listen(&mut self, on: bool, stats: &Stats) {
+        self.before = kept_out(stats).map(|(count, _)| count);
         self.overheard = on.then(Box::default);
     }
 
@@ -82,7 +85,33 @@ impl Watch {
             };
             format!("{count} datagram{plural} from {from} came, {what}")
         });
-        words.chain(sealed_words(endpoint)).collect()
+        words.chain(self.sealed_words(endpoint)).collect()
+    }
+
+    /// What a key has kept out meanwhile, in words.
+    fn sealed_words(&self, endpoint: &Endpoint) -> Vec<String> {
+        let own = endpoint.local_addr();
+        let what = [
+            "that this key does not open: are they sealed with another one? use one --key-file everywhere"
+                .to_owned(),
+            "that are not sealed: give that end this --key-file".to_owned(),
+            format!(
+                "sealed with this key, from an end that does not answer: do firewalls pass UDP from {own} to it, and \
+                 back?"
+            ),
+        ];
+        // Whoever begins is asked once or twice before it has answered.
+        let least = [1, 1, 5];
+        let mut words = Vec::new();
+        for (at, (count, from)) in kept_out(endpoint.stats()).into_iter().enumerate() {
+            let count = count - self.before[at];
+            if count >= least[at] {
+                let plural = if count == 1 { "" } else { "s" };
+                let from = from.map_or_else(|| "somebody".to_owned(), |from| from.ip().to_string());
+                words.push(format!("{count} datagram{plural} came, the last from {from}, {}", what[at]));
+            }
+        }
+        words
     }
 
     /// Completes the trace.
@@ -101,38 +130,14 @@ impl Watch {
     }
 }
 
-/// What a key has kept out, in words.
-fn sealed_words(endpoint: &Endpoint) -> Vec<String> {
-    let stats = endpoint.stats();
-    let own = endpoint.local_addr();
-    let all = [
-        (
-            stats.unauthentic,
-            stats.unauthentic_from,
-            "that this key does not open: are they sealed with another one? use one --key-file everywhere"
-                .to_owned(),
-        ),
-        (
-            stats.unsealed,
-            stats.unsealed_from,
-            "that are not sealed: give that end this --key-file".to_owned(),
-        ),
-        (
-            stats.unproven,
-            stats.unproven_from,
-            format!(
-                "sealed with this key, from an end that does not answer: do firewalls pass UDP from {own} to it, and \
-                 back?"
-            ),
-        ),
-    ];
-    let heard = all.into_iter().filter(|(count, ..)| *count > 0);
-    let words = heard.map(|(count, from, what)| {
-        let plural = if count == 1 { "" } else { "s" };
-        let from = from.map_or_else(|| "somebody".to_owned(), |at| at.ip().to_string());
-        format!("{count} datagram{plural} came, the last from {from}, {what}")
-    });
-    words.collect()
+/// How many a key has kept out, and where the last one came from: those that it does not open, those that are not sealed, and those that
+/// may have been recorded.
+fn kept_out(stats: &Stats) -> [(u64, Option<SocketAddr>); 3] {
+    [
+        (stats.unauthentic, stats.unauthentic_from),
+        (stats.unsealed, stats.unsealed_from),
+        (stats.unproven, stats.unproven_from),
+    ]
 }
 
 /// Records what a step has brought; `watch` finds the watch in the driver's observer.

@@ -275,6 +275,36 @@ fn who_was_forgotten_proves_again_and_its_recording_does_not() {
     assert_eq!(open(&mut other.0, at(3), one.1, true, &next), Ok(Some(b"3".to_vec())));
 }
 
+/// What it has answered before it was forgotten is no answer to what it is asked now.
+#[test]
+fn an_answer_from_before_it_was_forgotten_proves_nothing() {
+    let (mut one, mut other) = (endpoint(1), endpoint(2));
+    let first = to_group(&mut one.0, b"first");
+    open(&mut other.0, at(0), one.1, true, &first).expect_err("unproven");
+    let (_, question) = other.0.next_greeting().expect("it asks");
+    open(&mut one.0, at(0), other.1, false, &question).expect("a greeting");
+    let (_, answer) = one.0.next_greeting().expect("it answers");
+    open(&mut other.0, at(0), one.1, false, &answer).expect("a greeting");
+    let salt = one.0.salt;
+    assert!(other.0.proven.remove(&salt).is_some(), "it was proven, and is forgotten");
+    for bytes in [&answer, &first, &answer] {
+        let multicast = bytes == &first;
+        assert!(!matches!(open(&mut other.0, at(20), one.1, multicast, bytes), Ok(Some(_))));
+        assert_eq!(other.0.proven.len(), 0);
+    }
+}
+
+/// A receiver that takes one transfer after the other has a driver, and a clock, for each.
+#[test]
+fn who_was_asked_before_the_clock_began_anew_is_asked_again() {
+    let (mut one, mut other) = (endpoint(1), endpoint(2));
+    for (millis, asks) in [(3_600_000, 1), (3_600_005, 0), (0, 1), (5, 0), (20, 1)] {
+        let bytes = to_group(&mut one.0, b"?");
+        open(&mut other.0, at(millis), one.1, true, &bytes).expect_err("unproven");
+        assert_eq!(std::iter::from_fn(|| other.0.next_greeting()).count(), asks, "{millis}");
+    }
+}
+
 #[test]
 fn greetings_that_are_lost_are_made_again() {
     let (mut one, mut other) = (endpoint(1), endpoint(2));
