@@ -241,6 +241,48 @@ pub enum DropReason {
     Unproven,
 }
 
+impl DropReason {
+    /// Every reason.
+    pub const ALL: [DropReason; 15] = [
+        DropReason::Malformed,
+        DropReason::Foreign,
+        DropReason::NotAMember,
+        DropReason::Duplicate,
+        DropReason::Redundant,
+        DropReason::OutOfOrder,
+        DropReason::OutOfWindow,
+        DropReason::Injected,
+        DropReason::BufferFull,
+        DropReason::Implosion,
+        DropReason::Unsealed,
+        DropReason::Unauthentic,
+        DropReason::Replayed,
+        DropReason::Outdated,
+        DropReason::Unproven,
+    ];
+
+    /// Its name, as traces have it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DropReason::Malformed => "malformed",
+            DropReason::Foreign => "foreign",
+            DropReason::NotAMember => "not_a_member",
+            DropReason::Duplicate => "duplicate",
+            DropReason::Redundant => "redundant",
+            DropReason::OutOfOrder => "out_of_order",
+            DropReason::OutOfWindow => "out_of_window",
+            DropReason::Injected => "injected",
+            DropReason::BufferFull => "buffer_full",
+            DropReason::Implosion => "implosion",
+            DropReason::Unsealed => "unsealed",
+            DropReason::Unauthentic => "unauthentic",
+            DropReason::Replayed => "replayed",
+            DropReason::Outdated => "outdated",
+            DropReason::Unproven => "unproven",
+        }
+    }
+}
+
 /// How a message ended at its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]

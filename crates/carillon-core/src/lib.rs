@@ -34,7 +34,9 @@ pub use event::{DropReason, Event, Events, Note, Outcome, SCHEMA_VERSION, TraceE
 pub use helpers::{Helper, HelperTable, Helpers, TableError};
 pub use ids::{AssociationId, GroupId, MessageId, NodeId, PortId, PortSet};
 pub use input::Input;
-pub use machine::{Application, Delivery, Machine, OfferError, Receiver, Relay, Sender, poll_application};
+pub use machine::{
+    Application, Delivery, Machine, OfferError, PathMeasure, Receiver, Relay, Sender, poll_application,
+};
 pub use notice::Notice;
 pub use observer::{NoObserver, Observer};
 pub use pace::Pace;

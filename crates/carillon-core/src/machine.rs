@@ -15,6 +15,7 @@
 
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use thiserror::Error;
@@ -118,10 +119,43 @@ pub trait Sender: Machine {
         None
     }
 
+    /// What it has measured of the path to this member, if it measures paths and has an answer of it. For
+    /// measurements: nobody acts upon it.
+    fn measured(&self, _member: NodeId) -> Option<PathMeasure> {
+        None
+    }
+
     /// Whether everything offered has been completed (acknowledged or given up) after `finish`. A
     /// sender that is [not told](crate::ProtocolEntry::confirmed) what has arrived is finished once
     /// everything has gone out; it still answers requests.
     fn is_finished(&self) -> bool;
+}
+
+/// What a sender has measured of the path to one member. What arrived there is by that member's own word.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PathMeasure {
+    /// Data packets sent when the member was asked what it answered last.
+    pub sent: u64,
+    /// Of these and those since, how many had reached it when it answered.
+    pub arrived: u64,
+    /// Which part of the data packets is lost lately, from 0 to 1.
+    pub loss: f64,
+    /// The least time between a question and its answer lately.
+    pub round_trip: Option<Duration>,
+    /// Data packets that may be under way to it.
+    pub window: u64,
+    /// Whether it has room for the next message.
+    pub has_room: bool,
+}
+
+impl PathMeasure {
+    /// Which part of all data packets was lost on the way to it, from 0 to 1.
+    pub fn total_loss(&self) -> f64 {
+        match self.sent {
+            0 => 0.0,
+            sent => (1.0 - self.arrived as f64 / sent as f64).max(0.0),
+        }
+    }
 }
 
 /// A machine that delivers messages to an application. A peer is a sender too; whether it delivers

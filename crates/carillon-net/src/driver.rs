@@ -46,6 +46,15 @@ pub struct Driver<M: Machine + ?Sized, A, O> {
     machine: Box<M>,
 }
 
+/// What keeps datagrams from leaving.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Held {
+    /// The system takes no more for now: the interface is full.
+    Socket,
+    /// The rate at which to send at most.
+    Rate,
+}
+
 /// Why, if at all, the port takes no more datagrams for now.
 #[derive(Debug, Default)]
 struct Gate {
@@ -202,6 +211,15 @@ where
         self.endpoint.stats()
     }
 
+    /// What keeps datagrams from leaving, as of the last step, if anything but the machine does.
+    pub fn held_by(&self) -> Option<Held> {
+        match &self.gate {
+            Gate { blocked: true, .. } | Gate { retry: Some(_), .. } => Some(Held::Socket),
+            Gate { stalled: true, .. } => self.endpoint.pace.ready_at(self.now()).map(|_| Held::Rate),
+            _ => None,
+        }
+    }
+
     /// Whether the machine sends and is done with it. Unlike [`machine_mut`](Driver::machine_mut) it
     /// does not make the next step start at once.
     pub fn is_finished(&mut self) -> bool {
@@ -343,7 +361,8 @@ where
         };
         let coarse = coarse.map_or(max_wait, |at| at.since(now).min(max_wait)).min(FOREVER);
         let exact = exact.map_or(coarse, |at| at.since(now));
-        let at = Instant::now() + exact.min(coarse);
+        let begun = Instant::now();
+        let at = begun + exact.min(coarse);
         let deadline = Deadline { at, precise: exact < coarse };
         let interest =
             if self.gate.blocked { PollFlags::POLLIN | PollFlags::POLLOUT } else { PollFlags::POLLIN };
@@ -355,6 +374,7 @@ where
         };
         let [unicast, rung, multicast] = ready.map_err(DriveError::Wait)?;
         self.endpoint.bell.answer(rung);
+        self.endpoint.stats.waited += begun.elapsed();
         Ok([unicast, multicast])
     }
 }

@@ -48,7 +48,7 @@ mod stats;
 mod wait;
 mod waker;
 
-pub use driver::Driver;
+pub use driver::{Driver, Held};
 pub use endpoint::{Endpoint, EndpointConfig, GROUP, SELF, swapped};
 pub use error::{DriveError, OpenError};
 pub use interface::{Choice, Interface};

@@ -1,6 +1,7 @@
 //! What an endpoint has counted.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use carillon_core::DropReason;
 
@@ -54,6 +55,8 @@ pub struct Stats {
     pub receive_errors: u64,
     /// Times the system could not take another datagram and sending had to wait.
     pub busy: u64,
+    /// Time that drivers have waited until something was due; the rest they were at work.
+    pub waited: Duration,
 }
 
 impl Stats {

@@ -8,6 +8,7 @@ use carillon_proto::session::{Part, ReceiverPhase, ReceiverSession};
 use crate::conduct::{Run, conduct};
 use crate::end::End;
 use crate::handle::{Abort, Handle, Teller, spawn};
+use crate::monitor::{Monitor, Publisher};
 use crate::participant::{self, Participant, run_by_participant};
 use crate::{Error, HelpEvent, HelpReport};
 
@@ -35,11 +36,18 @@ pub struct HelpOptions {
     pub timeout: Duration,
     /// Sessions that it cannot be in are let pass, and it waits for the next one.
     pub keep_seeking: bool,
+    /// Where it is told what the helper looks like.
+    pub monitor: Option<Monitor>,
 }
 
 impl Default for HelpOptions {
     fn default() -> Self {
-        HelpOptions { protocol: String::new(), timeout: Duration::from_secs(5), keep_seeking: true }
+        HelpOptions {
+            protocol: String::new(),
+            timeout: Duration::from_secs(5),
+            keep_seeking: true,
+            monitor: None,
+        }
     }
 }
 
@@ -48,6 +56,13 @@ impl End<ToHelp> {
     #[must_use]
     pub fn timeout(mut self, time: Duration) -> Self {
         self.what.options.timeout = time;
+        self
+    }
+
+    /// Tells this monitor, a few times a second, what the helper looks like.
+    #[must_use]
+    pub fn monitor(mut self, monitor: Monitor) -> Self {
+        self.what.options.monitor = Some(monitor);
         self
     }
 
@@ -108,7 +123,8 @@ impl HelpOptions {
         let mut config = participant::config(name, Part::Helps, self.find()?, &endpoint)?;
         config.silence = self.timeout;
         config.keep_seeking = self.keep_seeking;
-        let participant = Participant::new(config, endpoint, seeds, Nothing, observer);
+        let publisher = Publisher::new(&self.monitor, "helper", name);
+        let participant = Participant::new(config, endpoint, seeds, Nothing, observer).published(publisher);
         Ok(HelpRun { participant, events: Vec::new() })
     }
 }
@@ -131,6 +147,10 @@ pub struct HelpRun<O: Observer> {
 impl<O: Observer> Run for HelpRun<O> {
     run_by_participant!();
 
+    fn longest(&self) -> Duration {
+        self.participant.longest()
+    }
+
     fn look(&mut self) {
         let told = self.participant.look();
         if let Some((sender, _)) = self.participant.newly_joined() {
@@ -139,6 +159,7 @@ impl<O: Observer> Run for HelpRun<O> {
         if told {
             self.events.push(HelpEvent::Serving { members: self.participant.served() });
         }
+        self.participant.publish(|participant, _, _, snapshot| snapshot.serves = Some(participant.served()));
     }
 }
 

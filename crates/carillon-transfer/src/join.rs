@@ -12,6 +12,7 @@ use crate::conduct::{Run, UNTIL_WOKEN, conduct_within};
 use crate::end::End;
 use crate::files::{Contribution, Manifest, Outgoing, Symlinks};
 use crate::handle::{Abort, Handle, Teller, spawn};
+use crate::monitor::{Monitor, Publisher};
 use crate::network::attached;
 use crate::participant::{self, Participant, run_by_participant};
 use crate::roll::Roll;
@@ -68,6 +69,8 @@ pub struct JoinOptions {
     pub rate: Option<BitRate>,
     /// What the organiser's program is told with the name, 256 bytes at most.
     pub attached: Vec<u8>,
+    /// Where it is told what this sender looks like.
+    pub monitor: Option<Monitor>,
 }
 
 impl Default for JoinOptions {
@@ -77,6 +80,7 @@ impl Default for JoinOptions {
             timeout: Duration::from_secs(5),
             rate: None,
             attached: Vec::new(),
+            monitor: None,
         }
     }
 }
@@ -107,6 +111,13 @@ impl End<ToJoin> {
     #[must_use]
     pub fn rate(mut self, rate: BitRate) -> Self {
         self.what.options.rate = Some(rate);
+        self
+    }
+
+    /// Tells this monitor, a few times a second, what this sender looks like.
+    #[must_use]
+    pub fn monitor(mut self, monitor: Monitor) -> Self {
+        self.what.options.monitor = Some(monitor);
         self
     }
 
@@ -206,7 +217,9 @@ impl JoinOptions {
         config.silence = self.timeout;
         config.bit_rate = self.rate.unwrap_or(config.bit_rate);
         config.attached = attached(&self.attached)?;
-        let participant = Participant::new(config, endpoint, seeds, contribution, observer);
+        let publisher = Publisher::new(&self.monitor, "joined_sender", name);
+        let participant =
+            Participant::new(config, endpoint, seeds, contribution, observer).published(publisher);
         Ok(JoinRun { participant, join_timeout: self.join_timeout })
     }
 }
@@ -228,6 +241,7 @@ impl<O: Observer> Run for JoinRun<O> {
             }
             _ => Duration::MAX,
         }
+        .min(self.participant.longest())
     }
 
     fn look(&mut self) {
@@ -236,6 +250,12 @@ impl<O: Observer> Run for JoinRun<O> {
         if *phase == ReceiverPhase::Seeking && now.since(Time::ZERO) >= self.join_timeout {
             self.quit(NOBODY);
         }
+        self.participant.publish(|participant, now, publisher, snapshot| {
+            let outgoing = participant.driver.application().outgoing();
+            snapshot.size = outgoing.and_then(|outgoing| outgoing.manifest().bytes());
+            let is_running = participant.phase == ReceiverPhase::Running;
+            publisher.progress(now, snapshot, outgoing.map_or(0, Outgoing::bytes), is_running);
+        });
     }
 }
 

@@ -139,6 +139,7 @@ mod gate;
 mod handle;
 mod help;
 mod join;
+pub mod monitor;
 mod network;
 mod participant;
 mod receive;

@@ -1,12 +1,13 @@
 //! What all have in common who take part in a session that another one organises.
 
-use carillon_core::{Application, Duration, NodeId, Observer, ProtocolEntry, Seeds};
+use carillon_core::{Application, Duration, NodeId, Observer, ProtocolEntry, Seeds, Time};
 use carillon_net::{DriveError, Driver, Endpoint, GROUP};
 use carillon_proto::session::{
     LOCAL_NODE, Part, ReceiverFailure, ReceiverPhase, ReceiverSession, ReceiverSessionConfig, RefuseReason,
 };
 
 use crate::Error;
+use crate::monitor::{INTERVAL, Publisher, Snapshot};
 use crate::network::random;
 use crate::tally::Tally;
 
@@ -40,6 +41,8 @@ where
     /// Whether it was said that they are known.
     told: bool,
     announced: bool,
+    /// Who is told what it looks like.
+    publisher: Option<Publisher>,
 }
 
 impl<A, O> Participant<A, O>
@@ -56,7 +59,34 @@ where
     ) -> Self {
         let session = ReceiverSession::new(config, seeds.clone());
         let driver = Driver::new(endpoint, Box::new(session), application, Tally::new(observer));
-        Participant { driver, phase: ReceiverPhase::Seeking, kept: false, told: false, announced: false }
+        let phase = ReceiverPhase::Seeking;
+        Participant { driver, phase, kept: false, told: false, announced: false, publisher: None }
+    }
+
+    /// Has this told, a few times a second and at the end.
+    pub fn published(self, publisher: Option<Publisher>) -> Self {
+        Participant { publisher, ..self }
+    }
+
+    /// Tells what it looks like, if it is time; `complete` adds what is particular.
+    pub fn publish(&mut self, complete: impl FnOnce(&Self, Time, &mut Publisher, &mut Snapshot)) {
+        let Some(mut publisher) = self.publisher.take() else { return };
+        let now = self.driver.now();
+        if publisher.is_due(now) || self.is_over() {
+            let session = self.driver.machine();
+            let mut snapshot = publisher.begin(&self.driver, self.is_over());
+            snapshot.protocol = session.protocol().map(ToOwned::to_owned);
+            snapshot.organiser = session.sender_name().map(ToOwned::to_owned);
+            snapshot.phase = Some((self.phase.name(), ReceiverPhase::NAMES));
+            complete(self, now, &mut publisher, &mut snapshot);
+            publisher.put(snapshot);
+        }
+        self.publisher = Some(publisher);
+    }
+
+    /// No step is to wait longer.
+    pub fn longest(&self) -> Duration {
+        if self.publisher.is_some() { INTERVAL } else { Duration::MAX }
     }
 
     pub fn step(&mut self, wait: Duration) -> Result<(), DriveError> {

@@ -4,15 +4,16 @@ use std::fmt;
 use std::io::Write;
 use std::path::PathBuf;
 
-use carillon_core::{Duration, NoObserver, Observer, Seeds};
+use carillon_core::{Duration, NoObserver, Observer, Seeds, Time};
 use carillon_net::{Driver, Endpoint};
 use carillon_proto::REGISTRY;
 use carillon_proto::session::{Part, ReceiverPhase, ReceiverSession};
 
 use crate::conduct::{Run, UNTIL_WOKEN, Wish, conduct_within};
 use crate::end::End;
-use crate::files::{Incoming, Live, Messages, Output, Problem, Sink, Target};
+use crate::files::{Incoming, Live, Messages, Output, Problem, SenderState, Sink, Target};
 use crate::handle::{Abort, Handle, Teller, spawn};
+use crate::monitor::{Monitor, Publisher, SenderView, Snapshot};
 use crate::network::{Bound, Network, attached};
 use crate::participant::{self, Participant, run_by_participant};
 use crate::report::SenderReport;
@@ -74,6 +75,8 @@ pub struct ReceiveOptions {
     /// Others may turn to it, if the protocol has helpers and the sender lets it: a designated receiver. Otherwise it
     /// receives all the same.
     pub helps: bool,
+    /// Where it is told what the receiver looks like.
+    pub monitor: Option<Monitor>,
 }
 
 impl Default for ReceiveOptions {
@@ -84,6 +87,7 @@ impl Default for ReceiveOptions {
             tell_files: false,
             attached: Vec::new(),
             helps: false,
+            monitor: None,
         }
     }
 }
@@ -116,6 +120,13 @@ impl End<ToReceive> {
     #[must_use]
     pub fn helping(mut self) -> Self {
         self.what.options.helps = true;
+        self
+    }
+
+    /// Tells this monitor, a few times a second, what the receiver and its senders look like.
+    #[must_use]
+    pub fn monitor(mut self, monitor: Monitor) -> Self {
+        self.what.options.monitor = Some(monitor);
         self
     }
 
@@ -225,7 +236,8 @@ impl ReceiveOptions {
         if self.tell_files {
             incoming = incoming.keep_completed();
         }
-        let participant = Participant::new(config, endpoint, seeds, incoming, observer);
+        let publisher = Publisher::new(&self.monitor, "receiver", name);
+        let participant = Participant::new(config, endpoint, seeds, incoming, observer).published(publisher);
         Ok(ReceiveRun { participant, roll: Roll::default(), events: Vec::new() })
     }
 }
@@ -239,6 +251,10 @@ pub struct ReceiveRun<O: Observer> {
 
 impl<O: Observer> Run for ReceiveRun<O> {
     run_by_participant!();
+
+    fn longest(&self) -> Duration {
+        self.participant.longest()
+    }
 
     fn look(&mut self) {
         let told = self.participant.look();
@@ -262,6 +278,7 @@ impl<O: Observer> Run for ReceiveRun<O> {
                 digest: *file.digest.as_bytes(),
             }));
         }
+        self.participant.publish(complete);
     }
 }
 
@@ -342,6 +359,34 @@ impl<O: Observer> ReceiveRun<O> {
             datagrams_received: self.participant.driver.stats().datagrams_received,
         }
     }
+}
+
+/// What is particular about what a receiver looks like.
+fn complete<O: Observer>(
+    participant: &Participant<Incoming, O>,
+    now: Time,
+    publisher: &mut Publisher,
+    snapshot: &mut Snapshot,
+) {
+    let (session, incoming) = (participant.driver.machine(), participant.driver.application());
+    let sender = |sender: &SenderState| SenderView {
+        name: sender.name.clone(),
+        state: match &sender.result {
+            None => "sending",
+            Some(Ok(())) => "verified",
+            Some(Err(_)) => "failed",
+        },
+        bytes: sender.bytes,
+        files: sender.files.into(),
+    };
+    snapshot.senders = incoming.senders().map(sender).collect();
+    snapshot.size = incoming.total();
+    snapshot.serves = session.has_tree().then(|| participant.served());
+    publisher.progress(now, snapshot, incoming.bytes(), participant.phase == ReceiverPhase::Running);
+    // One that has heard of none has failed at nothing, and one whose name is taken tries again.
+    let failed = participant.is_over() && session.association().is_some() && !participant.name_is_taken();
+    let ended = incoming.has_succeeded().or(failed.then_some(false)).filter(|_| participant.is_over());
+    publisher.completed(snapshot, (!incoming.is_live()).then(|| incoming.files().into()), ended);
 }
 
 impl fmt::Debug for Place {

@@ -73,14 +73,25 @@ pub struct ReceiverReport {
     pub attached: Vec<u8>,
     /// Bytes it has, by its own word.
     pub bytes: u64,
-    /// Repairs that went out while it lacked something.
-    pub repairs: u64,
+    /// Repairs that went out while it lacked something, if the protocol tells who does.
+    pub repairs: Option<u64>,
+    /// Which part of the data packets was lost on the way to it, from 0 to 1, by its own word and as of the last answer, if the
+    /// protocol measures paths.
+    pub loss: Option<f64>,
     /// From the first message to its end, if it had one.
     pub time: Option<Duration>,
     /// How long the sender was held up by it.
     pub waited: Duration,
     /// What became of it.
     pub outcome: Outcome,
+}
+
+impl ReceiverReport {
+    /// Bits in a second that it got, if it had an end.
+    pub fn goodput(&self) -> Option<f64> {
+        let time = self.time.filter(|time| !time.is_zero())?;
+        Some(self.bytes as f64 * 8.0 / time.as_secs_f64())
+    }
 }
 
 /// What became of a helper, by the sender.

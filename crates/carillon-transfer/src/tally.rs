@@ -1,26 +1,43 @@
-//! Counts repairs at any end.
+//! Counts repairs and drops at any end.
 
-use carillon_core::{Bytes, Dest, Event, NodeId, Notice, Observer, Time, TraceEvent};
+use carillon_core::{Bytes, Dest, DropReason, Event, NodeId, Notice, Observer, Time, TraceEvent};
 
-/// Counts the repairs that leave, and passes everything on.
+/// Counts the repairs that leave and the packets that are of no use, and passes everything on.
 #[derive(Debug)]
 pub struct Tally<O> {
     pub(crate) repairs: u64,
+    /// In the order of [`DropReason::ALL`].
+    dropped: [u64; DropReason::ALL.len()],
     /// Who is told of everything.
     pub inner: O,
 }
 
 impl<O: Observer> Tally<O> {
     pub(crate) fn new(inner: O) -> Self {
-        Tally { repairs: 0, inner }
+        Tally { repairs: 0, dropped: [0; DropReason::ALL.len()], inner }
+    }
+
+    /// The packets that were of no use, by reason.
+    pub(crate) fn dropped(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        // That one is the simulator's.
+        let all = DropReason::ALL.into_iter().zip(self.dropped);
+        all.filter(|(reason, _)| *reason != DropReason::Implosion)
+            .map(|(reason, count)| (reason.name(), count))
     }
 }
 
 impl<O: Observer> Observer for Tally<O> {
     fn event(&mut self, event: &TraceEvent) {
-        // The sender's own, and those of who keeps messages for others.
-        let repair = matches!(event.event, Event::RepairSent { .. } | Event::Forwarded { repair: true, .. });
-        self.repairs += u64::from(repair);
+        match event.event {
+            // The sender's own, and those of who keeps messages for others.
+            Event::RepairSent { .. } | Event::Forwarded { repair: true, .. } => self.repairs += 1,
+            Event::Dropped { reason } => {
+                let at = DropReason::ALL.iter().position(|&one| one == reason);
+                let count = at.and_then(|at| self.dropped.get_mut(at));
+                count.into_iter().for_each(|count| *count += 1);
+            }
+            _ => {}
+        }
         self.inner.event(event);
     }
 

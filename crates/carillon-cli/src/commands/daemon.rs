@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use carillon_transfer::daemon::{Daemon, DaemonOptions, DaemonStatus, default_path, status, stop};
+use carillon_transfer::monitor::{Monitor, Snapshot};
 use clap::Subcommand;
 use serde_json::{Value, json};
 
-use crate::delivery::{Stop, print_json, print_table, say};
+use crate::delivery::{NumbersArgs, Stop, print_json, print_table, say};
 
 /// Hold the sockets of many programs of this machine, which reach it over a Unix-domain socket, without any rights.
 ///
@@ -34,6 +35,8 @@ pub struct Args {
     /// Who may connect: the permission bits of the socket.
     #[arg(long, value_name = "OCTAL", default_value = "600", value_parser = mode)]
     mode: u32,
+    #[command(flatten)]
+    numbers: NumbersArgs,
 }
 
 #[derive(Debug, Subcommand)]
@@ -80,10 +83,24 @@ fn serve(args: &Args) -> anyhow::Result<()> {
     let options = DaemonOptions::new(&path).clients(args.clients).per_client(args.per_client).mode(args.mode);
     let daemon = Daemon::open(options)?;
     let stopper = daemon.stopper();
-    let _stop = Stop::on_signals_do(move || stopper.stop())?;
+    let stop = Stop::on_signals_do(move || stopper.stop())?;
+    let asked = path.clone();
+    // It answers whoever asks for its status, this process too.
+    let numbers = args.numbers.serve_as(Monitor::default(), move || told(&asked))?;
     tell_system(&path)?;
     say(format_args!("listening at {}", path.display()));
-    Ok(daemon.run()?)
+    daemon.run()?;
+    numbers.linger(&stop);
+    Ok(())
+}
+
+/// What the daemon at this path holds, as numbers.
+fn told(path: &Path) -> String {
+    let mut snapshot = Snapshot::new("daemon");
+    snapshot.daemon = status(path).ok();
+    let monitor = Monitor::default();
+    monitor.put(snapshot);
+    monitor.text()
 }
 
 /// Tells whoever has started it, if that wants to be told (sd_notify(3)), that it listens.

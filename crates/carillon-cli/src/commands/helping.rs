@@ -25,8 +25,13 @@ pub fn run(args: &Args, protocol: &'static ProtocolEntry) -> anyhow::Result<()> 
     let stop = Stop::on_signals()?;
     let bound = network.open(true, 1, None)?;
     let (mut endpoint, mut seeds) = (bound.endpoint, bound.seeds);
-    let options =
-        HelpOptions { protocol: protocol.name.to_owned(), timeout: args.timeout, keep_seeking: true };
+    let numbers = args.numbers.serve()?;
+    let options = HelpOptions {
+        protocol: protocol.name.to_owned(),
+        timeout: args.timeout,
+        keep_seeking: true,
+        monitor: numbers.monitor(),
+    };
     let (mut name, mut second) = (network.name(), network.second_name());
     announce(args, protocol, &name)?;
     let mut result = Ok(());
@@ -50,6 +55,7 @@ pub fn run(args: &Args, protocol: &'static ProtocolEntry) -> anyhow::Result<()> 
             None => {}
         }
         if !again && (args.once || stop.asked()) {
+            numbers.linger(&stop);
             return result;
         }
         endpoint = run.into_parts().0;

@@ -17,7 +17,9 @@ use crate::exit::JobFailed;
 pub fn run(args: &Args, manifest: Manifest, stop: &Stop) -> anyhow::Result<()> {
     let Bound { mut endpoint, mut seeds, .. } = args.network.open(true, args.ttl, args.rate)?;
     let mut watch = Watch::new(args.network.trace.as_deref(), &endpoint)?;
+    let numbers = args.network.numbers.serve()?;
     let options = JoinOptions {
+        monitor: numbers.monitor(),
         join_timeout: args.join_timeout,
         timeout: args.timeout,
         rate: args.rate,
@@ -43,6 +45,7 @@ pub fn run(args: &Args, manifest: Manifest, stop: &Stop) -> anyhow::Result<()> {
         let Some(other) = second.take().filter(|_| run.name_is_taken()) else {
             let result = finish(&mut run, args.network.json);
             let traced = run.into_parts().1.finish();
+            numbers.linger(stop);
             return result.and(traced);
         };
         name = other;

@@ -71,7 +71,9 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     };
     let Bound { mut endpoint, mut seeds, .. } = args.network.open(true, 1, None)?;
     let mut watch = Watch::new(args.network.trace.as_deref(), &endpoint)?;
+    let numbers = args.network.numbers.serve()?;
     let options = ReceiveOptions {
+        monitor: numbers.monitor(),
         timeout: args.timeout,
         keep_seeking: args.keep_going,
         tell_files: args.network.json,
@@ -113,6 +115,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
                 said_all(args.network.json, transfers, failed)?;
             }
             let traced = watch.finish();
+            numbers.linger(&stop);
             return worst.and(traced);
         }
         watch.restart();

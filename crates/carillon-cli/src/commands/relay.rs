@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, SocketAddrV4};
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use carillon_core::{
@@ -12,12 +12,13 @@ use carillon_core::{
 };
 use carillon_net::{GROUP, RelayConfig, RelayDriver, RelayEndpoint, RelayStats, SELF};
 use carillon_proto::{REGISTRY, find};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use carillon_transfer::DEFAULT_GROUP;
+use carillon_transfer::monitor::{Router, Snapshot};
 
 use super::helping;
-use crate::delivery::{Stop, print_json, print_table, say, seconds};
+use crate::delivery::{NumbersArgs, Stop, print_json, print_table, say, seconds};
 
 /// Help a protocol: as one of its routers, or as a helper that keeps what is sent and repairs for those near it.
 ///
@@ -71,6 +72,8 @@ pub struct Args {
     /// Of a helper: drop this fraction of the datagrams that arrive here.
     #[arg(long, value_name = "P", default_value = "0")]
     pub(super) drop: Probability,
+    #[command(flatten)]
+    pub(super) numbers: NumbersArgs,
 }
 
 /// `carillon relay`
@@ -100,9 +103,22 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     }
     announce(args.json, protocol, group, &endpoint)?;
     let mut driver = RelayDriver::new(endpoint, machine, Counts::default());
+    let numbers = args.numbers.serve()?;
+    let mut told = Instant::now();
+    let tell = |driver: &RelayDriver<_>| {
+        let Some(monitor) = numbers.monitor() else { return };
+        monitor.put(snapshot(protocol, group, driver.endpoint(), driver.observer()));
+    };
+    tell(&driver);
     while !stop.asked() {
         driver.step(LONGEST_STEP)?;
+        if told.elapsed() >= TOLD {
+            told = Instant::now();
+            tell(&driver);
+        }
     }
+    tell(&driver);
+    numbers.linger(&stop);
     report(args.json, driver.endpoint().stats(), driver.observer())
 }
 
@@ -188,15 +204,31 @@ impl Observer for Counts {
             Event::ControlSent { packet, .. } => ("sent", (*packet).to_owned()),
             Event::Received { packet, .. } => ("received", (*packet).to_owned()),
             Event::Forwarded { repair: true, .. } => ("sent", "repair".to_owned()),
-            Event::Dropped { reason } => {
-                let name = serde_json::to_value(reason).ok();
-                let name = name.as_ref().and_then(Value::as_str).unwrap_or("other");
-                ("dropped", name.to_owned())
-            }
+            Event::Dropped { reason } => ("dropped", reason.name().to_owned()),
             _ => return,
         };
         *self.0.entry(kind).or_default().entry(name).or_default() += 1;
     }
+}
+
+/// What the router looks like.
+fn snapshot(
+    protocol: &ProtocolEntry,
+    group: SocketAddrV4,
+    endpoint: &RelayEndpoint,
+    counts: &Counts,
+) -> Snapshot {
+    let names: Vec<String> = endpoint.interfaces().map(ToString::to_string).collect();
+    let packets = counts
+        .0
+        .iter()
+        .flat_map(|(kind, names)| names.iter().map(|(name, count)| (*kind, name.clone(), *count)));
+    let mut snapshot = Snapshot::new("router");
+    snapshot.protocol = Some(protocol.name.to_owned());
+    snapshot.group = Some(group.into());
+    snapshot.interface = Some(names.join(", "));
+    snapshot.router = Some(Router::new(endpoint.stats().clone(), packets.collect()));
+    snapshot
 }
 
 /// Says what was counted.
@@ -236,6 +268,9 @@ fn report(json: bool, stats: &RelayStats, counts: &Counts) -> anyhow::Result<()>
     }
     print_table(&table)
 }
+
+/// How often numbers are told.
+const TOLD: Duration = Duration::from_millis(250);
 
 /// No turn waits longer, so that signals are soon noticed.
 const LONGEST_STEP: Duration = Duration::from_millis(100);

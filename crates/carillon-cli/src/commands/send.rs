@@ -179,9 +179,13 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     }
     let bound = args.network.open(hears_group(protocol), args.ttl, args.rate)?;
     args.add_to(&mut options, protocol)?;
+    let numbers = args.network.numbers.serve()?;
+    options.monitor = numbers.monitor();
     let opened = options.open(&args.network.name(), bound, manifest, args.stream).map_err(worded)?;
     let watch = Watch::new(args.network.trace.as_deref(), opened.endpoint())?;
-    go(opened.with(watch), &args, &stop)
+    let result = go(opened.with(watch), &args, &stop);
+    numbers.linger(&stop);
+    result
 }
 
 impl Args {

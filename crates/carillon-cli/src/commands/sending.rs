@@ -129,7 +129,7 @@ fn print_progress(run: &SendRun<Watch>) -> anyhow::Result<()> {
     let (outgoing, session) = (run.driver().application(), run.driver().machine());
     print_json(&json!({
         "event": "progress",
-        "phase": phase_name(session.phase()),
+        "phase": session.phase().name(),
         "bytes": outgoing.bytes(),
         "total": outgoing.manifest().bytes(),
         "receivers": session.members().len(),
@@ -237,14 +237,12 @@ impl<'a> Report<'a> {
         let report = &self.report;
         let head = ["receiver", "bytes", "repairs", "time", "waited", "outcome"];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
-        // A protocol that does not say whom a repair was for has it in the total only.
-        let counted = report.repairs == 0 || report.receivers.iter().any(|one| one.repairs > 0);
         rows.extend(report.receivers.iter().map(|one| {
             let time = one.time.map(|time| format!("{:.2} s", time.as_secs_f64()));
             vec![
                 one.name.clone(),
                 one.bytes.to_string(),
-                if counted { one.repairs.to_string() } else { "-".to_owned() },
+                one.repairs.map_or_else(|| "-".to_owned(), |repairs| repairs.to_string()),
                 time.unwrap_or_else(|| "-".to_owned()),
                 format!("{:.2} s", one.waited.as_secs_f64()),
                 outcome_text(&one.outcome),
@@ -278,22 +276,13 @@ fn receiver_json(one: &ReceiverReport) -> Value {
         "sends": one.sends,
         "bytes": one.bytes,
         "repairs": one.repairs,
+        "loss": one.loss,
+        "goodput_bps": one.goodput(),
         "seconds": one.time.map(|time| time.as_secs_f64()),
         "waited_s": one.waited.as_secs_f64(),
         "outcome": one.outcome.name(),
         "reason": one.outcome.reason(),
     })
-}
-
-fn phase_name(phase: SenderPhase) -> &'static str {
-    match phase {
-        SenderPhase::Gathering => "gathering",
-        SenderPhase::Assembling => "assembling",
-        SenderPhase::Running => "running",
-        SenderPhase::Closing => "closing",
-        SenderPhase::Finished => "finished",
-        SenderPhase::Aborted => "aborted",
-    }
 }
 
 /// Whether it took nothing and was given up.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use carillon_core::{BitRate, Duration, Probability};
 use carillon_transfer::{Bound, DEFAULT_GROUP, Key, Network};
 
+use super::numbers::NumbersArgs;
 use super::words::{Whereabouts, say};
 
 /// Where the group is, and what befalls its datagrams.
@@ -37,6 +38,8 @@ pub struct NetworkArgs {
     /// Print JSON lines on stdout instead of a table.
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub numbers: NumbersArgs,
 }
 
 impl NetworkArgs {

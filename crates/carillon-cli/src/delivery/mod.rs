@@ -3,6 +3,7 @@
 
 mod args;
 mod lines;
+mod numbers;
 mod output;
 mod overheard;
 mod patience;
@@ -12,6 +13,7 @@ mod words;
 
 pub use args::{NetworkArgs, is_text_terminal, read_key, seconds};
 pub use lines::Lines;
+pub use numbers::NumbersArgs;
 pub use output::{
     Human, Rate, SenderBars, Ticker, bar, bar_style, lost_json, outcome_text, print_json, print_table,
     seal_drops_json,

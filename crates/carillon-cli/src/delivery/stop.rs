@@ -44,6 +44,11 @@ impl Stop {
         self.0.load(Ordering::Relaxed) > 0
     }
 
+    /// Signals that came.
+    pub fn count(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
     /// Whether to stop without waiting for anybody.
     pub fn insisted(&self) -> bool {
         self.0.load(Ordering::Relaxed) > 1

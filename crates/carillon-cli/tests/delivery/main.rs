@@ -6,6 +6,7 @@ mod faults;
 mod flood;
 mod helpers;
 mod links;
+mod numbers;
 mod partial;
 mod peers;
 mod real;

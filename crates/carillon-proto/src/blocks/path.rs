@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use carillon_core::Time;
+use carillon_core::{PathMeasure, Time};
 
 /// The sender's model of the path to one receiver.
 #[derive(Clone, Debug)]
@@ -93,6 +93,20 @@ impl Path {
     /// Which part of the packets is lost, smoothed.
     pub fn loss(&self) -> f64 {
         self.loss.part
+    }
+
+    /// What was measured, once there was an answer; whether it has room is not the path's to say.
+    pub fn measured(&self, has_room: bool) -> Option<PathMeasure> {
+        self.last.at?;
+        let least = -self.least.greatest();
+        Some(PathMeasure {
+            sent: self.last.serial,
+            arrived: self.last.arrived,
+            loss: self.loss.part.clamp(0.0, 1.0),
+            round_trip: Duration::try_from_secs_f64(least).ok(),
+            window: self.window(),
+            has_room,
+        })
     }
 
     /// Packets a second that may leave, if anything is known: more than arrive, so that a window is spread over a

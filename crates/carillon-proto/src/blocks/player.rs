@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Delivery, Events, HelperTable, InState, Machine, MessageId, NodeId, OfferError, Received,
-    Receiver, Role, Sender, Time, Transmit,
+    BuildContext, Delivery, Events, HelperTable, InState, Machine, MessageId, NodeId, OfferError,
+    PathMeasure, Received, Receiver, Role, Sender, Time, Transmit,
 };
 
 use super::{AckWindow, Scene};
@@ -96,6 +96,11 @@ pub trait Part: std::fmt::Debug + Send + Sized {
 
     /// How many messages this member has acknowledged, if it can tell.
     fn acknowledged(&self, _scene: &Scene<Self::Timer>, _member: NodeId) -> Option<u64> {
+        None
+    }
+
+    /// What it has measured of the path to this member, if it does.
+    fn measured(&self, _scene: &Scene<Self::Timer>, _member: NodeId) -> Option<PathMeasure> {
         None
     }
 
@@ -224,6 +229,10 @@ impl<P: Part> Sender for Player<P> {
 
     fn acknowledged(&self, member: NodeId) -> Option<u64> {
         self.part.acknowledged(&self.scene, member)
+    }
+
+    fn measured(&self, member: NodeId) -> Option<PathMeasure> {
+        self.part.measured(&self.scene, member)
     }
 
     fn is_finished(&self) -> bool {

@@ -35,7 +35,7 @@ pub use config::{
 };
 pub use receiver::{PeerMember, ReceiverFailure, ReceiverPhase, ReceiverSession};
 pub use roster::{Member, MemberOutcome};
-pub use sender::{Rival, SenderPhase, SenderSession};
+pub use sender::{Rival, SenderPhase, SenderSession, Standing};
 pub use unserved::{Unserved, UnservedReason};
 
 /// What a machine inside a session is told its own node is: a session knows only the nodes that

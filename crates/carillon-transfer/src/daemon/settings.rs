@@ -35,6 +35,8 @@ pub(crate) fn told(socket: &Socket) -> Result<FieldList, Error> {
         min_rate,
         rate,
         datagram,
+        // The daemon has numbers of its own.
+        monitor: _,
     } = &socket.what.options;
     optional("interface", interface.clone());
     optional("name", name.clone());

@@ -154,7 +154,9 @@ impl Report for SendReport {
             let list = with_outcome(with_address(list, one.address), &one.outcome);
             let list = with_time(list.with("waited", nanos(one.waited)), one.time);
             let list = list.with("sends", flag(one.sends)).with("bytes", one.bytes.to_string());
-            line.push(&Frame::Part(list.with("repairs", one.repairs.to_string()).fields()));
+            let list = with_reason(list, "repairs", one.repairs.map(|repairs| repairs.to_string()));
+            let list = with_reason(list, "loss", one.loss.map(|loss| loss.to_string()));
+            line.push(&Frame::Part(list.fields()));
         }
         for one in self.helpers {
             let list = with_address(part("helper").with("name", one.name), one.address);
@@ -187,7 +189,8 @@ impl Report for SendReport {
             sends: fields.number("sends") == Some(1),
             attached: fields.get("attached").unwrap_or_default().to_owned(),
             bytes: number(fields, "bytes"),
-            repairs: number(fields, "repairs"),
+            repairs: fields.number("repairs"),
+            loss: fields.text("loss").and_then(|text| text.parse().ok()),
             time: fields.number("time").map(Duration::from_nanos),
             waited: time(fields, "waited"),
             outcome: outcome(fields),

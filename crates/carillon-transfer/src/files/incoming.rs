@@ -136,6 +136,11 @@ impl Incoming {
         self.result.take()
     }
 
+    /// Whether it has ended well, if it has ended.
+    pub fn has_succeeded(&self) -> Option<bool> {
+        self.result.as_ref().map(Result::is_ok)
+    }
+
     /// Where it all went; nothing while it is being written.
     pub fn sink(&self) -> Option<&Sink> {
         match &self.place {

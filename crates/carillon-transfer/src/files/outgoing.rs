@@ -131,6 +131,11 @@ impl Outgoing {
         self.refused
     }
 
+    /// Whether there is nothing more to offer.
+    pub fn is_finished(&self) -> bool {
+        self.finished
+    }
+
     /// Whether something went wrong here.
     pub fn has_failed(&self) -> bool {
         self.error.is_some()

@@ -1,6 +1,7 @@
 //! The sender, or the one of several that organises.
 
 mod run;
+mod view;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,6 +22,7 @@ use crate::conduct::{UNTIL_WOKEN, Wish, conduct_within};
 use crate::end::End;
 use crate::files::{Feed, Manifest, Outgoing, Symlinks};
 use crate::handle::{Abort, Handle, Teller, spawn};
+use crate::monitor::{Monitor, Publisher};
 use crate::network::{Bound, random};
 use crate::tally::Tally;
 use crate::{Error, LocalError, SendEvent, SendReport};
@@ -153,6 +155,8 @@ pub struct SendOptions {
     pub rate: Option<BitRate>,
     /// Bytes of a datagram, at most.
     pub datagram: Option<u32>,
+    /// Where it is told what the sender looks like.
+    pub monitor: Option<Monitor>,
 }
 
 impl Default for SendOptions {
@@ -172,6 +176,7 @@ impl Default for SendOptions {
             min_rate: Some(carillon_proto::session::DEFAULT_MIN_RATE),
             rate: None,
             datagram: None,
+            monitor: None,
         }
     }
 }
@@ -259,6 +264,13 @@ impl End<ToSend> {
     #[must_use]
     pub fn datagram(mut self, bytes: u32) -> Self {
         self.what.options.datagram = Some(bytes);
+        self
+    }
+
+    /// Tells this monitor, a few times a second, what the sender and its receivers look like.
+    #[must_use]
+    pub fn monitor(mut self, monitor: Monitor) -> Self {
+        self.what.options.monitor = Some(monitor);
         self
     }
 
@@ -367,6 +379,7 @@ pub struct OpenSend {
     session: SenderSession,
     outgoing: Outgoing,
     facts: Facts,
+    publisher: Option<Publisher>,
 }
 
 impl OpenSend {
@@ -379,7 +392,7 @@ impl OpenSend {
     pub fn with<O: Observer>(self, observer: O) -> SendRun<O> {
         let tally = Tally::new(observer);
         let driver = Driver::new(self.endpoint, Box::new(self.session), self.outgoing, tally);
-        SendRun::new(driver, self.facts)
+        SendRun::new(driver, self.facts).published(self.publisher)
     }
 }
 
@@ -422,7 +435,8 @@ impl SendOptions {
         let outgoing = outgoing?;
         let session = SenderSession::new(config, seeds)?;
         let facts = Facts { protocol, eavesdrops, window_bytes, datagram };
-        Ok(OpenSend { endpoint, session, outgoing, facts })
+        let publisher = Publisher::new(&self.monitor, "sender", name);
+        Ok(OpenSend { endpoint, session, outgoing, facts, publisher })
     }
 
     /// Bytes of the longest datagram that a machine may send, where so many leave if nothing is said.

@@ -9,9 +9,12 @@ use carillon_proto::session::{Member, MemberOutcome, SenderPhase, SenderSession}
 
 use crate::conduct::Run;
 use crate::files::Outgoing;
+use crate::monitor::{INTERVAL, Publisher};
 use crate::report::{HelperReport, Outcome, ReceiverReport, UnservedReport};
 use crate::tally::Tally;
 use crate::{LocalError, SendEvent, SendReport};
+
+use super::view::repairs_are_told;
 
 /// What was found out when it was opened.
 #[derive(Clone, Copy, Debug)]
@@ -28,8 +31,8 @@ pub struct Facts {
 
 /// A sender under way, for [`conduct`](crate::conduct::conduct).
 pub struct SendRun<O: Observer> {
-    driver: Driver<SenderSession, Outgoing, Tally<O>>,
-    facts: Facts,
+    pub(super) driver: Driver<SenderSession, Outgoing, Tally<O>>,
+    pub(super) facts: Facts,
     /// The members told of so far.
     joined: BTreeMap<NodeId, String>,
     /// When members were found to be given up or to have left.
@@ -40,6 +43,8 @@ pub struct SendRun<O: Observer> {
     started: bool,
     events: Vec<SendEvent>,
     error: Option<LocalError>,
+    /// Who is told what it looks like.
+    pub(super) publisher: Option<Publisher>,
 }
 
 impl<O: Observer> Run for SendRun<O> {
@@ -68,6 +73,11 @@ impl<O: Observer> Run for SendRun<O> {
         }
         self.note_gone(now);
         self.note_others();
+        self.publish(now);
+    }
+
+    fn longest(&self) -> Duration {
+        if self.publisher.is_some() { INTERVAL } else { Duration::MAX }
     }
 
     fn is_over(&self) -> bool {
@@ -96,6 +106,7 @@ impl<O: Observer> SendRun<O> {
             started: false,
             events: Vec::new(),
             error: None,
+            publisher: None,
         }
     }
 
@@ -152,20 +163,22 @@ impl<O: Observer> SendRun<O> {
         let last = session.members().iter().filter_map(end).max();
         let got = session.members().iter().filter(|member| member.outcome == MemberOutcome::Verified);
         let got = self.since_start(got.filter_map(|member| member.finished).max().unwrap_or_default());
-        let (helpers, receivers): (Vec<&Member>, Vec<&Member>) =
-            session.members().iter().partition(|member| !member.part.receives());
-        let helpers = helpers.into_iter().map(|member| HelperReport {
+        let told = repairs_are_told(self.driver.observer().repairs, session.members());
+        let members = session.members().iter().zip(session.standings(self.driver.now()));
+        let (helpers, receivers): (Vec<_>, Vec<_>) = members.partition(|(member, _)| !member.part.receives());
+        let helpers = helpers.into_iter().map(|(member, _)| HelperReport {
             name: member.name.clone(),
             address: self.address(member.node),
             lost: Outcome::from(&member.outcome).reason().map(ToOwned::to_owned),
         });
-        let receivers = receivers.into_iter().map(|member| ReceiverReport {
+        let receivers = receivers.into_iter().map(|(member, standing)| ReceiverReport {
             name: member.name.clone(),
             address: self.address(member.node),
             sends: member.part.offers(),
             attached: member.attached.clone(),
             bytes: member.bytes,
-            repairs: member.repairs,
+            repairs: told.then_some(member.repairs),
+            loss: standing.path.map(|path| path.total_loss()),
             time: end(member).map(|at| self.since_start(at)),
             waited: member.waited,
             outcome: Outcome::from(&member.outcome),

@@ -90,6 +90,7 @@ use crate::daemon::{program, settings};
 use crate::end::End;
 use crate::files::Feed;
 use crate::join::{JoinOptions, ToJoin};
+use crate::monitor::Monitor;
 use crate::send::{Source, ToSend};
 use crate::{Error, ReceiveOptions, SendOptions};
 
@@ -131,6 +132,7 @@ impl ToBind {
             timeout: self.options.timeout,
             rate: self.options.rate,
             attached: self.attached,
+            monitor: self.options.monitor,
         };
         ToJoin::with(Source::Feed(feed), self.hops, options)
     }
@@ -225,6 +227,13 @@ impl End<ToBind> {
         self
     }
 
+    /// Tells this monitor, a few times a second, what this end looks like; not of one that goes through a daemon.
+    #[must_use]
+    pub fn monitor(mut self, monitor: Monitor) -> Self {
+        self.what.options.monitor = Some(monitor);
+        self
+    }
+
     /// What else a sender can be told; replaces what was said before.
     #[must_use]
     pub fn options(mut self, options: SendOptions) -> Self {
@@ -286,6 +295,7 @@ impl End<ToBind> {
             tell_files: false,
             attached: what.attached,
             helps: false,
+            monitor: what.options.monitor,
         };
         Ok(Listener::here(network, bound, options))
     }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use carillon_core::{
-    BuildContext, Config, ConfigError, DropReason, Event, InState, NodeId, Pace, Received, Role, Transmit,
-    expand,
+    BuildContext, Config, ConfigError, DropReason, Event, InState, NodeId, Pace, PathMeasure, Received, Role,
+    Transmit, expand,
 };
 use carillon_wire::carillon::{Lacking, MAX_LISTED, Packet, Status};
 
@@ -317,6 +317,11 @@ impl Part for CarillonSender {
     fn acknowledged(&self, _scene: &Scene, member: NodeId) -> Option<u64> {
         let index = self.blocks.window.index_of(member)?;
         Some(self.blocks.window.acknowledged_below(index))
+    }
+
+    fn measured(&self, _scene: &Scene, member: NodeId) -> Option<PathMeasure> {
+        let member = self.asking.audience.member(self.blocks.window.index_of(member)?);
+        member.path.measured(member.limit > self.blocks.sent)
     }
 }
 

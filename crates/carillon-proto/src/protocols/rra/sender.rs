@@ -1,8 +1,8 @@
 //! The sending side: names receivers by turns, and goes by what they say.
 
 use carillon_core::{
-    BuildContext, Config, ConfigError, Dest, DropReason, Event, InState, NodeId, Pace, Received, Role,
-    Transmit, expand,
+    BuildContext, Config, ConfigError, Dest, DropReason, Event, InState, NodeId, Pace, PathMeasure, Received,
+    Role, Transmit, expand,
 };
 use carillon_wire::map::Map;
 use carillon_wire::rra::Packet;
@@ -298,6 +298,11 @@ impl Part for RraSender {
     fn acknowledged(&self, _scene: &Scene, member: NodeId) -> Option<u64> {
         let index = self.messages.window.index_of(member)?;
         Some(self.messages.window.acknowledged_below(index))
+    }
+
+    fn measured(&self, _scene: &Scene, member: NodeId) -> Option<PathMeasure> {
+        let member = self.asking.audience.member(self.messages.window.index_of(member)?);
+        member.path.measured(member.limit > self.messages.sent)
     }
 }
 

@@ -114,6 +114,25 @@ pub enum ReceiverPhase {
     Failed(ReceiverFailure),
 }
 
+impl ReceiverPhase {
+    /// All their names.
+    pub const NAMES: &'static [&'static str] =
+        &["seeking", "joining", "assembling", "running", "reporting", "finished", "failed"];
+
+    /// Its name.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            ReceiverPhase::Seeking => "seeking",
+            ReceiverPhase::Joining => "joining",
+            ReceiverPhase::Assembling => "assembling",
+            ReceiverPhase::Running => "running",
+            ReceiverPhase::Reporting => "reporting",
+            ReceiverPhase::Finished => "finished",
+            ReceiverPhase::Failed(_) => "failed",
+        }
+    }
+}
+
 /// The session it was invited to.
 #[derive(Debug)]
 struct Invited {
@@ -137,6 +156,8 @@ struct Invited {
     proven: bool,
     /// Whether the machine is made for these terms.
     accepted: bool,
+    /// The protocol, if this receiver knows it.
+    protocol: Option<&'static str>,
     /// The largest payload of a message.
     max_payload: u32,
     /// Routers may help, which are no members and speak to it.
@@ -291,6 +312,11 @@ impl ReceiverSession {
         self.invited.as_ref().map(|invited| invited.association)
     }
 
+    /// The protocol of that session, if this receiver knows it.
+    pub fn protocol(&self) -> Option<&'static str> {
+        self.invited.as_ref()?.protocol
+    }
+
     /// The largest payload of a message, once it was invited.
     pub fn max_payload(&self) -> Option<u32> {
         self.invited.as_ref().map(|invited| invited.max_payload)
@@ -346,15 +372,7 @@ impl ReceiverSession {
 
     fn set_phase(&mut self, phase: ReceiverPhase) {
         if self.phase != phase {
-            let state = match &phase {
-                ReceiverPhase::Seeking => "seeking",
-                ReceiverPhase::Joining => "joining",
-                ReceiverPhase::Assembling => "assembling",
-                ReceiverPhase::Running => "running",
-                ReceiverPhase::Reporting => "reporting",
-                ReceiverPhase::Finished => "finished",
-                ReceiverPhase::Failed(_) => "failed",
-            };
+            let state = phase.name();
             self.phase = phase;
             self.events.push(Event::StateChanged { state });
         }

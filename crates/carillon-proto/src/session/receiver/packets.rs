@@ -179,6 +179,7 @@ impl ReceiverSession {
             terms: invite.terms(),
             proven: false,
             accepted: true,
+            protocol: None,
             max_payload: invite.max_payload,
             relays: false,
         });
@@ -212,6 +213,9 @@ impl ReceiverSession {
         let Some(entry) = self.config.protocols.iter().find(|entry| entry.name == &*invite.protocol) else {
             return Err(format!("this receiver does not know the protocol \"{}\"", invite.protocol));
         };
+        if let Some(invited) = &mut self.invited {
+            invited.protocol = Some(entry.name);
+        }
         if invite.max_payload > self.config.max_datagram {
             let (payload, max) = (invite.max_payload, self.config.max_datagram);
             return Err(format!(

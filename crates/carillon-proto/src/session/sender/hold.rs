@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use carillon_core::{BitRate, Duration, NodeId, Notice, Span, Time};
+use carillon_core::{BitRate, Duration, NodeId, Notice, PathMeasure, Span, Time};
 
 use super::{SenderPhase, SenderSession, Timer};
 use crate::session::roster::MemberOutcome;
@@ -27,6 +27,19 @@ pub(in crate::session) struct Hold {
     held_in: u128,
     /// All the time that it held the sender up.
     waited: Duration,
+    /// The path to it, as it was last measured.
+    path: Option<PathMeasure>,
+}
+
+/// How a member stands, for whoever watches the session.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Standing {
+    /// Since it was last heard; the time in which the sender was not running does not count.
+    pub silent: Duration,
+    /// The protocol waited for it when the members were last looked at.
+    pub awaited: bool,
+    /// The path to it, as it was measured last, if the protocol measures paths.
+    pub path: Option<PathMeasure>,
 }
 
 /// What happened between two looks at the members.
@@ -153,6 +166,31 @@ impl SenderSession {
         Time::from_nanos(now.as_nanos().saturating_sub(self.pulse.asleep.as_nanos() as u64))
     }
 
+    /// How each of the members stands, in their order.
+    pub fn standings(&self, now: Time) -> impl Iterator<Item = Standing> + '_ {
+        let awake = self.awake(now);
+        (0..self.roster.members().len()).map(move |index| {
+            let record = self.roster.record(index);
+            let Hold { awaited, path, .. } = record.hold;
+            Standing { silent: awake.since(record.heard), awaited, path }
+        })
+    }
+
+    /// Whether the protocol takes no more messages for now: the last one that was offered was not taken.
+    pub fn is_blocked(&self) -> bool {
+        self.pulse.blocked
+    }
+
+    /// Takes note of what the protocol has measured, while it is there to be asked.
+    pub(super) fn note_paths(&mut self) {
+        let Some(sender) = self.inner.as_mut().and_then(|inner| inner.as_sender()) else { return };
+        for index in 0..self.roster.members().len() {
+            let path = sender.measured(self.roster.members()[index].node);
+            let hold = &mut self.roster.record_mut(index).hold;
+            hold.path = path.or(hold.path);
+        }
+    }
+
     fn tick(&self) -> Duration {
         (self.config.member_timeout / TICKS).max(Duration::from_nanos(1))
     }
@@ -166,6 +204,7 @@ impl SenderSession {
     /// Looks at the members: who is waited for, and who for too long.
     pub(super) fn watch(&mut self, now: Time) {
         self.timers.arm(Timer::Watch, now + self.tick());
+        self.note_paths();
         let awake = self.awake(now);
         let elapsed = self.pulse.ticked.replace(awake).map_or(Duration::ZERO, |then| awake.since(then));
         if self.phase == SenderPhase::Closing {

@@ -26,6 +26,7 @@ mod rivals;
 use distances::Measured;
 pub(super) use hold::Hold;
 use hold::Pulse;
+pub use hold::Standing;
 use peers::Assembly;
 pub use rivals::Rival;
 
@@ -101,6 +102,17 @@ pub enum SenderPhase {
     Finished,
     /// Given up, and the group has been told.
     Aborted,
+}
+
+impl SenderPhase {
+    /// All their names.
+    pub const NAMES: &'static [&'static str] =
+        &["gathering", "assembling", "running", "closing", "finished", "aborted"];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
 }
 
 /// The sender's timers.
@@ -283,15 +295,7 @@ impl SenderSession {
         if self.phase != phase {
             self.phase = phase;
             self.invited = 0;
-            let state = match phase {
-                SenderPhase::Gathering => "gathering",
-                SenderPhase::Assembling => "assembling",
-                SenderPhase::Running => "running",
-                SenderPhase::Closing => "closing",
-                SenderPhase::Finished => "finished",
-                SenderPhase::Aborted => "aborted",
-            };
-            self.events.push(Event::StateChanged { state });
+            self.events.push(Event::StateChanged { state: phase.name() });
         }
     }
 
@@ -464,6 +468,7 @@ impl SenderSession {
             let mut next = || self.with_inner(|inner| inner.as_receiver()?.poll_delivery()).flatten();
             self.left_over = std::iter::from_fn(&mut next).collect();
         }
+        self.note_paths();
         self.inner = None;
         self.roster_due = false;
         if self.config.has_peers() {

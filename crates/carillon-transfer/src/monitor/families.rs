@@ -1,0 +1,446 @@
+//! Everything that is told, in the order in which it is written.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::snapshot::{PathView, ReceiverView, SenderView, Snapshot, Traffic};
+use super::text::{Family, Kind, Samples};
+
+const fn counter(
+    name: &'static str,
+    labels: &'static [&'static str],
+    ends: &'static str,
+    help: &'static str,
+    fill: fn(&Snapshot, &mut Samples<'_>),
+) -> Family {
+    Family { name, kind: Kind::Counter, labels, ends, help, fill }
+}
+
+const fn gauge(
+    name: &'static str,
+    labels: &'static [&'static str],
+    ends: &'static str,
+    help: &'static str,
+    fill: fn(&Snapshot, &mut Samples<'_>),
+) -> Family {
+    Family { name, kind: Kind::Gauge, labels, ends, help, fill }
+}
+
+/// Everything that there is. Which end has what, and when, stands in `docs/monitoring.md`.
+pub const FAMILIES: &[Family] = &[
+    gauge(
+        "carillon_info",
+        &["role", "name", "group", "interface", "version"],
+        ALL,
+        "Always 1: what this end is.",
+        |at, to| {
+            let group = at.group.map(|group| group.to_string()).unwrap_or_default();
+            let interface = at.interface.as_deref().unwrap_or_default();
+            to.with(&[at.role, &at.name, &group, interface, env!("CARGO_PKG_VERSION")], 1);
+        },
+    ),
+    gauge(
+        "carillon_session_info",
+        &["protocol", "organiser"],
+        ENDS,
+        "Always 1: the protocol, and who has opened the session.",
+        |at, to| {
+            if at.protocol.is_some() || at.organiser.is_some() {
+                to.with(
+                    &[
+                        at.protocol.as_deref().unwrap_or_default(),
+                        at.organiser.as_deref().unwrap_or_default(),
+                    ],
+                    1,
+                );
+            }
+        },
+    ),
+    gauge(
+        "carillon_session_state",
+        &["state"],
+        ENDS,
+        "1 for the state that the session is in, as this end knows it.",
+        |at, to| {
+            if let Some((state, states)) = at.phase {
+                to.state(&[], state, states);
+            }
+        },
+    ),
+    gauge("carillon_snapshot_timestamp_seconds", &[], ALL, "When these numbers were taken.", |at, to| {
+        to.one(Some(seconds(at.taken)));
+    }),
+    gauge(
+        "carillon_limit",
+        &["by", "receiver"],
+        SENDER,
+        "1 for what kept the sender from sending faster most of the last quarter of a second.",
+        |at, to| {
+            if let Some(limit) = &at.limit {
+                let (by, receiver) = limit.parts();
+                to.with(&[by, receiver.unwrap_or_default()], 1);
+            }
+        },
+    ),
+    counter(
+        "carillon_payload_bytes_total",
+        &[],
+        BYTES,
+        "Bytes of files or messages: given to the protocol, or come from it.",
+        |at, to| {
+            to.one(at.has_bytes.then_some(at.bytes));
+        },
+    ),
+    gauge("carillon_transfer_bytes", &[], BYTES, "The same of this transfer alone.", |at, to| {
+        to.one(at.has_bytes.then_some(at.transfer_bytes));
+    }),
+    gauge(
+        "carillon_transfer_size_bytes",
+        &[],
+        BYTES,
+        "Bytes of this transfer when it is complete.",
+        |at, to| to.one(at.size),
+    ),
+    gauge(
+        "carillon_payload_bytes_per_second",
+        &[],
+        BYTES,
+        "Bytes of files or messages a second, over five seconds.",
+        |at, to| to.one(at.rate),
+    ),
+    counter("carillon_files_total", &[], "receiver", "Files that are complete.", |at, to| to.one(at.files)),
+    counter("carillon_transfers_total", &["outcome"], "receiver", "Transfers that have ended.", |at, to| {
+        if let Some((verified, failed)) = at.transfers {
+            to.with(&["verified"], verified);
+            to.with(&["failed"], failed);
+        }
+    }),
+    counter("carillon_datagrams_sent_total", &[], ENDS, "Datagrams that left.", |at, to| {
+        to.one(traffic(at, |traffic| traffic.datagrams_sent));
+    }),
+    counter("carillon_sent_bytes_total", &[], ENDS, "Bytes of these datagrams.", |at, to| {
+        to.one(traffic(at, |traffic| traffic.bytes_sent));
+    }),
+    counter(
+        "carillon_sent_ip_bytes_total",
+        &[],
+        ENDS,
+        "The same with the headers of IP and UDP.",
+        |at, to| {
+            to.one(traffic(at, |traffic| traffic.ip_bytes_sent));
+        },
+    ),
+    gauge(
+        "carillon_sent_bytes_per_second",
+        &[],
+        BYTES,
+        "Bytes of datagrams that leave, a second, over five seconds.",
+        |at, to| to.one(at.sent_rate),
+    ),
+    counter("carillon_datagrams_received_total", &[], ENDS, "Datagrams that arrived.", |at, to| {
+        to.one(traffic(at, |traffic| traffic.datagrams_received));
+    }),
+    counter("carillon_received_bytes_total", &[], ENDS, "Bytes of these datagrams.", |at, to| {
+        to.one(traffic(at, |traffic| traffic.bytes_received));
+    }),
+    counter(
+        "carillon_datagrams_dropped_total",
+        &["reason"],
+        ENDS,
+        "Datagrams that arrived and were of no use.",
+        |at, to| {
+            for (reason, count) in at.traffic.iter().flat_map(|traffic| &traffic.dropped) {
+                to.with(&[reason], *count);
+            }
+        },
+    ),
+    counter(
+        "carillon_send_errors_total",
+        &[],
+        ENDS,
+        "Datagrams that were lost while they were sent.",
+        |at, to| {
+            to.one(traffic(at, |traffic| traffic.send_errors));
+        },
+    ),
+    counter(
+        "carillon_kernel_drops_total",
+        &[],
+        ENDS,
+        "Datagrams that the system dropped since a receive buffer was full.",
+        |at, to| {
+            to.one(at.traffic.as_ref().and_then(|traffic| traffic.kernel_drops));
+        },
+    ),
+    counter(
+        "carillon_repairs_total",
+        &[],
+        ENDS,
+        "Data packets that this end sent again, or in place of some.",
+        |at, to| to.one(at.repairs),
+    ),
+    gauge(
+        "carillon_receiver_state",
+        &["receiver", "state"],
+        SENDER,
+        "1 for the state that the receiver is in.",
+        |at, to| {
+            for one in &at.receivers {
+                to.state(&[&one.name], one.state, ReceiverView::STATES);
+            }
+        },
+    ),
+    counter(
+        "carillon_receiver_bytes_total",
+        &["receiver"],
+        SENDER,
+        "Bytes that the receiver has, by its own word.",
+        |at, to| {
+            each(at, to, |one| one.bytes);
+        },
+    ),
+    gauge(
+        "carillon_receiver_bytes_per_second",
+        &["receiver"],
+        SENDER,
+        "The same a second, over five seconds.",
+        |at, to| {
+            for one in &at.receivers {
+                one.rate.into_iter().for_each(|rate| to.with(&[&one.name], rate));
+            }
+        },
+    ),
+    counter(
+        "carillon_receiver_repairs_total",
+        &["receiver"],
+        SENDER,
+        "Repairs that went out while the receiver lacked something.",
+        |at, to| {
+            each(at, to, |one| one.repairs);
+        },
+    ),
+    counter(
+        "carillon_receiver_waited_seconds_total",
+        &["receiver"],
+        SENDER,
+        "How long the sender was held up by the receiver.",
+        |at, to| {
+            for one in &at.receivers {
+                one.waited.into_iter().for_each(|waited| to.with(&[&one.name], waited.as_secs_f64()));
+            }
+        },
+    ),
+    gauge(
+        "carillon_receiver_last_heard_timestamp_seconds",
+        &["receiver"],
+        SENDER,
+        "When the receiver was last heard.",
+        |at, to| {
+            for one in &at.receivers {
+                to.with(&[&one.name], seconds(one.heard));
+            }
+        },
+    ),
+    counter(
+        "carillon_receiver_path_sent_packets_total",
+        &["receiver"],
+        PATHS,
+        "Data packets sent when the receiver was asked what it answered last.",
+        |at, to| {
+            paths(at, to, |path, to, name| to.with(&[name], path.sent));
+        },
+    ),
+    counter(
+        "carillon_receiver_path_arrived_packets_total",
+        &["receiver"],
+        PATHS,
+        "Of these, and those since, how many had reached it, by its own word.",
+        |at, to| {
+            paths(at, to, |path, to, name| to.with(&[name], path.arrived));
+        },
+    ),
+    gauge(
+        "carillon_receiver_loss_ratio",
+        &["receiver"],
+        PATHS,
+        "Which part of the data packets is lost on the way to the receiver lately.",
+        |at, to| {
+            paths(at, to, |path, to, name| to.with(&[name], path.loss));
+        },
+    ),
+    gauge(
+        "carillon_receiver_round_trip_seconds",
+        &["receiver"],
+        PATHS,
+        "The least time between a question to the receiver and its answer, lately.",
+        |at, to| {
+            paths(at, to, |path, to, name| {
+                path.round_trip.into_iter().for_each(|time| to.with(&[name], time.as_secs_f64()));
+            });
+        },
+    ),
+    gauge(
+        "carillon_receiver_window_packets",
+        &["receiver"],
+        PATHS,
+        "Data packets that may be under way to the receiver.",
+        |at, to| {
+            paths(at, to, |path, to, name| to.with(&[name], path.window));
+        },
+    ),
+    counter(
+        "carillon_unserved_total",
+        &[],
+        SENDER,
+        "Machines that spoke up and are not served.",
+        |at, to| to.one(at.unserved),
+    ),
+    gauge(
+        "carillon_sender_state",
+        &["sender", "state"],
+        "receiver",
+        "1 for the state that the sender is in, as far as its files go.",
+        |at, to| {
+            for one in &at.senders {
+                to.state(&[&one.name], one.state, SenderView::STATES);
+            }
+        },
+    ),
+    gauge(
+        "carillon_sender_bytes",
+        &["sender"],
+        "receiver",
+        "Bytes that came of the sender in this transfer.",
+        |at, to| {
+            at.senders.iter().for_each(|one| to.with(&[&one.name], one.bytes));
+        },
+    ),
+    gauge(
+        "carillon_sender_files",
+        &["sender"],
+        "receiver",
+        "Files of the sender that are complete in this transfer.",
+        |at, to| {
+            at.senders.iter().for_each(|one| to.with(&[&one.name], one.files));
+        },
+    ),
+    gauge(
+        "carillon_served_info",
+        &["member"],
+        "helper, receiver that helps",
+        "Always 1: a member that turns to this one.",
+        |at, to| {
+            at.serves.iter().flatten().for_each(|name| to.with(&[name], 1));
+        },
+    ),
+    router("carillon_relay_forwarded_total", "Multicasts let through.", |at, to| {
+        to.one(relay(at, |stats| stats.forwarded))
+    }),
+    router("carillon_relay_rewritten_total", "Of these, changed on the way.", |at, to| {
+        to.one(relay(at, |stats| stats.rewritten))
+    }),
+    router("carillon_relay_narrowed_total", "Of these, to some of the other interfaces only.", |at, to| {
+        to.one(relay(at, |stats| stats.narrowed))
+    }),
+    router("carillon_relay_copies_total", "What came of them, each interface by itself.", |at, to| {
+        to.one(relay(at, |stats| stats.copies))
+    }),
+    router("carillon_relay_absorbed_total", "Multicasts not let through.", |at, to| {
+        to.one(relay(at, |stats| stats.absorbed))
+    }),
+    router("carillon_relay_directed_total", "Sent into chosen branches in the name of another.", |at, to| {
+        to.one(relay(at, |stats| stats.directed))
+    }),
+    router("carillon_relay_received_total", "Addressed to the router.", |at, to| {
+        to.one(relay(at, |stats| stats.received))
+    }),
+    router("carillon_relay_sent_total", "Sent by the router to one node.", |at, to| {
+        to.one(relay(at, |stats| stats.sent))
+    }),
+    router("carillon_relay_off_path_total", "Ignored: not from where their source is.", |at, to| {
+        to.one(relay(at, |stats| stats.off_path))
+    }),
+    router("carillon_relay_expired_total", "Ignored: as far as they may come.", |at, to| {
+        to.one(relay(at, |stats| stats.expired))
+    }),
+    router("carillon_relay_too_large_total", "Lost: they do not fit the interface.", |at, to| {
+        to.one(relay(at, |stats| stats.too_large))
+    }),
+    router("carillon_relay_unroutable_total", "Lost: addressed to nobody known.", |at, to| {
+        to.one(relay(at, |stats| stats.unroutable))
+    }),
+    router("carillon_relay_refused_peers_total", "Ignored: too many sources.", |at, to| {
+        to.one(relay(at, |stats| stats.refused_peers))
+    }),
+    router("carillon_relay_errors_total", "Lost to errors that pass.", |at, to| {
+        to.one(relay(at, |stats| stats.errors))
+    }),
+    counter(
+        "carillon_relay_packets_total",
+        &["fate", "packet"],
+        "router",
+        "Packets of the protocol at the router: received, sent, dropped.",
+        |at, to| {
+            for (fate, packet, count) in at.router.iter().flat_map(|router| &router.packets) {
+                to.with(&[fate, packet], *count);
+            }
+        },
+    ),
+    counter(
+        "carillon_daemon_connections_total",
+        &[],
+        "daemon",
+        "Connections that the daemon has taken.",
+        |at, to| {
+            to.one(at.daemon.as_ref().map(|daemon| daemon.connections));
+        },
+    ),
+    counter(
+        "carillon_daemon_refused_total",
+        &["reason"],
+        "daemon",
+        "What the daemon has refused.",
+        |at, to| {
+            for (reason, count) in at.daemon.iter().flat_map(|daemon| &daemon.refused) {
+                to.with(&[reason], *count);
+            }
+        },
+    ),
+    gauge("carillon_daemon_sockets", &[], "daemon", "Sockets that are open.", |at, to| {
+        to.one(at.daemon.as_ref().map(|daemon| daemon.sockets.len() as u64));
+    }),
+];
+
+const fn router(name: &'static str, help: &'static str, fill: fn(&Snapshot, &mut Samples<'_>)) -> Family {
+    counter(name, &[], "router", help, fill)
+}
+
+fn traffic(at: &Snapshot, of: impl FnOnce(&Traffic) -> u64) -> Option<u64> {
+    at.traffic.as_ref().map(of)
+}
+
+fn relay(at: &Snapshot, of: impl FnOnce(&carillon_net::RelayStats) -> u64) -> Option<u64> {
+    at.router.as_ref().map(|router| of(&router.stats))
+}
+
+fn each(at: &Snapshot, to: &mut Samples<'_>, of: impl Fn(&ReceiverView) -> Option<u64>) {
+    for one in &at.receivers {
+        of(one).into_iter().for_each(|value| to.with(&[&one.name], value));
+    }
+}
+
+fn paths(at: &Snapshot, to: &mut Samples<'_>, tell: impl Fn(&PathView, &mut Samples<'_>, &str)) {
+    for one in &at.receivers {
+        one.path.iter().for_each(|path| tell(path, to, &one.name));
+    }
+}
+
+/// Since 1970, as the format has times.
+fn seconds(time: SystemTime) -> f64 {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64()
+}
+
+const ALL: &str = "all";
+const ENDS: &str = "all but router and daemon";
+const BYTES: &str = "sender, joined sender, receiver";
+const SENDER: &str = "sender";
+const PATHS: &str = "sender, of protocols that measure paths (`rra`, `carillon`)";

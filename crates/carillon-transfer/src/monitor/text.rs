@@ -1,0 +1,179 @@
+//! The text format of Prometheus, version 0.0.4.
+
+use std::fmt::Write as _;
+
+use super::families::FAMILIES;
+use super::snapshot::Snapshot;
+
+/// Samples of one name.
+#[derive(Debug)]
+pub struct Family {
+    /// The name.
+    pub name: &'static str,
+    /// What it does as time goes by.
+    pub kind: Kind,
+    /// The names of its labels.
+    pub labels: &'static [&'static str],
+    /// Which ends have it.
+    pub ends: &'static str,
+    /// What it is, in a line.
+    pub help: &'static str,
+    pub(super) fill: fn(&Snapshot, &mut Samples<'_>),
+}
+
+/// What a number does as time goes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// It counts up. In a new process it begins with 0.
+    Counter,
+    /// It goes up and down.
+    Gauge,
+}
+
+impl Kind {
+    /// Its name in the format.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+        }
+    }
+}
+
+/// The samples of a family, as they are written.
+#[derive(Debug)]
+pub struct Samples<'a> {
+    family: &'a Family,
+    text: &'a mut String,
+    any: bool,
+}
+
+impl Samples<'_> {
+    /// A number without labels, if it is known.
+    pub(super) fn one(&mut self, value: Option<impl Into<Number>>) {
+        if let Some(value) = value {
+            self.with(&[], value);
+        }
+    }
+
+    /// One of several; the labels in the order that the family has them. One that is empty is not there.
+    pub(super) fn with(&mut self, labels: &[&str], value: impl Into<Number>) {
+        debug_assert_eq!(labels.len(), self.family.labels.len(), "{}", self.family.name);
+        let Family { name, kind, help, .. } = self.family;
+        if !std::mem::replace(&mut self.any, true) {
+            // A help is text of this crate, without line feeds and backslashes.
+            let _ = writeln!(self.text, "# HELP {name} {help}\n# TYPE {name} {}", kind.name());
+        }
+        self.text.push_str(name);
+        let mut open = '{';
+        for (label, value) in self.family.labels.iter().zip(labels).filter(|(_, value)| !value.is_empty()) {
+            let _ = write!(self.text, "{open}{label}=\"");
+            escape(value, self.text);
+            self.text.push('"');
+            open = ',';
+        }
+        if open == ',' {
+            self.text.push('}');
+        }
+        let _ = match value.into() {
+            Number::Count(count) => writeln!(self.text, " {count}"),
+            Number::Real(real) => writeln!(self.text, " {real}"),
+        };
+    }
+
+    /// Of all states that there are the one that something is in is 1, and the others are 0.
+    pub(super) fn state(&mut self, whose: &[&str], state: &str, states: &[&str]) {
+        for one in states {
+            let labels: Vec<&str> = whose.iter().copied().chain([*one]).collect();
+            self.with(&labels, u64::from(*one == state));
+        }
+    }
+}
+
+/// A number, exact if it is a count.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Number {
+    Count(u64),
+    Real(f64),
+}
+
+impl From<u64> for Number {
+    fn from(count: u64) -> Self {
+        Number::Count(count)
+    }
+}
+
+impl From<f64> for Number {
+    fn from(real: f64) -> Self {
+        Number::Real(real)
+    }
+}
+
+/// All that is known.
+pub(super) fn write(snapshot: &Snapshot) -> String {
+    let mut text = String::new();
+    for family in FAMILIES {
+        let mut samples = Samples { family, text: &mut text, any: false };
+        (family.fill)(snapshot, &mut samples);
+    }
+    text
+}
+
+/// Names come from others: the format has three characters that have to be escaped.
+fn escape(value: &str, text: &mut String) {
+    for c in value.chars() {
+        match c {
+            '\\' => text.push_str("\\\\"),
+            '"' => text.push_str("\\\""),
+            '\n' => text.push_str("\\n"),
+            c => text.push(c),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+    use crate::monitor::{Limit, ReceiverView};
+
+    #[test]
+    fn names_follow_the_conventions_and_are_there_once() {
+        let names: BTreeSet<&str> = FAMILIES.iter().map(|family| family.name).collect();
+        assert_eq!(names.len(), FAMILIES.len());
+        for Family { name, kind, labels, help, ends, .. } in FAMILIES {
+            assert!(name.starts_with("carillon_"), "{name}");
+            assert!(name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'), "{name}");
+            assert_eq!(name.ends_with("_total"), *kind == Kind::Counter, "{name}");
+            assert!(!help.contains(['\n', '\\']) && !help.is_empty() && !ends.is_empty(), "{name}");
+            assert!(labels.iter().all(|label| label.bytes().all(|byte| byte.is_ascii_lowercase())), "{name}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_there_and_names_are_escaped() {
+        let mut snapshot = Snapshot::new("sender");
+        let text = write(&snapshot);
+        assert!(text.lines().all(|line| line.contains("_info") || line.contains("_seconds")), "{text}");
+        snapshot.limit = Some(Limit::Room { receiver: "a\\b\"c\nd é".to_owned() });
+        snapshot.receivers = vec![ReceiverView {
+            name: "x".to_owned(),
+            address: None,
+            state: "receiving",
+            bytes: Some(7),
+            rate: Some(0.5),
+            repairs: None,
+            waited: None,
+            heard: snapshot.taken,
+            path: None,
+        }];
+        let text = write(&snapshot);
+        assert!(text.contains("\ncarillon_limit{by=\"room\",receiver=\"a\\\\b\\\"c\\nd é\"} 1\n"), "{text}");
+        assert!(text.contains("\ncarillon_receiver_bytes_total{receiver=\"x\"} 7\n"), "{text}");
+        assert!(text.contains("\ncarillon_receiver_bytes_per_second{receiver=\"x\"} 0.5\n"), "{text}");
+        assert!(text.contains("\ncarillon_receiver_state{receiver=\"x\",state=\"failed\"} 0\n"), "{text}");
+        assert!(!text.contains("repairs") && !text.contains("loss") && !text.contains("NaN"), "{text}");
+    }
+}

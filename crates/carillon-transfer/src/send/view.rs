@@ -1,0 +1,135 @@
+//! What a sender under way looks like.
+
+use std::collections::BTreeMap;
+use std::time::SystemTime;
+
+use carillon_core::{NodeId, Observer, Time};
+use carillon_proto::session::{Member, MemberOutcome, SenderPhase, Standing};
+
+use super::run::SendRun;
+use crate::conduct::Run as _;
+use crate::monitor::{Cause, Limit, Publisher, ReceiverView, Snapshot};
+
+impl<O: Observer> SendRun<O> {
+    /// Has this told, a few times a second and at the end.
+    pub(super) fn published(mut self, publisher: Option<Publisher>) -> Self {
+        self.publisher = publisher;
+        self
+    }
+
+    /// Tells what it looks like, if it is time.
+    pub(super) fn publish(&mut self, now: Time) {
+        let Some(mut publisher) = self.publisher.take() else { return };
+        let phase = self.driver.machine().phase();
+        // What is not taken any more is not taken because it is over.
+        let takes_more = !self.driver.machine().is_blocked() && phase == SenderPhase::Running;
+        let has_more = !self.driver.application().is_finished();
+        publisher.look(
+            now,
+            match self.driver.held_by() {
+                None if takes_more && has_more => Cause::Input,
+                held => held.into(),
+            },
+        );
+        if publisher.is_due(now) || self.is_over() {
+            let snapshot = self.snapshot(now, &mut publisher);
+            publisher.put(snapshot);
+        }
+        self.publisher = Some(publisher);
+    }
+
+    fn snapshot(&self, now: Time, publisher: &mut Publisher) -> Snapshot {
+        let (session, outgoing) = (self.driver.machine(), self.driver.application());
+        let phase = session.phase();
+        let mut snapshot = publisher.begin(&self.driver, self.is_over());
+        snapshot.protocol = Some(self.facts.protocol.name.to_owned());
+        snapshot.phase = Some((phase.name(), SenderPhase::NAMES));
+        snapshot.size = outgoing.manifest().bytes();
+        snapshot.unserved = Some(session.unserved().len() as u64 + session.more_unserved());
+        let told = repairs_are_told(self.driver.observer().repairs, session.members());
+        let waits = self.facts.protocol.waits;
+        let standings: BTreeMap<NodeId, Standing> =
+            session.members().iter().map(|member| member.node).zip(session.standings(now)).collect();
+        let view = |member: &Member| {
+            let standing = standings.get(&member.node)?;
+            Some(ReceiverView {
+                name: member.name.clone(),
+                address: self.driver.endpoint().peer(member.node),
+                state: state(member, phase),
+                bytes: member.part.receives().then_some(member.bytes),
+                rate: None,
+                repairs: told.then_some(member.repairs),
+                waited: waits.then_some(member.waited),
+                heard: SystemTime::now().checked_sub(standing.silent).unwrap_or(SystemTime::UNIX_EPOCH),
+                path: standing.path,
+            })
+        };
+        snapshot.receivers = session.members().iter().filter_map(view).collect();
+        let is_running = matches!(phase, SenderPhase::Running | SenderPhase::Closing) && !self.is_over();
+        publisher.progress(now, &mut snapshot, outgoing.bytes(), is_running);
+        let hindrance = publisher.hindrance(now, self.driver.stats().waited);
+        snapshot.limit = match phase {
+            SenderPhase::Running => Some(self.limit(hindrance, &standings)),
+            SenderPhase::Closing if is_running => Some(Limit::Report { receiver: self.unreported() }),
+            _ => None,
+        };
+        snapshot
+    }
+
+    /// Who alone has not said how it ended.
+    fn unreported(&self) -> Option<String> {
+        let members = self.driver.machine().members().iter();
+        let mut active = members.filter(|member| member.outcome == MemberOutcome::Active);
+        active.next().filter(|_| active.next().is_none()).map(|member| member.name.clone())
+    }
+
+    fn limit(&self, (cause, work): (Cause, f64), standings: &BTreeMap<NodeId, Standing>) -> Limit {
+        let members = self.driver.machine().members().iter();
+        let active: Vec<(&Member, &Standing)> = members
+            .filter(|member| member.outcome == MemberOutcome::Active)
+            .filter_map(|member| Some((member, standings.get(&member.node)?)))
+            .collect();
+        match cause {
+            Cause::Rate => return Limit::Rate,
+            Cause::Interface => return Limit::Interface,
+            _ if work >= AT_WORK => return Limit::Processor,
+            Cause::Input => return Limit::Input,
+            Cause::Protocol => {}
+        }
+        if let Some((full, _)) = active.iter().find(|(_, at)| at.path.is_some_and(|path| !path.has_room)) {
+            return Limit::Room { receiver: full.name.clone() };
+        }
+        // By what carries least, where that is measured; otherwise by who alone is waited for.
+        let mut windows: Vec<(u64, &Member)> =
+            active.iter().filter_map(|(member, at)| Some((at.path?.window, *member))).collect();
+        windows.sort_by_key(|(window, _)| *window);
+        let awaited = || {
+            let mut awaited = active.iter().filter(|(_, at)| at.awaited);
+            awaited.next().filter(|_| awaited.next().is_none()).map(|(member, _)| *member)
+        };
+        let slowest = match windows[..] {
+            [(_, only)] => Some(only),
+            [(least, slowest), (next, _), ..] => (least < next / 2).then_some(slowest),
+            [] => awaited(),
+        };
+        Limit::Path { receiver: slowest.map(|member| member.name.clone()) }
+    }
+}
+
+/// Whether the protocol tells whom a repair was for: one that does not has them in the total only.
+pub(super) fn repairs_are_told(total: u64, members: &[Member]) -> bool {
+    total == 0 || members.iter().any(|member| member.repairs > 0)
+}
+
+fn state(member: &Member, phase: SenderPhase) -> &'static str {
+    match member.outcome {
+        MemberOutcome::Active if phase <= SenderPhase::Assembling => "waiting",
+        MemberOutcome::Active => "receiving",
+        MemberOutcome::Verified => "verified",
+        MemberOutcome::Failed(_) => "failed",
+        MemberOutcome::Lost(_) => "given_up",
+    }
+}
+
+/// At work so much of the time, it has no time to do more.
+const AT_WORK: f64 = 0.9;
