@@ -6,7 +6,7 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use carillon_core::Probability;
+use carillon_core::{BitRate, Probability};
 use carillon_testkit::{loopback_group, skip};
 use carillon_transfer::monitor::{FAMILIES, Limit, Monitor, ReceiverView, Snapshot};
 use carillon_transfer::{SendReport, receive, receive_to, send, send_reader};
@@ -173,6 +173,15 @@ fn what_limits_a_sender_is_named() {
     wait_for(&monitor, &Limit::Input);
     assert!(sender.wait().expect("a network").is_success());
     assert!(other.wait().expect("a network").is_success());
+
+    let other = receiver().name("other").start();
+    let sender = send_reader("zeros", std::io::repeat(0)).group(group).interface("lo").receivers(1);
+    let rate = BitRate::new(20_000_000).expect("a rate");
+    let sender = sender.rate(rate).monitor(monitor.clone()).start();
+    wait_for(&monitor, &Limit::Rate);
+    sender.abort();
+    assert!(!sender.wait().expect("a network").is_success());
+    assert!(!other.wait().expect("a network").is_success());
 
     // One whose disk stands still, of three; with `carillon` it has room for all of it.
     for (protocol, limit) in [
