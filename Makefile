@@ -29,9 +29,10 @@ check: setup ## format, lints and documentation, warnings as errors
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet
 
 .PHONY: check-dissectors
-check-dissectors: setup ## captures of XTP in each of its ways, and of PGM, opened with Wireshark's dissectors (installs tshark when root)
+check-dissectors: setup ## captures of XTP in each of its ways, of PGM, and of Carillon's own packets, opened with Wireshark's dissectors and ours (installs tshark when root)
 	$(CARGO) build --quiet --bin carillon
 	@scripts/check-dissectors.py target/debug/carillon
+	$(CARGO) test --quiet -p carillon-cli --test command dissector
 
 .PHONY: nightly
 nightly: setup ## the long tier: 10 000 seeded conformance runs for each protocol, 50 files of each through every loss and delay, 20 seeds of every attack

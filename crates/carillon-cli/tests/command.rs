@@ -5,6 +5,8 @@ mod afternoon;
 mod daemon;
 #[path = "delivery/main.rs"]
 mod delivery;
+#[path = "dissector/main.rs"]
+mod dissector;
 mod doctor;
 mod experiments;
 mod metric;

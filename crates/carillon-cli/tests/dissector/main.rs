@@ -1,0 +1,271 @@
+//! The Lua dissector (`packaging/wireshark/carillon.lua`) beside the crate's own decoders: every packet of real captures,
+//! every kind of packet there is, and bytes that are none. Skipped where there is no tshark.
+
+mod packets;
+mod shown;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use carillon_testkit::skip;
+
+use crate::delivery::support::{CARILLON, Place, need_multicast};
+use packets::{edges, every_session_packet, fuzzed, golden, hex, mutated, random_bytes};
+use shown::{Fields, NAMES, shown};
+
+const DISSECTOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/wireshark/carillon.lua");
+
+fn tshark() -> Command {
+    let mut command = Command::new("tshark");
+    command.arg("-X").arg(format!("lua_script:{DISSECTOR}"));
+    command
+}
+
+/// Whether there is a tshark that has Lua; says so if there is none.
+fn has_tshark() -> bool {
+    let version = Command::new("tshark").arg("--version").output();
+    let found = version.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("with Lua"));
+    if !found {
+        skip("there is no tshark with Lua (make check-dissectors installs one as root)");
+    }
+    found
+}
+
+/// A packet as tshark shows it.
+struct Packet {
+    payload: Vec<u8>,
+    fields: Fields,
+    /// What experts say of it.
+    experts: Vec<String>,
+    info: String,
+}
+
+impl Packet {
+    fn is_refused(&self) -> bool {
+        self.experts
+            .iter()
+            .any(|expert| ["carillon.malformed", "carillon.unknown"].contains(&expert.as_str()))
+    }
+}
+
+/// Every packet of a capture, as tshark shows it with the dissector.
+fn dissected(capture: &Path) -> Vec<Packet> {
+    const EXPERTS: &[&str] =
+        &["carillon.malformed", "carillon.unknown", "carillon.cut", "carillon.broken", "_ws.malformed"];
+    let mut command = tshark();
+    command.arg("-r").arg(capture).args(["-T", "fields", "-E", "aggregator=\u{1e}"]);
+    let names = ["udp.payload", "_ws.col.Info", "frame.protocols"].iter().chain(EXPERTS).chain(NAMES);
+    names.for_each(|name| _ = command.args(["-e", name]));
+    let output = command.output().expect("tshark runs");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && !errors.contains("Lua"), "{errors}");
+    let text = String::from_utf8(output.stdout).expect("text");
+    text.lines()
+        .map(|line| {
+            let columns: Vec<&str> = line.split('\t').collect();
+            assert_eq!(columns.len(), 3 + EXPERTS.len() + NAMES.len(), "{line:?}");
+            let experts = EXPERTS.iter().zip(&columns[3..]).filter(|(_, shown)| !shown.is_empty());
+            let fields =
+                NAMES.iter().zip(&columns[3 + EXPERTS.len()..]).filter(|(_, shown)| !shown.is_empty());
+            assert!(columns[2].ends_with(":carillon"), "{line:?}");
+            Packet {
+                payload: bytes(columns[0]),
+                fields: fields
+                    .map(|(name, shown)| (*name, shown.split('\u{1e}').map(ToOwned::to_owned).collect()))
+                    .collect(),
+                experts: experts.map(|(name, _)| (*name).to_owned()).collect(),
+                info: columns[1].to_owned(),
+            }
+        })
+        .collect()
+}
+
+fn bytes(hex: &str) -> Vec<u8> {
+    let digits: Vec<u8> = hex.bytes().filter(|&byte| byte != b':').collect();
+    let pairs = digits.chunks_exact(2).map(|pair| std::str::from_utf8(pair).expect("digits"));
+    pairs.map(|pair| u8::from_str_radix(pair, 16).expect("digits")).collect()
+}
+
+/// What tshark shows is what the crate reads; which kinds of packet there were.
+fn compare(capture: &Path, wants_all: bool) -> Vec<String> {
+    let packets = dissected(capture);
+    let mut kinds = Vec::new();
+    for packet in &packets {
+        let of = || format!("{:?}: {}", packet.info, hex(&packet.payload));
+        let said = |expert: &str| packet.experts.iter().any(|name| name == expert);
+        // What this one calls malformed bears both names; by itself the other one is an error within it.
+        let fell = said("_ws.malformed") && !said("carillon.malformed");
+        assert!(!fell && !said("carillon.broken"), "{}", of());
+        let expected = match shown(&packet.payload) {
+            // The first version, other protocols: as much as the envelope.
+            None => {
+                assert!(!wants_all || !packet.is_refused(), "{}", of());
+                continue;
+            }
+            Some(Err(error)) => {
+                assert!(packet.is_refused(), "{error}, and tshark takes it: {}", of());
+                assert!(!wants_all, "{}", of());
+                continue;
+            }
+            Some(Ok(expected)) => expected,
+        };
+        assert!(packet.experts.is_empty(), "the crate takes it, and {:?}: {}", packet.experts, of());
+        for name in NAMES {
+            let (there, wanted) = (packet.fields.get(name), expected.get(name));
+            let equal = match (there, wanted) {
+                (Some(there), Some(wanted)) => {
+                    there.len() == wanted.len()
+                        && there.iter().zip(wanted).all(|(one, other)| same(one, other))
+                }
+                (there, wanted) => there.is_none() && wanted.is_none(),
+            };
+            assert!(equal, "{name} is {there:?}, and should be {wanted:?}: {}", of());
+        }
+        let kind: Vec<&str> = packet.info.split(' ').take(2).collect();
+        kinds.push(kind.join(" "));
+    }
+    kinds.sort();
+    kinds.dedup();
+    kinds
+}
+
+/// Numbers are equal whatever their base.
+fn same(one: &str, other: &str) -> bool {
+    let number = |text: &str| match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    };
+    one == other || number(one).is_some_and(|number_of| Some(number_of) == number(other))
+}
+
+/// A capture with these payloads, from one port of one machine to the group's.
+fn written(place: &Place, packets: &[Vec<u8>]) -> PathBuf {
+    // Magic, version 2.4, no offset, no accuracy, whole packets, datagrams of IP without a link.
+    let words = [0xa1b2_c3d4, 0x0002_0004, 0, 0, 65_535, 101_u32];
+    let mut capture: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+    for packet in packets {
+        let (udp, ip) = (8 + packet.len() as u16, 28 + packet.len() as u16);
+        for word in [0, 0, ip.into(), u32::from(ip)] {
+            capture.extend_from_slice(&word.to_be_bytes());
+        }
+        capture.extend_from_slice(&[0x45, 0, (ip >> 8) as u8, ip as u8, 0, 0, 0, 0, 1, 17, 0, 0]);
+        capture.extend_from_slice(&[10, 0, 0, 1, 239, 255, 67, 65]);
+        for half in [40_000, 7654, udp, 0] {
+            capture.extend_from_slice(&half.to_be_bytes());
+        }
+        capture.extend_from_slice(packet);
+    }
+    let path = place.path("written.pcap");
+    fs::write(&path, capture).expect("a capture");
+    path
+}
+
+#[test]
+fn every_packet_that_there_is_has_the_values_that_the_crate_reads() {
+    if !has_tshark() {
+        return;
+    }
+    let place = Place::new();
+    let packets: Vec<Vec<u8>> =
+        every_session_packet().into_iter().chain(golden()).chain(fuzzed(3000)).collect();
+    let kinds = compare(&written(&place, &packets), true);
+    assert_eq!(kinds.len(), 18 + 5 + 3, "{kinds:?}");
+}
+
+#[test]
+fn what_the_crate_refuses_is_malformed_and_nothing_is_an_error_of_the_dissector() {
+    if !has_tshark() {
+        return;
+    }
+    let place = Place::new();
+    let good: Vec<Vec<u8>> = every_session_packet().into_iter().chain(golden()).chain(fuzzed(300)).collect();
+    let mut packets = mutated(&good, 20_000);
+    // Each cut everywhere.
+    for packet in good.iter().filter(|packet| packet.len() < 200).take(120) {
+        packets.extend((1..packet.len()).map(|len| packet[..len].to_owned()));
+    }
+    packets.extend(random_bytes(5000));
+    packets.extend(edges());
+    compare(&written(&place, &packets), false);
+}
+
+#[test]
+fn every_packet_of_real_transfers_is_understood() {
+    need_multicast!();
+    if !has_tshark() {
+        return;
+    }
+    for (protocol, kinds) in [
+        ("carillon", &["carillon DATA", "carillon POLL", "carillon STATUS"][..]),
+        ("rra", &["rra ACK", "rra DATA"]),
+        ("rmtp", &[]),
+    ] {
+        let place = Place::new();
+        let file = place.file("f", 600_000);
+        let trace = place.path("trace.pcapng");
+        let receivers = [("a", "--drop 0.1 --seed 5"), ("b", "--drop 0.1 --seed 6")];
+        let receivers = receivers.map(|(name, drop)| place.recv(name).args(drop).start());
+        let sender = place.send("s").arg(file).arg("--trace").arg(&trace);
+        sender.args("--receivers 2 --datagram 1472 --protocol").arg(protocol).run().expect(0);
+        for receiver in receivers {
+            receiver.end().expect(0);
+        }
+        let found = compare(&trace, true);
+        let session = ["INVITE", "JOIN", "REPORT", "REPORT_ACK", "WELCOME"];
+        let session = session.iter().map(|kind| format!("Session {kind}"));
+        for kind in kinds.iter().map(ToString::to_string).chain(session) {
+            assert!(found.contains(&kind), "{protocol}: no {kind} in {found:?}");
+        }
+    }
+}
+
+#[test]
+fn every_packet_of_simulated_runs_is_understood() {
+    if !has_tshark() {
+        return;
+    }
+    let place = Place::new();
+    let plan = place.path("plan.toml");
+    for (protocol, more, kinds) in [
+        ("carillon", "", &["carillon DATA", "carillon POLL", "carillon STATUS", "carillon XOR"][..]),
+        // So many that symbols are sent.
+        ("carillon", "", &["carillon REPAIR"]),
+        ("rra", "", &["rra ACK", "rra DATA"]),
+    ] {
+        let receivers = if kinds.contains(&"carillon REPAIR") { 100 } else { 3 };
+        let text = format!(
+            "name = \"dissected\"\n[network]\nkind = \"lan\"\n[loss]\nmodel = \"bernoulli\"\np = 0.1\n[group]\n\
+             receivers = {receivers}\n[protocol]\nname = \"{protocol}\"\n{more}[workload]\nmessages = 300\n\
+             payload_bytes = 1000\n[run]\ntime_limit = \"600 s\"\nunfinished = \"keep\"\n"
+        );
+        fs::write(&plan, text).expect("a plan");
+        let trace = place.path("run.pcapng");
+        let _ = fs::remove_file(&trace);
+        let mut run = Command::new(CARILLON);
+        run.arg("run").arg(&plan).arg("--trace").arg(&trace).current_dir(place.path(""));
+        let output = run.output().expect("it runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let found = compare(&trace, true);
+        for kind in kinds {
+            assert!(found.iter().any(|found| found == kind), "{protocol}: no {kind} in {found:?}");
+        }
+    }
+}
+
+#[test]
+fn sealed_datagrams_are_shown_from_outside() {
+    if !has_tshark() {
+        return;
+    }
+    let place = Place::new();
+    // docs/security.md
+    let sealed = [
+        "5e10636172696c6c6f6e73616c7400000000000000019b3d310f23f0c12ddc7baf640d86c2236b66d12ebb53e4634282ca50",
+        "5e11636172696c6c6f6e73616c7400000000000000027dd00744d8bb56046d08df402a873150",
+    ];
+    let packets = dissected(&written(&place, &sealed.map(bytes)));
+    let infos: Vec<&str> = packets.iter().map(|packet| packet.info.as_str()).collect();
+    assert_eq!(infos, ["Sealed to the group counter 1, 12 bytes", "Sealed to one counter 2, 0 bytes"]);
+    assert!(packets.iter().all(|packet| packet.experts.is_empty()));
+}
