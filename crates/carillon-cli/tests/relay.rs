@@ -320,6 +320,35 @@ fn what_comes_the_wrong_way_or_has_come_far_enough_is_not_forwarded() {
 }
 
 #[test]
+fn the_numbers_of_a_router_are_those_of_its_report() {
+    let Some(network) = Network::build(1) else { return };
+    std::fs::write(network.path("image"), b"image").expect("a file");
+    assert!(ip(&split(&format!("-n {} link set lo up", network.router(0)))));
+    let settings = "--metrics 127.0.0.1:9464 --metrics-linger 60";
+    let mut relay = network.relays("pgm", settings).pop().expect("one relay");
+    let line = "send --interface lan --ttl 8 --protocol pgm --join-timeout 1 image";
+    let (code, _, err) = network.start(&network.host(0), line).end();
+    assert_eq!(code, Some(1), "nobody has joined: {err}");
+    relay.interrupt();
+    let report: Value = serde_json::from_str(&relay.first_line()).expect("a line of JSON");
+    let ask = "exec 3<>/dev/tcp/127.0.0.1/9464; printf 'GET /metrics HTTP/1.0\\r\\n\\r\\n' >&3; cat <&3";
+    let mut fetch = Command::new("ip");
+    fetch.args(["netns", "exec", &network.router(0), "timeout", "20", "bash", "-c", ask]);
+    let numbers = String::from_utf8(fetch.output().expect("bash runs").stdout).expect("text");
+    let is_there = |line: &str| numbers.lines().any(|there| there == line);
+    let counts = report.as_object().expect("an object").iter();
+    let counts: Vec<(&String, u64)> =
+        counts.filter_map(|(name, value)| Some((name, value.as_u64()?))).collect();
+    assert!(counts.len() == 14 && count(&report, "/forwarded") > 0, "{report}");
+    for (name, value) in counts {
+        assert!(is_there(&format!("carillon_relay_{name}_total {value}")), "{name} {value}: {numbers}");
+    }
+    assert!(is_there("carillon_session_info{protocol=\"pgm\"} 1"), "{numbers}");
+    relay.interrupt();
+    assert_eq!(relay.end().0, Some(0), "a signal ends the waiting");
+}
+
+#[test]
 fn without_the_right_to_send_for_others_it_says_so() {
     let probe = Command::new("setpriv").args(["--version"]).output();
     if probe.is_err() || !nix::unistd::geteuid().is_root() {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use carillon_core::{BitRate, Probability};
 use carillon_testkit::{loopback_group, skip};
 use carillon_transfer::monitor::{FAMILIES, Limit, Monitor, ReceiverView, Snapshot};
-use carillon_transfer::{SendReport, receive, receive_to, send, send_reader};
+use carillon_transfer::{SendReport, join_reader, receive, receive_to, send, send_reader};
 
 const PAGE: &str = include_str!("../../../docs/monitoring.md");
 
@@ -114,6 +114,26 @@ fn a_sender_whom_nobody_answers_is_told_of_too() {
     sender.abort();
     assert!(!sender.wait().expect("a network").is_success());
     assert_eq!(monitor.latest().and_then(|end| end.phase).map(|phase| phase.0), Some("aborted"));
+}
+
+#[test]
+fn a_further_sender_is_told_of_too() {
+    let Some(group) = loopback_group() else { return skip("no multicast on loopback") };
+    let directory = tempfile::tempdir().expect("a directory");
+    let monitor = Monitor::default();
+    let receiver = receive(directory.path()).group(group).interface("lo").name("a").start();
+    let text = |text: &str| Cursor::new(text.to_owned());
+    let other = join_reader("other", text("of another")).group(group).interface("lo").name("b");
+    let other = other.monitor(monitor.clone()).start();
+    let sender = send_reader("one", text("of the first")).group(group).interface("lo").protocol("sequencer");
+    assert!(sender.receivers(2).run().expect("a network").is_success());
+    let (report, came) = (other.wait().expect("a network"), receiver.wait().expect("a network"));
+    assert!(report.is_success() && came.is_success());
+    let end = monitor.latest().expect("it was told");
+    let traffic = end.traffic.as_ref().expect("there was some");
+    assert_eq!((end.role, end.bytes, end.transfer_bytes), ("joined_sender", report.bytes, 10));
+    assert_eq!((traffic.datagrams_sent, traffic.bytes_sent), (report.datagrams_sent, report.bytes_sent));
+    assert_eq!((end.protocol.as_deref(), &end.organiser), (Some("sequencer"), &report.organiser));
 }
 
 /// Gives a little now and then.

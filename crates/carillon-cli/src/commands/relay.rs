@@ -101,9 +101,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if is_forwarding_off() {
         say("the system does not forward unicast: sysctl net.ipv4.ip_forward=1");
     }
+    let numbers = args.numbers.serve()?;
     announce(args.json, protocol, group, &endpoint)?;
     let mut driver = RelayDriver::new(endpoint, machine, Counts::default());
-    let numbers = args.numbers.serve()?;
     let mut told = Instant::now();
     let tell = |driver: &RelayDriver<_>| {
         let Some(monitor) = numbers.monitor() else { return };
@@ -118,8 +118,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         }
     }
     tell(&driver);
+    let reported = report(args.json, driver.endpoint().stats(), driver.observer());
     numbers.linger(&stop);
-    report(args.json, driver.endpoint().stats(), driver.observer())
+    reported
 }
 
 fn protocol(name: &str) -> anyhow::Result<&'static ProtocolEntry> {
