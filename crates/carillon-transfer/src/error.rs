@@ -39,6 +39,9 @@ pub enum Error {
         /// What is wrong with it.
         source: ConfigError,
     },
+    /// A live stream has no manifest to be signed.
+    #[error("a live stream is not signed")]
+    SignedStream,
     /// Routers that help read what passes, which a seal keeps them from.
     #[error("with a key routers cannot help: they would have to read what passes")]
     SealedRelays,

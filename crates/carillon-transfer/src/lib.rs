@@ -153,7 +153,7 @@ pub use carillon_net::{Key, KeyError, KeyFile};
 pub use end::End;
 pub use error::{Error, LocalError};
 pub use event::{HelpEvent, JoinEvent, ReceiveEvent, SendEvent};
-pub use files::{Messages, Symlinks};
+pub use files::{Messages, Signature, SigningKey, Symlinks, VerifyingKey};
 pub use handle::{Blocking, Events, Handle};
 pub use help::{HelpOptions, HelpRun, Helping, ToHelp, help};
 pub use join::{JoinOptions, JoinRun, Joining, ToJoin, join, join_lines, join_reader};

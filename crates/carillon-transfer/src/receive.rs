@@ -11,7 +11,7 @@ use carillon_proto::session::{Part, ReceiverPhase, ReceiverSession};
 
 use crate::conduct::{Run, UNTIL_WOKEN, Wish, conduct_within};
 use crate::end::End;
-use crate::files::{Incoming, Live, Messages, Output, Problem, SenderState, Sink, Target};
+use crate::files::{Incoming, Live, Messages, Output, Problem, SenderState, Sink, Target, VerifyingKey};
 use crate::handle::{Abort, Handle, Teller, spawn};
 use crate::monitor::{Monitor, Publisher, SenderView, Snapshot};
 use crate::network::{Bound, Network, attached};
@@ -77,6 +77,8 @@ pub struct ReceiveOptions {
     pub helps: bool,
     /// Where it is told what the receiver looks like.
     pub monitor: Option<Monitor>,
+    /// Only what is signed with one of these keys is taken, if there are any.
+    pub trust: Vec<VerifyingKey>,
 }
 
 impl Default for ReceiveOptions {
@@ -88,6 +90,7 @@ impl Default for ReceiveOptions {
             attached: Vec::new(),
             helps: false,
             monitor: None,
+            trust: Vec::new(),
         }
     }
 }
@@ -112,6 +115,14 @@ impl End<ToReceive> {
     #[must_use]
     pub fn attach(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.what.options.attached = bytes.into();
+        self
+    }
+
+    /// Takes only files that are signed with this key, or with another one that was named so
+    /// ([`End::sign`]): of nobody else, whoever is in the group, does any get its name here.
+    #[must_use]
+    pub fn trust(mut self, key: VerifyingKey) -> Self {
+        self.what.options.trust.push(key);
         self
     }
 
@@ -233,6 +244,7 @@ impl ReceiveOptions {
         config.keep_seeking = self.keep_seeking;
         config.attached = attached(&self.attached)?;
         let mut incoming = Incoming::new(sink, endpoint.waker());
+        incoming = incoming.trust(self.trust.clone());
         if self.tell_files {
             incoming = incoming.keep_completed();
         }
@@ -343,6 +355,7 @@ impl<O: Observer> ReceiveRun<O> {
             files: sender.files,
             bytes: sender.bytes,
             outcome: sender.result.clone(),
+            signature: sender.signature,
         });
         ReceiveReport {
             sender: session.sender_name().map(ToOwned::to_owned),

@@ -5,6 +5,8 @@ use std::net::SocketAddr;
 use carillon_core::Duration;
 use carillon_proto::session::{MemberOutcome, UnservedReason};
 
+use crate::files::Signature;
+
 /// What became of a transfer, by its sender.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
@@ -240,6 +242,8 @@ pub struct SenderReport {
     pub bytes: u64,
     /// How it ended, if it did.
     pub outcome: Option<Result<(), String>>,
+    /// Whose signature it had, if the receiver trusts some only.
+    pub signature: Option<Signature>,
 }
 
 /// What became of what a further sender had.

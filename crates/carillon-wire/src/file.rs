@@ -20,6 +20,7 @@
 //! WITHDRAW (10)    | type 10 | index u32 | reason u8 |
 //! PACK (11)        | type 11 | (record length u16 | record) two or more times |
 //! PIECE (12)       | type 12 | number u64 | bytes ... |
+//! SIGNED (15)      | type 15 | key, 32 bytes | time u64 | signature, 64 bytes | a record or a PACK |
 //! ```
 //!
 //! A size of 2^64 - 1 in OFFER and FILE means that it is not known beforehand, as for a stream.
@@ -30,9 +31,11 @@
 
 mod pack;
 mod path;
+mod signed;
 
 pub use pack::{PACK_HEADER_LEN, PACK_RECORD_LEN, Packer, Records, records};
 pub use path::{LINK_TARGET_MAX_LEN, RelativePath, link_stays_below};
+pub use signed::{SIGNED_HEADER_LEN, Signed, needs_signature};
 
 use std::fmt;
 
@@ -376,4 +379,5 @@ mod record_type {
     pub const WITHDRAW: u8 = 0x0A;
     pub const PACK: u8 = 0x0B;
     pub const PIECE: u8 = 0x0C;
+    pub const SIGNED: u8 = 0x0F;
 }

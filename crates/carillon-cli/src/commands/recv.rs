@@ -1,13 +1,13 @@
 //! `carillon recv`: receive files.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::anyhow;
 use carillon_proto::session::{ReceiverFailure, ReceiverPhase, RefuseReason};
 use carillon_transfer::conduct::{Wish, conduct};
 use carillon_transfer::files::{Live, Output, Problem, Sink, Target, shown};
-use carillon_transfer::{Bound, ReceiveEvent, ReceiveOptions, ReceiveRun};
+use carillon_transfer::{Bound, ReceiveEvent, ReceiveOptions, ReceiveRun, VerifyingKey};
 use indicatif::ProgressBar;
 use serde_json::json;
 
@@ -52,12 +52,20 @@ pub struct Args {
     /// Write the messages of live streams to the standard output as they come.
     #[arg(long, conflicts_with_all = ["out", "overwrite", "stdout"])]
     stream: bool,
+    /// Take only files signed with the key that belongs to this public key (PEM, or base64); give it again for more.
+    #[arg(long, value_name = "FILE|KEY", value_parser = trusted, conflicts_with = "stream")]
+    trust: Vec<VerifyingKey>,
     /// Let others turn to this one for repairs, if the protocol has helpers and the sender lets it (send --helpers).
     #[arg(long, conflicts_with = "stream")]
     helps: bool,
     /// Give the sender up when it has not been heard for this long.
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     timeout: Duration,
+}
+
+/// A public key: in a file, or as it is printed.
+fn trusted(text: &str) -> Result<VerifyingKey, String> {
+    text.parse().or_else(|_| VerifyingKey::read(text).map_err(|error| error.to_string()))
 }
 
 /// `carillon recv`
@@ -78,6 +86,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         keep_seeking: args.keep_going,
         tell_files: args.network.json,
         helps: args.helps,
+        trust: args.trust.clone(),
         ..ReceiveOptions::default()
     };
     let mut name = args.network.name();
@@ -233,6 +242,8 @@ impl Transfer<'_> {
                         "files": sender.files,
                         "bytes": sender.bytes,
                         "digest": live.and_then(|live| live.digest_of(&sender.name)).map(hex),
+                        "signed_by": sender.signature.map(|by| by.key.to_string()),
+                        "signed_at": sender.signature.map(|by| by.time),
                         "outcome": if let Some(Ok(())) = sender.outcome { "verified" } else { "failed" },
                         "reason": sender.outcome.as_ref().and_then(|outcome| outcome.as_ref().err()),
                     })
@@ -282,6 +293,14 @@ impl Transfer<'_> {
                         Human(bytes),
                         Rate(goodput)
                     );
+                    for sender in &report.senders {
+                        if let Some(by) = sender.signature {
+                            let age =
+                                SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+                            let age = age.saturating_sub(by.time);
+                            println!("signed {age} s ago by {}", by.key);
+                        }
+                    }
                     if self.args.network.key_file.is_none() {
                         println!("{OPEN}");
                     }

@@ -10,7 +10,7 @@ use carillon_core::{BitRate, DataSize, ProtocolEntry, Role, UnitError};
 use carillon_proto::session::{Gather, Helping};
 use carillon_transfer::conduct::{Wish, conduct};
 use carillon_transfer::files::{Manifest, Symlinks};
-use carillon_transfer::{SendOptions, SendRun, hears_group};
+use carillon_transfer::{SendOptions, SendRun, SigningKey, hears_group};
 
 use crate::commands::{
     join,
@@ -35,6 +35,7 @@ use crate::delivery::{NetworkArgs, Stop, Watch, record, say, seconds};
   carillon send --interface eth1 --ttl 4 f    by this interface, across three routers
   carillon send --datagram 1472 image.iso     through networks of 1500 bytes, from one of 9000
   carillon send --protocol rmtp --helpers 2 f two helpers repair (`carillon relay --protocol rmtp`)
+  carillon send --sign-key k.pem f            signed, for `carillon recv --trust k.pub`
   carillon send --key-file key f              sealed: to those alone who have the key
   carillon send --json f | jq 'select(.event == \"report\") | .receivers, .unserved'
 
@@ -54,8 +55,11 @@ pub struct Args {
     ])]
     pub(super) join: bool,
     /// Send the standard input as a live stream: each line at once, as a message of its own.
-    #[arg(long, conflicts_with = "rename")]
+    #[arg(long, conflicts_with_all = ["rename", "sign_key"])]
     pub(super) stream: bool,
+    /// Sign the files with this Ed25519 key (PEM), for receivers that --trust its public key.
+    #[arg(long, value_name = "FILE")]
+    sign_key: Option<PathBuf>,
     /// The protocol, see `carillon protocols`.
     #[arg(long, value_name = "NAME", default_value = carillon_transfer::DEFAULT_PROTOCOL)]
     pub(super) protocol: String,
@@ -169,7 +173,10 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     }
     let mut options = SendOptions { protocol: args.protocol.clone(), ..SendOptions::default() };
     let protocol = options.entry()?;
-    let manifest = Manifest::list(&args.paths, args.rename.as_deref(), args.symlinks)?;
+    let mut manifest = Manifest::list(&args.paths, args.rename.as_deref(), args.symlinks)?;
+    if let Some(path) = &args.sign_key {
+        manifest = manifest.signed(SigningKey::read(path)?);
+    }
     for line in manifest.skipped() {
         say(line);
     }

@@ -11,6 +11,7 @@ mod partial;
 mod peers;
 mod real;
 mod sealed;
+mod signed;
 mod silence;
 mod small_files;
 mod strangers;

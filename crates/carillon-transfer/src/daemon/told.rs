@@ -278,6 +278,8 @@ impl Report for ReceiveReport {
 
     fn heard(parts: &Parts, rest: Fields<'_>) -> Self {
         let sender = |fields: Fields<'_>| SenderReport {
+            // It has no files.
+            signature: None,
             name: text(fields, "name"),
             files: 0,
             bytes: number(fields, "bytes"),

@@ -11,6 +11,7 @@ use carillon_net::Waker;
 
 use super::intake::{Completed, Intake, Sink};
 use super::lane::Lane;
+use super::signing::{Checks, Signature, VerifyingKey};
 use crate::LocalError;
 
 /// Checks, hashes, writes and names what comes, behind the machine that delivers it.
@@ -66,13 +67,17 @@ pub struct State {
     pub files: u32,
     /// How it ended, if it has.
     pub result: Option<Result<(), String>>,
+    /// Whose signature it has, if it has to have one.
+    pub signature: Option<Signature>,
 }
 
 impl Disk {
-    /// Begins to write there, and wakes the loop when there is something to know.
-    pub fn start(sink: Sink, waker: Waker) -> io::Result<Disk> {
+    /// Begins to write there what is signed with one of these keys, or all if there are none, and wakes the loop when there is something to know.
+    pub fn start(sink: Sink, trusted: Vec<VerifyingKey>, waker: Waker) -> io::Result<Disk> {
+        let checks = Checks::new(trusted);
         let (lane, board) = (Arc::new(Lane::new(waker)), Arc::new(Board::default()));
-        let worker = Worker { sink, intakes: BTreeMap::new(), lane: lane.clone(), board: board.clone() };
+        let worker =
+            Worker { sink, checks, intakes: BTreeMap::new(), lane: lane.clone(), board: board.clone() };
         let thread = thread::Builder::new().name("carillon-disk".to_owned()).spawn(move || worker.work())?;
         Ok(Disk { lane, board, read: 0, thread: Some(thread) })
     }
@@ -128,6 +133,7 @@ impl Drop for Disk {
 /// The thread.
 struct Worker {
     sink: Sink,
+    checks: Checks,
     intakes: BTreeMap<NodeId, Intake>,
     lane: Arc<Lane<(NodeId, Job)>>,
     board: Arc<Board>,
@@ -171,12 +177,19 @@ impl Worker {
 
     fn act(&mut self, node: NodeId, job: Job) -> anyhow::Result<()> {
         if let Job::Begin(intake) = job {
+            self.checks.begin(node);
             self.intakes.insert(node, *intake);
             return Ok(());
         }
         let Some(intake) = self.intakes.get_mut(&node) else { return Ok(()) };
         match job {
-            Job::Take(message) => intake.take(&message, &mut self.sink),
+            Job::Take(message) => match self.checks.check(node, &message) {
+                Ok(()) => intake.take(&message, &mut self.sink),
+                Err(reason) => {
+                    intake.give_up(reason);
+                    Ok(())
+                }
+            },
             Job::GiveUp(reason) => {
                 intake.give_up(reason);
                 Ok(())
@@ -195,6 +208,7 @@ impl Worker {
             total: intake.total(),
             files: intake.files(),
             result: intake.result().cloned(),
+            signature: self.checks.signature(node),
         };
         let ended = state.result.is_some();
         notes.senders.insert(node, state);

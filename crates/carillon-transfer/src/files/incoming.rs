@@ -10,6 +10,7 @@ use carillon_proto::session::{LOCAL_NODE, PeerMember, ReceiverSession};
 
 use super::disk::{Disk, Notes, State};
 use super::intake::{Completed, Intake, Problem, Sink};
+use super::signing::VerifyingKey;
 use super::target::Target;
 use crate::LocalError;
 
@@ -33,6 +34,8 @@ pub struct Incoming {
     over: bool,
     /// Whether the files completed are kept until they are taken.
     keeps: bool,
+    /// Only what is signed with one of these is taken, if there are any.
+    trusted: Vec<VerifyingKey>,
     kind: Kind,
 }
 
@@ -75,6 +78,7 @@ impl Incoming {
             result: None,
             over: false,
             keeps: false,
+            trusted: Vec::new(),
             kind,
         }
     }
@@ -82,6 +86,11 @@ impl Incoming {
     /// Keeps the files completed until they are taken: their number is the sender's to choose.
     pub fn keep_completed(self) -> Self {
         Incoming { keeps: true, ..self }
+    }
+
+    /// Takes only what is signed with one of these keys, if there are any.
+    pub fn trust(self, keys: Vec<VerifyingKey>) -> Self {
+        Incoming { trusted: keys, ..self }
     }
 
     /// Bytes received so far, and written but for the last small file.
@@ -206,7 +215,9 @@ impl Incoming {
         let mut disk = match std::mem::replace(&mut self.place, Place::Lost) {
             Place::There(disk) => disk,
             Place::Here(sink) => {
-                Disk::start(sink, self.waker.clone()).context("cannot start a thread for what comes")?
+                let trusted = self.trusted.clone();
+                Disk::start(sink, trusted, self.waker.clone())
+                    .context("cannot start a thread for what comes")?
             }
             Place::Lost => return Err(anyhow!("what takes the bytes is gone")),
         };

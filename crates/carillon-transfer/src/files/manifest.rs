@@ -15,6 +15,7 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 use super::contents::Stamp;
 use super::feed::Feed;
 use super::names::{is_part_name, shown, shown_path};
+use super::signing::SigningKey;
 use super::stdin::{Input, read_lines};
 use crate::LocalError;
 
@@ -31,6 +32,8 @@ pub struct Manifest {
     input: Mutex<Input>,
     /// Where the messages of a program come from.
     feed: Option<Arc<Feed>>,
+    /// What it is signed with.
+    signing: Option<SigningKey>,
 }
 
 /// One of them.
@@ -116,6 +119,7 @@ impl Manifest {
             links_skipped: 0,
             input: Mutex::new(Input::new(reader)),
             feed: None,
+            signing: None,
         };
         manifest.check_names()?;
         Ok(manifest)
@@ -131,7 +135,20 @@ impl Manifest {
             links_skipped: 0,
             input: Mutex::default(),
             feed: Some(feed),
+            signing: None,
         }
+    }
+
+    /// Signs it with this key, if it is files; a live stream is not signed.
+    #[must_use]
+    pub fn signed(mut self, key: SigningKey) -> Manifest {
+        self.signing = Some(key);
+        self
+    }
+
+    /// What it is signed with.
+    pub(super) fn signing(&self) -> Option<&SigningKey> {
+        self.signing.as_ref()
     }
 
     /// Lists what the paths stand for. Directories are walked, in order of name. Fails if something
@@ -148,6 +165,7 @@ impl Manifest {
             links_skipped: 0,
             input: Mutex::default(),
             feed: None,
+            signing: None,
         };
         for path in paths {
             if path.as_os_str() == "-" {

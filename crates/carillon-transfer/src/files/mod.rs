@@ -22,6 +22,9 @@ mod names;
 mod outgoing;
 mod output;
 mod reader;
+mod signing;
+#[cfg(test)]
+mod signing_tests;
 mod stdin;
 mod target;
 
@@ -36,4 +39,5 @@ pub use manifest::{Manifest, Symlinks};
 pub use names::{is_unseemly, shown};
 pub use outgoing::Outgoing;
 pub use output::Output;
+pub use signing::{Signature, SigningKey, VerifyingKey};
 pub use target::{Folder, Target};

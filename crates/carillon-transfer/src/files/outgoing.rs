@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, anyhow};
 use carillon_core::{Application, Bytes, OfferError, Sender, Time};
 use carillon_net::Waker;
-use carillon_wire::file::{MESSAGE_HEADER_LEN, Record};
+use carillon_wire::file::{MESSAGE_HEADER_LEN, Record, SIGNED_HEADER_LEN};
 
 use super::Manifest;
 use super::feed::Feed;
@@ -81,7 +81,8 @@ impl Outgoing {
         ready: VecDeque<(Bytes, u64)>,
     ) -> Result<Self, LocalError> {
         let longest = manifest.entries().iter().map(header_len).max().unwrap_or(0);
-        if max_payload < MIN_PAYLOAD.max(longest) {
+        let signed = if manifest.signing().is_some() { SIGNED_HEADER_LEN } else { 0 };
+        if max_payload < MIN_PAYLOAD.max(longest) + signed {
             let name = manifest.entries().iter().map(|entry| entry.name.len()).max().unwrap_or(0);
             let text = format!("names of {name} bytes do not fit messages of {max_payload} bytes");
             return Err(LocalError(anyhow!(text)));

@@ -10,7 +10,8 @@ use anyhow::{Context as _, anyhow};
 use carillon_core::{Bytes, Duration, Time};
 use carillon_net::Waker;
 use carillon_wire::file::{
-    DATA_HEADER_LEN, FILE_HEADER_LEN, LINK_HEADER_LEN, Packer, Record, RelativePath, Withdrawn,
+    DATA_HEADER_LEN, FILE_HEADER_LEN, LINK_HEADER_LEN, Packer, Record, RelativePath, SIGNED_HEADER_LEN,
+    Withdrawn,
 };
 
 use super::Manifest;
@@ -18,6 +19,7 @@ use super::contents::{Contents, Filled, Opened};
 use super::lane::{Found, Lane};
 use super::manifest::{Entry, Kind};
 use super::names::shown_path;
+use super::signing::Signer;
 use super::stdin::read_stream;
 use crate::LocalError;
 
@@ -42,7 +44,10 @@ impl Ahead {
     /// Begins to read.
     pub fn start(manifest: Arc<Manifest>, max_payload: usize, waker: Waker) -> io::Result<Ahead> {
         let (lane, notes) = (Arc::new(Lane::new(waker)), Arc::<Mutex<Notes>>::default());
+        let signer = manifest.signing().map(Signer::new);
+        let max_payload = max_payload - if signer.is_some() { SIGNED_HEADER_LEN } else { 0 };
         let reader = Reader {
+            signer,
             manifest,
             max_payload,
             stage: Stage::Entry(0),
@@ -86,6 +91,7 @@ impl Drop for Ahead {
 /// Reads files piece by piece and packs them as records, as many to a message as fit.
 #[derive(Debug)]
 struct Reader {
+    signer: Option<Signer>,
     manifest: Arc<Manifest>,
     /// Bytes of a message, at most.
     max_payload: usize,
@@ -145,6 +151,10 @@ impl Reader {
             }
             let goes_on = match next {
                 Ok(Next::Message(message, bytes)) => {
+                    let message = match &mut self.signer {
+                        Some(signer) => signer.sign(message),
+                        None => message,
+                    };
                     let len = message.len();
                     lane.put((message, bytes), len)
                 }

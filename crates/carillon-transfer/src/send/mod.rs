@@ -20,7 +20,7 @@ use carillon_proto::{REGISTRY, find};
 
 use crate::conduct::{UNTIL_WOKEN, Wish, conduct_within};
 use crate::end::End;
-use crate::files::{Feed, Manifest, Outgoing, Symlinks};
+use crate::files::{Feed, Manifest, Outgoing, SigningKey, Symlinks};
 use crate::handle::{Abort, Handle, Teller, spawn};
 use crate::monitor::{Monitor, Publisher};
 use crate::network::{Bound, random};
@@ -110,6 +110,7 @@ pub struct ToSend {
     source: Source,
     rename: Option<String>,
     symlinks: Symlinks,
+    signing: Option<SigningKey>,
     hops: u8,
     options: SendOptions,
 }
@@ -120,7 +121,7 @@ impl ToSend {
     }
 
     pub(crate) fn with(source: Source, hops: u8, options: SendOptions) -> Self {
-        ToSend { source, rename: None, symlinks: Symlinks::default(), hops, options }
+        ToSend { source, rename: None, symlinks: Symlinks::default(), signing: None, hops, options }
     }
 }
 
@@ -330,6 +331,13 @@ impl End<ToSend> {
         self
     }
 
+    /// Signs the files with this key, so that receivers who trust it ([`End::trust`]) take them from nobody else.
+    #[must_use]
+    pub fn sign(mut self, key: SigningKey) -> Self {
+        self.what.signing = Some(key);
+        self
+    }
+
     /// Sends, in this thread, and says what became of every receiver.
     pub fn run(self) -> Result<SendReport, Error> {
         self.go(&Abort::default(), &Teller::silent())
@@ -343,10 +351,16 @@ impl End<ToSend> {
     }
 
     fn go(self, abort: &Abort, teller: &Teller<SendEvent>) -> Result<SendReport, Error> {
-        let End { network, what: ToSend { source, rename, symlinks, hops, options } } = self;
+        let End { network, what: ToSend { source, rename, symlinks, signing, hops, options } } = self;
         let protocol = options.entry()?;
         let feed = source.feed();
-        let (manifest, stream) = source.list(rename.as_deref(), symlinks)?;
+        let (mut manifest, stream) = source.list(rename.as_deref(), symlinks)?;
+        if let Some(key) = signing {
+            if stream {
+                return Err(Error::SignedStream);
+            }
+            manifest = manifest.signed(key);
+        }
         let bound = network.open(hears_group(protocol), hops, options.rate)?;
         let opened = options.open(&network.name(), bound, manifest, stream)?;
         abort.heard_by(opened.endpoint().waker());

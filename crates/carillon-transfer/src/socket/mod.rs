@@ -290,6 +290,7 @@ impl End<ToBind> {
         let End { network, what } = socket;
         let bound = network.open(true, 1, None)?;
         let options = ReceiveOptions {
+            trust: Vec::new(),
             timeout: what.options.timeout,
             keep_seeking: true,
             tell_files: false,

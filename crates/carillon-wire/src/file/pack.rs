@@ -2,14 +2,15 @@
 
 use carillon_core::Bytes;
 
-use super::{Record, record_type};
+use super::{Record, Signed, record_type};
 use crate::ParseError;
 use crate::reader::Reader;
 
-/// The records of a message, in order: one, or those of a PACK.
+/// The records of a message, in order: one, or those of a PACK; signed or not, which is not looked at.
 ///
 /// Ends after the first error.
 pub fn records(message: &[u8]) -> Records<'_> {
+    let message = Signed::parse(message).ok().flatten().map_or(message, |signed| signed.message);
     match message.split_first() {
         Some((&record_type::PACK, rest)) => Records { rest: Rest::Pack(rest), number: 0 },
         _ => Records { rest: Rest::One(message), number: 0 },

@@ -1,0 +1,98 @@
+//! Signed transfers: a member of the group, key and all, is not the sender.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::delivery::support::{Place, files, need_multicast};
+
+/// A private key and its public one, made as `docs/security.md` says; `None`, said aloud, without OpenSSL.
+fn keys(place: &Place, name: &str) -> Option<()> {
+    let (private, public) = (place.path(&format!("{name}.pem")), place.path(&format!("{name}.pub")));
+    let openssl = |args: &[&str], input: &[&Path]| {
+        let done = Command::new("openssl").args(args).args(input).output();
+        done.is_ok_and(|done| done.status.success())
+    };
+    let made = openssl(&["genpkey", "-algorithm", "ed25519", "-out"], &[&private])
+        && openssl(&["pkey", "-pubout", "-in"], &[&private, Path::new("-out"), &public]);
+    if !made {
+        carillon_testkit::skip("no openssl that makes Ed25519 keys");
+    }
+    made.then_some(())
+}
+
+#[test]
+fn who_trusts_a_key_takes_files_from_its_owner_and_from_nobody_else() {
+    need_multicast!();
+    let place = Place::new();
+    let (Some(()), Some(())) = (keys(&place, "right"), keys(&place, "wrong")) else { return };
+    std::fs::write(place.path("key"), [b'k'; 44]).expect("a key file");
+    // Two larger files, many small ones, an empty one, directories and a link.
+    let tree = place.path("tree");
+    for (name, len) in [("large", 300_000), ("deep/er/larger", 700_000), ("empty", 0)] {
+        place.file(&format!("tree/{name}"), len);
+    }
+    (0..200).for_each(|n| _ = place.file(&format!("tree/small/{n}"), 20 * n));
+    std::os::unix::fs::symlink("large", tree.join("link")).expect("a link");
+    let recv = |name: &str| {
+        let keys = [place.path("key"), place.path("right.pub")];
+        place.recv(name).arg("--json").arg("--key-file").arg(&keys[0]).arg("--trust").arg(&keys[1])
+    };
+    let send = |name: &str| {
+        let keep = "--receivers 1 --symlinks keep --datagram 1472 --key-file";
+        place.send(name).arg(&tree).args(keep).arg(place.path("key"))
+    };
+
+    let receiver = recv("a").start();
+    send("right").arg("--sign-key").arg(place.path("right.pem")).run().expect(0);
+    let ended = receiver.end().expect(0);
+    assert_eq!(files(&place.path("a/tree")), files(&tree));
+    assert!(place.path("a/tree/link").is_symlink());
+    let report = &ended.events("report")[0];
+    let public = std::fs::read_to_string(place.path("right.pub")).expect("a public key");
+    let tail = report["senders"][0]["signed_by"].as_str().expect("a key").to_owned();
+    assert!(report["senders"][0]["signed_at"].as_u64() > Some(1_700_000_000), "{report}");
+
+    // With the group's key, but without the sender's.
+    for (number, signed) in [None, Some("wrong.pem")].into_iter().enumerate() {
+        let name = format!("b{number}");
+        let receiver = recv(&name).start();
+        let sender = send(&name);
+        let sender = match signed {
+            Some(key) => sender.arg("--sign-key").arg(place.path(key)),
+            None => sender,
+        };
+        sender.run().expect(1);
+        let ended = receiver.end().expect(1);
+        let reason = ended.events("report")[0]["reason"].as_str().unwrap_or_default().to_owned();
+        assert!(reason.contains("--trust"), "{reason}");
+        assert!(files(&place.path(&name)).is_empty(), "{signed:?}: {:?}", files(&place.path(&name)));
+    }
+
+    // A key that is named as reports print it; who trusts no key in particular takes signed files as others.
+    assert!(public.lines().nth(1).is_some_and(|line| line.ends_with(&tail)), "{public} {tail}");
+    for (name, trust) in [("c", Some(tail)), ("d", None)] {
+        let receiver = place.recv(name).arg("--key-file").arg(place.path("key"));
+        let receiver = match trust {
+            Some(key) => receiver.arg("--trust").arg(key),
+            None => receiver,
+        };
+        let receiver = receiver.start();
+        send(name).arg("--sign-key").arg(place.path("right.pem")).run().expect(0);
+        let ended = receiver.end().expect(0);
+        assert_eq!(ended.out.contains("signed"), name == "c", "{}", ended.out);
+        assert_eq!(files(&place.path(name).join("tree")), files(&tree));
+    }
+}
+
+#[test]
+fn keys_that_are_none_and_streams_are_refused() {
+    let place = Place::new();
+    let file = place.file("f", 10);
+    std::fs::write(place.path("none"), "nothing").expect("a file");
+    let ended = place.send("s").arg(&file).arg("--sign-key").arg(place.path("none")).run().expect(2);
+    assert!(ended.err.contains("openssl genpkey"), "{}", ended.err);
+    let ended = place.recv("r").arg("--trust").arg(place.path("none")).run().expect(2);
+    assert!(ended.err.contains("openssl pkey"), "{}", ended.err);
+    place.send("s").args("- --stream --sign-key").arg(place.path("none")).run().expect(2);
+    place.recv("r").args("--stream --trust").arg(place.path("none")).run().expect(2);
+}

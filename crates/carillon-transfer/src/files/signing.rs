@@ -1,0 +1,237 @@
+//! Signed transfers: who may write here is known by a key of its own, and not by being in the group.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context as _, anyhow, bail};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use carillon_core::{Bytes, NodeId};
+use carillon_wire::file::{SIGNED_HEADER_LEN, Signed, needs_signature, records};
+use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
+
+use crate::LocalError;
+
+/// A private key that signs what is sent (Ed25519, RFC 8032).
+#[derive(Clone)]
+pub struct SigningKey(Arc<Ed25519KeyPair>);
+
+/// A public key by which a sender is known.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct VerifyingKey([u8; 32]);
+
+/// Whose signature a transfer has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Signature {
+    /// The sender's key.
+    pub key: VerifyingKey,
+    /// When the transfer was begun by the sender's clock, in seconds since 1970.
+    pub time: u64,
+}
+
+impl SigningKey {
+    /// Reads a private key in PEM (PKCS #8), as `openssl genpkey -algorithm ed25519` makes one.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is no such key.
+    pub fn read(path: impl AsRef<Path>) -> Result<SigningKey, LocalError> {
+        let path = path.as_ref();
+        let read = || -> anyhow::Result<SigningKey> {
+            let bytes = pem(&std::fs::read_to_string(path)?, "PRIVATE KEY")?;
+            let pair = Ed25519KeyPair::from_pkcs8_maybe_unchecked(&bytes);
+            Ok(SigningKey(Arc::new(pair.map_err(|error| anyhow!("no Ed25519 key: {error}"))?)))
+        };
+        Ok(read().with_context(|| {
+            let path = path.display();
+            format!("the signing key {path} (make one with `(umask 077; openssl genpkey -algorithm ed25519 -out {path})`)")
+        })?)
+    }
+
+    /// The public key that belongs to it.
+    #[must_use]
+    pub fn verifying_key(&self) -> VerifyingKey {
+        let mut bytes = [0; 32];
+        bytes.copy_from_slice(self.0.public_key().as_ref());
+        VerifyingKey(bytes)
+    }
+}
+
+impl VerifyingKey {
+    /// Reads a public key in PEM, as `openssl pkey -pubout` makes one.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is no such key.
+    pub fn read(path: impl AsRef<Path>) -> Result<VerifyingKey, LocalError> {
+        let path = path.as_ref();
+        let read = || -> anyhow::Result<VerifyingKey> {
+            let bytes = pem(&std::fs::read_to_string(path)?, "PUBLIC KEY")?;
+            let key = bytes.strip_prefix(&PUBLIC_KEY_PREFIX).and_then(|key| key.try_into().ok());
+            key.map(VerifyingKey).context("no Ed25519 key")
+        };
+        Ok(read().with_context(|| {
+            let path = path.display();
+            format!(
+                "the public key {path} (the sender makes it with `openssl pkey -in KEY -pubout -out {path}`)"
+            )
+        })?)
+    }
+}
+
+impl fmt::Display for VerifyingKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&BASE64.encode(self.0))
+    }
+}
+
+impl FromStr for VerifyingKey {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let bytes = BASE64.decode(text.trim()).ok().and_then(|bytes| bytes.try_into().ok());
+        bytes.map(VerifyingKey).ok_or_else(|| "expected the 32 bytes of a public key in base64".to_owned())
+    }
+}
+
+impl fmt::Debug for VerifyingKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "VerifyingKey({self})")
+    }
+}
+
+impl fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SigningKey({})", self.verifying_key())
+    }
+}
+
+/// Signs the messages of one transfer.
+#[derive(Debug)]
+pub(super) struct Signer {
+    key: SigningKey,
+    time: u64,
+    digest: Digest,
+}
+
+impl Signer {
+    pub(super) fn new(key: &SigningKey) -> Signer {
+        let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        Signer::at(key, time)
+    }
+
+    /// Of a transfer that was begun then.
+    pub(super) fn at(key: &SigningKey, time: u64) -> Signer {
+        Signer { key: key.clone(), time, digest: Digest::default() }
+    }
+
+    /// The next message, with a signature if it needs one.
+    pub(super) fn sign(&mut self, message: Bytes) -> Bytes {
+        if self.digest.take(&message) != Some(true) {
+            return message;
+        }
+        let text = Signed::text(self.time, &self.digest.so_far());
+        let mut signature = [0; 64];
+        signature.copy_from_slice(self.key.0.sign(&text).as_ref());
+        let mut signed = Vec::with_capacity(SIGNED_HEADER_LEN + message.len());
+        let key = self.key.verifying_key().0;
+        Signed { key, time: self.time, signature, message: &message }.emit(&mut signed);
+        signed.into()
+    }
+}
+
+/// Looks at what senders send, and lets nothing pass that is not signed with a key that is trusted, if any is.
+#[derive(Debug, Default)]
+pub(super) struct Checks {
+    trusted: Vec<VerifyingKey>,
+    senders: BTreeMap<NodeId, Check>,
+}
+
+/// What one sender has sent.
+#[derive(Debug, Default)]
+struct Check {
+    digest: Digest,
+    signature: Option<Signature>,
+}
+
+impl Checks {
+    pub(super) fn new(trusted: Vec<VerifyingKey>) -> Checks {
+        Checks { trusted, senders: BTreeMap::new() }
+    }
+
+    /// Begins with this sender.
+    pub(super) fn begin(&mut self, node: NodeId) {
+        self.senders.insert(node, Check::default());
+    }
+
+    /// The next message of this sender: whether it may be taken, or why not.
+    pub(super) fn check(&mut self, node: NodeId, message: &[u8]) -> Result<(), String> {
+        if self.trusted.is_empty() {
+            return Ok(());
+        }
+        let check = self.senders.entry(node).or_default();
+        let needs = check.digest.take(message).ok_or("what came is of no file transfer")?;
+        let Ok(Some(Signed { key, time, signature, .. })) = Signed::parse(message) else {
+            return if needs {
+                Err("what came is not signed: it is not taken (--trust)".to_owned())
+            } else {
+                Ok(())
+            };
+        };
+        let by = Signature { key: VerifyingKey(key), time };
+        if !self.trusted.contains(&by.key) || check.signature.is_some_and(|first| first != by) {
+            return Err(format!("what came is signed by {}, which is not trusted for it (--trust)", by.key));
+        }
+        let text = Signed::text(time, &check.digest.so_far());
+        let verified = UnparsedPublicKey::new(&ED25519, key).verify(&text, &signature);
+        check.signature = Some(by);
+        verified.map_err(|_| format!("what came is not what {} has signed: it is not taken", by.key))
+    }
+
+    /// Whose signature it has, what was sent by this sender.
+    pub(super) fn signature(&self, node: NodeId) -> Option<Signature> {
+        self.senders.get(&node)?.signature
+    }
+}
+
+/// BLAKE3 over the records so far that a signature is over, each behind its length (u32).
+#[derive(Debug, Default)]
+struct Digest {
+    hasher: blake3::Hasher,
+    buffer: Vec<u8>,
+}
+
+impl Digest {
+    /// Takes a message; returns whether it needs a signature, nothing if it is none.
+    fn take(&mut self, message: &[u8]) -> Option<bool> {
+        let mut needs = false;
+        for record in records(message) {
+            let record = record.ok()?;
+            if needs_signature(&record) {
+                needs = true;
+                self.buffer.clear();
+                record.emit(&mut self.buffer);
+                self.hasher.update(&(self.buffer.len() as u32).to_be_bytes()).update(&self.buffer);
+            }
+        }
+        Some(needs)
+    }
+
+    fn so_far(&self) -> [u8; 32] {
+        *self.hasher.finalize().as_bytes()
+    }
+}
+
+/// The bytes of a file of this kind (RFC 7468).
+fn pem(text: &str, label: &str) -> anyhow::Result<Vec<u8>> {
+    let (begin, end) = (format!("-----BEGIN {label}-----"), format!("-----END {label}-----"));
+    let Some((_, rest)) = text.split_once(&begin) else { bail!("it does not begin with {begin}") };
+    let (body, _) = rest.split_once(&end).with_context(|| format!("it does not end with {end}"))?;
+    let body: String = body.split_ascii_whitespace().collect();
+    BASE64.decode(body).context("it is not in base64")
+}
+
+/// What an Ed25519 public key begins with in DER (RFC 8410, Section 4).
+const PUBLIC_KEY_PREFIX: [u8; 12] = [0x30, 0x2A, 0x30, 0x05, 0x06, 0x03, 0x2B, 0x65, 0x70, 0x03, 0x21, 0x00];

@@ -1,0 +1,159 @@
+use carillon_core::{Bytes, NodeId};
+use carillon_wire::file::{Packer, Record, RelativePath, SIGNED_HEADER_LEN, Signed, records};
+
+use super::signing::{Checks, Signer, SigningKey, VerifyingKey};
+
+/// The key of RFC 8032, Section 7.1, TEST 1, as OpenSSL writes it.
+const PRIVATE: &str = "-----BEGIN PRIVATE KEY-----
+MC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g
+-----END PRIVATE KEY-----
+";
+const PUBLIC: &str = "-----BEGIN PUBLIC KEY-----
+MCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=
+-----END PUBLIC KEY-----
+";
+const SENDER: NodeId = NodeId(1);
+
+fn file(text: &str) -> tempfile::NamedTempFile {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), text).expect("written");
+    file
+}
+
+fn key() -> SigningKey {
+    SigningKey::read(file(PRIVATE).path()).expect("a key")
+}
+
+fn path(text: &str) -> RelativePath<'_> {
+    RelativePath::new(text).expect("a path")
+}
+
+fn message(all: &[Record<'_>]) -> Bytes {
+    let mut packer = Packer::new(1000);
+    all.iter().for_each(|record| packer.push(record));
+    packer.take()
+}
+
+/// A transfer of two files and a directory, with a name in it.
+fn transfer(name: &str) -> Vec<Bytes> {
+    let file = |index, path| Record::File { index, size: Some(3), mode: 0o644, path };
+    let end = |index| Record::EndOfFile { index, size: 3, digest: *blake3::hash(b"abc").as_bytes() };
+    vec![
+        message(&[Record::Offer { entries: 3, bytes: Some(6) }]),
+        message(&[Record::Directory { index: 0, mode: 0o755, path: path("d") }]),
+        message(&[file(1, path(name))]),
+        message(&[Record::Data { index: 1, offset: 0, bytes: b"abc" }]),
+        message(&[end(1), file(2, path("b"))]),
+        message(&[Record::Data { index: 2, offset: 0, bytes: b"abc" }, end(2), Record::End { bytes: 6 }]),
+    ]
+}
+
+fn signed(key: &SigningKey, name: &str) -> Vec<Bytes> {
+    let mut signer = Signer::at(key, 1_800_000_000);
+    transfer(name).into_iter().map(|message| signer.sign(message)).collect()
+}
+
+fn trusting(key: &SigningKey) -> Checks {
+    let mut checks = Checks::new(vec![key.verifying_key()]);
+    checks.begin(SENDER);
+    checks
+}
+
+/// How many messages are taken before one is not, or all.
+fn taken(checks: &mut Checks, messages: &[Bytes]) -> usize {
+    messages.iter().take_while(|message| checks.check(SENDER, message).is_ok()).count()
+}
+
+#[test]
+fn keys_are_those_of_rfc_8032_and_of_openssl() {
+    let public = VerifyingKey::read(file(PUBLIC).path()).expect("a key");
+    assert_eq!(key().verifying_key(), public);
+    assert_eq!(public.to_string(), "11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=");
+    assert_eq!(public.to_string().parse(), Ok(public));
+    assert!(!format!("{:?}", key()).contains("nWGxne"), "the private key is not printed");
+    for (bad, says) in [("", "does not begin"), (&PRIVATE[..60], "does not end"), (PUBLIC, "does not begin")]
+    {
+        let error = SigningKey::read(file(bad).path()).expect_err("no key").to_string();
+        assert!(error.contains(says) && error.contains("openssl genpkey -algorithm ed25519"), "{error}");
+    }
+    let error = VerifyingKey::read(file(PRIVATE).path()).expect_err("no key").to_string();
+    assert!(error.contains("openssl pkey"), "{error}");
+    assert!("11qY".parse::<VerifyingKey>().is_err());
+}
+
+#[test]
+fn what_is_signed_is_taken_and_reads_as_what_is_not() {
+    let (key, plain) = (key(), transfer("a"));
+    let signed = signed(&key, "a");
+    let mut checks = trusting(&key);
+    assert_eq!(taken(&mut checks, &signed), 6);
+    let by = checks.signature(SENDER).expect("a signature");
+    assert_eq!((by.key, by.time), (key.verifying_key(), 1_800_000_000));
+    let needs: Vec<_> =
+        signed.iter().map(|message| Signed::parse(message).expect("it parses").is_some()).collect();
+    assert_eq!(needs, [false, true, true, false, true, true]);
+    for (signed, plain) in signed.iter().zip(&plain) {
+        assert!(
+            records(signed)
+                .map(|record| record.expect("a record"))
+                .eq(records(plain).map(|r| r.expect("a record")))
+        );
+        assert!(signed.len() == plain.len() || signed.len() == plain.len() + SIGNED_HEADER_LEN);
+    }
+    // Who trusts nobody in particular takes everything.
+    assert_eq!(taken(&mut Checks::default(), &plain), 6);
+}
+
+#[test]
+fn what_is_not_signed_or_by_another_or_is_not_what_was_signed_is_not_taken() {
+    let (key, right) = (key(), signed(&key(), "a"));
+    assert_eq!(taken(&mut trusting(&key), &transfer("a")), 1, "the directory is not signed");
+    // Another key, which openssl has made too.
+    let other = SigningKey::read(file(OTHER).path()).expect("a key");
+    assert_eq!(taken(&mut trusting(&key), &signed(&other, "a")), 1);
+    // Both are trusted, but one transfer has one key, and one time.
+    let mut both = Checks::new(vec![key.verifying_key(), other.verifying_key()]);
+    let mixed: Vec<_> = right[..4].iter().chain(&signed(&other, "a")[4..]).cloned().collect();
+    assert_eq!(taken(&mut both, &mixed), 4);
+    // Any byte of any signed message, changed; the message, left out, or come twice, or one of another transfer.
+    // Without the last one it is not complete, which its end would say.
+    for (at, rest) in [(1, 1), (2, 3), (4, 4), (5, 5)] {
+        for byte in 0..right[at].len() {
+            let mut bad = right.clone();
+            let mut bytes = bad[at].to_vec();
+            bytes[byte] ^= 1;
+            bad[at] = bytes.into();
+            let begins = matches!(records(&bad[at]).next(), Some(Ok(record)) if at == 5 && matches!(record, Record::Data { .. }));
+            let count = taken(&mut trusting(&key), &bad);
+            // What the bytes of a file are its digest says.
+            assert!(count <= at || (begins && count == 6), "byte {byte} of message {at}: {count}");
+        }
+        let mut less = right.clone();
+        less.remove(at);
+        assert_eq!(taken(&mut trusting(&key), &less), rest, "without message {at}");
+        let mut twice = right.clone();
+        twice.insert(at, right[at].clone());
+        assert_eq!(taken(&mut trusting(&key), &twice), at + 1, "twice message {at}");
+    }
+    // A file that has another name, or comes from an earlier transfer with other files.
+    let elsewhere = signed(&key, "c");
+    for at in 1..6 {
+        let mixed: Vec<_> = right[..at].iter().chain(&elsewhere[at..]).cloned().collect();
+        let expected = [6, 6, 6, 4, 4, 5][at];
+        assert_eq!(taken(&mut trusting(&key), &mixed), expected, "from message {at} on another transfer");
+    }
+    // Without the wrapper, and with one within another.
+    let mut bare = right.clone();
+    bare[1] = bare[1].slice(SIGNED_HEADER_LEN..);
+    assert_eq!(taken(&mut trusting(&key), &bare), 1);
+    let mut nested = Vec::new();
+    let Ok(Some(outer)) = Signed::parse(&right[1]) else { panic!("it is signed") };
+    Signed { message: &right[1], ..outer }.emit(&mut nested);
+    assert!(trusting(&key).check(SENDER, &nested).is_err());
+    assert!(records(&nested).any(|record| record.is_err()));
+}
+
+const OTHER: &str = "-----BEGIN PRIVATE KEY-----
+MC4CAQAwBQYDK2VwBCIEICRFmErEA83cBcARrul9qqAC7RuefkCbPY9XkbCvXbBt
+-----END PRIVATE KEY-----
+";
