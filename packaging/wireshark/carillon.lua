@@ -30,6 +30,7 @@ local PARTS = { [0] = "receives", [1] = "offers", [2] = "helps", [3] = "receives
 local REASONS = {
   [1] = "already started", [2] = "name taken", [3] = "not expected", [4] = "full", [5] = "expelled",
   [6] = "another nonce",
+  [7] = "later",
 }
 local FORMS = { [0] = "any symbols", [1] = "the messages themselves" }
 local YES_NO = { [0] = "no", [1] = "yes" }
@@ -314,7 +315,7 @@ function session.JOIN(c)
   local name = c:counted_name()
   if c:left() > 0 then
     local len = c:number(2, "session.attached_len")
-    if len == 0 or len > 256 then wrong("1 to 256 bytes may be attached") end
+    if len == 0 or len > 288 then wrong("1 to 288 bytes may be attached") end
     c.tree:add(field["session.attached"], c:range(len, "what is attached"))
   end
   return quoted(name) .. " " .. part

@@ -86,9 +86,10 @@ where
     A: Application<M>,
     O: Observer,
 {
-    /// Joins the four and starts the clock, and the machine with it.
-    pub fn new(endpoint: Endpoint, machine: Box<M>, application: A, observer: O) -> Self {
-        Driver::with_clock(Instant::now(), endpoint, machine, application, observer)
+    /// Joins the four and starts the clock, and the machine with it. The clock goes on if the endpoint had a driver before.
+    pub fn new(mut endpoint: Endpoint, machine: Box<M>, application: A, observer: O) -> Self {
+        let start = *endpoint.clock.get_or_insert_with(Instant::now);
+        Driver::with_clock(start, endpoint, machine, application, observer)
     }
 
     /// Like [`new`](Driver::new), on a clock that was zero at this instant. Drivers that share it agree on the order of

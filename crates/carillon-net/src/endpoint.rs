@@ -4,6 +4,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
+use std::time::Instant;
 
 use carillon_core::{Addresses, BitRate, GroupId, NodeId, Pace, Probability, Seeds, Time};
 use quinn_udp::UdpSocketState;
@@ -80,6 +81,8 @@ pub struct Endpoint {
     pub(crate) inbox: Inbox,
     pub(crate) outbox: Outbox,
     pub(crate) pace: Pace,
+    /// When the clock of its drivers was zero.
+    pub(crate) clock: Option<Instant>,
     pub(crate) stats: Stats,
     pub(crate) seal: Option<Box<Seal>>,
     pub(crate) bell: Bell,
@@ -147,6 +150,7 @@ impl Endpoint {
             inbox: Inbox::new(),
             outbox: Outbox::default(),
             pace: Pace::new(config.rate, PACE_DEPTH),
+            clock: None,
             stats: Stats::default(),
             seal,
             bell: Bell::new().map_err(OpenError::doing("open a pair of sockets"))?,

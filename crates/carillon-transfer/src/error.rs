@@ -5,9 +5,9 @@ use std::io;
 
 use carillon_core::ConfigError;
 use carillon_net::{DriveError, OpenError};
-use carillon_proto::session::MAX_ATTACHED;
 
 use crate::files::LONGEST_MESSAGE;
+use crate::network::ATTACHED_MAX_LEN;
 
 /// Why a transfer could not be begun, or could not go on, at this end.
 #[derive(Debug, thiserror::Error)]
@@ -49,7 +49,7 @@ pub enum Error {
     #[error("the protocol \"{0}\" has no routers that help")]
     NoRelays(&'static str),
     /// More is attached than the session carries.
-    #[error("{0} bytes are attached, and the session carries {MAX_ATTACHED}")]
+    #[error("{0} bytes are attached, and a JOIN carries {ATTACHED_MAX_LEN}")]
     Attached(usize),
     /// The settings do not go together.
     #[error(transparent)]

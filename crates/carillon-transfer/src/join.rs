@@ -216,7 +216,7 @@ impl JoinOptions {
         let mut config = participant::config(name, Part::Offers, REGISTRY, &endpoint)?;
         config.silence = self.timeout;
         config.bit_rate = self.rate.unwrap_or(config.bit_rate);
-        config.attached = attached(&self.attached)?;
+        config.attached = attached(None, &self.attached)?;
         let publisher = Publisher::new(&self.monitor, "joined_sender", name);
         let participant =
             Participant::new(config, endpoint, seeds, contribution, observer).published(publisher);

@@ -157,14 +157,14 @@ pub use files::{Messages, Signature, SigningKey, Symlinks, VerifyingKey};
 pub use handle::{Blocking, Events, Handle};
 pub use help::{HelpOptions, HelpRun, Helping, ToHelp, help};
 pub use join::{JoinOptions, JoinRun, Joining, ToJoin, join, join_lines, join_reader};
-pub use network::{Bound, DEFAULT_GROUP, Network};
+pub use network::{ATTACHED_MAX_LEN, Bound, DEFAULT_GROUP, Network};
 pub use receive::{ReceiveOptions, ReceiveRun, Receiving, ToReceive, receive, receive_messages, receive_to};
 pub use report::{
     HelpReport, HelperReport, JoinReport, Outcome, ReceiveReport, ReceiverReport, SendReport, SenderReport,
     UnservedReport,
 };
 pub use send::{
-    DEFAULT_PROTOCOL, Facts, OpenSend, SendOptions, SendRun, Sending, ToSend, hears_group, send, send_lines,
-    send_reader,
+    DEFAULT_PROTOCOL, DEFAULT_ROUNDS, Facts, OpenSend, SendOptions, SendRun, Sending, ToSend, hears_group,
+    send, send_lines, send_reader,
 };
 pub use tally::Tally;

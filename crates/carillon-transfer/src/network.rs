@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use carillon_core::{BitRate, Probability, Seeds};
 use carillon_net::{Endpoint, EndpointConfig, Key};
 use carillon_proto::session::MAX_ATTACHED;
+use carillon_wire::file::Reached;
 
 use crate::Error;
 
@@ -81,10 +82,45 @@ pub(crate) fn random() -> Result<u64, Error> {
     getrandom::u64().map_err(|_| Error::Random)
 }
 
-/// What is attached, if it is not too much.
-pub(crate) fn attached(bytes: &[u8]) -> Result<Vec<u8>, Error> {
-    if bytes.len() > MAX_ATTACHED { Err(Error::Attached(bytes.len())) } else { Ok(bytes.to_owned()) }
+/// What JOIN carries: how far an earlier attempt of this receiver came, if there was one, and what its program attached, if
+/// that is not too much.
+///
+/// ```text
+/// | 0 | what the program attached ... |
+/// | 1 | transfer, 16 bytes | entry u32 | offset u64 | what the program attached ... |
+/// ```
+pub(crate) fn attached(reached: Option<Reached>, bytes: &[u8]) -> Result<Vec<u8>, Error> {
+    if bytes.len() > ATTACHED_MAX_LEN {
+        return Err(Error::Attached(bytes.len()));
+    }
+    let mut attached = Vec::new();
+    match reached {
+        None if bytes.is_empty() => return Ok(attached),
+        None => attached.push(0),
+        Some(reached) => {
+            attached.push(1);
+            reached.emit(&mut attached);
+        }
+    }
+    attached.extend_from_slice(bytes);
+    Ok(attached)
 }
+
+/// The same at the other end. What is not of this kind is what a program attached.
+pub(crate) fn detached(attached: &[u8]) -> (Option<Reached>, &[u8]) {
+    match attached.split_first() {
+        Some((0, rest)) => (None, rest),
+        Some((1, rest)) if rest.len() >= Reached::LEN => {
+            let (reached, rest) = rest.split_at(Reached::LEN);
+            (Reached::parse(reached).ok(), rest)
+        }
+        _ => (None, attached),
+    }
+}
+
+/// Bytes that a program can attach.
+pub const ATTACHED_MAX_LEN: usize = 256;
+const _: () = assert!(1 + Reached::LEN + ATTACHED_MAX_LEN <= MAX_ATTACHED);
 
 /// The name of this host.
 fn host_name() -> String {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use carillon_core::{Duration, NoObserver, Observer, Seeds, Time};
 use carillon_net::{Driver, Endpoint};
 use carillon_proto::REGISTRY;
-use carillon_proto::session::{Part, ReceiverPhase, ReceiverSession};
+use carillon_proto::session::{Part, ReceiverFailure, ReceiverPhase, ReceiverSession, RefuseReason};
 
 use crate::conduct::{Run, UNTIL_WOKEN, Wish, conduct_within};
 use crate::end::End;
@@ -79,6 +79,8 @@ pub struct ReceiveOptions {
     pub monitor: Option<Monitor>,
     /// Only what is signed with one of these keys is taken, if there are any.
     pub trust: Vec<VerifyingKey>,
+    /// A session before has given it up: it fails so, unless another one invites it within `timeout`.
+    pub returning: Option<ReceiverFailure>,
 }
 
 impl Default for ReceiveOptions {
@@ -91,6 +93,7 @@ impl Default for ReceiveOptions {
             helps: false,
             monitor: None,
             trust: Vec::new(),
+            returning: None,
         }
     }
 }
@@ -193,7 +196,7 @@ impl Session {
         aborts: &[&Abort],
         teller: &Teller<ReceiveEvent>,
     ) -> Result<(Result<ReceiveReport, Error>, Endpoint), Error> {
-        let Session { network, options, mut endpoint, mut seeds } = self;
+        let Session { network, mut options, mut endpoint, mut seeds } = self;
         let (mut name, mut second) = (network.name(), network.second_name());
         let aborted = || aborts.iter().any(|abort| abort.is_wished());
         loop {
@@ -207,7 +210,10 @@ impl Session {
                 Ok(if aborted() { Wish::Quit("the receiver was aborted") } else { Wish::GoOn })
             })?;
             run.take_events().into_iter().for_each(|event| teller.tell(event));
-            match second.take().filter(|_| run.name_is_taken() && !aborted()) {
+            let later = run.is_served_later() && !aborted();
+            options.returning = run.returning();
+            let other = second.take().filter(|_| run.name_is_taken() && !aborted());
+            match other.or_else(|| later.then(|| name.clone())) {
                 None => {
                     let result = match run.take_outcome() {
                         Err(Problem::Local(error)) => Err(error.into()),
@@ -235,14 +241,15 @@ impl ReceiveOptions {
         name: &str,
         endpoint: Endpoint,
         seeds: &Seeds,
-        sink: Sink,
+        mut sink: Sink,
         observer: O,
     ) -> Result<ReceiveRun<O>, Error> {
         let part = if self.helps { Part::ReceivesAndHelps } else { Part::Receives };
         let mut config = participant::config(name, part, REGISTRY, &endpoint)?;
         config.silence = self.timeout;
         config.keep_seeking = self.keep_seeking;
-        config.attached = attached(&self.attached)?;
+        config.returning = self.returning.clone();
+        config.attached = attached(sink.reached(!self.trust.is_empty()), &self.attached)?;
         let mut incoming = Incoming::new(sink, endpoint.waker());
         incoming = incoming.trust(self.trust.clone());
         if self.tell_files {
@@ -326,6 +333,22 @@ impl<O: Observer> ReceiveRun<O> {
         self.participant.name_is_taken()
     }
 
+    /// Whether it has failed and a further session of the sender goes on with it, or may. What was written to one output
+    /// cannot be taken back.
+    pub fn is_served_later(&self) -> bool {
+        let later = ReceiverFailure::Refused(RefuseReason::Later, String::new());
+        let is_later = self.participant.phase == ReceiverPhase::Failed(later) || self.returning().is_some();
+        let incoming = self.participant.driver.application();
+        is_later && (incoming.is_folder() || incoming.bytes() == 0)
+    }
+
+    /// Why it was given up, if it was in this session and may return in another.
+    pub fn returning(&self) -> Option<ReceiverFailure> {
+        let got_on = self.participant.driver.application().bytes() > 0;
+        let expelled = self.participant.phase == ReceiverPhase::Failed(ReceiverFailure::Expelled);
+        (got_on && expelled).then_some(ReceiverFailure::Expelled)
+    }
+
     /// How far it is.
     pub fn progress(&self) -> ReceiveEvent {
         let incoming = self.participant.driver.application();
@@ -363,6 +386,7 @@ impl<O: Observer> ReceiveRun<O> {
             acknowledged: session.report_acknowledged(),
             files: incoming.files(),
             bytes: incoming.bytes(),
+            resumed: incoming.resumed(),
             time: Duration::from_secs_f64(incoming.seconds()),
             messages,
             senders: senders.collect(),

@@ -15,8 +15,10 @@ pub struct SendReport {
     pub protocol: &'static str,
     /// Files that were to be sent.
     pub files: usize,
-    /// Bytes of them that were given to the protocol.
+    /// Bytes of them that were given to the protocol, and those that all had from an earlier attempt.
     pub bytes: u64,
+    /// Bytes that all had from an earlier attempt: they were not sent.
+    pub resumed: u64,
     /// From the first message to the end of whoever took longest.
     pub time: Duration,
     /// Bits in a second that those who have everything got of it; 0 if nobody has.
@@ -43,9 +45,70 @@ pub struct SendReport {
     pub failure: Option<String>,
     /// Whether the protocol waits for its receivers.
     pub waits: bool,
+    /// How many sessions it took.
+    pub sessions: u32,
 }
 
 impl SendReport {
+    /// The receiver of this name has everything after all, as it said so much after the start.
+    pub(crate) fn verify(&mut self, name: &str, time: Duration) {
+        let bytes = self.bytes;
+        if let Some(one) = self.receivers.iter_mut().find(|one| one.name == name) {
+            (one.outcome, one.bytes, one.time) = (Outcome::Verified, bytes, Some(time));
+            self.time = self.time.max(time);
+        }
+        self.measure();
+    }
+
+    /// With what became of a further session, which began so much later. What it says of a receiver counts.
+    pub(crate) fn followed_by(mut self, later: SendReport, offset: Duration) -> SendReport {
+        self.sessions += later.sessions;
+        self.repairs += later.repairs;
+        // The sockets count on.
+        self.datagrams_sent = later.datagrams_sent;
+        self.bytes_sent = later.bytes_sent;
+        if later.receivers.is_empty() {
+            // Nobody came after all.
+            return self;
+        }
+        self.bytes = self.bytes.max(later.bytes);
+        self.time = self.time.max(offset + later.time);
+        self.failure = later.failure;
+        self.withdrawn.extend(later.withdrawn);
+        self.withdrawn.sort();
+        self.withdrawn.dedup();
+        for mut one in later.receivers {
+            one.time = one.time.map(|time| offset + time);
+            match self.receivers.iter_mut().find(|before| before.name == one.name) {
+                Some(before) => {
+                    one.repairs = one.repairs.zip(before.repairs).map(|(these, those)| these + those);
+                    one.waited += before.waited;
+                    *before = one;
+                }
+                None => self.receivers.push(one),
+            }
+        }
+        let served = |name: &str| self.receivers.iter().any(|one| one.name == name);
+        let mut unserved = self.unserved;
+        unserved.extend(later.unserved);
+        unserved.retain(|one| !served(&one.name));
+        self.unserved = unserved;
+        self.more_unserved += later.more_unserved;
+        self.rivals.extend(later.rivals);
+        self.rivals.sort();
+        self.rivals.dedup();
+        self.measure();
+        self
+    }
+
+    /// The goodput of those who have everything.
+    fn measure(&mut self) {
+        let verified = self.receivers.iter().filter(|one| one.outcome == Outcome::Verified);
+        let last = verified.filter_map(|one| one.time).max().unwrap_or_default();
+        let bytes = self.bytes.saturating_sub(self.resumed);
+        self.goodput = if last.is_zero() { 0.0 } else { bytes as f64 * 8.0 / last.as_secs_f64() };
+    }
+
     /// Whether everyone who was let in, and at least one, has everything, verified.
     pub fn is_success(&self) -> bool {
         let verified = self.verified();
@@ -207,6 +270,8 @@ pub struct ReceiveReport {
     pub files: u32,
     /// Bytes that arrived.
     pub bytes: u64,
+    /// Those of them that were there from an earlier attempt, and did not come again.
+    pub resumed: u64,
     /// From the first of them to the last.
     pub time: Duration,
     /// Messages of live streams.

@@ -20,8 +20,14 @@
 //! WITHDRAW (10)    | type 10 | index u32 | reason u8 |
 //! PACK (11)        | type 11 | (record length u16 | record) two or more times |
 //! PIECE (12)       | type 12 | number u64 | bytes ... |
+//! RESUME (13)      | type 13 | transfer, 16 bytes | entry u32 | offset u64 |
+//! KEPT (14)        | type 14 | index u32 |
 //! SIGNED (15)      | type 15 | key, 32 bytes | time u64 | signature, 64 bytes | a record or a PACK |
 //! ```
+//!
+//! RESUME, right after OFFER, names the transfer: what is sent under the same name is the same files. It says from which
+//! entry on, and from which byte of that one, it is sent, because all receivers have what is before: from 0 and 0 on as a rule. A file before that
+//! place is a FILE and KEPT. JOIN carries how far a receiver is ([`Reached`]).
 //!
 //! A size of 2^64 - 1 in OFFER and FILE means that it is not known beforehand, as for a stream.
 //! The bytes of OFFER are those of all files when they were listed, those of END what the DATA came
@@ -123,6 +129,13 @@ pub enum Record<'a> {
         /// Where it belongs below the receiver's directory.
         path: RelativePath<'a>,
     },
+    /// Which transfer it is, and from where on it is sent: all receivers have what is before.
+    Resume(Reached),
+    /// All receivers have the file that was begun.
+    Kept {
+        /// Which file.
+        index: u32,
+    },
     /// The file that was begun is not to be kept.
     Withdraw {
         /// Which file.
@@ -130,6 +143,40 @@ pub enum Record<'a> {
         /// Why.
         reason: Withdrawn,
     },
+}
+
+/// What tells transfers apart: two of the same files have the same one.
+pub type TransferId = [u8; 16];
+
+/// How far a transfer is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reached {
+    /// Which transfer.
+    pub transfer: TransferId,
+    /// Entries that are complete.
+    pub entry: u32,
+    /// Bytes of the next one that are there.
+    pub offset: u64,
+}
+
+impl Reached {
+    /// Bytes of it.
+    pub const LEN: usize = 16 + 4 + 8;
+
+    /// Appends it: `transfer, 16 bytes | entry u32 | offset u64`.
+    pub fn emit(&self, buf: &mut Vec<u8>) {
+        buf.extend_from_slice(&self.transfer);
+        buf.extend_from_slice(&self.entry.to_be_bytes());
+        buf.extend_from_slice(&self.offset.to_be_bytes());
+    }
+
+    /// Parses what is nothing else.
+    pub fn parse(bytes: &[u8]) -> Result<Self, ParseError> {
+        let mut reader = Reader::new(bytes);
+        let reached = reader.reached()?;
+        reader.end("bytes after the place")?;
+        Ok(reached)
+    }
 }
 
 /// Why a sender withdraws a file.
@@ -164,6 +211,9 @@ pub const DATA_HEADER_LEN: usize = 1 + 4 + 8;
 
 /// Bytes that FILE has besides its path.
 pub const FILE_HEADER_LEN: usize = 1 + 4 + 8 + 4;
+
+/// Bytes of KEPT.
+pub const KEPT_LEN: usize = 1 + 4;
 
 /// Bytes that LINK has besides its path and its target.
 pub const LINK_HEADER_LEN: usize = 1 + 4 + 2;
@@ -212,6 +262,8 @@ impl<'a> Record<'a> {
                 };
                 Record::Withdraw { index, reason }
             }
+            record_type::RESUME => Record::Resume(reader.reached()?),
+            record_type::KEPT => Record::Kept { index: reader.u32()? },
             other => return Err(ParseError::Type(other)),
         };
         reader.end("bytes after the record")?;
@@ -278,6 +330,14 @@ impl<'a> Record<'a> {
                 buf.extend_from_slice(&target.as_bytes()[..len.into()]);
                 buf.extend_from_slice(path.as_bytes());
             }
+            Record::Resume(reached) => {
+                buf.push(record_type::RESUME);
+                reached.emit(buf);
+            }
+            Record::Kept { index } => {
+                buf.push(record_type::KEPT);
+                buf.extend_from_slice(&index.to_be_bytes());
+            }
             Record::Withdraw { index, reason } => {
                 buf.push(record_type::WITHDRAW);
                 buf.extend_from_slice(&index.to_be_bytes());
@@ -301,6 +361,8 @@ impl<'a> Record<'a> {
             Record::Directory { path, .. } => 1 + 4 + 4 + path.len(),
             Record::Link { target, path, .. } => LINK_HEADER_LEN + target.len() + path.len(),
             Record::Withdraw { .. } => 1 + 4 + 1,
+            Record::Resume(_) => 1 + Reached::LEN,
+            Record::Kept { .. } => KEPT_LEN,
         }
     }
 }
@@ -339,6 +401,12 @@ impl fmt::Display for Record<'_> {
                 write!(f, "file {index} link path \"{path}\" target \"{target}\"")
             }
             Record::Withdraw { index, reason } => write!(f, "file {index} withdrawn: {reason}"),
+            Record::Resume(Reached { transfer, entry, offset }) => {
+                write!(f, "file transfer ")?;
+                transfer.iter().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+                write!(f, " from file {entry} offset {offset}")
+            }
+            Record::Kept { index } => write!(f, "file {index} kept"),
         }
     }
 }
@@ -350,6 +418,10 @@ impl<'a> Reader<'a> {
             0 => Ok(mode),
             _ => Err(ParseError::Field { field: "mode", value: mode.into() }),
         }
+    }
+
+    fn reached(&mut self) -> Result<Reached, ParseError> {
+        Ok(Reached { transfer: self.array()?, entry: self.u32()?, offset: self.u64()? })
     }
 
     /// The path that a record ends with.
@@ -379,5 +451,7 @@ mod record_type {
     pub const WITHDRAW: u8 = 0x0A;
     pub const PACK: u8 = 0x0B;
     pub const PIECE: u8 = 0x0C;
+    pub const RESUME: u8 = 0x0D;
+    pub const KEPT: u8 = 0x0E;
     pub const SIGNED: u8 = 0x0F;
 }

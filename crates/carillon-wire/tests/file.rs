@@ -3,7 +3,7 @@
 
 use carillon_wire::ParseError;
 use carillon_wire::file::{
-    DATA_HEADER_LEN, Packer, Record, RelativePath, Withdrawn, link_stays_below, records,
+    DATA_HEADER_LEN, Packer, Reached, Record, RelativePath, Withdrawn, link_stays_below, records,
 };
 use proptest::prelude::*;
 
@@ -79,6 +79,12 @@ fn golden_bytes() {
         "0a 00000005 02",
         "file 5 withdrawn: could not be read by the sender",
     );
+    golden(
+        Record::Resume(Reached { transfer: *b"sixteen bytes it", entry: 6, offset: 258 }),
+        "0d 7369787465656e206279746573206974 00000006 0000000000000102",
+        "file transfer 7369787465656e206279746573206974 from file 6 offset 258",
+    );
+    golden(Record::Kept { index: 5 }, "0e 00000005", "file 5 kept");
 }
 
 #[test]
@@ -261,7 +267,7 @@ fn the_header_of_data_is_small() {
     assert_eq!(DATA_HEADER_LEN, 13);
     assert_eq!(Record::parse(&[3; 12]), Err(ParseError::Truncated { have: 12, need: 13 }));
     assert_eq!(Record::parse(&[]), Err(ParseError::Truncated { have: 0, need: 1 }));
-    assert_eq!(Record::parse(&[13]), Err(ParseError::Type(13)));
+    assert_eq!(Record::parse(&[15]), Err(ParseError::Type(15)));
 }
 
 fn canonical(message: &[u8]) {
@@ -277,7 +283,7 @@ fn canonical(message: &[u8]) {
 proptest! {
     #[test]
     fn what_is_emitted_parses_to_itself(
-        kind in 0usize..11,
+        kind in 0usize..13,
         target in "[a-z./]{1,30}",
         index: u32,
         size in 0..u64::MAX,
@@ -300,6 +306,8 @@ proptest! {
             6 => Record::Directory { index, mode, path },
             7 => Record::Link { index, target: &target, path },
             8 => Record::Withdraw { index, reason: Withdrawn::Changed },
+            11 => Record::Resume(Reached { transfer: digest[..16].try_into().unwrap(), entry: index, offset }),
+            12 => Record::Kept { index },
             _ => Record::End { bytes: size },
         };
         let mut message = Vec::new();

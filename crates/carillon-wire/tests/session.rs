@@ -329,11 +329,11 @@ fn fields_with_impossible_values_are_named() {
         let tail = len.to_be_bytes().into_iter().chain(vec![1; bytes]);
         join.iter().copied().chain(tail).collect::<Vec<u8>>()
     };
-    assert!(Packet::parse(&attached(256, 256)).is_ok());
+    assert!(Packet::parse(&attached(288, 288)).is_ok());
     assert_eq!(field(&attached(0, 0)), ("attached", 0));
-    assert_eq!(field(&attached(257, 257)), ("attached", 257));
+    assert_eq!(field(&attached(289, 289)), ("attached", 289));
     assert!(Packet::parse(&attached(4, 3)).is_err() && Packet::parse(&attached(4, 5)).is_err());
-    assert!(Attached::new(&[0; 257]).is_none());
+    assert!(Attached::new(&[0; 289]).is_none());
     join[21] = 0;
     assert_eq!(field(&join[..22]), ("name", 0));
     join.truncate(21);
@@ -422,7 +422,7 @@ prop_compose! {
         number: u32,
         flag: bool,
         state in 0usize..6,
-        reason in 0usize..6,
+        reason in 0usize..7,
         name in name(),
         attached in proptest::collection::vec(any::<u8>(), 0..=Attached::MAX_LEN),
         other in name(),
@@ -445,6 +445,7 @@ prop_compose! {
             RefuseReason::Full,
             RefuseReason::Expelled,
             RefuseReason::Nonce,
+            RefuseReason::Later,
         ];
         let (name, text) = (Name::new(&name).unwrap(), Text::new(&text).unwrap());
         let mut list = Vec::new();

@@ -53,7 +53,6 @@ pub fn run(args: &Args, manifest: Manifest, stop: &Stop) -> anyhow::Result<()> {
         (endpoint, watch, begun) = run.into_parts();
         let Some(manifest) = begun else { anyhow::bail!("the session has changed its mind") };
         contribution = Contribution::new(manifest, args.stream, endpoint.waker());
-        watch.restart();
         seeds = seeds.part("again");
     }
 }
@@ -148,6 +147,8 @@ fn explain(failure: &ReceiverFailure) -> String {
             "the organiser expects nobody of this name: add it to its --expect"
         }
         ReceiverFailure::Refused(RefuseReason::Full, _) => "the session takes no more members",
+        // Sessions with further senders have none that follow.
+        ReceiverFailure::Refused(RefuseReason::Later, _) => "a further session will serve this sender",
         ReceiverFailure::Refused(RefuseReason::Nonce, _) => "the organiser takes it for another",
         ReceiverFailure::Refused(RefuseReason::Expelled, _) | ReceiverFailure::Expelled => {
             "the organiser has given this sender up"

@@ -80,7 +80,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     let Bound { mut endpoint, mut seeds, .. } = args.network.open(true, 1, None)?;
     let mut watch = Watch::new(args.network.trace.as_deref(), &endpoint)?;
     let numbers = args.network.numbers.serve()?;
-    let options = ReceiveOptions {
+    let mut options = ReceiveOptions {
         monitor: numbers.monitor(),
         timeout: args.timeout,
         keep_seeking: args.keep_going,
@@ -103,9 +103,12 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         transfer.conduct(&stop)?;
         // Another receiver on this host, as a rule.
         let other = second.take().filter(|_| transfer.run.name_is_taken());
-        let again = other.is_some();
+        let later = other.is_none() && transfer.run.is_served_later() && !stop.asked();
+        let again = other.is_some() || later;
         if let Some(other) = other {
             name = other;
+        } else if later {
+            say("given up by the sender: waiting for a further session, to go on there");
         } else {
             let result = transfer.finish(&stop);
             if transfer.run.driver().machine().association().is_some() {
@@ -115,6 +118,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
             worst = worse(worst, result);
         }
         patience = transfer.patience;
+        options.returning = transfer.run.returning();
         let there;
         (endpoint, watch, there) = transfer.run.into_parts();
         let Some(place) = there else { return worst };
@@ -127,7 +131,6 @@ pub fn run(args: Args) -> anyhow::Result<()> {
             numbers.linger(&stop);
             return worst.and(traced);
         }
-        watch.restart();
         sink = sink.again();
         seeds = seeds.part("next");
     }
@@ -226,7 +229,8 @@ impl Transfer<'_> {
         let report = self.run.report(result.as_ref().map(|_| ()).map_err(ToString::to_string));
         let incoming = self.run.driver().application();
         let (files, bytes, seconds) = (report.files, report.bytes, report.time.as_secs_f64());
-        let goodput = if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 };
+        let came = bytes - report.resumed.min(bytes);
+        let goodput = if seconds > 0.0 { came as f64 * 8.0 / seconds } else { 0.0 };
         let live = match incoming.sink() {
             Some(Sink::Live(live)) => Some(live),
             _ => None,
@@ -263,6 +267,7 @@ impl Transfer<'_> {
                 "served": report.served,
                 "repairs": report.repairs,
                 "bytes": bytes,
+                "resumed": report.resumed,
                 "seconds": seconds,
                 "goodput_bps": goodput,
                 "datagrams_received": report.datagrams_received,
@@ -289,8 +294,9 @@ impl Transfer<'_> {
                 if !self.args.network.json && !self.args.stdout && !self.args.stream {
                     let plural = if files == 1 { "" } else { "s" };
                     println!(
-                        "received {files} file{plural}, {} in {seconds:.2} s, verified ({})",
+                        "received {files} file{plural}, {}{} in {seconds:.2} s, verified ({})",
                         Human(bytes),
+                        resumed(report.resumed),
                         Rate(goodput)
                     );
                     for sender in &report.senders {
@@ -309,6 +315,12 @@ impl Transfer<'_> {
             }
             Err(Problem::Transfer(reason)) => {
                 say(format_args!("{reason}{}", self.rest(files, bytes)));
+                if let Some(kept) = self.run.driver_mut().application_mut().kept() {
+                    say(format_args!(
+                        "{} of it are kept: the same command goes on from there when the same files are sent again",
+                        Human(kept)
+                    ));
+                }
                 Err(JobFailed.into())
             }
             Err(Problem::Local(error)) if self.args.keep_going => {
@@ -318,6 +330,11 @@ impl Transfer<'_> {
             Err(Problem::Local(error)) => Err(error.into()),
         }
     }
+}
+
+/// What was there before.
+fn resumed(bytes: u64) -> String {
+    if bytes == 0 { String::new() } else { format!(" ({} were here)", Human(bytes)) }
 }
 
 fn show(bar: &ProgressBar, run: &ReceiveRun<Watch>) {
@@ -384,6 +401,9 @@ fn explain(failure: &ReceiverFailure) -> String {
         }
         ReceiverFailure::Refused(RefuseReason::NameTaken, _) => ": choose another --name",
         ReceiverFailure::Refused(RefuseReason::NotExpected, _) => ": choose a --name that it does expect",
+        ReceiverFailure::Refused(RefuseReason::Later, _) => {
+            ", which cannot take back what was written to one output: receive into a directory"
+        }
         ReceiverFailure::SenderSilent => ": is it still running, and the network between?",
         ReceiverFailure::Refused(RefuseReason::Full, _) => ": use another --group for some of the receivers",
         ReceiverFailure::Refused(RefuseReason::Expelled, _) | ReceiverFailure::Expelled => {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use carillon_core::{BitRate, DataSize, ProtocolEntry, Role, UnitError};
-use carillon_proto::session::{Gather, Helping};
+use carillon_proto::session::{Gather, Helping, Slow};
 use carillon_transfer::conduct::{Wish, conduct};
 use carillon_transfer::files::{Manifest, Symlinks};
 use carillon_transfer::{SendOptions, SendRun, SigningKey, hears_group};
@@ -103,6 +103,13 @@ pub struct Args {
     /// over four timeouts; 0 for none.
     #[arg(long, value_name = "BITRATE", default_value = "16 kbit/s", value_parser = least_rate)]
     min_rate: Least,
+    /// Receivers that keep the others waiting: `wait` for them, serve them in a `lane` of their own, which is a further session
+    /// once the others have everything, or `drop` them.
+    #[arg(long, value_name = "WHAT", default_value = "lane")]
+    slow: Slow,
+    /// Serve those who come late, or are given up and heard again, in so many further sessions at most.
+    #[arg(long, value_name = "N", default_value_t = carillon_transfer::DEFAULT_ROUNDS)]
+    rounds: u32,
     /// Send at most this fast, headers included, such as '100 Mbit/s'.
     #[arg(long, value_name = "BITRATE")]
     pub(super) rate: Option<BitRate>,
@@ -228,6 +235,8 @@ impl Args {
         options.nearest = self.nearest;
         options.under = self.under.iter().cloned().collect();
         options.join_timeout = self.join_timeout;
+        options.slow = self.slow;
+        options.rounds = self.rounds;
         options.rate = self.rate;
         options.datagram = self.datagram;
         Ok(())
@@ -259,14 +268,21 @@ fn expected_receiver(text: &str) -> anyhow::Result<(String, Option<IpAddr>)> {
 fn go(mut run: SendRun<Watch>, args: &Args, stop: &Stop) -> anyhow::Result<()> {
     let tidings = Tidings::new(run.driver().endpoint(), args.network.json);
     let mut screen = Screen::new(&run, args, &tidings);
-    let conducted = conduct(&mut run, |run| -> anyhow::Result<Wish> {
-        record(run.driver_mut(), |tally| &mut tally.inner);
-        if stop.insisted() {
-            return Ok(Wish::Drop);
+    let conducted = loop {
+        let conducted = conduct(&mut run, |run| -> anyhow::Result<Wish> {
+            record(run.driver_mut(), |tally| &mut tally.inner);
+            if stop.insisted() {
+                return Ok(Wish::Drop);
+            }
+            screen.turn(run)?;
+            Ok(if stop.asked() { Wish::Quit("the sender was interrupted") } else { Wish::GoOn })
+        });
+        if conducted.is_err() || stop.asked() || !run.is_wanted() {
+            break conducted;
         }
-        screen.turn(run)?;
-        Ok(if stop.asked() { Wish::Quit("the sender was interrupted") } else { Wish::GoOn })
-    });
+        screen.goes_again(&run)?;
+        run = run.again()?;
+    };
     screen.clear();
     // Also of what a local error or a signal has cut short.
     let error = run.take_error().map(anyhow::Error::from).or(conducted.err());

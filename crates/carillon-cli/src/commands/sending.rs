@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use carillon_net::Endpoint;
 use carillon_proto::session::SenderPhase;
+use carillon_transfer::files::shown;
 use carillon_transfer::{Outcome, ReceiverReport, SendEvent, SendReport, SendRun};
 use serde_json::{Value, json};
 
@@ -50,6 +51,24 @@ impl<'a> Screen<'a> {
         if self.screen.ready(now) {
             self.show(run);
         }
+        Ok(())
+    }
+
+    /// A further session follows.
+    pub fn goes_again(&mut self, run: &SendRun<Watch>) -> anyhow::Result<()> {
+        let names: Vec<&str> = run.wanting().iter().map(String::as_str).collect();
+        let missed = run.missed();
+        if self.args.network.json {
+            let missed: Vec<&String> = missed.keys().collect();
+            return print_json(&json!({ "event": "further", "receivers": names, "missed": missed }));
+        }
+        let longest = missed.values().max().copied().unwrap_or_default().as_secs_f64();
+        let missed: Vec<&str> = missed.keys().map(String::as_str).collect();
+        let line = match names.is_empty() {
+            true => format!("waiting {longest:.0} s in case {} comes back", missed.join(", ")),
+            false => format!("a further session, for {}", names.join(", ")),
+        };
+        self.tidings.say(&shown(&line), self.bars.as_ref());
         Ok(())
     }
 
@@ -215,6 +234,8 @@ impl<'a> Report<'a> {
             "files": report.files,
             "withdrawn": report.withdrawn,
             "bytes": report.bytes,
+            "resumed": report.resumed,
+            "sessions": report.sessions,
             "seconds": report.time.as_secs_f64(),
             "goodput_bps": report.goodput,
             "repairs": report.repairs,
@@ -252,7 +273,11 @@ impl<'a> Report<'a> {
         let unserved = report.unserved.len() as u64 + report.more_unserved;
         let others = if unserved > 0 { format!(", {unserved} not served") } else { String::new() };
         let (verified, goodput) = (report.verified(), Rate(report.goodput));
-        let outcome = format!("{verified} of {} verified{others}, {goodput}", report.receivers.len());
+        let had = match report.resumed {
+            0 => String::new(),
+            bytes => format!(", all had {} before", Human(bytes)),
+        };
+        let outcome = format!("{verified} of {} verified{others}{had}, {goodput}", report.receivers.len());
         // Only worth a column if somebody was waited for.
         let waited: Duration = report.receivers.iter().map(|one| one.waited).max().unwrap_or_default();
         rows.push(vec![

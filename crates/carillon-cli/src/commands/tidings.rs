@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use carillon_net::Endpoint;
-use carillon_proto::session::UnservedReason;
+use carillon_proto::session::{RefuseReason, UnservedReason};
 use carillon_transfer::{ReceiverReport, SendReport};
 use serde_json::{Value, json};
 
@@ -43,7 +43,13 @@ impl Tidings {
         bars: Option<&SenderBars>,
     ) -> anyhow::Result<()> {
         let (who, text) = (host(name, address), reason.to_string());
-        self.say(&format!("{who} is not served: {text}{}", advice(reason)), bars);
+        let line = match reason {
+            UnservedReason::Refused(RefuseReason::Later) => {
+                format!("{who} {text}: a further session serves it")
+            }
+            _ => format!("{who} is not served: {text}{}", advice(reason)),
+        };
+        self.say(&line, bars);
         self.print(&json!({ "event": "unserved", "receiver": name, "address": address, "reason": text }))
     }
 

@@ -21,6 +21,8 @@ pub struct Patience {
     /// The sender that invites, and its address.
     inviting: Option<(String, SocketAddr)>,
     counted: u64,
+    /// Told that a further session is to come.
+    later: bool,
     listening: bool,
 }
 
@@ -45,6 +47,7 @@ impl Patience {
             silent: Vec::new(),
             inviting: None,
             counted: 0,
+            later: false,
             listening: false,
         }
     }
@@ -61,6 +64,13 @@ impl Patience {
             if let Some(line) = self.does_not_answer(&name, address) {
                 return Some(line);
             }
+        }
+        let machine = driver.machine();
+        let waits = machine.is_served_later() && machine.phase() == ReceiverPhase::Seeking;
+        if waits && !std::mem::replace(&mut self.later, true) {
+            return Some(
+                "a session runs already: a further one serves this receiver, please wait".to_owned(),
+            );
         }
         let session = driver.machine();
         let address = session.sender_node().and_then(|node| driver.endpoint().peer(node));
@@ -81,8 +91,7 @@ impl Patience {
             return None;
         };
         let since = match self.waiting {
-            // The clock starts anew with each transfer.
-            Some((same, since)) if same == wait && since <= now => since,
+            Some((same, since)) if same == wait => since,
             _ => now,
         };
         self.waiting = Some((wait, since));
@@ -120,7 +129,11 @@ fn awaited(run: &ReceiveRun<Watch>) -> Option<Wait> {
     let (session, incoming) = (run.driver().machine(), run.driver().application());
     match session.phase() {
         // One that was not answered has heard a sender.
-        ReceiverPhase::Seeking if session.unanswered().is_none() => Some(Wait::Invitation),
+        ReceiverPhase::Seeking
+            if session.unanswered().is_none() && !session.is_served_later() && !session.is_returning() =>
+        {
+            Some(Wait::Invitation)
+        }
         ReceiverPhase::Joining => Some(Wait::Welcome),
         // A stream may pause as long as it likes; a file has contents at once.
         ReceiverPhase::Running

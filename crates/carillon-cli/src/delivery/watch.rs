@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use carillon_core::{Application, Bytes, Dest, Duration, Machine, NodeId, Observer, Time, TraceEvent};
+use carillon_core::{Application, Bytes, Dest, Machine, NodeId, Observer, Time, TraceEvent};
 use carillon_lab::trace::{CaptureOptions, TraceFile};
 use carillon_net::{Driver, Endpoint, GROUP, SELF, Stats};
 
@@ -24,10 +24,6 @@ pub struct Watch {
 #[derive(Debug)]
 struct Trace {
     file: TraceFile,
-    began: Instant,
-    /// What the clock of the trace is ahead of that of the driver, which starts anew for each
-    /// transfer.
-    ahead: Duration,
     /// The datagrams of this turn: their sources have no address before its end.
     datagrams: Vec<(Time, NodeId, Dest, Bytes)>,
     named: BTreeMap<NodeId, SocketAddr>,
@@ -46,19 +42,10 @@ impl Watch {
         };
         let trace = Trace {
             file: TraceFile::create(path, options)?,
-            began: Instant::now(),
-            ahead: Duration::ZERO,
             datagrams: Vec::new(),
             named: BTreeMap::from([(SELF, endpoint.local_addr())]),
         };
         Ok(Watch { trace: Some(Box::new(trace)), ..Watch::default() })
-    }
-
-    /// A new driver starts, and its clock with it.
-    pub fn restart(&mut self) {
-        if let Some(trace) = &mut self.trace {
-            trace.ahead = trace.began.elapsed();
-        }
     }
 
     /// From now on listens for what is no business of this end, or no longer.
@@ -165,8 +152,7 @@ where
 impl Observer for Watch {
     fn event(&mut self, event: &TraceEvent) {
         if let Some(trace) = &mut self.trace {
-            let time = event.time + trace.ahead;
-            trace.file.event(&TraceEvent { time, ..event.clone() });
+            trace.file.event(event);
         }
     }
 
@@ -175,7 +161,7 @@ impl Observer for Watch {
             overheard.note(from, bytes);
         }
         if let Some(trace) = &mut self.trace {
-            trace.datagrams.push((time + trace.ahead, from, to.clone(), bytes.clone()));
+            trace.datagrams.push((time, from, to.clone(), bytes.clone()));
         }
     }
 }

@@ -53,12 +53,12 @@ fn when_the_sender_dies_receivers_say_so_in_time_and_leave_nothing() {
 }
 
 #[test]
-fn a_late_receiver_is_refused_unless_it_keeps_going() {
+fn a_late_receiver_is_refused_unless_it_keeps_going_where_no_further_session_follows() {
     need_multicast!();
     let place = Place::new();
     let file = place.file("f", LEN);
     let receiver = place.recv("a").start();
-    let sender = place.send("s").arg(file).args("--receivers 1 --json").args(SLOW).start();
+    let sender = place.send("s").arg(file).args("--receivers 1 --rounds 0 --json").args(SLOW).start();
     wait_for_part(&place.path("a"));
     place.recv("late").run().expect(1).one_line(&["started without this receiver", "--keep-going"]);
     let patient = place.recv("patient").arg("--keep-going").start();

@@ -4,6 +4,7 @@ mod changing;
 mod errors;
 mod faults;
 mod flood;
+mod further;
 mod helpers;
 mod links;
 mod numbers;

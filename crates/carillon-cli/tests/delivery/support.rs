@@ -62,7 +62,8 @@ impl Place {
         self.job("recv", name).arg("--name").arg(name).arg("--out").arg(out)
     }
 
-    fn job(&self, command: &str, name: &str) -> Job {
+    /// A command on loopback, not started yet.
+    pub fn job(&self, command: &str, name: &str) -> Job {
         self.wrapped(CARILLON, &[], command, name)
     }
 
@@ -108,8 +109,9 @@ pub fn at_once<T: Sync>(most: usize, items: &[T], each: impl Fn(&T) + Sync) {
 /// Waits until a file is being received below this directory.
 #[track_caller]
 pub fn wait_for_part(directory: &Path) {
-    // A receiver tries first whether it can write at all.
-    let is_part = |name: &String| name.ends_with(".part") && !name.contains("probe");
+    // A receiver tries first whether it can write at all, and notes how far it is.
+    let is_part =
+        |name: &String| name.ends_with(".part") && !name.contains("probe") && !name.starts_with(".transfer.");
     wait_until("nothing is being received", || files(directory).keys().any(is_part));
 }
 

@@ -128,6 +128,7 @@ pub fn every_session_packet() -> Vec<Vec<u8>> {
         RefuseReason::Full,
         RefuseReason::Expelled,
         RefuseReason::Nonce,
+        RefuseReason::Later,
     ];
     let join = |part, attached| Body::Join {
         nonce: NONCE,
@@ -141,7 +142,7 @@ pub fn every_session_packet() -> Vec<Vec<u8>> {
         invite(State::Gathering, "k=1\nw=a=b\nlast=", Text::default()),
         join(Part::Receives, &[]),
         join(Part::Offers, &[1, 2, 0]),
-        join(Part::Helps, &[7; 256]),
+        join(Part::Helps, &[7; 288]),
         join(Part::ReceivesAndHelps, &[]),
         Body::Welcome { nonce, member: 3, terms },
         Body::Progress { nonce, bytes: u64::MAX },
@@ -218,7 +219,7 @@ pub fn edges() -> Vec<Vec<u8>> {
         let name = vec![b'n'; len.into()];
         packets.push(with("ca02000c 01020304", &[&[len as u8, 0], &name]));
         let join = "ca020002 01020304 1122334455667788 00400000 00";
-        for attached in [0u16, 1, 256, 257] {
+        for attached in [0u16, 1, 288, 289] {
             let bytes = vec![7; attached.into()];
             packets.push(with(join, &[&[len as u8], &name, &attached.to_be_bytes(), &bytes]));
         }

@@ -164,6 +164,7 @@ fn reason(reason: RefuseReason) -> u8 {
         RefuseReason::Full => 4,
         RefuseReason::Expelled => 5,
         RefuseReason::Nonce => 6,
+        RefuseReason::Later => 7,
     }
 }
 

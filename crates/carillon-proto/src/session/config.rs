@@ -2,12 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
+use std::str::FromStr;
 
 use carillon_core::{
     Addresses, AssociationId, BitRate, Config, ConfigError, Duration, GroupId, Helper, HelperTable, Helpers,
     NodeId, ProtocolEntry, Role,
 };
 use carillon_wire::session::{Attached, MAX_PEERS, Name, Part, Settings};
+
+use super::receiver::ReceiverFailure;
+use super::sender::Former;
 
 /// See [`SenderSessionConfig::heartbeat`].
 pub const DEFAULT_HEARTBEAT: Duration = Duration::from_millis(200);
@@ -54,6 +58,13 @@ pub struct SenderSessionConfig {
     /// A member that the sender waits for most of the time, and that lets less than this through, is
     /// lost.
     pub min_rate: Option<BitRate>,
+    /// What becomes of members that keep the others waiting.
+    pub slow: Slow,
+    /// A further session follows: who comes late is told so instead of being refused for good, and so is who was given up
+    /// unless `slow` is [`Slow::Drop`].
+    pub further: bool,
+    /// Who may still report to sessions before this one.
+    pub former: Former,
     /// The largest payload of one message.
     pub max_payload: u32,
     /// The rate of the interface.
@@ -113,6 +124,9 @@ impl SenderSessionConfig {
             heartbeat: DEFAULT_HEARTBEAT,
             member_timeout: DEFAULT_MEMBER_TIMEOUT,
             min_rate: Some(DEFAULT_MIN_RATE),
+            slow: Slow::Lane,
+            further: false,
+            former: Former::default(),
             max_payload,
             bit_rate: BitRate::mbps(1000),
             link_overhead: 0,
@@ -202,7 +216,11 @@ impl SenderSessionConfig {
             Gather::Wait(wait) if self.gather_limit.is_some_and(|limit| limit <= *wait) => {
                 return conflict(format!("gathering for {wait:?} passes its own limit"));
             }
-            Gather::Count(_) | Gather::Names(_) | Gather::Wait(_) | Gather::Settle(_) => {}
+            Gather::Count(_)
+            | Gather::Names(_)
+            | Gather::Wait(_)
+            | Gather::Settle(_)
+            | Gather::Again { .. } => {}
         }
         self.check_helpers()?;
         if self.heartbeat.is_zero() || self.member_timeout.is_zero() || self.max_members == 0 {
@@ -277,6 +295,42 @@ pub(super) fn trial_table(protocol: &ProtocolEntry) -> HelperTable {
     HelperTable::new((0..least).map(helper).collect(), []).unwrap_or_default()
 }
 
+/// What becomes of members that keep the others waiting.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Slow {
+    /// They are waited for as long as they are heard.
+    Wait,
+    /// They are given up as soon as that shows, if a further session follows, which serves them.
+    #[default]
+    Lane,
+    /// They are given up, and not served any more.
+    Drop,
+}
+
+impl Slow {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Slow::Wait => "wait",
+            Slow::Lane => "lane",
+            Slow::Drop => "drop",
+        }
+    }
+}
+
+impl FromStr for Slow {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "wait" => Ok(Slow::Wait),
+            "lane" => Ok(Slow::Lane),
+            "drop" => Ok(Slow::Drop),
+            _ => Err("expected wait, lane or drop".to_owned()),
+        }
+    }
+}
+
 /// Who may join as a helper.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Helping {
@@ -319,6 +373,15 @@ pub enum Gather {
     Wait(Duration),
     /// This long after the first receiver has joined, with those who have joined by then.
     Settle(Duration),
+    /// Of a session that goes on where another one ended: when all of these have joined, or this long after the first.
+    Again {
+        /// Those who are known to be there.
+        awaited: BTreeSet<String>,
+        /// Others are refused, but those of these names.
+        only: Option<BTreeSet<String>>,
+        /// How long after the first.
+        settle: Duration,
+    },
 }
 
 /// What a [`ReceiverSession`](super::ReceiverSession) is told.
@@ -351,6 +414,8 @@ pub struct ReceiverSessionConfig {
     /// Ignore sessions that are under way, refuse this receiver, or invite to what it cannot do,
     /// and wait for another one.
     pub keep_seeking: bool,
+    /// A session before this one has given it up: it fails so, unless another one invites it within `silence`.
+    pub returning: Option<ReceiverFailure>,
     /// What it does: receive; be a further sender, of a protocol with peers only; only help, of a protocol with helpers
     /// only and if the sender lets it; or receive, and help where it is let.
     pub part: Part,
@@ -378,6 +443,7 @@ impl ReceiverSessionConfig {
             link_overhead: 0,
             addresses: Addresses::default(),
             keep_seeking: false,
+            returning: None,
             part: Part::Receives,
             attached: Vec::new(),
         }

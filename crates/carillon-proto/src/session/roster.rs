@@ -31,7 +31,7 @@ pub struct Member {
     pub bytes: u64,
     /// Bytes it can hold for its application, by its own word.
     pub receive_buffer: u32,
-    /// What its application attached to its JOIN, at most 256 bytes.
+    /// What its application attached to its JOIN, at most [`MAX_ATTACHED`](super::MAX_ATTACHED) bytes.
     pub attached: Vec<u8>,
     /// What became of it.
     pub outcome: MemberOutcome,

@@ -41,6 +41,7 @@ impl fmt::Display for UnservedReason {
                 RefuseReason::Full => "refused: the session takes no more receivers",
                 RefuseReason::Expelled => "refused: it was given up before",
                 RefuseReason::Nonce => "refused: it is to try again",
+                RefuseReason::Later => LATE,
             }),
             UnservedReason::Declined(text) => f.write_str(text),
             UnservedReason::Left(text) if text.is_empty() => f.write_str("left before the start"),

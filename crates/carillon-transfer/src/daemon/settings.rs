@@ -37,6 +37,9 @@ pub(crate) fn told(socket: &Socket) -> Result<FieldList, Error> {
         datagram,
         // The daemon has numbers of its own.
         monitor: _,
+        slow,
+        // What a program sends cannot be sent again.
+        rounds: _,
     } = &socket.what.options;
     optional("interface", interface.clone());
     optional("name", name.clone());
@@ -51,6 +54,8 @@ pub(crate) fn told(socket: &Socket) -> Result<FieldList, Error> {
         Gather::Names(names) => names.iter().for_each(|name| optional("expect", Some(name.clone()))),
         Gather::Wait(time) => optional("wait", Some(nanos(*time))),
         Gather::Settle(time) => optional("settle", Some(nanos(*time))),
+        // Only a sender of files says so to itself.
+        Gather::Again { .. } => {}
     }
     for (name, host) in hosts {
         optional("host", Some(format!("{host} {name}")));
@@ -73,6 +78,7 @@ pub(crate) fn told(socket: &Socket) -> Result<FieldList, Error> {
     optional("min_rate", Some(min_rate.map_or(0, BitRate::bps).to_string()));
     optional("rate", rate.map(|rate| rate.bps().to_string()));
     optional("datagram", datagram.map(|bytes| bytes.to_string()));
+    optional("slow", Some(slow.name().to_owned()));
     optional("hops", Some(socket.what.hops.to_string()));
     if !socket.what.attached.is_empty() {
         list.push("attached", &socket.what.attached);
@@ -150,6 +156,7 @@ fn with(mut socket: Socket, key: &str, text: &str) -> Option<Socket> {
         "timeout" => options.timeout = time(text)?,
         "min_rate" => options.min_rate = BitRate::new(text.parse().ok()?),
         "rate" => options.rate = Some(BitRate::new(text.parse().ok()?)?),
+        "slow" => options.slow = text.parse().ok()?,
         "datagram" => options.datagram = Some(text.parse().ok()?),
         "hops" => socket.what.hops = text.parse().ok()?,
         _ => return None,

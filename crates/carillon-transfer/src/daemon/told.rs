@@ -209,6 +209,7 @@ impl Report for SendReport {
             protocol: rest.text("protocol").and_then(find).map_or("", |entry| entry.name),
             files: 0,
             bytes: number(rest, "bytes"),
+            resumed: 0,
             time: time(rest, "time"),
             goodput: rest.text("goodput").and_then(|text| text.parse().ok()).unwrap_or(0.0),
             repairs: number(rest, "repairs"),
@@ -222,6 +223,7 @@ impl Report for SendReport {
             withdrawn: Vec::new(),
             failure: optional(rest, "failure"),
             waits: rest.number("waits") == Some(1),
+            sessions: 1,
         }
     }
 }
@@ -294,6 +296,7 @@ impl Report for ReceiveReport {
             acknowledged: rest.number("acknowledged") == Some(1),
             files: 0,
             bytes: number(rest, "bytes"),
+            resumed: 0,
             time: time(rest, "time"),
             messages: number(rest, "messages"),
             senders: parts.of("sender", sender),

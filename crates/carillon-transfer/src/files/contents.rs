@@ -127,6 +127,11 @@ impl Stamp {
         self.size
     }
 
+    /// When it was changed last, in seconds and nanoseconds.
+    pub fn modified(&self) -> (i64, i64) {
+        self.modified
+    }
+
     /// Whether at this time another change might leave the same times.
     fn is_fresh(&self, now: Duration) -> bool {
         let (seconds, nanos) = self.changed;

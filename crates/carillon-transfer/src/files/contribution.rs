@@ -81,8 +81,8 @@ impl Application<ReceiverSession> for Contribution {
             let manifest = manifest.take().ok_or_else(|| LocalError(anyhow!("there is nothing to send")));
             let waker = self.waker.clone();
             let outgoing = manifest.and_then(|manifest| match self.stream {
-                true => Outgoing::stream(manifest, max as usize, waker),
-                false => Outgoing::new(manifest, max as usize, waker),
+                true => Outgoing::stream(manifest.into(), max as usize, waker),
+                false => Outgoing::new(manifest.into(), max as usize, waker),
             });
             match outgoing {
                 Ok(outgoing) => self.stage = Stage::Sending(Box::new(outgoing)),
@@ -94,13 +94,13 @@ impl Application<ReceiverSession> for Contribution {
             Stage::Waiting(_) => return false,
             Stage::Sending(outgoing) => outgoing,
             // Goes on taking what nobody wants, for the others' sake.
-            Stage::Reported(Some(outgoing)) => return outgoing.poll(now, session),
+            Stage::Reported(Some(outgoing)) => return outgoing.serve(now, session),
             Stage::Reported(None) => return false,
         };
         if !running {
             return false;
         }
-        let called = outgoing.poll(now, session);
+        let called = outgoing.serve(now, session);
         if let Some(error) = outgoing.take_error() {
             return self.fail(now, session, error);
         }
@@ -124,10 +124,7 @@ impl Application<ReceiverSession> for Contribution {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        match &self.stage {
-            Stage::Sending(outgoing) => <Outgoing as Application<ReceiverSession>>::poll_timeout(outgoing),
-            Stage::Waiting(_) | Stage::Reported(_) => None,
-        }
+        None
     }
 }
 

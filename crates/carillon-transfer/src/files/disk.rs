@@ -61,6 +61,8 @@ pub struct State {
     pub name: String,
     /// Bytes written, or waiting in memory until their file is complete.
     pub bytes: u64,
+    /// Those of them that an earlier attempt had left.
+    pub resumed: u64,
     /// Bytes of all files together, if it has said so.
     pub total: Option<u64>,
     /// Files completed.
@@ -205,6 +207,7 @@ impl Worker {
         let state = State {
             name: intake.name().to_owned(),
             bytes: intake.bytes(),
+            resumed: intake.resumed(),
             total: intake.total(),
             files: intake.files(),
             result: intake.result().cloned(),

@@ -1,7 +1,7 @@
 //! Files that are not complete yet, and how they get their names.
 
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::fs::{
@@ -18,6 +18,8 @@ pub struct Draft<D: AsFd> {
     directory: D,
     part: String,
     named: bool,
+    /// It stays when it is dropped: a journal leads to it.
+    kept: bool,
 }
 
 impl<D: AsFd> Draft<D> {
@@ -38,9 +40,39 @@ impl<D: AsFd> Draft<D> {
                 // Where there are no locks, nothing is cleared up either.
                 Ok(()) | Err(_) => {}
             }
-            return Ok(Draft { file, directory, part, named: false });
+            return Ok(Draft { file, directory, part, named: false, kept: false });
         }
         Err(io::ErrorKind::AlreadyExists.into())
+    }
+
+    /// Goes on with one that was kept, and gives all of its bytes to `read`.
+    pub fn reopen(directory: D, part: &str, mut read: impl FnMut(&[u8])) -> io::Result<Self> {
+        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let mut file = openat(&directory, part, flags, Mode::empty()).map(File::from)?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        let mut buffer = vec![0; READ_BYTES];
+        loop {
+            match file.read(&mut buffer)? {
+                0 => break,
+                len => read(&buffer[..len]),
+            }
+        }
+        Ok(Draft { file, directory, part: part.to_owned(), named: false, kept: true })
+    }
+
+    /// Lets it stay when it is dropped.
+    pub fn keep(&mut self) {
+        self.kept = true;
+    }
+
+    /// Leaves nothing.
+    pub fn discard(mut self) {
+        self.kept = false;
+    }
+
+    /// Its temporary name.
+    pub fn part(&self) -> &str {
+        &self.part
     }
 
     /// Appends bytes.
@@ -68,7 +100,7 @@ impl<D: AsFd> Draft<D> {
 
 impl<D: AsFd> Drop for Draft<D> {
     fn drop(&mut self) {
-        if !self.named {
+        if !self.named && !self.kept {
             // It is named when the next one looks for what was left behind.
             let _ = unlinkat(&self.directory, &self.part, AtFlags::empty());
         }
@@ -92,7 +124,7 @@ pub fn write(
             Err(Errno::EXIST) => continue,
             Err(error) => return Err(WriteError::Name(error.into())),
         };
-        let mut draft = Draft { file, directory, part, named: false };
+        let mut draft = Draft { file, directory, part, named: false, kept: false };
         draft.write(bytes).map_err(WriteError::Contents)?;
         match draft.name(name, replace) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -178,3 +210,5 @@ fn rename(directory: BorrowedFd<'_>, from: &str, to: &str, replace: bool) -> io:
 }
 
 const TRIES: usize = 16;
+/// Bytes read at a time.
+const READ_BYTES: usize = 256 << 10;

@@ -98,6 +98,11 @@ impl Incoming {
         self.senders.values().map(|sender| sender.bytes).sum()
     }
 
+    /// Those of them that an earlier attempt had left.
+    pub fn resumed(&self) -> u64 {
+        self.senders.values().map(|sender| sender.resumed).sum()
+    }
+
     /// Bytes of all files together, if all senders have said so.
     pub fn total(&self) -> Option<u64> {
         if self.senders.is_empty() {
@@ -114,6 +119,11 @@ impl Incoming {
     /// What came of each sender.
     pub fn senders(&self) -> impl Iterator<Item = &State> {
         self.senders.values()
+    }
+
+    /// Whether it is for files below a directory.
+    pub fn is_folder(&self) -> bool {
+        self.kind == Kind::Folder
     }
 
     /// Whether it is for live streams, and not for files.
@@ -155,6 +165,15 @@ impl Incoming {
         match &self.place {
             Place::Here(sink) => Some(sink),
             Place::There(_) | Place::Lost => None,
+        }
+    }
+
+    /// Bytes that the next attempt can go on from, when it is over: all that came, or nothing.
+    pub fn kept(&mut self) -> Option<u64> {
+        let bytes = self.bytes();
+        match &mut self.place {
+            Place::Here(sink) if bytes > 0 => sink.reached(!self.trusted.is_empty()).map(|_| bytes),
+            _ => None,
         }
     }
 

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
-use carillon_wire::file::{Record, RelativePath, Withdrawn, link_stays_below, records};
+use carillon_wire::file::{Reached, Record, RelativePath, TransferId, Withdrawn, link_stays_below, records};
 
 use super::live::Live;
 use super::names::{is_part_name, shown};
+use super::resume::{KEEP_BYTES, Kept};
 use super::target::{Partial, Position, Target};
 use crate::LocalError;
 
@@ -30,6 +31,16 @@ pub struct Intake {
     position: Position,
     /// What the next file may use.
     spare: Option<Box<Spare>>,
+    /// The transfer, if it has a name and what came of it can be kept.
+    transfer: Option<TransferId>,
+    /// Where the sender began.
+    begun: (u32, u64),
+    /// What an earlier attempt has left.
+    kept: Option<Kept>,
+    /// Whether what comes is noted for the next attempt.
+    notes: bool,
+    /// Bytes that were there before.
+    resumed: u64,
     /// What has come of a message of a live stream that comes in pieces.
     pieces: Vec<u8>,
     result: Option<Result<(), String>>,
@@ -50,6 +61,14 @@ impl Sink {
         match self {
             Sink::Files(target) => target.take_notes(),
             Sink::Live(_) => Vec::new(),
+        }
+    }
+
+    /// How far an earlier attempt of a transfer came; asked between transfers.
+    pub fn reached(&mut self, trusted: bool) -> Option<Reached> {
+        match self {
+            Sink::Files(target) => target.reached(trusted),
+            Sink::Live(_) => None,
         }
     }
 
@@ -91,6 +110,8 @@ enum Stage {
     Between,
     /// Waits for DATA or END_OF_FILE.
     Contents(Box<Open>),
+    /// Waits for DATA, END_OF_FILE or KEPT of a file that is there.
+    Had(Box<Had>),
     /// Waits for the message of this number, or the end of the live stream.
     Live(u64),
     /// Has everything, or has failed.
@@ -107,7 +128,18 @@ struct Open {
     size: Option<u64>,
     /// Bytes received.
     offset: u64,
+    /// Bytes that were there when it was begun.
+    had: u64,
     spare: Box<Spare>,
+}
+
+/// A file that is there already.
+#[derive(Debug)]
+struct Had {
+    name: String,
+    size: u64,
+    /// Bytes that came again.
+    offset: u64,
 }
 
 /// What one file after the other uses.
@@ -142,6 +174,11 @@ impl Intake {
             missing: Missing::default(),
             position: None,
             spare: None,
+            transfer: None,
+            begun: (0, 0),
+            kept: None,
+            notes: false,
+            resumed: 0,
             pieces: Vec::new(),
             result: None,
         }
@@ -153,16 +190,18 @@ impl Intake {
         if self.result.is_some() {
             return Ok(());
         }
-        match self.on_message(message, sink) {
-            Ok(false) => {}
-            Ok(true) => self.end(Ok(())),
-            Err(Problem::Transfer(reason)) => self.end(Err(reason)),
-            Err(Problem::Local(error)) => {
-                self.end(Err(error.to_string()));
-                return Err(error.0);
-            }
+        let (result, error) = match self.on_message(message, sink) {
+            Ok(false) => return Ok(()),
+            Ok(true) => (Ok(()), None),
+            Err(Problem::Transfer(reason)) => (Err(reason), None),
+            Err(Problem::Local(error)) => (Err(error.to_string()), Some(error.0)),
+        };
+        self.end(result);
+        // All is there, or what is there is of no use.
+        if let (Sink::Files(target), Some(_)) = (sink, self.transfer) {
+            target.forget();
         }
-        Ok(())
+        error.map_or(Ok(()), Err)
     }
 
     /// Nothing more will come, and this is why; unless it has ended before.
@@ -181,8 +220,14 @@ impl Intake {
     pub fn bytes(&self) -> u64 {
         match &self.stage {
             Stage::Contents(open) => self.bytes + open.offset,
+            Stage::Had(had) => self.bytes + had.offset,
             _ => self.bytes,
         }
+    }
+
+    /// Those of them that were there before.
+    pub fn resumed(&self) -> u64 {
+        self.resumed
     }
 
     /// Bytes of all files together, if the sender has said so.
@@ -276,14 +321,49 @@ impl Intake {
                 self.announced = Some((entries, bytes));
                 self.stage = Stage::Between;
             }
+            (Stage::Between, Record::Resume(from)) if self.entries == 0 && self.transfer.is_none() => {
+                self.resume(sink, from)?;
+                self.stage = Stage::Between;
+            }
             (Stage::Between, Record::File { index, size, mode, path }) => {
                 self.expect_entry(index)?;
-                self.stage = Stage::Contents(Box::new(self.open(sink, path, size, mode)?));
+                self.stage = match self.had(sink, path, size)? {
+                    Some(had) => Stage::Had(Box::new(had)),
+                    None => Stage::Contents(Box::new(self.open(sink, path, size, mode)?)),
+                };
             }
             (Stage::Contents(mut open), Record::Data { index, offset, bytes }) => {
                 self.expect_index(index)?;
                 open.append(offset, bytes)?;
+                if !self.notes && self.bytes + open.offset >= KEEP_BYTES {
+                    self.note(sink, Some(&mut open));
+                }
                 self.stage = Stage::Contents(open);
+            }
+            (Stage::Had(mut had), Record::Data { index, offset, bytes }) => {
+                self.expect_index(index)?;
+                in_order(&had.name, had.offset, offset)?;
+                had.offset += bytes.len() as u64;
+                self.stage = Stage::Had(had);
+            }
+            (Stage::Had(had), Record::Kept { index }) if index < self.begun.0 => {
+                self.expect_index(index)?;
+                self.resumed += had.size;
+                self.bytes += had.size;
+                self.files += 1;
+                self.next_entry(sink);
+            }
+            (Stage::Had(had), Record::EndOfFile { index, size, digest }) => {
+                self.expect_index(index)?;
+                let digest = blake3::Hash::from_bytes(digest);
+                let completed = had.close(sink, &mut self.position, size, digest)?;
+                self.complete(completed, sink);
+            }
+            (Stage::Had(had), Record::Withdraw { index, reason }) => {
+                self.expect_index(index)?;
+                self.bytes += had.offset;
+                self.missing.add(&had.name, reason);
+                self.next_entry(sink);
             }
             (Stage::Contents(open), Record::EndOfFile { index, size, digest }) => {
                 self.expect_index(index)?;
@@ -291,30 +371,25 @@ impl Intake {
                 let position = &mut self.position;
                 let (completed, spare) =
                     open.close(target, position, size, blake3::Hash::from_bytes(digest))?;
-                self.bytes += completed.bytes;
-                self.files += 1;
-                self.entries += 1;
                 self.spare = Some(spare);
-                if let Some(list) = &mut self.completed {
-                    list.push(completed);
-                }
-                self.stage = Stage::Between;
+                self.complete(completed, sink);
             }
             (Stage::Contents(open), Record::Withdraw { index, reason }) => {
                 self.expect_index(index)?;
                 self.bytes += open.offset;
-                self.entries += 1;
                 self.missing.add(&open.name, reason);
                 self.spare = Some(open.spare.cleared());
-                self.stage = Stage::Between;
+                if let Some(partial) = open.partial {
+                    partial.discard();
+                }
+                self.next_entry(sink);
             }
             (Stage::Between, Record::Directory { index, mode, path }) => {
                 self.expect_entry(index)?;
                 let name = self.below(path)?;
                 let Sink::Files(target) = sink else { return Err(self.files_come()) };
                 target.make_directory(&mut self.position, &relative(&name)?, mode).map_err(ours)?;
-                self.entries += 1;
-                self.stage = Stage::Between;
+                self.next_entry(sink);
             }
             (Stage::Between, Record::Link { index, target: text, path }) => {
                 self.expect_entry(index)?;
@@ -324,9 +399,10 @@ impl Intake {
                 }
                 let name = self.below(path)?;
                 let Sink::Files(target) = sink else { return Err(self.files_come()) };
-                target.make_link(&mut self.position, &relative(&name)?, text).map_err(ours)?;
-                self.entries += 1;
-                self.stage = Stage::Between;
+                // One of an earlier attempt may be there.
+                let again = self.kept.as_ref().is_some_and(|kept| index <= kept.reached.entry);
+                target.make_link(&mut self.position, &relative(&name)?, text, again).map_err(ours)?;
+                self.next_entry(sink);
             }
             (Stage::Between, Record::End { bytes }) => {
                 let (entries, _) = self.announced.unwrap_or_default();
@@ -353,6 +429,77 @@ impl Intake {
         Ok(false)
     }
 
+    /// An entry is dealt with.
+    fn next_entry(&mut self, sink: &mut Sink) {
+        self.entries += 1;
+        self.stage = Stage::Between;
+        // What is complete would be in the way of the next attempt.
+        if self.notes || self.announced.is_some_and(|(entries, _)| self.entries < entries) {
+            self.note(sink, None);
+        }
+    }
+
+    /// A file is complete.
+    fn complete(&mut self, completed: Completed, sink: &mut Sink) {
+        self.bytes += completed.bytes;
+        self.files += 1;
+        if let Some(list) = &mut self.completed {
+            list.push(completed);
+        }
+        self.next_entry(sink);
+    }
+
+    /// The transfer has a name, and the sender begins at this place.
+    fn resume(&mut self, sink: &mut Sink, from: Reached) -> Result<(), Problem> {
+        let Sink::Files(target) = sink else { return Err(self.files_come()) };
+        if self.folder.is_empty() {
+            self.transfer = Some(from.transfer);
+            self.kept = target.resume(from.transfer);
+            self.notes = self.kept.is_some();
+        }
+        let had = self.kept.as_ref().map_or((0, 0), |kept| (kept.reached.entry, kept.reached.offset));
+        self.begun = (from.entry, from.offset);
+        if self.begun > had {
+            return Err(refused("the sender goes on from what this receiver has not got: try again"));
+        }
+        Ok(())
+    }
+
+    /// The file that begins, if it is there: of an earlier attempt that came further.
+    fn had(
+        &mut self,
+        sink: &mut Sink,
+        path: RelativePath<'_>,
+        size: Option<u64>,
+    ) -> Result<Option<Had>, Problem> {
+        let (Some(kept), Sink::Files(target), Some(size)) = (&self.kept, sink, size) else { return Ok(None) };
+        let is_next = self.entries == kept.reached.entry && kept.part.is_none();
+        if self.entries >= kept.reached.entry && !is_next {
+            return Ok(None);
+        }
+        let name = self.below(path)?;
+        let offset = if self.entries == self.begun.0 { self.begun.1 } else { 0 };
+        let found = target.existing(&mut self.position, &relative(&name)?, size).map_err(ours)?;
+        match found {
+            Some(_) => Ok(Some(Had { name, size, offset })),
+            // It was to be next, and it was not yet begun.
+            None if is_next => Ok(None),
+            None => Err(refused(&format!("{} came before and is gone since: try again", shown(&name)))),
+        }
+    }
+
+    /// Notes for the next attempt how far it is.
+    fn note(&mut self, sink: &mut Sink, open: Option<&mut Open>) {
+        let (Some(transfer), Sink::Files(target)) = (self.transfer, sink) else { return };
+        self.notes = true;
+        // What an earlier attempt noted is further.
+        let noted = self.kept.as_ref().map(|kept| kept.reached.entry);
+        if noted.is_some_and(|noted| self.entries < noted || (self.entries == noted && open.is_none())) {
+            return;
+        }
+        target.note(transfer, self.entries, open.and_then(|open| open.partial.as_mut()));
+    }
+
     /// One more piece of a message.
     fn gather(&mut self, bytes: &[u8]) -> Result<(), Problem> {
         if self.pieces.len() + bytes.len() > LONGEST_MESSAGE {
@@ -371,13 +518,36 @@ impl Intake {
     ) -> Result<Open, Problem> {
         let Sink::Files(target) = sink else { return Err(self.files_come()) };
         let name = self.below(path)?;
+        let mut spare = self.spare.take().unwrap_or_default();
+        let begun = if self.entries == self.begun.0 { self.begun.1 } else { 0 };
+        let kept = self.kept.as_ref().filter(|kept| self.entries == kept.reached.entry);
+        if let Some(part) = kept.and_then(|kept| kept.part.clone()) {
+            let mut had = 0;
+            let read = |bytes: &[u8]| {
+                spare.hasher.update(bytes);
+                had += bytes.len() as u64;
+            };
+            let partial = target.reopen(&mut self.position, &relative(&name)?, &part, read).map_err(ours)?;
+            let fits = begun <= had && size.is_none_or(|size| had <= size);
+            if let Some(partial) = partial.filter(|_| fits) {
+                self.resumed += begun;
+                return Ok(Open { partial: Some(partial), name, mode, size, offset: begun, had, spare });
+            }
+            spare.hasher.reset();
+        }
+        if begun > 0 {
+            return Err(refused(&format!("what came of {} is gone since: try again", shown(&name))));
+        }
         // A small one is written at once when all of it is there.
         let partial = match size {
             Some(size) if size <= WRITE_BYTES as u64 => None,
             _ => Some(target.begin(&mut self.position, &relative(&name)?, mode).map_err(ours)?),
         };
-        let spare = self.spare.take().unwrap_or_default();
-        Ok(Open { partial, name, mode, size, offset: 0, spare })
+        let mut open = Open { partial, name, mode, size, offset: 0, had: 0, spare };
+        if self.notes && open.partial.is_some() {
+            self.note(sink, Some(&mut open));
+        }
+        Ok(open)
     }
 
     /// The name below the directory that is written to.
@@ -421,14 +591,49 @@ impl Intake {
     }
 }
 
+/// Each byte of a file comes once, and in its turn.
+fn in_order(name: &str, expected: u64, offset: u64) -> Result<(), Problem> {
+    if offset == expected {
+        return Ok(());
+    }
+    let what = if offset > expected { "are missing" } else { "came twice" };
+    let (from, to) = (offset.min(expected), offset.max(expected));
+    Err(Problem::Transfer(format!("{} is incomplete: bytes {from} to {to} {what}", shown(name))))
+}
+
+impl Had {
+    /// It is what was sent, or not.
+    fn close(
+        self,
+        sink: &mut Sink,
+        position: &mut Position,
+        size: u64,
+        digest: blake3::Hash,
+    ) -> Result<Completed, Problem> {
+        let Had { name, size: had, offset } = self;
+        let Sink::Files(target) = sink else { return Err(refused("files come")) };
+        if size != had || size != offset {
+            let name = shown(&name);
+            return Err(Problem::Transfer(format!("{name} is incomplete: {offset} of {size} bytes arrived")));
+        }
+        let found = target.existing(position, &relative(&name)?, size).map_err(ours)?;
+        let mut hasher = blake3::Hasher::new();
+        if !found.is_some_and(|file| hasher.update_reader(file).is_ok() && hasher.finalize() == digest) {
+            let text =
+                format!("{} is there, and is not what is sent: take it away, and try again", shown(&name));
+            return Err(refused(&text));
+        }
+        Ok(Completed { name, bytes: size, digest })
+    }
+}
+
 impl Open {
     fn append(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Problem> {
-        if offset != self.offset {
-            let what = if offset > self.offset { "are missing" } else { "came twice" };
-            let (from, to) = (offset.min(self.offset), offset.max(self.offset));
-            let name = shown(&self.name);
-            return Err(Problem::Transfer(format!("{name} is incomplete: bytes {from} to {to} {what}")));
-        }
+        in_order(&self.name, self.offset, offset)?;
+        // What is there already is not written again.
+        let again = self.had.saturating_sub(offset).min(bytes.len() as u64);
+        self.offset += again;
+        let bytes = &bytes[again as usize..];
         self.offset += bytes.len() as u64;
         if self.size.is_some_and(|size| self.offset > size) {
             let name = shown(&self.name);

@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 use std::os::fd::{AsFd as _, BorrowedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{
     AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, flock, fstat, openat, statat, unlinkat,
@@ -11,6 +11,7 @@ use rustix::io::Errno;
 
 use super::descent::open_directory;
 use super::names::{is_part_name, shown_path};
+use super::resume::is_journal;
 
 /// Looks for partial files that nobody writes any more, and removes those that are surely ours.
 #[derive(Debug)]
@@ -19,14 +20,16 @@ pub struct Sweep {
     user: u32,
     /// Entries that may still be looked at.
     left: usize,
+    /// What a journal leads to.
+    spared: Option<PathBuf>,
     lines: Vec<String>,
     more: usize,
 }
 
 impl Sweep {
-    /// For the files of this user.
-    pub fn new(user: u32) -> Self {
-        Sweep { user, left: MAX_ENTRIES, lines: Vec::new(), more: 0 }
+    /// For the files of this user; this one is left where it is, and so are journals.
+    pub fn new(user: u32, spared: Option<PathBuf>) -> Self {
+        Sweep { user, left: MAX_ENTRIES, spared, lines: Vec::new(), more: 0 }
     }
 
     /// Looks through a directory and all below it on the same file system, as long as they are not
@@ -82,6 +85,8 @@ impl Sweep {
                 FileType::RegularFile | FileType::Symlink | FileType::Unknown => {
                     if let Ok(name) = name.to_str()
                         && is_part_name(name)
+                        && !is_journal(name)
+                        && self.spared.as_deref() != Some(&path.join(name))
                     {
                         self.found(directory, name, &path.join(name));
                     }

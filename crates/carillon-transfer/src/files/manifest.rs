@@ -9,7 +9,9 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, bail};
-use carillon_wire::file::{LINK_TARGET_MAX_LEN, MODE_MASK, RelativePath, link_stays_below};
+use carillon_wire::file::{
+    LINK_TARGET_MAX_LEN, MODE_MASK, Reached, RelativePath, TransferId, link_stays_below,
+};
 use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use super::contents::Stamp;
@@ -237,6 +239,60 @@ impl Manifest {
     /// What was left out, and why, a line each.
     pub fn skipped(&self) -> &[String] {
         &self.skipped
+    }
+
+    /// What tells this transfer apart: the names of its entries in their order, with what each is, and of files the size and
+    /// the time of their last change. `None` if one of them is a stream.
+    pub fn id(&self) -> Option<TransferId> {
+        let mut hasher = blake3::Hasher::new_derive_key("carillon 2026-11-23 transfer of files");
+        let mut put = |bytes: &[u8]| {
+            hasher.update(&(bytes.len() as u64).to_be_bytes());
+            hasher.update(bytes);
+        };
+        for entry in &self.entries {
+            put(entry.name.as_bytes());
+            put(&entry.mode.to_be_bytes());
+            match &entry.kind {
+                Kind::File { stamp, .. } => {
+                    let (seconds, nanos) = stamp.modified();
+                    put(b"file");
+                    put(&stamp.size().to_be_bytes());
+                    put(&seconds.to_be_bytes());
+                    put(&nanos.to_be_bytes());
+                }
+                Kind::Stream => return None,
+                Kind::Directory => put(b"directory"),
+                Kind::Link(target) => {
+                    put(b"link");
+                    put(target.as_bytes());
+                }
+            }
+        }
+        hasher.finalize().as_bytes().first_chunk().copied()
+    }
+
+    /// The place where a transfer to all of these can begin: nothing before it is lacking anywhere. Where one has nothing of
+    /// it, it begins at the first byte, and where one says what cannot be.
+    pub fn start(&self, reached: impl IntoIterator<Item = Option<Reached>>) -> Option<Reached> {
+        let transfer = self.id()?;
+        let none = Reached { transfer, entry: 0, offset: 0 };
+        let fits = |reached: &Reached| match self.entries.get(reached.entry as usize) {
+            Some(Entry { kind: Kind::File { stamp, .. }, .. }) => reached.offset <= stamp.size(),
+            Some(_) => reached.offset == 0,
+            None => reached.entry as usize == self.entries.len() && reached.offset == 0,
+        };
+        let all = reached.into_iter().map(|reached| {
+            reached.filter(|reached| reached.transfer == transfer).filter(fits).unwrap_or(none)
+        });
+        Some(all.min_by_key(|reached| (reached.entry, reached.offset)).unwrap_or(none))
+    }
+
+    /// Bytes of the files before this place.
+    pub fn bytes_before(&self, place: &Reached) -> u64 {
+        let before = self.entries.iter().take(place.entry as usize);
+        let sizes =
+            before.map(|entry| if let Kind::File { stamp, .. } = entry.kind { stamp.size() } else { 0 });
+        sizes.sum::<u64>() + place.offset
     }
 
     /// Bytes of all files together; `None` if one of them is a stream.

@@ -22,6 +22,9 @@ mod names;
 mod outgoing;
 mod output;
 mod reader;
+mod resume;
+#[cfg(test)]
+mod resume_tests;
 mod signing;
 #[cfg(test)]
 mod signing_tests;

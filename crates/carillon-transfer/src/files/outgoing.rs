@@ -6,13 +6,16 @@ use std::sync::Arc;
 use anyhow::{Context as _, anyhow};
 use carillon_core::{Application, Bytes, OfferError, Sender, Time};
 use carillon_net::Waker;
-use carillon_wire::file::{MESSAGE_HEADER_LEN, Record, SIGNED_HEADER_LEN};
+use carillon_wire::file::{MESSAGE_HEADER_LEN, Reached, Record, SIGNED_HEADER_LEN};
+
+use carillon_proto::session::{SenderPhase, SenderSession};
 
 use super::Manifest;
 use super::feed::Feed;
 use super::lane::Found;
 use super::reader::{Ahead, header_len};
 use crate::LocalError;
+use crate::network::detached;
 
 /// Offers the files of a [`Manifest`] as records, as many to a message as fit.
 ///
@@ -25,6 +28,8 @@ pub struct Outgoing {
     max_payload: usize,
     waker: Waker,
     source: Source,
+    /// The place of the transfer from which on it is sent, once that is known.
+    from: Option<Reached>,
     /// Messages that the protocol has not taken yet, with their bytes of files.
     ready: VecDeque<(Bytes, u64)>,
     /// Bytes of files offered.
@@ -61,7 +66,7 @@ impl Drop for Taken {
 impl Outgoing {
     /// Will send these files in messages of up to `max_payload` bytes; a thread that reads them wakes the loop
     /// with this.
-    pub fn new(manifest: Manifest, max_payload: usize, waker: Waker) -> Result<Self, LocalError> {
+    pub fn new(manifest: Arc<Manifest>, max_payload: usize, waker: Waker) -> Result<Self, LocalError> {
         let entries = u32::try_from(manifest.entries().len()).unwrap_or(u32::MAX);
         let first = emit(&Record::Offer { entries, bytes: manifest.bytes() });
         Outgoing::with(manifest, max_payload, waker, Source::Waiting, [(first, 0)].into())
@@ -69,12 +74,12 @@ impl Outgoing {
 
     /// Will send a live stream: what a program sends, or each line of the standard input, longer ones cut, as soon as
     /// it is there.
-    pub fn stream(manifest: Manifest, max_payload: usize, waker: Waker) -> Result<Self, LocalError> {
+    pub fn stream(manifest: Arc<Manifest>, max_payload: usize, waker: Waker) -> Result<Self, LocalError> {
         Outgoing::with(manifest, max_payload, waker, Source::Live(None), VecDeque::new())
     }
 
     fn with(
-        manifest: Manifest,
+        manifest: Arc<Manifest>,
         max_payload: usize,
         waker: Waker,
         source: Source,
@@ -88,10 +93,11 @@ impl Outgoing {
             return Err(LocalError(anyhow!(text)));
         }
         Ok(Outgoing {
-            manifest: Arc::new(manifest),
+            manifest,
             max_payload,
             waker,
             source,
+            from: None,
             ready,
             bytes: 0,
             withdrawn: Vec::new(),
@@ -102,7 +108,12 @@ impl Outgoing {
         })
     }
 
-    /// Bytes of files offered so far.
+    /// Bytes that all receivers had from an earlier attempt: they are not sent.
+    pub fn resumed(&self) -> u64 {
+        self.from.map_or(0, |from| self.manifest.bytes_before(&from))
+    }
+
+    /// Bytes of files offered so far, and those that need not be.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -118,7 +129,7 @@ impl Outgoing {
     }
 
     /// The files.
-    pub fn manifest(&self) -> &Manifest {
+    pub fn manifest(&self) -> &Arc<Manifest> {
         &self.manifest
     }
 
@@ -151,7 +162,8 @@ impl Outgoing {
     fn prepare(&mut self) -> anyhow::Result<Found> {
         match &mut self.source {
             Source::Waiting => {
-                let ahead = Ahead::start(self.manifest.clone(), self.max_payload, self.waker.clone());
+                let ahead =
+                    Ahead::start(self.manifest.clone(), self.from, self.max_payload, self.waker.clone());
                 self.source = Source::Files(ahead.context("cannot start a thread that reads")?);
                 self.prepare()
             }
@@ -207,8 +219,9 @@ impl Outgoing {
     }
 }
 
-impl<S: Sender> Application<S> for Outgoing {
-    fn poll(&mut self, now: Time, session: &mut S) -> bool {
+impl Outgoing {
+    /// Offers what the session takes; whether anything happened.
+    pub fn serve<S: Sender>(&mut self, now: Time, session: &mut S) -> bool {
         let mut called = false;
         // A peer delivers too, and must not be held up by what nobody takes.
         while session.as_receiver().and_then(|receiver| receiver.poll_delivery()).is_some() {
@@ -225,6 +238,22 @@ impl<S: Sender> Application<S> for Outgoing {
             }
         }
         called
+    }
+}
+
+impl Application<SenderSession> for Outgoing {
+    fn poll(&mut self, now: Time, session: &mut SenderSession) -> bool {
+        if matches!(self.source, Source::Waiting)
+            && self.from.is_none()
+            && session.phase() == SenderPhase::Running
+        {
+            // Receivers that hear of several senders keep what comes of each apart, and none of it for later.
+            let alone = !session.members().iter().any(|member| member.part.offers());
+            let receivers = session.members().iter().filter(|member| alone && member.part.receives());
+            self.from = self.manifest.start(receivers.map(|member| detached(&member.attached).0));
+            session.note_before(self.resumed());
+        }
+        self.serve(now, session)
     }
 
     fn poll_timeout(&self) -> Option<Time> {

@@ -10,8 +10,8 @@ use anyhow::{Context as _, anyhow};
 use carillon_core::{Bytes, Duration, Time};
 use carillon_net::Waker;
 use carillon_wire::file::{
-    DATA_HEADER_LEN, FILE_HEADER_LEN, LINK_HEADER_LEN, Packer, Record, RelativePath, SIGNED_HEADER_LEN,
-    Withdrawn,
+    DATA_HEADER_LEN, FILE_HEADER_LEN, KEPT_LEN, LINK_HEADER_LEN, PACK_RECORD_LEN, Packer, Reached, Record,
+    RelativePath, SIGNED_HEADER_LEN, Withdrawn,
 };
 
 use super::Manifest;
@@ -41,8 +41,13 @@ struct Notes {
 }
 
 impl Ahead {
-    /// Begins to read.
-    pub fn start(manifest: Arc<Manifest>, max_payload: usize, waker: Waker) -> io::Result<Ahead> {
+    /// Begins to read, and to send from this place of the transfer on, if it has a name.
+    pub fn start(
+        manifest: Arc<Manifest>,
+        from: Option<Reached>,
+        max_payload: usize,
+        waker: Waker,
+    ) -> io::Result<Ahead> {
         let (lane, notes) = (Arc::new(Lane::new(waker)), Arc::<Mutex<Notes>>::default());
         let signer = manifest.signing().map(Signer::new);
         let max_payload = max_payload - if signer.is_some() { SIGNED_HEADER_LEN } else { 0 };
@@ -50,7 +55,8 @@ impl Ahead {
             signer,
             manifest,
             max_payload,
-            stage: Stage::Entry(0),
+            stage: from.map_or(Stage::Entry(0), Stage::Resume),
+            from: from.map_or((0, 0), |from| (from.entry as usize, from.offset)),
             contents: Contents::new(),
             packer: Packer::new(max_payload),
             packed: 0,
@@ -96,6 +102,8 @@ struct Reader {
     /// Bytes of a message, at most.
     max_payload: usize,
     stage: Stage,
+    /// The entry from which on it is sent, and the byte of that one: receivers have what is before.
+    from: (usize, u64),
     contents: Contents,
     /// The message that is being filled, with the bytes of files in it.
     packer: Packer,
@@ -111,6 +119,7 @@ struct Reader {
 /// What comes next.
 #[derive(Debug)]
 enum Stage {
+    Resume(Reached),
     Entry(usize),
     Contents(usize),
     /// The file is given up.
@@ -188,6 +197,9 @@ impl Reader {
 
     fn step(&mut self, now: Time) -> anyhow::Result<Step> {
         match self.stage {
+            Stage::Resume(from) => {
+                Ok(pack(&mut self.packer, &Record::Resume(from), || self.stage = Stage::Entry(0)))
+            }
             Stage::Entry(index) if index >= self.manifest.entries().len() => {
                 self.stage = Stage::End;
                 Ok(Step::More)
@@ -231,6 +243,17 @@ impl Reader {
                 self.packer.push(&Record::File { index, size: None, mode, path });
                 let input = self.manifest.take_input();
                 self.contents.read_stream(read_stream(input, self.max_payload));
+            }
+            Kind::File { stamp, .. } if at < self.from.0 => {
+                if self.packer.room() < header_len(entry) + PACK_RECORD_LEN + KEPT_LEN {
+                    return Ok(Step::Full);
+                }
+                self.packer.push(&Record::File { index, size: Some(stamp.size()), mode, path });
+                self.packer.push(&Record::Kept { index });
+                self.packed += stamp.size();
+                self.read += stamp.size();
+                self.stage = Stage::Entry(at + 1);
+                return Ok(Step::More);
             }
             Kind::File { path: source, stamp } => {
                 let follow = self.manifest.follows();
@@ -309,6 +332,15 @@ impl Reader {
                 self.withdrawn.push(format!("cannot read {}: {error}", entry.shown()));
                 return Ok(self.withdraw(at, Withdrawn::Unreadable));
             }
+        }
+        // Hashed, and not sent.
+        let skipped = if at == self.from.0 { self.from.1.saturating_sub(self.contents.offset()) } else { 0 };
+        if skipped > 0 && self.contents.available() > 0 {
+            let (_, bytes) = self.contents.take(usize::try_from(skipped).unwrap_or(usize::MAX));
+            let len = bytes.len() as u64;
+            self.packed += len;
+            self.read += len;
+            return Ok(Step::More);
         }
         if self.contents.is_done() {
             let (size, digest) = (self.contents.offset(), self.contents.digest());

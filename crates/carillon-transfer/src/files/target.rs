@@ -1,12 +1,13 @@
 //! Where files go: a directory that nothing leaves, under temporary names until all is verified.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
-use carillon_wire::file::RelativePath;
-use rustix::fs::{AtFlags, FileType, statat};
+use carillon_wire::file::{Reached, RelativePath, TransferId};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, readlinkat, statat};
 use rustix::io::Errno;
 
 use super::descent::Descent;
@@ -14,6 +15,7 @@ use super::draft::{self, Draft, WriteError};
 use super::leftovers::Sweep;
 use super::names::shown_path;
 use super::output::Output;
+use super::resume::{Journal, Kept};
 use crate::LocalError;
 
 /// A directory for received files, or one output for their contents.
@@ -36,6 +38,13 @@ pub struct Folder {
     /// What the next temporary name is made of.
     number: u64,
     sweep: Sweep,
+    /// Whose files are this receiver's.
+    user: u32,
+    /// How far the transfer is, for the next attempt; and what an earlier one has left.
+    journal: Option<Journal>,
+    kept: Option<Kept>,
+    /// Whether only what is signed is taken.
+    trusted: bool,
     /// Whether all was looked through for what an earlier transfer left.
     swept: bool,
 }
@@ -67,7 +76,15 @@ impl Target {
         // Better now than when the transfer has begun.
         let probe = Draft::create(descent.root(), "probe", 0o600, || next(&mut number));
         let user = probe.and_then(|probe| probe.user()).with_context(failed)?;
-        let mut sweep = Sweep::new(user);
+        let mut journal = Journal::open(descent.root(), user, false);
+        let kept = journal.as_ref().and_then(|journal| journal.read(descent.root(), user));
+        if kept.is_none()
+            && let Some(journal) = journal.take()
+        {
+            journal.remove(descent.root());
+        }
+        let spared = kept.as_ref().and_then(|kept| kept.part.as_ref()).map(|part| root.join(part));
+        let mut sweep = Sweep::new(user, spared);
         let swept = sweep.tree(descent.root(), root);
         Ok(Target::Directory(Box::new(Folder {
             root: root.to_owned(),
@@ -75,6 +92,10 @@ impl Target {
             unnamed: !overwrite && cfg!(target_os = "linux"),
             number,
             sweep,
+            user,
+            journal,
+            kept,
+            trusted: false,
             swept,
         })))
     }
@@ -85,6 +106,92 @@ impl Target {
             Target::Directory(folder) => folder.sweep.take_lines(),
             Target::Output(_) => Vec::new(),
         }
+    }
+
+    /// How far an earlier attempt came; asked between transfers. Where only what is signed is taken, only what came so counts.
+    pub fn reached(&mut self, trusted: bool) -> Option<Reached> {
+        let Target::Directory(folder) = self else { return None };
+        folder.trusted = trusted;
+        if let (None, Some(journal)) = (&folder.kept, &folder.journal) {
+            let descent = Descent::new(&folder.root).ok()?;
+            folder.kept = journal.read(descent.root(), folder.user);
+        }
+        if folder.kept.as_ref().is_some_and(|kept| kept.trusted != trusted) {
+            folder.forget();
+        }
+        folder.kept.as_ref().map(|kept| kept.reached)
+    }
+
+    /// Begins a transfer that can be taken up again: what an earlier attempt has left of it. What is left of another one is
+    /// taken away.
+    pub(super) fn resume(&mut self, transfer: TransferId) -> Option<Kept> {
+        let Target::Directory(folder) = self else { return None };
+        let kept = folder.kept.take_if(|kept| kept.reached.transfer == transfer);
+        if kept.is_none() {
+            folder.forget();
+        }
+        kept
+    }
+
+    /// Notes that so many entries are complete, and that this file is what came of the next one. Where that cannot be noted
+    /// the next attempt begins anew.
+    pub(super) fn note(&mut self, transfer: TransferId, entry: u32, partial: Option<&mut Partial>) {
+        let Target::Directory(folder) = self else { return };
+        if folder.journal.is_none() {
+            let descent = Descent::new(&folder.root);
+            folder.journal = descent.ok().and_then(|root| Journal::open(root.root(), folder.user, true));
+        }
+        let Some(journal) = &folder.journal else { return };
+        let part = partial.as_ref().and_then(|partial| partial.part(&folder.root));
+        match journal.write(folder.trusted, (transfer, entry), part.as_deref()) {
+            Ok(()) => partial.into_iter().for_each(Partial::keep),
+            Err(_) => folder.forget(),
+        }
+    }
+
+    /// There is nothing to take up again.
+    pub(super) fn forget(&mut self) {
+        if let Target::Directory(folder) = self {
+            folder.forget();
+        }
+    }
+
+    /// Goes on with the file that an earlier attempt began; `read` gets what is there.
+    pub(super) fn reopen(
+        &mut self,
+        position: &mut Position,
+        name: &RelativePath<'_>,
+        part: &str,
+        read: impl FnMut(&[u8]),
+    ) -> anyhow::Result<Option<Partial>> {
+        let Target::Directory(folder) = self else { return Ok(None) };
+        let (parents, _) = split(name);
+        let (above, part) = part.rsplit_once('/').unwrap_or(("", part));
+        if above != parents {
+            return Ok(None);
+        }
+        let directory = folder.enter(position, parents, None)?;
+        let path = folder.root.join(name.as_str());
+        let directory = directory.try_clone_to_owned().with_context(|| cannot_create(&path))?;
+        let Ok(draft) = Draft::reopen(directory, part, read) else { return Ok(None) };
+        Ok(Some(Partial(Kind::File { draft, path, overwrite: folder.overwrite })))
+    }
+
+    /// A file of this name and size that is there already.
+    pub(super) fn existing(
+        &mut self,
+        position: &mut Position,
+        name: &RelativePath<'_>,
+        size: u64,
+    ) -> anyhow::Result<Option<File>> {
+        let Target::Directory(folder) = self else { return Ok(None) };
+        let (parents, file_name) = split(name);
+        let directory = folder.enter(position, parents, None)?;
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let Ok(file) = openat(directory, file_name, flags, Mode::empty()).map(File::from) else {
+            return Ok(None);
+        };
+        Ok(file.metadata().is_ok_and(|found| found.is_file() && found.len() == size).then_some(file))
     }
 
     /// Begins a file. One that exists is refused unless it may be overwritten.
@@ -160,16 +267,23 @@ impl Target {
         folder.enter(position, name, Some(mode)).map(|_| ())
     }
 
-    /// Makes a symbolic link. Whether it is harmless is not asked here.
+    /// Makes a symbolic link; `again` if the same may be there. Whether it is harmless is not asked here.
     pub(super) fn make_link(
         &mut self,
         position: &mut Position,
         name: &RelativePath<'_>,
         target: &str,
+        again: bool,
     ) -> anyhow::Result<()> {
         let Target::Directory(folder) = self else { return Ok(()) };
         let (parents, file_name) = split(name);
         let directory = folder.enter(position, parents, None)?;
+        let found = || {
+            readlinkat(directory, file_name, Vec::new()).is_ok_and(|at| at.as_bytes() == target.as_bytes())
+        };
+        if again && found() {
+            return Ok(());
+        }
         let made = draft::link(directory, file_name, target, folder.overwrite, || next(&mut folder.number));
         named(made, directory, file_name, &|| folder.root.join(name.as_str()))
     }
@@ -199,12 +313,46 @@ impl Folder {
     }
 }
 
+impl Folder {
+    /// Takes away what was kept of a transfer.
+    fn forget(&mut self) {
+        let Ok(descent) = Descent::new(&self.root) else { return };
+        if let Some(journal) = self.journal.take() {
+            let noted = journal.read(descent.root(), self.user);
+            noted.iter().chain(&self.kept).for_each(|kept| kept.remove(descent.root()));
+            journal.remove(descent.root());
+        }
+        self.kept = None;
+    }
+}
+
 impl Partial {
+    /// Lets it stay when it is dropped.
+    fn keep(&mut self) {
+        if let Kind::File { draft, .. } = &mut self.0 {
+            draft.keep();
+        }
+    }
+
+    /// Where it is below this directory, with its temporary name.
+    fn part(&self, root: &Path) -> Option<String> {
+        let Kind::File { draft, path, .. } = &self.0 else { return None };
+        let part = path.strip_prefix(root).ok()?.with_file_name(draft.part());
+        part.to_str().map(ToOwned::to_owned)
+    }
+
     /// Appends bytes.
     pub fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         match &mut self.0 {
             Kind::File { draft, path, .. } => draft.write(bytes).with_context(|| cannot_write(path)),
             Kind::Output(output) => output.write(bytes),
+        }
+    }
+
+    /// Takes it away, also if it was kept.
+    pub fn discard(self) {
+        if let Kind::File { draft, .. } = self.0 {
+            draft.discard();
         }
     }
 

@@ -1,9 +1,10 @@
 //! The sender, or the one of several that organises.
 
+mod further;
 mod run;
 mod view;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io::Read;
 use std::net::IpAddr;
@@ -11,11 +12,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use carillon_core::{
-    AssociationId, BitRate, Duration, HostValue, NodeId, Notice, Observer, ProtocolEntry, Role, Setting,
-    Time, TraceEvent,
+    AssociationId, BitRate, Duration, Helpers, HostValue, NodeId, Notice, Observer, ProtocolEntry, Role,
+    Seeds, Setting, Time, TraceEvent,
 };
 use carillon_net::{Driver, Endpoint, GROUP};
-use carillon_proto::session::{Gather, Helping, LOCAL_NODE, SenderSession, SenderSessionConfig};
+use carillon_proto::session::{
+    Former, Gather, Helping, LOCAL_NODE, SenderSession, SenderSessionConfig, Slow,
+};
 use carillon_proto::{REGISTRY, find};
 
 use crate::conduct::{UNTIL_WOKEN, Wish, conduct_within};
@@ -26,6 +29,8 @@ use crate::monitor::{Monitor, Publisher};
 use crate::network::{Bound, random};
 use crate::tally::Tally;
 use crate::{Error, LocalError, SendEvent, SendReport};
+
+use further::Next;
 
 pub use run::{Facts, SendRun};
 
@@ -158,6 +163,11 @@ pub struct SendOptions {
     pub datagram: Option<u32>,
     /// Where it is told what the sender looks like.
     pub monitor: Option<Monitor>,
+    /// What becomes of receivers that keep the others waiting.
+    pub slow: Slow,
+    /// So many further sessions at most serve those who came late, or were given up and are heard again: files only, and with
+    /// protocols of one sender that wait for their receivers.
+    pub rounds: u32,
 }
 
 impl Default for SendOptions {
@@ -178,6 +188,8 @@ impl Default for SendOptions {
             rate: None,
             datagram: None,
             monitor: None,
+            slow: Slow::Lane,
+            rounds: DEFAULT_ROUNDS,
         }
     }
 }
@@ -275,6 +287,21 @@ impl End<ToSend> {
         self
     }
 
+    /// What becomes of receivers that keep the others waiting; [`Slow::Lane`] if nothing is said.
+    #[must_use]
+    pub fn slow(mut self, slow: Slow) -> Self {
+        self.what.options.slow = slow;
+        self
+    }
+
+    /// Serves those who come late, or are given up and are heard again, in so many further sessions at most: three if
+    /// nothing is said.
+    #[must_use]
+    pub fn rounds(mut self, rounds: u32) -> Self {
+        self.what.options.rounds = rounds;
+        self
+    }
+
     /// Lets routers of the protocol help.
     #[must_use]
     pub fn relays(mut self) -> Self {
@@ -365,16 +392,22 @@ impl End<ToSend> {
         let opened = options.open(&network.name(), bound, manifest, stream)?;
         abort.heard_by(opened.endpoint().waker());
         let mut run = opened.with(Acknowledged(feed));
-        conduct_within(&mut run, UNTIL_WOKEN, |run| -> Result<Wish, Error> {
-            for event in run.take_events() {
-                teller.tell(event);
+        loop {
+            conduct_within(&mut run, UNTIL_WOKEN, |run| -> Result<Wish, Error> {
+                for event in run.take_events() {
+                    teller.tell(event);
+                }
+                if teller.is_due() {
+                    teller.tell_if_room(run.progress());
+                }
+                Ok(abort.wish("the sender was aborted"))
+            })?;
+            run.take_events().into_iter().for_each(|event| teller.tell(event));
+            if !run.is_wanted() {
+                break;
             }
-            if teller.is_due() {
-                teller.tell_if_room(run.progress());
-            }
-            Ok(abort.wish("the sender was aborted"))
-        })?;
-        run.take_events().into_iter().for_each(|event| teller.tell(event));
+            run = run.again()?;
+        }
         match run.take_error() {
             Some(error) => Err(error.into()),
             None => Ok(run.report()),
@@ -394,6 +427,7 @@ pub struct OpenSend {
     outgoing: Outgoing,
     facts: Facts,
     publisher: Option<Publisher>,
+    next: Next,
 }
 
 impl OpenSend {
@@ -406,7 +440,7 @@ impl OpenSend {
     pub fn with<O: Observer>(self, observer: O) -> SendRun<O> {
         let tally = Tally::new(observer);
         let driver = Driver::new(self.endpoint, Box::new(self.session), self.outgoing, tally);
-        SendRun::new(driver, self.facts).published(self.publisher)
+        SendRun::new(driver, self.facts, self.next).published(self.publisher)
     }
 }
 
@@ -427,11 +461,25 @@ impl SendOptions {
         manifest: Manifest,
         stream: bool,
     ) -> Result<OpenSend, Error> {
-        let Bound { mut endpoint, seeds, .. } = bound;
+        self.open_on(name, bound.endpoint, bound.seeds, Arc::new(manifest), stream, Former::default())
+    }
+
+    fn open_on(
+        &self,
+        name: &str,
+        mut endpoint: Endpoint,
+        seeds: Seeds,
+        manifest: Arc<Manifest>,
+        stream: bool,
+        former: Former,
+    ) -> Result<OpenSend, Error> {
         let protocol = self.entry()?;
         // To hear of other senders, as long as there is nothing else to hear; it can do without.
         let eavesdrops = !hears_group(protocol) && endpoint.listen().is_ok();
-        let config = self.configure(name, protocol, &endpoint)?;
+        let mut config = self.configure(name, protocol, &endpoint)?;
+        let goes_again = self.can_go_again(protocol, &manifest);
+        config.further = self.rounds > 0 && goes_again;
+        config.former = former;
         // A window that the protocol fills whatever the path carries.
         let is_window = |key: &str| {
             let mut settings = protocol.host_settings.iter();
@@ -447,10 +495,37 @@ impl SendOptions {
             false => Outgoing::new(manifest, config.max_payload as usize, endpoint.waker()),
         };
         let outgoing = outgoing?;
+        let next = Next { options: self.clone(), name: name.to_owned(), seeds: seeds.part("next") };
         let session = SenderSession::new(config, seeds)?;
-        let facts = Facts { protocol, eavesdrops, window_bytes, datagram };
+        let facts = Facts { protocol, eavesdrops, window_bytes, datagram, goes_again };
         let publisher = Publisher::new(&self.monitor, "sender", name);
-        Ok(OpenSend { endpoint, session, outgoing, facts, publisher })
+        Ok(OpenSend { endpoint, session, outgoing, facts, next, publisher })
+    }
+
+    /// Whether what is sent can be sent once more, to some: what is gone from a pipe cannot, and where nobody says what it has,
+    /// or there are several senders or a tree of helpers, nobody is missed.
+    fn can_go_again(&self, protocol: &ProtocolEntry, manifest: &Manifest) -> bool {
+        let alone = !hears_group(protocol) && !matches!(protocol.helpers, Helpers::Required(_));
+        protocol.waits && alone && manifest.id().is_some()
+    }
+
+    /// A further session, for those who are wanting, or for whoever comes within this time.
+    fn further(&self, awaited: BTreeSet<String>, within: Duration) -> SendOptions {
+        let only = match &self.gather {
+            Gather::Names(names) => Some(names.clone()),
+            Gather::Again { only, .. } => only.clone(),
+            Gather::Count(_) | Gather::Wait(_) | Gather::Settle(_) => None,
+        };
+        SendOptions {
+            gather: Gather::Again { awaited, only, settle: FURTHER_SETTLE },
+            rounds: self.rounds.saturating_sub(1),
+            join_timeout: within,
+            helping: Helping::Nobody,
+            fanout: None,
+            nearest: false,
+            under: BTreeMap::new(),
+            ..self.clone()
+        }
     }
 
     /// Bytes of the longest datagram that a machine may send, where so many leave if nothing is said.
@@ -473,6 +548,7 @@ impl SendOptions {
         config.member_timeout = self.timeout;
         config.heartbeat = config.heartbeat.min((self.timeout / 10).max(SHORTEST_HEARTBEAT));
         config.min_rate = self.min_rate;
+        config.slow = self.slow;
         // What is under way must fit the receivers' socket buffers, of which this one is a sample.
         let room = endpoint.receive_buffer().min(WINDOW_BYTES) / datagram;
         config.set_host_values(room as u64)?;
@@ -504,6 +580,12 @@ impl SendOptions {
     }
 }
 
+/// Further sessions of those who say nothing: each serves whoever came late in the one before, and is given up by it.
+pub const DEFAULT_ROUNDS: u32 = 3;
+/// Who was given up and is not heard may come back for so many member timeouts since it was heard last.
+const RETURN_TIMEOUTS: u32 = 3;
+/// Those who are known to be there join a further session at once.
+const FURTHER_SETTLE: Duration = Duration::from_secs(1);
 /// The protocol of those who choose none.
 pub const DEFAULT_PROTOCOL: &str = "rra";
 /// The largest datagram on loopback, whose own limit is 64 KiB: see `docs/delivery.md`.

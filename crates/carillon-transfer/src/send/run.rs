@@ -2,14 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::time::Instant;
 
 use carillon_core::{Duration, NodeId, Observer, ProtocolEntry, Time};
 use carillon_net::{DriveError, Driver};
 use carillon_proto::session::{Member, MemberOutcome, SenderPhase, SenderSession};
 
+use super::further::{Earlier, Next};
 use crate::conduct::Run;
 use crate::files::Outgoing;
 use crate::monitor::{INTERVAL, Publisher};
+use crate::network::detached;
 use crate::report::{HelperReport, Outcome, ReceiverReport, UnservedReport};
 use crate::tally::Tally;
 use crate::{LocalError, SendEvent, SendReport};
@@ -27,6 +30,8 @@ pub struct Facts {
     pub window_bytes: Option<u64>,
     /// Bytes of the longest datagram.
     pub datagram: usize,
+    /// What is sent can be sent once more, to those who lack it.
+    pub goes_again: bool,
 }
 
 /// A sender under way, for [`conduct`](crate::conduct::conduct).
@@ -34,7 +39,7 @@ pub struct SendRun<O: Observer> {
     pub(super) driver: Driver<SenderSession, Outgoing, Tally<O>>,
     pub(super) facts: Facts,
     /// The members told of so far.
-    joined: BTreeMap<NodeId, String>,
+    pub(super) joined: BTreeMap<NodeId, String>,
     /// When members were found to be given up or to have left.
     gone: BTreeMap<NodeId, Time>,
     /// Those who are not served, told of so far.
@@ -42,9 +47,15 @@ pub struct SendRun<O: Observer> {
     rivals: usize,
     started: bool,
     events: Vec<SendEvent>,
-    error: Option<LocalError>,
+    pub(super) error: Option<LocalError>,
     /// Who is told what it looks like.
     pub(super) publisher: Option<Publisher>,
+    pub(super) next: Next,
+    /// What became of the sessions before.
+    pub(super) earlier: Option<Earlier>,
+    /// When this one started.
+    pub(super) since: Option<Instant>,
+    pub(super) quits: bool,
 }
 
 impl<O: Observer> Run for SendRun<O> {
@@ -59,10 +70,12 @@ impl<O: Observer> Run for SendRun<O> {
             let reason = self.error.as_ref().map_or_else(String::new, |error| error.to_string());
             self.driver.machine_mut().abort(now, &reason);
         }
+        self.look_for_the_missed(now);
         // Whoever hears that it has started knows for whom.
         self.note_joined();
         if !self.started && self.driver.machine().phase() > SenderPhase::Gathering {
             self.started = true;
+            self.since = Some(Instant::now());
             if self.facts.eavesdrops {
                 self.driver.endpoint_mut().stop_listening();
             }
@@ -89,13 +102,14 @@ impl<O: Observer> Run for SendRun<O> {
     }
 
     fn quit(&mut self, reason: &str) {
+        self.quits = true;
         let now = self.driver.now();
         self.driver.machine_mut().abort(now, reason);
     }
 }
 
 impl<O: Observer> SendRun<O> {
-    pub(super) fn new(driver: Driver<SenderSession, Outgoing, Tally<O>>, facts: Facts) -> Self {
+    pub(super) fn new(driver: Driver<SenderSession, Outgoing, Tally<O>>, facts: Facts, next: Next) -> Self {
         SendRun {
             driver,
             facts,
@@ -107,6 +121,10 @@ impl<O: Observer> SendRun<O> {
             events: Vec::new(),
             error: None,
             publisher: None,
+            next,
+            earlier: None,
+            since: None,
+            quits: false,
         }
     }
 
@@ -155,8 +173,8 @@ impl<O: Observer> SendRun<O> {
         }
     }
 
-    /// What has become of it so far.
-    pub fn report(&self) -> SendReport {
+    /// What has become of this session so far.
+    pub(super) fn report_of_this(&self) -> SendReport {
         let (session, outgoing) = (self.driver.machine(), self.driver.application());
         let end = |member: &Member| member.finished.or(self.gone.get(&member.node).copied());
         // The whole lasts as long as its longest row, and what was got is measured by those who got it.
@@ -175,7 +193,7 @@ impl<O: Observer> SendRun<O> {
             name: member.name.clone(),
             address: self.address(member.node),
             sends: member.part.offers(),
-            attached: member.attached.clone(),
+            attached: detached(&member.attached).1.to_owned(),
             bytes: member.bytes,
             repairs: told.then_some(member.repairs),
             loss: standing.path.map(|path| path.total_loss()),
@@ -188,14 +206,19 @@ impl<O: Observer> SendRun<O> {
             address: self.address(one.node),
             reason: one.reason.clone(),
         });
-        let bytes = outgoing.bytes();
+        let (bytes, resumed) = (outgoing.bytes(), outgoing.resumed());
         let stats = self.driver.stats();
         SendReport {
             protocol: self.facts.protocol.name,
             files: outgoing.manifest().files(),
             bytes,
+            resumed,
             time: self.since_start(last.unwrap_or_else(|| self.driver.now())),
-            goodput: if got.is_zero() { 0.0 } else { bytes as f64 * 8.0 / got.as_secs_f64() },
+            goodput: if got.is_zero() {
+                0.0
+            } else {
+                bytes.saturating_sub(resumed) as f64 * 8.0 / got.as_secs_f64()
+            },
             repairs: self.driver.observer().repairs,
             datagrams_sent: stats.datagrams_sent,
             bytes_sent: stats.bytes_sent,
@@ -207,6 +230,7 @@ impl<O: Observer> SendRun<O> {
             withdrawn: outgoing.withdrawn().to_vec(),
             failure: session.failure().map(ToOwned::to_owned),
             waits: self.facts.protocol.waits,
+            sessions: 1,
         }
     }
 
@@ -261,7 +285,7 @@ impl<O: Observer> SendRun<O> {
         for member in members {
             if self.joined.insert(member.node, member.name.clone()).is_none() {
                 let address = self.driver.endpoint().peer(member.node);
-                let (name, attached) = (member.name.clone(), member.attached.clone());
+                let (name, attached) = (member.name.clone(), detached(&member.attached).1.to_owned());
                 self.events.push(SendEvent::Joined { name, address, attached });
             }
         }

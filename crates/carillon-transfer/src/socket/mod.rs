@@ -297,6 +297,7 @@ impl End<ToBind> {
             attached: what.attached,
             helps: false,
             monitor: what.options.monitor,
+            returning: None,
         };
         Ok(Listener::here(network, bound, options))
     }

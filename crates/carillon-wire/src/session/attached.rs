@@ -12,7 +12,7 @@ pub struct Attached<'a>(&'a [u8]);
 
 impl<'a> Attached<'a> {
     /// Bytes that may be attached.
-    pub const MAX_LEN: usize = 256;
+    pub const MAX_LEN: usize = 288;
 
     /// These, unless they are too many.
     pub fn new(bytes: &'a [u8]) -> Option<Self> {

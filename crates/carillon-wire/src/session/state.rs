@@ -36,6 +36,8 @@ pub enum RefuseReason {
     Expelled,
     /// Its nonce will not do: it may try another.
     Nonce,
+    /// It came after the start, or was given up: a further session will serve it.
+    Later,
 }
 
 impl State {
@@ -85,6 +87,7 @@ impl RefuseReason {
             RefuseReason::Full => 4,
             RefuseReason::Expelled => 5,
             RefuseReason::Nonce => 6,
+            RefuseReason::Later => 7,
         }
     }
 
@@ -96,6 +99,7 @@ impl RefuseReason {
             4 => RefuseReason::Full,
             5 => RefuseReason::Expelled,
             6 => RefuseReason::Nonce,
+            7 => RefuseReason::Later,
             other => return Err(ParseError::Field { field: "reason", value: other.into() }),
         })
     }
@@ -110,6 +114,7 @@ impl fmt::Display for RefuseReason {
             RefuseReason::Full => "full",
             RefuseReason::Expelled => "expelled",
             RefuseReason::Nonce => "another nonce",
+            RefuseReason::Later => "later",
         })
     }
 }

@@ -38,6 +38,7 @@ impl fmt::Display for ReceiverFailure {
                     RefuseReason::Full => "the session takes no more receivers",
                     RefuseReason::Expelled => "the sender has given this receiver up",
                     RefuseReason::Nonce => "the sender takes it for another",
+                    RefuseReason::Later => "a further session will serve this receiver",
                 };
                 with(f, sentence, text)
             }

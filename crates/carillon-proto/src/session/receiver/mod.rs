@@ -7,7 +7,7 @@ use carillon_core::{
 };
 use carillon_wire::Envelope;
 use carillon_wire::envelope::protocol;
-use carillon_wire::session::{Name, Nonce, State, Terms, Text, is_earlier};
+use carillon_wire::session::{Name, Nonce, RefuseReason, State, Terms, Text, is_earlier};
 
 use super::config::ReceiverSessionConfig;
 use super::{LOCAL_NODE, secret};
@@ -48,6 +48,8 @@ pub struct ReceiverSession {
     nonce: Nonce,
     token: AssociationId,
     phase: ReceiverPhase,
+    /// A sender has said that a further session will serve it.
+    later: bool,
     invited: Option<Invited>,
     /// Fed, asked and emptied only once this receiver has been welcomed.
     inner: Option<Box<dyn Machine>>,
@@ -197,6 +199,8 @@ enum Timer {
     Confirm,
     /// There is more of what came before the machine was set to work.
     Early,
+    /// Nobody has invited one that was given up before.
+    Return,
 }
 
 impl ReceiverSession {
@@ -244,6 +248,7 @@ impl ReceiverSession {
             offers_done: false,
             aside: Aside::default(),
             unanswered: None,
+            later: false,
             heard_earlier: false,
             events: Events::default(),
         }
@@ -348,6 +353,16 @@ impl ReceiverSession {
         self.acknowledged
     }
 
+    /// Whether it waits to be invited again by who has given it up.
+    pub fn is_returning(&self) -> bool {
+        self.config.returning.is_some()
+    }
+
+    /// Whether a sender has said that a further session will serve it.
+    pub fn is_served_later(&self) -> bool {
+        self.later
+    }
+
     /// The name of the last sender that invited this receiver and did not answer when it asked to join,
     /// and how many there were.
     pub fn unanswered(&self) -> Option<(&str, u64)> {
@@ -396,7 +411,10 @@ impl ReceiverSession {
 
     fn fail(&mut self, failure: ReceiverFailure) {
         let untouched = matches!(self.phase, ReceiverPhase::Seeking | ReceiverPhase::Joining);
-        if self.config.keep_seeking && untouched && !self.delivered {
+        // There is another one for it.
+        let later = matches!(failure, ReceiverFailure::Refused(RefuseReason::Later, _));
+        self.later |= later;
+        if (self.config.keep_seeking || later) && untouched && !self.delivered {
             if let Some(invited) = self.invited.take() {
                 self.aside.add(invited.association, invited.sender, FOREVER);
             }
@@ -420,6 +438,15 @@ impl ReceiverSession {
     fn heard(&mut self, now: Time) {
         if self.timers.armed(Timer::Silence).is_some() {
             self.timers.arm(Timer::Silence, now + self.config.silence);
+        }
+    }
+
+    /// One that was not running has heard nobody, and it is nobody's fault.
+    fn note_sleep(&mut self, now: Time) {
+        if self.timers.armed(Timer::Silence).is_some_and(|over| now > over + ASLEEP) {
+            self.unconfirmed = 0;
+            self.timers.arm(Timer::Silence, now + self.config.silence);
+            self.timers.arm(Timer::Confirm, now + self.config.silence);
         }
     }
 
@@ -564,6 +591,14 @@ impl ReceiverSession {
             Timer::Silence | Timer::Confirm if self.verdict == Some(Ok(())) => {
                 self.end(ReceiverPhase::Finished);
             }
+            Timer::Return => {
+                if let Some(failure) = self.config.returning.take()
+                    && self.phase == ReceiverPhase::Seeking
+                    && !self.later
+                {
+                    self.end(ReceiverPhase::Failed(failure));
+                }
+            }
             Timer::Silence if !self.is_welcomed() && self.is_busy() => self.set_aside(now),
             Timer::Silence | Timer::Confirm => self.fail(ReceiverFailure::SenderSilent),
         }
@@ -571,6 +606,12 @@ impl ReceiverSession {
 }
 
 impl Machine for ReceiverSession {
+    fn start(&mut self, now: Time) {
+        if self.config.returning.is_some() {
+            self.timers.arm(Timer::Return, now + self.config.silence);
+        }
+    }
+
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
         let envelope = Envelope::parse(datagram.bytes).map(|(envelope, _)| envelope);
         if envelope.is_ok_and(|envelope| envelope.protocol == protocol::SESSION) {
@@ -624,6 +665,7 @@ impl Machine for ReceiverSession {
     }
 
     fn handle_timeout(&mut self, now: Time) {
+        self.note_sleep(now);
         while let Some(timer) = self.timers.expire(now) {
             self.on_timer(now, timer);
         }
@@ -752,3 +794,5 @@ const UNCONFIRMED_LIMIT: u32 = 32;
 const UNASKED: u32 = 4;
 /// No sender is given up sooner, whatever is configured.
 const MIN_SILENCE: Duration = Duration::from_millis(1);
+/// A timer is not so late unless this receiver was not running.
+const ASLEEP: Duration = Duration::from_secs(1);

@@ -1,8 +1,8 @@
 //! The packets of a receiving session: what comes in, and what goes out.
 
 use carillon_core::{
-    AssociationId, BuildContext, Config, Dest, DropReason, Helpers, Identities, NodeId, Received, Role, Time,
-    Transmit,
+    AssociationId, BuildContext, Config, Dest, DropReason, Duration, Helpers, Identities, NodeId, Received,
+    Role, Time, Transmit,
 };
 use carillon_wire::Envelope;
 use carillon_wire::session::{Attached, Body, Invite, Name, Packet, Part, RefuseReason, State, Terms, Text};
@@ -134,6 +134,9 @@ impl ReceiverSession {
             }
         };
         // One that has answered after all is there.
+        if invite.state == State::Gathering && self.is_succeeded(now, association, source) {
+            return self.fail(ReceiverFailure::Refused(RefuseReason::Later, String::new()));
+        }
         let answered = self.aside.has_answered(association, source) && (free || waits);
         if !answered && (!free || self.aside.has(now, association, source)) {
             if free || waits {
@@ -192,6 +195,17 @@ impl ReceiverSession {
         let delay = self.spread();
         self.timers.arm(Timer::Join, now + delay);
         self.timers.arm(Timer::Silence, now + self.config.silence);
+    }
+
+    /// Whether its sender, which has not been heard in its session for a while, gathers for another one.
+    fn is_succeeded(&self, now: Time, association: AssociationId, source: NodeId) -> bool {
+        let another =
+            self.invited.as_ref().is_some_and(|it| it.sender == source && it.association != association);
+        let silent = self
+            .timers
+            .armed(Timer::Silence)
+            .is_some_and(|over| now + self.config.silence >= over + SUCCEEDED);
+        another && silent && self.phase == ReceiverPhase::Running
     }
 
     /// Tells a sender that its invitation, of so many bytes, is not accepted. Nobody confirms that, so
@@ -475,3 +489,5 @@ pub(super) const LEAVES: usize = 3;
 const DECLINES: usize = 3;
 /// The most that may go out at once in answer to invitations.
 const MAX_CREDIT: usize = 2048;
+/// A sender that says nothing in its session for so long, five heartbeats, and gathers for another one has ended the first.
+const SUCCEEDED: Duration = Duration::from_secs(1);

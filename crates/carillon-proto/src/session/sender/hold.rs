@@ -9,7 +9,10 @@ use std::collections::VecDeque;
 
 use carillon_core::{BitRate, Duration, NodeId, Notice, PathMeasure, Span, Time};
 
+use carillon_wire::session::Part;
+
 use super::{SenderPhase, SenderSession, Timer};
+use crate::session::config::Slow;
 use crate::session::roster::MemberOutcome;
 
 /// What the sender keeps of a member's holding it up.
@@ -25,6 +28,8 @@ pub(in crate::session) struct Hold {
     awaited_in: u128,
     /// The same: whether it kept others waiting that had what it has not.
     held_in: u128,
+    /// The same: whether most of the others had all that was sent, and it had not, though it got on perhaps.
+    behind_in: u128,
     /// All the time that it held the sender up.
     waited: Duration,
     /// The path to it, as it was last measured.
@@ -53,6 +58,8 @@ struct Tick {
     wanting: bool,
     /// A member is not waited for.
     free: bool,
+    /// Most are not.
+    mostly_free: bool,
 }
 
 impl Hold {
@@ -63,6 +70,8 @@ impl Hold {
         (self.awaited, self.acknowledged) = (awaited, acknowledged);
         self.awaited_in = self.awaited_in << 1 | u128::from(all_along && tick.wanting);
         self.held_in <<= 1;
+        self.behind_in = self.behind_in << 1
+            | u128::from(all_along && tick.wanting && tick.mostly_free && !tick.counted.is_zero());
         if !all_along || got_on {
             self.stalled = (Duration::ZERO, 0);
         } else if tick.quiet {
@@ -89,8 +98,17 @@ impl Hold {
         self.waited
     }
 
+    /// Whether it has acknowledged more than the first messages, which may be shorter than the rest.
+    pub fn got_on(&self) -> bool {
+        self.acknowledged > FIRST
+    }
+
     fn held(&self) -> u32 {
         (self.held_in & WINDOW_MASK).count_ones()
+    }
+
+    fn behind(&self) -> u32 {
+        (self.behind_in & LANE_MASK).count_ones()
     }
 
     fn awaited_for(&self) -> u32 {
@@ -231,6 +249,7 @@ impl SenderSession {
             quiet,
             wanting: self.pulse.blocked || self.finishing,
             free: seen.iter().any(|&(_, awaited, _)| !awaited),
+            mostly_free: seen.iter().filter(|&&(_, awaited, _)| !awaited).count() * 2 >= seen.len(),
         };
         for &(index, awaited, acknowledged) in &seen {
             self.roster.record_mut(index).hold.note(tick, awaited, acknowledged);
@@ -245,7 +264,17 @@ impl SenderSession {
 
     /// Why a member that is heard is given up all the same.
     fn too_slow(&self, index: usize) -> Option<String> {
+        if self.config.slow == Slow::Wait {
+            return None;
+        }
         let hold = &self.roster.record(index).hold;
+        // It loses nothing by it: a further session begins where it is.
+        let lane = self.config.further && self.config.slow == Slow::Lane;
+        if lane && self.roster.members()[index].part == Part::Receives && hold.behind() >= MOST_BEHIND {
+            let (behind, window) = (self.tick() * hold.behind(), self.tick() * LANE_WINDOW);
+            let (behind, window) = (behind.as_secs_f64(), Span::Time(window));
+            return Some(format!("kept most of the others waiting for {behind:.1} s of {window}"));
+        }
         let (timeout, window) = (self.config.member_timeout, self.tick() * WINDOW);
         // A helper answers for those below it: one of them that is silent is to be given up before it is.
         let patience = if self.roster.members()[index].part.helps() { 2 * timeout } else { timeout };
@@ -322,6 +351,8 @@ fn rounded(rate: BitRate) -> String {
     BitRate::new(bps / unit * unit).unwrap_or(rate).to_string()
 }
 
+/// Messages that say little: a network that carries no long datagrams may carry these.
+const FIRST: u64 = 8;
 /// Looks at the members in a member timeout.
 const TICKS: u32 = 20;
 /// The sender was held up if it was for this many ticks: a round trip or a repair is not worth telling.
@@ -337,6 +368,11 @@ const WINDOW_MASK: u128 = (1 << WINDOW) - 1;
 const MOST_HELD: u32 = WINDOW / 2;
 /// A member is too slow only if it was awaited in so many of them: three quarters.
 const MOST_AWAITED: u32 = WINDOW / 4 * 3;
+/// Ticks over which it is judged whether a member makes most of the others wait: the time of most repairs, and a few more.
+const LANE_WINDOW: u32 = 8;
+const LANE_MASK: u128 = (1 << LANE_WINDOW) - 1;
+/// It does if it is behind in so many of them: three quarters.
+const MOST_BEHIND: u32 = 6;
 /// The least progress is at most this part of the sender's own rate.
 const SLOWER: u64 = 8;
 /// Of all that was sent, what is progress at any rate.
@@ -346,7 +382,13 @@ const STEPS: u64 = 64;
 mod tests {
     use super::*;
 
-    const TICK: Tick = Tick { counted: Duration::from_millis(250), quiet: true, wanting: true, free: true };
+    const TICK: Tick = Tick {
+        counted: Duration::from_millis(250),
+        quiet: true,
+        wanting: true,
+        free: true,
+        mostly_free: true,
+    };
 
     #[test]
     fn a_stall_counts_from_its_beginning_once_it_is_longer_than_a_repair_takes() {

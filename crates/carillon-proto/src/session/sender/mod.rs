@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, ConfigError, Delivery, Dest, DropReason, Duration, Event, Events, HelperTable, Identities,
-    Machine, MessageId, NodeId, Notice, OfferError, Received, Receiver, Role, Seeds, Sender, Span, Time,
-    Timers, Transmit,
+    AssociationId, BuildContext, ConfigError, Delivery, Dest, DropReason, Duration, Event, Events,
+    HelperTable, Identities, Machine, MessageId, NodeId, Notice, OfferError, Received, Receiver, Role, Seeds,
+    Sender, Span, Time, Timers, Transmit,
 };
 use carillon_wire::Envelope;
 use carillon_wire::envelope::protocol;
-use carillon_wire::session::{Identity, Name, Nonce, RefuseReason, State, Text, emit_notice};
+use carillon_wire::session::{Identity, Name, Nonce, Part, RefuseReason, State, Text, emit_notice};
 
 use super::config::{Gather, Helping, SenderSessionConfig, trial_table};
 use super::roster::{Member, MemberOutcome, Roster};
@@ -18,12 +18,14 @@ use super::unserved::{Unserved, UnservedList, UnservedReason};
 use super::{LOCAL_NODE, secret};
 
 mod distances;
+mod former;
 mod hold;
 mod packets;
 mod peers;
 mod rivals;
 
 use distances::Measured;
+pub use former::Former;
 pub(super) use hold::Hold;
 use hold::Pulse;
 pub use hold::Standing;
@@ -46,6 +48,12 @@ pub struct SenderSession {
     phase: SenderPhase,
     roster: Roster,
     unserved: UnservedList,
+    /// The names of those whom a further session is to serve.
+    wanting: BTreeSet<String>,
+    /// Who reported to a session before this one, since that was over, and when.
+    reported_since: BTreeMap<String, Time>,
+    /// Bytes that all members had from before.
+    before: u64,
     rivals: Vec<Rival>,
     /// The protocol's machine, from the end of gathering to the beginning of the farewell.
     inner: Option<Box<dyn Machine>>,
@@ -144,6 +152,8 @@ enum Reply {
     Invite,
     /// How far the session is.
     Answer(Nonce),
+    /// To one of a session before this one: its report is known.
+    Former(AssociationId, Nonce),
 }
 
 /// The last invitations, which tell that the session is over.
@@ -167,6 +177,9 @@ impl SenderSession {
             phase: SenderPhase::Gathering,
             roster: Roster::default(),
             unserved: UnservedList::default(),
+            wanting: BTreeSet::new(),
+            reported_since: BTreeMap::new(),
+            before: 0,
             rivals: Vec::new(),
             inner: None,
             assembly: None,
@@ -225,7 +238,7 @@ impl SenderSession {
     pub fn missing(&self) -> Vec<String> {
         let receivers = match &self.config.gather {
             Gather::Names(names) => Some(names),
-            Gather::Count(_) | Gather::Wait(_) | Gather::Settle(_) => None,
+            Gather::Count(_) | Gather::Wait(_) | Gather::Settle(_) | Gather::Again { .. } => None,
         };
         let helpers = match &self.config.helping {
             Helping::Names(names) => Some(names),
@@ -244,6 +257,32 @@ impl SenderSession {
     /// How many more there were than have a place in the list.
     pub fn more_unserved(&self) -> u64 {
         self.unserved.more()
+    }
+
+    /// The names of those whom a further session is to serve, if one follows: they came late, or were given up, and have been
+    /// heard since.
+    pub fn wanting(&self) -> &BTreeSet<String> {
+        &self.wanting
+    }
+
+    /// All members have so many bytes from before, of what the application offers.
+    pub fn note_before(&mut self, bytes: u64) {
+        self.before = bytes;
+    }
+
+    /// Whether a member that was given up may do better in a further session: it receives, and got something in this one.
+    fn may_go_on(&self, index: usize) -> bool {
+        let member = &self.roster.members()[index];
+        member.part == Part::Receives && (member.bytes > 0 || self.roster.record(index).hold.got_on())
+    }
+
+    /// Receivers that got something, were given up, and have not been heard since, with the time when they were heard last.
+    pub fn missed(&self) -> impl Iterator<Item = (&str, Time)> {
+        self.roster.members().iter().enumerate().filter_map(|(index, member)| {
+            let lost = matches!(member.outcome, MemberOutcome::Lost(_)) && self.may_go_on(index);
+            let missed = lost && !self.wanting.contains(&member.name);
+            missed.then(|| (member.name.as_str(), self.roster.record(index).heard))
+        })
     }
 
     /// Other senders that were heard on the group.
@@ -379,6 +418,10 @@ impl SenderSession {
             // Others than the expected are never members.
             Gather::Names(names) => receivers >= names.len(),
             Gather::Wait(_) | Gather::Settle(_) => self.wait_over && receivers > 0,
+            Gather::Again { awaited, .. } => {
+                let all = || !awaited.is_empty() && awaited.iter().all(|name| self.roster.has_name(name));
+                receivers > 0 && (self.wait_over || all())
+            }
         };
         enough && self.roster.helpers() >= self.config.helping.count()
     }
@@ -547,7 +590,9 @@ impl SenderSession {
                     }
                     Gather::Count(count) => format!("{joined} of {count} receivers joined"),
                     Gather::Names(_) => "those that are expected did not join".to_owned(),
-                    Gather::Wait(_) | Gather::Settle(_) => "no receiver joined".to_owned(),
+                    Gather::Wait(_) | Gather::Settle(_) | Gather::Again { .. } => {
+                        "no receiver joined".to_owned()
+                    }
                 };
                 self.abort(now, &format!("{wanted} within {}", Span::Time(limit)));
             }
@@ -583,7 +628,7 @@ impl Machine for SenderSession {
         match self.config.gather {
             Gather::Wait(wait) if wait.is_zero() => self.wait_over = true,
             Gather::Wait(wait) => self.timers.arm(Timer::GatherWait, now + wait),
-            Gather::Count(_) | Gather::Names(_) | Gather::Settle(_) => {}
+            Gather::Count(_) | Gather::Names(_) | Gather::Settle(_) | Gather::Again { .. } => {}
         }
     }
 

@@ -6,10 +6,10 @@ use carillon_core::{Dest, DropReason, Duration, Event, NodeId, Received, Span, T
 use carillon_wire::session::{Body, Invite, Name, Nonce, Packet, Part, RefuseReason, Settings, State, Text};
 
 use super::{Reply, SenderPhase, SenderSession, Timer};
-use crate::session::config::{Gather, Helping};
+use crate::session::config::{Gather, Helping, Slow};
 use crate::session::roster::{Joining, Member, MemberOutcome};
 use crate::session::secret;
-use crate::session::unserved::{Unserved, UnservedReason};
+use crate::session::unserved::{LATE, Unserved, UnservedReason};
 
 impl SenderSession {
     /// The member `source` with this nonce; otherwise the packet is counted as dropped.
@@ -61,6 +61,14 @@ impl SenderSession {
         }
     }
 
+    /// Somebody is to be served in a further session, unless they are too many.
+    fn want(&mut self, name: &str) -> bool {
+        if self.wanting.len() < self.config.most_members() {
+            self.wanting.insert(name.to_owned());
+        }
+        self.wanting.contains(name)
+    }
+
     /// Tells an expelled member so, at most once a heartbeat.
     pub(super) fn refuse_expelled(&mut self, now: Time, index: usize) {
         self.events.dropped(DropReason::NotAMember);
@@ -69,7 +77,12 @@ impl SenderSession {
         if record.refused.is_none_or(|told| now.since(told) >= heartbeat) {
             record.refused = Some(now);
             let nonce = record.nonce;
-            self.refuse(now, node, nonce, RefuseReason::Expelled);
+            let serves = self.config.further && self.config.slow != Slow::Drop && self.may_go_on(index);
+            let reason = if serves { RefuseReason::Later } else { RefuseReason::Expelled };
+            if serves {
+                self.wanting.insert(self.roster.members()[index].name.clone());
+            }
+            self.refuse(now, node, nonce, reason);
         }
     }
 
@@ -80,6 +93,11 @@ impl SenderSession {
             Err(_) => return self.events.dropped(DropReason::Malformed),
         };
         if packet.association != self.config.association {
+            if let Body::Report { nonce, verified: true, .. } = packet.body
+                && self.on_former_report(now, packet.association, source, nonce)
+            {
+                return;
+            }
             if let Body::Invite(invite) = &packet.body {
                 self.on_rival(now, source, packet.association, invite, datagram.bytes.len());
             }
@@ -157,6 +175,7 @@ impl SenderSession {
             (true, _, _) if !may_help => true,
             (false, Helping::Names(names), _) if names.contains(name) => true,
             (_, _, Gather::Names(names)) => names.contains(name) != receives,
+            (_, _, Gather::Again { only: Some(names), .. }) => !names.contains(name),
             _ => false,
         };
         // Those who are to help have their places.
@@ -164,10 +183,13 @@ impl SenderSession {
         let is_full = (helps && has_helpers) || (receives && self.roster.receivers() >= free);
         let address = |node| self.config.addresses.of_node(node);
         let elsewhere = |host: &IpAddr| address(source) != Some(*host);
-        let refusal = if self.phase != SenderPhase::Gathering {
+        let started = self.phase != SenderPhase::Gathering;
+        let refusal = if started && !(self.config.further && joining.part == Part::Receives) {
             Some(RefuseReason::AlreadyStarted)
         } else if out_of_place || self.config.hosts.get(name).is_some_and(elsewhere) {
             Some(RefuseReason::NotExpected)
+        } else if started {
+            Some(if self.want(name) { RefuseReason::Later } else { RefuseReason::AlreadyStarted })
         } else if self.roster.has_name(name) || (self.config.has_roster() && name == self.config.name) {
             Some(RefuseReason::NameTaken)
         } else if is_full {
@@ -190,7 +212,7 @@ impl SenderSession {
                 self.heard(now, self.roster.members().len() - 1);
                 self.replies.insert(source, Reply::Welcome);
                 self.events.push(Event::MemberJoined { member: source });
-                if let Gather::Settle(time) = self.config.gather
+                if let Gather::Settle(time) | Gather::Again { settle: time, .. } = self.config.gather
                     && self.roster.receivers() == 1
                     && receives
                 {
@@ -253,7 +275,7 @@ impl SenderSession {
             self.timers.cancel(Timer::MemberSilent(source));
             self.roster.set_outcome(index, outcome);
             // Among peers the sender does not know how much there is.
-            let most = if self.config.has_peers() { u64::MAX } else { self.offered_bytes };
+            let most = if self.config.has_peers() { u64::MAX } else { self.offered_bytes + self.before };
             let member = self.roster.member_mut(index);
             member.bytes = bytes.min(most);
             member.finished = Some(now);
@@ -296,7 +318,13 @@ impl SenderSession {
         if self.is_over() || self.roster.index_of(source).is_some() {
             return self.events.dropped(DropReason::OutOfWindow);
         }
-        self.leave_out(now, source, name, UnservedReason::Declined(text.to_owned()));
+        // It is told by invitations that it is too late, and says so.
+        let reason = if text == LATE && self.config.further && self.want(name) {
+            UnservedReason::Refused(RefuseReason::Later)
+        } else {
+            UnservedReason::Declined(text.to_owned())
+        };
+        self.leave_out(now, source, name, reason);
     }
 
     /// Remembers one that is not served, unless it is: by this node or under this name.
@@ -418,6 +446,10 @@ impl SenderSession {
                 }
                 (Reply::Invite, _) => self.short_invite(),
                 (Reply::ReportAck, Some(index)) => Body::ReportAck { nonce: self.roster.record(index).nonce },
+                (Reply::Former(association, nonce), _) => {
+                    Packet { association, body: Body::ReportAck { nonce } }.emit(buf);
+                    return Some(Transmit::now(Dest::Node(node)));
+                }
                 // Overtaken by events.
                 (Reply::Welcome | Reply::ReportAck, _) => continue,
             };

@@ -1,0 +1,210 @@
+//! Who comes late, stands still, is killed or interrupted is served in a further session, and goes on from what it has.
+
+use std::fs;
+use std::path::Path;
+
+use crate::delivery::support::{Place, files, need_multicast, wait_until};
+use crate::netns::process::{Ended, Running};
+
+const BYTES: usize = 6_000_000;
+/// Two seconds for the whole.
+const SLOW: &str = "--rate 24Mbit/s --timeout 2 --json";
+/// More than sockets hold for one that stands still.
+const MANY_BYTES: usize = 24_000_000;
+const FASTER: &str = "--rate 96Mbit/s --timeout 2 --json";
+
+/// Bytes of what is being received there.
+fn came(directory: &Path) -> u64 {
+    let sizes = files(directory).into_keys().filter(|name| name.ends_with(".part"));
+    sizes.filter_map(|name| fs::metadata(directory.join(name)).ok()).map(|found| found.len()).sum()
+}
+
+fn half_is_there(place: &Place, name: &str) {
+    let half = fs::metadata(place.path("f")).unwrap().len() / 2;
+    wait_until("half of it came", || came(&place.path(name)) > half);
+}
+
+#[track_caller]
+fn is_there(place: &Place, names: &[&str]) {
+    let sent = fs::read(place.path("f")).unwrap();
+    for name in names {
+        let found = files(&place.path(name));
+        assert!(found.len() == 1 && found["f"] == blake3::hash(&sent), "{name}: {found:?}");
+    }
+}
+
+fn start(place: &Place, names: &[&str], more: &str) -> (Running, Vec<Running>) {
+    start_with(place, names, (BYTES, SLOW), more)
+}
+
+fn start_with(
+    place: &Place,
+    names: &[&str],
+    (bytes, pace): (usize, &str),
+    more: &str,
+) -> (Running, Vec<Running>) {
+    let file = place.file("f", bytes);
+    let receiving = names.iter().map(|name| place.recv(name).args("--json").start()).collect();
+    let line = format!("--receivers {} {pace} {more}", names.len());
+    (place.send("s").arg(file).args(&line).start(), receiving)
+}
+
+fn report(ended: &Ended) -> serde_json::Value {
+    ended.events("report").pop().unwrap_or_else(|| panic!("no report: {}{}", ended.out, ended.err))
+}
+
+#[test]
+fn who_comes_late_is_served_next() {
+    need_multicast!();
+    let place = Place::new();
+    let (sender, receiving) = start(&place, &["a"], "");
+    half_is_there(&place, "a");
+    let late = place.recv("late").start();
+    let sent = sender.end().expect(0);
+    receiving.into_iter().for_each(|one| drop(one.end().expect(0)));
+    late.end().expect(0).one_line(&["a session runs already: a further one serves this receiver"]);
+    is_there(&place, &["a", "late"]);
+    let report = report(&sent);
+    assert_eq!((&report["sessions"], &report["receivers"][1]["name"]), (&2.into(), &"late".into()));
+    assert_eq!(sent.events("further")[0]["receivers"][0], "late");
+}
+
+#[test]
+fn without_further_sessions_who_comes_late_is_refused() {
+    need_multicast!();
+    let place = Place::new();
+    let (sender, receiving) = start(&place, &["a"], "--rounds 0");
+    half_is_there(&place, "a");
+    place.recv("late").run().expect(1).one_line(&["started without this receiver"]);
+    let report = report(&sender.end().expect(0));
+    assert_eq!((&report["sessions"], &report["unserved"][0]["name"]), (&1.into(), &"late".into()));
+    receiving.into_iter().for_each(|one| drop(one.end().expect(0)));
+}
+
+#[test]
+fn a_receiver_that_is_killed_and_started_again_goes_on() {
+    need_multicast!();
+    let place = Place::new();
+    let (sender, mut receiving) = start(&place, &["a", "b"], "");
+    half_is_there(&place, "b");
+    let mut killed = receiving.remove(1);
+    killed.kill();
+    drop(killed);
+    let again = place.recv("b").args("--json").start();
+    let sent = report(&sender.end().expect(0));
+    receiving.remove(0).end().expect(0);
+    let got = report(&again.end().expect(0));
+    is_there(&place, &["a", "b"]);
+    assert!(got["resumed"].as_u64() > Some(BYTES as u64 / 2), "{got}");
+    assert_eq!(sent["sessions"], 2);
+}
+
+#[test]
+fn when_all_are_killed_and_started_again_little_is_sent_again() {
+    need_multicast!();
+    let place = Place::new();
+    let (sender, receiving) = start(&place, &["a", "b"], "");
+    ["a", "b"].iter().for_each(|name| half_is_there(&place, name));
+    for mut one in receiving {
+        one.kill();
+    }
+    let receiving = ["a", "b"].map(|name| place.recv(name).args("--json").start());
+    let sent = sender.end().expect(0);
+    let got = receiving.map(|one| report(&one.end().expect(0)));
+    is_there(&place, &["a", "b"]);
+    for one in &got {
+        assert!(one["resumed"].as_u64() > Some(BYTES as u64 / 2), "{one}");
+    }
+    assert_eq!(report(&sent)["sessions"], 2, "{}", sent.out);
+}
+
+#[test]
+fn a_sender_that_is_killed_and_started_again_goes_on() {
+    need_multicast!();
+    let place = Place::new();
+    let (mut sender, receiving) = start(&place, &["a", "b"], "");
+    ["a", "b"].iter().for_each(|name| half_is_there(&place, name));
+    sender.kill();
+    drop(sender);
+    for one in receiving {
+        let ended = one.end().expect(1);
+        assert!(ended.err.contains("are kept: the same command goes on from there"), "{}", ended.err);
+    }
+    let receiving = ["a", "b"].map(|name| place.recv(name).start());
+    let sent = place.send("s").arg(place.path("f")).args(&format!("--receivers 2 {SLOW}")).run().expect(0);
+    receiving.into_iter().for_each(|one| drop(one.end().expect(0)));
+    is_there(&place, &["a", "b"]);
+    let report = report(&sent);
+    assert!(report["resumed"].as_u64() > Some(BYTES as u64 / 2), "{report}");
+    assert!(report["bytes_sent"].as_u64() < Some(BYTES as u64 * 55 / 100), "{report}");
+}
+
+#[test]
+fn one_that_stands_still_is_served_when_it_is_back() {
+    need_multicast!();
+    let place = Place::new();
+    let (mut sender, receiving) = start_with(&place, &["a", "b", "c"], (MANY_BYTES, FASTER), "");
+    half_is_there(&place, "b");
+    receiving[1].signal("STOP");
+    wait_until("it is missed", || sender.is_over() || sender.out().contains("\"missed\":[\"b\"]"));
+    receiving[1].signal("CONT");
+    let sent = report(&sender.end().expect(0));
+    receiving.into_iter().for_each(|one| drop(one.end().expect(0)));
+    is_there(&place, &["a", "b", "c"]);
+    assert_eq!(sent["sessions"], 2, "{sent}");
+}
+
+#[test]
+fn one_that_had_everything_in_its_socket_says_so_later() {
+    need_multicast!();
+    let place = Place::new();
+    let file = place.file("f", 1_000_000);
+    let receiving = ["a", "b"].map(|name| place.recv(name).args("--json").start());
+    let line = "--receivers 2 --rate 8Mbit/s --timeout 2 --json";
+    let mut sender = place.send("s").arg(file).args(line).start();
+    wait_until("most of it came", || receiving[1].out().contains("progress"));
+    receiving[1].signal("STOP");
+    wait_until("it is missed", || sender.is_over() || sender.out().contains("\"missed\":[\"b\"]"));
+    receiving[1].signal("CONT");
+    let sent = report(&sender.end().expect(0));
+    for one in receiving {
+        assert_eq!(report(&one.end().expect(0))["acknowledged"], true);
+    }
+    is_there(&place, &["a", "b"]);
+    let verified = sent["receivers"].as_array().unwrap().iter().all(|one| one["outcome"] == "verified");
+    assert!(verified, "{sent}");
+}
+
+#[test]
+fn who_is_dropped_is_not_served_again() {
+    need_multicast!();
+    let place = Place::new();
+    let (sender, receiving) = start_with(&place, &["a", "b"], (MANY_BYTES, FASTER), "--slow drop");
+    half_is_there(&place, "b");
+    receiving[1].signal("STOP");
+    let sent = report(&sender.end().expect(1));
+    receiving[1].signal("CONT");
+    let lost = sent["receivers"].as_array().unwrap().iter().filter(|one| one["outcome"] == "lost");
+    assert!(sent["sessions"] == 1 && lost.map(|one| &one["name"]).eq(["b"]), "{sent}");
+    let codes = [0, 1];
+    receiving.into_iter().zip(codes).for_each(|(one, code)| drop(one.end().expect(code)));
+    is_there(&place, &["a"]);
+}
+
+#[test]
+fn what_went_to_one_output_is_not_sent_again() {
+    need_multicast!();
+    let place = Place::new();
+    let file = place.file("f", MANY_BYTES);
+    let first = place.recv("a").start();
+    let piped = place.job("recv", "p").args("--name p --stdout").start();
+    let mut sender = place.send("s").arg(file).args(&format!("--receivers 2 {FASTER}")).start();
+    half_is_there(&place, "a");
+    piped.signal("STOP");
+    wait_until("it is missed", || sender.is_over() || sender.out().contains("\"missed\":[\"p\"]"));
+    piped.signal("CONT");
+    let sent = report(&sender.end().expect(1));
+    assert_eq!(sent["sessions"], 2, "{sent}");
+    first.end().expect(0);
+    piped.end().expect(1);
+}

@@ -1,0 +1,282 @@
+//! A transfer that is cut off and taken up again, wherever it was cut.
+
+use std::fs;
+use std::path::Path;
+
+use carillon_wire::file::{Packer, Reached, Record, RelativePath};
+
+use super::intake::{Intake, Sink};
+use super::names::is_part_name;
+use super::resume::KEEP_BYTES;
+use super::target::Target;
+
+const TRANSFER: [u8; 16] = [9; 16];
+const PIECE: usize = 100_000;
+
+/// What is sent: directories, links, empty and small files, and one of several pieces that goes on for a while.
+struct Sent {
+    files: Vec<(String, Vec<u8>)>,
+}
+
+impl Sent {
+    fn new() -> Sent {
+        let sizes = [0, 10, 300_000, 700_000, KEEP_BYTES as usize, 5, 1_000, 0, 400_000, 2];
+        let contents = |number: usize, size: usize| {
+            let mut bytes = vec![0; size];
+            blake3::Hasher::new().update(&number.to_be_bytes()).finalize_xof().fill(&mut bytes);
+            bytes
+        };
+        let files = sizes.iter().enumerate().map(|(number, &size)| {
+            let name = if number % 3 == 0 { format!("d/e/f{number}") } else { format!("d/f{number}") };
+            (name, contents(number, size))
+        });
+        Sent { files: files.collect() }
+    }
+
+    fn bytes(&self) -> u64 {
+        self.files.iter().map(|(_, bytes)| bytes.len() as u64).sum()
+    }
+
+    /// Each record as a message, from this place on: entry 0 is a directory, 1 a link, the files follow.
+    fn messages(&self, from: Reached) -> Vec<Vec<u8>> {
+        let mut messages = Vec::new();
+        let mut put = |record: Record<'_>| {
+            let mut message = Vec::new();
+            record.emit(&mut message);
+            messages.push(message);
+        };
+        put(Record::Offer { entries: self.files.len() as u32 + 2, bytes: Some(self.bytes()) });
+        put(Record::Resume(from));
+        put(Record::Directory { index: 0, mode: 0o755, path: path("d") });
+        put(Record::Link { index: 1, target: "f1", path: path("d/link") });
+        for (number, (name, bytes)) in self.files.iter().enumerate() {
+            let index = number as u32 + 2;
+            put(Record::File { index, size: Some(bytes.len() as u64), mode: 0o644, path: path(name) });
+            if index < from.entry {
+                put(Record::Kept { index });
+                continue;
+            }
+            let start = if index == from.entry { from.offset as usize } else { 0 };
+            for (piece, chunk) in bytes[start..].chunks(PIECE).enumerate() {
+                put(Record::Data { index, offset: (start + piece * PIECE) as u64, bytes: chunk });
+            }
+            put(Record::EndOfFile {
+                index,
+                size: bytes.len() as u64,
+                digest: *blake3::hash(bytes).as_bytes(),
+            });
+        }
+        put(Record::End { bytes: self.bytes() });
+        messages
+    }
+
+    #[track_caller]
+    fn is_there(&self, out: &Path) {
+        for (name, bytes) in &self.files {
+            assert!(fs::read(out.join(name)).expect("it is there") == *bytes, "{name}");
+        }
+        assert_eq!(fs::read_link(out.join("d/link")).expect("it is there"), Path::new("f1"));
+        let left = left(out);
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
+fn path(path: &str) -> RelativePath<'_> {
+    RelativePath::new(path).expect("it is a path")
+}
+
+/// Temporary files and journals.
+fn left(directory: &Path) -> Vec<String> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(directory).expect("a directory") {
+        let entry = entry.expect("an entry");
+        if entry.file_type().expect("its type").is_dir() {
+            names.extend(left(&entry.path()));
+        } else if is_part_name(&entry.file_name().to_string_lossy()) {
+            names.push(entry.file_name().to_string_lossy().into_owned());
+        }
+    }
+    names
+}
+
+fn target(out: &Path) -> (Sink, Reached) {
+    let mut sink = Sink::Files(Target::directory(out, false).expect("it can be written to"));
+    let reached = sink.reached(false);
+    (sink, reached.unwrap_or(Reached { transfer: TRANSFER, entry: 0, offset: 0 }))
+}
+
+/// Takes messages; how it ended, and the bytes that had been there.
+fn take(sink: &mut Sink, messages: &[Vec<u8>]) -> (Option<Result<(), String>>, u64) {
+    let mut intake = Intake::new("s".to_owned(), None, true);
+    for message in messages {
+        let _ = intake.take(message, sink);
+    }
+    (intake.result().cloned(), intake.resumed())
+}
+
+#[test]
+fn wherever_it_is_cut_it_goes_on_from_there() {
+    let sent = Sent::new();
+    let start = Reached { transfer: TRANSFER, entry: 0, offset: 0 };
+    let all = sent.messages(start);
+    let mut most = 0;
+    for cut in 0..all.len() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let out = directory.path();
+        let (mut sink, reached) = target(out);
+        assert_eq!(reached, start);
+        assert_eq!(take(&mut sink, &all[..cut]).0, None);
+        drop(sink);
+        let (mut sink, reached) = target(out);
+        let began = reached.entry > 0;
+        let came: u64 = all[..cut].iter().map(|message| message.len() as u64).sum();
+        assert!(began || came < 200, "cut at {cut}: {came} bytes came, and nothing is kept");
+        let (result, resumed) = take(&mut sink, &sent.messages(reached));
+        assert_eq!(result, Some(Ok(())), "cut at {cut}, from {reached:?}");
+        most = most.max(resumed);
+        drop(sink);
+        sent.is_there(out);
+    }
+    assert!(most > sent.bytes() * 9 / 10, "{most} of {}", sent.bytes());
+}
+
+#[test]
+fn one_that_came_further_than_another_takes_what_comes_again() {
+    let sent = Sent::new();
+    let start = Reached { transfer: TRANSFER, entry: 0, offset: 0 };
+    let all = sent.messages(start);
+    let cuts: Vec<usize> = (0..all.len()).rev().step_by(3).collect();
+    for (number, &cut) in cuts.iter().enumerate() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (mut sink, _) = target(directory.path());
+        take(&mut sink, &all[..cut]);
+        drop(sink);
+        let (mut sink, reached) = target(directory.path());
+        if reached.entry == 0 {
+            break;
+        }
+        // The other one is behind: at the start, in the middle of a file, or at an entry before.
+        let from = match number % 3 {
+            0 => start,
+            1 => Reached { entry: reached.entry - 1, offset: 0, ..reached },
+            _ => Reached { offset: reached.offset / 2, ..reached },
+        };
+        assert_eq!(take(&mut sink, &sent.messages(from)).0, Some(Ok(())), "cut at {cut}, from {from:?}");
+        drop(sink);
+        sent.is_there(directory.path());
+    }
+}
+
+#[test]
+fn it_may_be_cut_again_and_again() {
+    let sent = Sent::new();
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut came = 2;
+    for _ in 0..100 {
+        let (mut sink, reached) = target(directory.path());
+        let (result, _) = take(&mut sink, sent.messages(reached).split_at(came).0);
+        drop(sink);
+        if let Some(result) = result {
+            assert_eq!(result, Ok(()));
+            return sent.is_there(directory.path());
+        }
+        came = (came + 1).min(sent.messages(target(directory.path()).1).len());
+    }
+    panic!("it does not get on");
+}
+
+#[test]
+fn another_transfer_takes_away_what_is_left_of_one() {
+    let sent = Sent::new();
+    let directory = tempfile::tempdir().expect("a directory");
+    let (mut sink, reached) = target(directory.path());
+    let all = sent.messages(reached);
+    take(&mut sink, &all[..all.len() / 2]);
+    drop(sink);
+    assert!(!left(directory.path()).is_empty());
+    let (mut sink, _) = target(directory.path());
+    let mut packer = Packer::new(1000);
+    let other = Reached { transfer: [8; 16], entry: 0, offset: 0 };
+    let records =
+        [Record::Offer { entries: 0, bytes: Some(0) }, Record::Resume(other), Record::End { bytes: 0 }];
+    records.iter().for_each(|record| packer.push(record));
+    assert_eq!(take(&mut sink, &[packer.take().to_vec()]).0, Some(Ok(())));
+    drop(sink);
+    assert_eq!(left(directory.path()), [""; 0]);
+}
+
+#[test]
+fn what_was_meddled_with_is_found_and_the_next_attempt_begins_anew() {
+    let sent = Sent::new();
+    let start = Reached { transfer: TRANSFER, entry: 0, offset: 0 };
+    let all = sent.messages(start);
+    // In the middle of the fifth file.
+    let cut = all.len() * 6 / 10;
+    for meddle in 0..4 {
+        let directory = tempfile::tempdir().expect("a directory");
+        let out = directory.path();
+        let (mut sink, _) = target(out);
+        take(&mut sink, &all[..cut]);
+        drop(sink);
+        let (mut sink, reached) = target(out);
+        assert!(reached.entry > 4 && reached.offset > 0, "{reached:?}");
+        let part = fs::read_dir(out.join("d")).unwrap().map(|entry| entry.unwrap().path());
+        let mut part = part.chain(fs::read_dir(out.join("d/e")).unwrap().map(|entry| entry.unwrap().path()));
+        let part = part.find(|path| is_part_name(path.file_name().unwrap().to_str().unwrap())).unwrap();
+        let words = match meddle {
+            0 => {
+                let mut bytes = fs::read(&part).unwrap();
+                bytes[7] ^= 1;
+                fs::write(&part, bytes).unwrap();
+                "its digest differs"
+            }
+            1 => {
+                fs::remove_file(&part).unwrap();
+                "is gone since: try again"
+            }
+            2 => {
+                fs::remove_file(out.join("d/f1")).unwrap();
+                "d/f1 came before and is gone since: try again"
+            }
+            _ => {
+                fs::write(out.join("d/f2"), [0; 300_000]).unwrap();
+                "d/f2 is there, and is not what is sent: take it away, and try again"
+            }
+        };
+        // The last is only seen if it is sent again.
+        let from = if meddle == 3 { start } else { reached };
+        let (result, _) = take(&mut sink, &sent.messages(from));
+        assert!(matches!(&result, Some(Err(reason)) if reason.contains(words)), "{result:?}");
+        drop(sink);
+        assert_eq!(left(out), [""; 0], "{meddle}");
+    }
+}
+
+#[test]
+fn a_place_that_this_receiver_has_not_reached_is_refused() {
+    let sent = Sent::new();
+    let directory = tempfile::tempdir().expect("a directory");
+    let (mut sink, _) = target(directory.path());
+    for (entry, offset) in [(1, 0), (0, 1), (u32::MAX, u64::MAX)] {
+        let from = Reached { transfer: TRANSFER, entry, offset };
+        let messages = &sent.messages(Reached { entry: 0, offset: 0, ..from })[..1];
+        let mut resume = Vec::new();
+        Record::Resume(from).emit(&mut resume);
+        let (result, _) = take(&mut sink, &[messages[0].clone(), resume]);
+        assert!(matches!(&result, Some(Err(reason)) if reason.contains("has not got")), "{result:?}");
+    }
+}
+
+#[test]
+fn what_came_unsigned_does_not_count_where_only_what_is_signed_is_taken() {
+    let sent = Sent::new();
+    let directory = tempfile::tempdir().expect("a directory");
+    let (mut sink, reached) = target(directory.path());
+    let all = sent.messages(reached);
+    take(&mut sink, &all[..all.len() / 2]);
+    drop(sink);
+    let mut sink = Sink::Files(Target::directory(directory.path(), false).expect("it can be written to"));
+    assert_eq!(sink.reached(true), None);
+    drop(sink);
+    assert_eq!(left(directory.path()), [""; 0]);
+}
