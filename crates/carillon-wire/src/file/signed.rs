@@ -6,7 +6,7 @@ use crate::reader::Reader;
 
 /// A message with a signature: `type 15 | key, 32 bytes | time u64 | signature, 64 bytes | message ...`, the message being a record or a PACK.
 ///
-/// What is signed is the text [`CONTEXT`], the time, and a digest of all records of the transfer so far, this message's included: `docs/security.md`
+/// What is signed is the text `carillon 2026-11-23 signed transfer 1` and a zero, the time, and a digest of all records of the transfer so far, this message's included: `docs/security.md`
 /// has the rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signed<'a> {
