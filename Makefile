@@ -14,7 +14,7 @@ setup: ## check for what the build needs; install missing system packages when r
 	@scripts/setup.sh
 
 .PHONY: demo
-demo: setup ## send a real file to 4 receivers through 5 % loss, and repeat a published table
+demo: setup ## send a real file to 4 receivers through losses, kill and restart one, and repeat a published table
 	$(CARGO) build --release --quiet --bin carillon
 	@scripts/demo.sh target/release/carillon
 
