@@ -6,6 +6,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
 
 use carillon_net::{Choice, Endpoint, EndpointConfig, Interface, OpenError};
+use carillon_testkit::take_port;
 use common::{group, in_namespace, listening, multicast_works, sending};
 
 fn error(config: EndpointConfig) -> OpenError {
@@ -52,7 +53,7 @@ fn an_unknown_interface_is_named_with_those_that_exist() {
 #[test]
 fn a_port_taken_by_a_socket_that_does_not_share_is_reported() {
     let group = group();
-    let _taken = UdpSocket::bind(("0.0.0.0", group.port())).expect("a free port");
+    let _taken = take_port(group.port());
     assert!(matches!(error(listening(group)), OpenError::PortTaken { address } if address == group));
     // A sender does not need the port.
     Endpoint::open(sending(group)).unwrap_or_else(|error| panic!("{error}"));
@@ -186,7 +187,7 @@ fn an_endpoint_can_listen_for_a_while() {
     // What does not share the port finds it taken as long as it listens.
     assert!(UdpSocket::bind(group).is_err());
     endpoint.stop_listening();
-    UdpSocket::bind(group).expect("the port is free again");
+    take_port(group.port());
 }
 
 #[test]

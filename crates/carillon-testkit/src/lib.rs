@@ -27,7 +27,7 @@ mod tree;
 pub use bench::{ASSOCIATION, Bench, bits};
 pub use checked::Checked;
 pub use group::{Group, SENDER};
-pub use loopback::{fresh_group, loopback_group};
+pub use loopback::{fresh_group, loopback_group, take_port};
 pub use measure::{median, peak_bytes, resident_bytes};
 pub use oracle::{Contents, Offers, Oracle, Received};
 pub use peer_bench::{PeerBench, peer_context};

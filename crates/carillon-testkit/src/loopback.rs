@@ -2,19 +2,28 @@
 
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::skip;
 
-/// A group that no other test uses, on a port that is free: below those that the system gives to whoever asks for any, so
-/// that it stays free until the test takes it.
+/// A group that no other test uses, on a port below those that the system gives to whoever asks for any.
 pub fn fresh_group() -> SocketAddrV4 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = std::process::id().wrapping_mul(16).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
+    let [.., high, low] = number.to_be_bytes();
+    SocketAddrV4::new(Ipv4Addr::new(239, 255, high, low), 10_000 + (number % 20_000) as u16)
+}
+
+/// Keeps a port to itself. A process that another test starts has a copy of each socket that was open, for an instant: so it
+/// is tried for a while.
+pub fn take_port(port: u16) -> UdpSocket {
+    let until = Instant::now() + Duration::from_secs(5);
     loop {
-        let number = std::process::id().wrapping_mul(16).wrapping_add(NEXT.fetch_add(1, Ordering::Relaxed));
-        let [.., high, low] = number.to_be_bytes();
-        let port = 10_000 + (number % 20_000) as u16;
-        if UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port)).is_ok() {
-            return SocketAddrV4::new(Ipv4Addr::new(239, 255, high, low), port);
+        match UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port)) {
+            Ok(socket) => return socket,
+            Err(error) if Instant::now() > until => panic!("port {port}: {error}"),
+            Err(_) => thread::sleep(Duration::from_millis(5)),
         }
     }
 }

@@ -1,17 +1,16 @@
 //! What is wrong on this host is one clear line, and exit code 2.
 
 use std::fs;
-use std::net::{Ipv4Addr, UdpSocket};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
-use carillon_testkit::skip;
+use carillon_testkit::{skip, take_port};
 
 use crate::delivery::support::{CARILLON, Job, Place, files, is_root, need_multicast, unshare};
 
 #[test]
 fn a_port_that_another_program_keeps_to_itself() {
     let place = Place::new();
-    let _taken = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, place.group.port())).expect("a free port");
+    let _taken = take_port(place.group.port());
     place.recv("a").run().expect(2).one_line(&["port", &place.group.port().to_string(), "taken"]);
 }
 
