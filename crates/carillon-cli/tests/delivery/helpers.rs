@@ -58,8 +58,10 @@ fn every_helped(receivers: usize, helpers: usize, bytes: usize, kills: bool, way
         }
         for helper in helping.into_iter().skip(usize::from(kills)) {
             let ended = helper.end();
-            assert_eq!(ended.code, Some(0), "{what}\n{}{}", ended.out, ended.err);
             let told = &ended.events("report")[0];
+            // One that lost each of the sender's last words, which nobody repeats, has only its silence.
+            let silent = told["reason"] == "the sender has fallen silent";
+            assert!(ended.code == Some(0) || silent, "{what}\n{}{}", ended.out, ended.err);
             println!("{protocol}: served {} with {} repairs", told["served"], told["repairs"]);
         }
         println!("{protocol} to {receivers} with {helpers}: {} s", report["seconds"]);
