@@ -283,14 +283,14 @@ fn attacked(net: &Net, mut outsider: Outsider, start: impl Fn() -> Vec<Running>,
     for name in names {
         assert_eq!(files(&net.path(name)).into_iter().collect::<Vec<_>>(), [("f".to_owned(), expected)]);
     }
-    for one in &ended {
-        for reason in ["unsealed", "unauthentic", "replayed"] {
-            assert!(drops(one, reason) > 0, "{reason}: {}", one.out);
-        }
+    // What arrives where, and when, is chance: each kind somewhere, and something everywhere. Of the earlier session what
+    // went to the group has no proof.
+    let reasons = ["unsealed", "unauthentic", "replayed", "unproven"];
+    for reason in reasons {
+        assert!(ended.iter().any(|one| drops(one, reason) > 0), "{reason}: {}", ended[0].out);
     }
-    // Of the earlier session receivers have heard what went to the group.
-    for one in &ended[1..] {
-        assert!(drops(one, "unproven") > 0, "{}", one.out);
+    for one in &ended {
+        assert!(reasons.iter().any(|reason| drops(one, reason) > 0), "{}", one.out);
     }
     let counts: Vec<_> = ended.iter().map(|one| report(one)["seal_drops"].to_string()).collect();
     eprintln!("{count} datagrams: {}", counts.join(" "));
