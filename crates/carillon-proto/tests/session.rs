@@ -2,6 +2,8 @@
 
 #[path = "session/departures.rs"]
 mod departures;
+#[path = "session/further.rs"]
+mod further;
 #[path = "session/harness.rs"]
 mod harness;
 #[path = "session/helpers.rs"]

@@ -1,0 +1,274 @@
+//! Sessions after which another one follows: who comes late, is too slow, or stood still is promised that, and gets it.
+
+use std::collections::BTreeSet;
+
+use carillon_core::{AssociationId, Duration, Machine as _, NodeId, Seeds};
+use carillon_proto::session::{
+    Former, Gather, MemberOutcome, ReceiverFailure, ReceiverPhase, ReceiverSession, SenderPhase,
+    SenderSession, SenderSessionConfig, Slow,
+};
+use carillon_wire::session::{Body, Invite, Name, Packet, RefuseReason, Settings, State, Text};
+
+use super::harness::*;
+use super::outcomes;
+
+const NEXT: AssociationId = AssociationId(8);
+
+fn set(names: &[&str]) -> BTreeSet<String> {
+    names.iter().map(|&name| name.to_owned()).collect()
+}
+
+/// A session that another one follows, of a protocol that gives nobody up.
+fn config(receivers: usize, slow: Slow) -> SenderSessionConfig {
+    let mut config = sender_config(Gather::Count(receivers));
+    config.config.set(config.protocol.parameters, "limit", "1000000").expect("a setting");
+    (config.further, config.slow) = (true, slow);
+    // As large as messages of a real network.
+    config.max_payload = 1400;
+    config
+}
+
+fn world(names: &[&str], slow: Slow, messages: u64) -> World {
+    let mut world = World::new(sender_with(config(names.len(), slow)), messages);
+    for name in names {
+        world.join(receiver(name));
+    }
+    world
+}
+
+/// The session that follows, for these.
+fn follow(world: &mut World, awaited: &[&str], only: Option<&[&str]>, former: Former) {
+    let gather = Gather::Again { awaited: set(awaited), only: only.map(set), settle: Duration::from_secs(1) };
+    let next = SenderSessionConfig { association: NEXT, former, ..config(1, Slow::Lane) };
+    let mut session = SenderSession::new(SenderSessionConfig { gather, ..next }, Seeds::new(2).node(SENDER))
+        .expect("the settings are good");
+    session.start(world.now);
+    world.sender = session;
+    world.messages = world.total;
+}
+
+/// Of what this receiver says of the protocol, one datagram arrives in each span.
+fn answers_each(world: &mut World, node: u32, span: Duration) {
+    let mut last = ms(500);
+    world.lose = Box::new(move |now, source, _, bytes| {
+        if source.0 != node || now < ms(500) || super::kind(bytes).is_some() {
+            return false;
+        }
+        let lost = now.since(last) < span;
+        last = if lost { last } else { now };
+        lost
+    });
+}
+
+fn lost(world: &World, name: &str) -> Option<String> {
+    outcomes(world).into_iter().find(|(who, _)| *who == name).and_then(|(_, outcome)| match outcome {
+        MemberOutcome::Lost(reason) => Some(reason.clone()),
+        _ => None,
+    })
+}
+
+fn later() -> ReceiverPhase {
+    ReceiverPhase::Failed(ReceiverFailure::Refused(RefuseReason::Later, String::new()))
+}
+
+#[test]
+fn who_comes_late_waits_and_is_served_as_soon_as_it_is_there() {
+    for only in [None, Some(&["a", "late"][..]), Some(&["a"][..])] {
+        let mut world = world(&["a"], Slow::Lane, 300);
+        world.run(ms(300));
+        let late = world.join(receiver("late"));
+        world.run_until(ms(60_000), |world| world.sender.phase() == SenderPhase::Finished);
+        assert_eq!(world.sender.wanting(), &set(&["late"]));
+        assert_eq!(world.phase(late), ReceiverPhase::Seeking);
+        assert!(world.peers[late].session.is_served_later());
+        let before = world.now;
+        follow(&mut world, &["late"], only, Former::default());
+        world.run_until(before + Duration::from_millis(400), |world| {
+            world.sender.phase() == SenderPhase::Running
+        });
+        if only == Some(&["a"][..]) {
+            assert_eq!(world.sender.phase(), SenderPhase::Gathering);
+            assert_eq!(world.sender.unserved()[0].name, "late");
+            continue;
+        }
+        // Not after the second that it would wait for others.
+        assert_eq!(world.sender.phase(), SenderPhase::Running);
+        let end = world.now + Duration::from_secs(60);
+        world.run_until(end, |world| world.sender.phase() == SenderPhase::Finished);
+        assert_eq!(outcomes(&world), [("late", &MemberOutcome::Verified)]);
+    }
+}
+
+#[test]
+fn one_that_most_others_wait_for_is_given_up_soon_only_if_it_is_served_later() {
+    // A message each 300 ms, in which the others could have a hundred.
+    for (slow, further, given_up) in [
+        (Slow::Lane, true, true),
+        (Slow::Lane, false, false),
+        (Slow::Wait, true, false),
+        (Slow::Drop, true, false),
+    ] {
+        let mut settings = config(3, slow);
+        settings.further = further;
+        let mut world = World::new(sender_with(settings), 1000);
+        for name in ["a", "b", "c"] {
+            world.join(receiver(name));
+        }
+        answers_each(&mut world, 3, Duration::from_millis(300));
+        world.run_until(ms(10_000), |world| lost(world, "c").is_some());
+        let reason = lost(&world, "c");
+        assert_eq!(reason.is_some(), given_up, "{slow:?} {further}: {reason:?} at {}", world.now);
+        if let Some(reason) = reason {
+            assert!(reason.starts_with("kept most of the others waiting for"), "{reason}");
+            assert!((ms(1500)..ms(3500)).contains(&world.now), "{}", world.now);
+        }
+    }
+}
+
+#[test]
+fn where_most_are_slow_alike_nobody_is_given_up_for_it() {
+    let mut world = world(&["a", "b", "c"], Slow::Lane, 1000);
+    let mut last = [ms(500); 4];
+    world.lose = Box::new(move |now, source, _, bytes| {
+        let Some(last) = last.get_mut(source.index()).filter(|_| source.0 >= 2) else { return false };
+        if now < ms(500) || super::kind(bytes).is_some() {
+            return false;
+        }
+        let lost = now.since(*last) < Duration::from_millis(300);
+        *last = if lost { *last } else { now };
+        lost
+    });
+    world.run(ms(10_000));
+    assert_eq!((lost(&world, "b"), lost(&world, "c")), (None, None));
+}
+
+#[test]
+fn who_is_heard_again_is_told_whether_it_is_served() {
+    for (slow, phase, wanting) in [
+        (Slow::Lane, later(), set(&["b"])),
+        (Slow::Drop, ReceiverPhase::Failed(ReceiverFailure::Expelled), set(&[])),
+    ] {
+        let mut world = world(&["a", "b", "c"], slow, 100_000);
+        world.run(ms(1000));
+        world.peers[1].dead = true;
+        world.run_until(ms(20_000), |world| lost(world, "b").is_some());
+        let missed: Vec<String> = world.sender.missed().map(|(name, _)| name.to_owned()).collect();
+        assert_eq!(missed, ["b"]);
+        // It stands still for so long that its timers tell.
+        let end = world.now.max(ms(8000));
+        world.run(end);
+        world.peers[1].dead = false;
+        let now = world.now;
+        world.peers[1].session.handle_timeout(now);
+        let end = world.now + Duration::from_secs(2);
+        world.run_until(end, |world| world.phase(1) == phase);
+        assert_eq!(world.phase(1), phase, "{slow:?}");
+        assert_eq!(world.sender.wanting(), &wanting);
+    }
+}
+
+#[test]
+fn one_that_got_nothing_is_not_missed() {
+    let mut world = world(&["a", "b"], Slow::Lane, 1000);
+    // What the session says arrives, and nothing of the protocol.
+    world.lose = Box::new(|_, _, to, bytes| to.0 == 2 && super::kind(bytes).is_none());
+    world.run_until(ms(20_000), |world| lost(world, "b").is_some());
+    assert_eq!(world.sender.missed().count(), 0);
+    world.run_until(ms(60_000), |world| world.sender.phase() == SenderPhase::Finished);
+    assert!(world.sender.wanting().is_empty());
+}
+
+#[test]
+fn a_receiver_that_was_not_running_gives_nobody_up_for_it() {
+    let mut world = world(&["a", "b"], Slow::Wait, 100_000);
+    world.run(ms(1000));
+    world.peers[1].dead = true;
+    // Longer than it waits for a sender that is silent, and shorter than the sender waits for it.
+    world.run(ms(5900));
+    let asleep = world.now + Duration::from_secs(4);
+    let outbox = wake(&mut world.peers[1].session, asleep);
+    assert_eq!(world.peers[1].session.phase(), ReceiverPhase::Running, "{:?}", outbox.events);
+    // That was the sleep: who is silent from now on is given up.
+    let outbox = wake(&mut world.peers[1].session, asleep + Duration::from_millis(5500));
+    let silent = ReceiverPhase::Failed(ReceiverFailure::SenderSilent);
+    assert_eq!(world.peers[1].session.phase(), silent, "{:?}", outbox.events);
+}
+
+#[test]
+fn one_that_had_everything_reports_to_the_session_that_follows() {
+    let mut world = world(&["a", "b", "c"], Slow::Lane, 300);
+    // Nothing of it arrives from some time on, and it gets everything.
+    world.lose = Box::new(|now, source, _, _| source.0 == 2 && (ms(300)..ms(9_000)).contains(&now));
+    world.run_until(ms(60_000), |world| world.sender.phase() == SenderPhase::Finished);
+    assert!(lost(&world, "b").is_some());
+    world.peers[1].got = world.total;
+    let now = world.now;
+    world.peers[1].session.report(now, world.total * 10, Ok(()));
+    let former = world.sender.former();
+    follow(&mut world, &["b"], None, former);
+    world.run_until(ms(15_000), |world| world.sender.reported_since().count() > 0);
+    assert_eq!(world.sender.reported_since().map(|(name, _)| name).collect::<Vec<_>>(), ["b"]);
+    let end = world.now + Duration::from_millis(100);
+    world.run(end);
+    assert!(
+        world.log.iter().any(|line| line.contains(" n0 ") && line.contains("report ack")),
+        "{:#?}",
+        world.log
+    );
+}
+
+#[test]
+fn an_invitation_of_its_sender_ends_a_session_only_when_nothing_else_is_heard_of_it() {
+    let mut world = world(&["a", "b"], Slow::Wait, 100_000);
+    world.run(ms(1000));
+    let invite = Invite {
+        state: State::Gathering,
+        protocol: Name::new("repeat").expect("a name"),
+        sender: Name::new("source").expect("a name"),
+        reason: Text::default(),
+        max_payload: 100,
+        settings: Settings::default(),
+        progress_interval: 0,
+        relays: false,
+    };
+    let mut bytes = Vec::new();
+    Packet { association: NEXT, body: Body::Invite(invite) }.emit(&mut bytes);
+    for _ in 0..20 {
+        world.inject(SENDER, NodeId(2), &bytes);
+        let end = world.now + Duration::from_millis(100);
+        world.run(end);
+        assert_eq!(world.phase(1), ReceiverPhase::Running);
+    }
+    world.sender_dead = true;
+    let end = world.now + Duration::from_millis(1500);
+    world.run(end);
+    world.inject(SENDER, NodeId(2), &bytes);
+    let end = world.now + Duration::from_millis(10);
+    world.run(end);
+    assert_eq!(world.phase(1), later());
+}
+
+#[test]
+fn one_that_may_return_fails_as_it_did_unless_it_is_invited() {
+    let returning = |name: &str| {
+        let mut config = receiver_config(name);
+        config.returning = Some(ReceiverFailure::Expelled);
+        ReceiverSession::new(config, Seeds::new(1).part(name))
+    };
+    let mut world = World::new(sender_with(config(1, Slow::Lane)), 10);
+    world.sender_dead = true;
+    let mut session = returning("b");
+    session.start(world.now);
+    let peer = world.join(session);
+    world.run(ms(4900));
+    assert_eq!(world.phase(peer), ReceiverPhase::Seeking);
+    world.run(ms(5100));
+    assert_eq!(world.phase(peer), ReceiverPhase::Failed(ReceiverFailure::Expelled));
+
+    let mut world = World::new(sender_with(config(1, Slow::Lane)), 10);
+    let mut session = returning("b");
+    session.start(world.now);
+    world.join(session);
+    world.run_until(ms(20_000), |world| world.sender.phase() == SenderPhase::Finished);
+    assert_eq!(outcomes(&world), [("b", &MemberOutcome::Verified)]);
+}
