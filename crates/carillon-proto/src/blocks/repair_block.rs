@@ -25,15 +25,8 @@ pub struct RepairBlock {
     /// Coded symbols that have gone out, and that are wanted.
     coded: u64,
     wanted: u64,
-    /// The same as receivers have asked for since it was last decided what to send.
-    asked: u64,
-    /// Messages that somebody lacks, as was said since then, and who by its bit, and whether all has been said by name.
-    named: BTreeMap<u16, u64>,
-    all_named: bool,
-    /// Who has said so; its place here is its bit.
-    namers: Vec<usize>,
-    /// Somebody needs the messages themselves.
-    plain: bool,
+    /// What receivers have said that they lack since it was last decided what to send, the newest of each.
+    wishes: BTreeMap<usize, Wish>,
     /// Messages to be sent again, by packets.
     again: VecDeque<Vec<u16>>,
     /// Something has gone out since receivers were last asked.
@@ -43,6 +36,26 @@ pub struct RepairBlock {
     /// How many of the packets that are due each of them needs.
     serves: BTreeMap<usize, u64>,
     code: Option<(Shape, Bytes)>,
+}
+
+/// What a receiver lacked when it had seen so many of the packets beyond first transmissions.
+#[derive(Debug)]
+struct Wish {
+    seen: usize,
+    lacks: u64,
+    plain: bool,
+    missing: Option<Vec<u16>>,
+    /// It may have no more than so many packets sent.
+    most: u64,
+}
+
+/// What of it is not on its way, after what has gone out since and what is due.
+struct Lack {
+    /// Coded symbols that it needs to have gone out, of all that ever do.
+    asked: u64,
+    /// Packets that it needs.
+    packets: u64,
+    missing: Option<Vec<u16>>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,11 +102,7 @@ impl RepairBlock {
             extras: Vec::new(),
             coded: 0,
             wanted: 0,
-            asked: 0,
-            named: BTreeMap::new(),
-            all_named: true,
-            namers: Vec::new(),
-            plain: false,
+            wishes: BTreeMap::new(),
             again: VecDeque::new(),
             news: false,
             needs: BTreeMap::new(),
@@ -173,39 +182,38 @@ impl RepairBlock {
 
     /// A receiver says what it lacks. Returns how many packets more it needs than it has said since it was last decided what to send.
     pub fn on_request(&mut self, request: Request<'_>) -> u64 {
+        let Request { index, count, lacks, plain, missing, most } = request;
         let now = self.extras.len() as u64;
-        let seen = expand(request.count.into(), COUNTS, now).min(now) as usize;
-        let under_way = &self.extras[seen..];
-        let coded = under_way.iter().filter(|extra| **extra == Extra::Coded).count() as u64;
-        let mut lacks = u64::from(request.lacks.min(self.len())).min(request.most.saturating_add(coded));
-        match request.missing.zip(self.bit(request.index)) {
-            None => self.all_named = false,
-            Some((missing, bit)) => {
-                let on_their_way = on_their_way(&self.extras[seen..], missing);
-                lacks = lacks.saturating_sub(on_their_way.len() as u64);
-                let most = usize::try_from(request.most).unwrap_or(usize::MAX);
-                let missing = missing.iter().copied().filter(|&place| place < self.messages.len() as u16);
-                for place in missing.filter(|place| !on_their_way.contains(place)).take(most) {
-                    *self.named.entry(place).or_default() |= bit;
-                }
-            }
+        let seen = expand(count.into(), COUNTS, now).min(now) as usize;
+        let length = self.len();
+        let missing =
+            missing.map(|missing| missing.iter().copied().filter(|&place| place < length).collect());
+        let wish = Wish { seen, lacks: lacks.min(length).into(), plain, missing, most };
+        let packets = self.lack(&wish).packets;
+        // What it said before it had seen as much is of no use any more.
+        if self.wishes.get(&index).is_none_or(|known| known.seen <= seen) {
+            self.wishes.insert(index, wish);
         }
-        self.plain |= request.plain;
-        self.asked = self.asked.max(self.coded - coded + lacks);
-        let known = self.needs.entry(request.index).or_default();
+        let known = self.needs.entry(index).or_default();
         let before = *known;
-        *known = before.max(if request.plain { lacks } else { lacks.saturating_sub(coded) });
+        *known = before.max(packets);
         *known - before
     }
 
-    /// The bit of a receiver among those who have named what they lack, if there is one left for it.
-    fn bit(&mut self, index: usize) -> Option<u64> {
-        let known = self.namers.iter().position(|&namer| namer == index);
-        let at = known.unwrap_or(self.namers.len());
-        if known.is_none() && at < u64::BITS as usize {
-            self.namers.push(index);
-        }
-        1u64.checked_shl(at as u32)
+    /// What of this is not on its way.
+    fn lack(&self, wish: &Wish) -> Lack {
+        let under_way = &self.extras[wish.seen..];
+        let coded = under_way.iter().filter(|extra| **extra == Extra::Coded).count() as u64;
+        let mut lacks = wish.lacks.min(wish.most.saturating_add(coded));
+        let missing = wish.missing.as_ref().map(|missing| {
+            let on_their_way = on_their_way(under_way, &self.again, missing);
+            lacks = lacks.saturating_sub(on_their_way.len() as u64);
+            let most = usize::try_from(wish.most).unwrap_or(usize::MAX);
+            let left = missing.iter().copied().filter(|place| !on_their_way.contains(place));
+            left.take(most).collect()
+        });
+        let packets = if wish.plain { lacks } else { lacks.saturating_sub(coded) };
+        Lack { asked: self.coded - coded + lacks, packets, missing }
     }
 
     /// Whether somebody has asked for what is not on its way, since it was last decided what to send.
@@ -216,14 +224,20 @@ impl RepairBlock {
     /// Decides what to send for what was asked: the messages that somebody lacks, up to `degree` in a packet, if those packets are no more than
     /// `plain_up_to` says for so many coded symbols that would do for all; or those symbols.
     pub fn decide(&mut self, plain_up_to: impl Fn(u64) -> u64, degree: usize) {
-        let mut named = std::mem::take(&mut self.named);
-        for place in self.again.iter().flatten() {
-            named.remove(place);
+        let wishes = std::mem::take(&mut self.wishes);
+        let plain = wishes.values().any(|wish| wish.plain);
+        let (mut named, mut all_named, mut asked) = (BTreeMap::<u16, u64>::new(), true, 0);
+        for (bit, wish) in wishes.values().enumerate() {
+            let lack = self.lack(wish);
+            asked = asked.max(lack.asked);
+            match lack.missing.zip(1u64.checked_shl(bit as u32)) {
+                None => all_named = false,
+                Some((missing, bit)) => {
+                    missing.into_iter().for_each(|place| *named.entry(place).or_default() |= bit)
+                }
+            }
         }
-        self.namers.clear();
-        let all_named = std::mem::replace(&mut self.all_named, true);
-        let plain = std::mem::take(&mut self.plain);
-        let symbols = self.asked.saturating_sub(self.coded);
+        let symbols = asked.saturating_sub(self.coded);
         let shares = match () {
             // Who keeps nothing cannot make a message of a sum.
             _ if plain && all_named => Some(named.into_keys().map(|place| vec![place]).collect()),
@@ -231,17 +245,34 @@ impl RepairBlock {
                 self.again.clear();
                 Some((0..self.len()).map(|place| vec![place]).collect())
             }
-            _ if symbols > 0 && all_named => xor::combine(&named, degree, plain_up_to(symbols)),
+            // Where coded symbols are due more of them serve best.
+            _ if symbols > 0 && all_named && self.wanted <= self.coded => {
+                xor::combine(&named, degree, plain_up_to(symbols))
+            }
             _ => None,
         };
         match shares {
             Some(shares) => self.again.extend(shares),
-            None => self.wanted = self.wanted.max(self.asked),
+            None => self.wanted = self.wanted.max(asked),
         }
-        self.asked = 0;
         let due = self.due();
         for (index, needs) in std::mem::take(&mut self.needs) {
             self.serves.insert(index, needs.min(due));
+        }
+    }
+
+    /// So many packets more are to go out than are due, for those that will be lost: the same messages again where they are no more than
+    /// `plain_up_to`, otherwise coded symbols.
+    pub fn spare(&mut self, packets: u64, plain_up_to: u64) {
+        let due = self.again.len();
+        if packets == 0 || self.due() == 0 {
+            return;
+        }
+        if self.wanted <= self.coded && due as u64 <= plain_up_to {
+            let again: Vec<_> = self.again.iter().cycle().take(packets as usize).cloned().collect();
+            self.again.extend(again);
+        } else {
+            self.wanted = self.wanted.max(self.coded) + packets;
         }
     }
 
@@ -311,14 +342,17 @@ impl RepairBlock {
     }
 }
 
-/// Which of these missing messages what is under way will bring: it brings one if no more of it is missing.
-fn on_their_way(under_way: &[Extra], missing: &[u16]) -> BTreeSet<u16> {
-    let only = |extra: &Extra| {
-        let Extra::Messages(places) = extra else { return None };
+/// Which of these missing messages what is under way or due will bring: it brings one if no more of it is missing.
+fn on_their_way(under_way: &[Extra], due: &VecDeque<Vec<u16>>, missing: &[u16]) -> BTreeSet<u16> {
+    let only = |places: &Vec<u16>| {
         let mut lacking = places.iter().copied().filter(|place| missing.binary_search(place).is_ok());
         lacking.next().filter(|_| lacking.next().is_none())
     };
-    under_way.iter().filter_map(only).collect()
+    let sent = under_way.iter().filter_map(|extra| match extra {
+        Extra::Messages(places) => Some(places),
+        Extra::Coded => None,
+    });
+    sent.chain(due).filter_map(only).collect()
 }
 
 /// Packets beyond first transmissions count modulo this on the wire.

@@ -37,6 +37,8 @@ pub(super) struct Asking {
     in_burst: u64,
     /// A round is under way: what is lacking is gathered until it is over.
     pub is_in_round: bool,
+    /// How often those who are awaited may still be asked before their time is over.
+    echoes: u32,
     /// Who is awaited in it, and its first question.
     round: BTreeSet<usize>,
     round_from: u64,
@@ -68,6 +70,7 @@ impl Asking {
             burst: settings.count("burst"),
             in_burst: 0,
             is_in_round: false,
+            echoes: 0,
             round: BTreeSet::new(),
             round_from: 0,
             requests_until: None,
@@ -127,6 +130,13 @@ impl Asking {
         }
         self.in_burst = 0;
         self.is_in_round |= is_round;
+        if is_round {
+            self.echoes = ECHOES;
+        }
+        if self.echoes > 0 && purpose != Purpose::Path && !is_crowd {
+            let trip = self.trip.mean().unwrap_or_default();
+            scene.timers.arm(Timer::Echo, scene.now + (trip / ECHO_PART).max(LEAST_ECHO));
+        }
         let (mut after, mut span) = (Duration::ZERO, Duration::ZERO);
         if is_round && is_crowd {
             let trip = self.trip.mean().unwrap_or(SPAN_MIN);
@@ -233,15 +243,33 @@ impl Asking {
         self.audience.all_again().take(MAX_LISTED).collect()
     }
 
-    /// So many at most, by turns, for the path: not those who are to say more.
-    pub fn for_path(&mut self, most: usize) -> Vec<usize> {
+    /// So many at most, by turns, for the path, and for what: those who are awaited in a round are to say what they lack too, since the question or
+    /// the answer may be lost, and the others are not asked with them.
+    pub fn for_path(&mut self, most: usize) -> (Vec<usize>, Purpose) {
         let mut members: Vec<usize> = Vec::new();
+        let mut purpose = Purpose::Path;
         while members.len() < most.min(MAX_LISTED) {
-            let is_free = |index| !members.contains(&index) && !self.round.contains(&index);
+            let is_awaited = |index| self.round.contains(&index);
+            let is_like = |index| members.is_empty() || is_awaited(index) == (purpose == Purpose::Again);
+            let is_free = |index| !members.contains(&index) && is_like(index);
             let Some(index) = self.audience.next_turn(|index, _| is_free(index)) else { break };
+            if members.is_empty() && self.round.contains(&index) {
+                purpose = Purpose::Again;
+            }
             members.push(index);
         }
-        members
+        (members, purpose)
+    }
+
+    /// Those of the round who have not answered yet, while nothing else asks them: the question or the answer may be lost, and there is nothing
+    /// else to do. A few times only, so that who does not answer is found out.
+    pub fn echo(&mut self) -> Vec<usize> {
+        if self.echoes == 0 || !self.is_in_round || self.is_crowd() {
+            return Vec::new();
+        }
+        self.echoes -= 1;
+        let awaited = |index: &&usize| self.audience.member(**index).repeats == 0;
+        self.round.iter().filter(awaited).copied().take(MAX_LISTED).collect()
     }
 
     /// Those for a round, as many as one poll names, of those for whom `wanted` holds.
@@ -265,6 +293,11 @@ const POLLS: u64 = 8;
 const ASKED: u64 = 2;
 /// Who has left more questions in a row without an answer is asked on, but not waited for.
 const AWAITED: u32 = 1;
+/// Where there is nothing else to send those of a round are asked so often before their time is over, after this part of a round trip each, and
+/// this time at least.
+const ECHOES: u32 = 2;
+const ECHO_PART: u32 = 3;
+const LEAST_ECHO: Duration = Duration::from_millis(2);
 /// Answers that take as long as ever are not late.
 const SLACK: Duration = Duration::from_millis(1);
 /// How long many receivers spread their requests, at least.

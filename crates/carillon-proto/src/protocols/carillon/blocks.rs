@@ -89,8 +89,8 @@ impl Blocks {
     }
 
     /// Decides what is sent again: of all blocks, or of those about which all were asked, since it is not known of the others what
-    /// everybody lacks.
-    pub fn decide(&mut self, scene: &mut Scene, of_all: bool) {
+    /// everybody lacks. With `spare`, which part of the packets is lost, some more than that, so that hardly anybody has to ask again.
+    pub fn decide(&mut self, scene: &mut Scene, of_all: bool, spare: Option<f64>) {
         if !self.blocks.iter().any(RepairBlock::is_asked) {
             return;
         }
@@ -99,6 +99,9 @@ impl Blocks {
             let plain = TINY + u64::from(block.len()) / TINY_PART;
             let degree = most_places(block.len());
             block.decide(|symbols| plain.max(symbols + symbols / PLAIN_PART), degree);
+            if let Some(loss) = spare {
+                block.spare(spared(block.due(), loss), FEW);
+            }
             for (index, packets) in block.serves() {
                 *served.entry(index).or_default() += packets;
             }
@@ -226,6 +229,19 @@ fn foreseen(redundancy: f64, block: &RepairBlock) -> u64 {
     libm::ceil(redundancy * f64::from(block.len())) as u64
 }
 
+/// Packets beyond so many that are due, so that with this loss so many come all the same, but once in a great while.
+fn spared(due: u64, loss: f64) -> u64 {
+    let loss = if loss < LEAST_SPARED { 0.0 } else { loss.min(MOST_LOSS) };
+    let lost = due as f64 * loss / (1.0 - loss);
+    if due <= FEW {
+        // As often again as it takes until with nine chances in ten each came.
+        let times = libm::log(0.1 / due.max(1) as f64) / libm::log(loss.max(1e-9));
+        let times = libm::ceil(times).clamp(1.0, MOST_TIMES);
+        return if loss > 0.0 { due * (times as u64 - 1) } else { 0 };
+    }
+    libm::ceil(lost + 2.0 * libm::sqrt(lost / (1.0 - loss))) as u64
+}
+
 /// Symbols that fill a power of two beside so many messages, which cost nothing more when they are decoded.
 fn spare(length: u64) -> u64 {
     let spare = (length + 1).next_power_of_two() - length;
@@ -240,6 +256,11 @@ fn planned(most: u64, wanted: u64) -> u16 {
 
 /// Shorter blocks are not worth a plan.
 const LEAST_CODED: u64 = 64;
+/// So many packets go out several times rather than with coded symbols beside them, and how often at most.
+const FEW: u64 = 16;
+const MOST_TIMES: f64 = 3.0;
+/// Who loses less has nothing spared.
+const LEAST_SPARED: f64 = 0.002;
 /// Who loses more does not make blocks shorter.
 const MOST_LOSS: f64 = 0.3;
 /// So few symbols cost no more than fewer.

@@ -32,6 +32,8 @@ pub struct CarillonSender {
     quiet: Duration,
     /// Nothing has gone out for so long that those are asked who have not confirmed everything.
     is_quiet: bool,
+    /// Those who are awaited may be asked once more, if there is nothing else to send.
+    is_echo_due: bool,
     /// The places of missing messages, kept for their room.
     missing: Vec<u16>,
 }
@@ -45,6 +47,8 @@ pub enum Timer {
     Requests,
     /// The open block has been open for long enough.
     Close,
+    /// Those who are awaited in a round may be asked once more.
+    Echo,
     /// Nothing more was sent for a while.
     Quiet,
     /// The next packet may leave.
@@ -66,6 +70,7 @@ impl CarillonSender {
             block_time: span("block_time").max(LEAST_QUIET),
             quiet,
             is_quiet: false,
+            is_echo_due: false,
             missing: Vec::new(),
         }
         .play(context))
@@ -120,7 +125,7 @@ impl CarillonSender {
         }
         // Who is alone, or one of so many that it cannot be heard what others lack, is served at once.
         if asking.audience.live() == 1 || asking.is_crowd() {
-            blocks.decide(scene, true);
+            self.decide(scene, true);
         }
         self.advance(scene);
         self.on_round(scene);
@@ -130,8 +135,14 @@ impl CarillonSender {
     fn on_round(&mut self, scene: &mut Scene) {
         if self.asking.is_in_round && self.asking.is_round_over(scene.now) {
             self.asking.is_in_round = false;
-            self.blocks.decide(scene, false);
+            self.decide(scene, false);
         }
+    }
+
+    /// Where nothing new can go out meanwhile some more is sent than is asked for: a round trip costs more than packets then.
+    fn decide(&mut self, scene: &mut Scene, of_all: bool) {
+        let spare = (!self.has_new()).then(|| self.asking.audience.loss());
+        self.blocks.decide(scene, of_all, spare);
     }
 
     fn on_no_answer(&mut self, scene: &mut Scene, number: u64) {
@@ -234,6 +245,7 @@ impl Part for CarillonSender {
             Timer::Answer(number) => self.on_no_answer(scene, number),
             Timer::Requests => self.on_round(scene),
             Timer::Close => self.blocks.close(),
+            Timer::Echo => self.is_echo_due = true,
             Timer::Quiet => self.is_quiet = true,
             Timer::Pace => {}
         }
@@ -256,6 +268,12 @@ impl Part for CarillonSender {
         }
         let (has_new, has_repairs) = (self.has_new(), self.blocks.has_repairs());
         if !has_new && !has_repairs {
+            if std::mem::take(&mut self.is_echo_due) {
+                let members = self.asking.echo();
+                if !members.is_empty() {
+                    return Some(self.asking.poll(scene, &mut self.blocks, &members, Purpose::Again, buf));
+                }
+            }
             return self.idle(scene, buf);
         }
         if self.asking.is_full(scene.now, self.blocks.serial) {
@@ -266,9 +284,9 @@ impl Part for CarillonSender {
             return None;
         }
         if let Some(due) = self.asking.due() {
-            let members = self.asking.for_path(due);
+            let (members, purpose) = self.asking.for_path(due);
             if !members.is_empty() {
-                return Some(self.asking.poll(scene, &mut self.blocks, &members, Purpose::Path, buf));
+                return Some(self.asking.poll(scene, &mut self.blocks, &members, purpose, buf));
             }
         }
         self.pace.spend(scene.now, PACKET);
