@@ -228,7 +228,15 @@ impl Asking {
             // Nobody has said yet how much it can take.
             return (self.in_burst >= burst).then_some(MAX_LISTED);
         }
-        (self.in_burst >= burst).then(|| (ASKED * live * burst).div_ceil(window) as usize)
+        (self.in_burst >= burst).then(|| (self.asked() * live * burst).div_ceil(window) as usize)
+    }
+
+    /// How often each is asked while a window goes out: so often that it answers once, nearly always, if answers are lost as packets are.
+    fn asked(&self) -> u64 {
+        let there = 1.0 - self.audience.loss().min(MOST_LOSS);
+        let lost = 1.0 - there * there;
+        let times = libm::ceil(libm::log(UNANSWERED) / libm::log(lost.max(1e-9)));
+        (times as u64).max(ASKED)
     }
 
     /// Whether as much is under way as may be, with so many packets sent.
@@ -289,8 +297,11 @@ impl Asking {
 
 /// Polls while a window goes out, at least.
 const POLLS: u64 = 8;
-/// How often each is asked while a window goes out.
+/// How often each is asked while a window goes out, at least, and so that no more than this part of them does not answer in it, as long as
+/// no more is lost than that.
 const ASKED: u64 = 2;
+const UNANSWERED: f64 = 0.02;
+const MOST_LOSS: f64 = 0.3;
 /// Who has left more questions in a row without an answer is asked on, but not waited for.
 const AWAITED: u32 = 1;
 /// Where there is nothing else to send those of a round are asked so often before their time is over, after this part of a round trip each, and
