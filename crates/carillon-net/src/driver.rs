@@ -38,7 +38,7 @@ pub struct Driver<M: Machine + ?Sized, A, O> {
     timeout: Option<Time>,
     /// Something may have changed since the last turn: do not wait.
     fresh: bool,
-    gather: Gather,
+    gather: Option<Gather>,
     gate: Gate,
     buf: Vec<u8>,
     application: A,
@@ -107,13 +107,21 @@ where
             start,
             timeout: None,
             fresh: true,
-            gather: Gather::default(),
+            gather: None,
             gate: Gate::default(),
             buf: Vec::new(),
             application,
             observer,
             machine,
         }
+    }
+
+    /// Lets what comes to the group gather for up to a millisecond where it comes one by one, as interfaces do with their interrupts: for those to
+    /// whom the processor's time is worth more than that.
+    #[must_use]
+    pub fn gathering(mut self) -> Self {
+        self.gather = Some(Gather::default());
+        self
     }
 
     /// One turn of *mutate, drain, wait*: waits until something is due, but no longer than
@@ -153,7 +161,9 @@ where
         if unicast {
             self.receive(false)?;
         }
-        self.gather.read(self.endpoint.stats.datagrams_received - received);
+        if let Some(gather) = &mut self.gather {
+            gather.read(self.endpoint.stats.datagrams_received - received);
+        }
         let now = self.now();
         self.serve_application(now);
         self.outlet(now).flush();
@@ -338,7 +348,8 @@ where
         }
         let now = self.now();
         let timer = self.timeout.is_some_and(|at| at <= now);
-        if let Some(wait) = self.gather.wake(now).filter(|_| !timer) {
+        let Some(gather) = &mut self.gather else { return };
+        if let Some(wait) = gather.wake(now).filter(|_| !timer) {
             std::thread::sleep(wait);
         }
     }

@@ -250,13 +250,18 @@ impl ReceiveOptions {
         config.keep_seeking = self.keep_seeking;
         config.returning = self.returning.clone();
         config.attached = attached(sink.reached(!self.trust.is_empty()), &self.attached)?;
+        let is_live = matches!(sink, Sink::Live(_));
         let mut incoming = Incoming::new(sink, endpoint.waker());
         incoming = incoming.trust(self.trust.clone());
         if self.tell_files {
             incoming = incoming.keep_completed();
         }
         let publisher = Publisher::new(&self.monitor, "receiver", name);
-        let participant = Participant::new(config, endpoint, seeds, incoming, observer).published(publisher);
+        let mut participant =
+            Participant::new(config, endpoint, seeds, incoming, observer).published(publisher);
+        if !is_live {
+            participant.driver = participant.driver.gathering();
+        }
         Ok(ReceiveRun { participant, roll: Roll::default(), events: Vec::new() })
     }
 }

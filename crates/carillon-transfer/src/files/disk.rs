@@ -5,6 +5,7 @@ use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use carillon_core::{Bytes, NodeId};
 use carillon_net::Waker;
@@ -145,7 +146,9 @@ impl Worker {
     fn work(mut self) -> Sink {
         let _word = LastWord(self.board.clone(), self.lane.clone());
         let mut jobs = VecDeque::new();
-        while self.lane.next(&mut jobs) {
+        // A thread that gets up for each message costs more than what it does.
+        let patience = if matches!(self.sink, Sink::Files(_)) { PATIENCE } else { Duration::ZERO };
+        while self.lane.next(&mut jobs, patience) {
             let mut at = None;
             let mut done = 0;
             while let Some(((node, job), bytes)) = jobs.pop_front() {
@@ -247,3 +250,5 @@ impl Drop for LastWord {
 
 /// How often it is told how far everything is.
 const TELL_BYTES: usize = 64 << 10;
+/// How long it waits for more of files where little has come.
+const PATIENCE: Duration = Duration::from_millis(1);

@@ -134,11 +134,16 @@ impl<T> Lane<T> {
         self.waker.wake();
     }
 
-    /// The worker: takes all that there is, once there is something; nothing when it is closed.
-    pub fn next(&self, into: &mut VecDeque<(T, usize)>) -> bool {
+    /// The worker: takes all that there is, once there is something; nothing when it is closed. If that is little it waits so long for more.
+    pub fn next(&self, into: &mut VecDeque<(T, usize)>, patience: Duration) -> bool {
         let mut state = self.lock();
         while state.items.is_empty() && !state.closed {
             state = self.moved.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if state.bytes < WAKE_BYTES && !state.closed && !patience.is_zero() {
+            drop(state);
+            std::thread::sleep(patience);
+            state = self.lock();
         }
         std::mem::swap(into, &mut state.items);
         !state.closed
@@ -205,7 +210,7 @@ mod tests {
         lane.push('a', MOST_BYTES);
         assert!(!lane.has_room());
         let mut taken = VecDeque::new();
-        assert!(lane.next(&mut taken) && taken.len() == 1);
+        assert!(lane.next(&mut taken, Duration::ZERO) && taken.len() == 1);
         assert!(!lane.has_room(), "the worker has only begun");
         lane.done(MOST_BYTES, false);
         assert!(lane.has_room());

@@ -18,6 +18,8 @@ pub(super) struct Blocks {
     code: ReedSolomon,
     /// Messages of a block and coded symbols, at most.
     most: u64,
+    /// Messages of a block, at least, if it has as many.
+    least: u64,
     /// Symbols that go out with each block before anybody has asked, for each of its messages.
     redundancy: f64,
     /// Messages that the open block is to have.
@@ -37,6 +39,7 @@ impl Blocks {
             blocks: VecDeque::new(),
             code: ReedSolomon::new(),
             most,
+            least: LEAST_LENGTH.max((settings.count("window") / SHARES).next_power_of_two()),
             redundancy: settings.probability("redundancy").value(),
             aim: 0,
             sent: 0,
@@ -98,9 +101,10 @@ impl Blocks {
         for block in self.blocks.iter_mut().filter(|block| block.is_polled() || of_all && block.is_closed()) {
             let plain = TINY + u64::from(block.len()) / TINY_PART;
             let degree = most_places(block.len());
+            let before = block.due();
             block.decide(|symbols| plain.max(symbols + symbols / PLAIN_PART), degree);
             if let Some(loss) = spare {
-                block.spare(spared(block.due(), loss), FEW);
+                block.spare(spared(block.due().saturating_sub(before), loss), FEW);
             }
             for (index, packets) in block.serves() {
                 *served.entry(index).or_default() += packets;
@@ -172,17 +176,17 @@ impl Blocks {
         }
     }
 
-    /// The next message, as a packet, and whether it begins a block; `room` is how many messages the receivers can take, and `loss` which part
-    /// of them may be lost.
+    /// The next message, as a packet, and whether it begins a block; `room` is how many messages the receivers can take, `loss` which part
+    /// of them may be lost, of so many receivers at the worst.
     pub fn next_message(
         &mut self,
         scene: &mut Scene,
-        (room, loss): (u64, f64),
+        (receivers, room, loss): (usize, u64, f64),
         buf: &mut Vec<u8>,
     ) -> (Transmit, bool) {
         let begins = !self.is_open();
         if begins {
-            self.aim = self.length(room, loss);
+            self.aim = self.length(receivers, room, loss);
             self.blocks.push_back(RepairBlock::new(self.sent));
         }
         let is_end = self.window.is_closed() && self.sent + 1 == self.window.end();
@@ -201,14 +205,19 @@ impl Blocks {
         (emit(scene, block, index, buf), begins)
     }
 
-    /// Messages of a new block: with the symbols that it will need they fill a power of two, for which the code takes least time.
-    fn length(&self, room: u64, loss: f64) -> u64 {
-        let most = self.most.min((room / 2).max(1));
+    /// Messages of a new block, if so many receivers are there: no more than make the receiver that lacks most lack little more than the others, since
+    /// receivers keep them; and with the symbols that it will need they fill a power of two, for which the code takes least time.
+    fn length(&self, receivers: usize, room: u64, loss: f64) -> u64 {
+        let loss = loss.min(MOST_LOSS);
+        let deviation = loss * (1.0 - loss) * 2.0 * libm::log(receivers.max(1) as f64);
+        let enough = (deviation / (TOLERANCE * TOLERANCE)) as u64;
+        let enough = enough.next_power_of_two().max(self.least);
+        let most = self.most.min(enough).min((room / 2).max(1));
         if most < LEAST_CODED {
             return most;
         }
         let all = most.next_power_of_two() >> u64::from(!most.is_power_of_two());
-        let lost = all as f64 * loss.min(MOST_LOSS);
+        let lost = all as f64 * loss;
         let wanted = 1.5 * lost + 4.0 * libm::sqrt(lost) + 8.0;
         all - u64::from(planned(all, wanted as u64)).min(all / 2)
     }
@@ -254,6 +263,11 @@ fn planned(most: u64, wanted: u64) -> u16 {
     u16::try_from(planned).unwrap_or(1 << 14).min(1 << 14)
 }
 
+/// Blocks are so long that the receiver that lacks most, of independent losses, lacks no more than this part of the block beyond the mean. But
+/// they have so many messages at least, and this part of the window.
+const TOLERANCE: f64 = 0.01;
+const LEAST_LENGTH: u64 = 256;
+const SHARES: u64 = 64;
 /// Shorter blocks are not worth a plan.
 const LEAST_CODED: u64 = 64;
 /// So many packets go out several times rather than with coded symbols beside them, and how often at most.

@@ -302,7 +302,8 @@ impl Part for CarillonSender {
         let room = self.asking.audience.room().saturating_sub(self.blocks.window.start());
         let room = if self.asking.audience.room() == u64::MAX { FIRST_ROOM } else { room };
         let loss = if self.blocks.is_open() { 0.0 } else { self.asking.audience.loss() };
-        let (transmit, begins) = self.blocks.next_message(scene, (room, loss), buf);
+        let (transmit, begins) =
+            self.blocks.next_message(scene, (self.asking.audience.live(), room, loss), buf);
         if begins {
             scene.timers.arm(Timer::Close, scene.now + self.block_time);
         }
