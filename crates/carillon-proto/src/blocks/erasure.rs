@@ -43,27 +43,10 @@ pub trait ErasureCode: Debug + Send {
 /// Reed-Solomon over GF(2^16) in O(n log n) steps: the coded symbols are fixed when they are planned, any of them may be
 /// sent, and the work is that of all `length + planned` symbols, rounded up to a power of two.
 ///
-/// Its tables take 9 MB in a process, however many there are.
-#[derive(Clone, Copy, Debug)]
-pub struct ReedSolomon(());
-
-impl ReedSolomon {
-    /// The code; the first one in a process makes the tables, so that no block has to wait for them.
-    pub fn new() -> Self {
-        let code = ReedSolomon(());
-        let shape = Shape { length: 2, planned: 1, size: 2 };
-        let coded = code.code(shape, &mut [Bytes::new(), Bytes::new()].into_iter()).map(Bytes::from);
-        let mut coded = coded.into_iter().map(|symbol| (0, symbol));
-        code.restore(shape, &mut [(0, Bytes::new())].into_iter(), &mut coded);
-        code
-    }
-}
-
-impl Default for ReedSolomon {
-    fn default() -> Self {
-        ReedSolomon::new()
-    }
-}
+/// Its tables take 9 MB in a process, however many there are, and some 25 ms to make: the first block that is coded makes them, since most
+/// transfers need none.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ReedSolomon;
 
 impl ErasureCode for ReedSolomon {
     fn code(&self, shape: Shape, sources: &mut dyn Iterator<Item = Bytes>) -> Option<Vec<u8>> {
@@ -149,7 +132,7 @@ mod tests {
 
     #[test]
     fn any_so_many_symbols_suffice_and_one_fewer_does_not() {
-        let (mut rng, code) = (Seeds::new(1).stream("erasure"), ReedSolomon::new());
+        let (mut rng, code) = (Seeds::new(1).stream("erasure"), ReedSolomon);
         for round in 0..300 {
             let length = 1 + rng.below(if round % 10 == 0 { 300 } else { 40 }) as u16;
             let planned = 1 << rng.below(7);
@@ -183,12 +166,12 @@ mod tests {
         let shape = Shape { length: 2, planned: 2, size: 6 };
         let (short, long) = (Bytes::from_static(b"abcd"), Bytes::from_static(b"abcde"));
         let both = |one: &Bytes, other: &Bytes| [one.clone(), other.clone()];
-        assert!(ReedSolomon::new().code(shape, &mut both(&short, &long).into_iter()).is_none());
-        let coded = ReedSolomon::new().code(shape, &mut both(&short, &short).into_iter()).expect("they fit");
+        assert!(ReedSolomon.code(shape, &mut both(&short, &long).into_iter()).is_none());
+        let coded = ReedSolomon.code(shape, &mut both(&short, &short).into_iter()).expect("they fit");
         let coded = Bytes::from(coded);
         let restore = |symbol: Bytes, source: &Bytes, index: u16| {
             let source = (index, source.clone());
-            ReedSolomon::new().restore(shape, &mut [source].into_iter(), &mut [(0, symbol)].into_iter())
+            ReedSolomon.restore(shape, &mut [source].into_iter(), &mut [(0, symbol)].into_iter())
         };
         assert_eq!(restore(coded.slice(..6), &short, 0), Some(vec![(1, short.clone())]));
         // A wrong length, a place that is none, a symbol of another size, a length beyond it.
@@ -196,7 +179,7 @@ mod tests {
         assert!(restore(coded.slice(..6), &short, 2).is_none());
         assert!(restore(coded.slice(..4), &short, 0).is_none());
         let odd = Shape { size: 5, ..shape };
-        assert!(ReedSolomon::new().code(odd, &mut both(&short, &short).into_iter()).is_none());
+        assert!(ReedSolomon.code(odd, &mut both(&short, &short).into_iter()).is_none());
         let mut wild = coded.slice(..6).to_vec();
         wild[0] ^= 0xff;
         assert!(restore(wild.into(), &short, 0).is_none());

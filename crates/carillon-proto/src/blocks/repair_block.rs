@@ -409,7 +409,7 @@ mod tests {
 
     #[test]
     fn all_become_whole_whatever_is_lost_late_or_forgotten() {
-        let (mut rng, code) = (Seeds::new(1).stream("repairs"), ReedSolomon::new());
+        let (mut rng, code) = (Seeds::new(1).stream("repairs"), ReedSolomon);
         for round in 0..60 {
             let length = 1 + rng.below(30) as u16;
             let messages: Vec<Bytes> = (0..length).map(|_| message(&mut rng)).collect();
@@ -457,7 +457,7 @@ mod tests {
 
     #[test]
     fn what_is_under_way_or_due_is_not_sent_again_however_often_it_is_asked_for() {
-        let (mut rng, code) = (Seeds::new(2).stream("repairs"), ReedSolomon::new());
+        let (mut rng, code) = (Seeds::new(2).stream("repairs"), ReedSolomon);
         for plain in [0, 100] {
             let mut block = RepairBlock::new(0);
             for _ in 0..20 {

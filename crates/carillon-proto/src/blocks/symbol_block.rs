@@ -200,7 +200,7 @@ mod tests {
 
     #[test]
     fn it_is_whole_as_soon_as_so_many_symbols_came_and_never_wrong() {
-        let (mut rng, code) = (Seeds::new(1).stream("symbols"), ReedSolomon::new());
+        let (mut rng, code) = (Seeds::new(1).stream("symbols"), ReedSolomon);
         for round in 0..200 {
             let (length, planned) = (1 + rng.below(30) as u16, 1u16 << rng.below(6));
             let message = |index: u16| Bytes::from(vec![index as u8; usize::from(index) % 7]);
@@ -275,7 +275,7 @@ mod tests {
         let shape = Shape { length: 1, planned: 1, size: 4 };
         let mut block = SymbolBlock::default();
         assert!(block.insert_coded(shape, 0, Bytes::from_static(b"\xff\xff\xff\xff")));
-        assert!(block.restore(&ReedSolomon::new()).is_empty());
+        assert!(block.restore(&ReedSolomon).is_empty());
         assert!(block.is_plain() && block.lacks() == Some(1));
         block.insert(0, Bytes::new());
         assert!(block.is_whole());

@@ -37,7 +37,7 @@ impl Blocks {
         Blocks {
             window,
             blocks: VecDeque::new(),
-            code: ReedSolomon::new(),
+            code: ReedSolomon,
             most,
             least: LEAST_LENGTH.max((settings.count("window") / SHARES).next_power_of_two()),
             redundancy: settings.probability("redundancy").value(),

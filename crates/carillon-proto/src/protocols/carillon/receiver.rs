@@ -62,7 +62,7 @@ impl CarillonReceiver {
             reception: Reception::default(),
             blocks: BTreeMap::new(),
             held: 0,
-            code: ReedSolomon::new(),
+            code: ReedSolomon,
             arrived: 0,
             asked: None,
             lists_asked: false,
