@@ -257,7 +257,8 @@ impl RepairBlock {
         }
         let due = self.due();
         for (index, needs) in std::mem::take(&mut self.needs) {
-            self.serves.insert(index, needs.min(due));
+            let served = self.serves.entry(index).or_default();
+            *served = (*served + needs).min(due);
         }
     }
 
@@ -274,6 +275,7 @@ impl RepairBlock {
         } else {
             self.wanted = self.wanted.max(self.coded) + packets;
         }
+        self.serves.values_mut().for_each(|served| *served += packets);
     }
 
     /// How many of the packets that are due each receiver needs, of those who have said so.

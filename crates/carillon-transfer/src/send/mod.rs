@@ -587,7 +587,7 @@ const RETURN_TIMEOUTS: u32 = 3;
 /// Those who are known to be there join a further session at once.
 const FURTHER_SETTLE: Duration = Duration::from_secs(1);
 /// The protocol of those who choose none.
-pub const DEFAULT_PROTOCOL: &str = "rra";
+pub const DEFAULT_PROTOCOL: &str = "carillon";
 /// The largest datagram on loopback, whose own limit is 64 KiB: see `docs/delivery.md`.
 const LOOPBACK_DATAGRAM: usize = 32 << 10;
 /// Bytes under way, at most.

@@ -30,7 +30,7 @@ pub(super) struct Asking {
     pub audience: PollingList,
     pub questions: Questions,
     /// Round trips of the whole group.
-    trip: RoundTrip,
+    pub trip: RoundTrip,
     /// Packets between two questions, at most.
     burst: u64,
     /// Packets since somebody was asked.

@@ -47,11 +47,7 @@ pub(super) const STATES: &[States] = &[
             ("Repairing", "[*]", "all have confirmed it, or who lacked it is gone"),
             ("Filling", "[*]", "nobody is left"),
         ],
-        rare: &[(
-            "Repairing",
-            "[*]",
-            "an answer to an earlier question comes late, or the member is expelled in that moment",
-        )],
+        rare: &[],
     },
     States {
         of: "receiver, a block",

@@ -139,9 +139,10 @@ impl CarillonSender {
         }
     }
 
-    /// Where nothing new can go out meanwhile some more is sent than is asked for: a round trip costs more than packets then.
+    /// Where nothing new can go out meanwhile, and round trips are long, some more is sent than is asked for: another round costs more than packets then.
     fn decide(&mut self, scene: &mut Scene, of_all: bool) {
-        let spare = (!self.has_new()).then(|| self.asking.audience.loss());
+        let is_far = self.asking.trip.mean().is_some_and(|trip| trip >= FAR);
+        let spare = (is_far && !self.has_new()).then(|| self.asking.audience.loss());
         self.blocks.decide(scene, of_all, spare);
     }
 
@@ -333,6 +334,12 @@ impl Part for CarillonSender {
         }
     }
 
+    fn awaits(&self, _scene: &Scene, member: NodeId) -> bool {
+        let (sent, window) = (self.blocks.sent, &self.blocks.window);
+        let has_no_room = |index| self.asking.audience.member(index).limit <= sent;
+        window.awaits(member) || sent < window.end() && window.index_of(member).is_some_and(has_no_room)
+    }
+
     fn acknowledged(&self, _scene: &Scene, member: NodeId) -> Option<u64> {
         let index = self.blocks.window.index_of(member)?;
         Some(self.blocks.window.acknowledged_below(index))
@@ -346,6 +353,8 @@ impl Part for CarillonSender {
 
 /// What may leave at once: enough for one system call to carry much, and for timers that are late.
 const PACE_DEPTH: Duration = Duration::from_millis(4);
+/// Round trips as long as this are worth more packets where nothing else is to go out: coding takes a processor some milliseconds too.
+const FAR: Duration = Duration::from_millis(8);
 /// A pause is not shorter than this.
 const LEAST_QUIET: Duration = Duration::from_micros(100);
 /// Messages that a receiver is taken to have room for before it has said so.
