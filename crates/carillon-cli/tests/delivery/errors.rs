@@ -82,7 +82,7 @@ fn settings_and_protocols_that_do_not_exist() {
     let send = || place.send("s").arg(&file);
     send().args("--protocol nonsense").run().expect(2).one_line(&["nonsense", "mbap"]);
     send().args("--set nonsense=1").run().expect(2).one_line(&["nonsense", "window"]);
-    send().args("--set window=0").run().expect(2).one_line(&["window", "1 to 65536"]);
+    send().args("--set window=0").run().expect(2).one_line(&["window", "1 to 1048576"]);
     send().args("--set window").run().expect(2).one_line(&["KEY=VALUE"]);
 }
 

@@ -2,10 +2,17 @@
 
 use std::time::Duration;
 
-use carillon_core::{Config, Event, NodeId};
+use bytes::Bytes;
+use carillon_core::{
+    AssociationId, BitRate, BuildContext, Config, Dest, Event, GroupId, Machine, NodeId, PortId, Received,
+    Scope, Seeds, Sender, Time,
+};
 use carillon_testkit::{Group, Link, Report, SENDER};
 
-use super::ENTRY;
+use carillon_wire::carillon::{Lacking, Lacks, Packet, Status};
+use carillon_wire::map::Map;
+
+use super::{CarillonSender, ENTRY};
 
 fn settings(pairs: &[(&str, &str)]) -> Config {
     let mut config = Config::defaults(ENTRY.parameters);
@@ -84,4 +91,72 @@ fn blocks_are_closed_when_nothing_more_comes_so_that_nobody_waits_for_the_next_m
     let group = Group::new(&ENTRY, 1).receivers(3).messages(20).settings(settings(&[]));
     let report = group.all_links(Link::losing(0.3)).interval(Duration::from_millis(200)).run();
     report.check_reliable().expect("everything is delivered");
+}
+
+#[test]
+fn one_that_claims_to_lack_everything_has_no_more_repaired_than_its_budget() {
+    let context = BuildContext {
+        association: AssociationId(7),
+        node: SENDER,
+        sender: SENDER,
+        members: vec![NodeId(1)].into(),
+        helpers: Default::default(),
+        identities: Default::default(),
+        addresses: Default::default(),
+        group: GroupId(0),
+        seeds: Seeds::new(1),
+        bit_rate: BitRate::mbps(10),
+        link_overhead: 18,
+        max_payload: 100,
+        memory: usize::MAX,
+        rejoining: false,
+    };
+    // From near and from far, where some more goes out than is lacking.
+    for trip in [1, 20] {
+        let mut sender =
+            CarillonSender::new(&context, &settings(&[("window", "64"), ("block", "32")])).unwrap();
+        let (mut now, mut repairs, mut arrived, mut polls) = (Time::ZERO, 0, 0, 0);
+        for _ in 0..5_000 {
+            while sender.offer(now, Bytes::from_static(b"x")).is_ok() {}
+            let (mut buf, mut lie) = (Vec::new(), None);
+            while sender.poll_transmit(now, &mut buf).is_some() {
+                match Packet::parse(&buf).unwrap().1 {
+                    // Half of it comes, and it asks for all of each block as if nothing had gone out for it since.
+                    Packet::Poll { poll, blocks, .. } => {
+                        let mut list = Vec::new();
+                        for block in blocks.iter() {
+                            let (first, count, lacks) = (block.first, block.count, block.length);
+                            Lacking::push(
+                                Lacks { first, count, lacks, plain: false, missing: Map::new(&[]) },
+                                &mut list,
+                            );
+                        }
+                        let status =
+                            Status { expected: 0, question: poll.question, arrived: arrived / 2, room: 64 };
+                        let mut answer = Vec::new();
+                        let lacking = Lacking::new(&list, blocks.count());
+                        Packet::Status { status, lacking }.emit(context.association, &mut answer);
+                        lie = Some(Bytes::from(answer));
+                        polls += 1;
+                    }
+                    _ => (repairs, arrived) = (repairs + 1, arrived + 1),
+                }
+                buf.clear();
+            }
+            now = now + Duration::from_millis(trip);
+            if let Some(bytes) = lie {
+                let (destination, scope) = (Dest::group(GroupId(0)), Scope::GLOBAL);
+                let ingress = PortId(0);
+                sender.handle_datagram(
+                    now,
+                    Received { source: NodeId(1), destination: &destination, ingress, scope, bytes: &bytes },
+                );
+            }
+            sender.handle_timeout(now);
+            while sender.poll_event().is_some() {}
+        }
+        // 64 messages that it never acknowledges; of what is due for it at most twice as much.
+        let most = 64 + 2 * (1024 + 9 * 64);
+        assert!(repairs < most && polls > 1000, "{repairs} with a round trip of {trip} ms, {polls} polls");
+    }
 }

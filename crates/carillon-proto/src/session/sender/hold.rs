@@ -268,8 +268,8 @@ impl SenderSession {
             return None;
         }
         let hold = &self.roster.record(index).hold;
-        // It loses nothing by it: a further session begins where it is.
-        let lane = self.config.further && self.config.slow == Slow::Lane;
+        // It loses nothing by it: a further session begins where it is, if it will be waited for.
+        let lane = self.config.further && self.config.slow == Slow::Lane && self.may_go_on(index);
         if lane && self.roster.members()[index].part == Part::Receives && hold.behind() >= MOST_BEHIND {
             let (behind, window) = (self.tick() * hold.behind(), self.tick() * LANE_WINDOW);
             let (behind, window) = (behind.as_secs_f64(), Span::Time(window));
