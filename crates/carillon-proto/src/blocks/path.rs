@@ -90,6 +90,13 @@ impl Path {
         self.window as u64
     }
 
+    /// The same, if no more than so many may stand in queues and receive buffers: what the path itself holds is beside them.
+    pub fn window_with(&self, buffered: u64) -> u64 {
+        let held = self.rate.greatest() * -self.least.greatest();
+        let held = if held.is_finite() { held.max(0.0) as u64 } else { 0 };
+        self.window().min(buffered.saturating_add(held))
+    }
+
     /// Which part of the packets is lost, smoothed.
     pub fn loss(&self) -> f64 {
         self.loss.part
@@ -344,6 +351,17 @@ mod tests {
         // 1 Mbit/s.
         let (slow, _) = behind_a_bottleneck(12_000, 1000, 100, 1000);
         assert!(slow <= 16, "{slow}");
+    }
+
+    #[test]
+    fn what_may_be_buffered_bounds_the_queue_and_not_what_the_path_holds() {
+        let mut path = Path::new();
+        assert_eq!((path.window_with(100), path.window_with(1000)), (100, FIRST_WINDOW as u64));
+        // 10 000 packets a second, 50 ms away: 500 are on the way.
+        path.on_answer(at(60_000), answer(&path, 10_000, 500));
+        assert!(path.window() > 700, "{}", path.window());
+        assert_eq!(path.window_with(100), 600);
+        assert_eq!(path.window_with(u64::MAX), path.window());
     }
 
     #[test]

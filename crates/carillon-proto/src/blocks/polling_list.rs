@@ -50,7 +50,7 @@ pub struct PollingList {
     slowest_next: bool,
     /// Whether the paths decide how much is under way.
     by_path: bool,
-    /// Packets that may be under way however much the paths carry.
+    /// Packets that may be under way beyond what the paths hold.
     flight: u64,
     live: usize,
     /// The least of the members' windows and limits.
@@ -60,7 +60,7 @@ pub struct PollingList {
 
 impl PollingList {
     /// So many receivers, none of which was asked. If the paths decide how much may be under way, `flight` packets at
-    /// most are.
+    /// most are beyond what the paths hold.
     pub fn new(members: usize, timeout: RetransmissionTimeout, by_path: bool, flight: u64) -> Self {
         let member = Member {
             open: 0,
@@ -72,7 +72,7 @@ impl PollingList {
             removed: false,
             message: 0,
         };
-        let window = member.path.window();
+        let window = member.path.window_with(flight);
         PollingList {
             members: vec![member; members],
             budget: RepairBudget::new(REPAIRS_A_MESSAGE),
@@ -116,7 +116,7 @@ impl PollingList {
 
     /// Packets that may be under way to all.
     pub fn window(&self) -> u64 {
-        self.window.min(self.flight)
+        self.window
     }
 
     /// One past the last message that all have room for.
@@ -259,7 +259,8 @@ impl PollingList {
     fn weigh(&mut self) {
         let live = || self.members.iter().enumerate().filter(|(_, member)| !member.removed);
         self.slowest = live().min_by_key(|(_, member)| member.path.window()).map_or(0, |(index, _)| index);
-        self.window = self.members.get(self.slowest).map_or(u64::MAX, |member| member.path.window());
+        let window = |member: &Member| member.path.window_with(self.flight);
+        self.window = live().map(|(_, member)| window(member)).min().unwrap_or(self.flight);
         self.limit = live().map(|(_, member)| member.limit).min().unwrap_or(u64::MAX);
     }
 }

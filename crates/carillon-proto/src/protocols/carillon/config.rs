@@ -16,7 +16,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::count("burst", (1, 65_536), "32")
         .doc("packets between two questions, at most: fewer where little may be under way"),
     Parameter::count("flight", (1, 65_536), "65536")
-        .doc("packets that may be under way however much the paths carry"),
+        .doc("packets that may be under way beyond what the paths themselves hold"),
     Parameter::rate("rate", "0").doc("of data and repairs, at most; 0: what the paths carry"),
     Parameter::span("timeout", "50 ms").doc("for an answer, until round trips are known; then by RFC 6298"),
     TIMEOUT_MIN,

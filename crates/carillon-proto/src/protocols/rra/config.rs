@@ -14,7 +14,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::choice("flow_control", &["window", "path"], "window")
         .doc("window: as much may be under way as the window holds; path: as much as the slowest path was seen to carry, and a few milliseconds more (Carillon's)"),
     Parameter::count("flight", (1, 65_536), "65536")
-        .doc("with flow_control = \"path\", packets that may be under way however much the paths carry"),
+        .doc("with flow_control = \"path\", packets that may be under way beyond what the paths themselves hold"),
     ACK_WAIT,
     Parameter::choice("timeout_method", &["formula", "constant", "adaptive"], "formula")
         .doc("formula: d burst + a + i + timeout; constant: timeout; adaptive: RFC 6298, starting at timeout"),
