@@ -12,7 +12,7 @@ use carillon_wire::map::{MAX_WORDS, Map};
 
 use super::MODULUS;
 use super::describe::STATES;
-use crate::blocks::{Part, Player, Reception, ReedSolomon, Shape, SymbolBlock};
+use crate::blocks::{Part, PastLimit, Player, Reception, ReedSolomon, Shape, SymbolBlock};
 
 type Scene = crate::blocks::Scene<Timer>;
 
@@ -22,6 +22,8 @@ pub struct CarillonReceiver {
     /// What the sender calls it.
     identity: u32,
     window: u64,
+    /// The sender skips nothing that it lacks: where it does, it has given this receiver up, which its host will be told.
+    is_awaited: bool,
     /// Messages and symbols that its memory holds.
     capacity: u64,
     reception: Reception,
@@ -58,6 +60,7 @@ impl CarillonReceiver {
         CarillonReceiver {
             identity: context.identities.own(context.node) as u32,
             window: settings.count("window"),
+            is_awaited: matches!(PastLimit::of(settings), PastLimit::Wait),
             capacity: context.most_messages(u64::MAX),
             reception: Reception::default(),
             blocks: BTreeMap::new(),
@@ -274,6 +277,9 @@ impl CarillonReceiver {
         // What the sender holds spans at most a window before its newest message.
         if first > next || next - first > self.window {
             return scene.events.dropped(DropReason::Malformed);
+        }
+        if first > expected && self.is_awaited {
+            return scene.events.dropped(DropReason::OutOfWindow);
         }
         scene.events.received("poll", next.saturating_sub(1));
         if first > expected {

@@ -5,7 +5,7 @@ use carillon_core::{BuildContext, Config, DropReason, Received, Role, Transmit, 
 use carillon_wire::map::{MAX_WORDS, Map};
 use carillon_wire::rra::{HEADER_LEN, Packet};
 
-use crate::blocks::{AckWait, Part, Player, Reception, Scene};
+use crate::blocks::{AckWait, Part, PastLimit, Player, Reception, Scene};
 
 /// Delivers in order; acknowledges when the sender names it.
 #[derive(Debug)]
@@ -13,6 +13,8 @@ pub struct RraReceiver {
     /// What the sender calls it.
     identity: u32,
     window: u64,
+    /// The sender skips nothing that it lacks: where it does, it has given this receiver up, which its host will be told.
+    is_awaited: bool,
     /// Messages that its memory holds.
     capacity: u64,
     /// Words that the map of an acknowledgment may have.
@@ -33,6 +35,7 @@ impl RraReceiver {
         RraReceiver {
             identity: context.identities.own(context.node) as u32,
             window: settings.count("window"),
+            is_awaited: matches!(PastLimit::of(settings), PastLimit::Wait),
             capacity: context.most_messages(u64::MAX),
             // One question at a time is the thesis's, whose acknowledgments are small.
             most_words: if settings.count("questions") == 1 { 1 } else { MAX_WORDS },
@@ -110,6 +113,9 @@ impl Part for RraReceiver {
         // What the sender holds spans at most a window before its newest message.
         if first > number || number - first >= self.window {
             return scene.events.dropped(DropReason::Malformed);
+        }
+        if first > expected && self.is_awaited {
+            return scene.events.dropped(DropReason::OutOfWindow);
         }
         if first > expected {
             self.give_up_before(scene, first);
