@@ -142,6 +142,11 @@ impl SymbolBlock {
         if self.plain || self.is_whole() { 0 } else { usize::from(self.there) + self.coded.len() }
     }
 
+    /// Places of messages that it has made room for.
+    pub fn places(&self) -> u64 {
+        self.messages.len() as u64
+    }
+
     /// How many symbols are lacking, if its length is known.
     pub fn lacks(&self) -> Option<u16> {
         let have = self.there.saturating_add(self.coded.len() as u16);

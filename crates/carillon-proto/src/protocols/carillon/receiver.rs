@@ -31,6 +31,8 @@ pub struct CarillonReceiver {
     blocks: BTreeMap<u64, SymbolBlock>,
     /// What they keep.
     held: usize,
+    /// Places that they have made room for.
+    places: u64,
     code: ReedSolomon,
     /// DATA, REPAIR and XOR that have come.
     arrived: u32,
@@ -65,6 +67,7 @@ impl CarillonReceiver {
             reception: Reception::default(),
             blocks: BTreeMap::new(),
             held: 0,
+            places: 0,
             code: ReedSolomon,
             arrived: 0,
             asked: None,
@@ -116,6 +119,7 @@ impl CarillonReceiver {
         }
         let block = self.blocks.entry(first).or_default();
         self.held -= block.held();
+        self.places -= block.places();
         let result = change(block);
         for (index, message) in block.restore(&self.code) {
             let number = first + u64::from(index);
@@ -124,6 +128,7 @@ impl CarillonReceiver {
             }
         }
         self.held += block.held();
+        self.places += block.places();
         Some(result)
     }
 
@@ -139,7 +144,9 @@ impl CarillonReceiver {
             if *entry.key() >= begun && !entry.get().length().is_some_and(is_past) {
                 break;
             }
-            self.held -= entry.remove().held();
+            let block = entry.remove();
+            self.held -= block.held();
+            self.places -= block.places();
         }
     }
 
@@ -175,6 +182,11 @@ impl CarillonReceiver {
         if !is_known && !self.has_room_for(scene, number) {
             // The application does not keep up: as good as lost, the sender will repeat it.
             return scene.events.dropped(DropReason::BufferFull);
+        }
+        // The blocks that are open at once have no more messages than a window, and one that is not whole yet.
+        let places = self.blocks.get(&first).map_or(0, SymbolBlock::places);
+        if self.places + (u64::from(index) + 1).saturating_sub(places) > 2 * self.window.min(self.capacity) {
+            return scene.events.dropped(DropReason::OutOfWindow);
         }
         let message = payload.clone();
         let taken = self.with_block(scene, first, |block| {
