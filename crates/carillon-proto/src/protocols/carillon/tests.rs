@@ -143,7 +143,7 @@ fn one_that_claims_to_lack_everything_has_no_more_repaired_than_its_budget() {
                 }
                 buf.clear();
             }
-            now = now + Duration::from_millis(trip);
+            now += Duration::from_millis(trip);
             if let Some(bytes) = lie {
                 let (destination, scope) = (Dest::group(GroupId(0)), Scope::GLOBAL);
                 let ingress = PortId(0);
