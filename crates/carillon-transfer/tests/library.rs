@@ -210,7 +210,7 @@ fn a_writer_that_panics_is_an_error_here_and_a_failure_there() {
 }
 
 /// Far more than is under way or waits anywhere.
-const LONG: usize = 64_000_000;
+const LONG: usize = 100_000_000;
 
 /// A tree of helpers: receivers hear repairs from those they turn to, and the sender hears of helpers alone.
 #[test]
