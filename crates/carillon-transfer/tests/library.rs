@@ -209,8 +209,8 @@ fn a_writer_that_panics_is_an_error_here_and_a_failure_there() {
     );
 }
 
-/// Far more than is under way or waits anywhere.
-const LONG: usize = 100_000_000;
+/// Far more than is under way or waits anywhere: a receiver may hold 64 MiB.
+const LONG: usize = 250_000_000;
 
 /// A tree of helpers: receivers hear repairs from those they turn to, and the sender hears of helpers alone.
 #[test]
