@@ -17,20 +17,10 @@ pub(crate) struct Gather {
     few: bool,
     /// It had waited for them.
     waited: bool,
-    /// How long it waits.
-    span: Span,
+    /// How often its waiting was doubled.
+    doubled: u32,
     /// Wakings in which it does not wait.
     spared: u32,
-}
-
-/// How long a host waits.
-#[derive(Clone, Copy, Debug)]
-struct Span(Duration);
-
-impl Default for Span {
-    fn default() -> Self {
-        Span(SHORTEST)
-    }
 }
 
 impl Gather {
@@ -39,7 +29,7 @@ impl Gather {
         let often = self.last.is_some_and(|last| now.since(last) < OFTEN);
         self.waited = often && self.few && self.spared == 0;
         self.spared = self.spared.saturating_sub(1);
-        let wait = self.waited.then_some(self.span.0);
+        let wait = self.waited.then_some(SHORTEST * (1 << self.doubled));
         self.last = Some(now + wait.unwrap_or_default());
         wait
     }
@@ -53,10 +43,10 @@ impl Gather {
         if !std::mem::take(&mut self.waited) {
             return;
         }
-        self.span.0 = match datagrams {
-            ..PAYS => SHORTEST,
-            PAYS..FEW => (self.span.0 * 2).min(LONGEST),
-            _ => (self.span.0 / 2).max(SHORTEST),
+        self.doubled = match datagrams {
+            ..PAYS => 0,
+            PAYS..FEW => (self.doubled + 1).min(MOST_DOUBLED),
+            _ => self.doubled.saturating_sub(1),
         };
         self.spared = if datagrams < PAYS { SPARED } else { 0 };
     }
@@ -72,7 +62,7 @@ const SPARED: u32 = 100;
 /// Short beside the delays of any network but the fastest, long enough for some datagrams where they come that often;
 /// systems add some 50 microseconds to it. The longest is short beside the queues that senders count with.
 const SHORTEST: Duration = Duration::from_micros(200);
-const LONGEST: Duration = Duration::from_micros(800);
+const MOST_DOUBLED: u32 = 2;
 
 #[cfg(test)]
 mod tests {
@@ -108,8 +98,8 @@ mod tests {
         };
         wake(&mut gather, 1);
         let waits: Vec<_> = [PAYS, PAYS, PAYS, PAYS].map(|came| wake(&mut gather, came)).into();
-        assert_eq!(waits, [SHORTEST, SHORTEST * 2, LONGEST, LONGEST].map(Some));
-        assert_eq!(wake(&mut gather, 1), Some(LONGEST));
+        assert_eq!(waits, [SHORTEST, SHORTEST * 2, SHORTEST * 4, SHORTEST * 4].map(Some));
+        assert_eq!(wake(&mut gather, 1), Some(SHORTEST * 4));
         for _ in 0..SPARED {
             assert_eq!(wake(&mut gather, 1), None, "it did not pay");
         }

@@ -47,26 +47,6 @@ fn follow(world: &mut World, awaited: &[&str], only: Option<&[&str]>, former: Fo
     world.messages = world.total;
 }
 
-/// Of what this receiver says of the protocol, one datagram arrives in each span.
-fn answers_each(world: &mut World, node: u32, span: Duration) {
-    let mut last = ms(500);
-    world.lose = Box::new(move |now, source, _, bytes| {
-        if source.0 != node || now < ms(500) || super::kind(bytes).is_some() {
-            return false;
-        }
-        let lost = now.since(last) < span;
-        last = if lost { last } else { now };
-        lost
-    });
-}
-
-fn lost(world: &World, name: &str) -> Option<String> {
-    outcomes(world).into_iter().find(|(who, _)| *who == name).and_then(|(_, outcome)| match outcome {
-        MemberOutcome::Lost(reason) => Some(reason.clone()),
-        _ => None,
-    })
-}
-
 fn later() -> ReceiverPhase {
     ReceiverPhase::Failed(ReceiverFailure::Refused(RefuseReason::Later, String::new()))
 }

@@ -9,8 +9,8 @@ use carillon_core::{
     ProtocolEntry, Received, Receiver, Rng, Scope, Seeds, Sender, Time, Transmit, drain,
 };
 use carillon_proto::session::{
-    Gather, LOCAL_NODE, Part, PeerMember, ReceiverPhase, ReceiverSession, ReceiverSessionConfig,
-    SenderSession, SenderSessionConfig,
+    Gather, LOCAL_NODE, MemberOutcome, Part, PeerMember, ReceiverPhase, ReceiverSession,
+    ReceiverSessionConfig, SenderSession, SenderSessionConfig,
 };
 use carillon_testkit::TREE;
 use carillon_wire::session::{Body, Packet, Terms};
@@ -458,4 +458,25 @@ impl World {
             }
         }
     }
+}
+
+/// Of what this receiver says of the protocol, one datagram arrives in each span.
+pub fn answers_each(world: &mut World, node: u32, span: Duration) {
+    let mut last = ms(500);
+    world.lose = Box::new(move |now, source, _, bytes| {
+        if source.0 != node || now < ms(500) || super::kind(bytes).is_some() {
+            return false;
+        }
+        let lost = now.since(last) < span;
+        last = if lost { last } else { now };
+        lost
+    });
+}
+
+/// Why this member was given up, if it was.
+pub fn lost(world: &World, name: &str) -> Option<String> {
+    super::outcomes(world).into_iter().find(|(who, _)| *who == name).and_then(|(_, outcome)| match outcome {
+        MemberOutcome::Lost(reason) => Some(reason.clone()),
+        _ => None,
+    })
 }

@@ -1,10 +1,9 @@
 //! Who is given up, and who is not: by a protocol that repeats for ever and says whom it waits for.
 
 use carillon_core::{BitRate, Duration, Machine as _};
-use carillon_proto::session::{Gather, MemberOutcome, SenderPhase};
+use carillon_proto::session::{Gather, SenderPhase};
 
 use super::harness::*;
-use super::outcomes;
 
 /// A group of two, of which the protocol gives nobody up.
 fn patient(messages: u64, min_rate: Option<BitRate>) -> World {
@@ -19,30 +18,10 @@ fn patient(messages: u64, min_rate: Option<BitRate>) -> World {
     world
 }
 
-/// Of the second receiver's acknowledgments one arrives in each span.
-fn answers_each(world: &mut World, span: Duration) {
-    let mut last = ms(500);
-    world.lose = Box::new(move |now, source, _, bytes| {
-        if source.0 != 2 || now < ms(500) || super::kind(bytes).is_some() {
-            return false;
-        }
-        let lost = now.since(last) < span;
-        last = if lost { last } else { now };
-        lost
-    });
-}
-
-fn lost(world: &World, name: &str) -> Option<String> {
-    outcomes(world).into_iter().find(|(who, _)| *who == name).and_then(|(_, outcome)| match outcome {
-        MemberOutcome::Lost(reason) => Some(reason.clone()),
-        _ => None,
-    })
-}
-
 #[test]
 fn one_that_lives_but_acknowledges_nothing_is_given_up_after_the_timeout() {
     let mut world = patient(1000, None);
-    answers_each(&mut world, Duration::from_secs(1000));
+    answers_each(&mut world, 2, Duration::from_secs(1000));
     world.run_until(ms(60_000), |world| lost(world, "b").is_some());
     assert_eq!(lost(&world, "b").as_deref(), Some("acknowledged nothing for 5 s"));
     assert!((ms(5500)..ms(6600)).contains(&world.now), "{}", world.now);
@@ -56,7 +35,7 @@ fn one_that_lives_but_acknowledges_nothing_is_given_up_after_the_timeout() {
 #[test]
 fn one_that_keeps_the_others_waiting_most_of_the_time_is_given_up() {
     let mut world = patient(1000, None);
-    answers_each(&mut world, Duration::from_millis(4600));
+    answers_each(&mut world, 2, Duration::from_millis(4600));
     world.run_until(ms(60_000), |world| lost(world, "b").is_some());
     assert!(lost(&world, "b").is_some_and(|reason| reason.starts_with("kept the others waiting for 10")));
     assert!(world.now < ms(21_500), "{}", world.now);
@@ -67,7 +46,7 @@ fn one_that_is_slow_is_given_up_only_below_the_least_progress() {
     // A message of 1400 bytes each second, 11 kbit/s.
     for (least, given_up) in [(Some(16_000), true), (Some(8_000), false), (None, false)] {
         let mut world = patient(1000, least.and_then(BitRate::new));
-        answers_each(&mut world, Duration::from_millis(1000));
+        answers_each(&mut world, 2, Duration::from_millis(1000));
         world.run_until(ms(45_000), |world| lost(world, "b").is_some());
         let reason = lost(&world, "b");
         assert_eq!(reason.is_some(), given_up, "{least:?}: {reason:?} at {}", world.now);
@@ -85,7 +64,7 @@ fn one_that_is_slow_is_given_up_only_below_the_least_progress() {
 fn a_sender_that_was_not_running_gives_nobody_up_for_it() {
     for start in (1000..1500).step_by(50) {
         let mut world = patient(3000, None);
-        answers_each(&mut world, Duration::from_millis(200));
+        answers_each(&mut world, 2, Duration::from_millis(200));
         world.run(ms(start));
         // It stands still for nearly the time after which the receivers give it up.
         world.sender_dead = true;

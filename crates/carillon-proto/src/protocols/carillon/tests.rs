@@ -4,11 +4,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carillon_core::{
-    AssociationId, BitRate, BuildContext, Config, Dest, Event, GroupId, Machine, NodeId, PortId, Received,
-    Scope, Seeds, Sender, Time,
+    BuildContext, Config, Dest, Event, GroupId, Machine, NodeId, PortId, Received, Scope, Sender, Time,
 };
-use carillon_testkit::{Group, Link, Report, SENDER};
-
+use carillon_testkit::{Group, Link, Report, SENDER, peer_context};
 use carillon_wire::carillon::{Lacking, Lacks, Packet, Status};
 use carillon_wire::map::Map;
 
@@ -95,22 +93,8 @@ fn blocks_are_closed_when_nothing_more_comes_so_that_nobody_waits_for_the_next_m
 
 #[test]
 fn one_that_claims_to_lack_everything_has_no_more_repaired_than_its_budget() {
-    let context = BuildContext {
-        association: AssociationId(7),
-        node: SENDER,
-        sender: SENDER,
-        members: vec![NodeId(1)].into(),
-        helpers: Default::default(),
-        identities: Default::default(),
-        addresses: Default::default(),
-        group: GroupId(0),
-        seeds: Seeds::new(1),
-        bit_rate: BitRate::mbps(10),
-        link_overhead: 18,
-        max_payload: 100,
-        memory: usize::MAX,
-        rejoining: false,
-    };
+    let members = [NodeId(1)].into();
+    let context = BuildContext { members, ..peer_context(&[SENDER, NodeId(1)], 0, false) };
     // From near and from far, where some more goes out than is lacking.
     for trip in [1, 20] {
         let mut sender =
