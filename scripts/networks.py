@@ -166,9 +166,9 @@ class Network:
             )
         self.shell(host, "nft -f -", text=rules)
 
-    def rate_in(self, host: str, mbit: float) -> None:
-        """The port towards a host carries this much and queues 256 KiB; what is more is lost."""
-        tbf = f"tc qdisc replace dev {host} root tbf rate {round(mbit * 1000)}kbit burst 32kb limit 262144"
+    def rate_in(self, host: str, mbit: float, queue: int = 262144) -> None:
+        """The port towards a host carries this much and queues so many bytes; what is more is lost."""
+        tbf = f"tc qdisc replace dev {host} root tbf rate {round(mbit * 1000)}kbit burst 32kb limit {queue}"
         self.shell("switch", tbf)
 
     def bytes_sent(self, host: str) -> int:
