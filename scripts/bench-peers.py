@@ -15,8 +15,8 @@ for it (scripts/peers/settings.py), Carillon without a flag. Every copy is compa
 Prints each run as it comes, and at the end tables in Markdown: goodput to the last receiver, bytes on the sender's
 wire for each byte of the file, and processor seconds of sender and receivers together for each gigabyte of the file;
 then versions and settings. A run fails if a receiver has not the true file after --limit seconds, or if less than
-64 KB have left the sender's port for ten seconds; a program that went on in vain for so long is not run again in its
-cell.
+64 KB have left the sender's port for ten seconds; a program that went on in vain for so long twice is not run again
+in that cell.
 
 Cells are called as in bench-delivery.py. Time runs from the start of the sender's process until the last receiver
 holds the file; of Aeron and BitTorrent, which are run by a Java machine and by Python, from when that is up and, with
@@ -32,7 +32,6 @@ import argparse
 import json
 import os
 import platform
-import re
 import shutil
 import signal
 import statistics
@@ -40,16 +39,15 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from typing import Callable, NamedTuple
 
 import networks
 from deliveries import Cell, Started, chosen, fresh, install, memory, random_file, same
 from networks import Network
+from peers.programs import AERON, BUILT, JAVA, ROOT, SOURCES, Missing, aeron_jar, compiled, compiled_java, debian
+from peers.programs import java_version, output_of, said
 from peers.settings import best, candidates
-
-ROOT = os.path.abspath(os.path.join(networks.HERE, ".."))
-SOURCES = os.path.join(networks.HERE, "peers")
-BUILT = os.path.join(ROOT, "target", "peers")
 
 PLAIN = [f"r{n}-l{loss}-d0" for n in (1, 4, 16) for loss in (0, 1, 5, 20)]
 WAYS = ["d0", "d0-up100", "d0-port100", "d10", "d50"]
@@ -57,10 +55,6 @@ ALL = [f"r{n}-l{loss}-{way}" for way in WAYS for n in (1, 4, 16) for loss in (0,
 SOME = ["r1-l0-d0-up100", "r4-l1-d0-up100", "r16-l1-d0-up100", "r4-l0-d0-port100", "r16-l1-d0-port100"]
 SOME += [f"{cell}-{delay}" for delay in ("d10", "d50") for cell in ("r1-l0", "r4-l0", "r4-l5", "r16-l1")]
 
-AERON = "1.46.7"
-# Aeron looks into these two packages.
-JAVA = ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
-JAVA += ["--add-opens", "java.base/jdk.internal.misc=ALL-UNNAMED", "--add-opens", "java.base/sun.nio.ch=ALL-UNNAMED"]
 # The Python that Debian's package of libtorrent is for.
 PYTHON = "/usr/bin/python3"
 UFTP_BUFFER = "4194304"
@@ -69,10 +63,6 @@ UFTP_BUFFER = "4194304"
 # a sender that sends next to nothing is given up.
 TO_END, LEFT_BEHIND, STALLED = 3.0, 12.0, 10.0
 LITTLE = 64_000
-
-
-class Missing(Exception):
-    """Why a program cannot be beside the others."""
 
 
 class Place(NamedTuple):
@@ -102,22 +92,6 @@ class Run(NamedTuple):
     reason: str
 
 
-def ready_and_done(log: str, what: str) -> list[float] | None:
-    """The numbers after a word that a program of ours has said; None before."""
-    found = re.search(rf"^{what}\b(.*)\n", log, re.MULTILINE)
-    return [float(number) for number in found.group(1).split()] if found else None
-
-
-def output_of(*command: str) -> str:
-    """What a command prints, to either side, whatever it thinks of it."""
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
-    return done.stdout + done.stderr
-
-
-def debian(package: str) -> str:
-    return output_of("dpkg-query", "-W", "-f", "${Version}", package)
-
-
 class Peer:
     """A program, or pair of programs, that brings a file to receivers."""
 
@@ -125,6 +99,8 @@ class Peer:
     title = ""
     packages: list[str] = []
     programs: list[str] = []
+    # Its version, once it is known to be there.
+    told = ""
     # Whether receivers say when they are ready and have everything; and whether the sender stays until it is stopped.
     tells = True
     stays = False
@@ -153,28 +129,13 @@ class Peer:
 
     def held(self, place: Place, host: str, one: Started) -> float | None:
         """When this receiver had the file, by the monotonic clock."""
-        said = ready_and_done(one.text(), "DONE")
-        return said[0] if said else None
+        done = said(one.text(), "DONE")
+        return done[0] if done else None
 
 
 def since_boot(wall: float) -> float:
     """A time of files as one of the monotonic clock."""
     return wall - (time.time() - time.monotonic())
-
-
-def compiled(source: str, *command: str) -> None:
-    """Compiles one of the programs beside this script, if it is newer than what was made of it."""
-    name = os.path.splitext(source)[0]
-    path, product = os.path.join(SOURCES, source), os.path.join(BUILT, name)
-    if os.path.exists(product) and os.path.getmtime(product) > os.path.getmtime(path):
-        return
-    os.makedirs(BUILT, exist_ok=True)
-    compiler, *flags = command
-    try:
-        networks.call(compiler, "-O2", "-o", f"{product}.{os.getpid()}", path, *flags)
-    except (RuntimeError, FileNotFoundError) as problem:
-        raise Missing(f"{source} does not compile: {str(problem).splitlines()[0]}") from problem
-    os.replace(f"{product}.{os.getpid()}", product)
 
 
 class Carillon(Peer):
@@ -293,35 +254,18 @@ class Pgm(Peer):
 
 class Aeron(Peer):
     name, title, stays = "aeron", "Aeron", True
-    packages, programs = ["default-jdk-headless", "maven"], ["java", "javac", "mvn"]
-    jar = os.path.join(BUILT, f"aeron-all-{AERON}.jar")
 
     def prepare(self, args: argparse.Namespace) -> None:
-        super().prepare(args)
-        os.makedirs(BUILT, exist_ok=True)
-        if not os.path.exists(self.jar):
-            copy = [
-                "mvn",
-                "-q",
-                "dependency:copy",
-                f"-Dartifact=io.aeron:aeron-all:{AERON}",
-                f"-DoutputDirectory={BUILT}",
-            ]
-            output_of(*copy)
-        if not os.path.exists(self.jar):
-            raise Missing(f"io.aeron:aeron-all:{AERON} is not to be had by Maven")
-        source, made = os.path.join(SOURCES, "AeronFile.java"), os.path.join(BUILT, "AeronFile.class")
-        if not os.path.exists(made) or os.path.getmtime(made) < os.path.getmtime(source):
-            networks.call("javac", "-nowarn", "-cp", self.jar, "-d", BUILT, source)
+        compiled_java("AeronFile")
 
     def version(self) -> str:
-        return f"{AERON} (Java driver), {output_of('java', '--version').splitlines()[0]}"
+        return f"{AERON} (Java driver), {java_version()}"
 
     def command(self, place: Place, role: str, host: str, file: str) -> list[str]:
         command = [
             *JAVA,
             "-cp",
-            f"{BUILT}:{self.jar}",
+            f"{BUILT}:{aeron_jar()}",
             "AeronFile",
             role,
             file,
@@ -389,8 +333,7 @@ class Torrent(Peer):
         return [PYTHON, self.script, "recv", place.copy(host), self.torrent(place), place.net.address(host)]
 
     def sender(self, place: Place) -> list[str]:
-        command = [PYTHON, self.script, "send", place.file, self.torrent(place), place.net.address("s")]
-        return [*command, *place.words()[1:]]
+        return [PYTHON, self.script, "send", place.file, self.torrent(place), place.net.address("s")]
 
 
 PEERS: list[Peer] = [Carillon(), Uftp(), Udpcast(), Norm(), Pgm(), Aeron(), Tcp(), Torrent()]
@@ -434,7 +377,7 @@ class Bench:
     def wait_until_ready(self, peer: Peer, receivers: dict[str, Started]) -> None:
         if peer.tells:
             deadline = time.monotonic() + 60
-            while not all(ready_and_done(one.text(), "READY") is not None for one in receivers.values()):
+            while not all(said(one.text(), "READY") is not None for one in receivers.values()):
                 if time.monotonic() > deadline or any(one.ended for one in receivers.values()):
                     break
                 time.sleep(0.05)
@@ -497,11 +440,12 @@ class Bench:
         if reasons:
             logs = [sender, *[one for name, one in receivers.items() if name not in held]]
             reasons += [line for one in logs for line in one.lines()[-1:]][:1]
-        start = ready_and_done(sender.text(), "START") or [sender.begin, 0.0]
+        start = said(sender.text(), "START") or [sender.begin, 0.0]
         cpu = sender.cpu - start[1]
         for one in receivers.values():
-            ready = ready_and_done(one.text(), "READY") if peer.tells else None
-            cpu += one.cpu - (ready[1] if ready and len(ready) > 1 else 0.0)
+            text = one.text() if peer.tells else ""
+            begin = said(text, "BEGIN") or said(text, "READY") or []
+            cpu += one.cpu - (begin[1] if len(begin) > 1 else 0.0)
         seconds = max(held.values()) - start[0] if len(held) == len(receivers) else self.args.limit
         return Run(seconds, wire, cpu, not reasons, stuck, "; ".join(reasons))
 
@@ -513,21 +457,21 @@ class Bench:
             settings = candidates(peer.name, cell) if args.trying else [best(peer.name, cell)]
             plans += [(peer, setting) for setting in settings]
         records: list[dict[str, object]] = []
-        stuck: set[tuple[str, str]] = set()
+        stuck = Counter[tuple[str, str]]()
         with Network(cell.receivers, cell.delay) as net:
             cell.impair(net)
             for number in range(args.runs):
                 # Each begins a round in its turn.
                 turn = number % len(plans)
                 for peer, setting in plans[turn:] + plans[:turn]:
-                    if (peer.name, setting) in stuck:
+                    if stuck[peer.name, setting] == 2:
                         continue
                     run = self.deliver(peer, net, cell, setting)
-                    if run.stuck:
-                        stuck.add((peer.name, setting))
+                    stuck[peer.name, setting] += run.stuck
                     record = {
                         "cell": cell.name,
                         "peer": peer.name,
+                        "version": peer.told,
                         "setting": setting,
                         "run": number,
                         "bytes": self.size(cell),
@@ -551,6 +495,7 @@ class Record:
 
     def __init__(self, values: dict[str, object]) -> None:
         self.cell, self.peer, self.setting = str(values["cell"]), str(values["peer"]), str(values["setting"])
+        self.version = str(values["version"])
         self.complete = bool(values["complete"])
         self.wire = float(values["wire"])  # type: ignore[arg-type]
         self.goodput = float(values["bytes"]) / 1e6 / float(values["seconds"])  # type: ignore[arg-type]
@@ -607,7 +552,7 @@ def settings_of(records: list[Record], peer: str) -> str:
     return f"`{usual}`; " + "; ".join(others)
 
 
-def report(records: list[Record], versions: dict[str, str]) -> None:
+def report(records: list[Record]) -> None:
     print()
     print(table("MB/s to the last receiver", records, lambda one: one.goodput, ".1f", True), end="\n\n")
     print(
@@ -619,8 +564,9 @@ def report(records: list[Record], versions: dict[str, str]) -> None:
     )
     print("| | version | settings |\n|---|---|---|")
     for peer in PEERS:
-        if any(record.peer == peer.name for record in records):
-            print(f"| {peer.title} | {versions.get(peer.name, '')} | {settings_of(records, peer.name)} |")
+        versions = dict.fromkeys(record.version for record in records if record.peer == peer.name)
+        if versions:
+            print(f"| {peer.title} | {', '.join(versions)} | {settings_of(records, peer.name)} |")
 
 
 def present(args: argparse.Namespace) -> list[Peer]:
@@ -637,6 +583,7 @@ def present(args: argparse.Namespace) -> list[Peer]:
             continue
         try:
             peer.prepare(args)
+            peer.told = peer.version()
             there.append(peer)
         except Missing as reason:
             print(f"{peer.title} is left out: {reason}", flush=True)
@@ -661,7 +608,7 @@ def main() -> None:
     args = parser.parse_args()
     if args.source:
         with open(args.source) as lines:
-            report([Record(json.loads(line)) for line in lines], {})
+            report([Record(json.loads(line)) for line in lines])
         return
     reason = networks.why_not()
     if reason:
@@ -674,7 +621,6 @@ def main() -> None:
     # A stop from outside is an exception, so that networks are removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     peers = present(args)
-    versions = {peer.name: peer.version() for peer in peers}
     load = os.getloadavg()[0]
     machine = f"{os.cpu_count()} processors, Linux {platform.release()}, load {load:.1f} before"
     print(f"{machine}; frames of 1500 bytes; runs of each: {args.runs}", flush=True)
@@ -683,7 +629,7 @@ def main() -> None:
         bench = Bench(args, peers, folder)
         for cell in cells:
             records += [Record(values) for values in bench.cell(cell)]
-    report(records, versions)
+    report(records)
 
 
 if __name__ == "__main__":

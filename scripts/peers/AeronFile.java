@@ -30,9 +30,9 @@ import org.agrona.concurrent.UnsafeBuffer;
  *
  * DIRECTORY is the driver's, ADDRESS the interface's. The first message says how long the file is; the sender stays
  * for repairs until it is stopped. A receiver says READY, and when it has the whole file DONE with the time of the
- * monotonic clock; the sender says START when all are connected. With READY and START goes the processor time until
- * then. Keys: nak and linger (milliseconds: the most that a NAK is delayed, and how long a repair is not repeated),
- * window (bytes), rate (bytes a second).
+ * monotonic clock; the sender says START when all are connected, a receiver BEGIN when it has the first message. With
+ * these two goes the processor time until then. Keys: nak and linger (milliseconds: the most that a NAK is delayed, and
+ * how long a repair is not repeated), window (bytes), resend (gaps that are repaired at a time), rate (bytes a second).
  */
 public final class AeronFile {
     private static final int STREAM = 10;
@@ -67,11 +67,12 @@ public final class AeronFile {
                 Thread.currentThread().interrupt();
             }
         }));
+        final int window = settings.getOrDefault("window", 2097152.0).intValue();
         final MediaDriver.Context context = new MediaDriver.Context()
             .aeronDirectoryName(args[2]).dirDeleteOnStart(true).dirDeleteOnShutdown(true)
             .threadingMode(ThreadingMode.SHARED).sharedIdleStrategy(idle())
-            .termBufferSparseFile(true).socketRcvbufLength(4 << 20).socketSndbufLength(4 << 20)
-            .initialWindowLength(settings.getOrDefault("window", 2097152.0).intValue())
+            .termBufferSparseFile(true).socketRcvbufLength(Math.max(window, 4 << 20)).socketSndbufLength(4 << 20)
+            .initialWindowLength(window).maxResend(settings.getOrDefault("resend", 16.0).intValue())
             .nakMulticastMaxBackoffNs((long)(settings.getOrDefault("nak", 10.0) * 1e6))
             .retransmitUnicastLingerNs((long)(settings.getOrDefault("linger", 10.0) * 1e6))
             .nakMulticastGroupSize(Math.max(receivers, 2));
@@ -141,6 +142,7 @@ public final class AeronFile {
             final FragmentHandler take = (buffer, offset, length, header) -> {
                 if (place[0] < 0) {
                     place[0] = buffer.getLong(offset);
+                    say("BEGIN");
                     return;
                 }
                 if (gathered.remaining() < length) {

@@ -1,13 +1,13 @@
 """A file by BitTorrent, with libtorrent; the sender is the first seed, receivers share what they have.
 
     torrent-file.py make FILE TORRENT ANNOUNCE PIECE
-    torrent-file.py send FILE TORRENT ADDRESS [KEY=VALUE...]
+    torrent-file.py send FILE TORRENT ADDRESS
     torrent-file.py recv FILE TORRENT ADDRESS
 
 The first prints the hash that trackers know it by. ADDRESS is the interface's, FILE the file itself, as a receiver will
 have it. A receiver says READY when the tracker has answered it, and when it has the whole file, verified, DONE with the
 time of the monotonic clock; it stays and shares it. With READY and the sender's START goes the processor time until
-then. Keys: superseed (0 or 1).
+then.
 """
 
 import os
@@ -57,7 +57,7 @@ def make(file: str, torrent: str, announce: str, piece: str) -> None:
     print(libtorrent.torrent_info(torrent).info_hash())
 
 
-def share(role: str, file: str, torrent: str, address: str, settings: dict[str, str]) -> None:
+def share(role: str, file: str, torrent: str, address: str) -> None:
     session = libtorrent.session({**SETTINGS, "listen_interfaces": f"{address}:6881"})
     what = libtorrent.add_torrent_params()
     what.ti = libtorrent.torrent_info(torrent)
@@ -66,8 +66,6 @@ def share(role: str, file: str, torrent: str, address: str, settings: dict[str, 
     what.flags &= ~(libtorrent.torrent_flags.auto_managed | libtorrent.torrent_flags.paused)
     if role == "send":
         what.flags |= libtorrent.torrent_flags.seed_mode
-        if settings.get("superseed") == "1":
-            what.flags |= libtorrent.torrent_flags.super_seeding
         say("START")
     handle = session.add_torrent(what)
     ready = done = role == "send"
@@ -91,7 +89,7 @@ def main() -> None:
     if role == "make":
         make(*rest)
     else:
-        share(role, *rest[:3], dict(pair.split("=") for pair in rest[3:]))
+        share(role, *rest)
 
 
 if __name__ == "__main__":
