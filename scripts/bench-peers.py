@@ -61,7 +61,7 @@ UFTP_BUFFER = "4194304"
 
 # Seconds that a sender has for its end when all have the file, that receivers have when it has ended, and after which
 # a sender that sends next to nothing is given up.
-TO_END, LEFT_BEHIND, STALLED = 3.0, 12.0, 10.0
+TO_END, LEFT_BEHIND, STALLED = 10.0, 12.0, 10.0
 LITTLE = 64_000
 
 
@@ -101,8 +101,10 @@ class Peer:
     programs: list[str] = []
     # Its version, once it is known to be there.
     told = ""
-    # Whether receivers say when they are ready and have everything; and whether the sender stays until it is stopped.
+    # Whether receivers say when they are ready and have everything; whether they end by themselves, with a code that
+    # says something; and whether the sender stays until it is stopped.
     tells = True
+    ends = False
     stays = False
 
     def prepare(self, args: argparse.Namespace) -> None:
@@ -139,7 +141,7 @@ def since_boot(wall: float) -> float:
 
 
 class Carillon(Peer):
-    name, title, tells = "carillon", "Carillon", False
+    name, title, tells, ends = "carillon", "Carillon", False, True
 
     def prepare(self, args: argparse.Namespace) -> None:
         self.binary = os.path.abspath(args.binary)
@@ -201,7 +203,7 @@ class Uftp(Peer):
 
 
 class Udpcast(Peer):
-    name, title, tells = "udpcast", "udpcast", False
+    name, title, tells, ends = "udpcast", "udpcast", False, True
     packages, programs = ["udpcast"], ["udp-sender", "udp-receiver"]
     COMMON = ["--interface", "eth0", "--nokbd", "--ttl", "1", "--no-progress"]
 
@@ -414,9 +416,8 @@ class Bench:
                 sent, looked = sent_now, now
             time.sleep(0.02)
         if not peer.stays:
-            for one in [sender, *([] if peer.tells else receivers.values())]:
-                # UFTP's receivers stay for ever.
-                one.ended_by(time.monotonic() + (TO_END if one is sender or peer.name != "uftp" else 0))
+            for one in [sender, *(receivers.values() if peer.ends else [])]:
+                one.ended_by(time.monotonic() + TO_END)
         return held, False
 
     def judge(
@@ -433,6 +434,9 @@ class Bench:
         reasons = []
         if len(held) < len(receivers):
             reasons.append(f"{len(held)} of {len(receivers)} have it" + (", and no end" if stuck else ""))
+        codes = sorted({one.process.returncode for one in receivers.values()})
+        if any(codes) and (peer.ends or reasons):
+            reasons.append(f"receivers end with {', '.join(map(str, codes))}")
         if not all(copies[number] for number, name in enumerate(receivers) if name in held):
             reasons.append("A COPY DIFFERS")
         if not peer.stays and sender.process.returncode:
@@ -503,7 +507,7 @@ class Record:
 
 
 def table(title: str, records: list[Record], figure: Callable[[Record], float], form: str, most: bool) -> str:
-    """A table in Markdown: medians of complete runs, the best of a cell in bold."""
+    """A table in Markdown: medians of complete runs, the best of a cell in bold (of what is the same, all)."""
     cells = list(dict.fromkeys(record.cell for record in records))
     peers = [peer for peer in PEERS if any(record.peer == peer.name for record in records)]
     lines = [f"| {title} | " + " | ".join(peer.title for peer in peers) + " |", "|---|" + "---|" * len(peers)]
@@ -529,8 +533,10 @@ def table(title: str, records: list[Record], figure: Callable[[Record], float], 
             elif runs:
                 texts[peer.name] = "failed"
         if medians:
-            first = (max if most else min)(medians, key=lambda name: medians[name])
-            texts[first] = f"**{texts[first]}**"
+            first = format((max if most else min)(medians.values()), form)
+            for name in medians:
+                if format(medians[name], form) == first:
+                    texts[name] = f"**{texts[name]}**"
         lines.append(f"| `{cell}` | " + " | ".join(texts.get(peer.name, "") for peer in peers) + " |")
     return "\n".join(lines)
 

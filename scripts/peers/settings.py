@@ -53,8 +53,8 @@ BEST: dict[str, list[tuple[str, str]]] = {
         ("*", "rate=50e6"),
     ],
     "aeron": [
-        ("*-up*", "rate=11e6 nak=1 linger=1"),
-        ("*-port*", "rate=11e6 nak=1 linger=1"),
+        ("*-up*", "rate=10e6 nak=1 linger=25 resend=256"),
+        ("*-port*", "rate=10e6 nak=1 linger=25 resend=256"),
         ("*-d10", "nak=1 linger=25 resend=256 window=4194304"),
         ("*-d50", "nak=1 linger=105 resend=256 window=4194304"),
         ("r16-*", "nak=1 linger=1"),
