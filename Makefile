@@ -91,6 +91,11 @@ bench-peers: setup ## one file with Carillon and with UFTP, udpcast, NORM, OpenP
 	$(CARGO) build --release --quiet --bin carillon
 	@scripts/bench-peers.py --binary target/release/carillon --runs $(or $(RUNS),1) --cells "$(CELLS)"
 
+.PHONY: bench-latency
+bench-latency: setup ## live messages to 4 receivers: how late they come with Carillon, ZeroMQ, NORM and Aeron (root)
+	$(CARGO) build --release --quiet --bin carillon
+	@scripts/bench-latency.py --binary target/release/carillon --runs $(or $(RUNS),1)
+
 .PHONY: bench-loopback
 bench-loopback: setup ## reliable multicast to four receivers over loopback, beside TCP to four, by size of buffer
 	$(CARGO) build --release --quiet --bin carillon
