@@ -35,6 +35,8 @@ BEST: dict[str, list[tuple[str, str]]] = {
     "norm": [
         ("*-up*", "rate=94e6"),
         ("*-port*", "rate=94e6"),
+        ("r16-*-d10", "rate=100e6 grtt=0.05"),
+        ("r16-*-d50", "rate=100e6 grtt=0.15"),
         ("*-d10", "rate=200e6 grtt=0.05"),
         ("*-d50", "rate=200e6 grtt=0.15"),
         ("r1-*", "rate=300e6"),
