@@ -86,6 +86,16 @@ bench-delivery-protocols: setup ## the same for every protocol, with a small fil
 	$(CARGO) build --release --quiet --bin carillon
 	@scripts/bench-delivery.py --binary target/release/carillon --runs $(or $(RUNS),1) --protocol all
 
+.PHONY: bench-peers
+bench-peers: setup ## one file with Carillon and with UFTP, udpcast, NORM, OpenPGM, Aeron, TCP and BitTorrent, side by side (root; RUNS=3 CELLS=all)
+	$(CARGO) build --release --quiet --bin carillon
+	@scripts/bench-peers.py --binary target/release/carillon --runs $(or $(RUNS),1) --cells "$(CELLS)"
+
+.PHONY: bench-latency
+bench-latency: setup ## live messages to 4 receivers: how late they come with Carillon, ZeroMQ, NORM and Aeron (root)
+	$(CARGO) build --release --quiet --bin carillon
+	@scripts/bench-latency.py --binary target/release/carillon --runs $(or $(RUNS),1)
+
 .PHONY: bench-loopback
 bench-loopback: setup ## reliable multicast to four receivers over loopback, beside TCP to four, by size of buffer
 	$(CARGO) build --release --quiet --bin carillon

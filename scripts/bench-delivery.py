@@ -12,10 +12,11 @@ were complete and verified (with --helpers also what all others together have se
                                                      with a helper beside the receivers, to which all of them turn,
                                                      of each protocol that has helpers; the others as ever
 
-A cell is called r<receivers>-l<loss in %>-d<delay each way in ms>, and may end with -port<Mbit/s> (so much goes
-through each receiver's port) or -slow<Mbit/s> (only through the first receiver's). Loss is independent at each
-receiver's port, of what arrives there; with --both-ways also of what leaves it. Time runs from the start of the
-sender's process until the last receiver has the file, so it contains the start of a session.
+A cell is called r<receivers>-l<loss in %>-d<delay each way in ms>, and may end with -up<Mbit/s> (so much leaves the
+sender's port), -port<Mbit/s> (so much goes through each receiver's port) or -slow<Mbit/s> (only through the first
+receiver's). Loss is independent at each receiver's port, of what arrives there; with --both-ways also of what leaves
+it. Time runs from the start of the sender's process until the last receiver has the file, so it contains the start of
+a session.
 
 Needs root and network namespaces. Installs the Debian package uftp when it is missing and there are registries.
 """
@@ -23,8 +24,6 @@ Needs root and network namespaces. Installs the Debian package uftp when it is m
 from __future__ import annotations
 
 import argparse
-import filecmp
-import fnmatch
 import json
 import os
 import platform
@@ -36,11 +35,11 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from typing import NamedTuple
 
 import networks
+from deliveries import Cell, Started, chosen, fresh, install, memory, random_file, same
 from networks import Network
 
 ROOT = os.path.abspath(os.path.join(networks.HERE, ".."))
@@ -55,25 +54,6 @@ UFTP_BLOCK, UFTP_BUFFER, UFTP_RATE = "1400", "4194304", "400000"
 LEFT_BEHIND = 12
 
 
-class Cell(NamedTuple):
-    name: str
-    receivers: int
-    loss: float
-    delay: float
-    port: float
-    slow: float
-
-    @staticmethod
-    def parse(name: str) -> "Cell":
-        number = r"(\d+(?:\.\d+)?)"
-        form = rf"r(\d+)-l{number}-d{number}(?:-port{number})?(?:-slow{number})?"
-        found = re.fullmatch(form, name)
-        if not found:
-            sys.exit(f"bench-delivery: {name!r} is no cell; they are called like r4-l5-d10 or r5-l0-d0-slow50")
-        receivers, *rest = found.groups()
-        return Cell(name, int(receivers), *(float(value or 0) for value in rest))
-
-
 class Run(NamedTuple):
     """One delivery; `seconds` until the last receiver had it, `reason` if something was not right."""
 
@@ -86,63 +66,17 @@ class Run(NamedTuple):
     others: float = 0.0
 
 
-class Started:
-    """A process in a host, its output in a file, its end noted when it comes."""
-
-    def __init__(
-        self, net: Network, host: str, command: list[str], log: str, env: dict[str, str] | None = None
-    ) -> None:
-        self.log = log
-        with open(log, "w") as out:
-            self.begin = time.monotonic()
-            self.process = subprocess.Popen(
-                [*net.inside(host), *command],
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, **(env or {})},
-            )
-        self.end = 0.0
-        self.waiter = threading.Thread(target=self._wait, daemon=True)
-        self.waiter.start()
-
-    def _wait(self) -> None:
-        self.process.wait()
-        self.end = time.monotonic()
-
-    def ended_by(self, deadline: float) -> bool:
-        self.waiter.join(max(0.0, deadline - time.monotonic()))
-        return not self.waiter.is_alive()
-
-    def stop(self) -> None:
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            if self.waiter.is_alive():
-                self.process.send_signal(number)
-                self.waiter.join(3)
-
-    def lines(self) -> list[str]:
-        with open(self.log, errors="replace") as text:
-            return [line.strip() for line in text if line.strip()]
-
-
 class Bench:
     def __init__(self, args: argparse.Namespace, folder: str) -> None:
         self.args = args
         self.folder = folder
-        self.files: dict[int, str] = {}
 
     def size(self, cell: Cell) -> int:
         """Of the file: enough for the start of the session not to count for much."""
-        fast = not (cell.loss or cell.delay or cell.port or cell.slow)
-        return self.args.bytes or (64_000_000 if fast else 16_000_000)
+        return self.args.bytes or (64_000_000 if cell.fast else 16_000_000)
 
     def file(self, size: int) -> str:
-        if size not in self.files:
-            self.files[size] = os.path.join(self.folder, f"file{size}")
-            with open(self.files[size], "wb") as out:
-                for start in range(0, size, 1 << 20):
-                    out.write(os.urandom(min(1 << 20, size - start)))
-        return self.files[size]
+        return random_file(os.path.join(self.folder, f"file{size}"), size)
 
     def helpers(self, net: Network) -> list[str]:
         """The hosts that help: the last ones."""
@@ -150,12 +84,7 @@ class Bench:
 
     def fresh(self, net: Network) -> dict[str, str]:
         """An empty directory for each receiver."""
-        receivers = [name for name in net.receivers if name not in self.helpers(net)]
-        places = {name: os.path.join(self.folder, name) for name in receivers}
-        for place in places.values():
-            shutil.rmtree(place, ignore_errors=True)
-            os.mkdir(place)
-        return places
+        return fresh(self.folder, [name for name in net.receivers if name not in self.helpers(net)])
 
     def carillon(self, net: Network, file: str, protocol: str | None) -> Run:
         args, places = self.args, self.fresh(net)
@@ -190,14 +119,14 @@ class Bench:
         for one in [sender, *receivers, *helpers]:
             one.stop()
         codes = [one.process.returncode if one.end <= deadline + 0.01 else None for one in [sender, *receivers]]
-        same = [self.same(file, place) for place in places.values()]
+        copies = [same(file, self.copy(file, place)) for place in places.values()]
         reasons = []
         if late:
             who = "sender" if late[0] is sender else f"{len(late)} receivers"
             reasons.append(f"{who}: no end in {deadline - sender.begin:.0f} s")
-        if not all(same):
-            reasons.append(f"{same.count(False)} of {len(same)} have no copy")
-        if any(code == 0 and not copy for code, copy in zip(codes[1:], same)):
+        if not all(copies):
+            reasons.append(f"{copies.count(False)} of {len(copies)} have no copy")
+        if any(code == 0 and not copy for code, copy in zip(codes[1:], copies)):
             reasons.append("A RECEIVER WITHOUT A TRUE COPY SAYS 0")
         complete = not reasons and not any(codes)
         if not complete:
@@ -206,7 +135,7 @@ class Bench:
             words += [line for line in lines if re.search(r"  (lost|failed)\b", line)][:1]
             reasons += words or lines[-1:]
         # As with UFTP's hook: until the last has the file under its name, which it gets once it is verified.
-        ends = [os.stat(self.copy(file, place)).st_ctime for place in places.values()] if all(same) else []
+        ends = [os.stat(self.copy(file, place)).st_ctime for place in places.values()] if all(copies) else []
         seconds = max(ends) - wall if ends else self.args.limit
         size = os.path.getsize(file)
         return Run(seconds, wire / size, complete, codes, "; ".join(reasons), others / size)
@@ -238,10 +167,10 @@ class Bench:
         time.sleep(0.1)
         for one in receivers:
             one.stop()
-        same = [self.same(file, place) for place in places.values()]
+        copies = [same(file, self.copy(file, place)) for place in places.values()]
         ends = [os.stat(stamp(name)).st_mtime for name in places if os.path.exists(stamp(name))]
-        complete = in_time and all(same) and len(ends) == len(places) and sender.process.returncode == 0
-        reason = f"{same.count(False)} of {len(same)} have no copy" + ("" if in_time else ", no end in time")
+        complete = in_time and all(copies) and len(ends) == len(places) and sender.process.returncode == 0
+        reason = f"{copies.count(False)} of {len(copies)} have no copy" + ("" if in_time else ", no end in time")
         seconds = max(ends) - wall if ends else self.args.limit
         reason = "" if complete else reason
         return Run(seconds, wire / os.path.getsize(file), complete, [sender.process.returncode], reason)
@@ -249,23 +178,15 @@ class Bench:
     def copy(self, file: str, place: str) -> str:
         return os.path.join(place, os.path.basename(file))
 
-    def same(self, file: str, place: str) -> bool:
-        copy = self.copy(file, place)
-        return os.path.exists(copy) and filecmp.cmp(file, copy, shallow=False)
-
     def cell(self, cell: Cell, subjects: list[str]) -> None:
         """Runs of each subject in turn, so that what else happens on the machine meets all of them."""
         args = self.args
         file = self.file(self.size(cell))
         found: dict[str, list[Run]] = {subject: [] for subject in subjects}
         with Network(cell.receivers + args.helpers, cell.delay) as net:
+            cell.impair(net)
             for name in net.receivers:
-                net.lose(name, cell.loss / 100)
                 net.lose(name, cell.loss / 100 if args.both_ways else 0, "egress")
-                if cell.port:
-                    net.rate_in(name, cell.port)
-            if cell.slow:
-                net.rate_in("r1", cell.slow)
             for number in range(args.runs):
                 for subject in subjects:
                     protocol = subject.partition(" ")[2] or None
@@ -325,11 +246,8 @@ def shorter(codes: str) -> str:
 
 def have_uftp() -> str | None:
     """Why UFTP cannot be beside it; None if it can."""
-    if not (shutil.which("uftp") and shutil.which("uftpd")) and shutil.which("apt-get"):
-        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        subprocess.run(["apt-get", "update", "-qq"], **quiet)  # type: ignore[call-overload]
-        subprocess.run(["apt-get", "install", "-y", "-qq", "uftp"], env=env, **quiet)  # type: ignore[call-overload]
+    if not (shutil.which("uftp") and shutil.which("uftpd")):
+        install("uftp")
     there = shutil.which("uftp") and shutil.which("uftpd")
     return None if there else "the package uftp is not installed and cannot be"
 
@@ -373,12 +291,10 @@ def main() -> None:
     if not os.path.exists(args.binary):
         sys.exit(f"bench-delivery: there is no {args.binary}: run make bench-delivery, or name one with --binary")
     args.helped = [entry["name"] for entry in listed(args.binary) if args.helpers and "helper" in entry["roles"]]
-    chosen = FEW_CELLS if args.few else CELLS
-    if args.cells:
-        patterns = args.cells.split(",")
-        chosen = [name for name in CELLS if any(fnmatch.fnmatch(name, pattern) for pattern in patterns)]
-        chosen += [name for name in patterns if name not in chosen and not any(c in name for c in "*?[")]
-    cells = [Cell.parse(name) for name in chosen]
+    try:
+        cells = chosen(args.cells or ",".join(FEW_CELLS if args.few else CELLS), CELLS)
+    except ValueError as problem:
+        sys.exit(f"bench-delivery: {problem}")
     subjects = ["carillon" + (f" {name}" if name else "") for name in protocols(args.binary, args.protocol)]
     if args.peers == "uftp":
         missing = have_uftp()
@@ -394,8 +310,7 @@ def main() -> None:
     print(f"{machine}; frames of 1500 bytes; runs of each: {args.runs}")
     last = "others" if args.helpers else "/UFTP"
     print(f"{'cell':<18} {'':<24} {'MB/s':>8} {'least':>8} {'wire':>6} {'complete':>8} {last:>6}  sender; receivers")
-    memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
-    with tempfile.TemporaryDirectory(dir=memory, prefix="carillon-bench-") as folder:
+    with tempfile.TemporaryDirectory(dir=memory(), prefix="carillon-bench-") as folder:
         bench = Bench(args, folder)
         for cell in cells:
             bench.cell(cell, subjects)

@@ -171,6 +171,10 @@ class Network:
         tbf = f"tc qdisc replace dev {host} root tbf rate {round(mbit * 1000)}kbit burst 32kb limit {queue}"
         self.shell("switch", tbf)
 
+    def rate_out(self, host: str, mbit: float) -> None:
+        """The host's own port carries this much, and queues 256 KiB."""
+        self.shell(host, f"tc qdisc replace dev eth0 root tbf rate {round(mbit * 1000)}kbit burst 32kb limit 262144")
+
     def bytes_sent(self, host: str) -> int:
         """Bytes of frames that have left a host."""
         text = call("ip", "-n", self.namespace(host), "-s", "-j", "link", "show", "dev", "eth0")
