@@ -86,6 +86,11 @@ bench-delivery-protocols: setup ## the same for every protocol, with a small fil
 	$(CARGO) build --release --quiet --bin carillon
 	@scripts/bench-delivery.py --binary target/release/carillon --runs $(or $(RUNS),1) --protocol all
 
+.PHONY: bench-shared-link
+bench-shared-link: setup ## what a session finds of a link that nobody tells it of, and leaves to a second one or to TCP there (root)
+	$(CARGO) build --release --quiet --bin carillon
+	@scripts/bench-shared-link.py --binary target/release/carillon
+
 .PHONY: bench-peers
 bench-peers: setup ## one file with Carillon and with UFTP, udpcast, NORM, OpenPGM, Aeron, TCP and BitTorrent, side by side (root; RUNS=3 CELLS=all)
 	$(CARGO) build --release --quiet --bin carillon

@@ -294,11 +294,15 @@ impl Port {
         let link = std::fs::read_link(format!("/proc/self/fd/{}", self.socket.as_raw_fd())).ok()?;
         let inode = link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned();
         let table = if self.address.is_ipv4() { "udp" } else { "udp6" };
-        let table = std::fs::read_to_string(format!("/proc/thread-self/net/{table}")).ok()?;
-        table.lines().find_map(|line| {
-            let mut fields = line.split_ascii_whitespace().skip(9);
-            (fields.next()? == inode).then(|| fields.last()?.parse().ok())?
-        })
+        let look = || {
+            let table = std::fs::read_to_string(format!("/proc/thread-self/net/{table}")).ok()?;
+            table.lines().find_map(|line| {
+                let mut fields = line.split_ascii_whitespace().skip(9);
+                (fields.next()? == inode).then(|| fields.last()?.parse().ok())?
+            })
+        };
+        // The system goes through the table piece by piece, and misses lines when others are removed meanwhile.
+        (0..3).find_map(|_| look())
     }
 }
 

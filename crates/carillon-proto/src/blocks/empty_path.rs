@@ -75,7 +75,9 @@ impl EmptyPath {
             return None;
         }
         let then = *pause.then.get_or_insert((serial, arrived));
-        let found = Found { sent: serial - then.0, arrived: arrived - then.1 };
+        // Answers may overtake each other.
+        let sent = serial.saturating_sub(then.0);
+        let found = Found { sent, arrived: arrived.saturating_sub(then.1).min(sent) };
         if found.sent < pause.packets {
             return None;
         }
@@ -144,6 +146,7 @@ mod tests {
         assert_eq!(path.on_answer(at(119), at(99), 1000, 500), None);
         assert_eq!(path.on_answer(at(140), at(120), 1010, 505), None);
         assert_eq!(path.on_answer(at(150), at(130), 1110, 580), None);
+        assert_eq!(path.on_answer(at(155), at(125), 1005, 585), None, "an older question, answered later");
         assert_eq!(path.on_answer(at(160), at(140), 1150, 610), Some(Found { sent: 140, arrived: 105 }));
     }
 }

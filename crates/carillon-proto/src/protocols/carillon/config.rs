@@ -12,7 +12,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         .doc("coded symbols that go out with each block before anybody has asked, as a part of its messages"),
     Parameter::span("block_time", "1 s").doc("a block is closed so long after its first message"),
     Parameter::span("quiet", "2 ms")
-        .doc("a block is closed when nothing has gone out for so long, and those who have not confirmed everything are asked"),
+        .doc("a block is closed when nothing has gone out for so long, or when there was nothing to send and it has been open for so long, and those who have not confirmed everything are asked"),
     Parameter::count("burst", (1, 65_536), "32")
         .doc("packets between two questions, at most: fewer where little may be under way"),
     Parameter::count("flight", (1, 65_536), "65536")

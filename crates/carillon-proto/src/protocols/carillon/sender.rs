@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use carillon_core::{
     BuildContext, Config, ConfigError, DropReason, Event, InState, NodeId, Pace, PathMeasure, Received, Role,
-    Transmit, expand,
+    Time, Transmit, expand,
 };
 use carillon_wire::carillon::{Lacking, MAX_LISTED, Packet, Status};
 
@@ -29,6 +29,8 @@ pub struct CarillonSender {
     rate: Option<carillon_core::BitRate>,
     past_limit: PastLimit,
     block_time: Duration,
+    /// When the open block was opened.
+    opened: Time,
     quiet: Duration,
     /// Nothing has gone out for so long that those are asked who have not confirmed everything.
     is_quiet: bool,
@@ -68,6 +70,7 @@ impl CarillonSender {
             rate: settings.rate("rate"),
             past_limit: PastLimit::of(settings),
             block_time: span("block_time").max(LEAST_QUIET),
+            opened: Time::ZERO,
             quiet,
             is_quiet: false,
             is_echo_due: false,
@@ -192,6 +195,10 @@ impl CarillonSender {
                 return self.ask_all(scene, buf);
             }
         }
+        // Messages that come one by one do not wait for a block to be full.
+        if !is_full && self.blocks.is_open() {
+            scene.timers.arm(Timer::Close, (self.opened + self.quiet).max(scene.now));
+        }
         let (blocks, sent) = (&self.blocks, self.blocks.sent);
         let lacks = |index: usize| blocks.window.acknowledged_below(index) < sent;
         if self.is_quiet && !self.asking.is_in_round {
@@ -306,6 +313,7 @@ impl Part for CarillonSender {
         let (transmit, begins) =
             self.blocks.next_message(scene, (self.asking.audience.live(), room, loss), buf);
         if begins {
+            self.opened = scene.now;
             scene.timers.arm(Timer::Close, scene.now + self.block_time);
         }
         Some(transmit)
