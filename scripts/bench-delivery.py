@@ -47,7 +47,7 @@ CELLS = [f"r{n}-l{loss}-d{delay}" for delay in (0, 10) for loss in (0, 1, 5, 20)
 CELLS += ["r4-l0-d0-port100", "r5-l0-d0-slow50"]
 # Where all protocols are looked at, unless told otherwise.
 FEW_CELLS = ["r1-l0-d0", "r4-l0-d0", "r4-l1-d0", "r4-l5-d0", "r4-l20-d0", "r1-l5-d0", "r4-l5-d10"]
-# UFTP: datagrams that fill a frame, buffers of 4 MiB, and a rate (kbit/s) that no cell reaches.
+# UFTP: datagrams that fill a frame, buffers of 4 MiB, and a rate (kbit/s) that no cell with loss or delay reaches.
 UFTP_BLOCK, UFTP_BUFFER, UFTP_RATE = "1400", "4194304", "400000"
 
 # Seconds that receivers have for their end after a sender that did not succeed.

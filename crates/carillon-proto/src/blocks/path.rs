@@ -601,6 +601,23 @@ mod tests {
     }
 
     #[test]
+    fn a_path_that_begins_to_lose_at_random_is_not_slow_for_long() {
+        let mut random = carillon_core::Seeds::new(1).stream("losses");
+        let mut path = Path::new();
+        let (mut serial, mut arrived) = (0, 0);
+        for n in 0..120 {
+            let (then, asked) = (path.mark(), n * 20_000);
+            let sent = path.window().min(2000);
+            serial += sent;
+            arrived += (0..sent).filter(|_| n < 20 || random.unit() >= 0.2).count() as u32;
+            let answer = Answer { asked: at(asked), then, serial, since: sent, arrived };
+            path.on_answer(at(asked + 20_000), answer);
+        }
+        // Two seconds later.
+        assert!(path.window() > 1000, "{}", path.window());
+    }
+
+    #[test]
     fn silence_halves_it_and_answers_bring_it_back() {
         let mut path = Path::new();
         path.on_answer(at(1000), answer(&path, 900, 320));
