@@ -189,15 +189,17 @@ impl CarillonSender {
         let blocks = &mut self.blocks;
         let is_full = blocks.sent < blocks.window.end() || blocks.window.is_full();
         let may_close = if is_full { blocks.is_open_alone() } else { blocks.is_open() };
-        if may_close && (self.is_quiet || blocks.window.is_closed()) {
+        // Messages that come one by one do not wait for a block to be full.
+        let old = self.opened + self.quiet;
+        let is_old = !is_full && old <= scene.now;
+        if may_close && (is_old || self.is_quiet || blocks.window.is_closed()) {
             blocks.close();
             if !self.asking.is_in_round {
                 return self.ask_all(scene, buf);
             }
         }
-        // Messages that come one by one do not wait for a block to be full.
         if !is_full && self.blocks.is_open() {
-            scene.timers.arm(Timer::Close, (self.opened + self.quiet).max(scene.now));
+            scene.timers.arm(Timer::Close, old);
         }
         let (blocks, sent) = (&self.blocks, self.blocks.sent);
         let lacks = |index: usize| blocks.window.acknowledged_below(index) < sent;
