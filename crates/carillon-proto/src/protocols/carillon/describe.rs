@@ -47,7 +47,11 @@ pub(super) const STATES: &[States] = &[
             ("Repairing", "[*]", "all have confirmed it, or who lacked it is gone"),
             ("Filling", "[*]", "nobody is left"),
         ],
-        rare: &[],
+        rare: &[(
+            "Filling",
+            "Asked",
+            "the window is full before the first block is, and nothing goes out for a while",
+        )],
     },
     States {
         of: "receiver, a block",
