@@ -1,6 +1,6 @@
 //! Groups of which it is counted what was sent.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -101,7 +101,7 @@ fn the_repair_of_a_live_message_does_not_wait_for_a_full_block() {
     }
     let report = group.interval(Duration::from_micros(100)).run();
     report.check_reliable().expect("everything is delivered");
-    let mut sent = HashMap::new();
+    let mut sent = BTreeMap::new();
     let mut late = Vec::new();
     for at in &report.events {
         match at.event {
