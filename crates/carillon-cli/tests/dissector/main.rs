@@ -19,6 +19,8 @@ const DISSECTOR: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/wi
 fn tshark() -> Command {
     let mut command = Command::new("tshark");
     command.arg("-X").arg(format!("lua_script:{DISSECTOR}"));
+    // Members take any free port, and some of these are known as another program's.
+    command.args(["-o", "udp.try_heuristic_first:TRUE"]);
     command
 }
 
@@ -141,6 +143,10 @@ fn same(one: &str, other: &str) -> bool {
 
 /// A capture with these payloads, from one port of one machine to the group's.
 fn written(place: &Place, packets: &[Vec<u8>]) -> PathBuf {
+    written_between(place, packets, [40_000, 7654])
+}
+
+fn written_between(place: &Place, packets: &[Vec<u8>], ports: [u16; 2]) -> PathBuf {
     // Magic, version 2.4, no offset, no accuracy, whole packets, datagrams of IP without a link.
     let words = [0xa1b2_c3d4, 0x0002_0004, 0, 0, 65_535, 101_u32];
     let mut capture: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
@@ -151,7 +157,7 @@ fn written(place: &Place, packets: &[Vec<u8>]) -> PathBuf {
         }
         capture.extend_from_slice(&[0x45, 0, (ip >> 8) as u8, ip as u8, 0, 0, 0, 0, 1, 17, 0, 0]);
         capture.extend_from_slice(&[10, 0, 0, 1, 239, 255, 67, 65]);
-        for half in [40_000, 7654, udp, 0] {
+        for half in [ports[0], ports[1], udp, 0] {
             capture.extend_from_slice(&half.to_be_bytes());
         }
         capture.extend_from_slice(packet);
@@ -188,6 +194,19 @@ fn what_the_crate_refuses_is_malformed_and_nothing_is_an_error_of_the_dissector(
     packets.extend(random_bytes(5000));
     packets.extend(edges());
     compare(&written(&place, &packets), false);
+}
+
+#[test]
+fn packets_between_ports_of_other_programs_are_understood() {
+    if !has_tshark() {
+        return;
+    }
+    let place = Place::new();
+    // Quake III, VXLAN, BACnet.
+    for port in [27_960, 4789, 47_808] {
+        let kinds = compare(&written_between(&place, &every_session_packet(), [port, 40_000]), true);
+        assert!(kinds.len() >= 15, "{port}: {kinds:?}");
+    }
 }
 
 #[test]
