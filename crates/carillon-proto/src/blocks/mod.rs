@@ -28,6 +28,7 @@ mod outbox;
 mod outgoing;
 mod passed_packets;
 mod path;
+mod path_loss;
 mod patience;
 mod player;
 mod polling_list;
@@ -53,6 +54,7 @@ mod symbol_block;
 mod timeout;
 mod transmit_window;
 mod unplaced;
+mod windowed;
 mod wire_numbers;
 pub mod xor;
 

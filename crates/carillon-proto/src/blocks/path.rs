@@ -19,7 +19,9 @@ use std::time::Duration;
 
 use carillon_core::{PathMeasure, Time};
 
-use super::{EmptyPath, Found};
+use super::EmptyPath;
+use super::path_loss::PathLoss;
+use super::windowed::Windowed;
 
 /// The sender's model of the path to one receiver.
 #[derive(Clone, Debug)]
@@ -31,7 +33,7 @@ pub struct Path {
     /// What it is like without queues.
     empty: EmptyPath,
     /// Part of the packets that is lost.
-    loss: Loss,
+    loss: PathLoss,
     /// Packets that may stand in queues.
     queue: f64,
     /// Rounds in which the rate has not grown any more, while the path is being filled.
@@ -84,7 +86,7 @@ impl Path {
             last: Mark { arrived: 0, serial: 0, asked: Time::ZERO, at: None },
             rate: Windowed::default(),
             empty: EmptyPath::default(),
-            loss: Loss::default(),
+            loss: PathLoss::default(),
             queue: 0.0,
             flat: 0,
             full: (0.0, Time::ZERO),
@@ -171,30 +173,7 @@ impl Path {
             self.note_crowded(now, asked, crowded);
         }
         self.weigh_queue(next_round, crowded);
-        let (rate, least) = (self.rate.greatest(), self.empty.least());
-        if self.empty.is_paused() {
-            self.window = (rate * least * PAUSE).clamp(LEAST_WINDOW, self.window.max(LEAST_WINDOW));
-            return;
-        }
-        // More is tried where questions are lost, and less where a little more was lost lately.
-        let most = GROWTH + LOST_GROWTH * (self.loss.usual() / LOST).min(1.0);
-        let growth = 1.0 + most * (self.queue / (FIRST_QUEUE * rate)).min(1.0);
-        // What came before the first answers was little, and says little.
-        let (gain, floor) = match self.is_filling() {
-            true => (FILLING_GAIN, FIRST_WINDOW),
-            false if crowded => (CROWDED_GAIN, LEAST_WINDOW),
-            false => (growth, LEAST_WINDOW),
-        };
-        let asked_for = (rate * gain * least + self.queue).max(floor);
-        let queued = (round_trip - least) * rate > self.queue / 2.0;
-        self.window = if queued || crowded {
-            asked_for
-        } else if next_round {
-            // Twice what was made use of, so that it does not grow while there is nothing to send.
-            asked_for.max((self.window * growth).min(since as f64 * 2.0))
-        } else {
-            self.window.max(asked_for)
-        };
+        self.weigh_window(round_trip, since, next_round, crowded);
     }
 
     /// Whether it is still being found out what it carries.
@@ -221,13 +200,8 @@ impl Path {
             self.flat += 1;
         }
         self.full.1 = now;
-        if self.is_filling() {
-            return;
-        }
-        if self.loss.part > MORE_LOSS {
+        if !self.is_filling() && !self.loss.on_full() {
             self.empty.pause(now, now.since(asked), LEARNING_PACKETS);
-        } else {
-            self.loss.is_learned = true;
         }
     }
 
@@ -259,88 +233,33 @@ impl Path {
         let most = MOST_QUEUE * rate.max((rate * EQUAL_BELOW).sqrt());
         self.queue = self.queue.clamp(fewest, most.max(fewest));
     }
-}
 
-/// Which part of the packets is lost, and which part usually is.
-#[derive(Clone, Debug, Default)]
-struct Loss {
-    /// Smoothed.
-    part: f64,
-    /// The same, but what the queue was cut for does not count any more.
-    recent: f64,
-    /// Packets it was made from, as far as they count.
-    packets: f64,
-    /// It is known what is lost without congestion.
-    is_learned: bool,
-    /// The least it was, as its negative.
-    least: Windowed,
-}
-
-impl Loss {
-    /// So many of the packets sent came.
-    fn note(&mut self, now: Time, came: f64, sent: f64) {
-        if sent <= 0.0 {
+    /// How much may be under way, after this round trip, since the question of which so many packets were sent.
+    fn weigh_window(&mut self, round_trip: f64, since: u64, next_round: bool, crowded: bool) {
+        let (rate, least) = (self.rate.greatest(), self.empty.least());
+        if self.empty.is_paused() {
+            self.window = (rate * least * PAUSE).clamp(LEAST_WINDOW, self.window.max(LEAST_WINDOW));
             return;
         }
-        self.packets = (self.packets + sent).min(LOSS_PACKETS.max(sent));
-        let weight = sent / self.packets;
-        let part = (1.0 - came / sent).clamp(0.0, 1.0);
-        self.part += weight * (part - self.part);
-        self.recent += weight * (part - self.recent);
-        if self.is_learned && self.packets >= LOSS_PACKETS {
-            self.least.note(now, -self.part, LEAST_MEMORY);
-        }
-    }
-
-    /// Nearly nothing stood in queues while these packets went out, if there were any.
-    fn learn(&mut self, now: Time, found: Found) {
-        if found.sent > 0 {
-            self.is_learned = true;
-            self.part = (1.0 - found.arrived as f64 / found.sent as f64).clamp(0.0, 1.0);
-            self.recent = self.part;
-            self.least = Windowed::default();
-            self.least.note(now, -self.part, LEAST_MEMORY);
-        }
-    }
-
-    /// Less is sent for what was lost up to now.
-    fn forgive(&mut self) {
-        self.recent = self.usual();
-    }
-
-    /// What is lost without any congestion, as far as one can tell.
-    fn usual(&self) -> f64 {
-        (-self.least.greatest()).clamp(0.0, MOST_USUAL)
-    }
-
-    /// Whether it is more than chance would have it: a queue is full that is too short to be seen by its delay.
-    fn is_more_than_usual(&self) -> bool {
-        let usual = self.usual();
-        let deviation = (usual * (1.0 - usual) / LOSS_PACKETS).sqrt();
-        let is_known = self.is_learned && self.packets >= LOSS_PACKETS;
-        is_known && self.recent > usual + MORE_LOSS + MORE_DEVIATIONS * deviation
-    }
-}
-
-/// The greatest of the values of the last one to two spans of time.
-#[derive(Clone, Copy, Debug, Default)]
-struct Windowed {
-    before: Option<f64>,
-    current: Option<f64>,
-    since: Time,
-}
-
-impl Windowed {
-    fn note(&mut self, now: Time, value: f64, memory: Duration) {
-        if self.current.is_none() || now.since(self.since) >= memory {
-            self.before = self.current.take();
-            self.since = now;
-        }
-        self.current = Some(self.current.map_or(value, |greatest| greatest.max(value)));
-    }
-
-    fn greatest(&self) -> f64 {
-        self.before.into_iter().chain(self.current).fold(f64::NEG_INFINITY, f64::max)
+        // More is tried where questions are lost, and less where a little more was lost lately.
+        let most = GROWTH + LOST_GROWTH * (self.loss.usual() / LOST).min(1.0);
+        let growth = 1.0 + most * (self.queue / (FIRST_QUEUE * rate)).min(1.0);
+        // What came before the first answers was little, and says little.
+        let (gain, floor) = match self.is_filling() {
+            true => (FILLING_GAIN, FIRST_WINDOW),
+            false if crowded => (CROWDED_GAIN, LEAST_WINDOW),
+            false => (growth, LEAST_WINDOW),
+        };
+        let asked_for = (rate * gain * least + self.queue).max(floor);
+        let queued = (round_trip - least) * rate > self.queue / 2.0;
+        self.window = if queued || crowded {
+            asked_for
+        } else if next_round {
+            // Twice what was made use of, so that it does not grow while there is nothing to send.
+            asked_for.max((self.window * growth).min(since as f64 * 2.0))
+        } else {
+            self.window.max(asked_for)
+        };
     }
 }
 
@@ -352,6 +271,8 @@ const SILENT_WINDOW: f64 = 32.0;
 const LEAST_WINDOW: f64 = 8.0;
 /// While the path is being filled the window may double with each round.
 const FILLING_GAIN: f64 = 2.0;
+/// Of what arrives at most, which is more than what arrives, so much where more is lost than usual.
+const CROWDED_GAIN: f64 = 0.9;
 /// So much more than what arrives is tried, in each round, so that a path that can carry more is found out.
 const GROWTH: f64 = 0.2;
 /// So much more beside it where this part of the packets is usually lost, or more: lost questions make the sender pause.
@@ -362,8 +283,6 @@ const FILLING_PACE: f64 = 3.0;
 const PACE: f64 = 2.0;
 /// Rounds without growth after which the path counts as full.
 const FLAT_ROUNDS: u32 = 3;
-/// The same where more is lost than usual: what arrives at most is more than what arrives.
-const CROWDED_GAIN: f64 = 0.9;
 /// Part of what the path holds that may be under way in a pause.
 const PAUSE: f64 = 0.5;
 /// Seconds of packets that may stand in queues and receive buffers: at first, at least, and at most enough that
@@ -383,19 +302,9 @@ const QUEUE_CUT: f64 = 0.7;
 const LEARNING_PACKETS: u64 = 128;
 /// With so much of it, it is doubted what is usual: eight rounds in a row.
 const DOUBTED: u32 = 16;
-/// More loss than usual: by so much, and by so many standard deviations of what is usual: many paths, each seen often, are to be called
-/// crowded by chance hardly ever, since the least window counts for all.
-const MORE_LOSS: f64 = 0.02;
-const MORE_DEVIATIONS: f64 = 8.0;
-/// What is more than this is not usual, however long it lasts.
-const MOST_USUAL: f64 = 0.4;
-/// Packets over which loss is smoothed.
-const LOSS_PACKETS: f64 = 256.0;
 /// How long a rate is remembered, at least, and in round trips.
 const RATE_MEMORY: Duration = Duration::from_millis(500);
 const RATE_ROUNDS: u32 = 8;
-/// How long it is remembered what was lost at least.
-const LEAST_MEMORY: Duration = Duration::from_secs(5);
 
 #[cfg(test)]
 mod tests {
@@ -501,12 +410,27 @@ mod tests {
     }
 
     #[test]
+    fn queues_that_grow_and_are_cut_together_become_equal() {
+        let mut queues = [150.0, 30.0].map(|queue| {
+            let mut path = Path { queue, flat: FLAT_ROUNDS, ..Path::new() };
+            // 8000 packets a second.
+            path.rate.note(at(0), 8000.0, RATE_MEMORY);
+            path
+        });
+        for round in 0..600 {
+            queues.iter_mut().for_each(|path| path.weigh_queue(true, round % 50 == 49));
+        }
+        let [one, other] = queues.map(|path| path.queue);
+        assert!(other > 0.9 * one && one < 100.0, "{one} and {other}");
+    }
+
+    #[test]
     fn a_group_whose_answers_are_lost_too_is_not_drawn_down_by_its_least_window() {
         let mut random = carillon_core::Seeds::new(1).stream("losses");
         let mut lost = |part: f64| random.unit() < part;
         let mut paths = vec![Path::new(); 16];
         let (mut now, mut serial, mut arrived) = (0, 0, [0u32; 16]);
-        for round in 0..400 {
+        for round in 0..600 {
             let window = paths.iter().map(Path::window).min().expect("some");
             assert!(round < 40 || window > 64, "round {round}: {window}");
             let window = window.min(2000);

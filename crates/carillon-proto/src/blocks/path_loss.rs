@@ -1,0 +1,86 @@
+//! Which part of what goes over a path is lost, and which part usually is.
+
+use std::time::Duration;
+
+use carillon_core::Time;
+
+use super::Found;
+use super::windowed::Windowed;
+
+/// Which part of the packets is lost, and which part usually is.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PathLoss {
+    /// Smoothed.
+    pub(super) part: f64,
+    /// The same, but what the queue was cut for does not count any more.
+    recent: f64,
+    /// Packets it was made from, as far as they count.
+    packets: f64,
+    /// It is known what is lost without congestion.
+    is_learned: bool,
+    /// The least it was, as its negative.
+    least: Windowed,
+}
+
+impl PathLoss {
+    /// So many of the packets sent came.
+    pub(super) fn note(&mut self, now: Time, came: f64, sent: f64) {
+        if sent <= 0.0 {
+            return;
+        }
+        self.packets = (self.packets + sent).min(LOSS_PACKETS.max(sent));
+        let weight = sent / self.packets;
+        let part = (1.0 - came / sent).clamp(0.0, 1.0);
+        self.part += weight * (part - self.part);
+        self.recent += weight * (part - self.recent);
+        if self.is_learned && self.packets >= LOSS_PACKETS {
+            self.least.note(now, -self.part, LEAST_MEMORY);
+        }
+    }
+
+    /// Nearly nothing stood in queues while these packets went out, if there were any.
+    pub(super) fn learn(&mut self, now: Time, found: Found) {
+        if found.sent > 0 {
+            self.is_learned = true;
+            self.part = (1.0 - found.arrived as f64 / found.sent as f64).clamp(0.0, 1.0);
+            self.recent = self.part;
+            self.least = Windowed::default();
+            self.least.note(now, -self.part, LEAST_MEMORY);
+        }
+    }
+
+    /// The path is full; if hardly anything was lost, that is usual. Whether it is known what is.
+    pub(super) fn on_full(&mut self) -> bool {
+        self.is_learned |= self.part <= MORE_LOSS;
+        self.is_learned
+    }
+
+    /// Less is sent for what was lost up to now.
+    pub(super) fn forgive(&mut self) {
+        self.recent = self.usual();
+    }
+
+    /// What is lost without any congestion, as far as one can tell; while nothing is known, as much as it may be.
+    pub(super) fn usual(&self) -> f64 {
+        (-self.least.greatest()).clamp(0.0, MOST_USUAL)
+    }
+
+    /// Whether it is more than chance would have it: a queue is full that is too short to be seen by its delay.
+    pub(super) fn is_more_than_usual(&self) -> bool {
+        let usual = self.usual();
+        let deviation = (usual * (1.0 - usual) / LOSS_PACKETS).sqrt();
+        let is_known = self.is_learned && self.packets >= LOSS_PACKETS;
+        is_known && self.recent > usual + MORE_LOSS + MORE_DEVIATIONS * deviation
+    }
+}
+
+/// More loss than usual: by so much, and by so many standard deviations of what is usual: many paths, each seen often, are to be called
+/// crowded by chance hardly ever, since the least window counts for all.
+const MORE_LOSS: f64 = 0.02;
+const MORE_DEVIATIONS: f64 = 8.0;
+/// What is more than this is not usual, however long it lasts.
+const MOST_USUAL: f64 = 0.4;
+/// Packets over which loss is smoothed.
+const LOSS_PACKETS: f64 = 256.0;
+/// How long it is remembered what was lost at least.
+const LEAST_MEMORY: Duration = Duration::from_secs(5);
