@@ -19,16 +19,15 @@ round trip if that is more. Needs root and network namespaces.
 from __future__ import annotations
 
 import argparse
-import fnmatch
 import os
 import re
 import signal
-import subprocess
 import sys
 import tempfile
 import time
 
 import networks
+from deliveries import Started, matching
 from networks import Network
 
 ROOT = os.path.abspath(os.path.join(networks.HERE, ".."))
@@ -91,13 +90,12 @@ def series(args: argparse.Namespace, cell: Cell, tcp: str, folder: str) -> list[
         trip = 2 * cell.delay / 1000
         net.rate_in("r1", cell.rate, max(262144, round(cell.rate * 1e6 / 8 * trip)))
         counted(net, groups)
-        running = []
+        running: list[Started] = []
 
-        def start(host: str, *command: str, **options: object) -> subprocess.Popen[str]:
-            quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-            process = subprocess.Popen([*net.inside(host), *command], text=True, **{**quiet, **options})  # type: ignore[call-overload]
-            running.append(process)
-            return process
+        def start(host: str, *command: str) -> Started:
+            log = os.path.join(folder, f"{len(running)}.log")
+            running.append(Started(net, host, list(command), log))
+            return running[-1]
 
         try:
             for number, group in enumerate(groups):
@@ -107,14 +105,13 @@ def series(args: argparse.Namespace, cell: Cell, tcp: str, folder: str) -> list[
                     start(host, binary, "recv", "--group", group, "--name", host, "--out", place, "--overwrite")
             time.sleep(0.5)
             if tcp:
-                sink = start("r1", sys.executable, "-c", TCP, net.address("r1"), "sink", stdout=subprocess.PIPE)
-                assert sink.stdout is not None
-                sink.stdout.readline()
+                sink = start("r1", sys.executable, "-c", TCP, net.address("r1"), "sink")
+                while not (sink.text() or sink.ended):
+                    time.sleep(0.05)
                 start("s", sys.executable, "-c", TCP, net.address("r1"), tcp)
-            for number, group in enumerate(groups):
-                log = open(os.path.join(folder, f"sent-{number}"), "w")
-                settings = [word for setting in args.set for word in ("--set", setting)]
-                start("s", binary, "send", file, "--receivers", "2", "--group", group, *settings, stdout=log, stderr=log)
+            settings = [word for setting in args.set for word in ("--set", setting)]
+            command = [binary, "send", file, "--receivers", "2", *settings, "--group"]
+            sessions = [start("s", *command, group) for group in groups]
             before, rows = counts(net), []
             begin = time.monotonic()
             for second in range(1, args.seconds + 1):
@@ -122,11 +119,14 @@ def series(args: argparse.Namespace, cell: Cell, tcp: str, folder: str) -> list[
                 now = counts(net)
                 rows.append([(new - old) * 8 / 1e6 for new, old in zip(now, before)])
                 before = now
+            for one in sessions:
+                if one.ended:
+                    print(f"    a session has ended before its time: {' / '.join(one.lines()[:2])}", flush=True)
             return [list(column) for column in zip(*rows)]
         finally:
-            for process in running:
-                process.kill()
-                process.wait()
+            for one in running:
+                one.signal(signal.SIGKILL)
+                one.ended_by(time.monotonic() + 3)
 
 
 def show(cell: Cell, tcp: str, columns: list[list[float]]) -> None:
@@ -154,13 +154,11 @@ def main() -> None:
         sys.exit(f"bench-shared-link: SKIPPED: {reason}")
     if not os.path.exists(args.binary):
         sys.exit(f"bench-shared-link: there is no {args.binary}: run make bench-shared-link, or name one with --binary")
-    patterns = args.cells.split(",") if args.cells else ["*"]
-    chosen = [name for name in CELLS if any(fnmatch.fnmatch(name, pattern) for pattern in patterns)]
-    chosen += [name for name in patterns if name not in chosen and not any(c in name for c in "*?[")]
+    cells = [Cell(name) for name in matching(args.cells or "*", CELLS)]
     # A stop from outside is an exception, so that networks are removed.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     print(f"{'cell':<22} {'second':>6}  {'share':<12} {'Jain':>6}")
-    for cell in map(Cell, chosen):
+    for cell in cells:
         for tcp in args.tcp.split(",") if cell.who == "tcp" else [""]:
             with tempfile.TemporaryDirectory(prefix="carillon-bench-") as folder:
                 columns = series(args, cell, tcp, folder)

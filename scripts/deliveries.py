@@ -59,12 +59,16 @@ class Cell(NamedTuple):
             net.rate_out("s", self.up)
 
 
-def chosen(wanted: str, known: list[str]) -> list[Cell]:
+def matching(wanted: str, known: list[str]) -> list[str]:
     """Those of the known names that patterns with commas between them match, and what else is named."""
     patterns = wanted.split(",")
     names = [name for name in known if any(fnmatch.fnmatch(name, pattern) for pattern in patterns)]
-    names += [name for name in patterns if name not in names and not any(c in name for c in "*?[")]
-    return [Cell.parse(name) for name in names]
+    return names + [name for name in patterns if name not in names and not any(c in name for c in "*?[")]
+
+
+def chosen(wanted: str, known: list[str]) -> list[Cell]:
+    """The cells of these names."""
+    return [Cell.parse(name) for name in matching(wanted, known)]
 
 
 class Started:

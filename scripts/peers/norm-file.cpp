@@ -1,4 +1,4 @@
-// A file by NORM, on its public interface (which is C++ in version 1.5.9, by its references).
+// A file by NORM, on its public interface.
 //
 //     norm-file send FILE RECEIVERS [KEY=VALUE...]
 //     norm-file recv FILE NODE
@@ -6,41 +6,23 @@
 // Receivers are the nodes 11, 12, ... A receiver says READY, and when it has the whole file DONE with the time of the
 // monotonic clock; it stays, for the sender is told then. The sender ends when all have acknowledged. Keys: rate
 // (bit/s), grtt (seconds, as first guessed), buffer (bytes), block and parity (segments).
-#include <normApi.h>
 #include <signal.h>
-#include <sys/select.h>
 #include <sys/stat.h>
 #include <time.h>
 
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <string>
+
+#include "norm.h"
 
 namespace {
 
 const int FIRST_NODE = 11, SOCKET_BUFFER = 4 << 20, SEGMENT = 1400;
+// Of a second, in microseconds.
+const int TENTH = 100000;
 
 volatile sig_atomic_t stopping;
 
 void stop(int) { stopping = 1; }
-
-double setting(int count, char **args, const char *key, double otherwise) {
-    for (int i = 4; i < count; i++)
-        if (!strncmp(args[i], key, strlen(key)) && args[i][strlen(key)] == '=')
-            return atof(args[i] + strlen(key) + 1);
-    return otherwise;
-}
-
-// The next event; waits for it a tenth of a second at most.
-bool next(NormInstanceHandle instance, NormEvent *event) {
-    int descriptor = NormGetDescriptor(instance);
-    fd_set set;
-    FD_ZERO(&set);
-    FD_SET(descriptor, &set);
-    timeval wait = {0, 100000};
-    return select(descriptor + 1, &set, nullptr, nullptr, &wait) > 0 && NormGetNextEvent(instance, event, false);
-}
 
 int send(NormInstanceHandle instance, NormSessionHandle session, int count, char **args) {
     const int receivers = atoi(args[3]);
@@ -64,7 +46,7 @@ int send(NormInstanceHandle instance, NormSessionHandle session, int count, char
     NormSetWatermark(session, file, true);
     NormEvent event;
     while (!stopping) {
-        if (!next(instance, &event) || event.type != NORM_TX_WATERMARK_COMPLETED)
+        if (!next(instance, &event, TENTH) || event.type != NORM_TX_WATERMARK_COMPLETED)
             continue;
         int acknowledged = 0;
         for (int i = 0; i < receivers; i++)
@@ -87,7 +69,7 @@ int receive(NormInstanceHandle instance, NormSessionHandle session, int count, c
     puts("READY");
     NormEvent event;
     while (!stopping) {
-        if (!next(instance, &event) || event.type != NORM_RX_OBJECT_COMPLETED)
+        if (!next(instance, &event, TENTH) || event.type != NORM_RX_OBJECT_COMPLETED)
             continue;
         NormFileRename(event.object, path.c_str());
         timespec now;
@@ -105,15 +87,7 @@ int main(int count, char **args) {
     const bool sends = !strcmp(args[1], "send");
     setvbuf(stdout, nullptr, _IOLBF, 0);
     signal(SIGTERM, stop);
-    NormInstanceHandle instance = NormCreateInstance();
-    NormSessionHandle session = NormCreateSession(instance, "239.5.5.5", 6003, sends ? 1 : (NormNodeId)atoi(args[3]));
-    if (session == NORM_SESSION_INVALID)
-        return fprintf(stderr, "no session\n"), 1;
-    NormSetMulticastInterface(session, "eth0");
-    NormSetTTL(session, 1);
-    NormSetRxPortReuse(session, true);
-    int code = (sends ? send : receive)(instance, session, count, args);
-    NormDestroySession(session);
-    NormDestroyInstance(instance);
-    return code;
+    return in_session(sends ? 1 : (NormNodeId)atoi(args[3]), [&](NormInstanceHandle instance, NormSessionHandle session) {
+        return (sends ? send : receive)(instance, session, count, args);
+    });
 }

@@ -6,32 +6,13 @@
 // The sender stays for repairs until it is stopped. A receiver says READY, and DONE with how late messages came when it
 // has the last one or nothing comes for five seconds.
 // Keys: rate (bit/s), grtt (seconds, as first guessed), backoff (of NACKs, in round-trip times).
-#include <normApi.h>
-#include <sys/select.h>
-
 #include "live.h"
+#include "norm.h"
 
 namespace {
 
 NormInstanceHandle instance;
 NormObjectHandle stream;
-
-double setting(int count, char **args, const char *key, double otherwise) {
-    for (int i = 4; i < count; i++)
-        if (!strncmp(args[i], key, strlen(key)) && args[i][strlen(key)] == '=')
-            return atof(args[i] + strlen(key) + 1);
-    return otherwise;
-}
-
-// The next event; waits for it so many microseconds at most.
-bool next(NormEvent *event, int wait) {
-    int descriptor = NormGetDescriptor(instance);
-    fd_set set;
-    FD_ZERO(&set);
-    FD_SET(descriptor, &set);
-    timeval time = {wait / 1000000, wait % 1000000};
-    return select(descriptor + 1, &set, nullptr, nullptr, &time) > 0 && NormGetNextEvent(instance, event, false);
-}
 
 void send_one(const live_message *message) {
     const char *bytes = (const char *)message;
@@ -39,7 +20,7 @@ void send_one(const live_message *message) {
         written += NormStreamWrite(stream, bytes + written, sizeof *message - written);
         NormEvent event;
         if (written < sizeof *message)
-            next(&event, 1000);
+            next(instance, &event, 1000);
     }
 }
 
@@ -59,7 +40,7 @@ int send(NormSessionHandle session, int count, char **args) {
     NormStreamFlush(stream, true, NORM_FLUSH_ACTIVE);
     NormEvent event;
     while (true)
-        next(&event, 100000);
+        next(instance, &event, 100000);
 }
 
 int receive(NormSessionHandle session) {
@@ -73,7 +54,7 @@ int receive(NormSessionHandle session) {
     unsigned have = 0;
     for (int64_t heard = 0; !heard || live_now() < heard + INT64_C(5000000000);) {
         NormEvent event;
-        if (!next(&event, 100000) || event.type != NORM_RX_OBJECT_UPDATED)
+        if (!next(instance, &event, 100000) || event.type != NORM_RX_OBJECT_UPDATED)
             continue;
         heard = live_now();
         while (true) {
@@ -101,15 +82,8 @@ int main(int count, char **args) {
     const bool sends = !strcmp(args[1], "send");
     if (sends && count < 4)
         return 2;
-    instance = NormCreateInstance();
-    NormSessionHandle session = NormCreateSession(instance, "239.5.5.5", 6003, sends ? 1 : (NormNodeId)atoi(args[2]));
-    if (session == NORM_SESSION_INVALID)
-        return fprintf(stderr, "no session\n"), 1;
-    NormSetMulticastInterface(session, "eth0");
-    NormSetTTL(session, 1);
-    NormSetRxPortReuse(session, true);
-    int code = sends ? send(session, count, args) : receive(session);
-    NormDestroySession(session);
-    NormDestroyInstance(instance);
-    return code;
+    return in_session(sends ? 1 : (NormNodeId)atoi(args[2]), [&](NormInstanceHandle made, NormSessionHandle session) {
+        instance = made;
+        return sends ? send(session, count, args) : receive(session);
+    });
 }

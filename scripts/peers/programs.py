@@ -47,7 +47,9 @@ def compiled(source: str, *command: str) -> None:
     """Compiles one of the programs beside this script, if it is newer than what was made of it."""
     name = os.path.splitext(source)[0]
     path, product = os.path.join(SOURCES, source), os.path.join(BUILT, name)
-    if os.path.exists(product) and os.path.getmtime(product) > os.path.getmtime(path):
+    headers = [os.path.join(SOURCES, header) for header in os.listdir(SOURCES) if header.endswith(".h")]
+    newest = max(os.path.getmtime(part) for part in [path, *headers])
+    if os.path.exists(product) and os.path.getmtime(product) > newest:
         return
     os.makedirs(BUILT, exist_ok=True)
     compiler, *flags = command
