@@ -5,10 +5,10 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-use carillon_core::{ConfigError, NodeId, Seeds, Sender as _};
+use carillon_core::{ConfigError, Duration, NodeId, Seeds, Sender as _};
 use carillon_proto::session::{
     Gather, Helping, MemberOutcome, ReceiverFailure, ReceiverPhase, ReceiverSession, ReceiverSessionConfig,
-    SenderPhase, SenderSession, SenderSessionConfig,
+    SenderPhase, SenderSession, SenderSessionConfig, Slow,
 };
 use carillon_testkit::TREE;
 use carillon_wire::Envelope;
@@ -180,6 +180,27 @@ fn a_receiver_that_dies_takes_no_helper_along() {
     assert_eq!((outcome("a"), outcome("b")), (MemberOutcome::Verified, MemberOutcome::Verified));
     assert!(matches!(outcome("c"), MemberOutcome::Lost(_)));
     assert_eq!((outcome("h"), outcome("i")), (MemberOutcome::Active, MemberOutcome::Active));
+}
+
+/// Who turned to a helper that is gone comes late for a while, and is left to a further session only if it stays slow.
+#[test]
+fn who_has_lost_its_helper_is_not_slow_for_it() {
+    let mut settings = config(Gather::Count(3), Helping::Count(1));
+    settings.config.set(TREE.parameters, "limit", "1000000").expect("a setting");
+    (settings.further, settings.slow, settings.max_payload) = (true, Slow::Lane, 1400);
+    let timeout = settings.member_timeout;
+    let mut world = World::new(sender_with(settings), 1000);
+    ["a", "b", "c"].into_iter().for_each(|name| _ = world.join(receiver(name)));
+    world.join(helper("h"));
+    // A message each 300 ms, in which the others could have a hundred.
+    answers_each(&mut world, 3, Duration::from_millis(300));
+    world.run_until(ms(60_000), |world| world.peers[0].got > 8);
+    world.peers[3].dead = true;
+    world.run_until(ms(60_000), |world| lost(world, "h").is_some());
+    let helper_lost = world.now;
+    world.run_until(ms(60_000), |world| lost(world, "c").is_some());
+    assert!(lost(&world, "c").is_some_and(|reason| reason.starts_with("kept most of the others waiting")));
+    assert!(world.now >= helper_lost + timeout, "after {:?}", world.now.since(helper_lost));
 }
 
 fn unserved(world: &World) -> Vec<String> {

@@ -36,9 +36,10 @@ impl ReceiverSession {
         }
     }
 
-    /// The sender was heard going on.
+    /// The sender was heard going on. What comes at once may have been sent before what is doubted: what is sent to the group and
+    /// what is sent to this member alone wait in sockets of their own.
     pub(super) fn contradict(&mut self) {
-        if let Some(doubt) = &mut self.doubt {
+        if let Some(doubt) = self.doubt.as_mut().filter(|doubt| doubt.asked > 1) {
             doubt.contradicted = true;
         }
     }

@@ -138,6 +138,8 @@ pub(super) struct Pulse {
     history: VecDeque<u64>,
     /// The last offer was not taken.
     pub blocked: bool,
+    /// When a helper was lost last.
+    pub helper_lost: Option<Time>,
 }
 
 impl Pulse {
@@ -256,21 +258,27 @@ impl SenderSession {
             self.roster.member_mut(index).waited = self.roster.record(index).hold.waited();
         }
         for (index, ..) in seen {
-            if let Some(reason) = self.too_slow(index) {
+            if let Some(reason) = self.too_slow(awake, index) {
                 self.give_up(now, index, reason);
             }
         }
     }
 
     /// Why a member that is heard is given up all the same.
-    fn too_slow(&self, index: usize) -> Option<String> {
+    fn too_slow(&self, awake: Time, index: usize) -> Option<String> {
         if self.config.slow == Slow::Wait {
             return None;
         }
         let hold = &self.roster.record(index).hold;
         // It loses nothing by it: a further session begins where it is, if it will be waited for.
         let lane = self.config.further && self.config.slow == Slow::Lane && self.may_go_on(index);
-        if lane && self.roster.members()[index].part == Part::Receives && hold.behind() >= MOST_BEHIND {
+        // Those who turned to a helper that is gone lack what it would have repaired: they come late once, and are not slow.
+        let orphaned = self.pulse.helper_lost.is_some_and(|at| awake.since(at) < self.config.member_timeout);
+        if lane
+            && !orphaned
+            && self.roster.members()[index].part == Part::Receives
+            && hold.behind() >= MOST_BEHIND
+        {
             let (behind, window) = (self.tick() * hold.behind(), self.tick() * LANE_WINDOW);
             let (behind, window) = (behind.as_secs_f64(), Span::Time(window));
             return Some(format!("kept most of the others waiting for {behind:.1} s of {window}"));

@@ -520,7 +520,9 @@ impl SenderSession {
             let nodes = self.roster.members().iter().filter(verified).map(|member| member.node);
             self.replies.extend(nodes.map(|node| (node, Reply::ReportAck)));
         }
-        self.farewell = Some(Farewell { state, left: FAREWELLS, spacing });
+        // Receivers that report are answered one by one; helpers have nothing but this.
+        let left = if self.roster.helpers() > 0 { 2 * FAREWELLS } else { FAREWELLS };
+        self.farewell = Some(Farewell { state, left, spacing });
         self.invite_due = true;
         self.set_phase(SenderPhase::Closing);
     }
@@ -774,7 +776,7 @@ impl Sender for SenderSession {
 const QUICK: u32 = 3;
 /// Earlier releases are told with each so many invitations.
 const NOTICE_EVERY: u32 = 5;
-/// How often the group is told that the session is over.
+/// How often the group is told that the session is over; twice as often where some help.
 const FAREWELLS: u32 = 3;
 /// The time between the farewells of a session that went well: just long enough that one burst of
 /// losses does not take all.

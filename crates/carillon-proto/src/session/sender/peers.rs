@@ -109,7 +109,11 @@ impl SenderSession {
 
     /// One is lost: if it helped, or turned to a helper, the protocol has to know who turns to whom now.
     pub(super) fn retable(&mut self, now: Time, lost: NodeId) {
+        let awake = self.awake(now);
         let Some(assembly) = &mut self.assembly else { return };
+        if assembly.table.is_helper(lost) {
+            self.pulse.helper_lost = Some(awake);
+        }
         if let Some(next) = assembly.table.without(lost) {
             assembly.table = next.clone();
             self.with_inner(|inner| inner.retable(now, &next.into()));
