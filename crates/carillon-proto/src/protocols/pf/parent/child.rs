@@ -23,6 +23,8 @@ pub(crate) struct Child {
     pub round_trip: RoundTrip,
     /// Polls that it has not answered, the oldest first.
     pub asked: VecDeque<Asked>,
+    /// When the first and the last were sent of those among them that are not kept any more.
+    forgotten: Option<(Time, Time)>,
     /// One past the highest message of the polls that it has answered.
     answered: u64,
     /// How many polls in a row it has not answered, and when the last of them was sent.
@@ -60,6 +62,7 @@ impl Child {
             map: ReceiverMap::default(),
             round_trip: RoundTrip::default(),
             asked: VecDeque::new(),
+            forgotten: None,
             answered: 0,
             absent: 0,
             last_absent: Time::ZERO,
@@ -82,8 +85,18 @@ impl Child {
     /// The response to the poll sent at this time has come: earlier ones say no more than it does. Returns the polls that it
     /// is not awaited for any more; `None` if it was not asked then, or has answered a later poll.
     pub fn answer(&mut self, at: Time) -> Option<Vec<u64>> {
-        let index = self.asked.iter().position(|asked| asked.at == at)?;
-        self.answered = self.answered.max(self.asked[index].end);
+        let before = self.asked.partition_point(|asked| asked.at < at);
+        let until = match self.asked.get(before).is_some_and(|asked| asked.at == at) {
+            true => before + 1,
+            // One that is not kept counts as the last one kept before it.
+            false if self.forgotten.is_some_and(|(first, last)| (first..=last).contains(&at)) => before,
+            false => return None,
+        };
+        let after = at + Duration::from_nanos(1);
+        let left = self.forgotten.map(|(first, last)| (first.max(after), last));
+        self.forgotten = left.filter(|(first, last)| first <= last);
+        let last = until.checked_sub(1).map_or(0, |index| self.asked[index].end);
+        self.answered = self.answered.max(last);
         self.silent_since = None;
         if self.absent > 0 {
             // The missing poll table, section 3.
@@ -93,7 +106,7 @@ impl Child {
                 std::cmp::Ordering::Less => 1,
             };
         }
-        let over = self.asked.drain(..=index).filter(|asked| !asked.absent);
+        let over = self.asked.drain(..until).filter(|asked| !asked.absent);
         Some(over.map(|asked| asked.poll).collect())
     }
 
@@ -106,13 +119,28 @@ impl Child {
         self.last_absent = self.last_absent.max(asked.at);
         self.silent_since = self.silent_since.or(Some(asked.at));
         self.absent += 1;
-        // The first of them tell how far away it is, however far; the last ones, what one has that was silent for a while.
+        // The first of them tell how far away it is, however far; the last ones, what one has that was silent for a while. One that is
+        // told late whom it is to answer, and is far away, answers one between them.
         let absent = self.asked.iter().enumerate().filter(|(_, asked)| asked.absent);
         if let Some((index, _)) = absent.clone().nth(MOST_ABSENT / 2).filter(|_| absent.count() > MOST_ABSENT)
+            && let Some(asked) = self.asked.remove(index)
         {
-            self.asked.remove(index);
+            self.forgotten = Some((self.forgotten.map_or(asked.at, |(first, _)| first), asked.at));
         }
         true
+    }
+
+    /// Nothing is waited for.
+    pub fn rest(&mut self) {
+        self.asked.clear();
+        self.forgotten = None;
+        self.resent.clear();
+    }
+
+    /// The polls that it has not answered in time are no more.
+    pub fn forget_absent(&mut self) {
+        self.asked.retain(|asked| !asked.absent);
+        self.forgotten = None;
     }
 
     /// Whether it has answered none of the polls about this message, at least one of which it should have by now.

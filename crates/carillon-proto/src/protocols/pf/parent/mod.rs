@@ -237,8 +237,7 @@ impl Parent {
         self.burst.clear();
         self.wake = None;
         for child in &mut self.children {
-            child.asked.clear();
-            child.resent.clear();
+            child.rest();
         }
     }
 
@@ -287,7 +286,7 @@ impl Parent {
         child.map.assign(sent.max(child.map.next()), []);
         child.highest = child.highest.max(sent);
         child.absent = 0;
-        child.asked.retain(|asked| !asked.absent);
+        child.forget_absent();
         self.absentees.remove(&index);
         self.set_limit(index, Some((sent, self.children[index].size)));
         self.decide_all(Time::ZERO, u64::MAX);

@@ -220,6 +220,46 @@ fn section_3_the_missing_poll_table_counts_and_forgives() {
 }
 
 /// No child's word counts for what was not sent, and none's window is larger than was agreed.
+/// A child that is asked often, was deaf at first, and is farther away than many of the polls take.
+#[test]
+fn a_poll_among_many_unanswered_ones_may_be_answered() {
+    let mut child = Child::new(64);
+    for poll in 1..=100 {
+        child.asked.push_back(child::Asked { poll, at: at(10 * poll), end: 1, absent: false });
+        assert!(child.miss(poll));
+    }
+    assert!(child.asked.len() <= 16);
+    let mut answered = child.clone();
+    assert!(answered.answer(at(505)).is_some() && answered.silent_since.is_none());
+    assert!(answered.answer(at(505)).is_none() && answered.answer(at(400)).is_none());
+    assert!(answered.answer(at(510)).is_some(), "a later one may be answered yet");
+    for other in [at(5), at(15), at(985), at(1010)] {
+        assert!(child.clone().answer(other).is_none(), "{other}: it was not asked then");
+    }
+    assert!(child.answer(at(1000)).is_some());
+    assert!(child.answer(at(500)).is_none(), "it has answered a later one");
+}
+
+/// A helper that has lost its own parent, and is told late whom it turns to now.
+#[test]
+fn a_helper_far_away_that_is_deaf_at_first_is_not_given_up() {
+    let limit = Duration::from_secs(2);
+    let mut parent = parent(1, 3, Rules { helper_timeout: limit, ..rules(64, 0.2) });
+    parent.set_helper(0);
+    let mut polls = Vec::new();
+    for now in 0..4000 {
+        polls.extend(
+            run(&mut parent, now, now).iter().filter(|sent| !sent.asked.is_empty()).map(|sent| sent.at),
+        );
+        // Deaf for 200 ms, and 100 ms each way away.
+        let heard = polls.iter().rev().find(|&&poll| poll >= at(200) && poll + 200 * MS == at(now));
+        if let Some(&poll) = heard {
+            _ = parent.on_response(at(now), 0, &response(poll, 0, []));
+        }
+    }
+    assert!(parent.take_lost().is_empty());
+}
+
 #[test]
 fn what_cannot_be_is_not_believed() {
     let mut parent = parent(2, 9, rules(5, 0.2));
