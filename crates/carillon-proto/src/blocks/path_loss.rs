@@ -5,6 +5,7 @@ use std::time::Duration;
 use carillon_core::Time;
 
 use super::Found;
+use super::path::LEARNING_PACKETS;
 use super::windowed::Windowed;
 
 /// Which part of the packets is lost, and which part usually is.
@@ -18,6 +19,8 @@ pub(super) struct PathLoss {
     packets: f64,
     /// It is known what is lost without congestion.
     is_learned: bool,
+    /// It is what is lost now, once it can be told.
+    is_usual: bool,
     /// The least it was, as its negative.
     least: Windowed,
 }
@@ -33,6 +36,7 @@ impl PathLoss {
         let part = (1.0 - came / sent).clamp(0.0, 1.0);
         self.part += weight * (part - self.part);
         self.recent += weight * (part - self.recent);
+        self.is_learned |= self.is_usual && self.packets >= LEARNING_PACKETS as f64;
         if self.is_learned && self.packets >= LOSS_PACKETS {
             self.least.note(now, -self.part, LEAST_MEMORY);
         }
@@ -49,10 +53,11 @@ impl PathLoss {
         }
     }
 
-    /// The path is full; if hardly anything was lost, that is usual. Whether it is known what is.
-    pub(super) fn on_full(&mut self) -> bool {
+    /// The path carries no more. Hardly any loss is usual, and so is what is lost of little; otherwise it is to be found out, and `false`.
+    pub(super) fn on_full(&mut self, idle: bool) -> bool {
+        self.is_usual |= idle;
         self.is_learned |= self.part <= MORE_LOSS;
-        self.is_learned
+        self.is_usual || self.is_learned
     }
 
     /// Less is sent for what was lost up to now.
