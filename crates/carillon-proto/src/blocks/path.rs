@@ -136,8 +136,13 @@ impl Path {
     /// round trip instead of filling a queue at once, and a path that can carry more is still found out.
     pub fn pace(&self) -> Option<f64> {
         let rate = self.rate.greatest();
-        let gain = if self.is_filling() { FILLING_PACE } else { PACE };
+        let gain = if self.is_filling() { FILLING_PACE } else { PACE + LOST_PACE * self.lost_questions() };
         (rate > 0.0).then(|| gain * rate / (1.0 - self.loss.usual()))
+    }
+
+    /// How much more is to be tried than arrives, from 0 to 1, since questions are lost as packets are.
+    fn lost_questions(&self) -> f64 {
+        (self.loss.usual() / LOST).min(1.0)
     }
 
     /// The receiver answers.
@@ -243,7 +248,7 @@ impl Path {
             return;
         }
         // More is tried where questions are lost, and less where a little more was lost lately.
-        let most = GROWTH + LOST_GROWTH * (self.loss.usual() / LOST).min(1.0);
+        let most = GROWTH + LOST_GROWTH * self.lost_questions();
         let growth = 1.0 + most * (self.queue / (FIRST_QUEUE * rate)).min(1.0);
         // What came before the first answers was little, and says little.
         let (gain, floor) = match self.is_filling() {
@@ -279,9 +284,11 @@ const GROWTH: f64 = 0.2;
 /// So much more beside it where this part of the packets is usually lost, or more: lost questions make the sender pause.
 const LOST_GROWTH: f64 = 0.3;
 const LOST: f64 = 0.05;
-/// So much faster than packets arrive they leave, at most.
+/// So much faster than packets arrive they leave, at most: hardly, so that what goes out after a pause does not come in a heap.
 const FILLING_PACE: f64 = 3.0;
-const PACE: f64 = 2.0;
+const PACE: f64 = 1.05;
+/// So much faster beside it where packets are usually lost.
+const LOST_PACE: f64 = 0.95;
 /// Rounds without growth after which the path counts as full.
 const FLAT_ROUNDS: u32 = 3;
 /// Part of what the path holds that may be under way in a pause.

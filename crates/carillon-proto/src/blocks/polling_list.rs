@@ -53,6 +53,8 @@ pub struct PollingList {
     /// Packets that may be under way beyond what the paths hold.
     flight: u64,
     live: usize,
+    /// Somebody has answered.
+    heard: bool,
     /// The least of the members' windows and limits.
     window: u64,
     limit: u64,
@@ -83,6 +85,7 @@ impl PollingList {
             by_path,
             flight,
             live: members,
+            heard: false,
             window,
             limit: u64::MAX,
         }
@@ -125,10 +128,21 @@ impl PollingList {
     }
 
     /// Whether it has left questions without an answer so long that the others need not wait any more.
-    pub fn is_silent(&self, index: usize, now: Time) -> bool {
+    fn is_silent(&self, index: usize, now: Time) -> bool {
         let member = &self.members[index];
         let long = member.waiting.is_some_and(|since| now.since(since) >= PATIENCE);
         member.repeats > LOST_NOW_AND_THEN || (member.repeats > 0 && long)
+    }
+
+    /// Whether as much is under way as may be, with so many packets sent and these questions open, the oldest first. As long as nobody has
+    /// answered that is no more than what is sent into a path of which nothing is known, however often it is asked: it may be long.
+    pub fn is_full<'q>(&self, now: Time, serial: u64, open: impl IntoIterator<Item = &'q Question>) -> bool {
+        let mut open = open.into_iter().peekable();
+        if !self.heard && (open.peek().is_some() || !self.again.is_empty()) {
+            return serial >= self.limit(0);
+        }
+        let oldest = open.find(|question| !self.is_silent(question.index, now));
+        oldest.is_some_and(|oldest| serial >= self.limit(oldest.serial))
     }
 
     /// It is asked now.
@@ -142,6 +156,7 @@ impl PollingList {
     /// An answer came, after which so many questions fewer are open.
     pub fn on_answer(&mut self, now: Time, index: usize, closed: u32, answer: Answer, limit: u64) {
         self.again.remove(&index);
+        self.heard = true;
         let member = &mut self.members[index];
         member.open -= closed;
         member.repeats = 0;
@@ -324,6 +339,25 @@ mod tests {
         assert_eq!(list.next_again(), None);
         list.on_answer(Time::ZERO, 2, 1, answer(&list, 2), 50);
         assert_eq!((list.next_turn(|index, _| index == 2), list.room()), (Some(2), 50));
+    }
+
+    #[test]
+    fn as_long_as_nobody_has_answered_no_more_goes_out_however_often_it_is_asked() {
+        let mut list = list(2, true);
+        let late = question(&list, 0);
+        let late = Question { serial: 120, ..late };
+        for repeat in 0..10 {
+            let now = Time::from_nanos(repeat * 50_000_000);
+            list.on_ask(now, 0);
+            assert!(!list.is_full(now, 10, [&late]));
+            assert!(list.is_full(now, 128, [&late]), "at the repeat {repeat}");
+            list.on_no_answer(&late);
+        }
+        let now = Time::from_nanos(600_000_000);
+        list.on_ask(now, 0);
+        list.on_ask(now, 1);
+        list.on_answer(now, 1, 1, answer(&list, 1), 1000);
+        assert!(!list.is_full(now, 128, [&late]), "the other one is silent");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use carillon_wire::carillon::{Asked, Blocks as Listed, MAX_LISTED, Packet, Poll}
 use super::MODULUS;
 use super::blocks::Blocks;
 use super::sender::{Scene, Timer};
-use crate::blocks::{FlowControl, PollingList, Question, Questions, RetransmissionTimeout, RoundTrip};
+use crate::blocks::{PollingList, Question, Questions, RetransmissionTimeout, RoundTrip};
 
 /// What a poll is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -241,9 +241,7 @@ impl Asking {
 
     /// Whether as much is under way as may be, with so many packets sent.
     pub fn is_full(&self, now: Time, serial: u64) -> bool {
-        let awaited = |question: &&Question| !self.audience.is_silent(question.index, now);
-        let oldest = self.questions.open().find(awaited);
-        oldest.is_some_and(|oldest| serial >= self.audience.limit(oldest.serial))
+        self.audience.is_full(now, serial, self.questions.open())
     }
 
     /// Those who have not answered and are to be asked again.

@@ -5,7 +5,7 @@ use carillon_wire::rra::{Asks, HEADER_LEN};
 
 use super::messages::Messages;
 use super::sender::{Scene, Timer};
-use crate::blocks::{FlowControl, PollingList, Question, Questions, Retransmission, RetransmissionTimeout};
+use crate::blocks::{PollingList, Question, Questions, Retransmission, RetransmissionTimeout};
 
 /// The receivers, whose turn it is, and the questions under way.
 #[derive(Debug)]
@@ -115,12 +115,7 @@ impl Asking {
         if self.questions.open_count() >= self.most_questions {
             return true;
         }
-        if !self.by_path {
-            return false;
-        }
-        let awaited = |question: &&Question| !self.audience.is_silent(question.index, scene.now);
-        let oldest = self.questions.open().find(awaited);
-        oldest.is_some_and(|oldest| serial >= self.audience.limit(oldest.serial))
+        self.by_path && self.audience.is_full(scene.now, serial, self.questions.open())
     }
 
     /// Packets for each question: by path few enough that each receiver is asked some times in a window.
