@@ -9,7 +9,7 @@ use carillon_proto::REGISTRY;
 use serde_json::Value;
 
 use crate::delivery::support::{
-    CARILLON, Ended, Job, Place, Running, at_once, files, need_multicast, wait_until,
+    CARILLON, Ended, Job, Place, Running, at_once, files, need_multicast, wait_until, wait_until_or,
 };
 
 const SENDERS: [&str; 3] = ["s1", "s2", "s3"];
@@ -77,11 +77,22 @@ impl Live {
     /// These receivers have written all that these senders were given.
     fn wait(&self, receivers: &[usize], senders: &[usize]) {
         for &receiver in receivers {
-            wait_until("all that was said", || {
-                let out = self.receivers[receiver].out();
-                senders.iter().all(|&sender| of(&out, SENDERS[sender]) == self.said[SENDERS[sender]])
-            });
+            wait_until_or(
+                "all that was said",
+                || self.told(),
+                || {
+                    let out = self.receivers[receiver].out();
+                    senders.iter().all(|&sender| of(&out, SENDERS[sender]) == self.said[SENDERS[sender]])
+                },
+            );
         }
+    }
+
+    /// What each of them has told until now.
+    fn told(&self) -> String {
+        let all = self.senders.iter().zip(SENDERS).chain(self.receivers.iter().zip(RECEIVERS));
+        let told = |(one, name): (&Running, &str)| format!("{name} {}\n{}", one.err(), one.out());
+        all.map(told).collect::<Vec<_>>().join("\n")
     }
 
     fn close(&mut self) {
@@ -295,7 +306,8 @@ fn an_interrupted_further_sender_tells_the_others_and_an_interrupted_organiser_e
         assert!(first.out.lines().any(left), "{}", first.out);
         for other in [second].into_iter().chain(live.receivers) {
             let ended = other.end_within(Duration::from_secs(20)).expect(1);
-            assert!(ended.err.contains("the sender was interrupted"), "{}", ended.err);
+            let (name, said) = (protocol.name, &ended.err);
+            assert!(said.contains("the sender was interrupted"), "{name}: {said}\n{}", first.out);
         }
     });
 }

@@ -84,10 +84,15 @@ impl Place {
 
 /// Waits until something holds, for a minute at most.
 #[track_caller]
-pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+pub fn wait_until(what: &str, holds: impl FnMut() -> bool) {
+    wait_until_or(what, String::new, holds);
+}
+
+/// Likewise; if it does not come to hold, this is said beside it.
+pub fn wait_until_or(what: &str, told: impl Fn() -> String, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(60), "{what}");
+        assert!(start.elapsed() < Duration::from_secs(60), "{what}\n{}", told());
         std::thread::sleep(POLL);
     }
 }

@@ -47,7 +47,7 @@ pub fn sender(gather: Gather) -> SenderSession {
 }
 
 pub fn sender_with(config: SenderSessionConfig) -> SenderSession {
-    let mut session = SenderSession::new(config, Seeds::new(1).node(SENDER)).expect("the settings are good");
+    let mut session = SenderSession::new(config, Seeds::new(1)).expect("the settings are good");
     session.start(Time::ZERO);
     session
 }

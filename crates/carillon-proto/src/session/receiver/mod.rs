@@ -207,7 +207,7 @@ impl ReceiverSession {
     /// A receiver that waits for an invitation.
     pub fn new(config: ReceiverSessionConfig, seeds: Seeds) -> Self {
         let name = Name::clean(&config.name, "receiver");
-        // Two receivers that were given the same seed by mistake still differ in name.
+        // Two members that were given the same seed still differ in name: waits drawn at random to be apart are.
         let named = seeds.part("session").part(&name);
         let secret = config.secret.map_or(named.clone(), |secret| Seeds::new(secret).part(&name));
         ReceiverSession {
@@ -218,7 +218,7 @@ impl ReceiverSession {
             attempts: 0,
             nonce: Nonce(0),
             token: AssociationId(0),
-            seeds,
+            seeds: named.part("protocol"),
             phase: ReceiverPhase::Seeking,
             invited: None,
             inner: None,

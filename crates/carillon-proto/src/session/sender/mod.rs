@@ -137,6 +137,8 @@ enum Timer {
     /// Among peers nothing may have got through for too long, although this one has finished or there
     /// are too few.
     Standstill,
+    /// All members have reported, and the protocol, of peers, has had time to come to its own end.
+    Rest,
     /// The members are to be looked at: who is waited for.
     Watch,
     /// This member may have been silent for too long.
@@ -169,11 +171,12 @@ impl SenderSession {
     /// own are tried by building its sender for one member.
     pub fn new(config: SenderSessionConfig, seeds: Seeds) -> Result<Self, ConfigError> {
         let settings = config.check()?;
-        let identity = Identity(seeds.part("session").stream("session.identity").bits());
+        let named = seeds.part("session").part(&config.name);
+        let identity = Identity(named.stream("session.identity").bits());
         let session = SenderSession {
             config,
             settings,
-            seeds,
+            seeds: named.part("protocol"),
             phase: SenderPhase::Gathering,
             roster: Roster::default(),
             unserved: UnservedList::default(),
@@ -404,11 +407,19 @@ impl SenderSession {
                 && !(self.config.has_peers() && self.roster.awaits_offers())
             {
                 self.close(now);
+            } else if self.all_have_reported() && self.timers.armed(Timer::Rest).is_none() {
+                self.timers.arm(Timer::Rest, now + REST);
             }
         }
         if self.phase == SenderPhase::Closing && !self.is_over() && self.roster.active_count() == 0 {
             self.say_farewell(State::Finished, FAREWELL_SPACING);
         }
+    }
+
+    /// Whether no peer waits for anything that is to come.
+    fn all_have_reported(&self) -> bool {
+        let waits = self.roster.active_count() > 0 || self.roster.awaits_offers();
+        self.finishing && self.config.has_peers() && !waits
     }
 
     fn is_gathered(&self) -> bool {
@@ -600,6 +611,9 @@ impl SenderSession {
             }
             Timer::Assemble => self.on_assemble_timeout(now),
             Timer::Standstill => self.on_standstill_timeout(now),
+            // They may be too few to agree on anything more, and need not.
+            Timer::Rest if self.phase == SenderPhase::Running && self.all_have_reported() => self.close(now),
+            Timer::Rest => {}
             Timer::Watch => self.watch(now),
             Timer::MemberSilent(node) => {
                 let Some(index) = self.roster.index_of(node) else { return };
@@ -781,3 +795,5 @@ const FAREWELLS: u32 = 3;
 /// The time between the farewells of a session that went well: just long enough that one burst of
 /// losses does not take all.
 const FAREWELL_SPACING: Duration = Duration::from_millis(10);
+/// A protocol of peers may take so long to its own end when all members have reported.
+const REST: Duration = Duration::from_secs(1);
