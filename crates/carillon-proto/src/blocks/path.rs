@@ -325,9 +325,9 @@ mod tests {
     }
 
     /// A bottleneck that carries a packet each `spacing` microseconds and queues `room` of them, `delay`
-    /// away: packets of a window, answered one by one if they arrive. Returns the window after so many packets, and
+    /// away: packets of a window, answered one by one if they arrive. Returns the path after so many packets, and
     /// which part of the second half of them is lost.
-    fn behind_a_bottleneck(spacing: u64, room: u64, delay: u64, packets: u64) -> (u64, f64) {
+    fn behind_a_bottleneck(spacing: u64, room: u64, delay: u64, packets: u64) -> (Path, f64) {
         let mut path = Path::new();
         let (mut free, mut now) = (0, 0);
         let (mut serial, mut arrived, mut arrived_by_half) = (0u64, 0u32, 0);
@@ -357,7 +357,13 @@ mod tests {
             }
         }
         let half = serial - under_way.len() as u64 - packets / 2;
-        (path.window(), 1.0 - f64::from(arrived - arrived_by_half) / half as f64)
+        (path, 1.0 - f64::from(arrived - arrived_by_half) / half as f64)
+    }
+
+    /// Likewise, of the path its window.
+    fn window_behind(spacing: u64, room: u64, delay: u64, packets: u64) -> (u64, f64) {
+        let (path, lost) = behind_a_bottleneck(spacing, room, delay, packets);
+        (path.window(), lost)
     }
 
     /// Two who share a bottleneck, each of whom asks with every packet; the second begins a second later. Returns what
@@ -491,14 +497,23 @@ mod tests {
     fn the_window_is_what_the_path_carries_and_a_bounded_queue() {
         // 100 Mbit/s of 1500 bytes: a packet each 120 us.
         let queue = (MOST_QUEUE * 1e6) as u64 / 120;
-        let (near, _) = behind_a_bottleneck(120, 1000, 100, 60_000);
+        let (near, _) = window_behind(120, 1000, 100, 60_000);
         assert!((queue - 20..queue + 20).contains(&near), "{near}");
         // With 20 ms there and back 167 packets are on the way, and half of that more looks for growth.
-        let (far, _) = behind_a_bottleneck(120, 1000, 10_000, 50_000);
+        let (far, _) = window_behind(120, 1000, 10_000, 50_000);
         assert!((167 + queue / 2..260 + 2 * queue).contains(&far), "{far}");
         // 1 Mbit/s.
-        let (slow, _) = behind_a_bottleneck(12_000, 1000, 100, 1000);
+        let (slow, _) = window_behind(12_000, 1000, 100, 1000);
         assert!(slow <= 32, "{slow}");
+    }
+
+    #[test]
+    fn packets_leave_hardly_faster_than_a_full_path_carries_them() {
+        for delay in [100, 10_000] {
+            let (path, _) = behind_a_bottleneck(120, 1000, delay, 60_000);
+            let share = path.pace().expect("something has arrived") * 120e-6;
+            assert!(share > 1.0 && share < 1.2, "{share} of the bottleneck, {delay} us away");
+        }
     }
 
     #[test]
@@ -526,9 +541,9 @@ mod tests {
     #[test]
     fn a_queue_that_is_short_is_not_overrun_for_long() {
         for room in [40, 100, 200] {
-            let (near, lost) = behind_a_bottleneck(120, room, 100, 40_000);
+            let (near, lost) = window_behind(120, room, 100, 40_000);
             assert!(near <= room + 20 && lost < 0.03, "room {room}: window {near}, lost {lost}");
-            let (far, lost) = behind_a_bottleneck(120, room, 10_000, 40_000);
+            let (far, lost) = window_behind(120, room, 10_000, 40_000);
             assert!(far >= 130 && lost < 0.06, "room {room}: window {far}, lost {lost}");
         }
     }

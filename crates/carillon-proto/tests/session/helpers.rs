@@ -12,7 +12,7 @@ use carillon_proto::session::{
 };
 use carillon_testkit::TREE;
 use carillon_wire::Envelope;
-use carillon_wire::session::{Body, Packet, Part, Peer, PeerList, RosterPage};
+use carillon_wire::session::{Body, Packet, Part, Peer, PeerList, RosterPage, State};
 
 use super::harness::*;
 
@@ -118,6 +118,25 @@ fn everybody_turns_to_whom_the_roster_says() {
         assert_eq!((peer.session.phase(), peer.got), (ReceiverPhase::Finished, 0));
     }
     assert!(!world.log.iter().any(|line| line.contains("n4 session") && line.contains(" report ")));
+}
+
+/// Nobody asks who only helps whether it is through: it has nothing but the sender's farewell.
+#[test]
+fn a_helper_that_loses_most_of_the_farewells_ends_with_the_others() {
+    let mut world = group(10);
+    let mut lost = 0;
+    world.lose = Box::new(move |_, _, to, bytes| {
+        let farewell = Packet::parse(bytes).is_ok_and(
+            |packet| matches!(packet.body, Body::Invite(invite) if invite.state == State::Finished),
+        );
+        let loses = farewell && to == NodeId(4) && lost < 5;
+        lost += u32::from(loses);
+        loses
+    });
+    world.run_until(ms(20_000), over);
+    complete(&world, 10);
+    assert_eq!(world.peers[3].session.phase(), ReceiverPhase::Finished);
+    assert!(world.now < ms(2000), "{}", world.now);
 }
 
 #[test]
