@@ -55,6 +55,15 @@ fn a_bridge_carries_them_too_and_drivers_lose_some() {
     assert_eq!(metric(&output, "undelivered_share").0, 0.0);
 }
 
+/// Timeouts made for a network, of a few thousand bits, are short for processes that share processors, and who does not answer a
+/// few times in a row may just not have had its turn.
+const PATIENT: [(&str, &str); 4] = [
+    ("timeout", "protocol.timeout=100 ms"),
+    ("absent_polls", "protocol.absent_polls=1000"),
+    ("retransmission_limit", "protocol.retransmission_limit=1000"),
+    ("retries", "protocol.retries=1000"),
+];
+
 #[test]
 fn every_protocol_runs_on_it() {
     if !can_make_namespaces() {
@@ -69,10 +78,11 @@ fn every_protocol_runs_on_it() {
         // Room for repairs of Chang and Maxemchuk, whose header is 12 bytes longer than that of messages.
         let room = "workload.message_bytes=1500";
         let mut args = vec!["--backend", "testbed", "--medium", "switched", "--set", &set, "--set", room];
-        // Timeouts made for a network, of a few thousand bits, are short for processes that share processors.
         let parameters = protocol["parameters"].as_array().expect("parameters");
-        if parameters.iter().any(|parameter| parameter["name"] == "timeout") {
-            args.extend(["--set", "protocol.timeout=100 ms"]);
+        for (parameter, set) in PATIENT {
+            if parameters.iter().any(|one| one["name"] == parameter) {
+                args.extend(["--set", set]);
+            }
         }
         let output = carillon(&args);
         let undelivered = metric(&output, "undelivered_share").0;

@@ -136,7 +136,8 @@ fn watched(protocol: &str) {
     let sender = place
         .send("s")
         .arg(file)
-        .args("--receivers 2 --datagram 1472")
+        // One that is served again would count twice.
+        .args("--receivers 2 --datagram 1472 --slow wait")
         .args("--rate 40Mbit/s --protocol")
         .arg(protocol)
         .args(served)
