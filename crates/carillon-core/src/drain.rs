@@ -43,11 +43,24 @@ where
         let Some(transmit) = machine.poll_transmit(now, buf) else { break };
         host.transmit(transmit, buf);
     }
-    while let Some(notice) = machine.poll_notice() {
-        host.notice(notice);
-    }
-    while let Some(event) = machine.poll_event() {
-        host.event(event);
+    match machine.events() {
+        // In one place: it is asked for once.
+        Some(events) => {
+            while let Some(notice) = events.pop_notice() {
+                host.notice(notice);
+            }
+            while let Some(event) = events.pop() {
+                host.event(event);
+            }
+        }
+        None => {
+            while let Some(notice) = machine.poll_notice() {
+                host.notice(notice);
+            }
+            while let Some(event) = machine.poll_event() {
+                host.event(event);
+            }
+        }
     }
     let next = machine.poll_timeout();
     assert!(

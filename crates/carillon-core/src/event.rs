@@ -4,12 +4,10 @@
 //! adds detail as a [`Note`], not as a new variant. Adding a variant is compatible; changing one
 //! raises [`SCHEMA_VERSION`].
 
-use std::collections::VecDeque;
-
 use serde::Serialize;
 
 use crate::notice::Notices;
-use crate::{AssociationId, MessageId, NodeId, Notice, Time};
+use crate::{AssociationId, LeanQueue, MessageId, NodeId, Notice, Time};
 
 /// Version of the event vocabulary, written into every result folder.
 pub const SCHEMA_VERSION: u32 = 3;
@@ -334,29 +332,23 @@ impl std::fmt::Display for TraceEvent {
     }
 }
 
-/// Takes the first of a queue that each of many nodes has: when the last is taken its room is let go.
-pub fn pop_lean<T>(queue: &mut VecDeque<T>) -> Option<T> {
-    let first = queue.pop_front();
-    if queue.is_empty() && queue.capacity() > 0 {
-        *queue = VecDeque::new();
-    }
-    first
-}
-
 /// The events and notices a machine has not handed out yet. Allocates nothing until the first.
 #[derive(Clone, Debug, Default)]
 pub struct Events {
-    events: VecDeque<Event>,
+    /// A datagram makes two, most times: it came, and is delivered.
+    events: LeanQueue<Event, 2>,
     notices: Notices,
 }
 
 impl Events {
     /// Adds one.
+    #[inline]
     pub fn push(&mut self, event: Event) {
         self.events.push_back(event);
     }
 
     /// A packet of this protocol came in; the message that it is about, as far as the protocol can tell.
+    #[inline]
     pub fn received(&mut self, packet: &'static str, message: impl Into<MessageId>) {
         self.push(Event::Received { packet, message: message.into() });
     }
@@ -396,8 +388,9 @@ impl Events {
     }
 
     /// Takes the oldest: what `poll_event` returns.
+    #[inline]
     pub fn pop(&mut self) -> Option<Event> {
-        pop_lean(&mut self.events)
+        self.events.pop_front()
     }
 
     /// Adds a notice: one of a machine that this one runs.
@@ -406,6 +399,7 @@ impl Events {
     }
 
     /// Takes the oldest notice: what `poll_notice` returns.
+    #[inline]
     pub fn pop_notice(&mut self) -> Option<Notice> {
         self.notices.pop_front()
     }

@@ -12,6 +12,7 @@ mod event;
 mod helpers;
 mod ids;
 mod input;
+mod lean;
 pub mod machine;
 mod notice;
 mod observer;
@@ -30,10 +31,11 @@ pub use describe::{
     ANY, Boast, Format, Golden, Ground, InState, Lie, OUTSIDE, Promise, Reading, Rest, States, Trial,
 };
 pub use drain::{Host, check_early, drain};
-pub use event::{DropReason, Event, Events, Note, Outcome, SCHEMA_VERSION, TraceEvent, Value, pop_lean};
+pub use event::{DropReason, Event, Events, Note, Outcome, SCHEMA_VERSION, TraceEvent, Value};
 pub use helpers::{Helper, HelperTable, Helpers, TableError};
 pub use ids::{AssociationId, GroupId, MessageId, NodeId, PortId, PortSet};
 pub use input::Input;
+pub use lean::LeanQueue;
 pub use machine::{
     Application, Delivery, Machine, OfferError, PathMeasure, Receiver, Relay, Sender, poll_application,
 };

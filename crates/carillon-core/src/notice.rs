@@ -62,6 +62,7 @@ impl Notices {
         self.0.get_or_insert_default().0.push_back(notice);
     }
 
+    #[inline]
     pub(crate) fn pop_front(&mut self) -> Option<Notice> {
         self.0.as_mut()?.0.pop_front()
     }

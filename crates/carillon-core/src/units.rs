@@ -82,6 +82,11 @@ impl BitRate {
 
     /// How long this many bits take, to the nearest nanosecond.
     pub fn time_for_bits(self, bits: u64) -> Duration {
+        // Asked for with every frame, and 128 bits are divided by a subroutine.
+        let short = bits.checked_mul(1_000_000_000).and_then(|nanobits| nanobits.checked_add(self.0 / 2));
+        if let Some(rounded) = short {
+            return Duration::from_nanos(rounded / self.0);
+        }
         let nanos = (u128::from(bits) * 1_000_000_000 + u128::from(self.0) / 2) / u128::from(self.0);
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }

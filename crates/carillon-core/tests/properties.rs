@@ -1,9 +1,9 @@
 //! Data structures of the core under random operations, against obviously right ones.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use carillon_core::{BitRate, NodeId, Seeds, SeqSet, Span, Time, Timers, expand};
+use carillon_core::{BitRate, LeanQueue, NodeId, Seeds, SeqSet, Span, Time, Timers, expand};
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
@@ -117,6 +117,30 @@ proptest! {
         // Runs are maximal: none touches the next.
         let runs: Vec<_> = set.runs().collect();
         prop_assert!(runs.windows(2).all(|pair| pair[0].end < pair[1].start));
+    }
+
+    #[test]
+    fn a_lean_queue_behaves_like_a_queue(ops in prop::collection::vec(prop::option::weighted(0.55, any::<u32>()), 0..200)) {
+        let mut queue: LeanQueue<Box<u32>, 2> = LeanQueue::default();
+        let mut oracle = VecDeque::new();
+        for op in ops {
+            match op {
+                Some(entry) => {
+                    queue.push_back(Box::new(entry));
+                    oracle.push_back(entry);
+                }
+                None => prop_assert_eq!(queue.pop_front().map(|entry| *entry), oracle.pop_front()),
+            }
+            prop_assert_eq!((queue.len(), queue.is_empty()), (oracle.len(), oracle.is_empty()));
+        }
+    }
+
+    #[test]
+    fn a_time_is_that_of_exact_arithmetic(bits in any::<u64>(), shift in 0..64u32, bps in 1..1u64 << 50) {
+        let bits = bits >> shift;
+        let exact = (u128::from(bits) * 1_000_000_000 + u128::from(bps) / 2) / u128::from(bps);
+        let exact = Duration::from_nanos(u64::try_from(exact).unwrap_or(u64::MAX));
+        prop_assert_eq!(BitRate::new(bps).expect("more than none").time_for_bits(bits), exact);
     }
 
     #[test]

@@ -233,15 +233,13 @@ impl<N: Network, O: Observer> World<N, O> {
                     bytes: &arrival.bytes,
                 };
                 let machine = &mut self.nodes[node.index()].machine;
-                match machine.as_relay().filter(|_| arrival.transit) {
-                    Some(relay) => {
-                        let verdict = relay.handle_transit(time, received);
-                        self.network.forward(time, verdict, &mut self.observer);
-                    }
-                    None if arrival.transit => {
-                        self.network.forward(time, Verdict::Forward, &mut self.observer);
-                    }
-                    None => machine.handle_datagram(time, received),
+                if arrival.transit {
+                    let relay = machine.as_relay();
+                    let verdict =
+                        relay.map_or(Verdict::Forward, |relay| relay.handle_transit(time, received));
+                    self.network.forward(time, verdict, &mut self.observer);
+                } else {
+                    machine.handle_datagram(time, received);
                 }
                 self.settle(node.index(), false);
             }

@@ -1,11 +1,10 @@
 //! Where the parts of a protocol act.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use carillon_core::{
-    AssociationId, BuildContext, ConfigError, Delivery, Dest, DropReason, Event, Events, GroupId, MessageId,
-    NodeId, Note, Time, Timers, Transmit, Value, pop_lean,
+    AssociationId, BuildContext, ConfigError, Delivery, Dest, DropReason, Event, Events, GroupId, LeanQueue,
+    MessageId, NodeId, Note, Time, Timers, Transmit, Value,
 };
 use carillon_wire::reformation::Ranks;
 
@@ -31,7 +30,7 @@ pub struct Scene<K = ()> {
     /// What is recorded, and told to the host.
     pub events: Events,
     /// With the ranks of their sources.
-    deliveries: VecDeque<(usize, Delivery)>,
+    deliveries: LeanQueue<(usize, Delivery), 1>,
 }
 
 impl<K: Ord + Copy> Scene<K> {
@@ -46,7 +45,7 @@ impl<K: Ord + Copy> Scene<K> {
             nodes: context.members.clone(),
             timers: Timers::new(),
             events: Events::default(),
-            deliveries: VecDeque::new(),
+            deliveries: LeanQueue::default(),
         }
     }
 
@@ -100,8 +99,7 @@ impl<K: Ord + Copy> Scene<K> {
 
     /// The same, with the rank of its source.
     pub fn poll_delivery_of(&mut self) -> Option<(usize, Delivery)> {
-        // Most nodes have none most of the time.
-        pop_lean(&mut self.deliveries)
+        self.deliveries.pop_front()
     }
 
     /// A packet came in.
@@ -177,6 +175,8 @@ impl<K: Ord + Copy> Scene<K> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+
     use bytes::Bytes;
     use carillon_core::{BitRate, Notice, Rng, Seeds};
     use carillon_wire::reformation::Ballot;

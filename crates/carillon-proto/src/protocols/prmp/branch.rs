@@ -1,10 +1,10 @@
 //! A parent and where its children are: packets of polling feedback to each of them.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use carillon_core::{
-    BuildContext, Config, ConfigError, Dest, Event, HelperTable, MessageId, NodeId, Time, Transmit, pop_lean,
+    BuildContext, Config, ConfigError, Dest, Event, HelperTable, LeanQueue, MessageId, NodeId, Time, Transmit,
 };
 use carillon_wire::pf::{ChildSet, Packet, Poll, Resp};
 
@@ -26,7 +26,7 @@ pub(super) struct Branch {
     /// Helpers that were lost, as long as the table does not say who takes their children.
     orphaning: BTreeSet<NodeId>,
     /// Packets of the transmission under way.
-    out: VecDeque<Out>,
+    out: LeanQueue<Out, 1>,
     written: Vec<u8>,
 }
 
@@ -61,7 +61,7 @@ impl Branch {
             nodes,
             from_root: settings.choice("data") == "root",
             orphaning: BTreeSet::new(),
-            out: VecDeque::new(),
+            out: LeanQueue::default(),
             written: Vec::new(),
         })
     }
@@ -143,7 +143,7 @@ impl Branch {
         buf: &mut Vec<u8>,
     ) -> Option<Transmit> {
         loop {
-            while let Some(out) = pop_lean(&mut self.out) {
+            while let Some(out) = self.out.pop_front() {
                 if let Some(transmit) = self.emit(scene, is_root, out, buf) {
                     return Some(transmit);
                 }

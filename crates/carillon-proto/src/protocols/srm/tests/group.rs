@@ -200,5 +200,6 @@ fn the_last_message_is_repaired_too() {
 #[test]
 fn an_idle_member_is_small() {
     let bytes = std::mem::size_of::<Player<SrmPeer>>();
-    assert!(bytes < 950, "{bytes} bytes");
+    // Two events and a message for the application wait in place: asking for room with every datagram costs more.
+    assert!(bytes < 1100, "{bytes} bytes");
 }

@@ -1,0 +1,78 @@
+//! The queue of a node that is one of very many.
+
+use std::collections::VecDeque;
+
+/// A queue whose first `N` entries wait in place; only more of them take room elsewhere, which is let go with the last
+/// of these. Each of a million nodes has some, empty most of the time: neither may they keep room, nor ask for it with
+/// every datagram.
+#[derive(Clone, Debug)]
+pub struct LeanQueue<T, const N: usize> {
+    /// The oldest, from `first` on and around.
+    near: [Option<T>; N],
+    first: u8,
+    /// How many of them are there.
+    held: u8,
+    /// What came when these were taken.
+    #[expect(clippy::box_collection, reason = "a quarter of the room while there are none")]
+    far: Option<Box<VecDeque<T>>>,
+}
+
+impl<T, const N: usize> Default for LeanQueue<T, N> {
+    fn default() -> Self {
+        const { assert!(0 < N && N < 128) };
+        LeanQueue { near: [const { None }; N], first: 0, held: 0, far: None }
+    }
+}
+
+impl<T, const N: usize> LeanQueue<T, N> {
+    /// Adds one at the end.
+    #[inline]
+    pub fn push_back(&mut self, entry: T) {
+        if usize::from(self.held) < N && self.far.is_none() {
+            let at = usize::from(self.first + self.held) % N;
+            // The place is empty: nothing to drop, and nothing to ask about it.
+            std::mem::forget(self.near[at].replace(entry));
+            self.held += 1;
+        } else {
+            self.far.get_or_insert_default().push_back(entry);
+        }
+    }
+
+    /// Takes the oldest.
+    #[inline]
+    pub fn pop_front(&mut self) -> Option<T> {
+        if self.held == 0 {
+            return if self.far.is_none() { None } else { self.pop_far() };
+        }
+        let entry = self.near[usize::from(self.first)].take();
+        self.first = (self.first + 1) % N as u8;
+        self.held -= 1;
+        entry
+    }
+
+    fn pop_far(&mut self) -> Option<T> {
+        let far = self.far.as_mut()?;
+        let entry = far.pop_front();
+        if far.is_empty() {
+            self.far = None;
+        }
+        entry
+    }
+
+    /// How many are there.
+    pub fn len(&self) -> usize {
+        usize::from(self.held) + self.far.as_ref().map_or(0, |far| far.len())
+    }
+
+    /// Whether there are none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.held == 0 && self.far.is_none()
+    }
+}
+
+impl<T, const N: usize> Extend<T> for LeanQueue<T, N> {
+    fn extend<I: IntoIterator<Item = T>>(&mut self, entries: I) {
+        entries.into_iter().for_each(|entry| self.push_back(entry));
+    }
+}
