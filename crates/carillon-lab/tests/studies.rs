@@ -11,6 +11,7 @@ use carillon_lab::reproduce::{
     matching,
 };
 use carillon_lab::results::Existing;
+use carillon_testkit::is_long_or_says_so;
 
 fn study(id: &str, messages: u64) -> Study {
     let dir = tempfile::tempdir().unwrap();
@@ -68,6 +69,9 @@ fn the_scenarios_of_a_study_are_valid_and_their_result_folders_apart() {
 
 #[test]
 fn the_best_wait_follows_its_law_whatever_packets_and_windows() {
+    if !is_long_or_says_so() {
+        return;
+    }
     let study = study("open-ack-wait", 15);
     assert_eq!(study.sheets.len(), 5);
     for name in ["msaw-1518", "msaw-64", "mbap-5", "mbap-15"] {
@@ -105,6 +109,9 @@ fn retransmission_is_studied_with_the_waits_of_the_law_in_the_documentation() {
 
 #[test]
 fn repeating_to_one_receiver_pays_where_acknowledgments_are_what_costs() {
+    if !is_long_or_says_so() {
+        return;
+    }
     let study = study("open-retransmission", 40);
     let throughput = sheet(&study, "throughput");
     assert_eq!(throughput.rows.len(), 2 * 5 * 7);

@@ -60,6 +60,21 @@ pub fn first_seed() -> u64 {
     variable("CARILLON_SEED").or(variable("CARILLON_FROM")).unwrap_or(1)
 }
 
+/// Whether tests are to take the time that they want: `CARILLON_LONG` is set (`.ci/run`, `make nightly`). Without it they are
+/// a sample that a programmer waits for.
+pub fn is_long() -> bool {
+    std::env::var_os("CARILLON_LONG").is_some()
+}
+
+/// Whether that is so; otherwise a line says that this test was left out. It skips nothing for want of a network, so that
+/// it is no failure where networks are expected.
+pub fn is_long_or_says_so() -> bool {
+    if !is_long() {
+        println!("of the long tier: CARILLON_LONG=1");
+    }
+    is_long()
+}
+
 /// A number that the environment sets.
 ///
 /// # Panics

@@ -103,7 +103,7 @@ fn every_protocol_with_helpers_delivers_with_two_in_a_chain() {
 
 #[test]
 fn every_protocol_with_helpers_delivers_though_one_is_killed() {
-    every_helped(2, 2, 4_000_000, true, &ADDRESSED);
+    every_helped(2, 2, 2_000_000, true, &ADDRESSED);
 }
 
 /// The sender is 60 ms away from all, and one of two helpers 15 ms: the other is the nearest to everybody, and turns to the

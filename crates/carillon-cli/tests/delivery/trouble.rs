@@ -15,6 +15,7 @@ use carillon_core::{
 use carillon_net::{Driver, Endpoint, EndpointConfig, GROUP};
 use carillon_proto::REGISTRY;
 use carillon_proto::session::{ReceiverPhase, ReceiverSession, ReceiverSessionConfig};
+use carillon_testkit::is_long_or_says_so;
 use serde_json::Value;
 
 use crate::delivery::support::at_once;
@@ -163,8 +164,8 @@ fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
 #[test]
 fn every_protocol_serves_the_others_though_members_are_silent_lie_leave_and_come_late_and_a_helper_dies() {
     // It floods three networks at a time, and takes from the tests beside it what time they have.
-    if std::env::var("CARILLON_TROUBLE").is_err() {
-        return println!("the long tier: CARILLON_TROUBLE=1");
+    if !is_long_or_says_so() {
+        return;
     }
     let entries: Vec<_> = REGISTRY.iter().copied().filter(|entry| entry.boast.is_some()).collect();
     at_once(3, &entries, |entry| {

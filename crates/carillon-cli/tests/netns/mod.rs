@@ -104,15 +104,17 @@ impl Net {
                 &host.namespace(),
                 &format!(
                     "port=eth0; {plain}
-                     ip link set lo up
-                     ip addr add 10.77.0.{number}/24 brd + dev eth0
-                     six=/proc/sys/net/ipv6/conf/eth0
+                     six=/proc/sys/net/ipv6/conf/eth0 and_six=
                      if [ -e $six ]; then
                          echo 0 >$six/accept_dad; echo 0 >$six/router_solicitations
-                         ip addr add fd77::{number:x}/64 dev eth0 nodad
+                         and_six='addr add fd77::{number:x}/64 dev eth0 nodad'
                      fi
-                     ip link set eth0 up
-                     ip route add 224.0.0.0/4 dev eth0"
+                     echo \"
+                         link set lo up
+                         addr add 10.77.0.{number}/24 brd + dev eth0
+                         $and_six
+                         link set eth0 up
+                         route add 224.0.0.0/4 dev eth0\" | ip -batch -"
                 ),
             );
         }

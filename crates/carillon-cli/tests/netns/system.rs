@@ -1,10 +1,16 @@
 //! What networks of tests are made with: ip(8), nft(8), a C compiler where there is delay.
 
+use std::collections::BTreeSet;
+use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 /// Every namespace of such a network is called this, the process, a number and the host.
 pub const PREFIX: &str = "carillon-net-";
@@ -49,15 +55,20 @@ pub fn make_possible() -> Result<(), String> {
 
 /// Kills what runs in namespaces and removes them; their wires go with them.
 pub fn remove(names: &[String]) {
-    for name in names {
-        let pids = Command::new("ip").args(["netns", "pids", name]).output();
-        for pid in pids.map(|output| text(&output.stdout)).unwrap_or_default().split_whitespace() {
-            let _ = Command::new("kill").args(["-KILL", pid]).stderr(Stdio::null()).status();
+    // One look at all processes, not one for each namespace as `ip netns pids` takes it.
+    let identity = |path: PathBuf| fs::metadata(path).map(|namespace| (namespace.dev(), namespace.ino()));
+    let ours: BTreeSet<_> =
+        names.iter().flat_map(|name| identity(Path::new("/run/netns").join(name))).collect();
+    for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let pid = process.file_name().to_str().and_then(|name| name.parse().ok());
+        let Some(pid) = pid else { continue };
+        if identity(process.path().join("ns/net")).is_ok_and(|namespace| ours.contains(&namespace)) {
+            let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
         }
     }
-    for name in names {
-        let _ = batch(None, &format!("netns del {name}\n"));
-    }
+    let lines: String = names.iter().map(|name| format!("netns del {name}\n")).collect();
+    // One that is gone already does not save the others.
+    let _ = fed(Command::new("ip").args(["-force", "-batch", "-"]), &lines);
 }
 
 /// Removes the networks of test processes that are gone without having been able to.
@@ -157,7 +168,7 @@ fn compiled() -> &'static Result<PathBuf, String> {
             return Err(format!("cc: {}", text(&output.stderr)));
         }
         // At once: another test process may be running the one that is there.
-        std::fs::rename(&fresh, &program).map_err(|error| error.to_string())?;
+        fs::rename(&fresh, &program).map_err(|error| error.to_string())?;
         Ok(program)
     })
 }

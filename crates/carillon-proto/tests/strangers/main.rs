@@ -20,6 +20,7 @@ use std::thread::scope;
 
 use carillon_core::{Bytes, Helpers, ProtocolEntry};
 use carillon_proto::blocks::{ErasureCode, ReedSolomon, Shape};
+use carillon_testkit::is_long;
 
 use attacker::{ASSOCIATION, Attacker, Kind, OTHER, Tape, Who, all, has_peers, kinds};
 use world::{MEMORY, MESSAGES, NAMES, NODES, Outcome, PAYLOAD, PHASES, Phase, Setting, World, protocols};
@@ -203,9 +204,14 @@ fn side_by_side<T: Send>(
     })
 }
 
-/// Whether an attack is one of the third that the default tier tries with this protocol: another third with the next.
+/// Whether an attack is one of the tenth, or in the long tier the third, that is tried with this protocol if only one seed
+/// is: others with the next.
 fn is_drawn(entry: &ProtocolEntry, attack: &str) -> bool {
-    entry.name.bytes().chain(attack.bytes()).map(u32::from).sum::<u32>().is_multiple_of(3)
+    entry.name.bytes().chain(attack.bytes()).map(u32::from).sum::<u32>().is_multiple_of(if is_long() {
+        3
+    } else {
+        10
+    })
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use carillon_core::{Rng, Seeds, Time};
+use carillon_testkit::is_long;
 use carillon_wire::reformation::{Packet, Ranks};
 
 use super::{Reformation, Step, Terms, To};
@@ -211,7 +212,7 @@ fn expel(net: &mut Net, gone: &[usize]) {
 
 #[test]
 fn those_who_are_gone_are_not_waited_for_nor_counted() {
-    for seed in 0..50 {
+    for seed in 0..if is_long() { 50 } else { 8 } {
         let mut net = Net::new(5, 1, seed);
         expel(&mut net, &[0, 3]);
         assert!(net.run(Duration::from_secs(2)), "the exchange ends");
@@ -290,7 +291,7 @@ fn without_a_majority_ballots_go_on_at_random_times_that_are_not_far_apart() {
 /// two views of one number exist.
 #[test]
 fn views_of_one_number_are_one_view() {
-    for seed in 0..300 {
+    for seed in 0..if is_long() { 300 } else { 40 } {
         let mut rng = Seeds::new(seed).stream("plan");
         let count = 2 + rng.below(6) as usize;
         let resilience = count.div_ceil(2) - 1;

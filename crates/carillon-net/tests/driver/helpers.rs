@@ -14,7 +14,7 @@ use carillon_testkit::{Contents, Offers, Oracle, Received, SENDER, TREE, loopbac
 const RECEIVERS: u32 = 3;
 const HELPERS: [NodeId; 2] = [NodeId(4), NodeId(5)];
 const NODES: u32 = 6;
-const MESSAGES: u64 = 200;
+const MESSAGES: u64 = 100;
 
 /// What the machine told its host, in the run's numbers.
 struct Watch {

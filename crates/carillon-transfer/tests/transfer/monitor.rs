@@ -11,7 +11,7 @@ use carillon_testkit::{loopback_group, skip};
 use carillon_transfer::monitor::{FAMILIES, Limit, Monitor, ReceiverView, Snapshot};
 use carillon_transfer::{SendReport, join_reader, receive, receive_to, send, send_reader};
 
-const PAGE: &str = include_str!("../../../docs/monitoring.md");
+const PAGE: &str = include_str!("../../../../docs/monitoring.md");
 
 #[test]
 fn every_name_is_on_the_page_and_no_other() {
@@ -31,7 +31,7 @@ fn every_name_is_on_the_page_and_no_other() {
     }
     assert_eq!(
         there, table,
-        "CARILLON_BLESS=1 cargo test -p carillon-transfer --test monitor writes the table"
+        "CARILLON_BLESS=1 cargo test -p carillon-transfer --test transfer monitor writes the table"
     );
 }
 

@@ -1,13 +1,11 @@
 //! Opening an endpoint: which interface is chosen, and what each failure says.
 
-mod common;
-
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
 
+use crate::common::{group, in_namespace, listening, multicast_works, sending};
 use carillon_net::{Choice, Endpoint, EndpointConfig, Interface, OpenError};
 use carillon_testkit::take_port;
-use common::{group, in_namespace, listening, multicast_works, sending};
 
 fn error(config: EndpointConfig) -> OpenError {
     match Endpoint::open(config) {
@@ -61,7 +59,7 @@ fn a_port_taken_by_a_socket_that_does_not_share_is_reported() {
 
 #[test]
 fn a_port_that_needs_a_privilege_is_reported() {
-    const NAME: &str = "a_port_that_needs_a_privilege_is_reported";
+    const NAME: &str = "open::a_port_that_needs_a_privilege_is_reported";
     const UNPRIVILEGED: &str = "CARILLON_TEST_UNPRIVILEGED";
     if !in_namespace(NAME, "ip link set lo up && setpriv --version") {
         return;
@@ -85,7 +83,7 @@ fn a_port_that_needs_a_privilege_is_reported() {
 
 #[test]
 fn an_interface_that_is_down_is_reported() {
-    if in_namespace("an_interface_that_is_down_is_reported", "true") {
+    if in_namespace("open::an_interface_that_is_down_is_reported", "true") {
         assert!(
             matches!(error(on("lo", "239.1.2.3:5000")), OpenError::InterfaceDown { name } if name == "lo")
         );
@@ -96,7 +94,7 @@ fn an_interface_that_is_down_is_reported() {
 fn an_interface_without_multicast_is_reported() {
     let setup =
         "ip link add b0 type bridge && ip link set b0 multicast off up && ip addr add 10.7.7.1/24 dev b0";
-    if in_namespace("an_interface_without_multicast_is_reported", setup) {
+    if in_namespace("open::an_interface_without_multicast_is_reported", setup) {
         assert!(matches!(
             error(on("10.7.7.1", "239.1.2.3:5000")),
             OpenError::InterfaceWithoutMulticast { name } if name == "b0"
@@ -107,7 +105,7 @@ fn an_interface_without_multicast_is_reported() {
 #[test]
 fn an_interface_without_an_address_of_the_family_is_reported() {
     let setup = "ip link add b0 type bridge && ip link set b0 up";
-    if in_namespace("an_interface_without_an_address_of_the_family_is_reported", setup) {
+    if in_namespace("open::an_interface_without_an_address_of_the_family_is_reported", setup) {
         assert!(matches!(
             error(on("b0", "239.1.2.3:5000")),
             OpenError::NoAddress { family: "IPv4", name } if name == "b0"
@@ -120,14 +118,14 @@ fn an_address_that_is_still_being_checked_is_reported() {
     // The address that it gets by itself may come a moment later.
     let setup = "ip link add v0 type veth peer name v1 && sysctl -q -w net.ipv6.conf.v0.dad_transmits=100 && \
                  ip link set v0 up && ip link set v1 up && ip addr add fe80::7/64 dev v0";
-    if in_namespace("an_address_that_is_still_being_checked_is_reported", setup) {
+    if in_namespace("open::an_address_that_is_still_being_checked_is_reported", setup) {
         assert!(matches!(error(on("v0", "[ff02::1234]:5000")), OpenError::AddressNotReady { .. }));
     }
 }
 
 #[test]
 fn a_group_without_a_route_is_reported_with_what_would_help() {
-    if in_namespace("a_group_without_a_route_is_reported_with_what_would_help", "ip link set lo up") {
+    if in_namespace("open::a_group_without_a_route_is_reported_with_what_would_help", "ip link set lo up") {
         match error(on("lo", "[ff15::1234]:5000")) {
             OpenError::NoRoute { name, advice, .. } => {
                 assert_eq!(name, "lo");
@@ -140,7 +138,7 @@ fn a_group_without_a_route_is_reported_with_what_would_help() {
 
 #[test]
 fn without_a_route_the_interface_is_loopback() {
-    if in_namespace("without_a_route_the_interface_is_loopback", "ip link set lo up") {
+    if in_namespace("open::without_a_route_the_interface_is_loopback", "ip link set lo up") {
         let endpoint = Endpoint::open(EndpointConfig::new("239.1.2.3:5000".parse().expect("an address")))
             .unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(endpoint.interface().to_string(), "lo (127.0.0.1)");
@@ -153,7 +151,7 @@ fn without_a_route_the_interface_is_loopback() {
 fn a_route_to_an_interface_without_multicast_is_told() {
     let setup = "ip link set lo up && ip link add b0 type bridge && ip link set b0 multicast off up && \
                  ip addr add 10.7.7.1/24 dev b0 && ip route add 224.0.0.0/4 dev b0";
-    if in_namespace("a_route_to_an_interface_without_multicast_is_told", setup) {
+    if in_namespace("open::a_route_to_an_interface_without_multicast_is_told", setup) {
         let endpoint = Endpoint::open(EndpointConfig::new("239.1.2.3:5000".parse().expect("an address")))
             .unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(endpoint.choice(), &Choice::BadRoute("b0".to_owned()));
@@ -164,7 +162,7 @@ fn a_route_to_an_interface_without_multicast_is_told() {
 fn a_link_local_group_needs_an_interface() {
     let setup = "ip link set lo up && ip link add v0 type veth peer name v1 && \
                  sysctl -q -w net.ipv6.conf.v0.accept_dad=0 && ip link set v1 up && ip link set v0 up && sleep 0.2";
-    if in_namespace("a_link_local_group_needs_an_interface", setup) {
+    if in_namespace("open::a_link_local_group_needs_an_interface", setup) {
         match error(EndpointConfig::new("[ff02::1234]:5000".parse().expect("an address"))) {
             OpenError::NeedsInterface { available, .. } => {
                 assert!(available.split(", ").any(|name| name == "v0"), "{available}");
@@ -195,7 +193,7 @@ fn with_a_route_the_interface_is_where_it_leads() {
     let setup = "ip link set lo up && ip link add v0 mtu 1400 type veth peer name v1 && \
                  sysctl -q -w net.ipv6.conf.v0.accept_dad=0 && ip link set v1 up && ip link set v0 up && \
                  sleep 0.2 && ip addr add 10.7.7.1/24 dev v0 && ip route add default via 10.7.7.2";
-    if in_namespace("with_a_route_the_interface_is_where_it_leads", setup) {
+    if in_namespace("open::with_a_route_the_interface_is_where_it_leads", setup) {
         let open = |group: &str| {
             Endpoint::open(EndpointConfig::new(group.parse().expect("an address")))
                 .unwrap_or_else(|error| panic!("{error}"))

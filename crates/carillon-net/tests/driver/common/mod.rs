@@ -184,7 +184,7 @@ pub fn multicast_works(test: &str) -> bool {
     works.is_ok()
 }
 
-/// Runs the named test again in a network namespace of its own, set up by these shell commands.
+/// Runs the test of this name, with its module, again in a network namespace of its own, set up by these shell commands.
 /// Returns true there; outside it returns false when the inner run has passed, fails when it has
 /// failed, and says that it is skipped if there can be no such namespace.
 pub fn in_namespace(test: &str, setup: &str) -> bool {

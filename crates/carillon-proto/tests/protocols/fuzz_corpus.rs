@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use carillon_core::{Rng, Seeds};
 use carillon_testkit::{first_seed, variable};
 
-#[path = "../../../fuzz/src/targets.rs"]
+#[path = "../../../../fuzz/src/targets.rs"]
 mod targets;
 
 use targets::{Target, targets};
@@ -47,8 +47,22 @@ fn random_inputs_pass() {
                 true => random(&mut rng),
                 false => mutated(&seeds, &mut rng),
             };
-            println!("{}, CARILLON_SEED={seed}, input {number}: {input:?}", target.name);
+            let said = SaidOfAFailure(|| {
+                println!("{}, CARILLON_SEED={seed}, input {number}: {input:?}", target.name)
+            });
             (target.body)(&input);
+            drop(said);
+        }
+    }
+}
+
+/// Is said when it is dropped by a panic: to write down each input would take as long as to try it.
+struct SaidOfAFailure<F: Fn()>(F);
+
+impl<F: Fn()> Drop for SaidOfAFailure<F> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            (self.0)();
         }
     }
 }

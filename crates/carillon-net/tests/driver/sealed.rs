@@ -1,15 +1,13 @@
 //! Endpoints with a key on real sockets.
 
-mod common;
-
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use carillon_core::{Dest, DropReason, Event, NodeId};
-use carillon_net::{EndpointConfig, GROUP, Key, SEAL_BYTES, SELF, is_sealed};
-use common::{
+use crate::common::{
     Talker, TestDriver, driver, group, in_namespace, listening, multicast_works, run, run_for, sending,
 };
+use carillon_core::{Dest, DropReason, Event, NodeId};
+use carillon_net::{EndpointConfig, GROUP, Key, SEAL_BYTES, SELF, is_sealed};
 
 const TO_GROUP: Dest = Dest::group(GROUP);
 
@@ -95,7 +93,7 @@ fn who_is_asked_answers_on_ipv4() {
 #[test]
 fn who_is_asked_answers_on_ipv6() {
     let setup = "ip link set lo up && ip -6 route add local ff00::/8 dev lo table local";
-    if in_namespace("who_is_asked_answers_on_ipv6", setup) {
+    if in_namespace("sealed::who_is_asked_answers_on_ipv6", setup) {
         answers("[ff15::1234]:5001".parse().expect("an address"));
     }
 }

@@ -1,21 +1,19 @@
 //! Drivers over real multicast on loopback.
 
-mod common;
-
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::common::{
+    Counter, Talker, Tape, TestDriver, driver, group, in_namespace, listening, multicast_works, run, run_for,
+    sending,
+};
 use carillon_core::{
     BitRate, Dest, DropReason, Event, Machine, NodeId, PortId, PortSet, Probability, Received, Scope, Seeds,
     Time, Transmit,
 };
 use carillon_net::{DriveError, Driver, Endpoint, EndpointConfig, GROUP, SELF};
-use common::{
-    Counter, Talker, Tape, TestDriver, driver, group, in_namespace, listening, multicast_works, run, run_for,
-    sending,
-};
 
 const TO_GROUP: Dest = Dest::group(GROUP);
 
@@ -59,7 +57,7 @@ fn multicast_reaches_three_receivers_and_unicast_comes_back_on_ipv4() {
 fn multicast_reaches_three_receivers_and_unicast_comes_back_on_ipv6() {
     // Loopback has no IPv6 multicast route of its own.
     let setup = "ip link set lo up && ip -6 route add local ff00::/8 dev lo table local";
-    if in_namespace("multicast_reaches_three_receivers_and_unicast_comes_back_on_ipv6", setup) {
+    if in_namespace("loopback::multicast_reaches_three_receivers_and_unicast_comes_back_on_ipv6", setup) {
         for group in ["[ff02::1234]:5000", "[ff15::1234]:5001"] {
             reaches_three_receivers_and_back(group.parse().expect("an address"));
         }
@@ -70,7 +68,10 @@ fn multicast_reaches_three_receivers_and_unicast_comes_back_on_ipv6() {
 fn link_local_ipv6_multicast_works_on_an_interface_without_other_addresses() {
     let setup = "ip link set lo up && ip link add v0 type veth peer name v1 && \
                  sysctl -q -w net.ipv6.conf.v0.accept_dad=0 && ip link set v1 up && ip link set v0 up && sleep 0.2";
-    if in_namespace("link_local_ipv6_multicast_works_on_an_interface_without_other_addresses", setup) {
+    if in_namespace(
+        "loopback::link_local_ipv6_multicast_works_on_an_interface_without_other_addresses",
+        setup,
+    ) {
         let on = |listen| EndpointConfig {
             interface: Some("v0".to_owned()),
             listen,
@@ -216,7 +217,7 @@ fn a_full_interface_holds_datagrams_up_and_loses_none() {
     let setup = "ip link set lo up && ip link add v0 type veth peer name v1 && ip link set v1 up && \
                  ip link set v0 up && ip addr add 10.7.7.1/24 dev v0 && \
                  tc qdisc add dev v0 root tbf rate 8mbit burst 4k limit 10m";
-    if !in_namespace("a_full_interface_holds_datagrams_up_and_loses_none", setup) {
+    if !in_namespace("loopback::a_full_interface_holds_datagrams_up_and_loses_none", setup) {
         return;
     }
     for segmentation in [true, false] {
@@ -302,7 +303,7 @@ fn a_datagram_the_interface_cannot_carry_is_an_error_that_says_so() {
 fn an_interface_that_shrinks_ends_the_run_with_a_reason() {
     let setup = "ip link set lo up && ip link add v0 type veth peer name v1 && ip link set v1 up && \
                  ip link set v0 up && ip addr add 10.7.7.1/24 dev v0";
-    if !in_namespace("an_interface_that_shrinks_ends_the_run_with_a_reason", setup) {
+    if !in_namespace("loopback::an_interface_that_shrinks_ends_the_run_with_a_reason", setup) {
         return;
     }
     let config = EndpointConfig { interface: Some("v0".to_owned()), ..sending(group()) };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use carillon_core::{Config, Event, NodeId, ProtocolEntry, Rng, Seeds};
 use carillon_proto::find;
-use carillon_testkit::{Group, Link, Report, SENDER};
+use carillon_testkit::{Group, Link, Report, SENDER, is_long};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -70,8 +70,8 @@ fn group(rng: &mut Rng, seed: u64, jitter: Duration, trips: impl Fn(&mut Rng) ->
 
 #[test]
 fn responses_come_no_faster_than_rr_in_any_epoch_up_to_the_jitter() {
-    let mut heard = 0;
-    for seed in 0..8 {
+    let (mut heard, seeds) = (0, if is_long() { 8 } else { 3 });
+    for seed in 0..seeds {
         let mut rng = Seeds::new(seed).stream("implosion");
         let epoch = Duration::from_millis([5, 10, 25][rng.below(3) as usize]);
         let quota = 1 + rng.below(30);
@@ -94,7 +94,7 @@ fn responses_come_no_faster_than_rr_in_any_epoch_up_to_the_jitter() {
         report.check_reliable().unwrap_or_else(|error| panic!("seed {seed}: {error}"));
         heard += check(&report, epoch, quota, slack(jitter, spread));
     }
-    assert!(heard > 4_000, "{heard} responses");
+    assert!(heard > 500 * seeds, "{heard} responses");
 }
 
 /// A child that dies is given up after so many polls; the others have everything, and wait for it no longer than that.

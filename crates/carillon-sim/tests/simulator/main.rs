@@ -1,0 +1,8 @@
+//! The simulated world and its networks from outside.
+
+mod graph;
+mod gt_itm;
+mod lan;
+mod ports;
+mod queue;
+mod world;

@@ -1,0 +1,8 @@
+//! The library as a program meets it. One program, because most of these tests wait most of their time: they wait together.
+
+mod daemon;
+mod examples;
+mod library;
+mod monitor;
+mod sealed;
+mod sockets;
