@@ -19,8 +19,14 @@ demo: setup ## send a real file to 4 receivers through losses, kill and restart 
 	@scripts/demo.sh target/release/carillon
 
 .PHONY: test
-test: setup ## run every test
+test: setup ## run every test, those that could go on for minutes with a sample of what they try
 	$(CARGO) test --workspace --quiet
+
+.PHONY: test-long
+test-long: setup ## those that are samples by default with all that they try, but the floods of `make nightly`
+	CARILLON_LONG=1 $(CARGO) test --workspace --lib --quiet
+	CARILLON_LONG=1 $(CARGO) test --workspace --quiet --test conformance --test delivery --test laboratory --test protocols --test strangers --test transfer
+	CARILLON_LONG=1 $(CARGO) test --workspace --quiet --test command -- helpers sealed a_killed
 
 .PHONY: check
 check: setup ## format, lints and documentation, warnings as errors
@@ -38,12 +44,13 @@ check-dissectors: setup ## captures of XTP in each of its ways, of PGM, and of C
 nightly: setup ## the long tier: 10 000 seeded conformance runs for each protocol, 50 files of each through every loss and delay, 20 seeds of every attack
 	@echo "fresh seeds: PROPTEST_RNG_SEED=$(SEED) CARILLON_FROM=$(SEED)"
 	PROPTEST_RNG_SEED=$(SEED) PROPTEST_CASES=4096 $(CARGO) test --release --workspace
-	CARILLON_FROM=$(SEED) CARILLON_RUNS=10000 $(CARGO) test --release -p carillon-proto --test conformance --test fuzz_corpus -- --nocapture
+	CARILLON_FROM=$(SEED) CARILLON_RUNS=10000 $(CARGO) test --release -p carillon-proto --test conformance -- --nocapture
+	CARILLON_FROM=$(SEED) CARILLON_RUNS=10000 $(CARGO) test --release -p carillon-proto --test protocols fuzz_corpus -- --nocapture
 	CARILLON_RUNS=50 $(CARGO) test --release -p carillon-proto --test delivery
 	CARILLON_RUNS=20 $(CARGO) test --release -p carillon-proto --test strangers
-	CARILLON_SILENCE=1 $(CARGO) test --release -p carillon-cli --test command silence -- --nocapture
-	CARILLON_TROUBLE=1 $(CARGO) test --release -p carillon-cli --test command trouble -- --nocapture
-	CARILLON_TABLES=1 $(CARGO) test --release -p carillon-lab --test laboratory published
+	CARILLON_LONG=1 $(CARGO) test --release -p carillon-proto -p carillon-lab
+	for test in flood silence trouble; do \
+		CARILLON_LONG=1 $(CARGO) test --release -p carillon-cli --test command $$test -- --nocapture || exit 1; done
 
 .PHONY: reproduce
 reproduce: setup ## every shipped table, figure and study, results below out/

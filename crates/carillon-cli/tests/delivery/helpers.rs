@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use carillon_core::Helpers;
 use carillon_proto::REGISTRY;
+use carillon_testkit::is_long_or_says_so;
 
 use crate::delivery::support::at_once;
 use crate::netns::{Host, Net};
@@ -103,7 +104,10 @@ fn every_protocol_with_helpers_delivers_with_two_in_a_chain() {
 
 #[test]
 fn every_protocol_with_helpers_delivers_though_one_is_killed() {
-    every_helped(2, 2, 2_000_000, true, &ADDRESSED);
+    // The test of trees that mend kills one of each protocol too.
+    if is_long_or_says_so() {
+        every_helped(2, 2, 4_000_000, true, &ADDRESSED);
+    }
 }
 
 /// The sender is 60 ms away from all, and one of two helpers 15 ms: the other is the nearest to everybody, and turns to the

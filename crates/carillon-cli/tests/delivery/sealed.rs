@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use carillon_core::{AssociationId, Rng, Seeds};
+use carillon_testkit::is_long_or_says_so;
 use carillon_wire::session::{Body, Nonce, Packet, RefuseReason, Text};
 use serde_json::Value;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -299,6 +300,9 @@ fn attacked(net: &Net, mut outsider: Outsider, start: impl Fn() -> Vec<Running>,
 /// In a namespace, since a raw socket hears, and harms, every session of a host.
 #[test]
 fn outsiders_on_loopback_change_nothing_but_counters() {
+    if !is_long_or_says_so() {
+        return;
+    }
     let Some(net) = Net::new(1) else { return };
     net.file("f", 2_000_000);
     write_keys(net.directory());

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use carillon_core::ProtocolEntry;
 use carillon_proto::REGISTRY;
-use carillon_testkit::is_long_or_says_so;
+use carillon_testkit::{is_long, is_long_or_says_so};
 use serde_json::Value;
 
 use crate::delivery::support::{Place, at_once, need_multicast, wait_for_part};
@@ -357,7 +357,10 @@ fn try_all(cells: &[Cell]) {
 
 #[test]
 fn a_killed_receiver_is_given_up_after_the_timeout_by_every_protocol() {
-    let cells: Vec<Cell> = REGISTRY.iter().map(|entry| kill(entry, Some(5), 2)).collect();
+    // In the default tier some, from each family; all are held to it in the simulator there.
+    let some = ["carillon", "chang-maxemchuk", "dsp", "pgm", "pf", "rra", "saw", "srm", "xtp"];
+    let tried = REGISTRY.iter().filter(|entry| is_long() || some.contains(&entry.name));
+    let cells: Vec<Cell> = tried.map(|entry| kill(entry, Some(5), 2)).collect();
     try_all(&cells);
 }
 
