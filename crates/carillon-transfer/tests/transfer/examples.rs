@@ -7,10 +7,17 @@ use carillon_testkit::loopback_group;
 
 /// Builds the examples as the tests of the workspace are, so that nothing is built twice, and says where they are.
 fn examples() -> PathBuf {
-    let built = Command::new(env!("CARGO"))
-        .args(["build", "--profile", "test", "--quiet", "--examples", "--workspace"])
-        .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .status();
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--profile", "test", "--quiet", "--examples", "--workspace"]);
+    // What cargo tells a test of its package makes build scripts run again that look at it, and all that is above them
+    // be compiled again.
+    for (name, _) in std::env::vars_os() {
+        let told = ["CARGO_PKG_", "CARGO_MANIFEST_"];
+        if name.to_str().is_some_and(|name| told.iter().any(|prefix| name.starts_with(prefix))) {
+            cargo.env_remove(name);
+        }
+    }
+    let built = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).status();
     assert!(built.expect("there is a cargo").success(), "the examples do not compile");
     let test = std::env::current_exe().expect("this is a program");
     // Tests are in deps, beside examples.
