@@ -252,6 +252,19 @@ impl PollingList {
         members
     }
 
+    /// So many at most of those that `wanted` holds for and that have no open question, by turns. Who leaves questions unanswered is asked again by itself.
+    pub fn next_free(&mut self, most: usize, wanted: impl Fn(usize) -> bool) -> Vec<usize> {
+        let group = self.members.len();
+        let usable = |&index: &usize| {
+            let member = &self.members[index];
+            !member.removed && member.open == 0 && member.repeats == 0 && wanted(index)
+        };
+        let all = (0..group).map(|step| (self.turn + step) % group);
+        let members: Vec<usize> = all.filter(usable).take(most).collect();
+        self.turn = members.last().map_or(self.turn, |last| (last + 1) % group);
+        members
+    }
+
     /// A receiver that `wanted` holds for and that has no open question.
     pub fn next_unasked(&mut self, wanted: impl Fn(usize, &Member) -> bool) -> Option<usize> {
         let group = self.members.len();

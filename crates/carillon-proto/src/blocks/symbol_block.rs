@@ -23,6 +23,8 @@ pub struct SymbolBlock {
     count: u64,
     /// How many more were due after it.
     more: u16,
+    /// The sender has asked about it.
+    asked: bool,
     /// There is no room to keep what is there: only the missing messages themselves help, and which are missing is kept.
     plain: bool,
 }
@@ -59,9 +61,14 @@ impl SymbolBlock {
         (self.count % COUNTS) as u16
     }
 
-    /// Whether more symbols are due than it lacks.
+    /// The sender asks about it.
+    pub fn on_poll(&mut self) {
+        self.asked = true;
+    }
+
+    /// Whether as many symbols are due as it lacks, or the sender has not asked yet.
     pub fn is_served(&self) -> bool {
-        self.lacks().is_none_or(|lacks| lacks <= self.more && !self.plain)
+        !self.asked || self.lacks().is_none_or(|lacks| lacks <= self.more && !self.plain)
     }
 
     /// Whether a place may be one of it.
@@ -291,6 +298,8 @@ mod tests {
         let mut block = SymbolBlock::default();
         assert!(block.is_served(), "nothing is known of it");
         assert!(block.set_length(10));
+        assert!(block.is_served(), "the sender has not asked yet");
+        block.on_poll();
         assert!(!block.is_served());
         block.see(1, 9);
         assert!(!block.is_served());

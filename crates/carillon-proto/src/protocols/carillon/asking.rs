@@ -42,8 +42,8 @@ pub(super) struct Asking {
     /// Who is awaited in it, and its first question.
     round: BTreeSet<usize>,
     round_from: u64,
-    /// Until then those who were not asked by name may ask.
-    requests_until: Option<Time>,
+    /// When the newest question was asked that was answered.
+    answered: Time,
     /// Since when each has left questions unanswered.
     silent_since: Vec<Option<Time>>,
     patience: Duration,
@@ -73,7 +73,7 @@ impl Asking {
             echoes: 0,
             round: BTreeSet::new(),
             round_from: 0,
-            requests_until: None,
+            answered: Time::ZERO,
             silent_since: vec![None; members],
             patience: span("patience"),
             lists: Default::default(),
@@ -85,9 +85,15 @@ impl Asking {
         self.audience.live() > MAX_LISTED
     }
 
-    /// Whether nobody of the round is awaited any more.
-    pub fn is_round_over(&self, now: Time) -> bool {
-        self.round.is_empty() && self.requests_until.is_none_or(|until| until <= now)
+    /// Whether nobody of the round is awaited any more; of a crowd those who are asked stand for the others, and half of them do.
+    pub fn is_round_over(&self) -> bool {
+        self.round.is_empty() || self.is_crowd() && self.round.len() <= MAX_LISTED / 2
+    }
+
+    /// What goes out next is decided.
+    pub fn end_round(&mut self) {
+        self.is_in_round = false;
+        self.round.clear();
     }
 
     /// Asks these members.
@@ -105,7 +111,7 @@ impl Asking {
         listed.clear();
         asked.clear();
         if purpose != Purpose::Path {
-            blocks.list(is_round, listed);
+            blocks.list(is_round, is_crowd, listed);
         }
         let mut question = 0;
         for &index in members {
@@ -133,17 +139,14 @@ impl Asking {
         if is_round {
             self.echoes = ECHOES;
         }
-        if self.echoes > 0 && purpose != Purpose::Path && !is_crowd {
+        if (self.echoes > 0 || is_crowd) && purpose != Purpose::Path {
             let trip = self.trip.mean().unwrap_or_default();
             scene.timers.arm(Timer::Echo, scene.now + (trip / ECHO_PART).max(LEAST_ECHO));
         }
         let (mut after, mut span) = (Duration::ZERO, Duration::ZERO);
-        if is_round && is_crowd {
+        if is_crowd && purpose != Purpose::Path {
             let trip = self.trip.mean().unwrap_or(SPAN_MIN);
             (after, span) = (trip * 2, (trip * 4).max(SPAN_MIN));
-            let until = scene.now + after + span + trip * 2;
-            self.requests_until = Some(until);
-            scene.timers.arm(Timer::Requests, until);
         }
         let micros = |span: Duration| u32::try_from(span.as_micros()).unwrap_or(u32::MAX);
         let number = |number: u64| (number % MODULUS) as u32;
@@ -171,6 +174,7 @@ impl Asking {
             self.round.remove(&index);
         }
         self.trip.on_sample(scene.now.since(question.at));
+        self.answered = self.answered.max(question.at);
         let withdrawn = self.withdraw(scene, index, number);
         self.silent_since[index] = None;
         Some((question, open, withdrawn))
@@ -209,7 +213,6 @@ impl Asking {
         self.silent_since.fill(None);
         self.is_in_round = false;
         self.round.clear();
-        self.requests_until = None;
         scene.timers.clear();
     }
 
@@ -219,8 +222,9 @@ impl Asking {
     }
 
     /// How many are to be asked what has arrived, if enough has gone out for that: each is asked twice while a window
-    /// goes out, a few of them at a time, since each poll is a packet to all.
-    pub fn due(&self) -> Option<usize> {
+    /// goes out, a few of them at a time, since each poll is a packet to all. Of a crowd some are for the path, and all are while
+    /// so many messages go out as are kept until all have them.
+    pub fn due(&self, kept: u64) -> Option<usize> {
         let window = self.audience.window().max(1);
         let burst = (window / POLLS).clamp(1, self.burst);
         let live = self.audience.live().clamp(1, MAX_LISTED) as u64;
@@ -228,7 +232,12 @@ impl Asking {
             // Nobody has said yet how much it can take.
             return (self.in_burst >= burst).then_some(MAX_LISTED);
         }
-        (self.in_burst >= burst).then(|| (self.asked() * live * burst).div_ceil(window) as usize)
+        let all = self.audience.live() as u64 * u64::from(self.is_crowd());
+        (self.in_burst >= burst).then(|| {
+            let asked = self.asked();
+            let (path, sweep) = ((asked * live * burst).div_ceil(window), asked * all * burst / kept.max(1));
+            path.max(sweep) as usize
+        })
     }
 
     /// How often each is asked while a window goes out: so often that it answers once, nearly always, if answers are lost as packets are.
@@ -239,19 +248,39 @@ impl Asking {
         (times as u64).max(ASKED)
     }
 
-    /// Whether as much is under way as may be, with so many packets sent.
+    /// Whether as much is under way as may be, with so many packets sent. Of a crowd some answer is always lost: a question does not hold up
+    /// the others any more when one is answered that was asked a round trip later.
     pub fn is_full(&self, now: Time, serial: u64) -> bool {
-        self.audience.is_full(now, serial, self.questions.open())
+        let overtaken = self.is_crowd().then(|| self.trip.mean().unwrap_or_default());
+        let is_lost = |question: &&Question| overtaken.is_some_and(|trip| question.at + trip < self.answered);
+        self.audience.is_full(now, serial, self.questions.open().filter(|question| !is_lost(question)))
     }
 
-    /// Those who have not answered and are to be asked again.
+    /// Those who have not answered and are to be asked again: of a crowd only if they fill a poll.
     pub fn again(&self) -> Vec<usize> {
-        self.audience.all_again().take(MAX_LISTED).collect()
+        let again: Vec<usize> = self.audience.all_again().take(MAX_LISTED).collect();
+        if self.is_crowd() && again.len() < MAX_LISTED { Vec::new() } else { again }
+    }
+
+    /// Those of a crowd for whom `wanted` holds, where there is nothing else to do than to ask them, as many as one poll names: first who has not
+    /// answered. No more questions are open than their answers are no burden, and there is no poll for a few as long as more are to come.
+    pub fn sweep(&mut self, wanted: impl Fn(usize) -> bool) -> Vec<usize> {
+        let open = self.questions.open_count();
+        if !self.is_crowd() || self.is_in_round || open >= MOST_OPEN.max(self.audience.live() / OPEN_PART) {
+            return Vec::new();
+        }
+        let mut members: Vec<usize> = self.audience.all_again().take(MAX_LISTED).collect();
+        members.extend(self.audience.next_free(MAX_LISTED - members.len(), wanted));
+        if open > 0 && members.len() < MAX_LISTED { Vec::new() } else { members }
     }
 
     /// So many at most, by turns, for the path, and for what: those who are awaited in a round are to say what they lack too, since the question or
     /// the answer may be lost, and the others are not asked with them.
     pub fn for_path(&mut self, most: usize) -> (Vec<usize>, Purpose) {
+        if self.is_crowd() {
+            let members = self.audience.next_turns(most.min(MAX_LISTED), 0, |_| true);
+            return (members, Purpose::Again);
+        }
         let mut members: Vec<usize> = Vec::new();
         let mut purpose = Purpose::Path;
         while members.len() < most.min(MAX_LISTED) {
@@ -270,7 +299,7 @@ impl Asking {
     /// Those of the round who have not answered yet, while nothing else asks them: the question or the answer may be lost, and there is nothing
     /// else to do. A few times only, so that who does not answer is found out.
     pub fn echo(&mut self) -> Vec<usize> {
-        if self.echoes == 0 || !self.is_in_round || self.is_crowd() {
+        if self.echoes == 0 || !self.is_in_round {
             return Vec::new();
         }
         self.echoes -= 1;
@@ -309,5 +338,8 @@ const ECHO_PART: u32 = 3;
 const LEAST_ECHO: Duration = Duration::from_millis(2);
 /// Answers that take as long as ever are not late.
 const SLACK: Duration = Duration::from_millis(1);
+/// Questions to a crowd that may be open where nothing else goes out, at least, and as a part of it: what answers them comes in a heap.
+const MOST_OPEN: usize = 256;
+const OPEN_PART: usize = 4;
 /// How long many receivers spread their requests, at least.
 const SPAN_MIN: Duration = Duration::from_millis(10);

@@ -16,6 +16,8 @@ pub(super) struct Blocks {
     /// From the oldest one that not all have to the newest, which may be open.
     blocks: VecDeque<RepairBlock>,
     code: ReedSolomon,
+    /// Messages that are kept until all have them, at most.
+    pub kept: u64,
     /// Messages of a block and coded symbols, at most.
     most: u64,
     /// Messages of a block, at least, if it has as many.
@@ -38,6 +40,7 @@ impl Blocks {
             window,
             blocks: VecDeque::new(),
             code: ReedSolomon,
+            kept: settings.count("window"),
             most,
             least: LEAST_LENGTH.max((settings.count("window") / SHARES).next_power_of_two()),
             redundancy: settings.probability("redundancy").value(),
@@ -116,9 +119,12 @@ impl Blocks {
         }
     }
 
-    /// The closed blocks for a poll, which asks all about them or only some.
-    pub fn list(&mut self, asks_all: bool, bytes: &mut Vec<u8>) {
-        for block in self.blocks.iter_mut().filter(|block| block.is_closed()).take(MAX_LISTED) {
+    /// The closed blocks for a poll, which asks all about them or only some. A crowd would ask by itself for those that the next round is
+    /// about: they are listed in that.
+    pub fn list(&mut self, asks_all: bool, is_crowd: bool, bytes: &mut Vec<u8>) {
+        let is_listed =
+            |block: &&mut RepairBlock| block.is_closed() && (asks_all || !is_crowd || !block.is_news());
+        for block in self.blocks.iter_mut().filter(is_listed).take(MAX_LISTED) {
             let first = (block.first() % MODULUS) as u32;
             Listed::push(Closed { first, length: block.length(), count: block.count() }, bytes);
             if asks_all && block.is_news() {

@@ -306,6 +306,7 @@ impl CarillonReceiver {
             }
             self.with_block(scene, first, |block| {
                 if block.set_length(closed.length) {
+                    block.on_poll();
                     block.see(closed.count, 0);
                 }
             });

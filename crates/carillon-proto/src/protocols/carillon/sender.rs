@@ -45,8 +45,6 @@ pub struct CarillonSender {
 pub enum Timer {
     /// The receiver that was asked this has had time to answer: ask again, or give up.
     Answer(u64),
-    /// Those who were not asked by name have had time to ask.
-    Requests,
     /// The open block has been open for long enough.
     Close,
     /// Those who are awaited in a round may be asked once more.
@@ -120,7 +118,8 @@ impl CarillonSender {
                 missing.extend((0..64).filter(|bit| word >> bit & 1 == 1).map(|bit| (at * 64 + bit) as u16));
             }
             let most = budget.min(lacks.lacks.into());
-            let missing = (!missing.is_empty()).then_some(&missing[..]);
+            // Of a crowd only some are heard: what they lack does not say what the others do.
+            let missing = (!missing.is_empty() && !asking.is_crowd()).then_some(&missing[..]);
             let (count, lacks, plain) = (lacks.count, lacks.lacks, lacks.plain);
             let added = block.on_request(Request { index, count, lacks, plain, missing, most });
             asking.audience.budget.spend(index, added);
@@ -136,8 +135,8 @@ impl CarillonSender {
 
     /// If all have answered that are awaited, it is decided what goes out.
     fn on_round(&mut self, scene: &mut Scene) {
-        if self.asking.is_in_round && self.asking.is_round_over(scene.now) {
-            self.asking.is_in_round = false;
+        if self.asking.is_in_round && self.asking.is_round_over() {
+            self.asking.end_round();
             self.decide(scene, false);
         }
     }
@@ -203,6 +202,11 @@ impl CarillonSender {
         }
         let (blocks, sent) = (&self.blocks, self.blocks.sent);
         let lacks = |index: usize| blocks.window.acknowledged_below(index) < sent;
+        let end = blocks.closed_below();
+        let members = self.asking.sweep(|index| blocks.window.acknowledged_below(index) < end);
+        if !members.is_empty() {
+            return Some(self.asking.poll(scene, &mut self.blocks, &members, Purpose::Again, buf));
+        }
         if self.is_quiet && !self.asking.is_in_round {
             self.is_quiet = false;
             let is_blocked = blocks.sent < blocks.window.end();
@@ -253,7 +257,6 @@ impl Part for CarillonSender {
     fn on_timer(&mut self, scene: &mut Scene, timer: Timer) {
         match timer {
             Timer::Answer(number) => self.on_no_answer(scene, number),
-            Timer::Requests => self.on_round(scene),
             Timer::Close => self.blocks.close(),
             Timer::Echo => self.is_echo_due = true,
             Timer::Quiet => self.is_quiet = true,
@@ -287,13 +290,17 @@ impl Part for CarillonSender {
             return self.idle(scene, buf);
         }
         if self.asking.is_full(scene.now, self.blocks.serial) {
-            return None;
+            // It may be full for lost answers alone: other questions tell.
+            let may_ask = self.asking.is_crowd() && std::mem::take(&mut self.is_echo_due);
+            let (members, purpose) = if may_ask { self.asking.for_path(MAX_LISTED) } else { return None };
+            let asks = !members.is_empty();
+            return asks.then(|| self.asking.poll(scene, &mut self.blocks, &members, purpose, buf));
         }
         if let Some(at) = self.pace.ready_at(scene.now) {
             scene.timers.arm(Timer::Pace, at);
             return None;
         }
-        if let Some(due) = self.asking.due() {
+        if let Some(due) = self.asking.due(self.blocks.kept) {
             let (members, purpose) = self.asking.for_path(due);
             if !members.is_empty() {
                 return Some(self.asking.poll(scene, &mut self.blocks, &members, purpose, buf));

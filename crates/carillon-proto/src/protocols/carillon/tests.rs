@@ -76,6 +76,17 @@ fn coded_symbols_serve_many_receivers_for_little_more_than_one() {
     assert!(repairs(&many) < 850, "{} for 40, {} for 2", repairs(&many), repairs(&few));
 }
 
+/// More than one poll names. Served one by one, by the messages that each names, a crowd of 100 had 940 of 3000 sent again at 5 %.
+#[test]
+fn a_crowd_is_repaired_by_coded_symbols_for_little_more_than_its_worst_member_needs() {
+    let report = lossy(100, 2000, 0.05, &[]);
+    assert!(coded(&report) > 0);
+    // The mean of one is 105, the worst of 100 needs some 22 more of one block, and blocks are shorter than all.
+    assert!(repairs(&report) < 230, "{}", repairs(&report));
+    let polls = report.count(|_, event| matches!(event, Event::ControlSent { packet: "poll", .. }));
+    assert!(polls < 400, "{polls} polls");
+}
+
 #[test]
 fn redundancy_saves_rounds_for_more_packets() {
     let rounds =
