@@ -49,9 +49,7 @@ where
             while let Some(notice) = events.pop_notice() {
                 host.notice(notice);
             }
-            while let Some(event) = events.pop() {
-                host.event(event);
-            }
+            events.take_all(|event| host.event(event));
         }
         None => {
             while let Some(notice) = machine.poll_notice() {

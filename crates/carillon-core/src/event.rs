@@ -369,6 +369,7 @@ impl Events {
     }
 
     /// The packet of a datagram if it could be read and is of this session; a drop otherwise.
+    #[inline]
     pub fn of_session<P, E>(
         &mut self,
         parsed: Result<(AssociationId, P), E>,
@@ -391,6 +392,12 @@ impl Events {
     #[inline]
     pub fn pop(&mut self) -> Option<Event> {
         self.events.pop_front()
+    }
+
+    /// Takes all, the oldest first.
+    #[inline]
+    pub fn take_all(&mut self, each: impl FnMut(Event)) {
+        self.events.take_all(each);
     }
 
     /// Adds a notice: one of a machine that this one runs.

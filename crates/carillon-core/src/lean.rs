@@ -28,13 +28,13 @@ impl<T, const N: usize> LeanQueue<T, N> {
     /// Adds one at the end.
     #[inline]
     pub fn push_back(&mut self, entry: T) {
-        if usize::from(self.held) < N && self.far.is_none() {
-            let at = usize::from(self.first + self.held) % N;
-            // The place is empty: nothing to drop, and nothing to ask about it.
-            std::mem::forget(self.near[at].replace(entry));
+        // When all places are taken this is the first one.
+        let place = &mut self.near[usize::from(self.first + self.held) % N];
+        if self.far.is_none() && place.is_none() {
+            *place = Some(entry);
             self.held += 1;
         } else {
-            self.far.get_or_insert_default().push_back(entry);
+            self.push_far(entry);
         }
     }
 
@@ -48,6 +48,26 @@ impl<T, const N: usize> LeanQueue<T, N> {
         self.first = (self.first + 1) % N as u8;
         self.held -= 1;
         entry
+    }
+
+    /// Takes all, the oldest first.
+    #[inline]
+    pub fn take_all(&mut self, mut each: impl FnMut(T)) {
+        let (first, held) = (usize::from(self.first), usize::from(self.held));
+        (self.first, self.held) = (0, 0);
+        for at in first..first + held {
+            if let Some(entry) = self.near[at % N].take() {
+                each(entry);
+            }
+        }
+        if let Some(far) = self.far.take() {
+            far.into_iter().for_each(each);
+        }
+    }
+
+    #[cold]
+    fn push_far(&mut self, entry: T) {
+        self.far.get_or_insert_default().push_back(entry);
     }
 
     fn pop_far(&mut self) -> Option<T> {

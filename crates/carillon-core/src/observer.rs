@@ -14,7 +14,12 @@ pub trait Observer: Send {
     /// never by an event.
     fn notice(&mut self, _time: Time, _node: NodeId, _notice: &Notice) {}
 
-    /// So many messages a machine keeps, after what it did ([`Machine::held`](crate::Machine::held)).
+    /// Whether it watches what machines keep: else they are not asked.
+    fn watches_held(&self) -> bool {
+        false
+    }
+
+    /// So many messages a machine keeps, after what it did ([`Machine::held`](crate::Machine::held)), if this is watched.
     fn held(&mut self, _node: NodeId, _messages: u64) {}
 
     /// A datagram left a node's interface at this time.
@@ -36,6 +41,9 @@ impl<T: Observer + ?Sized> Observer for &mut T {
     fn notice(&mut self, time: Time, node: NodeId, notice: &Notice) {
         (**self).notice(time, node, notice);
     }
+    fn watches_held(&self) -> bool {
+        (**self).watches_held()
+    }
     fn held(&mut self, node: NodeId, messages: u64) {
         (**self).held(node, messages);
     }
@@ -56,6 +64,9 @@ impl<T: Observer> Observer for Vec<T> {
             observer.notice(time, node, notice);
         }
     }
+    fn watches_held(&self) -> bool {
+        self.iter().any(T::watches_held)
+    }
     fn held(&mut self, node: NodeId, messages: u64) {
         for observer in self {
             observer.held(node, messages);
@@ -74,6 +85,9 @@ impl<T: Observer + ?Sized> Observer for Box<T> {
     }
     fn notice(&mut self, time: Time, node: NodeId, notice: &Notice) {
         (**self).notice(time, node, notice);
+    }
+    fn watches_held(&self) -> bool {
+        (**self).watches_held()
     }
     fn held(&mut self, node: NodeId, messages: u64) {
         (**self).held(node, messages);

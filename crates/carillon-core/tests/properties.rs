@@ -125,6 +125,11 @@ proptest! {
         let mut oracle = VecDeque::new();
         for op in ops {
             match op {
+                Some(entry) if entry % 16 == 0 => {
+                    let mut all = VecDeque::new();
+                    queue.take_all(|entry| all.push_back(*entry));
+                    prop_assert_eq!(all, std::mem::take(&mut oracle));
+                }
                 Some(entry) => {
                     queue.push_back(Box::new(entry));
                     oracle.push_back(entry);

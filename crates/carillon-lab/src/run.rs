@@ -485,6 +485,10 @@ impl Observer for Watch<'_> {
         self.observer.notice(time, node, notice);
     }
 
+    fn watches_held(&self) -> bool {
+        self.recorder.watches_held()
+    }
+
     fn held(&mut self, node: NodeId, messages: u64) {
         self.recorder.held(node, messages);
     }

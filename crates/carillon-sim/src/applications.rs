@@ -112,14 +112,14 @@ impl Sink {
 impl Application for Sink {
     fn poll(&mut self, _now: Time, machine: &mut (dyn Machine + 'static)) -> bool {
         let Some(receiver) = machine.as_receiver() else { return false };
-        let mut touched = false;
+        let (mut touched, mut of_others) = (false, 0);
+        let own = self.tally.as_ref().map(|(node, _)| *node);
         while let Some(delivery) = receiver.poll_delivery() {
             touched = true;
-            if let Some((node, count)) = &self.tally
-                && delivery.source != *node
-            {
-                count.fetch_add(1, Ordering::Relaxed);
-            }
+            of_others += u64::from(Some(delivery.source) != own);
+        }
+        if let Some((_, count)) = self.tally.as_ref().filter(|_| touched) {
+            count.fetch_add(of_others, Ordering::Relaxed);
         }
         touched
     }

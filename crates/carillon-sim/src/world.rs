@@ -294,7 +294,9 @@ impl<N: Network, O: Observer> World<N, O> {
                 }
             }
         };
-        if let Some(messages) = node.machine.held() {
+        if self.observer.watches_held()
+            && let Some(messages) = node.machine.held()
+        {
             self.observer.held(NodeId(index as u32), messages);
         }
         node.wanted = wanted.unwrap_or(Time::MAX);

@@ -76,6 +76,7 @@ impl Envelope {
     pub const LEN: usize = 8;
 
     /// Takes the envelope off the front of a datagram; returns the rest too.
+    #[inline]
     pub fn parse(bytes: &[u8]) -> Result<(Envelope, &[u8]), ParseError> {
         let Some((head, rest)) = bytes.split_first_chunk::<{ Envelope::LEN }>() else {
             return Err(ParseError::Truncated { have: bytes.len(), need: Self::LEN });
@@ -88,6 +89,7 @@ impl Envelope {
     }
 
     /// Takes the envelope off the front of a datagram of one protocol.
+    #[inline]
     pub fn parse_for(expected: u8, bytes: &[u8]) -> Result<(Envelope, &[u8]), ParseError> {
         let (envelope, rest) = Envelope::parse(bytes)?;
         if envelope.protocol != expected {

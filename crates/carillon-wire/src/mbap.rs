@@ -76,6 +76,7 @@ pub const TIMED_HEADER_LEN: usize = HEADER_LEN + 4;
 
 impl<'a> Packet<'a> {
     /// Parses a datagram. Whether the number is below 2n only the machine can tell.
+    #[inline]
     pub fn parse(bytes: &'a [u8]) -> Result<(AssociationId, Packet<'a>), ParseError> {
         let (envelope, mut reader) = Reader::behind_envelope(protocol::MBAP, bytes)?;
         let sequence = reader.u16()?;

@@ -17,6 +17,7 @@ impl<'a> Reader<'a> {
     }
 
     /// What follows the envelope in a datagram of this protocol.
+    #[inline]
     pub(crate) fn behind_envelope(protocol: u8, bytes: &'a [u8]) -> Result<(Envelope, Self), ParseError> {
         let (envelope, rest) = Envelope::parse_for(protocol, bytes)?;
         Ok((envelope, Reader { rest, have: bytes.len() }))
@@ -27,6 +28,7 @@ impl<'a> Reader<'a> {
         if self.have < need { Err(ParseError::Truncated { have: self.have, need }) } else { Ok(()) }
     }
 
+    #[inline]
     pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], ParseError> {
         let (head, rest) = self.rest.split_first_chunk().ok_or(self.truncated(N))?;
         self.rest = rest;

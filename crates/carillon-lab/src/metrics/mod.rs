@@ -125,6 +125,10 @@ impl Observer for Recorder {
         }
     }
 
+    fn watches_held(&self) -> bool {
+        true
+    }
+
     fn held(&mut self, node: NodeId, messages: u64) {
         self.totals.state.held(node, messages);
     }

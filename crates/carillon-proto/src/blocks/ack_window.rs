@@ -37,6 +37,8 @@ pub struct AckWindow {
     /// How many messages may be outstanding.
     room: FixedWindow,
     slots: Numbered<Slot>,
+    /// None before this message is to be sent: where the search for the next one begins.
+    due_from: u64,
     finished: bool,
     /// For each receiver, one past the last message it has acknowledged.
     vector: Vec<u64>,
@@ -53,7 +55,8 @@ impl AckWindow {
     /// An empty window for these receivers, with room for so many messages.
     pub fn new(members: Members, room: FixedWindow) -> Self {
         let (vector, live) = (vec![0; members.len()], members.len());
-        AckWindow { members, room, slots: Numbered::default(), finished: false, vector, live, block: None }
+        let slots = Numbered::default();
+        AckWindow { members, room, slots, due_from: 0, finished: false, vector, live, block: None }
     }
 
     /// Messages go block by block: it takes none of the next one before all of this one are done with.
@@ -111,6 +114,7 @@ impl AckWindow {
     pub fn go_back_to(&mut self, number: u64) -> u32 {
         let skip = number.saturating_sub(self.start()) as usize;
         let mut count = 0;
+        self.due_from = self.due_from.min(number);
         for slot in self.slots.iter_mut().skip(skip).filter(|slot| slot.sent.is_some() && !slot.due) {
             slot.due = true;
             count += 1;
@@ -188,6 +192,7 @@ impl AckWindow {
 
     /// The messages in order.
     pub fn slots_mut(&mut self) -> impl Iterator<Item = &mut Slot> {
+        self.due_from = self.start();
         self.slots.iter_mut()
     }
 
@@ -198,7 +203,12 @@ impl AckWindow {
 
     /// The first message that is to be sent.
     pub fn first_due(&mut self) -> Option<(u64, &mut Slot)> {
-        (self.slots.start()..).zip(self.slots.iter_mut()).find(|(_, slot)| slot.due)
+        let mut number = self.due_from.max(self.start());
+        while self.slots.get(number).is_some_and(|slot| !slot.due) {
+            number += 1;
+        }
+        self.due_from = number;
+        self.slots.get_mut(number).map(|slot| (number, slot))
     }
 
     /// The message of this number.
@@ -208,6 +218,7 @@ impl AckWindow {
 
     /// The same, to be changed.
     pub fn get_mut(&mut self, number: u64) -> Option<&mut Slot> {
+        self.due_from = self.due_from.min(number);
         self.slots.get_mut(number)
     }
 
@@ -275,5 +286,109 @@ impl AckWindow {
         for number in from..end {
             self.slots.get_mut(number).into_iter().for_each(&count);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use carillon_core::Seeds;
+
+    use super::*;
+
+    /// What the window says, of a message and of a receiver, kept in the plainest way.
+    #[derive(Debug)]
+    struct Message {
+        due: bool,
+        sent: bool,
+        /// By receiver.
+        has: Vec<bool>,
+    }
+
+    const RECEIVERS: usize = 5;
+
+    #[test]
+    fn it_agrees_with_lists_of_who_has_what_under_random_operations() {
+        let mut rng = Seeds::new(1).stream("ack-window");
+        let nodes: Vec<NodeId> = (3..).take(RECEIVERS).map(NodeId).collect();
+        let mut window = AckWindow::new(Members::new(nodes.into()), FixedWindow(20));
+        let (mut start, mut model) = (0, std::collections::VecDeque::<Message>::new());
+        let mut live = [true; RECEIVERS];
+        for _ in 0..20_000 {
+            let receiver = rng.below(RECEIVERS as u64) as usize;
+            let number = start + rng.below(22);
+            let place = (number - start) as usize;
+            match rng.below(100) {
+                0..30 => {
+                    let taken = window.offer(Bytes::new());
+                    assert_eq!(taken.is_ok(), model.len() < 20);
+                    if taken.is_ok() {
+                        model.push_back(Message {
+                            due: true,
+                            sent: false,
+                            has: live.map(|live| !live).into(),
+                        });
+                    }
+                }
+                30..60 => {
+                    let due = model.iter().position(|message| message.due);
+                    let found = window.first_due();
+                    assert_eq!(found.as_ref().map(|(number, _)| (number - start) as usize), due);
+                    if let (Some((_, slot)), Some(due)) = (found, due) {
+                        (slot.due, slot.sent) = (false, Some((Time::ZERO, 0)));
+                        (model[due].due, model[due].sent) = (false, true);
+                    }
+                }
+                60..85 if live[receiver] => {
+                    let end = model.iter().take_while(|message| message.has[receiver]).count();
+                    let news = place >= end && place < model.len();
+                    assert_eq!(window.acknowledge(receiver, number), news);
+                    if news {
+                        model.iter_mut().take(place + 1).for_each(|message| message.has[receiver] = true);
+                    }
+                }
+                85..90 => {
+                    let mut again = 0;
+                    for message in model.iter_mut().skip(place).filter(|message| message.sent && !message.due)
+                    {
+                        (message.due, again) = (true, again + 1);
+                    }
+                    assert_eq!(window.go_back_to(number), again);
+                }
+                90..95 => {
+                    if let Some(slot) = window.get_mut(number) {
+                        (slot.due, model[place].due) = (true, true);
+                    }
+                }
+                95 => {
+                    window.slots_mut().for_each(|slot| slot.due = true);
+                    model.iter_mut().for_each(|message| message.due = true);
+                }
+                96 if rng.below(50) == 0 && live[receiver] => {
+                    window.expel(receiver);
+                    live[receiver] = false;
+                    model.iter_mut().for_each(|message| message.has[receiver] = true);
+                }
+                97 => {
+                    assert_eq!(window.pop().is_some(), !model.is_empty());
+                    start += u64::from(model.pop_front().is_some());
+                }
+                _ => {
+                    let done = model.front().is_some_and(|first| first.has.iter().all(|&has| has));
+                    assert_eq!(window.pop_acknowledged().map(|(number, _)| number), done.then_some(start));
+                    if done {
+                        model.pop_front();
+                        start += 1;
+                    }
+                }
+            }
+            assert_eq!((window.start(), window.len()), (start, model.len()));
+            let again = model.iter().filter(|message| message.due && message.sent).count();
+            assert_eq!(window.due_again() as usize, again);
+            let lacks = |receiver: usize| model.iter().filter(|message| !message.has[receiver]).count();
+            let missing: Vec<_> =
+                (0..RECEIVERS).map(|at| (at, lacks(at) as u32)).filter(|(_, lacks)| *lacks > 0).collect();
+            assert_eq!(window.missing().collect::<Vec<_>>(), missing);
+        }
+        assert!(live.contains(&false), "nobody was expelled");
     }
 }

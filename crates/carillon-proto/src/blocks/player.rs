@@ -177,7 +177,10 @@ impl<P: Part> Machine for Player<P> {
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        self.scene.timers.next().into_iter().chain(self.part.poll_timeout()).min()
+        match (self.scene.timers.next(), self.part.poll_timeout()) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
     }
 
     fn poll_transmit(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {

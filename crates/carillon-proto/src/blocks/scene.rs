@@ -62,11 +62,13 @@ impl<K: Ord + Copy> Scene<K> {
     }
 
     /// The packet of a datagram if it could be read and is of this session; a drop otherwise.
+    #[inline]
     pub fn of_session<P, E>(&mut self, parsed: Result<(AssociationId, P), E>) -> Option<P> {
         self.events.of_session(parsed, self.association)
     }
 
     /// The same of the one sender.
+    #[inline]
     pub fn of_sender<P, E>(&mut self, from: NodeId, parsed: Result<(AssociationId, P), E>) -> Option<P> {
         let packet = self.of_session(parsed)?;
         if from != self.sender {
@@ -82,10 +84,12 @@ impl<K: Ord + Copy> Scene<K> {
     }
 
     /// The same of the one sender.
+    #[inline]
     pub fn deliver_sent(&mut self, number: u64, payload: bytes::Bytes) {
         self.deliver_from(self.sender, self.nodes.len(), number, payload);
     }
 
+    #[inline]
     fn deliver_from(&mut self, source: NodeId, rank: usize, number: u64, payload: bytes::Bytes) {
         let message = MessageId(number);
         self.deliveries.push_back((rank, Delivery { source, message, payload }));
@@ -94,7 +98,8 @@ impl<K: Ord + Copy> Scene<K> {
 
     /// The application takes its next message.
     pub fn poll_delivery(&mut self) -> Option<Delivery> {
-        self.poll_delivery_of().map(|(_, delivery)| delivery)
+        let (_, delivery) = self.deliveries.pop_front()?;
+        Some(delivery)
     }
 
     /// The same, with the rank of its source.

@@ -26,7 +26,7 @@ pub struct MbapReceiver {
     gap: Option<u64>,
     negative: bool,
     /// With selective repair, what came out of order.
-    early: Option<Early>,
+    early: Option<Box<Early>>,
     /// When the acknowledgment delay timer fires: the only timer there is.
     ack_timer: Option<Time>,
     ack_timeout: Duration,
@@ -64,7 +64,7 @@ impl MbapReceiver {
             answer: None,
             gap: None,
             negative: settings.choice("feedback") == "nak",
-            early: (settings.choice("repair") == "selective").then(Early::default),
+            early: (settings.choice("repair") == "selective").then(Box::default),
             ack_timer: None,
             ack_timeout: settings.span("ack_timeout").at(context.bit_rate),
             stop_after_full_window: settings.choice("ack_timer") == "until-full-window",
@@ -176,6 +176,7 @@ impl MbapReceiver {
         }
     }
 
+    #[inline]
     fn next_ask(&mut self) -> Option<(Answer, u64)> {
         Some((Answer::Nak, self.early.as_mut()?.asks.pop_first()?))
     }

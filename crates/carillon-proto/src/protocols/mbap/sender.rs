@@ -100,7 +100,7 @@ impl MbapSender {
     /// (Karn's rule).
     fn note_answer(&mut self, scene: &mut Scene, message: u64) {
         let whole = message + 1 == self.window.end();
-        let slot = self.window.get_mut(message).filter(|slot| whole && slot.retransmissions == 0);
+        let slot = self.window.get(message).filter(|slot| whole && slot.retransmissions == 0);
         if let Some((sent, _)) = slot.and_then(|slot| slot.sent) {
             self.timer.on_answer(scene.now.since(sent));
         }
