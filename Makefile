@@ -20,12 +20,12 @@ demo: setup ## send a real file to 4 receivers through losses, kill and restart 
 
 .PHONY: test
 test: setup ## run every test, those that could go on for minutes with a sample of what they try
-	$(CARGO) test --workspace --quiet
+	@scripts/test.py
 
 .PHONY: test-long
 test-long: setup ## those that are samples by default with all that they try, but the floods of `make nightly`
 	CARILLON_LONG=1 $(CARGO) test --workspace --lib --quiet
-	CARILLON_LONG=1 $(CARGO) test --workspace --quiet --test conformance --test delivery --test laboratory --test protocols --test strangers --test transfer
+	CARILLON_LONG=1 $(CARGO) test --workspace --quiet --test conformance --test delivery --test laboratory --test protocols --test session --test strangers --test transfer
 	CARILLON_LONG=1 $(CARGO) test --workspace --quiet --test command -- helpers sealed a_killed
 
 .PHONY: check

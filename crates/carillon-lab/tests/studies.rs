@@ -11,7 +11,7 @@ use carillon_lab::reproduce::{
     matching,
 };
 use carillon_lab::results::Existing;
-use carillon_testkit::is_long_or_says_so;
+use carillon_testkit::{is_long, is_long_or_says_so};
 
 fn study(id: &str, messages: u64) -> Study {
     let dir = tempfile::tempdir().unwrap();
@@ -57,7 +57,10 @@ fn the_scenarios_of_a_study_are_valid_and_their_result_folders_apart() {
             }
             let file = plan.plan.scenario().and_then(|file| file.with_all(plan.settings.0));
             let file = file.unwrap_or_else(|error| panic!("{}: {}: {error}", experiment.id, plan.id));
-            assert!(!file.points().is_empty(), "{}", plan.id);
+            // What resolves them makes their networks, which takes long.
+            if is_long() || plans.len().is_multiple_of(5) {
+                assert!(!file.points().is_empty(), "{}", plan.id);
+            }
         }
         if let Analysis::AckWait(waits) = &study.analysis {
             let known = |id: &str| study.plans.iter().any(|plan| plan.id.0 == id);
@@ -131,6 +134,9 @@ fn repeating_to_one_receiver_pays_where_acknowledgments_are_what_costs() {
 
 #[test]
 fn errors_cost_least_where_one_receiver_at_a_time_acknowledges() {
+    if !is_long_or_says_so() {
+        return;
+    }
     let study = study("open-error-tolerance", 60);
     let throughput = sheet(&study, "throughput");
     for receivers in [20.0, 60.0] {

@@ -16,7 +16,7 @@ pub struct Place {
 }
 
 /// Runs `body` for each of these protocols, or the one that the environment variable `CARILLON_PROTOCOL` names,
-/// with `runs` seeds, or as many as `CARILLON_RUNS` says: from 1 on, or from the one that `CARILLON_FROM` says
+/// with `runs` seeds, without [`is_long`] half of them, or as many as `CARILLON_RUNS` says: from 1 on, or from the one that `CARILLON_FROM` says
 /// (the nightly tier, where they are fresh); or with the one seed that `CARILLON_SEED` says.
 ///
 /// # Panics
@@ -32,7 +32,10 @@ pub fn for_each_run(
     let first = first_seed();
     let last = match variable("CARILLON_SEED") {
         Some(seed) => seed,
-        None => first + variable("CARILLON_RUNS").unwrap_or(runs) - 1,
+        None => {
+            let runs = if is_long() { runs } else { runs.div_ceil(2) };
+            first + variable("CARILLON_RUNS").unwrap_or(runs) - 1
+        }
     };
     for entry in entries.iter().filter(|entry| wanted.as_ref().is_none_or(|wanted| wanted == entry.name)) {
         for seed in first..=last {

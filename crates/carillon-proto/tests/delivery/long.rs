@@ -19,8 +19,9 @@ fn a_file_longer_than_what_is_kept_for_repairs_is_complete_too() {
     // Of the longest, only where several files of each are wanted.
     let longest = var_os("CARILLON_RUNS").is_some();
     let mut complaints = Vec::new();
-    for &protocol in REGISTRY {
-        if !protocol.repairs() || wanted.as_ref().is_some_and(|name| name != protocol.name) {
+    for (place, &protocol) in REGISTRY.iter().enumerate() {
+        let is_meant = wanted.as_ref().map_or(is_long() || place % 3 == 0, |name| name == protocol.name);
+        if !protocol.repairs() || !is_meant {
             continue;
         }
         for &(loss, receivers) in CELLS.iter().take(if is_long() { 2 } else { 1 }) {

@@ -1,0 +1,112 @@
+#!/usr/bin/env python3
+"""Builds all tests of the workspace and runs their programs: those of crates that look at no clock beside the others and
+behind them, since these mostly wait; then the examples of the documentation. Arguments go to every program, as behind
+`cargo test --`.
+
+    scripts/test.py                what `cargo test --workspace` runs, in less time
+    scripts/test.py some_name      those whose names have this in them
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+
+ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), ".."))
+CARGO = os.environ.get("CARGO", "cargo")
+# Crates that look at no clock: whatever else goes on changes nothing of what their tests find.
+TIMELESS = ["carillon-core", "carillon-wire", "carillon-sim", "carillon-proto", "carillon-testkit"]
+# These begin first: they take longest.
+LONGEST = ["command", "conformance", "transfer", "laboratory", "delivery", "protocols", "session", "strangers"]
+
+
+def environment() -> dict[str, str]:
+    """What cargo gives programs that it runs."""
+    with open(os.path.join(ROOT, ".cargo", "config.toml")) as file:
+        variables = re.findall(r'^([A-Z_]+) = "(.*)"$', file.read(), re.MULTILINE)
+    return {**dict(variables), **os.environ, "CARGO": CARGO}
+
+
+def programs() -> list[tuple[str, str, str]]:
+    """Name, executable and folder of each test program, built."""
+    command = [CARGO, "test", "--workspace", "--no-run", "--quiet", "--message-format", "json-render-diagnostics"]
+    built = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    if built.returncode:
+        sys.exit(built.returncode)
+    found = []
+    for line in built.stdout.splitlines():
+        artifact = json.loads(line)
+        if artifact.get("executable") and artifact["profile"]["test"]:
+            folder = os.path.dirname(artifact["manifest_path"])
+            found.append((artifact["target"]["name"], artifact["executable"], folder))
+    rank = {name: place for place, name in enumerate(LONGEST)}
+    return sorted(found, key=lambda program: rank.get(program[0], len(rank)))
+
+
+def is_timeless(program: tuple[str, str, str]) -> bool:
+    return os.path.basename(program[2]) in TIMELESS
+
+
+def run(program: tuple[str, str, str], arguments: list[str], variables: dict[str, str]) -> tuple[bool, str]:
+    """Whether it passed, and what to show of it."""
+    name, executable, folder = program
+    begin = time.monotonic()
+    variables = {**variables, "CARGO_MANIFEST_DIR": folder}
+    priority = ["nice", "-n", "19"] if is_timeless(program) else []
+    done = subprocess.run(
+        [*priority, executable, "--quiet", *arguments],
+        cwd=folder,
+        env=variables,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
+    seconds = time.monotonic() - begin
+    result = [line for line in done.stdout.splitlines() if line.startswith("test result:")]
+    summary = result[-1].removeprefix("test result: ").split(";")[0] if result else f"ended with {done.returncode}"
+    line = f"{os.path.basename(folder)} {name}: {summary}, {seconds:.1f} s"
+    if done.returncode:
+        return False, f"{done.stdout.rstrip()}\n{line}"
+    # What was left out is said aloud.
+    skipped = [line for line in done.stdout.splitlines() if "SKIPPED" in line]
+    return True, "\n".join([*skipped, line])
+
+
+def main() -> None:
+    arguments = sys.argv[1:]
+    if arguments in (["-h"], ["--help"]):
+        print(__doc__.strip())
+        return
+    variables = environment()
+    failed = []
+    with (
+        concurrent.futures.ThreadPoolExecutor(1) as one_by_one,
+        concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as side_by_side,
+    ):
+        running = {}
+        for program in programs():
+            pool = side_by_side if is_timeless(program) else one_by_one
+            running[pool.submit(run, program, arguments, variables)] = program
+        for done in concurrent.futures.as_completed(running):
+            passed, shown = done.result()
+            print(shown, flush=True)
+            if not passed:
+                failed.append(running[done][0])
+    command = [CARGO, "test", "--workspace", "--doc", "--quiet", "--", *arguments]
+    examples = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    if examples.returncode:
+        print(examples.stdout.rstrip())
+        failed.append("the examples of the documentation")
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}")
+
+
+if __name__ == "__main__":
+    main()
