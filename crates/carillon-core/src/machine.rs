@@ -172,12 +172,12 @@ pub trait Relay: Machine {
     fn handle_transit(&mut self, now: Time, datagram: Received<'_>) -> Verdict;
 }
 
-/// What an application does at a node; polled by the host after every drain of its machine.
+/// What an application does at a node; polled by the host after every call of its machine, and if it offers also after
+/// every drain, which may have made room.
 ///
 /// Generic over the machine, so that an application made for one machine can use all of it.
 pub trait Application<M: Machine + ?Sized = dyn Machine>: Send {
-    /// Offers payloads and takes deliveries. Returns whether it called the machine, which is then
-    /// drained, and the application polled, once more.
+    /// Offers payloads and takes deliveries, all that it can. Returns whether it called the machine, which is then drained.
     fn poll(&mut self, now: Time, machine: &mut M) -> bool;
 
     /// When the application wants to be polled even if nothing else happens.

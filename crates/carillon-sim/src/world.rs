@@ -285,13 +285,22 @@ impl<N: Network, O: Observer> World<N, O> {
         let wanted = match &mut node.application {
             None => drain(machine, self.now, &mut self.buf, &mut host),
             Some(application) => {
-                poll_application(application, self.now, machine, |event| host.event(event));
-                loop {
+                let mut poll = |machine: &mut (dyn Machine + 'static), host: &mut NodeHost<'_, N, O>| {
+                    poll_application(application, self.now, machine, |event| host.event(event))
+                };
+                poll(machine, &mut host);
+                let timeout = loop {
                     let timeout = drain(machine, self.now, &mut self.buf, &mut host);
-                    if !poll_application(application, self.now, machine, |event| host.event(event)) {
-                        break earliest(timeout, application.poll_timeout());
+                    // It may have made room for what is offered. Who only takes has taken all.
+                    if machine.as_sender().is_none() {
+                        debug_assert!(!poll(machine, &mut host), "there is more to take: {machine:?}");
+                        break timeout;
                     }
-                }
+                    if !poll(machine, &mut host) {
+                        break timeout;
+                    }
+                };
+                earliest(timeout, application.poll_timeout())
             }
         };
         if self.observer.watches_held()

@@ -29,8 +29,7 @@ pub struct Scene<K = ()> {
     pub timers: Timers<K>,
     /// What is recorded, and told to the host.
     pub events: Events,
-    /// With the ranks of their sources.
-    deliveries: LeanQueue<(usize, Delivery), 1>,
+    deliveries: LeanQueue<Delivery, 1>,
 }
 
 impl<K: Ord + Copy> Scene<K> {
@@ -80,30 +79,25 @@ impl<K: Ord + Copy> Scene<K> {
 
     /// A message of this member has its turn at the application.
     pub fn deliver(&mut self, rank: usize, number: u64, payload: bytes::Bytes) {
-        self.deliver_from(self.nodes[rank], rank, number, payload);
+        self.deliver_from(self.nodes[rank], number, payload);
     }
 
     /// The same of the one sender.
     #[inline]
     pub fn deliver_sent(&mut self, number: u64, payload: bytes::Bytes) {
-        self.deliver_from(self.sender, self.nodes.len(), number, payload);
+        self.deliver_from(self.sender, number, payload);
     }
 
     #[inline]
-    fn deliver_from(&mut self, source: NodeId, rank: usize, number: u64, payload: bytes::Bytes) {
+    fn deliver_from(&mut self, source: NodeId, number: u64, payload: bytes::Bytes) {
         let message = MessageId(number);
-        self.deliveries.push_back((rank, Delivery { source, message, payload }));
+        self.deliveries.push_back(Delivery { source, message, payload });
         self.events.push(Event::Delivered { source, message });
     }
 
     /// The application takes its next message.
+    #[inline]
     pub fn poll_delivery(&mut self) -> Option<Delivery> {
-        let (_, delivery) = self.deliveries.pop_front()?;
-        Some(delivery)
-    }
-
-    /// The same, with the rank of its source.
-    pub fn poll_delivery_of(&mut self) -> Option<(usize, Delivery)> {
         self.deliveries.pop_front()
     }
 
@@ -249,16 +243,16 @@ mod tests {
             match rng.below(4) {
                 0 => {
                     scene.deliver(rank, number, payload.clone());
-                    waiting.push_back((rank, Delivery { source, message, payload }));
+                    waiting.push_back(Delivery { source, message, payload });
                     assert_eq!(told(&mut scene), (vec![Event::Delivered { source, message }], vec![]));
                 }
                 1 => {
                     scene.deliver_sent(number, payload.clone());
-                    waiting.push_back((6, Delivery { source: NodeId(1), message, payload }));
+                    waiting.push_back(Delivery { source: NodeId(1), message, payload });
                     let delivered = Event::Delivered { source: NodeId(1), message };
                     assert_eq!(told(&mut scene), (vec![delivered], vec![]));
                 }
-                2 => assert_eq!(scene.poll_delivery_of(), waiting.pop_front()),
+                2 => assert_eq!(scene.poll_delivery(), waiting.pop_front()),
                 _ => {
                     let (again, repair, to_all) = (rng.below(2) == 0, rng.below(2) == 0, rng.below(2) == 0);
                     let to = if to_all { To::Group } else { To::Rank(rank) };

@@ -1,6 +1,6 @@
 //! The receiving side of a node.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -19,6 +19,8 @@ pub(super) struct Sink {
     settings: Settings,
     /// One for each member; this node's own is not used.
     members: Vec<Member>,
+    /// Whose the messages are that wait for the application.
+    waiting: VecDeque<usize>,
     /// The members to send a NAK to.
     naks: BTreeSet<usize>,
     choke_due: bool,
@@ -45,6 +47,7 @@ impl Sink {
         };
         Sink {
             members: (0..members).map(member).collect(),
+            waiting: VecDeque::new(),
             naks: BTreeSet::new(),
             choke_due: false,
             choking_until: Time::ZERO,
@@ -172,8 +175,10 @@ impl Sink {
 
     /// The next message for the application.
     pub fn poll_delivery(&mut self, scene: &mut Scene) -> Option<Delivery> {
-        let (rank, delivery) = scene.poll_delivery_of()?;
-        self.members[rank].reception.fetched();
+        let delivery = scene.poll_delivery()?;
+        if let Some(rank) = self.waiting.pop_front() {
+            self.members[rank].reception.fetched();
+        }
         Some(delivery)
     }
 
@@ -184,15 +189,20 @@ impl Sink {
             scene.unrecoverable(Some(scene.nodes[rank]), first, count);
         }
         for (number, payload) in skipped.survivors {
-            scene.deliver(rank, number, payload);
+            self.deliver(scene, rank, number, payload);
         }
         self.deliver_in_order(scene, rank);
     }
 
     fn deliver_in_order(&mut self, scene: &mut Scene, rank: usize) {
         while let Some((number, payload)) = self.members[rank].reception.pop() {
-            scene.deliver(rank, number, payload);
+            self.deliver(scene, rank, number, payload);
         }
+    }
+
+    fn deliver(&mut self, scene: &mut Scene, rank: usize, number: u64, payload: Bytes) {
+        self.waiting.push_back(rank);
+        scene.deliver(rank, number, payload);
     }
 }
 

@@ -114,6 +114,7 @@ impl MbapReceiver {
     }
 
     /// The next message goes to the application.
+    #[inline]
     fn deliver(&mut self, scene: &mut Scene, payload: Bytes) {
         scene.deliver_sent(self.expected, payload);
         self.expected += 1;
