@@ -22,15 +22,15 @@ pub struct Slot {
     pub serial: u64,
     /// Whether it was given up for some receiver.
     pub failed: bool,
-    /// How many receivers have acknowledged it.
-    acknowledged: usize,
+    /// How many receivers lack it first: they have acknowledged all before it.
+    standing: usize,
 }
 
 /// The messages outstanding, and for each receiver how far it has acknowledged.
 ///
 /// The source recomputes the lowest rank over the whole acknowledgment vector at each
-/// acknowledgment; counting the receivers at each message instead costs the messages newly
-/// acknowledged, not the receivers.
+/// acknowledgment; counting at each message the receivers that lack it first costs the same however many they are, and however much
+/// they acknowledge.
 #[derive(Debug)]
 pub struct AckWindow {
     members: Members,
@@ -44,6 +44,8 @@ pub struct AckWindow {
     vector: Vec<u64>,
     /// Receivers not expelled.
     live: usize,
+    /// How many of them have acknowledged all messages.
+    done: usize,
     /// Where the block began that is sent, if the next one waits for all of it.
     block: Option<u64>,
 }
@@ -55,8 +57,8 @@ impl AckWindow {
     /// An empty window for these receivers, with room for so many messages.
     pub fn new(members: Members, room: FixedWindow) -> Self {
         let (vector, live) = (vec![0; members.len()], members.len());
-        let slots = Numbered::default();
-        AckWindow { members, room, slots, due_from: 0, finished: false, vector, live, block: None }
+        let (slots, done) = (Numbered::default(), live);
+        AckWindow { members, room, slots, due_from: 0, finished: false, vector, live, done, block: None }
     }
 
     /// Messages go block by block: it takes none of the next one before all of this one are done with.
@@ -70,7 +72,13 @@ impl AckWindow {
     pub fn reset(&mut self) {
         let start = self.start();
         self.vector.iter_mut().filter(|next| **next != EXPELLED).for_each(|next| *next = start);
-        self.slots.iter_mut().for_each(|slot| slot.acknowledged = 0);
+        self.slots.iter_mut().for_each(|slot| slot.standing = 0);
+        (self.done, *self.standing(start)) = (0, self.live);
+    }
+
+    /// It has room for so many messages from now on. What it holds beyond them stays.
+    pub fn set_room(&mut self, room: FixedWindow) {
+        self.room = room;
     }
 
     /// Adds a message at the end if there is room; returns its number.
@@ -89,7 +97,7 @@ impl AckWindow {
             retransmissions: 0,
             serial: 0,
             failed: false,
-            acknowledged: 0,
+            standing: std::mem::take(&mut self.done),
         };
         Ok(self.slots.push(slot))
     }
@@ -105,7 +113,8 @@ impl AckWindow {
         if message < from || message >= self.end() {
             return false;
         }
-        self.count(from, message + 1, |slot| slot.acknowledged += 1);
+        *self.standing(from) -= 1;
+        *self.standing(message + 1) += 1;
         self.vector[index] = message + 1;
         true
     }
@@ -152,7 +161,7 @@ impl AckWindow {
 
     /// Takes a receiver out of the count.
     pub fn expel(&mut self, index: usize) {
-        self.count(self.start(), self.vector[index].min(self.end()), |slot| slot.acknowledged -= 1);
+        *self.standing(self.vector[index].max(self.start())) -= 1;
         self.vector[index] = EXPELLED;
         self.live -= 1;
     }
@@ -178,12 +187,14 @@ impl AckWindow {
 
     /// Takes the first message out if every receiver has acknowledged it.
     pub fn pop_acknowledged(&mut self) -> Option<(u64, Slot)> {
-        if self.slots.first()?.acknowledged < self.live { None } else { self.pop() }
+        if self.slots.first()?.standing > 0 { None } else { self.pop() }
     }
 
     /// Takes the first message out.
     pub fn pop(&mut self) -> Option<(u64, Slot)> {
         let popped = self.slots.pop()?;
+        // Who has not acknowledged it lacks the next one first now.
+        *self.standing(self.start()) += popped.1.standing;
         if self.is_empty() && self.block.is_some() {
             self.block = Some(self.start());
         }
@@ -282,9 +293,11 @@ impl AckWindow {
         self.vector[index] == EXPELLED
     }
 
-    fn count(&mut self, from: u64, end: u64, count: impl Fn(&mut Slot)) {
-        for number in from..end {
-            self.slots.get_mut(number).into_iter().for_each(&count);
+    /// How many receivers have acknowledged all before this message, and not it.
+    fn standing(&mut self, number: u64) -> &mut usize {
+        match self.slots.get_mut(number) {
+            Some(slot) => &mut slot.standing,
+            None => &mut self.done,
         }
     }
 }
@@ -367,6 +380,15 @@ mod tests {
                     window.expel(receiver);
                     live[receiver] = false;
                     model.iter_mut().for_each(|message| message.has[receiver] = true);
+                }
+                96 if rng.below(10) == 0 => {
+                    window.reset();
+                    model.iter_mut().for_each(|message| message.has = live.map(|live| !live).into());
+                }
+                97 if rng.below(4) == 0 && live[receiver] => {
+                    let end = (number + 1).min(start + model.len() as u64);
+                    window.give_up(receiver, end);
+                    model.iter_mut().take((end - start) as usize).for_each(|message| message.has[receiver] = true);
                 }
                 97 => {
                     assert_eq!(window.pop().is_some(), !model.is_empty());
