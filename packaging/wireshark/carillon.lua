@@ -570,7 +570,7 @@ function own.POLL(c)
   local blocks, asked = c:number(2, "own.blocks"), nil
   if blocks > 64 then wrong("a packet has at most 64 blocks") end
   asked = c:number(2, "own.asked")
-  if asked > 64 then wrong("a packet asks at most 64") end
+  if asked > 256 then wrong("a packet asks at most 256") end
   if asked > 0 and question == 0 then wrong("the question has no number") end
   if blocks * 8 > c:left() then wrong("the blocks end too soon") end
   local outer = c.tree

@@ -193,8 +193,10 @@ pub const STATUS_LEN: usize = Envelope::LEN + 18;
 pub const LACKS_LEN: usize = 10;
 /// Messages that a block may have, and symbols that may be coded of it.
 pub const MAX_LENGTH: u16 = 1 << 14;
-/// Blocks in one packet, and receivers that one asks.
+/// Blocks in one packet.
 pub const MAX_LISTED: usize = 64;
+/// Receivers that one packet asks.
+pub const MAX_ASKED: usize = 256;
 
 impl<'a> Packet<'a> {
     /// Parses a datagram.
@@ -222,7 +224,8 @@ impl<'a> Packet<'a> {
             packet_type::POLL => {
                 let (next, first, question) = (reader.u32()?, reader.u32()?, reader.u32()?);
                 let poll = Poll { next, first, question, after: reader.u32()?, span: reader.u32()? };
-                let (blocks, asked) = (listed("blocks", &mut reader)?, listed("asked", &mut reader)?);
+                let (blocks, asked) =
+                    (listed("blocks", MAX_LISTED, &mut reader)?, listed("asked", MAX_ASKED, &mut reader)?);
                 if asked > 0 && question == 0 {
                     return Err(ParseError::Field { field: "question", value: 0 });
                 }
@@ -235,7 +238,7 @@ impl<'a> Packet<'a> {
             packet_type::STATUS => {
                 let (expected, question) = (reader.u32()?, reader.u32()?);
                 let status = Status { expected, question, arrived: reader.u32()?, room: reader.u32()? };
-                let blocks = listed("blocks", &mut reader)?;
+                let blocks = listed("blocks", MAX_LISTED, &mut reader)?;
                 let mut rest = reader.clone();
                 for _ in 0..blocks {
                     one_lacking(&mut reader)?;
@@ -311,11 +314,12 @@ impl<'a> Packet<'a> {
 pub struct Blocks<'a>(&'a [u8]);
 
 impl<'a> Blocks<'a> {
-    const EACH: usize = 8;
+    /// Bytes of one.
+    pub const EACH: usize = 8;
 
     /// Those that [`Blocks::push`] has put into these bytes, [`MAX_LISTED`] at most.
     pub fn new(bytes: &'a [u8]) -> Self {
-        Blocks(whole(bytes, Self::EACH))
+        Blocks(whole(bytes, Self::EACH, MAX_LISTED))
     }
 
     /// Appends one to the bytes of a list.
@@ -344,11 +348,12 @@ impl<'a> Blocks<'a> {
 pub struct Asked<'a>(&'a [u8]);
 
 impl<'a> Asked<'a> {
-    const EACH: usize = 4;
+    /// Bytes of one.
+    pub const EACH: usize = 4;
 
-    /// Those that [`Asked::push`] has put into these bytes, [`MAX_LISTED`] at most.
+    /// Those that [`Asked::push`] has put into these bytes, [`MAX_ASKED`] at most.
     pub fn new(bytes: &'a [u8]) -> Self {
-        Asked(whole(bytes, Self::EACH))
+        Asked(whole(bytes, Self::EACH, MAX_ASKED))
     }
 
     /// Appends one to the bytes of a list.
@@ -364,6 +369,12 @@ impl<'a> Asked<'a> {
     /// One after the other.
     pub fn iter(self) -> impl Iterator<Item = u32> + 'a {
         self.0.chunks_exact(Self::EACH).map(number)
+    }
+
+    /// The place of this one, where they are ascending.
+    pub fn position(self, identity: u32) -> Option<usize> {
+        let (all, _) = self.0.as_chunks::<{ Asked::EACH }>();
+        all.binary_search_by_key(&identity, |bytes| u32::from_be_bytes(*bytes)).ok()
     }
 }
 
@@ -423,9 +434,9 @@ fn length(reader: &mut Reader<'_>) -> Result<u16, ParseError> {
     Ok(length)
 }
 
-fn listed(field: &'static str, reader: &mut Reader<'_>) -> Result<usize, ParseError> {
+fn listed(field: &'static str, most: usize, reader: &mut Reader<'_>) -> Result<usize, ParseError> {
     let count = reader.u16()?;
-    check(field, count, usize::from(count) <= MAX_LISTED)?;
+    check(field, count, usize::from(count) <= most)?;
     Ok(count.into())
 }
 
@@ -433,8 +444,8 @@ fn check(field: &'static str, value: u16, is_valid: bool) -> Result<(), ParseErr
     if is_valid { Ok(()) } else { Err(ParseError::Field { field, value: value.into() }) }
 }
 
-fn whole(bytes: &[u8], each: usize) -> &[u8] {
-    &bytes[..(bytes.len() / each).min(MAX_LISTED) * each]
+fn whole(bytes: &[u8], each: usize, most: usize) -> &[u8] {
+    &bytes[..(bytes.len() / each).min(most) * each]
 }
 
 fn number(bytes: &[u8]) -> u32 {

@@ -1,6 +1,6 @@
-//! The least of many numbers that grow one by one.
+//! The least of many numbers that change one by one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A number of each of many nodes: how far each has come. The least of them is known without a look at all, as long as
 /// groups of them stand at the same number.
@@ -37,6 +37,45 @@ impl Lowest {
     }
 }
 
+/// The same where it matters whose number it is.
+#[derive(Clone, Debug, Default)]
+pub struct LowestOf(BTreeSet<(u64, usize)>);
+
+impl LowestOf {
+    /// One more node, at this number.
+    pub fn insert(&mut self, node: usize, number: u64) {
+        self.0.insert((number, node));
+    }
+
+    /// A node that stood at this number is gone.
+    pub fn remove(&mut self, node: usize, number: u64) {
+        self.0.remove(&(number, node));
+    }
+
+    /// A node has come from one number to another.
+    pub fn change(&mut self, node: usize, from: u64, to: u64) {
+        if from != to {
+            self.0.remove(&(from, node));
+            self.0.insert((to, node));
+        }
+    }
+
+    /// The least number, if there is a node, and the first node that stands at it.
+    pub fn get(&self) -> Option<(u64, usize)> {
+        self.0.first().copied()
+    }
+
+    /// The least number of all other nodes.
+    pub fn next(&self) -> Option<u64> {
+        self.0.iter().nth(1).map(|&(number, _)| number)
+    }
+
+    /// The nodes that stand at this number or below it, the least number first.
+    pub fn up_to(&self, number: u64) -> impl Iterator<Item = usize> + '_ {
+        self.0.range(..=(number, usize::MAX)).map(|&(_, node)| node)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -63,6 +102,29 @@ mod tests {
                     }
                 }
                 prop_assert_eq!(lowest.get(), all.iter().min().copied());
+            }
+        }
+    }
+    proptest! {
+        #[test]
+        fn whose_it_is_is_known_whoever_comes_goes_and_changes(
+            steps in prop::collection::vec((0..3_u8, 0..8_usize, 0..6_u64), 0..200)
+        ) {
+            let (mut lowest, mut all) = (LowestOf::default(), [None; 8]);
+            for (step, node, number) in steps {
+                match (step, all[node]) {
+                    (_, None) => lowest.insert(node, number),
+                    (0, Some(old)) => lowest.remove(node, old),
+                    (_, Some(old)) => lowest.change(node, old, number),
+                }
+                all[node] = if step == 0 && all[node].is_some() { None } else { Some(number) };
+                let mut sorted: Vec<(u64, usize)> =
+                    all.iter().enumerate().filter_map(|(node, number)| Some(((*number)?, node))).collect();
+                sorted.sort_unstable();
+                prop_assert_eq!(lowest.get(), sorted.first().copied());
+                prop_assert_eq!(lowest.next(), sorted.get(1).map(|&(number, _)| number));
+                let below = sorted.iter().filter(|(other, _)| *other <= number).map(|&(_, node)| node);
+                prop_assert!(lowest.up_to(number).eq(below));
             }
         }
     }

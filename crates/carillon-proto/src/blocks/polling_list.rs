@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use carillon_core::{BitRate, Time};
 
-use super::{Answer, FlowControl, Path, Question, RateControl, RepairBudget, RetransmissionTimeout};
+use super::{
+    Answer, FlowControl, Lowest, LowestOf, Path, Question, RateControl, RepairBudget, RetransmissionTimeout,
+};
 
 /// A receiver.
 #[derive(Clone, Debug)]
@@ -26,9 +28,27 @@ pub struct Member {
     removed: bool,
     /// The message with which it is asked again.
     message: u64,
+    /// What it counts as among the others.
+    weight: Weight,
+}
+
+/// What the group is bounded by, of one receiver.
+#[derive(Clone, Copy, Debug)]
+struct Weight {
+    /// Packets that its path may have under way, and those if no more stand in queues than may.
+    window: u64,
+    bounded: u64,
+    limit: u64,
+    /// What it loses, as a number that is the less the more it is.
+    loss: u64,
 }
 
 impl Member {
+    fn weight(&self, flight: u64) -> Weight {
+        let loss = u64::MAX - self.path.loss().max(0.0).to_bits();
+        Weight { window: self.path.window(), bounded: self.path.window_with(flight), limit: self.limit, loss }
+    }
+
     /// Whether it was asked and has not answered.
     pub fn is_asked(&self) -> bool {
         self.waiting.is_some()
@@ -43,10 +63,11 @@ pub struct PollingList {
     pub budget: RepairBudget<usize>,
     /// Those to be asked again.
     again: BTreeSet<usize>,
+    /// Those who answer.
+    answering: BTreeSet<usize>,
     /// The receiver whose turn is next.
     turn: usize,
-    /// The slowest one, which is asked each second time, and whether it is its time.
-    slowest: usize,
+    /// The slowest one is asked each second time: whether it is its time.
     slowest_next: bool,
     /// Whether the paths decide how much is under way.
     by_path: bool,
@@ -55,16 +76,19 @@ pub struct PollingList {
     live: usize,
     /// Somebody has answered.
     heard: bool,
-    /// The least of the members' windows and limits.
-    window: u64,
-    limit: u64,
+    /// The least of what members have, kept as they change: a group may be large.
+    windows: LowestOf,
+    bounded: Lowest,
+    limits: LowestOf,
+    losses: Lowest,
 }
 
 impl PollingList {
     /// So many receivers, none of which was asked. If the paths decide how much may be under way, `flight` packets at
     /// most are beyond what the paths hold.
     pub fn new(members: usize, timeout: RetransmissionTimeout, by_path: bool, flight: u64) -> Self {
-        let member = Member {
+        let nothing = Weight { window: 0, bounded: 0, limit: 0, loss: 0 };
+        let mut member = Member {
             open: 0,
             repeats: 0,
             timeout,
@@ -73,22 +97,28 @@ impl PollingList {
             waiting: None,
             removed: false,
             message: 0,
+            weight: nothing,
         };
-        let window = member.path.window_with(flight);
-        PollingList {
+        member.weight = member.weight(flight);
+        let weight = member.weight;
+        let mut list = PollingList {
             members: vec![member; members],
             budget: RepairBudget::new(REPAIRS_A_MESSAGE),
             again: BTreeSet::new(),
+            answering: (0..members).collect(),
             turn: 0,
-            slowest: 0,
             slowest_next: false,
             by_path,
             flight,
             live: members,
             heard: false,
-            window,
-            limit: u64::MAX,
-        }
+            windows: LowestOf::default(),
+            bounded: Lowest::default(),
+            limits: LowestOf::default(),
+            losses: Lowest::default(),
+        };
+        (0..members).for_each(|index| list.add(index, weight));
+        list
     }
 
     /// How many are in the group.
@@ -106,25 +136,30 @@ impl PollingList {
         self.members.iter().enumerate()
     }
 
-    /// What is known of one, to be changed.
-    pub fn member_mut(&mut self, index: usize) -> &mut Member {
-        &mut self.members[index]
-    }
-
     /// Which part of the packets the worst path loses.
     pub fn loss(&self) -> f64 {
-        let live = self.members.iter().filter(|member| !member.removed);
-        live.map(|member| member.path.loss()).fold(0.0, f64::max)
+        self.losses.get().map_or(0.0, |least| f64::from_bits(u64::MAX - least))
     }
 
     /// Packets that may be under way to all.
     pub fn window(&self) -> u64 {
-        self.window
+        self.bounded.get().unwrap_or(self.flight)
     }
 
     /// One past the last message that all have room for.
     pub fn room(&self) -> u64 {
-        self.limit
+        self.limits.get().map_or(u64::MAX, |(limit, _)| limit)
+    }
+
+    /// Those who have no room for a message, who has least first.
+    pub fn without_room_for(&self, message: u64) -> impl Iterator<Item = usize> + '_ {
+        self.limits.up_to(message)
+    }
+
+    /// Whether it is in the group, answers, and has no open question.
+    pub fn is_free(&self, index: usize) -> bool {
+        let member = &self.members[index];
+        !member.removed && member.open == 0 && member.repeats == 0
     }
 
     /// Whether it has left questions without an answer so long that the others need not wait any more.
@@ -157,6 +192,7 @@ impl PollingList {
     pub fn on_answer(&mut self, now: Time, index: usize, closed: u32, answer: Answer, limit: u64) {
         self.again.remove(&index);
         self.heard = true;
+        self.answering.insert(index);
         let member = &mut self.members[index];
         member.open -= closed;
         member.repeats = 0;
@@ -165,7 +201,7 @@ impl PollingList {
         member.timeout.on_sample(now.since(answer.asked));
         member.path.on_answer(now, answer);
         member.limit = limit;
-        self.weigh();
+        self.weigh(index);
     }
 
     /// No answer in time; whether it is to be asked again, since nothing else is open.
@@ -183,13 +219,15 @@ impl PollingList {
         }
         member.message = question.message;
         self.again.insert(question.index);
-        self.weigh();
+        self.answering.remove(&question.index);
+        self.weigh(question.index);
         true
     }
 
     /// What it has not answered does not matter any more.
     pub fn skip(&mut self, index: usize) {
         self.again.remove(&index);
+        self.answering.insert(index);
         self.members[index].repeats = 0;
         self.members[index].waiting = None;
     }
@@ -197,17 +235,25 @@ impl PollingList {
     /// It is no longer in the group.
     pub fn remove(&mut self, index: usize) {
         self.again.remove(&index);
+        self.answering.remove(&index);
         self.members[index].removed = true;
         self.members[index].open = 0;
         self.live -= 1;
-        self.weigh();
+        let Weight { window, bounded, limit, loss } = self.members[index].weight;
+        self.windows.remove(index, window);
+        self.bounded.remove(bounded);
+        self.limits.remove(index, limit);
+        self.losses.remove(loss);
     }
 
     /// No question is open, and none is to be repeated.
     pub fn nothing_asked(&mut self) {
         self.again.clear();
-        for member in &mut self.members {
-            (member.open, member.repeats, member.waiting) = (0, 0, None);
+        for (index, member) in self.members.iter_mut().enumerate() {
+            (member.open, member.waiting) = (0, None);
+            if std::mem::take(&mut member.repeats) > 0 && !member.removed {
+                self.answering.insert(index);
+            }
         }
     }
 
@@ -225,71 +271,73 @@ impl PollingList {
     /// The next receiver by turns that `wanted` holds for. One that leaves questions unanswered is asked
     /// again by itself, and the slowest each second time: what it carries decides for all.
     pub fn next_turn(&mut self, wanted: impl Fn(usize, &Member) -> bool) -> Option<usize> {
-        let group = self.members.len();
         self.slowest_next = !self.slowest_next;
-        let usable = |index: usize| {
-            let member = &self.members[index];
-            !member.removed && member.repeats == 0 && wanted(index, member)
-        };
-        if self.by_path && self.slowest_next && self.differ() && usable(self.slowest) {
-            return Some(self.slowest);
+        if self.by_path
+            && self.slowest_next
+            && let Some(slowest) = self.much_slower()
+            && self.answering.contains(&slowest)
+            && wanted(slowest, &self.members[slowest])
+        {
+            return Some(slowest);
         }
-        let index = (0..group).map(|step| (self.turn + step) % group).find(|&index| usable(index))?;
-        self.turn = (index + 1) % group;
+        let index = self.by_turns(&self.answering).find(|&index| wanted(index, &self.members[index]))?;
+        self.turn = (index + 1) % self.members.len();
         Some(index)
     }
 
     /// So many at most of those that `wanted` holds for, by turns: also those that have left so many questions in a row without an answer.
     pub fn next_turns(&mut self, most: usize, repeats: u32, wanted: impl Fn(usize) -> bool) -> Vec<usize> {
-        let group = self.members.len();
-        let usable = |&index: &usize| {
-            let member = &self.members[index];
-            !member.removed && member.repeats <= repeats && wanted(index)
+        let all = |&index: &usize| wanted(index);
+        let members: Vec<usize> = if repeats == 0 {
+            self.by_turns(&self.answering).filter(all).take(most).collect()
+        } else {
+            let usable = |&index: &usize| {
+                let member = &self.members[index];
+                !member.removed && member.repeats <= repeats
+            };
+            let group = self.members.len();
+            (0..group).map(|step| (self.turn + step) % group).filter(usable).filter(all).take(most).collect()
         };
-        let all = (0..group).map(|step| (self.turn + step) % group);
-        let members: Vec<usize> = all.filter(usable).take(most).collect();
-        self.turn = members.last().map_or(self.turn, |last| (last + 1) % group);
-        members
-    }
-
-    /// So many at most of those that `wanted` holds for and that have no open question, by turns. Who leaves questions unanswered is asked again by itself.
-    pub fn next_free(&mut self, most: usize, wanted: impl Fn(usize) -> bool) -> Vec<usize> {
-        let group = self.members.len();
-        let usable = |&index: &usize| {
-            let member = &self.members[index];
-            !member.removed && member.open == 0 && member.repeats == 0 && wanted(index)
-        };
-        let all = (0..group).map(|step| (self.turn + step) % group);
-        let members: Vec<usize> = all.filter(usable).take(most).collect();
-        self.turn = members.last().map_or(self.turn, |last| (last + 1) % group);
+        self.turn = members.last().map_or(self.turn, |last| (last + 1) % self.members.len());
         members
     }
 
     /// A receiver that `wanted` holds for and that has no open question.
     pub fn next_unasked(&mut self, wanted: impl Fn(usize, &Member) -> bool) -> Option<usize> {
-        let group = self.members.len();
-        let index = (0..group).map(|step| (self.turn + step) % group).find(|&index| {
-            let member = &self.members[index];
-            !member.removed && member.open == 0 && member.repeats == 0 && wanted(index, member)
-        })?;
-        self.turn = (index + 1) % group;
+        let fits = |&index: &usize| self.members[index].open == 0 && wanted(index, &self.members[index]);
+        let index = self.by_turns(&self.answering).find(fits)?;
+        self.turn = (index + 1) % self.members.len();
         Some(index)
     }
 
-    /// Whether one is much slower than the others may be.
-    fn differ(&self) -> bool {
-        let slow = self.members[self.slowest].path.window();
-        let others = self.members.iter().enumerate().filter(|&(i, m)| i != self.slowest && !m.removed);
-        others.map(|(_, member)| member.path.window()).min().is_some_and(|least| slow < least / 2)
+    /// These members from the one whose turn is next on.
+    fn by_turns<'m>(&self, members: &'m BTreeSet<usize>) -> impl Iterator<Item = usize> + use<'m> {
+        members.range(self.turn..).chain(members.range(..self.turn)).copied()
     }
 
-    /// Finds the least window and limit.
-    fn weigh(&mut self) {
-        let live = || self.members.iter().enumerate().filter(|(_, member)| !member.removed);
-        self.slowest = live().min_by_key(|(_, member)| member.path.window()).map_or(0, |(index, _)| index);
-        let window = |member: &Member| member.path.window_with(self.flight);
-        self.window = live().map(|(_, member)| window(member)).min().unwrap_or(self.flight);
-        self.limit = live().map(|(_, member)| member.limit).min().unwrap_or(u64::MAX);
+    /// The slowest one, if it is much slower than the others may be.
+    fn much_slower(&self) -> Option<usize> {
+        let (slow, slowest) = self.windows.get()?;
+        self.windows.next().is_some_and(|least| slow < least / 2).then_some(slowest)
+    }
+
+    /// Takes a member into account.
+    fn add(&mut self, index: usize, weight: Weight) {
+        self.windows.insert(index, weight.window);
+        self.bounded.insert(weight.bounded);
+        self.limits.insert(index, weight.limit);
+        self.losses.insert(weight.loss);
+    }
+
+    /// What one counts as has changed.
+    fn weigh(&mut self, index: usize) {
+        let member = &mut self.members[index];
+        let weight = member.weight(self.flight);
+        let before = std::mem::replace(&mut member.weight, weight);
+        self.windows.change(index, before.window, weight.window);
+        self.bounded.change(before.bounded, weight.bounded);
+        self.limits.change(index, before.limit, weight.limit);
+        self.losses.change(before.loss, weight.loss);
     }
 }
 
@@ -303,7 +351,8 @@ impl FlowControl for PollingList {
 /// What the slowest path carries may leave, if anything is known.
 impl RateControl for PollingList {
     fn rate(&self) -> Option<BitRate> {
-        let packets = self.members.get(self.slowest)?.path.pace()?;
+        let (_, slowest) = self.windows.get()?;
+        let packets = self.members[slowest].path.pace()?;
         BitRate::new((packets * 8.0 * PACKET as f64) as u64)
     }
 }

@@ -1,6 +1,6 @@
 //! Questions of a polling sender under way: who was asked, when, and after what.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use carillon_core::Time;
 
@@ -28,6 +28,10 @@ pub struct Question {
 pub struct Questions {
     last: u64,
     open: BTreeMap<u64, Question>,
+    /// The same by whom they ask.
+    by_member: BTreeSet<(usize, u64)>,
+    /// Open ones before this do not count as under way any more.
+    counted_from: u64,
     /// Those whose answers took too long; they are still worth having.
     late: BTreeMap<u64, Question>,
 }
@@ -39,6 +43,7 @@ impl Questions {
         // On the wire 0 is no number.
         self.last += u64::from(self.last as u32 == 0);
         self.open.insert(self.last, question);
+        self.by_member.insert((question.index, self.last));
         self.last
     }
 
@@ -52,6 +57,7 @@ impl Questions {
     pub fn answer(&mut self, number: u64, index: usize) -> Option<(Question, bool)> {
         let asked = |map: &BTreeMap<u64, Question>| map.get(&number).is_some_and(|q| q.index == index);
         if asked(&self.open) {
+            self.by_member.remove(&(index, number));
             Some((self.open.remove(&number)?, true))
         } else if asked(&self.late) {
             Some((self.late.remove(&number)?, false))
@@ -63,6 +69,7 @@ impl Questions {
     /// The answer to a question of this one has taken too long.
     pub fn expire(&mut self, number: u64) -> Option<Question> {
         let question = self.open.remove(&number)?;
+        self.by_member.remove(&(question.index, number));
         self.late.insert(number, question);
         if self.late.len() > MAX_LATE {
             self.late.pop_first();
@@ -72,12 +79,25 @@ impl Questions {
 
     /// Takes out the open questions to `index` before this one; returns their numbers.
     pub fn withdraw(&mut self, index: usize, before: u64) -> Vec<u64> {
-        let earlier = self.open.range(..before).filter(|(_, question)| question.index == index);
-        let numbers: Vec<u64> = earlier.map(|(&number, _)| number).collect();
-        for number in &numbers {
-            self.open.remove(number);
+        let earlier = self.by_member.range((index, 0)..(index, before));
+        let numbers: Vec<u64> = earlier.map(|&(_, number)| number).collect();
+        for &number in &numbers {
+            self.by_member.remove(&(index, number));
+            self.open.remove(&number);
         }
         numbers
+    }
+
+    /// The open ones of which this holds, from the oldest on, do not count as under way any more: their answers were lost.
+    pub fn discount(&mut self, is_lost: impl Fn(&Question) -> bool) {
+        let counts = |&(_, question): &(&u64, &Question)| !is_lost(question);
+        let first = self.open.range(self.counted_from..).find(counts).map(|(&number, _)| number);
+        self.counted_from = first.unwrap_or(self.last + 1);
+    }
+
+    /// The open questions that count as under way, from the oldest on.
+    pub fn counted(&self) -> impl Iterator<Item = &Question> {
+        self.open.range(self.counted_from..).map(|(_, question)| question)
     }
 
     /// The open questions from the oldest on.
@@ -93,6 +113,7 @@ impl Questions {
     /// Forgets all.
     pub fn clear(&mut self) {
         self.open.clear();
+        self.by_member.clear();
         self.late.clear();
     }
 }
@@ -109,7 +130,7 @@ mod tests {
     fn they_agree_with_a_list_under_random_operations() {
         let mut rng = carillon_core::Seeds::new(1).stream("questions");
         let (mut questions, mut model) = (Questions::default(), Vec::<(u64, usize, bool)>::new());
-        let mark = Path::new().mark();
+        let (mark, mut lost_before) = (Path::new().mark(), 0);
         for last in 0..5_000u64 {
             let index = rng.below(4) as usize;
             let question = Question { index, message: last, serial: last, end: last, at: Time::ZERO, mark };
@@ -139,7 +160,17 @@ mod tests {
                 let oldest = model.iter().position(|known| !known.2).expect("there are late ones");
                 model.remove(oldest);
             }
-            assert_eq!(questions.open_count(), model.iter().filter(|known| known.2).count());
+            let open = || model.iter().filter(|known| known.2);
+            assert_eq!(questions.open_count(), open().count());
+            if rng.below(20) == 0 {
+                let before = last.saturating_sub(rng.below(20));
+                lost_before = lost_before.max(before);
+                questions.discount(|question| question.message < before);
+            }
+            let counted: Vec<u64> = questions.counted().map(|question| question.message).collect();
+            // Each asks with the message of its own number.
+            let known = open().map(|known| known.0 - 1).filter(|&message| message >= lost_before);
+            assert_eq!(counted, known.collect::<Vec<_>>());
         }
     }
 

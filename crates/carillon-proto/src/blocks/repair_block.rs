@@ -20,11 +20,13 @@ pub struct RepairBlock {
     messages: Vec<Bytes>,
     /// No more will be added.
     closed: bool,
-    /// What has gone out beyond them: a message again, or a coded symbol.
-    extras: Vec<Extra>,
-    /// Coded symbols that have gone out, and that are wanted.
+    /// What has gone out beyond them: a message again, or a coded symbol; and how many coded ones before it.
+    extras: Vec<(Extra, u64)>,
+    /// Coded symbols that have gone out, in the order of which the messages follow when there is none left; and that are wanted.
     coded: u64,
     wanted: u64,
+    /// Of them those that were symbols.
+    symbols: u64,
     /// What receivers have said that they lack since it was last decided what to send, the newest of each.
     wishes: BTreeMap<usize, Wish>,
     /// Messages to be sent again, by packets.
@@ -33,7 +35,7 @@ pub struct RepairBlock {
     news: bool,
     /// How many packets each of those who have asked needs, since it was last decided what to send.
     needs: BTreeMap<usize, u64>,
-    /// How many of the packets that are due each of them needs.
+    /// How many packets will have gone out when each of them has as many of those that are due as it needs.
     serves: BTreeMap<usize, u64>,
     code: Option<(Shape, Bytes)>,
 }
@@ -102,6 +104,7 @@ impl RepairBlock {
             extras: Vec::new(),
             coded: 0,
             wanted: 0,
+            symbols: 0,
             wishes: BTreeMap::new(),
             again: VecDeque::new(),
             news: false,
@@ -203,7 +206,7 @@ impl RepairBlock {
     /// What of this is not on its way.
     fn lack(&self, wish: &Wish) -> Lack {
         let under_way = &self.extras[wish.seen..];
-        let coded = under_way.iter().filter(|extra| **extra == Extra::Coded).count() as u64;
+        let coded = under_way.first().map_or(0, |(_, before)| self.symbols - before);
         let mut lacks = wish.lacks.min(wish.most.saturating_add(coded));
         let missing = wish.missing.as_ref().map(|missing| {
             let on_their_way = on_their_way(under_way, &self.again, missing);
@@ -222,8 +225,8 @@ impl RepairBlock {
     }
 
     /// Decides what to send for what was asked: the messages that somebody lacks, up to `degree` in a packet, if those packets are no more than
-    /// `plain_up_to` says for so many coded symbols that would do for all; or those symbols.
-    pub fn decide(&mut self, plain_up_to: impl Fn(u64) -> u64, degree: usize) {
+    /// `plain_up_to` says for so many coded symbols that would do for all; or those symbols. Returns who has asked for something.
+    pub fn decide(&mut self, plain_up_to: impl Fn(u64) -> u64, degree: usize) -> Vec<usize> {
         let wishes = std::mem::take(&mut self.wishes);
         let plain = wishes.values().any(|wish| wish.plain);
         let (mut named, mut all_named, mut asked) = (BTreeMap::<u16, u64>::new(), true, 0);
@@ -255,16 +258,18 @@ impl RepairBlock {
             Some(shares) => self.again.extend(shares),
             None => self.wanted = self.wanted.max(asked),
         }
-        let due = self.due();
-        for (index, needs) in std::mem::take(&mut self.needs) {
-            let served = self.serves.entry(index).or_default();
-            *served = (*served + needs).min(due);
+        let (due, sent) = (self.due(), self.extras.len() as u64);
+        let needs = std::mem::take(&mut self.needs);
+        for (&index, needs) in &needs {
+            let until = self.serves.entry(index).or_default();
+            *until = sent + ((*until).saturating_sub(sent) + needs).min(due);
         }
+        needs.into_iter().filter(|&(_, needs)| needs > 0).map(|(index, _)| index).collect()
     }
 
     /// So many packets more are to go out than are due, for those that will be lost: the same messages again where they are no more than
-    /// `plain_up_to`, otherwise coded symbols.
-    pub fn spare(&mut self, packets: u64, plain_up_to: u64) {
+    /// `plain_up_to`, otherwise coded symbols. They are for those who have asked.
+    pub fn spare(&mut self, packets: u64, plain_up_to: u64, asked: &[usize]) {
         let due = self.again.len();
         if packets == 0 || self.due() == 0 {
             return;
@@ -275,12 +280,15 @@ impl RepairBlock {
         } else {
             self.wanted = self.wanted.max(self.coded) + packets;
         }
-        self.serves.values_mut().for_each(|served| *served += packets);
+        for index in asked {
+            self.serves.entry(*index).and_modify(|until| *until += packets);
+        }
     }
 
-    /// How many of the packets that are due each receiver needs, of those who have said so.
-    pub fn serves(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
-        self.serves.iter().map(|(&index, &packets)| (index, packets))
+    /// How many of the packets that are due this receiver needs, as far as it has said so.
+    pub fn serves(&self, index: usize) -> u64 {
+        let sent = self.extras.len() as u64;
+        self.serves.get(&index).map_or(0, |until| until.saturating_sub(sent))
     }
 
     /// Whether something has gone out of which nobody was asked, all of it.
@@ -304,12 +312,8 @@ impl RepairBlock {
             return None;
         }
         self.news = true;
-        self.serves.retain(|_, packets| {
-            *packets = packets.saturating_sub(1);
-            *packets > 0
-        });
         if let Some(places) = self.again.pop_front() {
-            self.extras.push(Extra::Messages(places.clone()));
+            self.extras.push((Extra::Messages(places.clone()), self.symbols));
             return Some(match places[..] {
                 [place] => Repair::Message(place),
                 _ => {
@@ -317,6 +321,13 @@ impl RepairBlock {
                     Repair::Sum(places, sum)
                 }
             });
+        }
+        // A message alone is as good as any symbol of it.
+        if self.len() == 1 {
+            self.coded += 1;
+            self.extras.push((Extra::Coded, self.symbols));
+            self.symbols += 1;
+            return Some(Repair::Message(0));
         }
         if self.code.is_none() {
             let longest = self.messages.iter().map(Bytes::len).max()?;
@@ -331,13 +342,14 @@ impl RepairBlock {
         self.coded += 1;
         match &self.code {
             Some((shape, coded)) if turn < planned => {
-                self.extras.push(Extra::Coded);
+                self.extras.push((Extra::Coded, self.symbols));
+                self.symbols += 1;
                 let at = turn as usize * shape.size;
                 Some(Repair::Coded(*shape, turn as u16, coded.slice(at..at + shape.size)))
             }
             _ => {
                 let index = (turn - planned) as u16;
-                self.extras.push(Extra::Messages(vec![index]));
+                self.extras.push((Extra::Messages(vec![index]), self.symbols));
                 Some(Repair::Message(index))
             }
         }
@@ -345,12 +357,12 @@ impl RepairBlock {
 }
 
 /// Which of these missing messages what is under way or due will bring: it brings one if no more of it is missing.
-fn on_their_way(under_way: &[Extra], due: &VecDeque<Vec<u16>>, missing: &[u16]) -> BTreeSet<u16> {
+fn on_their_way(under_way: &[(Extra, u64)], due: &VecDeque<Vec<u16>>, missing: &[u16]) -> BTreeSet<u16> {
     let only = |places: &Vec<u16>| {
         let mut lacking = places.iter().copied().filter(|place| missing.binary_search(place).is_ok());
         lacking.next().filter(|_| lacking.next().is_none())
     };
-    let sent = under_way.iter().filter_map(|extra| match extra {
+    let sent = under_way.iter().filter_map(|(extra, _)| match extra {
         Extra::Messages(places) => Some(places),
         Extra::Coded => None,
     });
@@ -480,10 +492,12 @@ mod tests {
             assert_eq!(block.on_request(request(1, 0, 2)), 2);
             block.decide(|_| plain, 1);
             assert_eq!(block.due(), 3);
-            assert_eq!(block.serves().collect::<Vec<_>>(), [(0, 3), (1, 2)]);
+            assert_eq!([0, 1, 2].map(|index| block.serves(index)), [3, 2, 0]);
             block.on_request(request(0, 0, 3));
             block.decide(|_| plain, 1);
             assert_eq!(block.due(), 3, "it is due");
+            assert!(block.next(&code, |_| 4).is_some());
+            assert_eq!([0, 1].map(|index| block.serves(index)), [2, 1]);
             while block.next(&code, |_| 4).is_some() {}
             assert_eq!((block.count(), block.is_news()), (3, true));
             assert_eq!(block.on_request(request(0, 0, 3)), 0);

@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use carillon_core::{BuildContext, Config, ConfigError, Identities, Time, Transmit};
-use carillon_wire::carillon::{Asked, Blocks as Listed, MAX_LISTED, Packet, Poll};
+use carillon_wire::carillon::{Asked, Blocks as Listed, MAX_ASKED, MAX_LISTED, POLL_LEN, Packet, Poll};
 
 use super::MODULUS;
 use super::blocks::Blocks;
 use super::sender::{Scene, Timer};
-use crate::blocks::{PollingList, Question, Questions, RetransmissionTimeout, RoundTrip};
+use crate::blocks::{Bearable, PollingList, Question, Questions, RetransmissionTimeout, RoundTrip};
 
 /// What a poll is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,12 +41,23 @@ pub(super) struct Asking {
     echoes: u32,
     /// Who is awaited in it, and its first question.
     round: BTreeSet<usize>,
+    /// When those of it were asked last.
+    asked_at: Time,
+    /// Somebody who was awaited is so no more.
+    misses_some: bool,
     round_from: u64,
     /// When the newest question was asked that was answered.
     answered: Time,
     /// Since when each has left questions unanswered.
     silent_since: Vec<Option<Time>>,
     patience: Duration,
+    /// Those of a crowd who have not confirmed everything before this message and could be asked; 0: that is not known. They are by turns those whose places
+    /// are far apart, who hang on different routers, whose queues are short.
+    unconfirmed: (u64, BTreeSet<u32>),
+    /// Whose turn it is of them.
+    turn: u32,
+    /// How many questions to a crowd may be open.
+    bearable: Bearable,
     lists: (Vec<u8>, Vec<u8>),
 }
 
@@ -72,10 +83,15 @@ impl Asking {
             is_in_round: false,
             echoes: 0,
             round: BTreeSet::new(),
+            asked_at: Time::ZERO,
+            misses_some: false,
             round_from: 0,
             answered: Time::ZERO,
             silent_since: vec![None; members],
             patience: span("patience"),
+            unconfirmed: (0, BTreeSet::new()),
+            turn: 0,
+            bearable: Bearable::default(),
             lists: Default::default(),
         })
     }
@@ -90,10 +106,11 @@ impl Asking {
         self.round.is_empty() || self.is_crowd() && self.round.len() <= MAX_LISTED / 2
     }
 
-    /// What goes out next is decided.
-    pub fn end_round(&mut self) {
+    /// What goes out next is decided; whether all who were asked have answered.
+    pub fn end_round(&mut self) -> bool {
         self.is_in_round = false;
         self.round.clear();
+        !std::mem::take(&mut self.misses_some)
     }
 
     /// Asks these members.
@@ -113,9 +130,12 @@ impl Asking {
         if purpose != Purpose::Path {
             blocks.list(is_round, is_crowd, listed);
         }
+        let name = |index: usize| self.identities.member(index, blocks.window.node(index)) as u32;
+        let mut named: Vec<(u32, usize)> = members.iter().map(|&index| (name(index), index)).collect();
+        named.sort_unstable();
         let mut question = 0;
-        for &index in members {
-            let member = self.audience.member_mut(index);
+        for (name, index) in named {
+            let member = self.audience.member(index);
             let timeout = member.timeout.current();
             let deadline = scene.now + timeout + timeout / 4 + SLACK;
             let awaited = member.repeats <= AWAITED;
@@ -131,14 +151,16 @@ impl Asking {
                 self.round.insert(index);
             }
             scene.timers.arm(Timer::Answer(number), deadline);
+            self.unconfirmed.1.remove(&apart(index));
             self.silent_since[index].get_or_insert(scene.now);
-            Asked::push(self.identities.member(index, blocks.window.node(index)) as u32, asked);
+            Asked::push(name, asked);
         }
         self.in_burst = 0;
         self.is_in_round |= is_round;
         if is_round {
-            self.echoes = ECHOES;
+            (self.echoes, self.misses_some) = (ECHOES, false);
         }
+        self.asked_at = if purpose == Purpose::Path { self.asked_at } else { scene.now };
         if (self.echoes > 0 || is_crowd) && purpose != Purpose::Path {
             let trip = self.trip.mean().unwrap_or_default();
             scene.timers.arm(Timer::Echo, scene.now + (trip / ECHO_PART).max(LEAST_ECHO));
@@ -175,17 +197,30 @@ impl Asking {
         }
         self.trip.on_sample(scene.now.since(question.at));
         self.answered = self.answered.max(question.at);
+        self.bearable.on_answer(self.audience.live());
         let withdrawn = self.withdraw(scene, index, number);
         self.silent_since[index] = None;
         Some((question, open, withdrawn))
     }
 
-    /// An answer has taken too long; who was asked, and whether it has been silent for too long.
-    pub fn on_no_answer(&mut self, now: Time, number: u64) -> Option<(usize, bool)> {
+    /// A receiver has answered, and has confirmed all before this message.
+    pub fn on_confirmed(&mut self, index: usize, below: u64) {
+        if below >= self.unconfirmed.0 || !self.audience.is_free(index) {
+            self.unconfirmed.1.remove(&apart(index));
+        } else {
+            self.unconfirmed.1.insert(apart(index));
+        }
+    }
+
+    /// An answer has taken too long; who was asked, and whether it has been silent for too long. If the round can wait, it does.
+    pub fn on_no_answer(&mut self, now: Time, number: u64, can_wait: bool) -> Option<(usize, bool)> {
         let question = self.questions.expire(number)?;
         self.audience.on_no_answer(&question);
-        if self.audience.member(question.index).repeats > AWAITED {
-            self.round.remove(&question.index);
+        let there = 1.0 - self.audience.loss().min(MOST_LOSS);
+        self.bearable.on_no_answer(1.0 - there * there, self.questions.open_count());
+        let awaited = if can_wait { LONG_AWAITED } else { AWAITED };
+        if self.audience.member(question.index).repeats > awaited {
+            self.misses_some |= self.round.remove(&question.index);
         }
         let since = self.silent_since[question.index];
         Some((question.index, since.is_some_and(|since| now.since(since) >= self.patience)))
@@ -203,6 +238,7 @@ impl Asking {
     pub fn remove(&mut self, scene: &mut Scene, index: usize) {
         self.withdraw(scene, index, u64::MAX);
         self.round.remove(&index);
+        self.unconfirmed.1.remove(&apart(index));
         self.audience.remove(index);
     }
 
@@ -213,6 +249,7 @@ impl Asking {
         self.silent_since.fill(None);
         self.is_in_round = false;
         self.round.clear();
+        self.unconfirmed = (0, BTreeSet::new());
         scene.timers.clear();
     }
 
@@ -250,10 +287,12 @@ impl Asking {
 
     /// Whether as much is under way as may be, with so many packets sent. Of a crowd some answer is always lost: a question does not hold up
     /// the others any more when one is answered that was asked a round trip later.
-    pub fn is_full(&self, now: Time, serial: u64) -> bool {
-        let overtaken = self.is_crowd().then(|| self.trip.mean().unwrap_or_default());
-        let is_lost = |question: &&Question| overtaken.is_some_and(|trip| question.at + trip < self.answered);
-        self.audience.is_full(now, serial, self.questions.open().filter(|question| !is_lost(question)))
+    pub fn is_full(&mut self, now: Time, serial: u64) -> bool {
+        if self.is_crowd() {
+            let (trip, answered) = (self.trip.mean().unwrap_or_default(), self.answered);
+            self.questions.discount(|question| question.at + trip < answered);
+        }
+        self.audience.is_full(now, serial, self.questions.counted())
     }
 
     /// Those who have not answered and are to be asked again: of a crowd only if they fill a poll.
@@ -262,16 +301,34 @@ impl Asking {
         if self.is_crowd() && again.len() < MAX_LISTED { Vec::new() } else { again }
     }
 
-    /// Those of a crowd for whom `wanted` holds, where there is nothing else to do than to ask them, as many as one poll names: first who has not
-    /// answered. No more questions are open than their answers are no burden, and there is no poll for a few as long as more are to come.
-    pub fn sweep(&mut self, wanted: impl Fn(usize) -> bool) -> Vec<usize> {
+    /// Those of a crowd who have not confirmed all before `end`, by what they have confirmed, where there is nothing else to do than to ask them, as many
+    /// as a poll with so many blocks names: first who has not answered. No more questions are open than the way of the answers bears, and there is no poll
+    /// for a few as long as more are to come.
+    pub fn sweep(&mut self, end: u64, blocks: usize, confirmed: impl Fn(usize) -> u64) -> Vec<usize> {
         let open = self.questions.open_count();
-        if !self.is_crowd() || self.is_in_round || open >= MOST_OPEN.max(self.audience.live() / OPEN_PART) {
+        if !self.is_crowd() || self.is_in_round || open >= self.bearable.most() {
             return Vec::new();
         }
-        let mut members: Vec<usize> = self.audience.all_again().take(MAX_LISTED).collect();
-        members.extend(self.audience.next_free(MAX_LISTED - members.len(), wanted));
+        let most = (MOST_BYTES - POLL_LEN - Listed::EACH * blocks.min(MAX_LISTED)) / Asked::EACH;
+        let most = most.min(MAX_ASKED);
+        let mut members: Vec<usize> = self.audience.all_again().take(most).collect();
+        members.extend(self.of_crowd(end, most - members.len(), confirmed));
         if open > 0 && members.len() < MAX_LISTED { Vec::new() } else { members }
+    }
+
+    /// So many at most of a crowd who have not confirmed all before `end` and have no open question, by turns.
+    fn of_crowd(&mut self, end: u64, most: usize, confirmed: impl Fn(usize) -> u64) -> Vec<usize> {
+        if self.unconfirmed.0 != end {
+            // With each block that is closed, about which all are to be asked.
+            let members = 0..self.silent_since.len();
+            let unconfirmed = members.filter(|&index| confirmed(index) < end && self.audience.is_free(index));
+            self.unconfirmed = (end, unconfirmed.map(apart).collect());
+        }
+        let (_, unconfirmed) = &self.unconfirmed;
+        let by_turns = unconfirmed.range(self.turn..).chain(unconfirmed.range(..self.turn));
+        let members: Vec<u32> = by_turns.take(most).copied().collect();
+        self.turn = members.last().map_or(self.turn, |last| last.wrapping_add(1));
+        members.into_iter().map(|place| place.reverse_bits() as usize).collect()
     }
 
     /// So many at most, by turns, for the path, and for what: those who are awaited in a round are to say what they lack too, since the question or
@@ -296,10 +353,15 @@ impl Asking {
         (members, purpose)
     }
 
-    /// Those of the round who have not answered yet, while nothing else asks them: the question or the answer may be lost, and there is nothing
-    /// else to do. A few times only, so that who does not answer is found out.
-    pub fn echo(&mut self) -> Vec<usize> {
+    /// Those of the round who have not answered yet: the question or the answer may be lost. Where other packets go out their answers are late by
+    /// then. A few times only, so that who does not answer is found out.
+    pub fn echo(&mut self, scene: &mut Scene, is_busy: bool) -> Vec<usize> {
         if self.echoes == 0 || !self.is_in_round {
+            return Vec::new();
+        }
+        let due = self.asked_at + self.trip.timeout().unwrap_or_default();
+        if is_busy && scene.now < due {
+            scene.timers.arm(Timer::Echo, due);
             return Vec::new();
         }
         self.echoes -= 1;
@@ -307,9 +369,34 @@ impl Asking {
         self.round.iter().filter(awaited).copied().take(MAX_LISTED).collect()
     }
 
-    /// Those for a round, as many as one poll names, of those for whom `wanted` holds.
-    pub fn for_round(&mut self, wanted: impl Fn(usize) -> bool) -> Vec<usize> {
-        self.audience.next_turns(MAX_LISTED, AWAITED, wanted)
+    /// Those for a round, as many as one poll names, who have not confirmed all before `end`, by what they have confirmed.
+    pub fn for_round(&mut self, end: u64, confirmed: impl Fn(usize) -> u64) -> Vec<usize> {
+        if self.is_crowd() {
+            let members = self.of_crowd(end, MAX_LISTED, &confirmed);
+            if !members.is_empty() {
+                return members;
+            }
+        }
+        self.audience.next_turns(MAX_LISTED, AWAITED, |index| confirmed(index) < end)
+    }
+
+    /// Those who have no room for a message, or not confirmed all before it, and have no open question, as many as one poll names; `is_blocked`: it waits for room.
+    pub fn unasked(&mut self, end: u64, is_blocked: bool, confirmed: impl Fn(usize) -> u64) -> Vec<usize> {
+        let without_room = self.audience.without_room_for(end).take_while(|_| is_blocked);
+        let mut members: Vec<usize> =
+            without_room.filter(|&index| self.audience.is_free(index)).take(MAX_LISTED).collect();
+        if self.is_crowd() {
+            let others = self.of_crowd(end, MAX_LISTED - members.len(), confirmed);
+            members.extend(others.into_iter().filter(|index| !members.contains(index)).collect::<Vec<_>>());
+            return members;
+        }
+        while members.len() < MAX_LISTED
+            && let Some(index) =
+                self.audience.next_unasked(|index, _| confirmed(index) < end && !members.contains(&index))
+        {
+            members.push(index);
+        }
+        members
     }
 
     /// Questions to a receiver before this one will not be answered; how many there were.
@@ -322,6 +409,11 @@ impl Asking {
     }
 }
 
+/// A member, in an order in which those who follow each other have places that are far apart.
+fn apart(index: usize) -> u32 {
+    (index as u32).reverse_bits()
+}
+
 /// Polls while a window goes out, at least.
 const POLLS: u64 = 8;
 /// How often each is asked while a window goes out, at least, and so that no more than this part of them does not answer in it, as long as
@@ -329,17 +421,16 @@ const POLLS: u64 = 8;
 const ASKED: u64 = 2;
 const UNANSWERED: f64 = 0.02;
 const MOST_LOSS: f64 = 0.3;
-/// Who has left more questions in a row without an answer is asked on, but not waited for.
+/// A poll that asks many has no more bytes than this.
+const MOST_BYTES: usize = 1200;
+/// Who has left more questions in a row without an answer is asked on, but not waited for; more, where a round can wait.
 const AWAITED: u32 = 1;
-/// Where there is nothing else to send those of a round are asked so often before their time is over, after this part of a round trip each, and
-/// this time at least.
-const ECHOES: u32 = 2;
+const LONG_AWAITED: u32 = 4;
+/// Those of a round are asked so often before their time is over, after this part of a round trip each, and this time at least.
+const ECHOES: u32 = 3;
 const ECHO_PART: u32 = 3;
 const LEAST_ECHO: Duration = Duration::from_millis(2);
 /// Answers that take as long as ever are not late.
 const SLACK: Duration = Duration::from_millis(1);
-/// Questions to a crowd that may be open where nothing else goes out, at least, and as a part of it: what answers them comes in a heap.
-const MOST_OPEN: usize = 256;
-const OPEN_PART: usize = 4;
 /// How long many receivers spread their requests, at least.
 const SPAN_MIN: Duration = Duration::from_millis(10);

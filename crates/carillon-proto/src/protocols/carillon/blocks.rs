@@ -1,13 +1,13 @@
 //! What a sender has under way, by blocks.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 use carillon_core::{Config, MessageId, Outcome, Transmit};
 use carillon_wire::carillon::{Blocks as Listed, Closed, Coded, MAX_LISTED, Packet, Places, most_places};
 
 use super::MODULUS;
 use super::sender::Scene;
-use crate::blocks::{AckWindow, ReedSolomon, Repair, RepairBlock};
+use crate::blocks::{AckWindow, FixedWindow, ReedSolomon, Repair, RepairBlock, worst};
 
 /// The messages that not all have, and the blocks that they are in.
 #[derive(Debug)]
@@ -20,8 +20,6 @@ pub(super) struct Blocks {
     pub kept: u64,
     /// Messages of a block and coded symbols, at most.
     most: u64,
-    /// Messages of a block, at least, if it has as many.
-    least: u64,
     /// Symbols that go out with each block before anybody has asked, for each of its messages.
     redundancy: f64,
     /// Messages that the open block is to have.
@@ -35,19 +33,30 @@ pub(super) struct Blocks {
 impl Blocks {
     /// None yet.
     pub fn new(window: AckWindow, settings: &Config) -> Self {
-        let most = settings.count("block").min(settings.count("window").div_ceil(2));
-        Blocks {
+        let mut blocks = Blocks {
             window,
             blocks: VecDeque::new(),
             code: ReedSolomon,
             kept: settings.count("window"),
-            most,
-            least: LEAST_LENGTH.max((settings.count("window") / SHARES).next_power_of_two()),
+            most: settings.count("block"),
             redundancy: settings.probability("redundancy").value(),
             aim: 0,
             sent: 0,
             serial: 0,
-        }
+        };
+        blocks.make_room();
+        blocks
+    }
+
+    /// It takes what goes out next, and no more: a long window costs nothing where the path is short.
+    fn make_room(&mut self) {
+        let under_way = self.sent - self.window.start().min(self.sent);
+        self.window.set_room(FixedWindow(self.kept.min(under_way + AHEAD)));
+    }
+
+    /// Whether no more can be kept.
+    pub fn is_full(&self) -> bool {
+        self.window.len() as u64 >= self.kept
     }
 
     /// Whether a block is open, and has messages.
@@ -78,6 +87,11 @@ impl Blocks {
         self.blocks.iter()
     }
 
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.blocks.len()
+    }
+
     /// The closed block that begins with this message.
     pub fn find(&mut self, first: u64) -> Option<&mut RepairBlock> {
         let at = self.blocks.binary_search_by_key(&first, RepairBlock::first).ok()?;
@@ -95,27 +109,32 @@ impl Blocks {
     }
 
     /// Decides what is sent again: of all blocks, or of those about which all were asked, since it is not known of the others what
-    /// everybody lacks. With `spare`, which part of the packets is lost, some more than that, so that hardly anybody has to ask again.
-    pub fn decide(&mut self, scene: &mut Scene, of_all: bool, spare: Option<f64>) {
+    /// everybody lacks. If they have not all answered, those who have not are served best by coded symbols, which whatever they lack is made of. With
+    /// `spare`, which part of the packets is lost, some more than is lacking, so that hardly anybody has to ask again.
+    pub fn decide(&mut self, scene: &mut Scene, of_all: bool, is_complete: bool, spare: Option<f64>) {
         if !self.blocks.iter().any(RepairBlock::is_asked) {
             return;
         }
-        let mut served: BTreeMap<usize, u64> = BTreeMap::new();
+        let mut asked = BTreeSet::new();
         for block in self.blocks.iter_mut().filter(|block| block.is_polled() || of_all && block.is_closed()) {
             let plain = TINY + u64::from(block.len()) / TINY_PART;
-            let degree = most_places(block.len());
+            let plain_up_to = |symbols: u64| match is_complete {
+                true => plain.max(symbols + symbols / PLAIN_PART),
+                false => plain * u64::from(symbols <= plain),
+            };
             let before = block.due();
-            block.decide(|symbols| plain.max(symbols + symbols / PLAIN_PART), degree);
+            let members = block.decide(plain_up_to, most_places(block.len()));
             if let Some(loss) = spare {
-                block.spare(spared(block.due().saturating_sub(before), loss), FEW);
+                block.spare(spared(block.due().saturating_sub(before), loss), FEW, &members);
             }
-            for (index, packets) in block.serves() {
-                *served.entry(index).or_default() += packets;
-            }
+            asked.extend(members);
         }
-        for (index, packets) in served.into_iter().filter(|(_, packets)| *packets > 0) {
-            let packets = u32::try_from(packets).unwrap_or(u32::MAX);
-            scene.events.repair_needed(self.window.node(index), packets);
+        for index in asked {
+            let packets = self.blocks.iter().map(|block| block.serves(index)).sum::<u64>();
+            if packets > 0 {
+                let packets = u32::try_from(packets).unwrap_or(u32::MAX);
+                scene.events.repair_needed(self.window.node(index), packets);
+            }
         }
     }
 
@@ -149,6 +168,7 @@ impl Blocks {
         while self.blocks.front().is_some_and(|block| block.end() <= start) {
             self.blocks.pop_front();
         }
+        self.make_room();
     }
 
     /// The next repair, as a packet, to a crowd or not.
@@ -158,7 +178,7 @@ impl Blocks {
         let first = block.first();
         let spare = spare(block.len().into());
         // Of a crowd the first to ask is not the one that lacks most.
-        let margin = |wanted: u64| if is_crowd { 3 * wanted + 64 } else { wanted + wanted / 2 + 16 };
+        let margin = |wanted: u64| wanted + wanted / 2 + if is_crowd { 64 } else { 16 };
         let repair = block.next(&self.code, |wanted| planned(most, margin(wanted).max(spare)))?;
         self.serial += 1;
         let block = &self.blocks[at];
@@ -182,17 +202,11 @@ impl Blocks {
         }
     }
 
-    /// The next message, as a packet, and whether it begins a block; `room` is how many messages the receivers can take, `loss` which part
-    /// of them may be lost, of so many receivers at the worst.
-    pub fn next_message(
-        &mut self,
-        scene: &mut Scene,
-        (receivers, room, loss): (usize, u64, f64),
-        buf: &mut Vec<u8>,
-    ) -> (Transmit, bool) {
+    /// The next message, as a packet, and whether it begins a block.
+    pub fn next_message(&mut self, scene: &mut Scene, to: Audience, buf: &mut Vec<u8>) -> (Transmit, bool) {
         let begins = !self.is_open();
         if begins {
-            self.aim = self.length(receivers, room, loss);
+            self.aim = self.length(to);
             self.blocks.push_back(RepairBlock::new(self.sent));
         }
         let is_end = self.window.is_closed() && self.sent + 1 == self.window.end();
@@ -208,25 +222,60 @@ impl Blocks {
         }
         self.sent += 1;
         self.serial += 1;
-        (emit(scene, block, index, buf), begins)
+        let transmit = emit(scene, block, index, buf);
+        self.make_room();
+        (transmit, begins)
     }
 
-    /// Messages of a new block, if so many receivers are there: no more than make the receiver that lacks most lack little more than the others, since
-    /// receivers keep them; and with the symbols that it will need they fill a power of two, for which the code takes least time.
-    fn length(&self, receivers: usize, room: u64, loss: f64) -> u64 {
-        let loss = loss.min(MOST_LOSS);
-        let deviation = loss * (1.0 - loss) * 2.0 * libm::log(receivers.max(1) as f64);
-        let enough = (deviation / (TOLERANCE * TOLERANCE)) as u64;
-        let enough = enough.next_power_of_two().max(self.least);
-        let most = self.most.min(enough).min((room / 2).max(1));
-        if most < LEAST_CODED {
-            return most;
+    /// Messages of a new block: so many that the receiver that lacks most needs hardly more packets than one alone would, and no more, since receivers
+    /// keep them. Where coded symbols will be needed, block and symbols together fill a power of two, for which the code takes least time.
+    fn length(&self, to: Audience) -> u64 {
+        let loss = to.loss.min(MOST_LOSS);
+        let least = LEAST_LENGTH.max((to.window / SHARES).next_power_of_two());
+        let is_summed = to.receivers <= SUMMED;
+        let tolerance = if is_summed { SUMMED_TOLERANCE } else { TOLERANCE };
+        let enough = (worst::length_for(loss, to.receivers, tolerance) as u64).max(least);
+        let most = (self.kept.div_ceil(2)).min((to.room / 2).max(1));
+        if most.min(self.most) < LEAST_CODED {
+            return most.min(self.most);
         }
-        let all = most.next_power_of_two() >> u64::from(!most.is_power_of_two());
-        let lost = all as f64 * loss;
-        let wanted = 1.5 * lost + 4.0 * libm::sqrt(lost) + 8.0;
-        all - u64::from(planned(all, wanted as u64)).min(all / 2)
+        if is_summed {
+            return enough.min(MOST_SUMMED.max(least)).min(most).min(self.most);
+        }
+        let lengths = (0..).map(|doubled| length_in(LEAST_CODED << doubled, loss, to.receivers));
+        let fits = |&(all, length): &(u64, u64)| length <= most && all <= self.most;
+        let mut fitting = lengths.take_while(fits).map(|(_, length)| length);
+        let mut length = fitting.next().unwrap_or(LEAST_CODED);
+        while length < enough - enough / SHORTER
+            && let Some(longer) = fitting.next()
+        {
+            length = longer;
+        }
+        length
     }
+}
+
+/// Who is to have a block: how many they are, how many messages they have room for, which part of the packets is lost on the way to the worst of
+/// them, and how many may be under way to them.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Audience {
+    pub receivers: usize,
+    pub room: u64,
+    pub loss: f64,
+    pub window: u64,
+}
+
+/// Messages of a block that fills so many places together with the symbols that so many receivers will need of it.
+fn length_in(all: u64, loss: f64, receivers: usize) -> (u64, u64) {
+    let needed = |length: u64| {
+        let more = worst::packets(length as f64, loss, receivers) - length as f64;
+        (more * PLANNED_MORE) as u64 + LEAST_PLANNED / 2
+    };
+    let mut planned = LEAST_PLANNED.min(all / 2);
+    while planned < all / 2 && needed(all - planned) > planned {
+        planned *= 2;
+    }
+    (all, all - planned)
 }
 
 /// A message of a block, for the first time if nothing has gone out for the block beyond first transmissions.
@@ -269,11 +318,21 @@ fn planned(most: u64, wanted: u64) -> u16 {
     u16::try_from(planned).unwrap_or(1 << 14).min(1 << 14)
 }
 
-/// Blocks are so long that the receiver that lacks most, of independent losses, lacks no more than this part of the block beyond the mean. But
-/// they have so many messages at least, and this part of the window.
-const TOLERANCE: f64 = 0.01;
+/// Blocks are so long that the receiver that lacks most, of independent losses, needs no more than this part more packets than one alone, or less by this
+/// part of it. But they have so many messages at least, and this part of what is under way.
+const TOLERANCE: f64 = 0.02;
+const SHORTER: u64 = 5;
 const LEAST_LENGTH: u64 = 256;
-const SHARES: u64 = 64;
+const SHARES: u64 = 32;
+/// So many receivers are nearly always served by sums, which need no plan. Each round of sums has a worst receiver of its own, so that they need longer
+/// blocks for the same; but no longer ones than this, since they are coded where an answer is lost.
+const SUMMED: usize = 16;
+const SUMMED_TOLERANCE: f64 = 0.0075;
+const MOST_SUMMED: u64 = 4096;
+/// So much more is planned than will be needed, in the mean.
+const PLANNED_MORE: f64 = 1.05;
+/// Messages that are taken from the application before they can go out.
+const AHEAD: u64 = 1024;
 /// Shorter blocks are not worth a plan.
 const LEAST_CODED: u64 = 64;
 /// So many packets go out several times rather than with coded symbols beside them, and how often at most.

@@ -5,8 +5,8 @@ use carillon_core::{HostValue, Parameter};
 use crate::blocks::retransmission::parameters::{PAST_LIMIT, TIMEOUT_MAX, TIMEOUT_MIN};
 
 pub(super) const PARAMETERS: &[Parameter] = &[
-    Parameter::count("window", (1, 1 << 20), "4096").doc("messages that are kept until all have them"),
-    Parameter::count("block", (1, 16_384), "2048")
+    Parameter::count("window", (1, 1 << 20), "32768").doc("messages that are kept until all have them, at most"),
+    Parameter::count("block", (1, 16_384), "16384")
         .doc("messages of a block and the symbols that may be coded of it, together, at most; a block is never longer than half of the window, or of what a receiver has room for"),
     Parameter::probability("redundancy", "0")
         .doc("coded symbols that go out with each block before anybody has asked, as a part of its messages"),
@@ -31,4 +31,4 @@ pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] =
 
 /// Messages are kept until all have them, and no more are under way than fit the receivers' buffers.
 pub(super) const HOST_SETTINGS: &[(&str, HostValue)] =
-    &[("window", HostValue::Bytes(16 << 20)), ("flight", HostValue::Flight { min: 4, max: 65_536 })];
+    &[("window", HostValue::Bytes(64 << 20)), ("flight", HostValue::Flight { min: 4, max: 65_536 })];

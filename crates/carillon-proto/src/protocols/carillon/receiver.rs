@@ -316,7 +316,7 @@ impl CarillonReceiver {
         if lists {
             self.names = poll.span == 0;
         }
-        if let Some(at) = asked.iter().position(|identity| identity == self.identity) {
+        if let Some(at) = asked.position(self.identity) {
             self.asked = Some(poll.question.wrapping_add(at as u32));
             self.lists_asked |= lists;
         } else if poll.span > 0 && self.is_unserved() && scene.timers.armed(Timer::Request).is_none() {

@@ -10,7 +10,7 @@ use carillon_wire::carillon::{Lacking, MAX_LISTED, Packet, Status};
 
 use super::MODULUS;
 use super::asking::{Asking, Purpose};
-use super::blocks::Blocks;
+use super::blocks::{Audience, Blocks};
 use super::describe::STATES;
 use crate::blocks::{
     AckWindow, Answer, FixedWindow, Members, PACKET, Part, PastLimit, Player, RateControl, Request,
@@ -31,6 +31,8 @@ pub struct CarillonSender {
     block_time: Duration,
     /// When the open block was opened.
     opened: Time,
+    /// When the last message or repair went out.
+    sent_at: Time,
     quiet: Duration,
     /// Nothing has gone out for so long that those are asked who have not confirmed everything.
     is_quiet: bool,
@@ -49,6 +51,8 @@ pub enum Timer {
     Close,
     /// Those who are awaited in a round may be asked once more.
     Echo,
+    /// A crowd is asked to confirm what it has.
+    Sweep,
     /// Nothing more was sent for a while.
     Quiet,
     /// The next packet may leave.
@@ -69,6 +73,7 @@ impl CarillonSender {
             past_limit: PastLimit::of(settings),
             block_time: span("block_time").max(LEAST_QUIET),
             opened: Time::ZERO,
+            sent_at: Time::ZERO,
             quiet,
             is_quiet: false,
             is_echo_due: false,
@@ -108,6 +113,7 @@ impl CarillonSender {
         if expected > blocks.window.start() {
             blocks.window.acknowledge(index, expected - 1);
         }
+        asking.on_confirmed(index, expected);
         let mut budget = asking.audience.budget.left(index, blocks.sent);
         for lacks in lacking.iter() {
             let first = expand(lacks.first.into(), MODULUS, expected);
@@ -127,7 +133,7 @@ impl CarillonSender {
         }
         // Who is alone, or one of so many that it cannot be heard what others lack, is served at once.
         if asking.audience.live() == 1 || asking.is_crowd() {
-            self.decide(scene, true);
+            self.decide(scene, true, true);
         }
         self.advance(scene);
         self.on_round(scene);
@@ -136,20 +142,25 @@ impl CarillonSender {
     /// If all have answered that are awaited, it is decided what goes out.
     fn on_round(&mut self, scene: &mut Scene) {
         if self.asking.is_in_round && self.asking.is_round_over() {
-            self.asking.end_round();
-            self.decide(scene, false);
+            let is_complete = self.asking.end_round();
+            self.decide(scene, false, is_complete);
         }
     }
 
     /// Where nothing new can go out meanwhile, and round trips are long, some more is sent than is asked for: another round costs more than packets then.
-    fn decide(&mut self, scene: &mut Scene, of_all: bool) {
-        let is_far = self.asking.trip.mean().is_some_and(|trip| trip >= FAR);
-        let spare = (is_far && !self.has_new()).then(|| self.asking.audience.loss());
-        self.blocks.decide(scene, of_all, spare);
+    fn decide(&mut self, scene: &mut Scene, of_all: bool, is_complete: bool) {
+        let spare = (self.is_far() && !self.has_new()).then(|| self.asking.audience.loss());
+        self.blocks.decide(scene, of_all, is_complete, spare);
+    }
+
+    fn is_far(&self) -> bool {
+        self.asking.trip.mean().is_some_and(|trip| trip >= FAR)
     }
 
     fn on_no_answer(&mut self, scene: &mut Scene, number: u64) {
-        let Some((index, is_over)) = self.asking.on_no_answer(scene.now, number) else { return };
+        // It costs little to wait for an answer: something else goes out meanwhile, or it does not take long.
+        let can_wait = self.has_new() || !self.is_far();
+        let Some((index, is_over)) = self.asking.on_no_answer(scene.now, number, can_wait) else { return };
         scene.events.push(Event::TimerFired { timer: "answer" });
         match self.past_limit {
             _ if !is_over => {}
@@ -176,7 +187,7 @@ impl CarillonSender {
     /// All who have not confirmed what was sent are asked, as many as one poll names.
     fn ask_all(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
         let (blocks, end) = (&self.blocks, self.blocks.closed_below());
-        let members = self.asking.for_round(|index| blocks.window.acknowledged_below(index) < end);
+        let members = self.asking.for_round(end, |index| blocks.window.acknowledged_below(index));
         if members.is_empty() {
             return None;
         }
@@ -186,7 +197,7 @@ impl CarillonSender {
     /// Nothing to send: what is open is closed when it has been so for a while, and those are asked who have not confirmed everything.
     fn idle(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
         let blocks = &mut self.blocks;
-        let is_full = blocks.sent < blocks.window.end() || blocks.window.is_full();
+        let is_full = blocks.sent < blocks.window.end() || blocks.is_full();
         let may_close = if is_full { blocks.is_open_alone() } else { blocks.is_open() };
         // Messages that come one by one do not wait for a block to be full.
         let old = self.opened + self.quiet;
@@ -201,23 +212,23 @@ impl CarillonSender {
             scene.timers.arm(Timer::Close, old);
         }
         let (blocks, sent) = (&self.blocks, self.blocks.sent);
-        let lacks = |index: usize| blocks.window.acknowledged_below(index) < sent;
-        let end = blocks.closed_below();
-        let members = self.asking.sweep(|index| blocks.window.acknowledged_below(index) < end);
-        if !members.is_empty() {
-            return Some(self.asking.poll(scene, &mut self.blocks, &members, Purpose::Again, buf));
+        let confirmed = |index: usize| blocks.window.acknowledged_below(index);
+        // A crowd need not confirm at once what others follow.
+        let sweeps_at = match blocks.window.is_closed() || blocks.window.len() as u64 * 2 > blocks.kept {
+            true => scene.now,
+            false => self.sent_at + SETTLED,
+        };
+        if sweeps_at <= scene.now {
+            let members = self.asking.sweep(blocks.closed_below(), blocks.count(), confirmed);
+            if !members.is_empty() {
+                return Some(self.asking.poll(scene, &mut self.blocks, &members, Purpose::Again, buf));
+            }
+        } else if self.asking.is_crowd() {
+            scene.timers.arm(Timer::Sweep, sweeps_at);
         }
         if self.is_quiet && !self.asking.is_in_round {
             self.is_quiet = false;
-            let is_blocked = blocks.sent < blocks.window.end();
-            let mut members = Vec::new();
-            while members.len() < MAX_LISTED
-                && let Some(index) = self.asking.audience.next_unasked(|index, member| {
-                    (lacks(index) || is_blocked && member.limit <= sent) && !members.contains(&index)
-                })
-            {
-                members.push(index);
-            }
+            let members = self.asking.unasked(sent, sent < blocks.window.end(), confirmed);
             if !members.is_empty() {
                 return Some(self.asking.poll(scene, &mut self.blocks, &members, Purpose::Round, buf));
             }
@@ -260,7 +271,7 @@ impl Part for CarillonSender {
             Timer::Close => self.blocks.close(),
             Timer::Echo => self.is_echo_due = true,
             Timer::Quiet => self.is_quiet = true,
-            Timer::Pace => {}
+            Timer::Pace | Timer::Sweep => {}
         }
     }
 
@@ -280,18 +291,19 @@ impl Part for CarillonSender {
             return Some(transmit);
         }
         let (has_new, has_repairs) = (self.has_new(), self.blocks.has_repairs());
-        if !has_new && !has_repairs {
-            if std::mem::take(&mut self.is_echo_due) {
-                let members = self.asking.echo();
-                if !members.is_empty() {
-                    return Some(self.asking.poll(scene, &mut self.blocks, &members, Purpose::Again, buf));
-                }
+        let (is_crowd, is_busy) = (self.asking.is_crowd(), has_new || has_repairs);
+        if !(is_crowd && is_busy) && std::mem::take(&mut self.is_echo_due) {
+            let members = self.asking.echo(scene, is_busy);
+            if !members.is_empty() {
+                return Some(self.asking.poll(scene, &mut self.blocks, &members, Purpose::Again, buf));
             }
+        }
+        if !is_busy {
             return self.idle(scene, buf);
         }
         if self.asking.is_full(scene.now, self.blocks.serial) {
             // It may be full for lost answers alone: other questions tell.
-            let may_ask = self.asking.is_crowd() && std::mem::take(&mut self.is_echo_due);
+            let may_ask = is_crowd && std::mem::take(&mut self.is_echo_due);
             let (members, purpose) = if may_ask { self.asking.for_path(MAX_LISTED) } else { return None };
             let asks = !members.is_empty();
             return asks.then(|| self.asking.poll(scene, &mut self.blocks, &members, purpose, buf));
@@ -308,9 +320,10 @@ impl Part for CarillonSender {
         }
         self.pace.spend(scene.now, PACKET);
         self.asking.count();
+        self.sent_at = scene.now;
         scene.timers.cancel(Timer::Quiet);
         self.is_quiet = false;
-        if has_repairs && let Some(transmit) = self.blocks.next_repair(scene, self.asking.is_crowd(), buf) {
+        if has_repairs && let Some(transmit) = self.blocks.next_repair(scene, is_crowd, buf) {
             return Some(transmit);
         }
         if !has_new {
@@ -319,8 +332,9 @@ impl Part for CarillonSender {
         let room = self.asking.audience.room().saturating_sub(self.blocks.window.start());
         let room = if self.asking.audience.room() == u64::MAX { FIRST_ROOM } else { room };
         let loss = if self.blocks.is_open() { 0.0 } else { self.asking.audience.loss() };
-        let (transmit, begins) =
-            self.blocks.next_message(scene, (self.asking.audience.live(), room, loss), buf);
+        let (receivers, window) = (self.asking.audience.live(), self.asking.audience.window());
+        let to = Audience { receivers, room, loss, window };
+        let (transmit, begins) = self.blocks.next_message(scene, to, buf);
         if begins {
             self.opened = scene.now;
             scene.timers.arm(Timer::Close, scene.now + self.block_time);
@@ -372,6 +386,8 @@ impl Part for CarillonSender {
 const PACE_DEPTH: Duration = Duration::from_millis(4);
 /// Round trips as long as this are worth more packets where nothing else is to go out: coding takes a processor some milliseconds too.
 const FAR: Duration = Duration::from_millis(8);
+/// After so long without a message those of a crowd are asked who have not confirmed everything.
+const SETTLED: Duration = Duration::from_millis(500);
 /// A pause is not shorter than this.
 const LEAST_QUIET: Duration = Duration::from_micros(100);
 /// Messages that a receiver is taken to have room for before it has said so.

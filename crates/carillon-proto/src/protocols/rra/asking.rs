@@ -63,7 +63,7 @@ impl Asking {
 
     /// Asks a receiver with the packet that is about to go out.
     pub fn ask(&mut self, scene: &mut Scene, messages: &Messages, index: usize, message: u64) -> Asks {
-        let member = self.audience.member_mut(index);
+        let member = self.audience.member(index);
         let (serial, end, mark) = (messages.serial, messages.sent, member.path.mark());
         let deadline = scene.now + member.timeout.current();
         self.audience.on_ask(scene.now, index);

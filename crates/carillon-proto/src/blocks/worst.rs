@@ -1,0 +1,76 @@
+//! What the one of many receivers needs that loses most.
+//!
+//! Who is to get so many of the packets that go out, each of which it loses by itself, needs `length / (1 - loss)` of them on average. The worst of
+//! many needs more, by a number of standard deviations that grows slowly with how many they are, and by a part of the block that falls with the root of its
+//! length: so the longer a block, the less a crowd costs.
+
+/// How many standard deviations the greatest of so many independent values lies above their mean, on average, if they are normal.
+pub fn deviations(receivers: usize) -> f64 {
+    if receivers < 2 {
+        return 0.0;
+    }
+    // Gumbel's limit (Cramér, Mathematical Methods of Statistics, 28.6): the mode of the greatest, and Euler's constant beyond it.
+    let log = libm::log(receivers as f64);
+    let root = libm::sqrt(2.0 * log);
+    root - (libm::log(log) + LOG_4_PI) / (2.0 * root) + EULER / root
+}
+
+/// Packets that have to go out until the worst of so many receivers has `length` of them, on average.
+pub fn packets(length: f64, loss: f64, receivers: usize) -> f64 {
+    (length + deviations(receivers) * libm::sqrt(length * loss)) / (1.0 - loss)
+}
+
+/// Packets of a block with which the worst of so many receivers needs no more than this part more than one alone does.
+pub fn length_for(loss: f64, receivers: usize, tolerance: f64) -> f64 {
+    let deviations = deviations(receivers);
+    deviations * deviations * loss / (tolerance * tolerance)
+}
+
+const LOG_4_PI: f64 = 2.531_024_246_969_291;
+const EULER: f64 = 0.577_215_664_901_532_9;
+
+#[cfg(test)]
+mod tests {
+    use carillon_core::Seeds;
+
+    use super::*;
+
+    #[test]
+    fn the_worst_of_many_needs_what_it_says() {
+        let mut rng = Seeds::new(1).stream("worst");
+        let mut needed = |length: u32, loss: f64| {
+            let (mut sent, mut come) = (0u32, 0);
+            while come < length {
+                sent += 1;
+                come += u32::from(rng.unit() >= loss);
+            }
+            sent
+        };
+        for (receivers, length, loss) in [
+            (1, 100, 0.2),
+            (2, 400, 0.05),
+            (16, 500, 0.2),
+            (100, 500, 0.05),
+            (1000, 300, 0.2),
+            (300, 1000, 0.01),
+        ] {
+            let rounds = 2 + 2000 / receivers;
+            let worst = |_| (0..receivers).map(|_| needed(length, loss)).max().expect("some");
+            let mean = (0..rounds).map(worst).map(f64::from).sum::<f64>() / rounds as f64;
+            let said = packets(length.into(), loss, receivers);
+            assert!((mean / said - 1.0).abs() < 0.01, "{receivers}, {length}, {loss}: {mean} and not {said}");
+        }
+    }
+
+    #[test]
+    fn a_block_of_the_length_it_says_costs_no_more_than_that() {
+        for receivers in [2, 16, 1000, 10_000, 100_000] {
+            for loss in [0.01, 0.05, 0.2] {
+                let length = length_for(loss, receivers, 0.02);
+                let more = packets(length, loss, receivers) * (1.0 - loss) / length - 1.0;
+                assert!((more - 0.02).abs() < 1e-9, "{receivers}, {loss}: {more}");
+            }
+        }
+        assert_eq!(length_for(0.2, 1, 0.02), 0.0, "one alone needs what it needs");
+    }
+}
