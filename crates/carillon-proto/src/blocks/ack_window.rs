@@ -388,7 +388,10 @@ mod tests {
                 97 if rng.below(4) == 0 && live[receiver] => {
                     let end = (number + 1).min(start + model.len() as u64);
                     window.give_up(receiver, end);
-                    model.iter_mut().take((end - start) as usize).for_each(|message| message.has[receiver] = true);
+                    model
+                        .iter_mut()
+                        .take((end - start) as usize)
+                        .for_each(|message| message.has[receiver] = true);
                 }
                 97 => {
                     assert_eq!(window.pop().is_some(), !model.is_empty());

@@ -1,0 +1,105 @@
+//! How often packets are lost, as an equation of rates wants to know it: by events, not by packets.
+//!
+//! Losses within a round trip of the first of them are one event (RFC 5348, 5.2), and the rate of events is one over the mean of the last eight intervals
+//! between them, of which the older half weighs less and less (5.4).
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use carillon_core::Time;
+
+/// The intervals between loss events of one receiver, in packets.
+#[derive(Clone, Debug, Default)]
+pub struct LossIntervals {
+    /// Packets since the last event began, if there was one.
+    open: f64,
+    /// Those between the events before, the newest first.
+    closed: VecDeque<f64>,
+    /// When the last event began.
+    began: Option<Time>,
+}
+
+impl LossIntervals {
+    /// So many packets more were sent, of which so many did not come. The first event says nothing of how often there is one: it counts as the interval
+    /// that `first` gives.
+    pub fn note(&mut self, now: Time, sent: u64, lost: u64, trip: Duration, first: impl FnOnce() -> f64) {
+        self.open += sent as f64;
+        if lost == 0 || self.began.is_some_and(|began| now.since(began) < trip) {
+            return;
+        }
+        let interval = if self.began.is_none() { first() } else { self.open };
+        self.closed.push_front(interval.max(1.0));
+        self.closed.truncate(WEIGHTS.len());
+        (self.open, self.began) = (0.0, Some(now));
+    }
+
+    /// Loss events for each packet; 0 before the first.
+    pub fn rate(&self) -> f64 {
+        let mean = |intervals: &mut dyn Iterator<Item = f64>| {
+            let (sum, weights) =
+                intervals.zip(WEIGHTS).fold((0.0, 0.0), |(sum, weights), (interval, weight)| {
+                    (sum + interval * weight, weights + weight)
+                });
+            sum / weights
+        };
+        if self.closed.is_empty() {
+            return 0.0;
+        }
+        // An interval that lasts counts once it is long.
+        let closed = mean(&mut self.closed.iter().copied());
+        let with_open = mean(&mut std::iter::once(self.open).chain(self.closed.iter().copied()));
+        1.0 / closed.max(with_open)
+    }
+}
+
+const WEIGHTS: [f64; 8] = [1.0, 1.0, 1.0, 1.0, 0.8, 0.6, 0.4, 0.2];
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TRIP: Duration = Duration::from_millis(10);
+
+    fn at(millis: u64) -> Time {
+        Time::ZERO + Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn losses_within_a_round_trip_are_one_event() {
+        let mut intervals = LossIntervals::default();
+        intervals.note(at(0), 100, 1, TRIP, || 50.0);
+        assert_eq!(intervals.rate(), 1.0 / 50.0);
+        intervals.note(at(5), 100, 9, TRIP, || unreachable!("it is not the first"));
+        assert_eq!(intervals.closed.len(), 1);
+        intervals.note(at(10), 100, 9, TRIP, || unreachable!("it is not the first"));
+        assert_eq!(intervals.closed, [200.0, 50.0]);
+    }
+
+    proptest! {
+        #[test]
+        fn the_rate_is_between_those_of_the_shortest_and_the_longest_interval(lengths in prop::collection::vec(1..5000_u64, 9..40)) {
+            let mut intervals = LossIntervals::default();
+            for (number, &length) in (1..).zip(&lengths) {
+                intervals.note(at(number * 20), length, 1, TRIP, || length as f64);
+            }
+            let last = &lengths[lengths.len() - 8..];
+            let (shortest, longest) = (last.iter().min().unwrap(), last.iter().max().unwrap());
+            let mean = 1.0 / intervals.rate();
+            prop_assert!(mean >= *shortest as f64 - 1e-6 && mean <= *longest as f64 + 1e-6, "{mean} of {last:?}");
+        }
+
+        #[test]
+        fn while_nothing_is_lost_it_only_falls(steps in prop::collection::vec(1..500_u64, 1..40)) {
+            let mut intervals = LossIntervals::default();
+            intervals.note(at(0), 10, 1, TRIP, || 30.0);
+            let mut before = intervals.rate();
+            for (number, sent) in (1..).zip(steps) {
+                intervals.note(at(number), sent, 0, TRIP, || unreachable!("nothing is lost"));
+                prop_assert!(intervals.rate() <= before);
+                before = intervals.rate();
+            }
+        }
+    }
+}
