@@ -75,7 +75,12 @@ impl Asking {
         let members = context.members.len();
         Ok(Asking {
             identities: context.identities.clone(),
-            audience: PollingList::new(members, timeout, true, settings.count("flight")),
+            audience: PollingList::new(
+                members,
+                timeout,
+                settings.choice("control") == "delay",
+                settings.count("flight"),
+            ),
             questions: Questions::default(),
             trip: RoundTrip::default(),
             burst: settings.count("burst"),

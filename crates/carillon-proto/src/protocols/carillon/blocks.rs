@@ -22,6 +22,9 @@ pub(super) struct Blocks {
     most: u64,
     /// Symbols that go out with each block before anybody has asked, for each of its messages.
     redundancy: f64,
+    /// At least most of what blocks turned out to need goes out with each, and which part of them that was, smoothed.
+    is_adaptive: bool,
+    needed: f64,
     /// Messages that the open block is to have.
     aim: u64,
     /// One past the last message sent.
@@ -40,6 +43,8 @@ impl Blocks {
             kept: settings.count("window"),
             most: settings.count("block"),
             redundancy: settings.probability("redundancy").value(),
+            is_adaptive: settings.choice("proactive") == "loss",
+            needed: 0.0,
             aim: 0,
             sent: 0,
             serial: 0,
@@ -66,9 +71,10 @@ impl Blocks {
 
     /// No more messages go into the open block.
     pub fn close(&mut self) {
+        let part = self.foreseen_part();
         if let Some(block) = self.blocks.back_mut().filter(|block| !block.is_closed()) {
             block.close();
-            block.foresee(foreseen(self.redundancy, block));
+            block.foresee(foreseen(part, block));
         }
     }
 
@@ -165,7 +171,20 @@ impl Blocks {
             self.sent = start;
             self.close();
         }
-        while self.blocks.front().is_some_and(|block| block.end() <= start) {
+        while let Some(block) = self.blocks.pop_front_if(|block| block.end() <= start) {
+            if u64::from(block.len()) >= LEAST_CODED {
+                let needed = f64::from(block.count()) / f64::from(block.len());
+                self.needed += (needed - self.needed) * NEEDED_GAIN;
+            }
+        }
+        self.make_room();
+    }
+
+    /// Forgets the first blocks, as far as all has gone out that is to. Nobody has said that it has them.
+    pub fn forget_sent(&mut self) {
+        while let Some(block) = self.blocks.front().filter(|block| block.is_closed() && block.due() == 0) {
+            let end = block.end();
+            while self.window.start() < end && self.window.pop().is_some() {}
             self.blocks.pop_front();
         }
         self.make_room();
@@ -214,17 +233,25 @@ impl Blocks {
         let slot = self.window.get_mut(self.sent).expect("the caller has asked whether there is one");
         slot.sent.get_or_insert((scene.now, under_way));
         let message = slot.payload.clone();
+        let part = self.foreseen_part();
         let block = self.blocks.back_mut().expect("one is open");
         let is_last = is_end || u64::from(block.len()) + 1 >= self.aim;
         let index = block.send(message, is_last);
         if is_last {
-            block.foresee(foreseen(self.redundancy, block));
+            block.foresee(foreseen(part, block));
         }
         self.sent += 1;
         self.serial += 1;
         let transmit = emit(scene, block, index, buf);
         self.make_room();
         (transmit, begins)
+    }
+
+    /// Which part of a block goes out beside it before anybody has asked. If that is what blocks needed it is less than all: what is sent too much nobody would
+    /// complain of, and what is lacking is asked for.
+    fn foreseen_part(&self) -> f64 {
+        let needed = if self.is_adaptive { self.needed * FORESEEN } else { 0.0 };
+        self.redundancy.max(needed)
     }
 
     /// Messages of a new block: so many that the receiver that lacks most needs hardly more packets than one alone would, and no more, since receivers
@@ -289,8 +316,8 @@ fn emit(scene: &mut Scene, block: &RepairBlock, index: u16, buf: &mut Vec<u8>) -
 }
 
 /// Symbols that go out with a block before anybody has asked.
-fn foreseen(redundancy: f64, block: &RepairBlock) -> u64 {
-    libm::ceil(redundancy * f64::from(block.len())) as u64
+fn foreseen(part: f64, block: &RepairBlock) -> u64 {
+    libm::ceil(part * f64::from(block.len())) as u64
 }
 
 /// Packets beyond so many that are due, so that with this loss so many come all the same, but once in a great while.
@@ -329,6 +356,9 @@ const SHARES: u64 = 32;
 const SUMMED: usize = 16;
 const SUMMED_TOLERANCE: f64 = 0.0075;
 const MOST_SUMMED: u64 = 4096;
+/// How much the newest block says of what blocks need, and how much of that goes out unasked.
+const NEEDED_GAIN: f64 = 0.25;
+const FORESEEN: f64 = 0.9;
 /// So much more is planned than will be needed, in the mean.
 const PLANNED_MORE: f64 = 1.05;
 /// Messages that are taken from the application before they can go out.

@@ -10,6 +10,10 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         .doc("messages of a block and the symbols that may be coded of it, together, at most; a block is never longer than half of the window, or of what a receiver has room for"),
     Parameter::probability("redundancy", "0")
         .doc("coded symbols that go out with each block before anybody has asked, as a part of its messages"),
+    Parameter::choice("proactive", &["fixed", "loss"], "fixed")
+        .doc("`loss`: nine tenths of what the blocks before needed go out with each block, if that is more than `redundancy`"),
+    Parameter::choice("feedback", &["polls", "none"], "polls")
+        .doc("`none`: no receiver sends anything; a block goes out with its redundancy, and what is lost beyond that is lost. It needs a `rate`"),
     Parameter::span("block_time", "1 s").doc("a block is closed so long after its first message"),
     Parameter::span("quiet", "2 ms")
         .doc("a block is closed when nothing has gone out for so long, or when there was nothing to send and it has been open for so long, and those who have not confirmed everything are asked"),
@@ -18,6 +22,8 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::count("flight", (1, 65_536), "65536")
         .doc("packets that may be under way beyond what the paths themselves hold"),
     Parameter::rate("rate", "0").doc("of data and repairs, at most; 0: what the paths carry"),
+    Parameter::choice("control", &["delay", "equation"], "delay")
+        .doc("what finds the rate: the delay and loss that packets meet on the slowest path, or what TCP would have where the worst receiver is (TFMCC, RFC 4654)"),
     Parameter::span("timeout", "50 ms").doc("for an answer, until round trips are known; then by RFC 6298"),
     TIMEOUT_MIN,
     TIMEOUT_MAX,

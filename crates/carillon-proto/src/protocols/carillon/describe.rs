@@ -24,6 +24,8 @@ pub(super) fn trial(trial: &mut Trial<'_>) {
     trial.count("window", 1, 40).pick("block", &["1", "4", "16", "2048"]).pick("burst", &["1", "8", "32"]);
     trial
         .pick("redundancy", &["0", "0", "0.1", "1"])
+        .pick("proactive", &["fixed", "loss"])
+        .pick("control", &["delay", "delay", "equation"])
         .pick("block_time", &["5 ms", "1 s"])
         .pick("quiet", &["1 ms", "5 ms"]);
 }

@@ -8,16 +8,18 @@ mod asking;
 mod blocks;
 mod config;
 mod describe;
+mod one_way;
 mod receiver;
 mod sender;
 #[cfg(test)]
 mod tests;
 
-use carillon_core::{ConfigError, HeaderBytes, Order, ProtocolEntry, Role};
+use carillon_core::{Config, ConfigError, HeaderBytes, Order, ProtocolEntry, Role};
 use carillon_wire::carillon::{DATA_HEADER_LEN, MAX_PLACES_LEN, REPAIR_HEADER_LEN, XOR_LEN};
 
 use crate::blocks::{Shape, xor};
 
+pub use one_way::OneWaySender;
 pub use receiver::CarillonReceiver;
 pub use sender::CarillonSender;
 
@@ -48,11 +50,17 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
         Ok(match role {
             Role::Peer | Role::Relay | Role::Helper => return Err(ConfigError::no_such_role(role)),
             Role::Receiver => Box::new(CarillonReceiver::new(context, settings)),
+            Role::Sender if is_one_way(settings) => Box::new(OneWaySender::new(context, settings)?),
             Role::Sender => Box::new(CarillonSender::new(context, settings)?),
         })
     },
     ..ProtocolEntry::PLAIN
 };
+
+/// Whether nobody answers.
+fn is_one_way(settings: &Config) -> bool {
+    settings.choice("feedback") == "none"
+}
 
 /// Numbers on the wire have 32 bits.
 const MODULUS: u64 = 1 << 32;

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use carillon_core::{BuildContext, Config, Dest, DropReason, InState, Received, Rng, Role, Transmit, expand};
+use carillon_core::{
+    BuildContext, Config, Dest, DropReason, InState, MessageId, Received, Rng, Role, Transmit, expand,
+};
 use carillon_wire::carillon::{
     Asked, Blocks, Coded, DATA_HEADER_LEN, LACKS_LEN, Lacking, Lacks, MAX_LISTED, Packet, Places, Poll,
     REPAIR_HEADER_LEN, STATUS_LEN, Status,
@@ -62,7 +64,7 @@ impl CarillonReceiver {
         CarillonReceiver {
             identity: context.identities.own(context.node) as u32,
             window: settings.count("window"),
-            is_awaited: matches!(PastLimit::of(settings), PastLimit::Wait),
+            is_awaited: matches!(PastLimit::of(settings), PastLimit::Wait) && !super::is_one_way(settings),
             capacity: context.most_messages(u64::MAX),
             reception: Reception::default(),
             blocks: BTreeMap::new(),
@@ -152,10 +154,16 @@ impl CarillonReceiver {
 
     /// The sender holds nothing before `first` any more: what is there is delivered, the rest is lost.
     fn give_up_before(&mut self, scene: &mut Scene, first: u64) {
-        scene.events.loss_found(scene.sender, self.reception.expected());
+        let mut expected = self.reception.expected();
+        // What a sender never held so long cannot be named: anybody may say so.
+        let named = expected + self.window;
+        scene.events.loss_found(scene.sender, expected);
         for (number, payload) in self.reception.skip_to(first) {
+            give_up(scene, expected..number.min(named));
             scene.deliver_sent(number, payload);
+            expected = number + 1;
         }
+        give_up(scene, expected..first.min(named));
         self.deliver_in_order(scene);
     }
 
@@ -353,6 +361,11 @@ impl CarillonReceiver {
         }
         listed
     }
+}
+
+/// Names what will not come.
+fn give_up(scene: &mut Scene, messages: std::ops::Range<u64>) {
+    messages.for_each(|number| scene.events.given_up(scene.sender, MessageId(number)));
 }
 
 /// The map of the missing messages of a block, unless it is too long.

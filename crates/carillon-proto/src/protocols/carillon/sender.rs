@@ -13,7 +13,8 @@ use super::asking::{Asking, Purpose};
 use super::blocks::{Audience, Blocks};
 use super::describe::STATES;
 use crate::blocks::{
-    AckWindow, Answer, FixedWindow, Members, PACKET, Part, PastLimit, Player, RateControl, Request,
+    AckWindow, Answer, EquationRate, FixedWindow, Heard, Members, PACKET, Part, PastLimit, Player,
+    RateControl, RepairBlock, Request,
 };
 
 /// Where the parts of a sender act.
@@ -27,6 +28,8 @@ pub struct CarillonSender {
     pace: Pace,
     /// A rate that it keeps below whatever the paths carry.
     rate: Option<carillon_core::BitRate>,
+    /// What finds the rate, if that is not the list of those who are asked.
+    equation: Option<EquationRate>,
     past_limit: PastLimit,
     block_time: Duration,
     /// When the open block was opened.
@@ -70,6 +73,8 @@ impl CarillonSender {
             asking: Asking::new(context, settings)?,
             pace: Pace::new(settings.rate("rate"), PACE_DEPTH),
             rate: settings.rate("rate"),
+            equation: (settings.choice("control") == "equation")
+                .then(|| EquationRate::new(context.members.len(), PACKET as usize)),
             past_limit: PastLimit::of(settings),
             block_time: span("block_time").max(LEAST_QUIET),
             opened: Time::ZERO,
@@ -105,7 +110,15 @@ impl CarillonSender {
             let closed = withdrawn as u32 + u32::from(open);
             let limit = expected.saturating_add(status.room.into());
             asking.audience.on_answer(scene.now, index, closed, answer, limit);
-            let rate = asking.audience.rate();
+            let rate = match &mut self.equation {
+                Some(equation) => {
+                    let (sent, arrived) = (question.serial, status.arrived);
+                    let trip = scene.now.since(question.at);
+                    equation.on_answer(scene.now, index, Heard { sent, arrived, trip });
+                    equation.rate()
+                }
+                None => asking.audience.rate(),
+            };
             pace.set_rate(scene.now, rate.into_iter().chain(self.rate).min());
             expected
         };
@@ -162,6 +175,7 @@ impl CarillonSender {
         let can_wait = self.has_new() || !self.is_far();
         let Some((index, is_over)) = self.asking.on_no_answer(scene.now, number, can_wait) else { return };
         scene.events.push(Event::TimerFired { timer: "answer" });
+        self.equation.iter_mut().for_each(|equation| equation.on_silence(index));
         match self.past_limit {
             _ if !is_over => {}
             PastLimit::Wait => {}
@@ -255,13 +269,7 @@ impl Part for CarillonSender {
 
     fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
         for block in self.blocks.iter() {
-            let state = match () {
-                _ if !block.is_closed() => "Filling",
-                _ if block.due() > 0 => "Repairing",
-                _ if block.is_news() => "News",
-                _ => "Asked",
-            };
-            tell(InState { of: STATES[0].of, about: block.first(), state, turn: 0 });
+            tell(InState { of: STATES[0].of, about: block.first(), state: state(block), turn: 0 });
         }
     }
 
@@ -331,7 +339,7 @@ impl Part for CarillonSender {
         }
         let room = self.asking.audience.room().saturating_sub(self.blocks.window.start());
         let room = if self.asking.audience.room() == u64::MAX { FIRST_ROOM } else { room };
-        let loss = if self.blocks.is_open() { 0.0 } else { self.asking.audience.loss() };
+        let loss = self.asking.audience.loss();
         let (receivers, window) = (self.asking.audience.live(), self.asking.audience.window());
         let to = Audience { receivers, room, loss, window };
         let (transmit, begins) = self.blocks.next_message(scene, to, buf);
@@ -360,6 +368,7 @@ impl Part for CarillonSender {
     fn expel(&mut self, scene: &mut Scene, member: NodeId) {
         if let Some(index) = self.blocks.window.expel_node(member) {
             self.asking.remove(scene, index);
+            self.equation.iter_mut().for_each(|equation| equation.remove(index));
             self.advance(scene);
             self.on_round(scene);
         }
@@ -382,13 +391,23 @@ impl Part for CarillonSender {
     }
 }
 
+/// Where a block stands.
+pub(super) fn state(block: &RepairBlock) -> &'static str {
+    match () {
+        _ if !block.is_closed() => "Filling",
+        _ if block.due() > 0 => "Repairing",
+        _ if block.is_news() => "News",
+        _ => "Asked",
+    }
+}
+
 /// What may leave at once: enough for one system call to carry much, and for timers that are late.
-const PACE_DEPTH: Duration = Duration::from_millis(4);
+pub(super) const PACE_DEPTH: Duration = Duration::from_millis(4);
 /// Round trips as long as this are worth more packets where nothing else is to go out: coding takes a processor some milliseconds too.
 const FAR: Duration = Duration::from_millis(8);
 /// After so long without a message those of a crowd are asked who have not confirmed everything.
 const SETTLED: Duration = Duration::from_millis(500);
 /// A pause is not shorter than this.
-const LEAST_QUIET: Duration = Duration::from_micros(100);
+pub(super) const LEAST_QUIET: Duration = Duration::from_micros(100);
 /// Messages that a receiver is taken to have room for before it has said so.
 const FIRST_ROOM: u64 = 256;

@@ -184,3 +184,67 @@ fn one_that_claims_to_lack_everything_has_no_more_repaired_than_its_budget() {
         assert!(repairs < most && polls > 1000, "{repairs} with a round trip of {trip} ms, {polls} polls");
     }
 }
+
+/// With nobody answering, at so many packets a second.
+const ONE_WAY: &[(&str, &str)] = &[("feedback", "none"), ("rate", "100 Mbit/s")];
+
+fn one_way(receivers: u32, messages: u64, loss: f64, redundancy: &'static str) -> Report {
+    let pairs = [ONE_WAY, &[("redundancy", redundancy)]].concat();
+    let mut group = Group::new(&ENTRY, 1).receivers(receivers).messages(messages).settings(settings(&pairs));
+    for node in (1..=receivers).map(NodeId) {
+        let there = Link { delay: Duration::from_millis(1), ..Link::losing(loss) };
+        group = group.link(SENDER, node, there).link(node, SENDER, Link::losing(1.0));
+    }
+    group.run()
+}
+
+#[test]
+fn without_a_way_back_receivers_make_what_they_lost_from_what_went_out_with_each_block() {
+    let report = one_way(20, 4000, 0.1, "0.25");
+    assert_eq!(report.count(|_, event| matches!(event, Event::Delivered { .. })), 20 * 4000);
+    assert_eq!(repairs(&report), 1000);
+    assert_eq!(report.count(|_, event| matches!(event, Event::ControlSent { packet: "status", .. })), 0);
+}
+
+#[test]
+fn without_a_way_back_receivers_name_what_they_could_not_get() {
+    let report = one_way(3, 4000, 0.1, "0.01");
+    for node in (1..=3).map(NodeId) {
+        let of_it = |at: &&carillon_core::TraceEvent| at.node == node;
+        let mut numbers: Vec<u64> = report
+            .events
+            .iter()
+            .filter(of_it)
+            .filter_map(|at| match at.event {
+                Event::Delivered { message, .. } | Event::LossFinal { message, .. } => Some(message.0),
+                _ => None,
+            })
+            .collect();
+        let lost = report.count(|at, event| at == node && matches!(event, Event::LossFinal { .. }));
+        assert!((300..500).contains(&lost), "{lost}");
+        numbers.sort_unstable();
+        assert!(numbers.iter().copied().eq(0..4000), "each message is delivered or named, once");
+    }
+}
+
+#[test]
+fn a_rate_is_needed_where_nobody_says_what_the_path_carries() {
+    let context =
+        BuildContext { members: [NodeId(1)].into(), ..peer_context(&[SENDER, NodeId(1)], 0, false) };
+    assert!(super::OneWaySender::new(&context, &settings(&[("feedback", "none")])).is_err());
+}
+
+#[test]
+fn what_blocks_needed_goes_out_with_the_next_ones_before_it_is_asked_for() {
+    let (fixed, adaptive) = (lossy(16, 20_000, 0.1, &[]), lossy(16, 20_000, 0.1, &[("proactive", "loss")]));
+    // The mean of one is 2222.
+    assert!(repairs(&adaptive) < repairs(&fixed) * 11 / 10, "{} and {}", repairs(&adaptive), repairs(&fixed));
+    let mean = |report: &Report| {
+        let at = |at: &carillon_core::TraceEvent| {
+            matches!(at.event, Event::Delivered { .. }).then(|| at.time.as_nanos())
+        };
+        let all: Vec<u64> = report.events.iter().filter_map(at).collect();
+        all.iter().sum::<u64>() / all.len() as u64
+    };
+    assert!(mean(&adaptive) < mean(&fixed), "{} and {} ns", mean(&adaptive), mean(&fixed));
+}
