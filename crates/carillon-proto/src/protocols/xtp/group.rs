@@ -132,9 +132,9 @@ impl Contexts {
         self.asks.push_back(ask);
     }
 
-    /// The oldest request for status that not all have answered.
-    pub fn oldest_ask(&self) -> Option<Ask> {
-        self.asks.front().copied()
+    /// The newest request for status, if not all have answered it.
+    pub fn newest_ask(&self) -> Option<Ask> {
+        self.asks.back().copied()
     }
 
     /// Forgets the requests that all have answered.

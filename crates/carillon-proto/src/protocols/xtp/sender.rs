@@ -39,6 +39,8 @@ pub struct XtpSender {
     unasked: u64,
     /// Expiries of WTIMER without an answer of all.
     expiries: u32,
+    /// How often it was asked since something went out why nothing may.
+    pauses: u32,
     /// What is to be said to single nodes.
     pub(super) words: Vec<(NodeId, Word)>,
     finished: bool,
@@ -102,6 +104,7 @@ impl XtpSender {
             asks: false,
             unasked: 0,
             expiries: 0,
+            pauses: 0,
             words: Vec::new(),
             finished: false,
             skipped: false,
@@ -217,7 +220,7 @@ impl XtpSender {
             scene.timers.cancel(Timer::Ctimeout);
         }
         if self.phase == Phase::Active {
-            match self.group.oldest_ask() {
+            match self.group.newest_ask() {
                 None => {
                     if !self.is_single() {
                         self.expiries = 0;
@@ -231,7 +234,9 @@ impl XtpSender {
         self.watch(scene);
     }
 
-    /// WTIMER runs from when status was first asked for that not all have given.
+    /// "When a packet is sent with the SREQ bit set, a wait timer (WTIMER) is started" (V.A.2.a): what is asked last is
+    /// answered for all before it, so that while requests go out the loss of one is told by the answer to the next, and only
+    /// when none follows does it take time to know that no answer comes.
     fn arm_wait(&mut self, scene: &mut Scene, ask: Ask) {
         let wait = self.rules.wait(self.group.trips(ask.sync), self.expiries);
         scene.timers.arm(Timer::Wtimer, ask.at + wait);
@@ -243,14 +248,7 @@ impl XtpSender {
         self.unasked = 0;
         let ask = Ask { sync: self.sync, at: scene.now };
         self.group.asked(ask);
-        if matches!(self.phase, Phase::Active) {
-            if self.group.oldest_ask().is_some_and(|oldest| oldest.sync == ask.sync) {
-                self.arm_wait(scene, ask);
-            }
-        } else {
-            let wait = self.rules.wait(self.group.trips(ask.sync), self.expiries);
-            scene.timers.arm(Timer::Wtimer, scene.now + wait);
-        }
+        self.arm_wait(scene, ask);
         self.sync
     }
 
@@ -295,7 +293,7 @@ impl XtpSender {
     fn asked_for(&self) -> u32 {
         match self.phase {
             Phase::Handshake(sync) => sync,
-            _ => self.group.oldest_ask().map_or(self.sync, |ask| ask.sync),
+            _ => self.group.newest_ask().map_or(self.sync, |ask| ask.sync),
         }
     }
 
@@ -375,12 +373,20 @@ impl XtpSender {
         own || (self.settings.flow && self.group.alloc().is_some_and(|alloc| end > alloc))
     }
 
-    /// Everything has gone out, and nobody was asked whether it has come: that is asked after a while.
+    /// Whether nothing may go out before somebody has said something.
+    fn is_held(&self) -> bool {
+        match self.stream.next() {
+            Some(number) => !self.has_room(number),
+            None => self.group.rseq().is_some_and(|rseq| rseq < self.stream.sent_end()),
+        }
+    }
+
+    /// Nothing may go out, and nobody was asked whether what went has come: that is asked after a while.
     fn watch_pause(&mut self, scene: &mut Scene) {
-        let unasked = self.group.oldest_ask().is_none() && self.settings.errors != ErrorControl::Off;
-        let is_awaited = if self.is_single() { self.awaits_answers() } else { self.stream.is_awaited() };
+        let unasked = self.group.newest_ask().is_none() && self.settings.errors != ErrorControl::Off;
+        let is_awaited = if self.is_single() { self.awaits_answers() } else { self.is_held() };
         if self.phase == Phase::Active && unasked && is_awaited {
-            let expiries = if self.is_single() { self.expiries } else { 0 };
+            let expiries = if self.is_single() { self.expiries } else { self.pauses };
             let wait = self.rules.wait(self.group.active().map(|(_, context)| &context.trip), expiries);
             scene.timers.arm(Timer::Pause, scene.now + wait);
         } else {
@@ -438,6 +444,7 @@ impl XtpSender {
     fn put_data(&mut self, scene: &mut Scene, number: u64, buf: &mut Vec<u8>) -> Transmit {
         let follows = self.stream.second().is_some_and(|second| self.has_room(second));
         self.unasked += 1;
+        self.pauses = 0;
         let interval = self.settings.sreq_interval;
         let is_last =
             self.finished && self.stream.piece(number).is_some_and(|p| p.end() == self.stream.end());
@@ -569,9 +576,10 @@ impl Part for XtpSender {
             Timer::Pace => {}
             Timer::Pause => {
                 self.asks = self.phase == Phase::Active;
-                if self.is_single() {
-                    // Who has it does not say more before its user has taken it.
-                    self.expiries = self.expiries.saturating_add(1);
+                // Who has it, or has no room, does not say more before its user has taken it.
+                match self.is_single() {
+                    true => self.expiries = self.expiries.saturating_add(1),
+                    false => self.pauses = self.pauses.saturating_add(1),
                 }
             }
         }

@@ -76,11 +76,6 @@ impl SendStream {
         self.messages.push(Message { end: self.end, window: None })
     }
 
-    /// Whether everything offered has gone out, and not all have it.
-    pub fn is_awaited(&self) -> bool {
-        self.next().is_none() && !self.is_empty()
-    }
-
     /// Messages that have not gone out, or not all of them.
     pub fn unsent(&self) -> u64 {
         self.unsent

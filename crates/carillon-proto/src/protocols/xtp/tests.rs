@@ -127,6 +127,73 @@ fn no_data_go_out_during_the_synchronizing_handshake_and_its_timer_backs_off() {
 }
 
 #[test]
+fn wtimer_is_started_with_every_request() {
+    for handshake in ["repaired", "thesis"] {
+        let settings = [("handshake", handshake), ("wtimer", "100 ms"), ("wtimer_min", "100 ms")];
+        let mut bench = opened(1, &settings, &["aa"]);
+        assert_eq!(shown(&mut bench), ["data 0 sync 2 sreq"]);
+        bench.at(600_000).offer("bb").expect("there is room");
+        assert_eq!(shown(&mut bench), ["data 2 sync 3 sreq"]);
+        // The answer to the second is not late, and tells of the first too.
+        bench.at(1_100_000);
+        assert_eq!(shown(&mut bench), Vec::<String>::new(), "{handshake}");
+        bench.at(1_600_000);
+        assert_eq!(shown(&mut bench), ["cntl 4 sync 4 sreq"], "{handshake}");
+    }
+}
+
+#[test]
+fn when_what_was_to_ask_need_not_go_and_nothing_else_may_it_is_asked_after_a_while() {
+    let settings = [("error_control", "selective"), ("window", "1"), ("rate", "1 Mbit/s"), ("burst", "1 byte")];
+    let mut bench = sender(1, &[&settings[..], &[("calls", "9")]].concat());
+    let message = "a".repeat(1448);
+    (0..3).for_each(|_| _ = bench.offer(&message).expect("there is room"));
+    let (key, mut room) = (key_of(ASSOCIATION) | RTN, Vec::new());
+    let common = |echo| Common { rseq: 0, alloc: 1 << 20, echo };
+    let handover = Handover { common: common(1), xkey: KEY };
+    bench.hear(1, &status(key, 0, Body::Tcntl(handover, Traffic { service: 6, form: TrafficForm::Null([0; 4]) })));
+    bench.at(200_000);
+    assert_eq!(shown(&mut bench), ["first 0 sync 1 sreq", "data 0 sync 1", "data 1448 sync 2 sreq"]);
+    // Both are lost, and the first goes again; that the second has come after all is told before it can.
+    bench.hear(1, &status(key, 0, Body::Cntl(common(2))));
+    assert_eq!(shown(&mut bench), Vec::<String>::new(), "the rate");
+    bench.at(250_000);
+    assert_eq!(shown(&mut bench), ["data 0 sync 3"]);
+    bench.hear(1, &status(key, 0, Body::Ecntl(common(2), Spans::of([(1448, 2896)], &mut room))));
+    let asked = bench.timer().expect("it is asked, or CTIMER runs out");
+    bench.at(asked + 1);
+    assert_eq!(shown(&mut bench), ["cntl 2896 sync 4 sreq"]);
+    assert!(asked < 1_250_000, "WTIMER after it went out, and not CTIMER: {asked}");
+    bench.hear(1, &cntl(2896, 4)).at(asked + 20_000);
+    assert_eq!(shown(&mut bench), ["data 2896 sync 5 sreq"]);
+}
+
+#[test]
+fn who_has_no_room_is_asked_again_ever_more_rarely_as_what_it_says_may_be_lost() {
+    let mut bench = sender(1, &[("calls", "9"), ("wtimer_max", "1 s")]);
+    for message in ["aa", "bb"] {
+        bench.offer(message).expect("there is room");
+    }
+    let common = |rseq, echo| Common { rseq, alloc: 2, echo };
+    let (key, traffic) = (key_of(ASSOCIATION) | RTN, Traffic { service: 6, form: TrafficForm::Null([0; 4]) });
+    bench.hear(1, &status(key, 0, Body::Tcntl(Handover { common: common(0, 1), xkey: KEY }, traffic)));
+    assert_eq!(shown(&mut bench), ["first 0 sync 1 sreq", "data 0 sync 2 sreq"]);
+    bench.hear(1, &status(key, 0, Body::Cntl(common(2, 2))));
+    let mut asked = Vec::new();
+    for tenth in 1..=100 {
+        bench.at(tenth * 1_000_000);
+        for line in shown(&mut bench) {
+            asked.push(tenth);
+            let sync = line.split(' ').nth(3).and_then(|sync| sync.parse().ok()).expect("a number");
+            bench.hear(1, &status(key, 0, Body::Cntl(common(2, sync))));
+        }
+    }
+    assert!((5..=150).contains(&asked.len()), "in ten seconds {asked:?}");
+    bench.hear(1, &cntl(2, 2));
+    assert_eq!(shown(&mut bench).first().map(|line| line.starts_with("data 2 ")), Some(true));
+}
+
+#[test]
 fn ctimeout_ends_it_for_those_that_have_not_answered_and_names_them() {
     for (handshake, loses) in [("thesis", true), ("repaired", true)] {
         let settings = [("handshake", handshake), ("ctimeout", "200 ms")];
