@@ -16,6 +16,7 @@ mod lean;
 pub mod machine;
 mod notice;
 mod observer;
+mod one_in;
 mod pace;
 mod registry;
 mod rng;
@@ -41,6 +42,7 @@ pub use machine::{
 };
 pub use notice::Notice;
 pub use observer::{NoObserver, Observer};
+pub use one_in::OneIn;
 pub use pace::Pace;
 pub use registry::{
     Build, BuildContext, Config, ConfigError, HeaderBytes, HostValue, Identities, Kind, NetworkKind, Order,

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 use std::time::Instant;
 
-use carillon_core::{Addresses, BitRate, GroupId, NodeId, Pace, Probability, Seeds, Time};
+use carillon_core::{Addresses, BitRate, GroupId, NodeId, OneIn, Pace, Probability, Seeds, Time};
 use quinn_udp::UdpSocketState;
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
 
@@ -187,6 +187,11 @@ impl Endpoint {
     /// hardware does it wrong.
     pub fn set_segmentation(&mut self, on: bool) {
         self.segmentation = on;
+    }
+
+    /// Has the fault injector drop these too, of the datagrams that arrive.
+    pub fn drop_one_in(&mut self, one_in: OneIn) {
+        self.injector.drop_one_in(one_in);
     }
 
     /// The address of a peer, as long as it is known.

@@ -1,22 +1,29 @@
 //! The fault injector: drops datagrams on arrival, the same for every protocol.
 
-use carillon_core::{Probability, Rng, Seeds};
+use carillon_core::{OneIn, Probability, Rng, Seeds};
 
 /// Decides for each datagram that arrives, in order of arrival, whether it is lost.
 #[derive(Debug)]
 pub(crate) struct Injector {
     drop: f64,
     rng: Rng,
+    one_in: Option<OneIn>,
 }
 
 impl Injector {
     pub(crate) fn new(drop: Probability, seeds: &Seeds) -> Self {
-        Injector { drop: drop.value(), rng: seeds.stream("net.drop") }
+        Injector { drop: drop.value(), rng: seeds.stream("net.drop"), one_in: None }
+    }
+
+    /// Drops these as well.
+    pub(crate) fn drop_one_in(&mut self, one_in: OneIn) {
+        self.one_in = Some(one_in);
     }
 
     /// Whether the next datagram is lost. Draws nothing when nothing is to be lost.
     pub(crate) fn drops(&mut self) -> bool {
-        self.drop > 0.0 && self.rng.chance(self.drop)
+        let chosen = self.one_in.as_mut().is_some_and(OneIn::chooses);
+        chosen || (self.drop > 0.0 && self.rng.chance(self.drop))
     }
 }
 
@@ -42,5 +49,15 @@ mod tests {
         assert!((880..1120).contains(&dropped), "{dropped} of 10000 is more than four deviations from 1000");
         assert!(!pattern(0.0, 1).contains(&true));
         assert!(!pattern(1.0, 1).contains(&false));
+    }
+
+    #[test]
+    fn one_in_so_many_is_lost_beside_the_share() {
+        for (share, expected) in [(0.0, 2000), (0.5, 6000)] {
+            let mut injector = Injector::new(Probability::new(share).expect("a share"), &Seeds::new(1));
+            injector.drop_one_in(OneIn::new(5, Seeds::new(2).stream("one in")));
+            let dropped = (0..10_000).filter(|_| injector.drops()).count();
+            assert!(dropped.abs_diff(expected) < 250, "{dropped} of 10000 are not {expected}");
+        }
     }
 }

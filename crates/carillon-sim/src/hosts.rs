@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use carillon_core::{
-    BitRate, Bytes, Dest, Event, NodeId, Observer, PortId, Rng, Scope, Seeds, Time, TraceEvent, Transmit,
+    BitRate, Bytes, Dest, Event, NodeId, Observer, OneIn, PortId, Scope, Seeds, Time, TraceEvent, Transmit,
     Verdict,
 };
 
@@ -33,6 +33,13 @@ pub struct HostDrops {
     pub one_in: u64,
 }
 
+impl HostDrops {
+    /// Which packets of a run they are.
+    pub fn of(self, seeds: &Seeds) -> OneIn {
+        OneIn::new(self.one_in, seeds.part("hosts").stream("drops"))
+    }
+}
+
 /// A network whose hosts do one thing at a time.
 ///
 /// A packet goes to the network once its host has done with it, and to its machine once its host has. A machine is held up while
@@ -47,9 +54,7 @@ pub struct Hosts<N> {
     work: Vec<Option<Work>>,
     free: Vec<usize>,
     ready: VecDeque<NodeId>,
-    drops: Rng,
-    /// Packets until the next one that is dropped.
-    until: u64,
+    drops: Option<OneIn>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -76,7 +81,7 @@ struct Packet {
 impl<N: Network> Hosts<N> {
     /// The network with hosts at its nodes.
     pub fn new(network: N, config: HostConfig, nodes: usize, seeds: &Seeds) -> Self {
-        let mut hosts = Hosts {
+        Hosts {
             network,
             config,
             hosts: vec![Host::default(); nodes],
@@ -84,16 +89,7 @@ impl<N: Network> Hosts<N> {
             work: Vec::new(),
             free: Vec::new(),
             ready: VecDeque::new(),
-            drops: seeds.part("hosts").stream("drops"),
-            until: 0,
-        };
-        hosts.draw();
-        hosts
-    }
-
-    fn draw(&mut self) {
-        if let Some(HostDrops { one_in, .. }) = self.config.drops {
-            self.until = 1 + self.drops.below(2 * one_in.max(1) - 1);
+            drops: config.drops.map(|drops| drops.of(seeds)),
         }
     }
 
@@ -110,15 +106,8 @@ impl<N: Network> Hosts<N> {
 
     /// Whether this host drops the packet that it has taken in.
     fn is_dropped(&mut self, node: NodeId) -> bool {
-        if self.config.drops.is_none_or(|drops| drops.node != node) {
-            return false;
-        }
-        self.until -= 1;
-        if self.until > 0 {
-            return false;
-        }
-        self.draw();
-        true
+        let drops = self.config.drops.is_some_and(|drops| drops.node == node);
+        drops && self.drops.as_mut().is_some_and(OneIn::chooses)
     }
 
     fn work(&mut self, now: Time, arrival: &mut Arrival, observer: &mut dyn Observer) -> bool {

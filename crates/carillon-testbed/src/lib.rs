@@ -46,6 +46,11 @@ impl fmt::Debug for Error {
 
 impl std::error::Error for Error {}
 
+/// Whether this process may make a testbed, and if not, why.
+pub fn permitted() -> Result<(), Error> {
+    namespaces::permitted().map_err(Error)
+}
+
 /// All runs of a plan, one after the other, until it is wished that they stop; `progress` is called after each.
 pub fn run_plan(
     plan: &Plan,

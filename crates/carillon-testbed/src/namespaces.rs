@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::net::Ipv4Addr;
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context as _, bail, ensure};
 use nix::sched::{CloneFlags, setns};
@@ -33,6 +34,9 @@ const NETWORK: [u8; 2] = [10, 77];
 /// Nodes at most: the system's own limit on the ports of a bridge.
 const MOST_NODES: usize = 1000;
 
+/// How many this process has made.
+static TESTBEDS: AtomicU64 = AtomicU64::new(0);
+
 impl Namespaces {
     /// Makes a namespace for each node and wires it to the middle; joins them by a bridge if the
     /// medium is one.
@@ -41,12 +45,10 @@ impl Namespaces {
             nodes <= MOST_NODES,
             "a testbed has at most {MOST_NODES} nodes, and this scenario has {nodes}"
         );
-        if !nix::unistd::geteuid().is_root() {
-            bail!(
-                "--backend testbed makes network namespaces, which needs root; without it, try the protocol on loopback: carillon send and carillon recv"
-            );
-        }
-        let namespaces = Namespaces { prefix: format!("carillon-{}", std::process::id()), nodes };
+        permitted()?;
+        // A process may have several testbeds at a time.
+        let number = TESTBEDS.fetch_add(1, Ordering::Relaxed);
+        let namespaces = Namespaces { prefix: format!("carillon-{}-{number}", std::process::id()), nodes };
         namespaces.build(medium).context("cannot set up the testbed")?;
         Ok(namespaces)
     }
@@ -98,6 +100,16 @@ impl Namespaces {
     fn middle(&self) -> String {
         format!("{}-medium", self.prefix)
     }
+}
+
+/// Whether this process may make namespaces.
+pub fn permitted() -> anyhow::Result<()> {
+    if !nix::unistd::geteuid().is_root() {
+        bail!(
+            "a testbed makes network namespaces, which needs root; without it, try the protocol on loopback: carillon send and carillon recv"
+        );
+    }
+    Ok(())
 }
 
 impl Drop for Namespaces {

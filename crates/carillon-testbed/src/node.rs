@@ -58,6 +58,9 @@ fn open(node: NodeId, run: &Run, namespaces: &Namespaces, shared: &Shared) -> an
         seeds: run.seeds.node(node),
         ..EndpointConfig::new(GROUP.into())
     })?;
+    if let Some(drops) = run.scenario.hosts.and_then(|hosts| hosts.drops).filter(|drops| drops.node == node) {
+        endpoint.drop_one_in(drops.of(&run.seeds));
+    }
     // Each datagram is to be a frame of its own on the medium.
     endpoint.set_segmentation(false);
     let mut addresses = shared.addresses.lock().ok().context("another node failed")?;

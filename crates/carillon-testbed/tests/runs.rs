@@ -1,6 +1,6 @@
-//! A scenario with helpers over UDP between network namespaces. Namespaces need root and ip(8).
+//! Scenarios over UDP between network namespaces. Namespaces need root and ip(8).
 
-use carillon_core::{Event, NodeId, Observer, ProtocolEntry, TraceEvent};
+use carillon_core::{DropReason, Event, NodeId, Observer, ProtocolEntry, TraceEvent};
 use carillon_lab::plan::Plan;
 use carillon_lab::scenario::ScenarioFile;
 use carillon_testbed::{Medium, run_one};
@@ -55,4 +55,37 @@ fn a_chain_of_helpers_repairs_over_sockets() {
     assert_eq!(samples("delivery_latency_s").map(|samples| samples.len()), Some(120), "of receivers only");
     assert!(repairs.0.contains(&NodeId(5)), "the lower one has repaired: {:?}", repairs.0);
     assert!(repairs.0.iter().all(|node| [NodeId(4), NodeId(5)].contains(node)));
+}
+
+/// Whose fault injector has dropped something.
+#[derive(Default)]
+struct Drops(Vec<NodeId>);
+
+impl Observer for Drops {
+    fn event(&mut self, event: &TraceEvent) {
+        if event.event == (Event::Dropped { reason: DropReason::Injected }) {
+            self.0.push(event.node);
+        }
+    }
+}
+
+#[test]
+fn the_last_receiver_drops_one_packet_in_so_many_on_either_medium() {
+    if !can_make_namespaces() {
+        return;
+    }
+    let scenario = SCENARIO
+        .replace("model = \"bernoulli\"\np = \"5 %\"", "model = \"uniform\"\none_in = 5")
+        .replace("helpers = [4, 5]\ntree = 1\n", "")
+        .replace("test-tree", "xtp");
+    let file = ScenarioFile::parse("x.toml", &scenario).expect("a scenario");
+    let run = Plan::new(&file).expect("a plan").runs.remove(0);
+    for medium in [Medium::Switched, Medium::Shared] {
+        let mut drops = Drops::default();
+        let result = run_one(&run, medium, &|| false, &mut drops).expect("it comes to an end");
+        let undelivered = result.samples.iter().find(|(name, _)| *name == "undelivered_share");
+        assert_eq!(undelivered.map(|(_, samples)| samples.as_slice()), Some(&[0.0][..]), "{medium:?}");
+        // Of 40 messages and what is sent again, one in 9 at least.
+        assert!(drops.0.len() >= 4 && drops.0.iter().all(|node| *node == NodeId(3)), "{medium:?}: {:?}", drops.0);
+    }
 }
