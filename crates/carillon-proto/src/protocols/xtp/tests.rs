@@ -144,14 +144,18 @@ fn wtimer_is_started_with_every_request() {
 
 #[test]
 fn when_what_was_to_ask_need_not_go_and_nothing_else_may_it_is_asked_after_a_while() {
-    let settings = [("error_control", "selective"), ("window", "1"), ("rate", "1 Mbit/s"), ("burst", "1 byte")];
+    let settings =
+        [("error_control", "selective"), ("window", "1"), ("rate", "1 Mbit/s"), ("burst", "1 byte")];
     let mut bench = sender(1, &[&settings[..], &[("calls", "9")]].concat());
     let message = "a".repeat(1448);
     (0..3).for_each(|_| _ = bench.offer(&message).expect("there is room"));
     let (key, mut room) = (key_of(ASSOCIATION) | RTN, Vec::new());
     let common = |echo| Common { rseq: 0, alloc: 1 << 20, echo };
     let handover = Handover { common: common(1), xkey: KEY };
-    bench.hear(1, &status(key, 0, Body::Tcntl(handover, Traffic { service: 6, form: TrafficForm::Null([0; 4]) })));
+    bench.hear(
+        1,
+        &status(key, 0, Body::Tcntl(handover, Traffic { service: 6, form: TrafficForm::Null([0; 4]) })),
+    );
     bench.at(200_000);
     assert_eq!(shown(&mut bench), ["first 0 sync 1 sreq", "data 0 sync 1", "data 1448 sync 2 sreq"]);
     // Both are lost, and the first goes again; that the second has come after all is told before it can.
