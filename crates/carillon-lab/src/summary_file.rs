@@ -1,5 +1,6 @@
 //! The summary of a result folder, read back: what `compare` and `plot` work on.
 
+use std::io;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -98,9 +99,19 @@ impl SummaryFile {
     pub fn read(folder: &Path) -> Result<Self, SummaryError> {
         let path = folder.join("summary.csv");
         let name = path.display().to_string();
-        let read = |error| SummaryError::Read { path: name.clone(), error };
-        let wrong = |what: String| SummaryError::NoSummary { path: name.clone(), what };
-        let mut reader = csv::Reader::from_path(&path).map_err(read)?;
+        let reader = csv::Reader::from_path(&path)
+            .map_err(|error| SummaryError::Read { path: name.clone(), error })?;
+        SummaryFile::from_reader(&name, reader)
+    }
+
+    /// Reads a summary that is known by this name.
+    pub fn parse(name: &str, text: &str) -> Result<Self, SummaryError> {
+        SummaryFile::from_reader(name, csv::Reader::from_reader(text.as_bytes()))
+    }
+
+    fn from_reader(name: &str, mut reader: csv::Reader<impl io::Read>) -> Result<Self, SummaryError> {
+        let read = |error| SummaryError::Read { path: name.to_owned(), error };
+        let wrong = |what: String| SummaryError::NoSummary { path: name.to_owned(), what };
         let headers = reader.headers().map_err(read)?.clone();
         let metric = headers.iter().position(|header| header == "metric");
         let metric = metric.ok_or_else(|| wrong("has no column `metric`".to_owned()))?;

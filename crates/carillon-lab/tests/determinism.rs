@@ -60,7 +60,8 @@ fn sweep_counting(
     let progress = |_| {
         ended.fetch_add(1, Ordering::Relaxed);
     };
-    run_into(&file, dir, &SweepOptions { contents, existing, jobs, stop, progress: &progress }).map(drop)
+    run_into(&file, dir, &SweepOptions { contents, existing, jobs, testbed: None, stop, progress: &progress })
+        .map(drop)
 }
 
 fn tables(dir: &Path) -> Vec<Vec<u8>> {

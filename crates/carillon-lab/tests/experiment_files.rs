@@ -2,8 +2,11 @@
 
 use std::path::Path;
 
+use carillon_core::NoObserver;
+use carillon_lab::plan::Run;
 use carillon_lab::reproduce::{CheckVerdict, Experiment, Laboratory, Options, Outcome, read};
-use carillon_lab::results::Existing;
+use carillon_lab::results::{Existing, Testbed};
+use carillon_lab::run::run_one;
 
 const PLAN: &str = r#"name = "mine"
 [network]
@@ -46,23 +49,34 @@ fn experiments(text: &str) -> Result<&'static [Experiment], String> {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("mine.toml"), PLAN).unwrap();
     std::fs::write(dir.path().join("mine.csv"), "receivers,mean_lat\n2,900\n").unwrap();
+    let measured = "group.receivers,metric,n,mean,sd,min,p25,p50,p75,p95,max,ci95_low,ci95_high\n\
+        2,message_latency_s,3,0.5,0,0.5,0.5,0.5,0.5,0.5,0.5,0.5,0.5\n";
+    std::fs::write(dir.path().join("measured.csv"), measured).unwrap();
     std::fs::write(dir.path().join("all.toml"), text).unwrap();
     read(&dir.path().join("all.toml")).map_err(|error| error.to_string())
 }
 
 fn outcomes(experiments: &'static [Experiment]) -> Vec<Outcome> {
+    outcomes_with(experiments, None)
+}
+
+fn outcomes_with(experiments: &'static [Experiment], testbed: Option<&Testbed<'_>>) -> Vec<Outcome> {
     let dir = tempfile::tempdir().unwrap();
-    let options = Options {
+    let mut laboratory = laboratory(dir.path(), testbed);
+    experiments.iter().map(|experiment| laboratory.reproduce(experiment).unwrap()).collect()
+}
+
+fn laboratory<'a>(out: &'a Path, testbed: Option<&'a Testbed<'a>>) -> Laboratory<'a> {
+    Laboratory::new(Options {
         jobs: 1,
         seed: None,
         messages: None,
-        out: dir.path(),
+        testbed,
+        out,
         existing: Existing::Keep,
         stop: &|| false,
         progress: &|_| {},
-    };
-    let mut laboratory = Laboratory::new(options);
-    experiments.iter().map(|experiment| laboratory.reproduce(experiment).unwrap()).collect()
+    })
 }
 
 #[test]
@@ -72,6 +86,36 @@ fn a_table_and_a_figure_of_ones_own_are_run_and_judged() {
     assert_eq!((table.rows.len(), table.published_cells().count()), (2, 1));
     assert!(!outcomes[0].holds(), "900 ms are not what two receivers take: {table}");
     assert!(figure.series.iter().any(|series| series.name == "published mean"));
+}
+
+#[test]
+fn what_a_testbed_gave_stands_beside_the_simulation_until_it_is_measured_anew() {
+    let text = format!(
+        "{HEAD}{TABLE}[experiment.table.testbed]\nsettings = {{ \"workload.message_bytes\" = \"1500\" }}\n\
+         measured = \"measured.csv\"\nconditions = \"Two cores\"\n"
+    );
+    let experiments = experiments(&text).unwrap();
+    let shown = |testbed: Option<&Testbed<'_>>| {
+        let outcome = outcomes_with(experiments, testbed).remove(0);
+        let Outcome::Table(table) = outcome else { panic!("{outcome:?}") };
+        let cell = |at: usize| (table.rows[at].cells[0].value, table.rows[at].cells[0].testbed);
+        (cell(0), cell(1), table.to_string())
+    };
+    let (two, four, text) = shown(None);
+    assert_eq!((two.1, four.1), (Some(500.0), None), "milliseconds, and only where there is a row");
+    assert!(text.contains("\"testbed\": Two cores."), "{text}");
+    let testbed = |run: &Run| {
+        assert_eq!(run.scenario.workload.message_bytes, 1500);
+        run_one(run, &mut NoObserver).map_err(|error| error.to_string())
+    };
+    let (anew, other, text) = shown(Some(&testbed));
+    assert_eq!((anew.0, other.0), (two.0, four.0), "the simulation is the same");
+    assert!(anew.1.unwrap() > anew.0 && other.1.unwrap() > other.0, "longer messages take longer: {text}");
+    assert!(text.contains("measured now") && !text.contains("Two cores"), "{text}");
+    let failed = |_: &Run| Err("no namespaces".to_owned());
+    let dir = tempfile::tempdir().unwrap();
+    let mut laboratory = laboratory(dir.path(), Some(&failed));
+    assert_eq!(laboratory.reproduce(&experiments[0]).unwrap_err().to_string(), "no namespaces");
 }
 
 #[test]

@@ -118,6 +118,7 @@ fn table_4_1(settings: &[(&str, &str)]) -> Figure {
         contents: Contents::default(),
         existing: Existing::Keep,
         jobs: 1,
+        testbed: None,
         stop: &|| false,
         progress: &|_| {},
     };

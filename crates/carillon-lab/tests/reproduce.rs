@@ -16,6 +16,7 @@ fn laboratory(messages: u64, out: &Path) -> Laboratory<'_> {
         jobs: 2,
         seed: None,
         messages: Some(messages),
+        testbed: None,
         out,
         existing: Existing::Keep,
         stop: &|| false,

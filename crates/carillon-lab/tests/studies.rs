@@ -19,6 +19,7 @@ fn study(id: &str, messages: u64) -> Study {
         jobs: 2,
         seed: None,
         messages: Some(messages),
+        testbed: None,
         out: dir.path(),
         existing: Existing::Keep,
         stop: &|| false,

@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::Context as _;
+use carillon_lab::plan::Run;
 use carillon_lab::plot::{Figure, png, svg};
 use carillon_lab::report::Page;
 use carillon_lab::reproduce::{
@@ -27,6 +28,7 @@ Examples:
   carillon reproduce segovia --out results    every table and figure of a source, and one page of all
   carillon reproduce open --out results       the questions that the source left open
   carillon reproduce mine.toml --out results  experiments of your own, written as docs/figures.md says
+  carillon reproduce johnstone-4.5 --testbed  as root: what stands there of a testbed is measured anew, in real time
 
 Exits with 1 if a number or a claim lies outside its bounds and is not known to: known deviations are shown
 with their reason. With --out there is below DIR a folder for each experiment (results and comparison, tables as CSV,
@@ -46,6 +48,10 @@ pub struct Args {
     seed: Option<u64>,
     #[command(flatten)]
     jobs: Jobs,
+    /// Measure what is shown of a testbed anew, on network namespaces of this machine (needs root): a run takes as long as
+    /// it says. Without this, what was measured before is shown.
+    #[arg(long)]
+    testbed: bool,
     /// Print JSON, one object a line for each experiment.
     #[arg(long)]
     json: bool,
@@ -61,16 +67,25 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         return Ok(());
     }
     let chosen = chosen(args)?;
+    if args.testbed {
+        carillon_testbed::permitted()?;
+    }
     let folder = args.out.folder()?;
     results::check(folder.path(), args.out.existing())?;
     let stop = Stop::on_signals()?;
     let asked = || stop.asked();
     let progress = RunProgress::new("reproduce");
     let run_done = |runs| progress.run_done(runs);
+    let measure = |run: &Run| {
+        let medium = carillon_testbed::Medium::Shared;
+        carillon_testbed::run_one(run, medium, &asked, &mut carillon_core::NoObserver)
+            .map_err(|error| error.to_string())
+    };
     let mut laboratory = Laboratory::new(Options {
         jobs: args.jobs.number(),
         seed: args.seed,
         messages: None,
+        testbed: if args.testbed { Some(&measure) } else { None },
         out: folder.path(),
         existing: args.out.existing(),
         stop: &asked,

@@ -18,6 +18,8 @@ pub struct Comparison {
     pub title: &'static str,
     /// Which published numbers are at hand.
     pub published: &'static str,
+    /// If it was run on a testbed too, where and how.
+    pub testbed: Option<&'static str>,
     /// How the columns that name a row are headed.
     pub keys: Vec<&'static str>,
     /// The rows.
@@ -60,6 +62,8 @@ pub struct ComparedCell {
     pub max: f64,
     /// The theoretical bound.
     pub bound: Option<Bound>,
+    /// The mean on a testbed.
+    pub testbed: Option<f64>,
     /// The published mean and how far it is.
     pub published: Option<PublishedCell>,
     #[serde(skip)]
@@ -117,9 +121,13 @@ impl Comparison {
         title: &'static str,
         table: &TableSpec,
         simulation: &Simulation,
+        testbed: Option<&Simulation>,
     ) -> Self {
         let published = PublishedTable::read(table.published);
-        let rows = simulation.points.iter().map(|point| row(table, &published, point)).collect();
+        let row = |(at, point): (usize, &SimulatedPoint)| {
+            row(table, &published, point, testbed.and_then(|testbed| testbed.points.get(at)))
+        };
+        let rows = simulation.points.iter().enumerate().map(row).collect();
         Comparison {
             id,
             title,
@@ -130,6 +138,7 @@ impl Comparison {
                 }
                 Published::Nothing => "No published numbers are at hand for this table.",
             },
+            testbed: testbed.and(table.testbed).map(|testbed| testbed.conditions.0),
             keys: table.keys.iter().map(|key| key.label.0).collect(),
             rows,
             deviations: table.deviations.0,
@@ -195,11 +204,17 @@ impl Comparison {
         if !self.deviations.is_empty() {
             remarks.push(self.deviations.to_owned());
         }
+        remarks.extend(self.testbed.map(|conditions| format!("\"testbed\": {conditions}.")));
         remarks
     }
 }
 
-fn row(table: &TableSpec, published: &PublishedTable, point: &SimulatedPoint) -> ComparedRow {
+fn row(
+    table: &TableSpec,
+    published: &PublishedTable,
+    point: &SimulatedPoint,
+    testbed: Option<&SimulatedPoint>,
+) -> ComparedRow {
     let numbers: Vec<f64> = table
         .keys
         .iter()
@@ -211,11 +226,14 @@ fn row(table: &TableSpec, published: &PublishedTable, point: &SimulatedPoint) ->
         table.keys.iter().zip(&numbers).any(|(key, number)| key.column == column && *number > above)
     });
     let cells = table.quantities.iter().map(|quantity| {
+        let testbed =
+            testbed.and_then(|point| point.summary(quantity.metric.0)).filter(|summary| summary.n > 0);
+        let testbed = testbed.map(|summary| summary.mean * quantity.scale);
         let Some(summary) = point.summary(quantity.metric.0).filter(|summary| summary.n > 0) else {
             // No run has it: its place stays empty.
             let (value, min, max) = (f64::NAN, f64::NAN, f64::NAN);
             let (label, digits) = (quantity.label.0, quantity.digits);
-            return ComparedCell { label, value, min, max, bound: None, published: None, digits };
+            return ComparedCell { label, value, min, max, bound: None, testbed, published: None, digits };
         };
         let (mean, sd) = (summary.mean * quantity.scale, summary.sd * quantity.scale);
         let number = |column: &str| published.number(record?, column);
@@ -252,6 +270,7 @@ fn row(table: &TableSpec, published: &PublishedTable, point: &SimulatedPoint) ->
             min: summary.min * quantity.scale,
             max: summary.max * quantity.scale,
             bound,
+            testbed,
             published: published_cell,
             digits: quantity.digits,
         }
@@ -303,6 +322,7 @@ impl Comparison {
             headings.extend(["published", "diff", "within"]);
         }
         headings.extend(["min", "max"]);
+        headings.extend(of_rows().any(|cell| cell.testbed.is_some()).then_some("testbed"));
         headings.extend(of_rows().find_map(|cell| cell.bound.as_ref()).map(|bound| bound.name));
         headings
     }
@@ -314,6 +334,7 @@ impl ComparedCell {
         let digits = self.digits;
         let published = self.published.as_ref();
         match (heading, published) {
+            ("testbed", _) => self.testbed.map_or("-".into(), |mean| format!("{mean:.digits$}")),
             ("mean" | "min" | "max", _) if self.value.is_nan() => "-".into(),
             ("mean", _) => format!("{:.digits$}", self.value),
             ("min", _) => format!("{:.digits$}", self.min),

@@ -222,7 +222,7 @@ impl Curve {
         let spec = self.spec();
         let quantity = spec.quantities.iter().position(|quantity| quantity.metric == self.metric);
         let quantity = quantity.expect("a figure shows a quantity of its table");
-        let comparison = Comparison::new("", "", &spec, simulation);
+        let comparison = Comparison::new("", "", &spec, simulation, None);
         let rows = simulation.points.iter().zip(&comparison.rows);
         rows.filter(|(point, _)| {
             self.only

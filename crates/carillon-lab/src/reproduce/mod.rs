@@ -28,7 +28,7 @@ use serde::Deserialize;
 use thiserror::Error;
 
 use crate::plot::Figure;
-use crate::results::{Existing, SweepError};
+use crate::results::{Existing, SweepError, Testbed};
 use crate::scenario::{ScenarioError, ScenarioFile};
 use crate::summary_file::SummaryError;
 
@@ -89,9 +89,24 @@ pub struct TableSpec {
     pub tolerance: f64,
     /// The rows that are known to deviate, if there are any.
     pub expected: Option<ExpectedDeviation>,
+    /// The same on a testbed, in a column of its own.
+    pub testbed: Option<TestbedSpec>,
     /// What deviates from the source, and why.
     #[serde(default)]
     pub deviations: Text,
+}
+
+/// A table's scenario on a testbed: what was measured before, unless it is measured anew.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TestbedSpec {
+    /// What is set there in the scenario.
+    #[serde(default)]
+    pub settings: Settings,
+    /// What was measured: the `summary.csv` of a result folder, or what is wanted of it.
+    pub measured: Source,
+    /// Where and how.
+    pub conditions: Text,
 }
 
 /// The published numbers that are at hand, as CSV.
@@ -199,6 +214,8 @@ pub struct Options<'a> {
     pub seed: Option<u64>,
     /// Messages of each run, if not the scenario's.
     pub messages: Option<u64>,
+    /// Measures what is shown of testbeds anew; otherwise it is what was measured before.
+    pub testbed: Option<&'a Testbed<'a>>,
     /// Where the result folders go, which everything is made from.
     pub out: &'a Path,
     /// What is to be done about those that are there.
@@ -213,6 +230,8 @@ pub struct Options<'a> {
 pub struct Laboratory<'a> {
     options: Options<'a>,
     simulations: BTreeMap<&'static str, Simulation>,
+    /// Of tables, what the testbed gave.
+    testbeds: BTreeMap<&'static str, Simulation>,
 }
 
 /// What an experiment gave.
@@ -242,7 +261,7 @@ impl Outcome {
 impl<'a> Laboratory<'a> {
     /// A laboratory in which nothing has been run yet.
     pub fn new(options: Options<'a>) -> Self {
-        Laboratory { options, simulations: BTreeMap::new() }
+        Laboratory { options, simulations: BTreeMap::new(), testbeds: BTreeMap::new() }
     }
 
     /// Runs what an experiment needs and has not been run, and makes its table or figure.
@@ -250,8 +269,19 @@ impl<'a> Laboratory<'a> {
         match &experiment.shows {
             Shows::Table(table) => {
                 self.simulate(experiment.id, table)?;
+                if let Some(testbed) = &table.testbed {
+                    let file = table.plan.scenario()?.with_all(testbed.settings.0)?;
+                    let name = format!("{}-testbed", experiment.id);
+                    let measured = self.measure(&name, file, &testbed.measured)?;
+                    self.testbeds.insert(experiment.id, measured);
+                }
                 let simulation = &self.simulations[experiment.id];
-                Ok(Outcome::Table(Comparison::new(experiment.id, experiment.title, table, simulation)))
+                let testbed = self.testbeds.get(experiment.id);
+                let comparison = Comparison::new(experiment.id, experiment.title, table, simulation, testbed);
+                Ok(Outcome::Table(match self.options.testbed {
+                    Some(_) => Comparison { testbed: comparison.testbed.map(|_| MEASURED_NOW), ..comparison },
+                    None => comparison,
+                }))
             }
             Shows::Figure(figure) => {
                 for (id, table) in figure.tables() {
@@ -263,7 +293,14 @@ impl<'a> Laboratory<'a> {
             Shows::Study(study) => {
                 for plan in study.plans.0 {
                     let file = plan.plan.scenario()?.with_all(plan.settings.0)?;
-                    self.simulate_file(plan.id.0, file, None, false)?;
+                    match &plan.measured {
+                        Some(measured) if !self.simulations.contains_key(plan.id.0) => {
+                            let measured = self.measure(plan.id.0, file, measured)?;
+                            self.simulations.insert(plan.id.0, measured);
+                        }
+                        Some(_) => {}
+                        None => self.simulate_file(plan.id.0, file, None, false)?,
+                    }
                 }
                 let simulations: Vec<_> =
                     study.plans.iter().map(|plan| (plan, &self.simulations[plan.id.0])).collect();
@@ -289,10 +326,18 @@ impl<'a> Laboratory<'a> {
         samples: bool,
     ) -> Result<(), ReproduceError> {
         if !self.simulations.contains_key(id) {
-            let simulation = Simulation::run(id, file, unicast_settings, samples, &self.options)?;
+            let simulation = Simulation::run(id, file, unicast_settings, samples, None, &self.options)?;
             self.simulations.insert(id, simulation);
         }
         Ok(())
+    }
+
+    /// What a testbed gives of a scenario: measured now, if there is one, or before.
+    fn measure(&self, id: &str, file: ScenarioFile, measured: &Source) -> Result<Simulation, ReproduceError> {
+        match self.options.testbed {
+            Some(testbed) => Simulation::run(id, file, None, false, Some(testbed), &self.options),
+            None => Simulation::measured(measured, &file),
+        }
     }
 
     /// Steps of everything that was run.
@@ -300,6 +345,9 @@ impl<'a> Laboratory<'a> {
         self.simulations.values().map(|simulation| simulation.steps).sum()
     }
 }
+
+/// Said of a testbed's numbers that are none of those that were measured before.
+const MEASURED_NOW: &str = "measured now, on this machine";
 
 fn seconds<S: serde::Serializer>(wall: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64(wall.as_secs_f64())

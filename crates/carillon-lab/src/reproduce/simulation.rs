@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde::Deserialize;
 use toml::Value;
 
-use super::{Options, ReproduceError};
+use super::{Options, ReproduceError, Source};
 use crate::metrics::{Bounds, Terms};
-use crate::results::{Contents, SweepOptions, run_into};
+use crate::results::{Contents, SweepOptions, Testbed, run_into};
 use crate::scenario::{Point, Scenario, ScenarioFile, text_of};
 use crate::statistics::Summary;
 use crate::summary_file::{RunMean, SummaryFile, SummaryRow, run_means};
@@ -31,8 +31,7 @@ pub struct Simulation {
 #[derive(Debug)]
 pub struct SimulatedPoint {
     point: Point,
-    /// Of each metric all samples, and the means of runs.
-    metrics: Vec<(String, [Summary; 2])>,
+    metrics: Vec<Measures>,
     bounds: Option<Bounds>,
     /// What was run.
     pub scenario: Scenario,
@@ -43,13 +42,24 @@ pub struct SimulatedPoint {
     messages: u64,
 }
 
+/// A metric at a point.
+#[derive(Debug)]
+struct Measures {
+    metric: String,
+    samples: Summary,
+    /// The means that its runs have, in the order of replications: NaN where one has no sample.
+    means: Vec<f64>,
+    runs: Summary,
+}
+
 impl Simulation {
-    /// Runs a scenario into its folder below `--out`, and reads what is there.
+    /// Runs a scenario into its folder below `--out`, on the testbed if one is given, and reads what is there.
     pub(super) fn run(
         id: &str,
         mut file: ScenarioFile,
         unicast_settings: Option<&[(&str, &str)]>,
         samples: bool,
+        testbed: Option<&Testbed<'_>>,
         options: &Options<'_>,
     ) -> Result<Self, ReproduceError> {
         if let Some(seed) = options.seed {
@@ -63,6 +73,7 @@ impl Simulation {
                 contents: Contents { samples, messages: false },
                 existing: options.existing,
                 jobs: options.jobs,
+                testbed,
                 stop: options.stop,
                 progress: options.progress,
             };
@@ -96,21 +107,13 @@ impl Simulation {
             ));
         }
         let point = |((point, rows), runs): ((Point, &&[SummaryRow]), &&[RunMean])| {
-            let scenario = file.resolve(&point)?;
             let of_metric = |row: &SummaryRow| {
                 let of = runs.iter().filter(|run| run.metric == row.numbers.metric);
-                let replications = Summary::of(&mut of.map(|run| run.mean).collect::<Vec<f64>>());
-                (row.numbers.metric.clone(), [row.numbers.summary(), replications])
+                let means: Vec<f64> = of.map(|run| run.mean).collect();
+                let runs = Summary::of(&mut means.clone());
+                Measures { metric: row.numbers.metric.clone(), samples: row.numbers.summary(), means, runs }
             };
-            Ok(SimulatedPoint {
-                point,
-                metrics: rows.iter().map(of_metric).collect(),
-                bounds: Bounds::of(&scenario),
-                terms: Terms::of(&scenario),
-                message_bytes: scenario.workload.message_bytes,
-                messages: scenario.workload.messages,
-                scenario,
-            })
+            SimulatedPoint::new(file, point, rows.iter().map(of_metric).collect())
         };
         let points = points.into_iter().zip(&rows).zip(&runs).map(point);
         Ok(Simulation {
@@ -119,6 +122,40 @@ impl Simulation {
             steps,
             wall: Duration::from_secs_f64(wall_s),
         })
+    }
+
+    /// What was measured of a scenario before, as a file has it: the `summary.csv` of a result folder, or what is wanted of it.
+    ///
+    /// Its rows are told apart by the keys that were swept when it was measured; those of this scenario are the ones that have its
+    /// values, be they swept here or not. A point without a row was not measured, and has no metrics; not all may be so.
+    pub fn measured(measured: &Source, file: &ScenarioFile) -> Result<Self, ReproduceError> {
+        let wrong = |what: String| ReproduceError::File(format!("{}: {what}", measured.path));
+        let summary = SummaryFile::parse(&measured.path, &measured.text)?;
+        let points = file.points().into_iter().map(|point| {
+            let value = |key: &String| {
+                let swept = point.0.iter().find(|(name, _)| name == key).map(|(_, value)| text_of(value));
+                swept
+                    .or_else(|| file.text(key))
+                    .ok_or_else(|| wrong(format!("{} says nothing of {key}", file.origin())))
+            };
+            let values: Vec<String> = summary.keys.iter().map(value).collect::<Result<_, _>>()?;
+            let of_row = |row: &SummaryRow| {
+                let summary = row.numbers.summary();
+                Measures {
+                    metric: row.numbers.metric.clone(),
+                    samples: summary,
+                    means: Vec::new(),
+                    runs: summary,
+                }
+            };
+            let rows = summary.rows.iter().filter(|row| row.point == values).map(of_row);
+            SimulatedPoint::new(file, point, rows.collect())
+        });
+        let points = points.collect::<Result<Vec<_>, ReproduceError>>()?;
+        if points.iter().all(|point| point.metrics.is_empty()) {
+            return Err(wrong(format!("has no row for any point of {}", file.origin())));
+        }
+        Ok(Simulation { points, unicast_deviation: None, steps: 0, wall: Duration::ZERO })
     }
 
     /// The greatest relative difference between what the unicast equivalent took at each of these points and the
@@ -146,15 +183,37 @@ struct Manifest {
 }
 
 impl SimulatedPoint {
+    fn new(file: &ScenarioFile, point: Point, metrics: Vec<Measures>) -> Result<Self, ReproduceError> {
+        let scenario = file.resolve(&point)?;
+        Ok(SimulatedPoint {
+            point,
+            metrics,
+            bounds: Bounds::of(&scenario),
+            terms: Terms::of(&scenario),
+            message_bytes: scenario.workload.message_bytes,
+            messages: scenario.workload.messages,
+            scenario,
+        })
+    }
+
     /// The summary of a metric.
     pub fn summary(&self, metric: &str) -> Option<&Summary> {
-        self.metrics.iter().find(|(name, _)| name == metric).map(|(_, [samples, _])| samples)
+        self.measures(metric).map(|found| &found.samples)
     }
 
     /// The summary of the means that the replications have of a metric. Unlike samples of one run, which
     /// may share their fate, these are independent.
     pub fn replications(&self, metric: &str) -> Option<&Summary> {
-        self.metrics.iter().find(|(name, _)| name == metric).map(|(_, [_, runs])| runs)
+        self.measures(metric).map(|found| &found.runs)
+    }
+
+    /// The means that the replications have of a metric, in their order: NaN where one has no sample.
+    pub fn runs(&self, metric: &str) -> Option<&[f64]> {
+        self.measures(metric).map(|found| &found.means[..])
+    }
+
+    fn measures(&self, metric: &str) -> Option<&Measures> {
+        self.metrics.iter().find(|found| found.metric == metric)
     }
 
     /// The theoretical bound of a metric, in its unit.

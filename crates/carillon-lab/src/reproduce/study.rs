@@ -55,6 +55,8 @@ pub struct StudyPlan {
     /// What is set in it, so that one file serves several plans.
     #[serde(default)]
     pub settings: Settings,
+    /// It runs on a testbed, and this was measured there before: the `summary.csv` of a result folder, or what is wanted of it.
+    pub measured: Option<Source>,
 }
 
 /// What is made of the results.

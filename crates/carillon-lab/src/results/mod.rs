@@ -24,7 +24,7 @@ use crate::scenario::{Point, ScenarioFile, text_of};
 use crate::statistics::Summary;
 use crate::table::{Cell, ColumnKind, ParquetWriter, Table, TableError};
 
-pub use self::sweep::{SweepError, SweepOptions, run_into};
+pub use self::sweep::{SweepError, SweepOptions, Testbed, run_into};
 
 /// Writes the results of a plan into a folder.
 #[derive(Debug)]

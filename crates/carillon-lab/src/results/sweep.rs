@@ -5,8 +5,8 @@ use std::path::Path;
 use thiserror::Error;
 
 use super::{Contents, Existing, Report, ResultsError, Writer, is_complete};
-use crate::plan::Plan;
-use crate::run::{RunError, run_each};
+use crate::plan::{Plan, Run};
+use crate::run::{RunError, RunResult, run_each};
 use crate::scenario::{ScenarioError, ScenarioFile};
 
 /// How a sweep is run.
@@ -17,11 +17,16 @@ pub struct SweepOptions<'a> {
     pub existing: Existing,
     /// Threads.
     pub jobs: usize,
+    /// Runs them, one after the other, in place of the simulator.
+    pub testbed: Option<&'a Testbed<'a>>,
     /// Whether to stop: what is done is kept.
     pub stop: &'a (dyn Fn() -> bool + Sync),
     /// Told after each run, with the number of all that are run.
     pub progress: &'a (dyn Fn(usize) + Sync),
 }
+
+/// Makes a run on a testbed, or says why it could not.
+pub type Testbed<'a> = dyn Fn(&Run) -> Result<RunResult, String> + 'a;
 
 /// A sweep that did not come to its end.
 #[derive(Debug, Error)]
@@ -32,6 +37,9 @@ pub enum SweepError {
     /// A run.
     #[error(transparent)]
     Run(#[from] RunError),
+    /// A run on a testbed.
+    #[error("{0}")]
+    Testbed(String),
     /// Its results.
     #[error(transparent)]
     Results(#[from] ResultsError),
@@ -55,11 +63,18 @@ pub fn run_into(file: &ScenarioFile, dir: &Path, options: &SweepOptions<'_>) -> 
     let plan = Plan::new(file)?;
     let mut writer = Writer::open(file, &plan, dir, options.contents, options.existing)?;
     let pending = writer.pending();
-    let swept = run_each(&plan, &pending, options.jobs, options.stop, &mut |run, result| {
+    let mut take = |run: usize, result: RunResult| {
         writer.take(run, result)?;
         (options.progress)(pending.len());
         Ok::<(), SweepError>(())
-    });
+    };
+    let swept = match options.testbed {
+        None => run_each(&plan, &pending, options.jobs, options.stop, &mut take),
+        Some(testbed) => pending
+            .iter()
+            .take_while(|_| !(options.stop)())
+            .try_for_each(|&run| take(run, testbed(&plan.runs[run]).map_err(SweepError::Testbed)?)),
+    };
     if swept.is_ok() && writer.pending().is_empty() {
         return Ok(writer.finish()?);
     }

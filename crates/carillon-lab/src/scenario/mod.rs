@@ -288,6 +288,12 @@ impl ScenarioFile {
         self.document.source.as_deref()
     }
 
+    /// The value that a key of a section has where it is not swept, as it would be typed.
+    pub fn text(&self, key: &str) -> Option<String> {
+        let (section, key) = key.split_once('.')?;
+        self.table.get(section)?.get(key).map(text_of)
+    }
+
     /// The axes of its sweep.
     pub fn axes(&self) -> &[Axis] {
         &self.axes
