@@ -12,6 +12,7 @@ mod figures;
 mod files;
 mod law;
 mod means;
+mod paired;
 mod published;
 mod quotient;
 mod recovery;
@@ -39,6 +40,7 @@ pub use comparison::{Bound, ComparedCell, ComparedRow, Comparison, PublishedCell
 pub use figures::{Curve, EachBound, FigureSpec};
 pub use files::{EXPERIMENTS, Kept, List, Settings, Source, Text, find, matching, read};
 pub use means::MeansSpec;
+pub use paired::PairedSpec;
 pub use published::PublishedValues;
 pub use quotient::Quotient;
 pub use recovery::{Pooled, RecoverySpec};

@@ -8,6 +8,7 @@ use super::ack_wait::AckWaitSpec;
 use super::agents::AgentsSpec;
 use super::claims::ClaimsSpec;
 use super::means::MeansSpec;
+use super::paired::PairedSpec;
 use super::recovery::RecoverySpec;
 use super::summary::SummarySpec;
 use super::{List, Settings, Simulation, Source, Text, seconds};
@@ -65,6 +66,8 @@ pub struct StudyPlan {
 pub enum Analysis {
     /// Means with their intervals, side by side.
     Means(MeansSpec),
+    /// How one plan does beside another, run by run.
+    Paired(PairedSpec),
     /// The best random acknowledgment wait, and its law.
     AckWait(AckWaitSpec),
     /// Recovery from losses over topologies.
@@ -118,6 +121,7 @@ impl StudySpec {
     ) -> Study {
         let Findings { sheets, mut checks, mut figures, remarks } = match &self.analysis {
             Analysis::Means(means) => means.findings(id, simulations),
+            Analysis::Paired(paired) => paired.findings(simulations),
             Analysis::AckWait(waits) => waits.findings(id, simulations),
             Analysis::Recovery(recovery) => recovery.findings(id, title, simulations),
             Analysis::Summary(summary) => summary.findings(simulations),
