@@ -87,8 +87,12 @@ fn run_watched(
     let ScenarioNetwork::Lan(lan) = &run.scenario.network else {
         anyhow::bail!("the testbed joins its nodes by one Ethernet: network.kind must be \"lan\"");
     };
+    let mut workload = run.scenario.workload;
+    if workload.by_payload {
+        workload.message_bytes += FRAME_OVERHEAD.saturating_sub(lan.frame_overhead);
+    }
     let lan = LanConfig { frame_overhead: FRAME_OVERHEAD, ..lan.clone() };
-    let scenario = Scenario { network: ScenarioNetwork::Lan(lan.clone()), ..run.scenario.clone() };
+    let scenario = Scenario { network: ScenarioNetwork::Lan(lan.clone()), workload, ..run.scenario.clone() };
     let run = Run { scenario, ..run.clone() };
     let shared = Shared::new(&run.scenario, lan.loss, medium);
     let namespaces = Namespaces::create(shared.nodes, medium)?;

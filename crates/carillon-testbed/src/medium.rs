@@ -16,7 +16,8 @@ use carillon_sim::{Arrival, Lan, LanConfig, Network as _};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::socket::{
-    AddressFamily, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType, bind, recv, send, socket,
+    AddressFamily, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType, bind, recv, send, setsockopt,
+    socket, sockopt,
 };
 use nix::sys::time::TimeSpec;
 
@@ -81,6 +82,9 @@ pub fn carry(
 /// How long nothing needs to be looked at if nothing is due.
 const IDLE: Duration = Duration::from_millis(5);
 
+/// Bytes of frames, with what the system adds to each, that may wait to be read at a port.
+const WAITING: usize = 64 << 20;
+
 /// What is done with a frame.
 #[derive(Debug, PartialEq, Eq)]
 enum Frame {
@@ -134,6 +138,9 @@ fn open(namespaces: &Namespaces, nodes: usize) -> anyhow::Result<Vec<OwnedFd>> {
             let fd = socket(AddressFamily::Packet, SockType::Raw, flags, SockProtocol::EthAll)
                 .context("cannot open a packet socket")?;
             bind(fd.as_raw_fd(), link).with_context(|| format!("cannot listen to {name}"))?;
+            // A node hands its whole window over at once; what waits is the model's, and none of it is to be lost before.
+            setsockopt(&fd, sockopt::RcvBufForce, &WAITING)
+                .with_context(|| format!("cannot set the buffer of {name}"))?;
             Ok(fd)
         })
         .collect()

@@ -78,7 +78,10 @@ fn prepare(node: NodeId, run: &Run, mut endpoint: Endpoint, shared: &Shared) -> 
     }
     let numbering = Numbering::with(&run.scenario, node, |other| swapped(node, other));
     let header = (run.scenario.protocol.header_bytes)(&run.scenario.config);
-    let payload = repairable(payload_bytes(&run.scenario)?, header, endpoint.max_datagram());
+    let payload = match payload_bytes(&run.scenario)? {
+        payload if run.scenario.workload.by_payload => payload,
+        payload => repairable(payload, header, endpoint.max_datagram()),
+    };
     let (machine, application) =
         build_node(&run.scenario, &run.seeds, payload, node, &numbering, &shared.settled)?;
     // Who only helps has no application: one that takes nothing.

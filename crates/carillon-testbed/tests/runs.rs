@@ -86,6 +86,40 @@ fn the_last_receiver_drops_one_packet_in_so_many_on_either_medium() {
         let undelivered = result.samples.iter().find(|(name, _)| *name == "undelivered_share");
         assert_eq!(undelivered.map(|(_, samples)| samples.as_slice()), Some(&[0.0][..]), "{medium:?}");
         // Of 40 messages and what is sent again, one in 9 at least.
-        assert!(drops.0.len() >= 4 && drops.0.iter().all(|node| *node == NodeId(3)), "{medium:?}: {:?}", drops.0);
+        assert!(
+            drops.0.len() >= 4 && drops.0.iter().all(|node| *node == NodeId(3)),
+            "{medium:?}: {:?}",
+            drops.0
+        );
+    }
+}
+
+#[test]
+fn a_payload_is_as_long_as_it_was_said_to_be() {
+    if !can_make_namespaces() {
+        return;
+    }
+    // It just fits a frame.
+    let scenario = SCENARIO
+        .replace("p = \"5 %\"", "p = 0.0")
+        .replace("helpers = [4, 5]\ntree = 1\n", "")
+        .replace("test-tree\"", "xtp\"\nmaxdata = \"1440 byte\"")
+        .replace("messages = 40\nmessage_bytes = 1000", "total_bytes = 14400\npayload_bytes = 1440");
+    let file = ScenarioFile::parse("x.toml", &scenario).expect("a scenario");
+    let run = Plan::new(&file).expect("a plan").runs.remove(0);
+    let mut sent = Sent::default();
+    run_one(&run, Medium::Shared, &|| false, &mut sent).expect("it comes to an end");
+    assert_eq!(sent.0, [(NodeId(0), 1472); 10]);
+}
+
+/// The first transmissions of messages: who sent how many bytes.
+#[derive(Default)]
+struct Sent(Vec<(NodeId, u32)>);
+
+impl Observer for Sent {
+    fn event(&mut self, event: &TraceEvent) {
+        if let Event::Sent { bytes, .. } = event.event {
+            self.0.push((event.node, bytes));
+        }
     }
 }

@@ -149,6 +149,9 @@ pub struct Workload {
     pub messages: u64,
     /// Bytes of the frame that carries a message, all headers included.
     pub message_bytes: u32,
+    /// What was said is the payload: where headers are longer, the frame is.
+    #[serde(skip)]
+    pub by_payload: bool,
     /// Bytes of all messages together, if they were given: the last message has what is left of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total_bytes: Option<u64>,

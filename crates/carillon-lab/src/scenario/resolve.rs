@@ -203,7 +203,8 @@ impl ScenarioFile {
             return Err(bad(key, what));
         }
         let start = keys.start.map_or(Duration::ZERO, |span| span.at(network.bit_rate()));
-        Ok(Workload { messages, message_bytes, total_bytes, interval, start })
+        let by_payload = keys.payload_bytes.is_some();
+        Ok(Workload { messages, message_bytes, by_payload, total_bytes, interval, start })
     }
 
     /// What hosts spend and drop, if anything of it is said.
