@@ -37,6 +37,8 @@ pub struct XtpSender {
     asks: bool,
     /// Data packets since SREQ was last set.
     unasked: u64,
+    /// Bytes of the first packet of the message that goes out.
+    opening: u64,
     /// Expiries of WTIMER without an answer of all.
     expiries: u32,
     /// How often it was asked since something went out why nothing may.
@@ -103,6 +105,7 @@ impl XtpSender {
             phase: Phase::Quiescent,
             asks: false,
             unasked: 0,
+            opening: 0,
             expiries: 0,
             pauses: 0,
             words: Vec::new(),
@@ -365,10 +368,10 @@ impl XtpSender {
         own && (!self.settings.flow || self.group.alloc().is_none_or(|alloc| piece.end() <= alloc))
     }
 
-    /// Whether no further packet of this length has room behind this one.
+    /// Whether the next message, if it begins as this one did, has no room behind this packet.
     fn is_full_after(&self, number: u64) -> bool {
         let Some(piece) = self.stream.piece(number) else { return false };
-        let end = piece.end() + piece.bytes.len() as u64;
+        let end = piece.end() + self.opening;
         let own = self.group.rseq().is_some_and(|rseq| end > rseq + self.settings.room);
         own || (self.settings.flow && self.group.alloc().is_some_and(|alloc| end > alloc))
     }
@@ -443,6 +446,9 @@ impl XtpSender {
 
     fn put_data(&mut self, scene: &mut Scene, number: u64, buf: &mut Vec<u8>) -> Transmit {
         let follows = self.stream.second().is_some_and(|second| self.has_room(second));
+        if let Some(piece) = self.stream.piece(number).filter(|piece| piece.edges.0) {
+            self.opening = piece.bytes.len() as u64;
+        }
         self.unasked += 1;
         self.pauses = 0;
         let interval = self.settings.sreq_interval;

@@ -99,6 +99,19 @@ fn go_back_n_sends_the_packet_in_error_and_all_later_ones() {
 }
 
 #[test]
+fn the_last_packet_asks_before_the_next_message_has_no_room_however_short_it_is() {
+    let mut bench = sender(1, &[("sreq", "window"), ("calls", "100")]);
+    bench.offer("aa").expect("there is room");
+    // Room for two packets: behind a message of a packet and a byte, less than a packet is left.
+    let handover = Handover { common: Common { rseq: 0, alloc: 2 + 2896, echo: 1 }, xkey: KEY };
+    let traffic = Traffic { service: 6, form: TrafficForm::Null([0; 4]) };
+    bench.hear(1, &status(key_of(ASSOCIATION) | RTN, 0, Body::Tcntl(handover, traffic)));
+    assert_eq!(shown(&mut bench), ["first 0 sync 1 sreq", "data 0 sync 1"], "there is room for more like it");
+    bench.offer(&"a".repeat(1449)).expect("there is room");
+    assert_eq!(shown(&mut bench), ["data 2 sync 1", "data 1450 sync 2 sreq"]);
+}
+
+#[test]
 fn selective_retransmission_sends_what_is_missing_alone() {
     let mut bench = opened(1, &[("error_control", "selective")], &["aa", "bb", "cc", "dd"]);
     assert_eq!(shown(&mut bench).len(), 4);
