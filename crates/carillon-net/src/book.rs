@@ -36,6 +36,13 @@ impl SharedPeers {
         self.lock().address(node)
     }
 
+    /// The address of the peer that a host stands for, see [`Peers::at`].
+    pub(crate) fn address_at(&self, host: SocketAddr) -> Option<SocketAddr> {
+        let mut peers = self.lock();
+        let node = peers.at(host)?;
+        peers.address(node)
+    }
+
     /// See [`Peers::len`].
     pub(crate) fn len(&self) -> usize {
         self.lock().len()

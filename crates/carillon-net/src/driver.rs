@@ -1,6 +1,7 @@
 //! The drain loop on a monotonic clock.
 
 use std::io;
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -14,7 +15,7 @@ use nix::poll::PollFlags;
 use crate::endpoint::{Endpoint, GROUP, Port, SELF};
 use crate::gather::Gather;
 use crate::inbox::{Datagram, Opener};
-use crate::outbox::Run;
+use crate::outbox::{Run, Way};
 use crate::seal::{Kind, is_sealed};
 use crate::wait::{Deadline, wait};
 use crate::{DriveError, Stats};
@@ -68,6 +69,13 @@ struct Gate {
     stalled: bool,
     /// Sending is broken; the step returns it.
     failure: Option<DriveError>,
+}
+
+/// Which sockets can be read.
+struct Ready {
+    unicast: bool,
+    multicast: bool,
+    raw: bool,
 }
 
 /// The driver as the drain sees it.
@@ -134,7 +142,7 @@ where
     /// hears its peers. The first turn does not wait, nor does one after the machine or the
     /// application was borrowed mutably, or after a [`Waker`](crate::Waker) was used.
     pub fn step(&mut self, max_wait: Duration) -> Result<(), DriveError> {
-        let [unicast, multicast] = self.wait(max_wait)?;
+        let Ready { unicast, multicast, raw } = self.wait(max_wait)?;
         self.gather(multicast);
         self.fresh = false;
         self.gate.budget = TURN_BYTES;
@@ -160,6 +168,9 @@ where
         }
         if unicast {
             self.receive(false)?;
+        }
+        if raw {
+            self.receive_raw()?;
         }
         if let Some(gather) = &mut self.gather {
             gather.read(self.endpoint.stats.datagrams_received - received);
@@ -288,6 +299,45 @@ where
         Ok(())
     }
 
+    /// Reads some of what has come right over IP, as coming from the peer at the address of its host.
+    fn receive_raw(&mut self) -> Result<(), DriveError> {
+        let now = self.now();
+        for multicast in [true, false] {
+            for _ in 0..RAW_BATCH {
+                let Endpoint { raw: Some(raw), stats, peers, group, .. } = &mut self.endpoint else {
+                    return Ok(());
+                };
+                let (host, bytes) = match raw.receive(multicast) {
+                    Ok(received) => received,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(error) if passes(&error) => {
+                        stats.receive_errors += 1;
+                        break;
+                    }
+                    Err(source) => {
+                        return Err(DriveError::Receive {
+                            address: SocketAddr::new(raw.address.into(), 0),
+                            source,
+                        });
+                    }
+                };
+                stats.receive_calls += 1;
+                // Heard again through multicast loopback.
+                if host == raw.address {
+                    stats.own += 1;
+                    continue;
+                }
+                let Some(source) = peers.address_at(SocketAddr::new(host.into(), group.port())) else {
+                    stats.refused_peers += 1;
+                    continue;
+                };
+                self.handle(now, Datagram { source, multicast, len: bytes.len(), content: Ok(Some(bytes)) });
+            }
+        }
+        self.outlet(now).flush();
+        Ok(())
+    }
+
     fn take(&mut self, now: Time) -> Option<Datagram> {
         let Endpoint { inbox, seal, unicast, .. } = &mut self.endpoint;
         inbox.take(seal.as_deref_mut().map(|seal| Opener { seal, now, own: unicast.address }))
@@ -354,8 +404,8 @@ where
         }
     }
 
-    /// Waits for what comes first; returns which of the sockets (unicast, multicast) can be read.
-    fn wait(&mut self, max_wait: Duration) -> Result<[bool; 2], DriveError> {
+    /// Waits for what comes first; returns which of the sockets can be read.
+    fn wait(&mut self, max_wait: Duration) -> Result<Ready, DriveError> {
         let now = self.now();
         let Gate { blocked, retry, stalled, .. } = self.gate;
         let outbox = &self.endpoint.outbox;
@@ -378,16 +428,26 @@ where
         let deadline = Deadline { at, precise: exact < coarse };
         let interest =
             if self.gate.blocked { PollFlags::POLLIN | PollFlags::POLLOUT } else { PollFlags::POLLIN };
-        let Endpoint { unicast, multicast, bell, .. } = &self.endpoint;
+        let Endpoint { unicast, multicast, raw, bell, .. } = &self.endpoint;
         let (unicast, rung) = ((unicast.fd(), interest), (bell.fd(), PollFlags::POLLIN));
-        let ready = match multicast {
-            Some(group) => wait([unicast, rung, (group.fd(), PollFlags::POLLIN)], deadline),
-            None => wait([unicast, rung], deadline).map(|[unicast, rung]| [unicast, rung, false]),
+        let ready = match (multicast, raw) {
+            (group, Some(raw)) => {
+                let (to_host, to_group) = raw.fds();
+                let [raw, raw_group] =
+                    [to_host, to_group.unwrap_or(to_host)].map(|fd| (fd, PollFlags::POLLIN));
+                let group = group.as_ref().map_or(rung, |group| (group.fd(), PollFlags::POLLIN));
+                wait([unicast, rung, group, raw, raw_group], deadline)
+            }
+            (Some(group), None) => wait([unicast, rung, (group.fd(), PollFlags::POLLIN)], deadline)
+                .map(|[unicast, rung, multicast]| [unicast, rung, multicast, false, false]),
+            (None, None) => {
+                wait([unicast, rung], deadline).map(|[unicast, rung]| [unicast, rung, false, false, false])
+            }
         };
-        let [unicast, rung, multicast] = ready.map_err(DriveError::Wait)?;
+        let [unicast, rung, multicast, raw, raw_group] = ready.map_err(DriveError::Wait)?;
         self.endpoint.bell.answer(rung);
         self.endpoint.stats.waited += begun.elapsed();
-        Ok([unicast, multicast])
+        Ok(Ready { unicast, multicast, raw: raw || raw_group })
     }
 }
 
@@ -435,25 +495,28 @@ impl<O: Observer> Outlet<'_, O> {
             self.note("unroutable", [("to", format!("{to:?}"))]);
             return;
         };
-        if bytes.len() > self.endpoint.max_datagram() {
+        let raw = self.endpoint.raw.as_ref().is_some_and(|raw| raw.carries(bytes));
+        let spared = if raw { UDP_HEADER } else { 0 };
+        let max = self.endpoint.max_datagram() + spared;
+        if bytes.len() > max {
             let interface = self.endpoint.interface().to_string();
-            let failure =
-                DriveError::TooLarge { len: bytes.len(), max: self.endpoint.max_datagram(), interface };
+            let failure = DriveError::TooLarge { len: bytes.len(), max, interface };
             self.gate.failure.get_or_insert(failure);
             return;
         }
         let len = bytes.len() + self.endpoint.seal_bytes();
         self.gate.budget = self.gate.budget.saturating_sub(len.max(64));
-        self.endpoint.pace.spend(self.now, (len + self.endpoint.header_bytes()) as u64);
-        let segments = self.endpoint.max_segments();
+        self.endpoint.pace.spend(self.now, (len + self.endpoint.header_bytes() - spared) as u64);
+        let segments = if raw { 1 } else { self.endpoint.max_segments() };
+        let way = Way { address, hops, raw };
         let Endpoint { outbox, seal, .. } = &mut *self.endpoint;
         match seal {
-            None => outbox.push(to, address, hops, bytes, segments),
+            None => outbox.push(to, way, bytes, segments),
             Some(seal) => {
                 let content = Bytes::from(std::mem::take(bytes));
                 self.observer.datagram(self.now, SELF, &to, &content);
                 let kind = if hops.is_some() { Kind::Group } else { Kind::One };
-                outbox.push_with(to, address, hops, len, segments, |run| {
+                outbox.push_with(to, way, len, segments, |run| {
                     seal.seal(kind, address, &content, run);
                 });
                 if content.is_unique() {
@@ -476,7 +539,8 @@ impl<O: Observer> Outlet<'_, O> {
             self.endpoint.stats.greetings += 1;
             self.endpoint.pace.spend(self.now, (bytes.len() + self.endpoint.header_bytes()) as u64);
             let segments = self.endpoint.max_segments();
-            self.endpoint.outbox.push(Dest::Node(SELF), to, None, &mut bytes, segments);
+            let way = Way { address: to, hops: None, raw: false };
+            self.endpoint.outbox.push(Dest::Node(SELF), way, &mut bytes, segments);
             self.flush_to(1);
         }
     }
@@ -530,13 +594,13 @@ impl<O: Observer> Outlet<'_, O> {
         let errno = error.raw_os_error().map(Errno::from_raw);
         match errno {
             // EWOULDBLOCK is the same number here.
-            Some(Errno::EAGAIN) => {
+            Some(Errno::EAGAIN) if !run.way.raw => {
                 self.endpoint.stats.busy += 1;
                 self.gate.blocked = true;
                 self.endpoint.outbox.unpop(run);
             }
-            // The queue of the interface is full, which poll does not wait for.
-            Some(Errno::ENOBUFS | Errno::ENOMEM) => {
+            // The queue of the interface is full, which poll does not wait for; nor is it asked for a raw socket.
+            Some(Errno::ENOBUFS | Errno::ENOMEM | Errno::EAGAIN) => {
                 self.endpoint.stats.busy += 1;
                 self.gate.retry = Some(self.now + SHORTAGE);
                 self.endpoint.outbox.unpop(run);
@@ -547,17 +611,17 @@ impl<O: Observer> Outlet<'_, O> {
                     self.endpoint.outbox.unpop(single);
                 }
             }
-            Some(Errno::EMSGSIZE) if run.hops.is_some() => {
+            Some(Errno::EMSGSIZE) if run.way.hops.is_some() => {
                 let interface = self.endpoint.interface().to_string();
                 let (len, max) = (run.contents.len(), run.contents.len() - 1);
                 self.gate.failure.get_or_insert(DriveError::TooLarge { len, max, interface });
             }
             _ if passes(&error) => {
                 self.endpoint.stats.send_errors += run.count as u64;
-                self.note("send_error", [("to", run.address.to_string()), ("error", error.to_string())]);
+                self.note("send_error", [("to", run.way.address.to_string()), ("error", error.to_string())]);
             }
             _ => {
-                self.gate.failure.get_or_insert(DriveError::Send { to: run.address, source: error });
+                self.gate.failure.get_or_insert(DriveError::Send { to: run.way.address, source: error });
             }
         }
     }
@@ -575,13 +639,16 @@ impl<O: Observer> Outlet<'_, O> {
 impl Endpoint {
     /// Hands one run to the system.
     fn transmit(&mut self, run: &Run) -> io::Result<()> {
-        if let Some(hops) = run.hops {
+        self.stats.send_calls += 1;
+        if let Some(raw) = self.raw.as_mut().filter(|_| run.way.raw) {
+            return raw.send(run.way.address, run.way.hops, &run.contents);
+        }
+        if let Some(hops) = run.way.hops {
             self.set_hops(hops)?;
         }
-        self.stats.send_calls += 1;
         let Port { socket, state, .. } = &self.unicast;
         let transmit = quinn_udp::Transmit {
-            destination: run.address,
+            destination: run.way.address,
             ecn: None,
             contents: &run.contents,
             segment_size: (run.count > 1).then_some(run.segment),
@@ -623,6 +690,12 @@ const TURN_BYTES: usize = 1 << 20;
 
 /// Times the application is polled per turn.
 const TURN_POLLS: usize = 1024;
+
+/// Packets that are read right over IP in a turn, from each socket.
+const RAW_BATCH: usize = 64;
+
+/// Bytes that a packet right over IP is spared.
+const UDP_HEADER: usize = 8;
 
 /// How long to let a full interface queue drain.
 const SHORTAGE: Duration = Duration::from_millis(1);

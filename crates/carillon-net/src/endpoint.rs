@@ -14,6 +14,7 @@ use crate::book::{Book, SharedPeers};
 use crate::inbox::Inbox;
 use crate::injector::Injector;
 use crate::outbox::Outbox;
+use crate::raw::{Raw, RawIp};
 use crate::seal::{Key, SEAL_BYTES, Seal};
 use crate::waker::{Bell, Waker};
 use crate::{Choice, Interface, OpenError, Stats};
@@ -41,11 +42,13 @@ pub struct EndpointConfig {
     pub receive_buffer: usize,
     /// What the group shares: with it everything is sealed, and what is not sealed with it is dropped.
     pub key: Option<Key>,
+    /// Packets that go right over IP, where that is permitted; all else goes over UDP.
+    pub raw: Option<RawIp>,
 }
 
 impl EndpointConfig {
     /// A sending endpoint for this group, everything else as usual: interface by route, 16 hops,
-    /// no faults, no rate limit, 4 MiB of receive buffer, no key.
+    /// no faults, no rate limit, 4 MiB of receive buffer, no key, everything over UDP.
     pub fn new(group: SocketAddr) -> Self {
         EndpointConfig {
             group,
@@ -57,6 +60,7 @@ impl EndpointConfig {
             rate: None,
             receive_buffer: 4 << 20,
             key: None,
+            raw: None,
         }
     }
 }
@@ -76,6 +80,8 @@ pub struct Endpoint {
     receive_buffer: usize,
     pub(crate) unicast: Port,
     pub(crate) multicast: Option<Port>,
+    /// Boxed: few have it.
+    pub(crate) raw: Option<Box<Raw>>,
     pub(crate) peers: SharedPeers,
     pub(crate) injector: Injector,
     pub(crate) inbox: Inbox,
@@ -132,7 +138,18 @@ impl Endpoint {
         let seal = config.key.map(|key| Seal::new(key, unicast.address, group).map(Box::new));
         let seal = seal.transpose().map_err(OpenError::doing("draw a salt"))?;
         let multicast = if config.listen { Some(open_multicast(group, &interface)?) } else { None };
+        if config.raw.is_some() && seal.is_some() {
+            return Err(OpenError::RawSealed);
+        }
+        let raw = config.raw.map(|ip| Raw::open(ip, group, ttl, &interface).map(Box::new));
+        let mut raw = raw.transpose()?;
         let mut receive_buffer = usize::MAX;
+        if let Some(raw) = &mut raw {
+            if config.listen {
+                raw.listen(&interface)?;
+            }
+            receive_buffer = raw.enlarge(config.receive_buffer)?;
+        }
         for port in std::iter::once(&unicast).chain(&multicast) {
             receive_buffer = receive_buffer.min(enlarge(&port.socket, config.receive_buffer)?);
         }
@@ -145,6 +162,7 @@ impl Endpoint {
             receive_buffer,
             unicast,
             multicast,
+            raw,
             peers: SharedPeers::new(PEERS),
             injector: Injector::new(config.drop, &config.seeds),
             inbox: Inbox::new(),
@@ -164,12 +182,18 @@ impl Endpoint {
         if self.multicast.is_none() {
             self.multicast = Some(open_multicast(self.group, &self.interface)?);
         }
+        if let Some(raw) = &mut self.raw {
+            raw.listen(&self.interface)?;
+        }
         Ok(())
     }
 
     /// Leaves the group: from now on only what is sent to this endpoint alone is heard.
     pub fn stop_listening(&mut self) {
         self.multicast = None;
+        if let Some(raw) = &mut self.raw {
+            raw.stop_listening();
+        }
     }
 
     /// Gives a peer its number before it is heard, and keeps it: it is not replaced by others while
@@ -211,6 +235,11 @@ impl Endpoint {
         })
     }
 
+    /// Whether packets of a protocol go right over IP.
+    pub fn is_raw(&self) -> bool {
+        self.raw.is_some()
+    }
+
     /// How many peers are known.
     pub fn peers(&self) -> usize {
         self.peers.len()
@@ -237,7 +266,7 @@ impl Endpoint {
     }
 
     /// The largest datagram that a machine may send: what the interface carries in one piece, its MTU less IP and UDP
-    /// headers, less the seal if there is one.
+    /// headers, less the seal if there is one. A packet that goes right over IP may be longer by a UDP header.
     pub fn max_datagram(&self) -> usize {
         self.max_datagram.saturating_sub(self.seal_bytes())
     }

@@ -86,6 +86,31 @@ pub enum OpenError {
         /// The address that could not be bound.
         address: SocketAddr,
     },
+    /// What is sealed is no packet of the protocol any more.
+    #[error("packets right over IP cannot be sealed: leave out the key, or let them go over UDP")]
+    RawSealed,
+    /// Raw packets are of IPv4.
+    #[error("packets right over IP are of IPv4 here, and {group} is not: choose a group from 224.0.0.0/4")]
+    RawNeedsIpv4 {
+        /// The group.
+        group: SocketAddr,
+    },
+    /// On loopback all ends have one address.
+    #[error(
+        "packets right over IP have no ports, so that ends on {name} cannot be told apart: choose another interface"
+    )]
+    RawOnLoopback {
+        /// The interface's name.
+        name: String,
+    },
+    /// Raw sockets need a privilege.
+    #[error(
+        "no permission to send packets right over IP (protocol {protocol}), which takes the capability CAP_NET_RAW: run as root, or let them go over UDP"
+    )]
+    RawForbidden {
+        /// The number of the protocol.
+        protocol: u8,
+    },
     /// The system does not allow it.
     #[error("no permission to {doing}: run as a user who may, or choose another port or interface")]
     Permission {

@@ -12,15 +12,23 @@ use carillon_core::{Dest, Time};
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) to: Dest,
-    pub(crate) address: SocketAddr,
-    /// The hop limit, if it is a multicast.
-    pub(crate) hops: Option<u8>,
+    pub(crate) way: Way,
     /// Bytes of each datagram but the last.
     pub(crate) segment: usize,
     pub(crate) count: usize,
     pub(crate) contents: Vec<u8>,
     /// A smaller datagram or an empty one ends it.
     closed: bool,
+}
+
+/// The way that a datagram takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Way {
+    pub(crate) address: SocketAddr,
+    /// The hop limit, if it is a multicast.
+    pub(crate) hops: Option<u8>,
+    /// Right over IP, and not over UDP.
+    pub(crate) raw: bool,
 }
 
 /// A datagram that may not leave before its time. Ordered by time, then by order of transmission.
@@ -44,56 +52,41 @@ pub(crate) struct Outbox {
 impl Outbox {
     /// Adds a datagram behind the others, to the last run if it fits there. Takes the buffer's
     /// contents and leaves an empty one.
-    pub(crate) fn push(
-        &mut self,
-        to: Dest,
-        address: SocketAddr,
-        hops: Option<u8>,
-        bytes: &mut Vec<u8>,
-        max_segments: usize,
-    ) {
+    pub(crate) fn push(&mut self, to: Dest, way: Way, bytes: &mut Vec<u8>, max_segments: usize) {
         let len = bytes.len();
-        if let Some(contents) = self.extend(address, hops, len, max_segments) {
+        if let Some(contents) = self.extend(way, len, max_segments) {
             contents.extend_from_slice(bytes);
             return;
         }
         let contents = std::mem::replace(bytes, self.spare.pop().unwrap_or_default());
-        self.begin(to, address, hops, len, contents);
+        self.begin(to, way, len, contents);
     }
 
     /// The same with a datagram of this length that `write` appends to what is there.
     pub(crate) fn push_with(
         &mut self,
         to: Dest,
-        address: SocketAddr,
-        hops: Option<u8>,
+        way: Way,
         len: usize,
         max_segments: usize,
         write: impl FnOnce(&mut Vec<u8>),
     ) {
-        if let Some(contents) = self.extend(address, hops, len, max_segments) {
+        if let Some(contents) = self.extend(way, len, max_segments) {
             return write(contents);
         }
         let mut contents = self.spare.pop().unwrap_or_default();
         write(&mut contents);
-        self.begin(to, address, hops, len, contents);
+        self.begin(to, way, len, contents);
     }
 
     /// The contents of the last run, if a datagram of this length may be appended, which counts as done.
-    fn extend(
-        &mut self,
-        address: SocketAddr,
-        hops: Option<u8>,
-        len: usize,
-        max_segments: usize,
-    ) -> Option<&mut Vec<u8>> {
+    fn extend(&mut self, way: Way, len: usize, max_segments: usize) -> Option<&mut Vec<u8>> {
         let run = self.runs.back_mut()?;
         let fits = !run.closed
             && run.count < max_segments
             && len <= run.segment
             && run.contents.len() + len <= MAX_RUN
-            && run.address == address
-            && run.hops == hops
+            && run.way == way
             && len > 0;
         if !fits {
             return None;
@@ -103,8 +96,8 @@ impl Outbox {
         Some(&mut run.contents)
     }
 
-    fn begin(&mut self, to: Dest, address: SocketAddr, hops: Option<u8>, len: usize, contents: Vec<u8>) {
-        self.runs.push_back(Run { to, address, hops, segment: len, count: 1, contents, closed: len == 0 });
+    fn begin(&mut self, to: Dest, way: Way, len: usize, contents: Vec<u8>) {
+        self.runs.push_back(Run { to, way, segment: len, count: 1, contents, closed: len == 0 });
     }
 
     /// Keeps a datagram until its time.
@@ -164,8 +157,7 @@ impl Run {
         chunks
             .map(|chunk| Run {
                 to: self.to.clone(),
-                address: self.address,
-                hops: self.hops,
+                way: self.way,
                 segment: chunk.len(),
                 count: 1,
                 contents: chunk.to_vec(),
@@ -203,9 +195,12 @@ mod tests {
     use super::*;
     use carillon_core::{GroupId, NodeId};
 
+    fn way(port: u16, hops: Option<u8>) -> Way {
+        Way { address: SocketAddr::from(([10, 0, 0, 1], port)), hops, raw: false }
+    }
+
     fn push(outbox: &mut Outbox, node: u32, len: usize) {
-        let address = SocketAddr::from(([10, 0, 0, 1], node as u16));
-        outbox.push(Dest::Node(NodeId(node)), address, None, &mut vec![node as u8; len], 64);
+        outbox.push(Dest::Node(NodeId(node)), way(node as u16, None), &mut vec![node as u8; len], 64);
     }
 
     fn shape(outbox: &mut Outbox) -> Vec<(usize, usize, usize)> {
@@ -234,9 +229,17 @@ mod tests {
     #[test]
     fn multicasts_of_different_scope_do_not_share_a_run() {
         let mut outbox = Outbox::default();
-        let address = SocketAddr::from(([239, 0, 0, 1], 1));
         for hops in [1, 1, 2] {
-            outbox.push(Dest::group(GroupId(0)), address, Some(hops), &mut vec![0; 9], 64);
+            outbox.push(Dest::group(GroupId(0)), way(1, Some(hops)), &mut vec![0; 9], 64);
+        }
+        assert_eq!(shape(&mut outbox), [(2, 9, 18), (1, 9, 9)]);
+    }
+
+    #[test]
+    fn what_goes_right_over_ip_does_not_share_a_run_with_what_goes_over_udp() {
+        let mut outbox = Outbox::default();
+        for raw in [false, false, true] {
+            outbox.push(Dest::Node(NodeId(1)), Way { raw, ..way(1, None) }, &mut vec![0; 9], 64);
         }
         assert_eq!(shape(&mut outbox), [(2, 9, 18), (1, 9, 9)]);
     }
@@ -259,9 +262,8 @@ mod tests {
     fn a_split_run_has_the_same_datagrams() {
         let mut outbox = Outbox::default();
         for byte in 1..=3 {
-            let address = SocketAddr::from(([10, 0, 0, 1], 1));
             let len = if byte == 3 { 5 } else { 7 };
-            outbox.push(Dest::Node(NodeId(1)), address, None, &mut vec![byte; len], 64);
+            outbox.push(Dest::Node(NodeId(1)), way(1, None), &mut vec![byte; len], 64);
         }
         let run = outbox.pop().expect("one run");
         let whole = Bytes::from(run.contents.clone());

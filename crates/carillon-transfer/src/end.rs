@@ -57,6 +57,13 @@ impl<W> End<W> {
         self
     }
 
+    /// Has XTP's packets go right over IP, as protocol 36, where the system permits it; all ends need it. Without it they go over UDP.
+    #[must_use]
+    pub fn raw_ip(mut self) -> Self {
+        self.network.raw_ip = true;
+        self
+    }
+
     /// What all random choices are made from. Without one it is drawn.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {

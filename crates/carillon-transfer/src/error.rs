@@ -48,6 +48,9 @@ pub enum Error {
     /// The protocol has no routers that help.
     #[error("the protocol \"{0}\" has no routers that help")]
     NoRelays(&'static str),
+    /// The protocol has no number over IP.
+    #[error("the protocol \"{0}\" goes over UDP alone: xtp and xtp-datagram can go right over IP")]
+    NotOverIp(&'static str),
     /// More is attached than the session carries.
     #[error("{0} bytes are attached, and a JOIN carries {ATTACHED_MAX_LEN}")]
     Attached(usize),

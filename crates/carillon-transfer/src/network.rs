@@ -3,9 +3,10 @@
 use std::net::SocketAddr;
 
 use carillon_core::{BitRate, Probability, Seeds};
-use carillon_net::{Endpoint, EndpointConfig, Key};
+use carillon_net::{Endpoint, EndpointConfig, Key, RawIp};
 use carillon_proto::session::MAX_ATTACHED;
 use carillon_wire::file::Reached;
+use carillon_wire::xtp;
 
 use crate::Error;
 
@@ -27,6 +28,9 @@ pub struct Network {
     /// What all ends share: with it everything is sealed, and nothing else is taken. Without one anybody on the network can read
     /// the session and take part in it.
     pub key: Option<Key>,
+    /// XTP's packets go right over IP, as protocol 36, and not over UDP: for all ends alike, where the system permits it. What the session
+    /// says goes over UDP as ever.
+    pub raw_ip: bool,
 }
 
 /// An open endpoint.
@@ -43,7 +47,15 @@ pub struct Bound {
 impl Default for Network {
     fn default() -> Self {
         let group = DEFAULT_GROUP.parse().expect("it is an address with a port");
-        Network { group, interface: None, name: None, drop: Probability::ZERO, seed: None, key: None }
+        Network {
+            group,
+            interface: None,
+            name: None,
+            drop: Probability::ZERO,
+            seed: None,
+            key: None,
+            raw_ip: false,
+        }
     }
 }
 
@@ -61,6 +73,7 @@ impl Network {
             seeds: seeds.clone(),
             rate,
             key: self.key.clone(),
+            raw: self.raw_ip.then_some(XTP_OVER_IP),
             ..EndpointConfig::new(self.group)
         })?;
         Ok(Bound { endpoint, seeds, drawn })
@@ -121,6 +134,9 @@ pub(crate) fn detached(attached: &[u8]) -> (Option<Reached>, &[u8]) {
 /// Bytes that a program can attach.
 pub const ATTACHED_MAX_LEN: usize = 256;
 const _: () = assert!(1 + Reached::LEN + ATTACHED_MAX_LEN <= MAX_ATTACHED);
+
+/// Which packets go right over IP.
+const XTP_OVER_IP: RawIp = RawIp { protocol: xtp::IP_PROTOCOL, carries: xtp::is_packet };
 
 /// The name of this host.
 fn host_name() -> String {

@@ -52,15 +52,7 @@ pub struct Args {
 /// `carillon doctor`
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let stop = Stop::on_signals()?;
-    let name = Network {
-        group: args.group,
-        interface: None,
-        name: args.name.clone(),
-        drop: carillon_core::Probability::ZERO,
-        seed: None,
-        key: None,
-    }
-    .name();
+    let name = Network { group: args.group, name: args.name.clone(), ..Network::default() }.name();
     let mut doctor = Doctor::open(DoctorConfig {
         group: args.group,
         interface: args.interface.clone(),

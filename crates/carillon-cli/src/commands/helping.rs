@@ -20,8 +20,8 @@ pub fn run(args: &Args, protocol: &'static ProtocolEntry) -> anyhow::Result<()> 
         _ => bail!("a helper of {} has one interface: give --interface once", protocol.name),
     };
     let key = args.key_file.as_deref().map(read_key).transpose()?;
-    let network =
-        Network { group: args.group, interface, name: args.name.clone(), drop: args.drop, seed: None, key };
+    let (group, name, drop) = (args.group, args.name.clone(), args.drop);
+    let network = Network { group, interface, name, drop, seed: None, key, raw_ip: false };
     let stop = Stop::on_signals()?;
     let bound = network.open(true, 1, None)?;
     let (mut endpoint, mut seeds) = (bound.endpoint, bound.seeds);

@@ -26,6 +26,10 @@ pub struct NetworkArgs {
     /// Seal everything with the key in this file, and take only what is sealed with it; all ends need the same.
     #[arg(long, value_name = "FILE")]
     pub key_file: Option<PathBuf>,
+    /// With xtp: let its packets go right over IP, as protocol 36, and not over UDP; all ends need this, and the right to open raw
+    /// sockets (root).
+    #[arg(long, conflicts_with = "key_file")]
+    pub raw_ip: bool,
     /// Drop this fraction of the datagrams that arrive here.
     #[arg(long, value_name = "P", default_value = "0")]
     pub drop: Probability,
@@ -74,6 +78,7 @@ impl NetworkArgs {
             drop: self.drop,
             seed: self.seed,
             key: None,
+            raw_ip: self.raw_ip,
         }
     }
 }

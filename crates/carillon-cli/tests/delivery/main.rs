@@ -10,6 +10,7 @@ mod links;
 mod numbers;
 mod partial;
 mod peers;
+mod raw;
 mod real;
 mod sealed;
 mod signed;

@@ -4,7 +4,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
 
 use crate::common::{group, in_namespace, listening, multicast_works, sending};
-use carillon_net::{Choice, Endpoint, EndpointConfig, Interface, OpenError};
+use carillon_net::{Choice, Endpoint, EndpointConfig, Interface, Key, OpenError, RawIp};
 use carillon_testkit::take_port;
 
 fn error(config: EndpointConfig) -> OpenError {
@@ -81,6 +81,52 @@ fn a_port_that_needs_a_privilege_is_reported() {
     assert!(matches!(error(config), OpenError::Permission { .. }));
 }
 
+/// Everything goes under number 253, which is for experiments (RFC 3692).
+fn raw(config: EndpointConfig) -> EndpointConfig {
+    EndpointConfig { raw: Some(RawIp { protocol: 253, carries: |_| true }), ..config }
+}
+
+#[test]
+fn what_cannot_go_right_over_ip_is_said() {
+    if !in_namespace("open::what_cannot_go_right_over_ip_is_said", VETH) {
+        return;
+    }
+    assert!(
+        matches!(error(raw(on("lo", "239.1.2.3:99"))), OpenError::RawOnLoopback { name } if name == "lo")
+    );
+    assert!(matches!(error(raw(on("v0", "[ff15::77]:99"))), OpenError::RawNeedsIpv4 { .. }));
+    let sealed = EndpointConfig { key: Key::of(&[7; 32]), ..on("v0", "239.1.2.3:99") };
+    assert!(matches!(error(raw(sealed)), OpenError::RawSealed));
+    let endpoint = Endpoint::open(raw(on("v0", "239.1.2.3:99"))).unwrap_or_else(|error| panic!("{error}"));
+    assert!(endpoint.is_raw());
+}
+
+#[test]
+fn raw_packets_need_a_privilege() {
+    const NAME: &str = "open::raw_packets_need_a_privilege";
+    const UNPRIVILEGED: &str = "CARILLON_TEST_UNPRIVILEGED";
+    if !in_namespace(NAME, &format!("{VETH} && setpriv --version")) {
+        return;
+    }
+    if std::env::var_os(UNPRIVILEGED).is_none() {
+        let this = std::env::current_exe().expect("the path of this test");
+        let run = Command::new("setpriv")
+            .args(["--bounding-set=-net_raw", "--inh-caps=-net_raw"])
+            .arg(this)
+            .args(["--exact", NAME, "--nocapture"])
+            .env(UNPRIVILEGED, "1")
+            .output()
+            .expect("setpriv is there");
+        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+        return;
+    }
+    assert!(matches!(error(raw(on("v0", "239.1.2.3:99"))), OpenError::RawForbidden { protocol: 253 }));
+}
+
+/// A wire with an address of either family.
+const VETH: &str = "ip link set lo up && ip link add v0 type veth peer name v1 && ip link set v0 up && ip link set v1 up && ip addr add 10.7.7.1/24 dev v0 \
+    && (ip addr add fd77::1/64 dev v0 nodad || true) && ip route add 224.0.0.0/4 dev v0";
+
 #[test]
 fn an_interface_that_is_down_is_reported() {
     if in_namespace("open::an_interface_that_is_down_is_reported", "true") {
@@ -116,7 +162,7 @@ fn an_interface_without_an_address_of_the_family_is_reported() {
 #[test]
 fn an_address_that_is_still_being_checked_is_reported() {
     // The address that it gets by itself may come a moment later.
-    let setup = "ip link add v0 type veth peer name v1 && sysctl -q -w net.ipv6.conf.v0.dad_transmits=100 && \
+    let setup = "ip link set lo up && ip link add v0 type veth peer name v1 && sysctl -q -w net.ipv6.conf.v0.dad_transmits=100 && \
                  ip link set v0 up && ip link set v1 up && ip addr add fe80::7/64 dev v0";
     if in_namespace("open::an_address_that_is_still_being_checked_is_reported", setup) {
         assert!(matches!(error(on("v0", "[ff02::1234]:5000")), OpenError::AddressNotReady { .. }));

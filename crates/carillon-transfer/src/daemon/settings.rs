@@ -13,7 +13,7 @@ use crate::{Error, SendOptions};
 
 /// What a program has said of its socket.
 pub(crate) fn told(socket: &Socket) -> Result<FieldList, Error> {
-    let Network { group, interface, name, drop, seed, key } = &socket.network;
+    let Network { group, interface, name, drop, seed, key, raw_ip } = &socket.network;
     let mut list = FieldList::new().with("group", group.to_string());
     let mut optional = |key: &str, value: Option<String>| {
         if let Some(value) = value {
@@ -45,6 +45,7 @@ pub(crate) fn told(socket: &Socket) -> Result<FieldList, Error> {
     optional("name", name.clone());
     optional("drop", (*drop > Probability::ZERO).then(|| drop.value().to_string()));
     optional("seed", seed.map(|seed| seed.to_string()));
+    optional("raw_ip", raw_ip.then(|| "1".to_owned()));
     optional("protocol", Some(protocol.clone()));
     for (key, value) in settings {
         optional("set", Some(format!("{key}={value}")));
@@ -123,6 +124,7 @@ fn with(mut socket: Socket, key: &str, text: &str) -> Option<Socket> {
         "name" => return Some(socket.name(text)),
         "drop" => return Some(socket.drop_arriving(text.parse().ok()?)),
         "seed" => return Some(socket.seed(text.parse().ok()?)),
+        "raw_ip" => return (text == "1").then(|| socket.raw_ip()),
         "protocol" => text.clone_into(&mut options.protocol),
         "set" => {
             let (key, value) = text.split_once('=')?;

@@ -197,6 +197,13 @@ const JOIN: u8 = 6;
 const JCNTL: u8 = 7;
 const DIAG: u8 = 8;
 
+/// Whether a datagram is a packet of the protocol, as far as its header says: version, format, and how long it is.
+pub fn is_packet(bytes: &[u8]) -> bool {
+    let Some((header, rest)) = bytes.split_first_chunk::<HEADER_LEN>() else { return false };
+    let dlen = u32::from_be_bytes([header[12], header[13], header[14], header[15]]);
+    header[11] >> 5 == VERSION && header[11] & 31 <= DIAG && rest.len() as u64 == u64::from(dlen)
+}
+
 /// The key of the context that the initiator of this association opens: 63 bits of which half are the association's and
 /// half follow from it, so that any other number is no key.
 pub fn key_of(association: AssociationId) -> u64 {

@@ -1,0 +1,169 @@
+//! Packets right over IP, under a protocol number of their own: for a protocol that has one.
+//!
+//! A packet over IP has no port, so that who sends it is known by the address of its host alone: it counts as coming from the peer there that is
+//! known over UDP. At an address there is one end, therefore, and on loopback, where all have one address, there are none.
+//! What is not a packet of the protocol goes over UDP as ever, such as what a session says.
+//!
+//! IPv4 alone. Segmentation offload and batches are UDP's: each packet is a system call here.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
+
+use bytes::Bytes;
+use nix::sys::socket::{SockaddrIn, recvfrom};
+use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
+
+use crate::endpoint::{enlarge, set_hops};
+use crate::{Interface, OpenError};
+
+/// Which packets go right over IP, and how they are known there.
+#[derive(Clone, Copy, Debug)]
+pub struct RawIp {
+    /// The number of the protocol over IP (IANA).
+    pub protocol: u8,
+    /// Whether a datagram is a packet of the protocol.
+    pub carries: fn(&[u8]) -> bool,
+}
+
+/// The sockets of an endpoint for what goes right over IP.
+#[derive(Debug)]
+pub(crate) struct Raw {
+    ip: RawIp,
+    /// Sends, and hears what is sent to this host alone.
+    unicast: Socket,
+    /// Hears the group.
+    multicast: Option<Socket>,
+    pub(crate) address: Ipv4Addr,
+    group: SocketAddr,
+    /// The hop limit that the sending socket has now.
+    hops: u8,
+    buf: Vec<u8>,
+}
+
+impl Raw {
+    pub(crate) fn open(
+        ip: RawIp,
+        group: SocketAddr,
+        hops: u8,
+        interface: &Interface,
+    ) -> Result<Self, OpenError> {
+        let (SocketAddr::V4(_), IpAddr::V4(address)) = (group, interface.address) else {
+            return Err(OpenError::RawNeedsIpv4 { group });
+        };
+        if interface.loopback {
+            return Err(OpenError::RawOnLoopback { name: interface.name.clone() });
+        }
+        let doing = |what: &str| OpenError::doing(format!("{what} on {interface}"));
+        let unicast = new_socket(ip)?;
+        unicast.set_multicast_if_v4(&address).map_err(doing("send multicast"))?;
+        set_hops(&unicast, group, hops).map_err(doing("set the hop limit"))?;
+        unicast.bind(&bindable(address)).map_err(doing("bind a raw socket"))?;
+        Ok(Raw { ip, unicast, multicast: None, address, group, hops, buf: vec![0; LARGEST] })
+    }
+
+    /// Joins the group, if it has not.
+    pub(crate) fn listen(&mut self, interface: &Interface) -> Result<(), OpenError> {
+        let IpAddr::V4(group) = self.group.ip() else { return Ok(()) };
+        if self.multicast.is_some() {
+            return Ok(());
+        }
+        let doing = |what: &str| OpenError::doing(format!("{what} {group} on {interface}"));
+        let socket = new_socket(self.ip)?;
+        socket.bind(&bindable(group)).map_err(doing("bind a raw socket to"))?;
+        let by = InterfaceIndexOrAddress::Index(interface.index);
+        socket.join_multicast_v4_n(&group, &by).map_err(doing("join group"))?;
+        // Without this, Linux also hands over what came in on interfaces that others have joined on.
+        #[cfg(target_os = "linux")]
+        socket.set_multicast_all_v4(false).map_err(doing("listen only to"))?;
+        self.multicast = Some(socket);
+        Ok(())
+    }
+
+    pub(crate) fn stop_listening(&mut self) {
+        self.multicast = None;
+    }
+
+    /// Asks for so much receive buffer per socket; returns what was granted.
+    pub(crate) fn enlarge(&self, bytes: usize) -> Result<usize, OpenError> {
+        let granted =
+            std::iter::once(&self.unicast).chain(&self.multicast).map(|socket| enlarge(socket, bytes));
+        granted.reduce(|one, other| Ok(one?.min(other?))).unwrap_or(Ok(bytes))
+    }
+
+    /// Whether this datagram goes this way.
+    pub(crate) fn carries(&self, bytes: &[u8]) -> bool {
+        (self.ip.carries)(bytes)
+    }
+
+    /// Sends one packet, if it is a multicast as far as this.
+    pub(crate) fn send(&mut self, to: SocketAddr, hops: Option<u8>, bytes: &[u8]) -> io::Result<()> {
+        if let Some(hops) = hops.filter(|hops| *hops != self.hops) {
+            set_hops(&self.unicast, self.group, hops)?;
+            self.hops = hops;
+        }
+        // A port means nothing here, and the system refuses some.
+        let to = SocketAddr::new(to.ip(), 0);
+        self.unicast.send_to(bytes, &to.into()).map(drop)
+    }
+
+    /// The next packet that has come to the group, or to this host alone, and the host that it came from. Whatever else comes under the
+    /// protocol's number is dropped.
+    pub(crate) fn receive(&mut self, multicast: bool) -> io::Result<(Ipv4Addr, Bytes)> {
+        let socket = if multicast { self.multicast.as_ref() } else { Some(&self.unicast) };
+        let socket = socket.ok_or(io::ErrorKind::WouldBlock)?;
+        loop {
+            let (len, source) = recvfrom::<SockaddrIn>(socket.as_raw_fd(), &mut self.buf)?;
+            if let Some((source, packet)) = source.zip(content(&self.buf[..len]))
+                && (self.ip.carries)(packet)
+            {
+                return Ok((source.ip(), Bytes::copy_from_slice(packet)));
+            }
+        }
+    }
+
+    /// What to wait for: what comes to this host, and to the group.
+    pub(crate) fn fds(&self) -> (BorrowedFd<'_>, Option<BorrowedFd<'_>>) {
+        (self.unicast.as_fd(), self.multicast.as_ref().map(|socket| socket.as_fd()))
+    }
+}
+
+fn new_socket(ip: RawIp) -> Result<Socket, OpenError> {
+    let protocol = Protocol::from(i32::from(ip.protocol));
+    let socket =
+        Socket::new(Domain::IPV4, Type::RAW, Some(protocol)).map_err(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied => OpenError::RawForbidden { protocol: ip.protocol },
+            _ => OpenError::doing("open a raw socket")(error),
+        })?;
+    socket.set_nonblocking(true).map_err(OpenError::doing("set a raw socket up"))?;
+    Ok(socket)
+}
+
+fn bindable(address: Ipv4Addr) -> socket2::SockAddr {
+    SocketAddrV4::new(address, 0).into()
+}
+
+/// What follows the IP header, which the system hands over too.
+fn content(packet: &[u8]) -> Option<&[u8]> {
+    let header = usize::from(packet.first()? & 0x0f) * 4;
+    packet.get(header..)
+}
+
+/// The longest packet of IPv4.
+const LARGEST: usize = 65_535;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_header_is_as_long_as_it_says_and_what_is_shorter_is_no_packet() {
+        let mut packet = vec![0x46];
+        packet.resize(24, 0);
+        packet.extend_from_slice(b"abc");
+        assert_eq!(content(&packet), Some(&b"abc"[..]));
+        assert_eq!(content(&packet[..24]), Some(&b""[..]));
+        assert_eq!(content(&packet[..23]), None);
+        assert_eq!(content(&[]), None);
+    }
+}
