@@ -15,13 +15,14 @@ use super::sweep;
 /// What is wrong: the key, and what about it.
 type Problem = (&'static str, String);
 
-/// One kind of children: how far they are, and what their links lose.
+/// One kind of children: how far they are, how fast their links are, and what these lose.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Child {
     pub latency: Span,
     pub deviation: Option<Span>,
     pub p: Option<Probability>,
+    pub rate: Option<BitRate>,
 }
 
 /// A star as the keys say.
@@ -43,7 +44,7 @@ pub(super) fn star(network: &Network, receivers: Option<u32>, table: &Table) -> 
                 let what = "is missing, such as \"1.5 ms\"; or give network.children";
                 return Err(("network.latency", what.into()));
             };
-            vec![Child { latency, deviation: network.latency_deviation, p: None }]
+            vec![Child { latency, deviation: network.latency_deviation, p: None, rate: None }]
         }
         Some(_) if sweep::has(table, "network.latency") => {
             return Err(("network.latency", "is said by network.children".into()));
@@ -64,12 +65,12 @@ pub(super) fn star(network: &Network, receivers: Option<u32>, table: &Table) -> 
     }
     // In turn, so that every kind has its share however many there are.
     let each = || kinds.iter().cycle().take(receivers as usize);
-    let delays: Vec<Duration> = each().map(|kind| kind.latency.at(rate)).collect();
+    let links: Vec<_> = each().map(|kind| (kind.latency.at(rate), kind.rate)).collect();
     let link = |kind: &Child| OwnLink {
         deviation: kind.deviation.map_or(Duration::ZERO, |span| span.at(rate)),
         loss: kind.p.map(LossModel::Bernoulli),
     };
-    Ok(Star { topology: generate::star(&delays), children: each().map(link).collect() })
+    Ok(Star { topology: generate::star(&links), children: each().map(link).collect() })
 }
 
 impl Network {
@@ -145,6 +146,17 @@ mod tests {
         );
         assert_eq!((means["implosion_losses"], means["network_cost"]), (0.0, 2.0));
         assert!((means["packet_throughput_per_ms"] * expected * 1e3 - 1.0).abs() < 1e-3);
+    }
+
+    /// The message is complete when the slowest link has carried it.
+    #[test]
+    fn a_kind_of_children_may_have_links_of_a_rate_of_its_own() {
+        let kinds =
+            |rate: &str| format!("children = [{{ latency = \"1 ms\" }}, {{ latency = \"1 ms\"{rate} }}]");
+        let [alike, slow] =
+            ["", ", rate = \"1 Mbit/s\""].map(|rate| means(&kinds(rate), 2, "")["message_latency_s"]);
+        // 1000 bytes at 1 Mbit/s, and an acknowledgment.
+        assert!(slow - alike > 8e-3 && slow - alike < 9e-3, "{slow} {alike}");
     }
 
     /// Of twenty answers at once sixteen find a place; the message is sent again to all, who answer again, and now only

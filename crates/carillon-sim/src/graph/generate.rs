@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use carillon_core::{NodeId, Rng};
+use carillon_core::{BitRate, NodeId, Rng};
 
 use super::topology::{Link, Topology};
 
@@ -42,16 +42,16 @@ pub fn level_tree(fanout: &[u32], delay: Duration) -> Topology {
     topology
 }
 
-/// A parent, node 0, and a child on a link of its own for each of these delays; the children receive.
+/// A parent, node 0, and a child on a link of its own for each of these delays, some of a rate of their own; the children receive.
 ///
 /// # Panics
 ///
 /// If there are more than 65 536.
-pub fn star(delays: &[Duration]) -> Topology {
+pub fn star(links: &[(Duration, Option<BitRate>)]) -> Topology {
     let mut topology = Topology::new(1);
-    for &delay in delays {
+    for &(delay, rate) in links {
         let child = topology.add_node();
-        topology.add_link(Link { ends: [NodeId(0), child], delay, rate: None });
+        topology.add_link(Link { ends: [NodeId(0), child], delay, rate });
         topology.receivers.push(child);
     }
     topology.sources = vec![NodeId(0)];
