@@ -5,28 +5,57 @@ usage: bench-loopback.py BINARY [--protocol rra] [--buffers 8192,65536] [--bytes
 
 Both count what one receiver gets of the message, in bits, over the time until the last of them has it; TCP writes each buffer to the
 four connections in turn. The receivers of `carillon metric --local` are threads of its process, those of TCP are processes. Prints the better of the rounds, taken by turns, and asserts nothing.
+
+Where sender and receivers share processors, that is what all of them together can do. What the sender alone could, were a core its own and the others
+fast enough, is printed beside it: the same bits over the processor time of its threads, those that offer the message included.
 """
 
 import argparse
 import json
 import multiprocessing
+import os
 import socket
 import subprocess
 import sys
 import time
 
 RECEIVERS = 4
+# Who sends, and who looks at how long that has taken so often (seconds).
+SENDER = "carillon-send"
+LOOK = 0.005
+
+
+def sender_time(process, before):
+    """Processor seconds of the threads that offer and send, as far as they can be seen: a thread that has ended keeps what it had before."""
+    try:
+        threads = os.listdir(f"/proc/{process}/task")
+    except FileNotFoundError:
+        return before
+    for thread in threads:
+        try:
+            with open(f"/proc/{process}/task/{thread}/stat") as file:
+                name, _, rest = file.read().partition("(")[2].rpartition(") ")
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if name == SENDER or thread == str(process):
+            fields = rest.split()
+            before[thread] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return before
 
 
 def multicast(binary, protocol, size, total):
     command = [binary, "metric", "--local", str(RECEIVERS), "--protocol", protocol, "--message", str(total)]
     command += ["--buffers", str(size), "--interface", "lo", "--json"]
-    run = subprocess.run(command, capture_output=True, text=True)
-    rows = [json.loads(line) for line in run.stdout.splitlines() if line.startswith("{")]
+    run, times = subprocess.Popen(command, stdout=subprocess.PIPE, text=True), {}
+    while run.poll() is None:
+        times = sender_time(run.pid, times)
+        time.sleep(LOOK)
+    out = run.stdout.read()
+    rows = [json.loads(line) for line in out.splitlines() if line.startswith("{")]
     rows = [row for row in rows if row["event"] == "row"]
     if run.returncode or len(rows) != 1:
-        sys.exit(f"{' '.join(command)}: {run.stdout}{run.stderr}")
-    return rows[0]["megabits_per_second"] / 1000
+        sys.exit(f"{' '.join(command)}: {out}")
+    return rows[0]["megabits_per_second"] / 1000, total * 8 / sum(times.values()) / 1e9
 
 
 def drain(port, total):
@@ -48,7 +77,7 @@ def tcp(size, total):
     for reader in readers:
         reader.start()
     connections = [listener.accept()[0] for _ in readers]
-    data, began, sent = memoryview(bytes(size)), time.monotonic(), 0
+    data, began, sent, busy = memoryview(bytes(size)), time.monotonic(), 0, time.process_time()
     while sent < total:
         piece = data[: min(size, total - sent)]
         for connection in connections:
@@ -56,10 +85,10 @@ def tcp(size, total):
         sent += len(piece)
     for connection in connections:
         connection.recv(1)
-    taken = time.monotonic() - began
+    taken, busy = time.monotonic() - began, time.process_time() - busy
     for reader in readers:
         reader.join()
-    return total * 8 / taken / 1e9
+    return total * 8 / taken / 1e9, total * 8 / busy / 1e9
 
 
 def main():
@@ -71,14 +100,20 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     args = parser.parse_args()
     print(f"{args.protocol} to {RECEIVERS} receivers and TCP to as many, {args.bytes // 10**6} MB over loopback")
-    print("buffer, bytes   multicast, Gbit/s   TCP, Gbit/s   ratio")
+    print("buffer, bytes   multicast, Gbit/s   TCP, Gbit/s   ratio   of a sender's core: multicast    TCP   ratio")
     for size in map(int, args.buffers.split(",")):
-        best = {"multicast": 0.0, "tcp": 0.0}
+        best = {"multicast": (0.0, 0.0), "tcp": (0.0, 0.0)}
         for _ in range(args.rounds):
-            best["multicast"] = max(best["multicast"], multicast(args.binary, args.protocol, size, args.bytes))
-            best["tcp"] = max(best["tcp"], tcp(size, args.bytes))
-        ratio = best["multicast"] / best["tcp"]
-        print(f"{size:13}   {best['multicast']:17.2f}   {best['tcp']:11.2f}   {ratio:5.2f}")
+            for name, one in (
+                ("multicast", multicast(args.binary, args.protocol, size, args.bytes)),
+                ("tcp", tcp(size, args.bytes)),
+            ):
+                best[name] = tuple(map(max, best[name], one))
+        (whole, core), (tcp_whole, tcp_core) = best["multicast"], best["tcp"]
+        print(
+            f"{size:13}   {whole:17.2f}   {tcp_whole:11.2f}   {whole / tcp_whole:5.2f}"
+            f"   {core:29.2f}   {tcp_core:4.2f}   {core / tcp_core:5.2f}"
+        )
 
 
 main()
