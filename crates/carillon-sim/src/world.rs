@@ -407,7 +407,6 @@ impl<N: Network, O: Observer> Host for NodeHost<'_, N, O> {
         self.network.transmit(self.now, self.node, transmit, bytes, self.observer);
     }
 
-    #[inline]
     fn event(&mut self, event: Event) {
         self.observer.event(&TraceEvent { time: self.now, node: self.node, event });
     }
