@@ -6,8 +6,8 @@ use std::path::Path;
 
 use crate::delivery::support::{Place, files, need_multicast, wait_until};
 
-/// More than is read before anything arrives.
-const LEN: usize = 25_000_000;
+/// Much more than is read before anything arrives.
+const LEN: usize = 60_000_000;
 
 /// Sends three files, of which the second takes ten seconds, and does this to it meanwhile: what is noticed
 /// ends it at once, and this test may have to wait for its turn on a busy machine.
@@ -18,7 +18,7 @@ fn change(change: impl FnOnce(&Path)) {
         place.file(name, 10_000);
     }
     let receivers = ["r", "s"].map(|name| place.recv(name).arg("--json").start());
-    let sender = place.send("s").arg(place.path("tree")).args("--receivers 2 --rate 20Mbit/s").start();
+    let sender = place.send("s").arg(place.path("tree")).args("--receivers 2 --rate 48Mbit/s").start();
     // A change before its turn comes is no change: the first part may be of the file before it.
     wait_until("the second file is on its way", || {
         let parts = files(&place.path("r")).into_iter().filter(|(name, _)| name.ends_with(".part"));
