@@ -308,6 +308,6 @@ fn make_tables() {
 /// Two runs differ in what just goes out in a moment.
 const MOMENT: usize = 300;
 /// What is kept before the welcome.
-const EARLY: usize = 1 << 20;
+const EARLY: usize = 2 << 20;
 /// Tables of what is missing or asked for, and what is said of it.
 const TABLES: usize = 256 << 10;
