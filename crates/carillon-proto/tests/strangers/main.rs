@@ -307,7 +307,7 @@ fn make_tables() {
 
 /// Two runs differ in what just goes out in a moment.
 const MOMENT: usize = 300;
-/// What is kept before the welcome.
+/// What is kept before the welcome, 1 MiB, and as much for what is made of the longest blocks.
 const EARLY: usize = 2 << 20;
 /// Tables of what is missing or asked for, and what is said of it.
 const TABLES: usize = 256 << 10;
