@@ -24,6 +24,8 @@ pub struct CarillonReceiver {
     /// What the sender calls it.
     identity: u32,
     window: u64,
+    /// No message lies further ahead of the expected one: a receiver never says that it has room for more than its memory holds.
+    reach: u64,
     /// The sender skips nothing that it lacks: where it does, it has given this receiver up, which its host will be told.
     is_awaited: bool,
     /// Messages and symbols that its memory holds.
@@ -61,11 +63,13 @@ pub enum Timer {
 impl CarillonReceiver {
     /// A receiver of this session.
     pub fn new(context: &BuildContext, settings: &Config) -> Player<Self> {
+        let (window, capacity) = (settings.count("window"), context.most_messages(u64::MAX));
         CarillonReceiver {
             identity: context.identities.own(context.node) as u32,
-            window: settings.count("window"),
+            window,
+            reach: window.min(capacity),
             is_awaited: matches!(PastLimit::of(settings), PastLimit::Wait) && !super::is_one_way(settings),
-            capacity: context.most_messages(u64::MAX),
+            capacity,
             reception: Reception::default(),
             blocks: BTreeMap::new(),
             held: 0,
@@ -125,7 +129,7 @@ impl CarillonReceiver {
         let result = change(block);
         for (index, message) in block.restore(&self.code) {
             let number = first + u64::from(index);
-            if number >= self.reception.expected() && number < self.reception.expected() + self.window {
+            if number >= self.reception.expected() && number < self.reception.expected() + self.reach {
                 self.reception.insert(number, message);
             }
         }
@@ -180,7 +184,7 @@ impl CarillonReceiver {
         let Some(first) = number.checked_sub(index.into()) else {
             return scene.events.dropped(DropReason::Malformed);
         };
-        if number >= expected + self.window {
+        if number >= expected + self.reach {
             return scene.events.dropped(DropReason::OutOfWindow);
         }
         let is_known = self.reception.has(number);
@@ -193,7 +197,7 @@ impl CarillonReceiver {
         }
         // The blocks that are open at once have no more messages than a window, and one that is not whole yet.
         let places = self.blocks.get(&first).map_or(0, SymbolBlock::places);
-        if self.places + (u64::from(index) + 1).saturating_sub(places) > 2 * self.window.min(self.capacity) {
+        if self.places + (u64::from(index) + 1).saturating_sub(places) > 2 * self.reach {
             return scene.events.dropped(DropReason::OutOfWindow);
         }
         let message = payload.clone();
@@ -225,7 +229,7 @@ impl CarillonReceiver {
         let expected = self.reception.expected();
         match expand(first.into(), MODULUS, expected) {
             first if first + u64::from(length) <= expected => Err(DropReason::Duplicate),
-            first if first >= expected + self.window => Err(DropReason::OutOfWindow),
+            first if first >= expected + self.reach => Err(DropReason::OutOfWindow),
             first => Ok(first),
         }
     }
@@ -309,7 +313,7 @@ impl CarillonReceiver {
         for closed in blocks.iter() {
             let first = expand(closed.first.into(), MODULUS, expected);
             let end = first + u64::from(closed.length);
-            if end <= expected || end > next || end > expected + self.window {
+            if end <= expected || end > next || end > expected + self.reach {
                 continue;
             }
             self.with_block(scene, first, |block| {
