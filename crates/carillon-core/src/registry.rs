@@ -34,6 +34,8 @@ pub struct ProtocolEntry {
     /// what they miss and nobody says that all is well: the sender completes nothing, and is finished
     /// once everything has gone out. Then they record each loss found, asked for, and repaired or given up.
     pub confirmed: bool,
+    /// The parameter of a confirmed protocol, and its value, with which nobody answers the sender, so that it comes to know nothing.
+    pub one_way: Option<(&'static str, &'static str)>,
     /// Whether, with the settings for delivery, a sender keeps its messages until all members have them, and says for whom it waits
     /// ([`Sender::awaits`](crate::Sender::awaits)). If not, it goes on without those who fall behind: nobody
     /// holds the others up, and who is behind by more than the sender keeps misses the rest.
@@ -95,6 +97,7 @@ impl ProtocolEntry {
         roles: &[],
         order: Order::Source,
         confirmed: false,
+        one_way: None,
         waits: false,
         marks_originals: true,
         helpers: Helpers::None,
@@ -113,6 +116,11 @@ impl ProtocolEntry {
         unicast_equivalent: None,
         build: |role, _, _| Err(ConfigError::no_such_role(role)),
     };
+
+    /// Whether a sender with these settings comes to know what has arrived.
+    pub fn confirms(&self, settings: &Config) -> bool {
+        self.confirmed && self.one_way.is_none_or(|(key, value)| settings.choice(key) != value)
+    }
 
     /// Whether what is lost comes in the end, as long as somebody has it.
     pub fn repairs(&self) -> bool {

@@ -159,7 +159,7 @@ impl RunResult {
 /// arrived; among peers, and where nobody tells them, when every message has been delivered to every
 /// member or given up by it (`settled` times), or they have had their time for it.
 pub fn is_over(scenario: &Scenario, finished_for: Duration, settled: u64) -> bool {
-    (!scenario.is_among_peers() && scenario.protocol.confirmed)
+    (!scenario.is_among_peers() && scenario.protocol.confirms(&scenario.config))
         || finished_for >= scenario.linger
         || settled >= metrics::expected_deliveries(scenario)
 }

@@ -307,7 +307,7 @@ impl Group {
             messages: self.messages,
             senders: self.sending().collect(),
             order: self.entry.order,
-            confirmed: self.entry.confirmed,
+            confirmed: self.entry.confirms(&self.settings),
             crashed,
             receivers: read(lives),
             rejoined: read(rejoined),
@@ -356,7 +356,7 @@ impl Group {
         };
         let mut judged = |oracle: Oracle| {
             let oracle = if restarted { oracle.from_anywhere() } else { oracle };
-            let oracle = if self.entry.confirmed { oracle } else { oracle.with_gaps() };
+            let oracle = if self.entry.confirms(&self.settings) { oracle } else { oracle.with_gaps() };
             lives.push(oracle.received());
             oracle
         };

@@ -342,8 +342,8 @@ impl Need {
     /// Whether runs of a scenario give it: by its network, and by what the protocol says of itself.
     fn is_given(self, scenario: &Scenario) -> bool {
         match self {
-            Need::Completions => scenario.protocol.confirmed,
-            Need::Requests => !scenario.protocol.confirmed,
+            Need::Completions => scenario.protocol.confirms(&scenario.config),
+            Need::Requests => !scenario.protocol.confirms(&scenario.config),
             Need::Originals => scenario.protocol.marks_originals,
             Need::EachDelivery | Need::Held => true,
             Need::Death => scenario.death.is_some(),

@@ -57,9 +57,8 @@ pub fn machine(entry: &'static ProtocolEntry, role: Role, input: &mut Input<'_>)
     let window = usize::try_from(window).unwrap_or(usize::MAX);
     // What a peer or a repairer holds for others and repeats to them is bounded by its own parameters; and
     // nobody tells a sender that is not told what has come, or its receiver when there is no more.
-    let is_one_way = config.iter().any(|(name, _)| name == "feedback") && config.choice("feedback") == "none";
     let rules = match role {
-        _ if !entry.confirmed || is_one_way => Rules { transmits: MANY, deliveries: None, plain: false },
+        _ if !entry.confirms(&config) => Rules { transmits: MANY, deliveries: None, plain: false },
         Role::Peer => Rules { transmits: MANY, deliveries: None, plain: false },
         // Who gives a helper up waits for another table, of which nobody tells it here.
         _ if entry.helpers != Helpers::None => Rules { transmits: MANY, deliveries: None, plain: false },

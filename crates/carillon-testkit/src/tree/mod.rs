@@ -23,6 +23,7 @@ pub static TREE: ProtocolEntry = ProtocolEntry {
     roles: &[Role::Sender, Role::Receiver, Role::Helper],
     order: Order::Source,
     confirmed: true,
+    one_way: None,
     waits: true,
     marks_originals: true,
     helpers: Helpers::Optional,

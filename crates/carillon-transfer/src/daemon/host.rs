@@ -123,7 +123,7 @@ impl<'a> Host<'a> {
                 self.send(&feed, End { network, what }.start(), true)
             }
             Role::Connect | Role::Command => {
-                let confirmed = socket.what.options.entry().map_err(wrong)?.confirmed;
+                let confirmed = socket.what.options.confirms().map_err(wrong)?;
                 let feed = Arc::new(Feed::new());
                 let End { network, what } = socket;
                 let what = what.into_send(feed.clone());

@@ -456,6 +456,15 @@ impl SendOptions {
         })
     }
 
+    /// Whether it comes to know what has arrived.
+    pub(crate) fn confirms(&self) -> Result<bool, Error> {
+        let entry = self.entry()?;
+        let last = |key| self.settings.iter().rev().find(|(set, _)| set == key);
+        let is_one_way =
+            entry.one_way.is_some_and(|(key, value)| last(key).is_some_and(|(_, set)| set == value));
+        Ok(entry.confirmed && !is_one_way)
+    }
+
     /// Makes the session on these sockets; `stream` sends each line of the input as a message.
     pub fn open(
         &self,

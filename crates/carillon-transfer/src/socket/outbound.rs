@@ -104,7 +104,7 @@ impl Refusal for JoinReport {
 
 impl Outbound {
     pub(super) fn begin(socket: Socket) -> Result<Self, Error> {
-        let confirmed = socket.what.options.entry()?.confirmed;
+        let confirmed = socket.what.options.confirms()?;
         let feed = Arc::new(Feed::new());
         let handle = match begin_through(&socket, Role::Connect, &feed)? {
             Some(handle) => handle,

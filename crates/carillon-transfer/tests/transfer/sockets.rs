@@ -28,6 +28,20 @@ fn listener(group: SocketAddr, name: &str) -> thread::JoinHandle<Result<Vec<Mess
 }
 
 #[test]
+fn who_sends_one_way_is_told_that_nothing_is_confirmed() {
+    let Some(group) = loopback_group() else { return };
+    let there = listener(group, "a");
+    let one_way = [("feedback", "none"), ("redundancy", "1"), ("rate", "10 Mbit/s")];
+    let end = one_way.into_iter().fold(at(group, "s").expect(["a"]), |end, (key, value)| end.set(key, value));
+    let mut outbound = end.connect().expect("it is there");
+    outbound.send(b"one").expect("it is taken");
+    let settled = outbound.settle(Duration::from_secs(60));
+    assert!(matches!(settled, Err(Error::Unconfirmed)), "{settled:?}");
+    assert!(outbound.close().expect("it ends").is_success());
+    assert_eq!(there.join().expect("it does not panic").expect("it came").len(), 1);
+}
+
+#[test]
 fn every_protocol_keeps_the_boundaries_of_messages() {
     for entry in carillon_proto::REGISTRY {
         let Some(group) = loopback_group() else { return };

@@ -32,6 +32,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     roles: &[Role::Sender, Role::Receiver],
     order: Order::Source,
     confirmed: true,
+    one_way: Some(("feedback", "none")),
     waits: true,
     // A symbol says how long its message is, and has an even number of bytes; a sum says so too, and of which messages it is.
     header_bytes: |_| HeaderBytes {
@@ -59,7 +60,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
 
 /// Whether nobody answers.
 fn is_one_way(settings: &Config) -> bool {
-    settings.choice("feedback") == "none"
+    !ENTRY.confirms(settings)
 }
 
 /// Numbers on the wire have 32 bits.
