@@ -1,6 +1,7 @@
 //! A machine's timers: a set of keys, each armed for a time.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 
 use crate::Time;
 
@@ -13,17 +14,64 @@ use crate::Time;
 pub struct Timers<K>(Repr<K>);
 
 /// Most machines have one or two timers, some have thousands: a short list is searched, a long
-/// one is indexed both ways.
+/// one is indexed.
 #[derive(Clone, Debug)]
 enum Repr<K> {
     Few(Vec<(Time, K)>),
     Many(Box<Index<K>>),
 }
 
+/// Every protocol's own key makes this anew, so it is made of what takes little code.
 #[derive(Clone, Debug)]
 struct Index<K> {
     by_key: BTreeMap<K, Time>,
-    by_time: BTreeSet<(Time, K)>,
+    /// The deadlines, and others that keys had before. The first is one that is armed.
+    by_time: BinaryHeap<Reverse<(Time, K)>>,
+}
+
+impl<K: Ord + Copy> Index<K> {
+    fn new() -> Self {
+        Index { by_key: BTreeMap::new(), by_time: BinaryHeap::new() }
+    }
+
+    fn arm(&mut self, key: K, at: Time) {
+        if self.by_key.insert(key, at) != Some(at) {
+            self.by_time.push(Reverse((at, key)));
+            self.tidy();
+        }
+    }
+
+    fn cancel(&mut self, key: K) -> bool {
+        let armed = self.by_key.remove(&key).is_some();
+        self.tidy();
+        armed
+    }
+
+    fn expire(&mut self, now: Time) -> Option<K> {
+        let &Reverse((time, key)) = self.by_time.peek()?;
+        if time > now {
+            return None;
+        }
+        self.by_key.remove(&key);
+        self.tidy();
+        Some(key)
+    }
+
+    fn next(&self) -> Option<Time> {
+        self.by_time.peek().map(|first| first.0.0)
+    }
+
+    /// Lets go of what is not armed any more: in front, and everywhere once it is most of what there is.
+    fn tidy(&mut self) {
+        let Index { by_key, by_time } = self;
+        let is_armed = |&Reverse((time, key)): &Reverse<(Time, K)>| by_key.get(&key) == Some(&time);
+        while by_time.peek().is_some_and(|first| !is_armed(first)) {
+            by_time.pop();
+        }
+        if by_time.len() > 2 * by_key.len() + FEW {
+            by_time.retain(is_armed);
+        }
+    }
 }
 
 impl<K: Ord + Copy> Timers<K> {
@@ -41,18 +89,12 @@ impl<K: Ord + Copy> Timers<K> {
                 } else if list.len() < FEW {
                     list.push((at, key));
                 } else {
-                    let by_time: BTreeSet<_> = list.drain(..).chain([(at, key)]).collect();
-                    let by_key = by_time.iter().map(|&(at, key)| (key, at)).collect();
-                    self.0 = Repr::Many(Box::new(Index { by_key, by_time }));
+                    let mut index = Box::new(Index::new());
+                    list.drain(..).chain([(at, key)]).for_each(|(at, key)| index.arm(key, at));
+                    self.0 = Repr::Many(index);
                 }
             }
-            Repr::Many(index) => {
-                let Index { by_key, by_time } = &mut **index;
-                if let Some(old) = by_key.insert(key, at) {
-                    by_time.remove(&(old, key));
-                }
-                by_time.insert((at, key));
-            }
+            Repr::Many(index) => index.arm(key, at),
         }
     }
 
@@ -66,10 +108,7 @@ impl<K: Ord + Copy> Timers<K> {
                 }
                 None => false,
             },
-            Repr::Many(index) => match index.by_key.remove(&key) {
-                Some(at) => index.by_time.remove(&(at, key)),
-                None => false,
-            },
+            Repr::Many(index) => index.cancel(key),
         }
     }
 
@@ -78,9 +117,8 @@ impl<K: Ord + Copy> Timers<K> {
         match &mut self.0 {
             Repr::Few(list) => list.clear(),
             Repr::Many(index) => {
-                let Index { by_key, by_time } = &mut **index;
-                by_key.clear();
-                by_time.clear();
+                index.by_key.clear();
+                index.by_time.clear();
             }
         }
     }
@@ -96,16 +134,7 @@ impl<K: Ord + Copy> Timers<K> {
                 list.swap_remove(at);
                 Some(key)
             }
-            Repr::Many(index) => {
-                let Index { by_key, by_time } = &mut **index;
-                let &(time, key) = by_time.first()?;
-                if time > now {
-                    return None;
-                }
-                by_time.pop_first();
-                by_key.remove(&key);
-                Some(key)
-            }
+            Repr::Many(index) => index.expire(now),
         }
     }
 
@@ -121,7 +150,7 @@ impl<K: Ord + Copy> Timers<K> {
     pub fn next(&self) -> Option<Time> {
         match &self.0 {
             Repr::Few(list) => list.iter().map(|entry| entry.0).min(),
-            Repr::Many(index) => index.by_time.first().map(|entry| entry.0),
+            Repr::Many(index) => index.next(),
         }
     }
 }
@@ -132,5 +161,5 @@ impl<K: Ord + Copy> Default for Timers<K> {
     }
 }
 
-/// Up to this many timers a linear search beats two trees.
+/// Up to this many timers a linear search beats an index.
 const FEW: usize = 16;
