@@ -13,7 +13,7 @@ pub trait Host {
     fn transmit(&mut self, transmit: Transmit, bytes: &mut Vec<u8>);
 
     /// Records an event.
-    fn event(&mut self, event: Event);
+    fn event(&mut self, event: &Event);
 
     /// Takes a notice. Drivers and simulator have nothing to do about any and hand it on to whoever watches; a machine
     /// around another has.
@@ -56,7 +56,7 @@ where
                 host.notice(notice);
             }
             while let Some(event) = machine.poll_event() {
-                host.event(event);
+                host.event(&event);
             }
         }
     }

@@ -312,9 +312,9 @@ pub enum Value {
     Text(String),
 }
 
-/// An event with its place: what observers see.
+/// An event with its place, as those keep it who keep what they observe; with a reference to it, as those write it who write.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct TraceEvent {
+pub struct TraceEvent<E = Event> {
     /// Nanoseconds since the start of the run.
     #[serde(rename = "time_ns")]
     pub time: Time,
@@ -322,11 +322,11 @@ pub struct TraceEvent {
     pub node: NodeId,
     /// What happened.
     #[serde(flatten)]
-    pub event: Event,
+    pub event: E,
 }
 
 /// One line, for logs.
-impl std::fmt::Display for TraceEvent {
+impl<E: std::fmt::Debug> std::fmt::Display for TraceEvent<E> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {} {:?}", self.time, self.node, self.event)
     }
@@ -335,8 +335,9 @@ impl std::fmt::Display for TraceEvent {
 /// The events and notices a machine has not handed out yet. Allocates nothing until the first.
 #[derive(Clone, Debug, Default)]
 pub struct Events {
-    /// A datagram makes two, most times: it came, and is delivered.
-    events: LeanQueue<Event, 2>,
+    /// A datagram makes two at a receiver, most times: it came, and is delivered. Three at a sender: it came, a message is
+    /// completed by it, and the next one sent.
+    events: LeanQueue<Event, 3>,
     notices: Notices,
 }
 
@@ -394,9 +395,9 @@ impl Events {
         self.events.pop_front()
     }
 
-    /// Takes all, the oldest first.
+    /// Takes all, the oldest first, each of which is looked at where it lies: they are many, and few are kept.
     #[inline]
-    pub fn take_all(&mut self, each: impl FnMut(Event)) {
+    pub fn take_all(&mut self, each: impl FnMut(&Event)) {
         self.events.take_all(each);
     }
 

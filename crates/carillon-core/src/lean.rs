@@ -50,18 +50,20 @@ impl<T, const N: usize> LeanQueue<T, N> {
         entry
     }
 
-    /// Takes all, the oldest first.
+    /// Takes all, the oldest first, each of which is looked at where it lies.
     #[inline]
-    pub fn take_all(&mut self, mut each: impl FnMut(T)) {
+    pub fn take_all(&mut self, mut each: impl FnMut(&T)) {
         let (first, held) = (usize::from(self.first), usize::from(self.held));
         (self.first, self.held) = (0, 0);
         for at in first..first + held {
-            if let Some(entry) = self.near[at % N].take() {
+            let place = &mut self.near[at % N];
+            if let Some(entry) = place {
                 each(entry);
             }
+            *place = None;
         }
         if let Some(far) = self.far.take() {
-            far.into_iter().for_each(each);
+            far.iter().for_each(each);
         }
     }
 

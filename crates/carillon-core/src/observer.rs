@@ -2,13 +2,13 @@
 
 use bytes::Bytes;
 
-use crate::{Dest, NodeId, Notice, Time, TraceEvent};
+use crate::{Dest, Event, NodeId, Notice, Time};
 
 /// Watches a run. Both drivers report to the same observers, so simulated and real runs are
 /// measured and captured alike.
 pub trait Observer: Send {
     /// Something happened at a node.
-    fn event(&mut self, event: &TraceEvent);
+    fn event(&mut self, time: Time, node: NodeId, event: &Event);
 
     /// A machine told its host something. What is to happen because of what a machine does is decided by this, and
     /// never by an event.
@@ -31,12 +31,12 @@ pub trait Observer: Send {
 pub struct NoObserver;
 
 impl Observer for NoObserver {
-    fn event(&mut self, _event: &TraceEvent) {}
+    fn event(&mut self, _time: Time, _node: NodeId, _event: &Event) {}
 }
 
 impl<T: Observer + ?Sized> Observer for &mut T {
-    fn event(&mut self, event: &TraceEvent) {
-        (**self).event(event);
+    fn event(&mut self, time: Time, node: NodeId, event: &Event) {
+        (**self).event(time, node, event);
     }
     fn notice(&mut self, time: Time, node: NodeId, notice: &Notice) {
         (**self).notice(time, node, notice);
@@ -54,9 +54,9 @@ impl<T: Observer + ?Sized> Observer for &mut T {
 
 /// Several observers, told in order.
 impl<T: Observer> Observer for Vec<T> {
-    fn event(&mut self, event: &TraceEvent) {
+    fn event(&mut self, time: Time, node: NodeId, event: &Event) {
         for observer in self {
-            observer.event(event);
+            observer.event(time, node, event);
         }
     }
     fn notice(&mut self, time: Time, node: NodeId, notice: &Notice) {
@@ -80,8 +80,8 @@ impl<T: Observer> Observer for Vec<T> {
 }
 
 impl<T: Observer + ?Sized> Observer for Box<T> {
-    fn event(&mut self, event: &TraceEvent) {
-        (**self).event(event);
+    fn event(&mut self, time: Time, node: NodeId, event: &Event) {
+        (**self).event(time, node, event);
     }
     fn notice(&mut self, time: Time, node: NodeId, notice: &Notice) {
         (**self).notice(time, node, notice);

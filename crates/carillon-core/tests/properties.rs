@@ -127,7 +127,7 @@ proptest! {
             match op {
                 Some(entry) if entry % 16 == 0 => {
                     let mut all = VecDeque::new();
-                    queue.take_all(|entry| all.push_back(*entry));
+                    queue.take_all(|entry| all.push_back(**entry));
                     prop_assert_eq!(all, std::mem::take(&mut oracle));
                 }
                 Some(entry) => {

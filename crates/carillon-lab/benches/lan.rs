@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use carillon_core::{Event, Observer, TraceEvent};
+use carillon_core::{Event, NodeId, Observer, Time};
 use carillon_lab::plan::Plan;
 use carillon_lab::run::{run_one, run_plan};
 use carillon_lab::scenario::ScenarioFile;
@@ -67,8 +67,8 @@ struct Count {
 }
 
 impl Observer for Count {
-    fn event(&mut self, event: &TraceEvent) {
-        match event.event {
+    fn event(&mut self, _time: Time, _node: NodeId, event: &Event) {
+        match *event {
             Event::FrameSent { .. } => self.frames += 1,
             Event::Collision { frames } => {
                 self.collisions += 1;

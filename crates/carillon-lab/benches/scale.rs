@@ -13,7 +13,7 @@
 
 use std::time::Instant;
 
-use carillon_core::{Event, NoObserver, Observer, TraceEvent};
+use carillon_core::{Event, NoObserver, NodeId, Observer, Time};
 use carillon_lab::plan::Plan;
 use carillon_lab::plot::{Axis, Dash, Figure, Marker, Marks, Series, svg};
 use carillon_lab::run::{build_world, run_one};
@@ -221,8 +221,8 @@ struct Count {
 }
 
 impl Observer for Count {
-    fn event(&mut self, event: &TraceEvent) {
-        match event.event {
+    fn event(&mut self, _time: Time, _node: NodeId, event: &Event) {
+        match *event {
             Event::Delivered { .. } => self.delivered += 1,
             Event::LossRepaired { .. } => self.repaired += 1,
             Event::LossFinal { .. } => self.given_up += 1,

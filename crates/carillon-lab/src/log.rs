@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use carillon_core::{Observer, TraceEvent};
+use carillon_core::{Event, NodeId, Observer, Time, TraceEvent};
 
 /// Writes each event as one line of text.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl<W: Write + Send> PlayByPlay<W> {
 }
 
 impl<W: Write + Send> Observer for PlayByPlay<W> {
-    fn event(&mut self, event: &TraceEvent) {
-        self.write(format_args!("{event}\n"));
+    fn event(&mut self, time: Time, node: NodeId, event: &Event) {
+        self.write(format_args!("{}\n", TraceEvent { time, node, event }));
     }
 }

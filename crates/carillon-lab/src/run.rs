@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use carillon_core::{
-    Addresses, Application, AssociationId, BuildContext, ConfigError, GroupId, HelperTable, Identities,
-    Machine, NodeId, Notice, Observer, ProtocolEntry, Role, Seeds, Time,
+    Addresses, Application, AssociationId, BuildContext, ConfigError, Event, GroupId, HelperTable,
+    Identities, Machine, NodeId, Notice, Observer, ProtocolEntry, Role, Seeds, Time,
 };
 use carillon_sim::applications::{Sink, Source};
 use carillon_sim::graph::Graph;
@@ -475,9 +475,9 @@ struct Watch<'a> {
 }
 
 impl Observer for Watch<'_> {
-    fn event(&mut self, event: &carillon_core::TraceEvent) {
-        self.recorder.event(event);
-        self.observer.event(event);
+    fn event(&mut self, time: Time, node: NodeId, event: &Event) {
+        self.recorder.event(time, node, event);
+        self.observer.event(time, node, event);
     }
 
     fn notice(&mut self, time: Time, node: NodeId, notice: &Notice) {

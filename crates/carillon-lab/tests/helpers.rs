@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use carillon_core::{
     Bytes, Dest, DropReason, Event, Helpers, MessageId, NoObserver, NodeId, Observer, ProtocolEntry, Time,
-    TraceEvent,
 };
 use carillon_lab::metrics::Recorder;
 use carillon_lab::plan::{Plan, Run};
@@ -126,9 +125,9 @@ struct Watch {
 }
 
 impl Observer for Watch {
-    fn event(&mut self, event: &TraceEvent) {
-        if let Event::Forwarded { repair: true, .. } = event.event {
-            self.repairs.push(event.node);
+    fn event(&mut self, _time: Time, node: NodeId, event: &Event) {
+        if let Event::Forwarded { repair: true, .. } = *event {
+            self.repairs.push(node);
         }
     }
 
@@ -186,7 +185,7 @@ fn a_helper_is_nobodys_receiver() {
     let run = the_run(GRAPH, "helpers = 3", "asking");
     let mut recorder = Recorder::new(&run.scenario);
     let mut tell = |node: u32, event: Event| {
-        recorder.event(&TraceEvent { time: Time::ZERO, node: NodeId(node), event });
+        recorder.event(Time::ZERO, NodeId(node), &event);
     };
     let (source, message) = (NodeId(0), MessageId(0));
     // A helper and a receiver lack the same message.

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use carillon_core::{
     Bytes, Dest, DropReason, Duration, Event, GroupId, MessageId, NodeId, Note, Observer, PortId, PortSet,
-    Scope, Time, TraceEvent, Value,
+    Scope, Time, Value,
 };
 use carillon_lab::trace::{Capture, CaptureOptions, JsonLines, TraceError, TraceFile};
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
@@ -345,7 +345,7 @@ fn events_are_lines_of_json() {
         (3, Event::Note(Box::new(Note { name: "poll", fields }))),
     ];
     for (nanos, event) in events {
-        trace.event(&TraceEvent { time: Time::from_nanos(nanos), node: NodeId(7), event });
+        trace.event(Time::from_nanos(nanos), NodeId(7), &event);
     }
     trace.datagram(Time::ZERO, NodeId(0), &group(0), &Bytes::from_static(b"not an event"));
     trace.finish().unwrap();
@@ -410,7 +410,7 @@ fn the_first_error_is_told_at_the_end() {
         for nanos in 0..100 {
             let time = Time::from_nanos(nanos);
             capture.datagram(time, NodeId(0), &group(0), &Bytes::from(vec![0; 1000]));
-            lines.event(&TraceEvent { time, node: NodeId(0), event: event.clone() });
+            lines.event(time, NodeId(0), &event);
         }
         assert_eq!(capture.finish().unwrap_err().kind(), io::ErrorKind::StorageFull);
         assert_eq!(lines.finish().unwrap_err().kind(), io::ErrorKind::StorageFull);

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use carillon_core::{
     Application, Dest, DropReason, Event, Host, Machine, Note, Notice, Observer, PortId, Received, Scope,
-    Time, TraceEvent, Transmit, Value, check_early, drain, poll_application,
+    Time, Transmit, Value, check_early, drain, poll_application,
 };
 use nix::errno::Errno;
 use nix::poll::PollFlags;
@@ -350,7 +350,7 @@ where
         endpoint.stats.bytes_received += len as u64;
         if endpoint.injector.drops() {
             endpoint.stats.injected_drops += 1;
-            self.outlet(now).record(Event::Dropped { reason: DropReason::Injected });
+            self.outlet(now).record(&Event::Dropped { reason: DropReason::Injected });
             return;
         }
         let bytes = match content {
@@ -358,7 +358,7 @@ where
             Ok(None) => return,
             Err(reason) => {
                 endpoint.stats.refuse(reason, source);
-                return self.outlet(now).record(Event::Dropped { reason });
+                return self.outlet(now).record(&Event::Dropped { reason });
             }
         };
         if endpoint.seal.is_none() && is_sealed(&bytes) {
@@ -381,7 +381,7 @@ where
     fn serve_application(&mut self, now: Time) {
         for _ in 0..TURN_POLLS {
             let Driver { application, machine, observer, .. } = self;
-            let record = |event| observer.event(&TraceEvent { time: now, node: SELF, event });
+            let record = |event| observer.event(now, SELF, &event);
             if !poll_application(application, now, &mut **machine, record) {
                 return;
             }
@@ -469,7 +469,7 @@ impl<O: Observer> Host for Outlet<'_, O> {
         }
     }
 
-    fn event(&mut self, event: Event) {
+    fn event(&mut self, event: &Event) {
         self.record(event);
     }
 
@@ -628,11 +628,11 @@ impl<O: Observer> Outlet<'_, O> {
 
     fn note<const N: usize>(&mut self, name: &'static str, fields: [(&'static str, String); N]) {
         let fields = fields.into_iter().map(|(key, text)| (key, Value::Text(text))).collect();
-        self.record(Event::Note(Box::new(Note { name, fields })));
+        self.record(&Event::Note(Box::new(Note { name, fields })));
     }
 
-    fn record(&mut self, event: Event) {
-        self.observer.event(&TraceEvent { time: self.now, node: SELF, event });
+    fn record(&mut self, event: &Event) {
+        self.observer.event(self.now, SELF, event);
     }
 }
 

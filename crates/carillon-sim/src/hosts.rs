@@ -4,8 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use carillon_core::{
-    BitRate, Bytes, Dest, Event, NodeId, Observer, OneIn, PortId, Scope, Seeds, Time, TraceEvent, Transmit,
-    Verdict,
+    BitRate, Bytes, Dest, Event, NodeId, Observer, OneIn, PortId, Scope, Seeds, Time, Transmit, Verdict,
 };
 
 use crate::network::{Arrival, Network, Precedence, TimerRule};
@@ -128,7 +127,7 @@ impl<N: Network> Hosts<N> {
                 let Packet { source, dest, bytes, ingress, scope } = packet;
                 if self.is_dropped(node) {
                     let event = Event::FrameLost { receiver: Some(node), original: false };
-                    observer.event(&TraceEvent { time: now, node: source, event });
+                    observer.event(now, source, &event);
                     return false;
                 }
                 arrival.receivers.clear();

@@ -13,8 +13,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use carillon_core::{
-    BitRate, Bytes, Dest, Event, NodeId, Observer, PortId, Probability, Rng, Scope, Seeds, Time, TraceEvent,
-    Transmit,
+    BitRate, Bytes, Dest, Event, NodeId, Observer, PortId, Probability, Rng, Scope, Seeds, Time, Transmit,
 };
 
 use crate::network::{Arrival, Network, Precedence, TimerRule};
@@ -193,7 +192,7 @@ impl Lan {
             let loss = self.config.loss.value();
             if loss > 0.0 && self.random(node).transmit_loss.chance(loss) {
                 // The interface drops the frame: nobody hears it, and the station takes it for sent.
-                observer.event(&trace(now, node, Event::FrameLost { receiver: None, original: false }));
+                observer.event(now, node, &Event::FrameLost { receiver: None, original: false });
                 self.take_first(node);
                 self.request_first(now, node);
             } else {
@@ -213,7 +212,7 @@ impl Lan {
         let start = Time::from_nanos(now.as_nanos() - self.config.propagation_delay.as_nanos() as u64);
         let frame = self.take_first(from).expect("a contender has a frame");
         let bytes = self.frame_bytes(frame.bytes.len());
-        observer.event(&trace(start, from, Event::FrameSent { bytes: bytes as u32 }));
+        observer.event(start, from, &Event::FrameSent { bytes: bytes as u32 });
         observer.datagram(start, from, &frame.dest, &frame.bytes);
         let end = start + self.config.bit_rate.time_for_bytes(bytes);
         let arrives = end + self.config.propagation_delay;
@@ -222,14 +221,14 @@ impl Lan {
     }
 
     fn collide(&mut self, now: Time, contenders: &[NodeId], observer: &mut dyn Observer) {
-        observer.event(&trace(now, contenders[0], Event::Collision { frames: contenders.len() as u32 }));
+        observer.event(now, contenders[0], &Event::Collision { frames: contenders.len() as u32 });
         let over = now + self.bits(self.config.collision_bits);
         self.free_at = over + self.bits(self.config.interframe_gap_bits);
         for &node in contenders {
             let station = &mut self.stations[node.index()];
             station.attempts += 1;
             if station.attempts >= self.config.max_attempts {
-                observer.event(&trace(now, node, Event::FrameDiscarded));
+                observer.event(now, node, &Event::FrameDiscarded);
                 self.take_first(node);
                 self.request_first(over, node);
                 continue;
@@ -261,11 +260,8 @@ impl Lan {
             arrival.receivers.retain(|&node| {
                 let lost = self.random(node).receive_loss.chance(loss);
                 if lost {
-                    observer.event(&trace(
-                        now,
-                        from,
-                        Event::FrameLost { receiver: Some(node), original: false },
-                    ));
+                    let lost = Event::FrameLost { receiver: Some(node), original: false };
+                    observer.event(now, from, &lost);
                 }
                 !lost
             });
@@ -290,9 +286,9 @@ impl Network for Lan {
     }
 
     fn is_ready(&mut self, _: Time, node: NodeId) -> bool {
+        let Some(most) = self.config.port_queue else { return true };
         let station = &mut self.stations[node.index()];
-        station.held_up =
-            self.config.port_queue.is_some_and(|most| station.queue.len() >= most.get() as usize);
+        station.held_up = station.queue.len() >= most.get() as usize;
         !station.held_up
     }
 
@@ -321,8 +317,4 @@ impl Network for Lan {
     fn timer_rule(&self) -> TimerRule {
         self.config.timers
     }
-}
-
-fn trace(time: Time, node: NodeId, event: Event) -> TraceEvent {
-    TraceEvent { time, node, event }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use carillon_core::{
     Application, Bytes, Dest, Event, HelperTable, Host, Machine, NodeId, Notice, Observer, Received, Time,
-    TraceEvent, Transmit, Verdict, drain, poll_application,
+    Transmit, Verdict, drain, poll_application,
 };
 
 use crate::network::{Arrival, Network, Precedence, TimerRule};
@@ -125,7 +125,7 @@ impl<N: Network, O: Observer> World<N, O> {
     ///
     /// If something is to happen earlier: run up to it first.
     pub fn pass_to(&mut self, now: Time) {
-        assert!(self.next_time().is_none_or(|next| next >= now), "something happens before {now}");
+        assert!(self.time_of(&self.next()).is_none_or(|next| next >= now), "something happens before {now}");
         self.now = self.now.max(now);
     }
 
@@ -146,35 +146,38 @@ impl<N: Network, O: Observer> World<N, O> {
             if done(self) {
                 return StopReason::Done;
             }
-            match self.next_time() {
+            let next = self.next();
+            match self.time_of(&next) {
                 None => return StopReason::Idle,
-                Some(next) if next > limit => return StopReason::TimeLimit,
-                Some(_) => {
-                    self.step();
-                }
+                Some(time) if time > limit => return StopReason::TimeLimit,
+                Some(_) => self.step(&next),
             }
         }
     }
 
+    fn next(&self) -> Next {
+        Next { network: self.network.next_time(), timer: self.wakeups.next_time() }
+    }
+
     /// When the next step happens.
-    fn next_time(&self) -> Option<Time> {
-        let network = self.network.next_time().map(|(time, _)| time);
-        let timers = self.wakeups.next_time().map(|time| time.max(self.now));
-        match (network, timers) {
-            (Some(network), _) if self.network.timer_rule() == TimerRule::AfterBusActivity => Some(network),
-            (Some(network), Some(timers)) => Some(network.min(timers)),
-            (network, timers) => network.or(timers),
+    fn time_of(&self, next: &Next) -> Option<Time> {
+        let timer = next.timer.map(|time| time.max(self.now));
+        match (next.network, timer) {
+            (Some((network, _)), _) if self.network.timer_rule() == TimerRule::AfterBusActivity => {
+                Some(network)
+            }
+            (Some((network, _)), Some(timer)) => Some(network.min(timer)),
+            (network, timer) => network.map(|(time, _)| time).or(timer),
         }
     }
 
-    /// Does the next thing; returns false if there is nothing left to do.
-    pub fn step(&mut self) -> bool {
+    /// Does the next thing.
+    fn step(&mut self, next: &Next) {
         self.steps += 1;
-        let goes_on = self.advance();
+        self.advance(next);
         if !self.lost.is_empty() {
             self.retable();
         }
-        goes_on
     }
 
     /// Tells every machine who turns to whom, now that some are lost.
@@ -190,16 +193,15 @@ impl<N: Network, O: Observer> World<N, O> {
         }
     }
 
-    fn advance(&mut self) -> bool {
-        let timer = self.wakeups.next_time();
-        match (self.network.next_time(), timer) {
-            (None, None) => return false,
+    fn advance(&mut self, next: &Next) {
+        match (next.network, next.timer) {
+            (None, None) => {}
             (None, Some(_)) => self.wake_next(),
             (Some((time, _)), _) if self.network.timer_rule() == TimerRule::AfterBusActivity => {
                 self.advance_network(time);
                 // A transmission is one step of that loop: not before the frame has arrived.
                 if matches!(self.network.next_time(), Some((_, Precedence::NetworkFirst))) {
-                    return true;
+                    return;
                 }
                 while self.wakeups.next_time().is_some_and(|due| due <= self.now) {
                     self.wake_next();
@@ -216,7 +218,6 @@ impl<N: Network, O: Observer> World<N, O> {
                 }
             }
         }
-        true
     }
 
     fn advance_network(&mut self, time: Time) {
@@ -286,7 +287,7 @@ impl<N: Network, O: Observer> World<N, O> {
             None => drain(machine, self.now, &mut self.buf, &mut host),
             Some(application) => {
                 let mut poll = |machine: &mut (dyn Machine + 'static), host: &mut NodeHost<'_, N, O>| {
-                    poll_application(application, self.now, machine, |event| host.event(event))
+                    poll_application(application, self.now, machine, |event| host.event(&event))
                 };
                 poll(machine, &mut host);
                 let timeout = loop {
@@ -353,6 +354,12 @@ impl<N: Network, O: Observer> World<N, O> {
     }
 }
 
+/// What may happen next: in the network, and at a node by the clock.
+struct Next {
+    network: Option<(Time, Precedence)>,
+    timer: Option<Time>,
+}
+
 fn earliest(a: Option<Time>, b: Option<Time>) -> Option<Time> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),
@@ -407,8 +414,8 @@ impl<N: Network, O: Observer> Host for NodeHost<'_, N, O> {
         self.network.transmit(self.now, self.node, transmit, bytes, self.observer);
     }
 
-    fn event(&mut self, event: Event) {
-        self.observer.event(&TraceEvent { time: self.now, node: self.node, event });
+    fn event(&mut self, event: &Event) {
+        self.observer.event(self.now, self.node, event);
     }
 
     fn notice(&mut self, notice: Notice) {

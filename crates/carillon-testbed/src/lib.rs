@@ -14,7 +14,7 @@ use std::fmt;
 use std::time::Instant;
 
 use anyhow::Context as _;
-use carillon_core::{NodeId, Observer};
+use carillon_core::{NodeId, Observer, TraceEvent};
 use carillon_lab::metrics::Recorder;
 use carillon_lab::plan::{Plan, Run};
 use carillon_lab::run::RunResult;
@@ -123,9 +123,9 @@ fn run_watched(
     let mut events = shared.events.into_inner().unwrap_or_default();
     events.sort_by_key(|event| event.time);
     let mut recorder = Recorder::new(&run.scenario);
-    for event in &events {
-        recorder.event(event);
-        observer.event(event);
+    for TraceEvent { time, node, event } in &events {
+        recorder.event(*time, *node, event);
+        observer.event(*time, *node, event);
     }
     let result = RunResult::new(&run, recorder, done, events.len() as u64, begin.elapsed());
     result.context("on the testbed")

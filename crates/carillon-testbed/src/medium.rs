@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use carillon_core::{Bytes, Dest, GroupId, NodeId, Observer, Seeds, Time, TraceEvent, Transmit};
+use carillon_core::{Bytes, Dest, Event, GroupId, NodeId, Observer, Seeds, Time, TraceEvent, Transmit};
 use carillon_sim::{Arrival, Lan, LanConfig, Network as _};
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
@@ -166,8 +166,8 @@ fn write(port: &OwnedFd, frame: &[u8]) -> anyhow::Result<()> {
 struct Tape(Vec<TraceEvent>);
 
 impl Observer for Tape {
-    fn event(&mut self, event: &TraceEvent) {
-        self.0.push(event.clone());
+    fn event(&mut self, time: Time, node: NodeId, event: &Event) {
+        self.0.push(TraceEvent { time, node, event: event.clone() });
     }
 }
 

@@ -106,10 +106,9 @@ struct Tape<'a> {
 }
 
 impl Observer for Tape<'_> {
-    fn event(&mut self, event: &TraceEvent) {
+    fn event(&mut self, time: Time, _node: NodeId, event: &Event) {
         let mut event = event.clone();
-        event.node = self.node;
-        match &mut event.event {
+        match &mut event {
             Event::Delivered { source: other, .. }
             | Event::Forwarded { source: other, .. }
             | Event::RepairNeeded { member: other, .. }
@@ -117,7 +116,7 @@ impl Observer for Tape<'_> {
             | Event::MemberLost { member: other } => *other = swapped(self.node, *other),
             _ => {}
         }
-        self.events.push(event);
+        self.events.push(TraceEvent { time, node: self.node, event });
     }
 
     fn notice(&mut self, _time: Time, _node: NodeId, notice: &Notice) {

@@ -1,6 +1,6 @@
 //! Scenarios over UDP between network namespaces. Namespaces need root and ip(8).
 
-use carillon_core::{DropReason, Event, NodeId, Observer, ProtocolEntry, TraceEvent};
+use carillon_core::{DropReason, Event, NodeId, Observer, ProtocolEntry, Time};
 use carillon_lab::plan::Plan;
 use carillon_lab::scenario::ScenarioFile;
 use carillon_testbed::{Medium, run_one};
@@ -32,9 +32,9 @@ time_limit = "60 s"
 struct Repairs(Vec<NodeId>);
 
 impl Observer for Repairs {
-    fn event(&mut self, event: &TraceEvent) {
-        if let Event::Forwarded { repair: true, .. } = event.event {
-            self.0.push(event.node);
+    fn event(&mut self, _time: Time, node: NodeId, event: &Event) {
+        if let Event::Forwarded { repair: true, .. } = *event {
+            self.0.push(node);
         }
     }
 }
@@ -62,9 +62,9 @@ fn a_chain_of_helpers_repairs_over_sockets() {
 struct Drops(Vec<NodeId>);
 
 impl Observer for Drops {
-    fn event(&mut self, event: &TraceEvent) {
-        if event.event == (Event::Dropped { reason: DropReason::Injected }) {
-            self.0.push(event.node);
+    fn event(&mut self, _time: Time, node: NodeId, event: &Event) {
+        if *event == (Event::Dropped { reason: DropReason::Injected }) {
+            self.0.push(node);
         }
     }
 }
@@ -117,9 +117,9 @@ fn a_payload_is_as_long_as_it_was_said_to_be() {
 struct Sent(Vec<(NodeId, u32)>);
 
 impl Observer for Sent {
-    fn event(&mut self, event: &TraceEvent) {
-        if let Event::Sent { bytes, .. } = event.event {
-            self.0.push((event.node, bytes));
+    fn event(&mut self, _time: Time, node: NodeId, event: &Event) {
+        if let Event::Sent { bytes, .. } = *event {
+            self.0.push((node, bytes));
         }
     }
 }

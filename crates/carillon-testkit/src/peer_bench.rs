@@ -54,8 +54,8 @@ impl Host for Out {
         };
         self.sent.push(format!("{} to {to}", (self.show)(bytes)));
     }
-    fn event(&mut self, event: Event) {
-        self.events.push(event);
+    fn event(&mut self, event: &Event) {
+        self.events.push(event.clone());
     }
     fn timers_fired(&self) -> bool {
         self.fired

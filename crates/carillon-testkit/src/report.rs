@@ -29,8 +29,8 @@ pub struct Tape {
 }
 
 impl Observer for Tape {
-    fn event(&mut self, event: &TraceEvent) {
-        self.events.push(event.clone());
+    fn event(&mut self, time: Time, node: NodeId, event: &Event) {
+        self.events.push(TraceEvent { time, node, event: event.clone() });
     }
 
     fn datagram(&mut self, time: Time, from: NodeId, to: &Dest, bytes: &Bytes) {

@@ -7,9 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use carillon_core::{
-    Bytes, Dest, Event, NodeId, Observer, Probability, Rng, Seeds, Time, TraceEvent, Transmit,
-};
+use carillon_core::{Bytes, Dest, Event, NodeId, Observer, Probability, Rng, Seeds, Time, Transmit};
 use carillon_sim::{Arrival, EventQueue, Network, Precedence};
 
 /// One direction between two nodes.
@@ -116,7 +114,7 @@ impl Star {
 
     fn depart(&mut self, now: Time, from: NodeId, dest: Dest, bytes: Bytes, observer: &mut dyn Observer) {
         let length = bytes.len() as u32;
-        observer.event(&TraceEvent { time: now, node: from, event: Event::FrameSent { bytes: length } });
+        observer.event(now, from, &Event::FrameSent { bytes: length });
         observer.datagram(now, from, &dest, &bytes);
         let receivers = match dest {
             Dest::Node(node) => vec![node],
@@ -135,7 +133,7 @@ impl Star {
             *count += 1;
             if lost {
                 let event = Event::FrameLost { receiver: Some(to), original: false };
-                observer.event(&TraceEvent { time: now, node: from, event });
+                observer.event(now, from, &event);
                 continue;
             }
             for _ in 0..copies {

@@ -1,6 +1,6 @@
 //! Counts repairs and drops at any end.
 
-use carillon_core::{Bytes, Dest, DropReason, Event, NodeId, Notice, Observer, Time, TraceEvent};
+use carillon_core::{Bytes, Dest, DropReason, Event, NodeId, Notice, Observer, Time};
 
 /// Counts the repairs that leave and the packets that are of no use, and passes everything on.
 #[derive(Debug)]
@@ -27,8 +27,8 @@ impl<O: Observer> Tally<O> {
 }
 
 impl<O: Observer> Observer for Tally<O> {
-    fn event(&mut self, event: &TraceEvent) {
-        match event.event {
+    fn event(&mut self, time: Time, node: NodeId, event: &Event) {
+        match *event {
             // The sender's own, and those of who keeps messages for others.
             Event::RepairSent { .. } | Event::Forwarded { repair: true, .. } => self.repairs += 1,
             Event::Dropped { reason } => {
@@ -38,7 +38,7 @@ impl<O: Observer> Observer for Tally<O> {
             }
             _ => {}
         }
-        self.inner.event(event);
+        self.inner.event(time, node, event);
     }
 
     fn datagram(&mut self, time: Time, from: NodeId, to: &Dest, bytes: &Bytes) {

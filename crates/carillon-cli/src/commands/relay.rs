@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use carillon_core::{
-    AssociationId, BitRate, BuildContext, Config, Event, Identities, Machine, Observer, Probability,
-    ProtocolEntry, Role, Seeds, TraceEvent,
+    AssociationId, BitRate, BuildContext, Config, Event, Identities, Machine, NodeId, Observer, Probability,
+    ProtocolEntry, Role, Seeds, Time,
 };
 use carillon_net::{GROUP, RelayConfig, RelayDriver, RelayEndpoint, RelayStats, SELF};
 use carillon_proto::{REGISTRY, find};
@@ -200,8 +200,8 @@ fn announce(
 struct Counts(BTreeMap<&'static str, BTreeMap<String, u64>>);
 
 impl Observer for Counts {
-    fn event(&mut self, event: &TraceEvent) {
-        let (kind, name) = match &event.event {
+    fn event(&mut self, _time: Time, _node: NodeId, event: &Event) {
+        let (kind, name) = match event {
             Event::ControlSent { packet, .. } => ("sent", (*packet).to_owned()),
             Event::Received { packet, .. } => ("received", (*packet).to_owned()),
             Event::Forwarded { repair: true, .. } => ("sent", "repair".to_owned()),

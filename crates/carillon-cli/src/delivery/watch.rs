@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use carillon_core::{Application, Bytes, Dest, Machine, NodeId, Observer, Time, TraceEvent};
+use carillon_core::{Application, Bytes, Dest, Event, Machine, NodeId, Observer, Time};
 use carillon_lab::trace::{CaptureOptions, TraceFile};
 use carillon_net::{Driver, Endpoint, GROUP, SELF, Stats};
 
@@ -150,9 +150,9 @@ where
 }
 
 impl Observer for Watch {
-    fn event(&mut self, event: &TraceEvent) {
+    fn event(&mut self, time: Time, node: NodeId, event: &Event) {
         if let Some(trace) = &mut self.trace {
-            trace.file.event(event);
+            trace.file.event(time, node, event);
         }
     }
 

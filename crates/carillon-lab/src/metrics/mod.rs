@@ -8,7 +8,7 @@ mod spans;
 mod state;
 mod traffic;
 
-use carillon_core::{BitRate, Bytes, Dest, Event, MessageId, NodeId, Observer, Outcome, Time, TraceEvent};
+use carillon_core::{BitRate, Bytes, Dest, Event, MessageId, NodeId, Observer, Outcome, Time};
 
 pub use bounds::Bounds;
 pub use recovery::Recoveries;
@@ -65,43 +65,43 @@ struct Progress {
 }
 
 impl Observer for Recorder {
-    fn event(&mut self, event: &TraceEvent) {
-        self.recoveries.event(event);
-        self.totals.traffic.event(event);
-        self.totals.parents.event(event);
-        match event.event {
-            Event::Offered { message, since } => note(&mut self.offered, event.node, message, since),
+    fn event(&mut self, time: Time, node: NodeId, event: &Event) {
+        self.recoveries.event(time, node, event);
+        self.totals.traffic.event(time, node, event);
+        self.totals.parents.event(node, event);
+        match *event {
+            Event::Offered { message, since } => note(&mut self.offered, node, message, since),
             Event::Sent { message, .. } => {
-                let progress = Progress { started: event.time, retransmissions: 0 };
-                note(&mut self.messages, event.node, message, progress);
+                let progress = Progress { started: time, retransmissions: 0 };
+                note(&mut self.messages, node, message, progress);
             }
-            Event::RepairSent { message, .. } => self.on_repair(event.node, message),
+            Event::RepairSent { message, .. } => self.on_repair(node, message),
             Event::Forwarded { source, message, repair: true, .. } => self.on_repair(source, message),
             Event::ControlSent { .. } => self.totals.control_packets += 1,
             // Its own messages reach no member by the network.
             Event::Delivered { source, message }
-                if source != event.node && self.progress(source, message).is_some() =>
+                if source != node && self.progress(source, message).is_some() =>
             {
                 self.totals.deliveries += 1;
                 let offered = self.offered.get(source.index()).and_then(|of| of.get(message.0 as usize));
                 if let Some(&offered) = offered {
                     if self.keeps_latencies {
-                        self.totals.delivery_latencies.push(event.time - offered);
+                        self.totals.delivery_latencies.push(time - offered);
                     }
-                    self.totals.state.delivered(event.time, offered);
+                    self.totals.state.delivered(time, offered);
                 }
                 if let Some(progress) = self.progress(source, message) {
                     let started = progress.started;
-                    self.totals.traffic.delivered(event.time, started);
+                    self.totals.traffic.delivered(time, started);
                 }
             }
             Event::Completed { message, outcome, window } => {
-                if self.block.0 != event.time {
+                if self.block.0 != time {
                     self.share_collisions();
-                    self.block = (event.time, self.records.len());
+                    self.block = (time, self.records.len());
                 }
                 // A message completed before it was ever sent took no time.
-                let (source, end) = (event.node, event.time);
+                let (source, end) = (node, time);
                 let progress = self.progress(source, message).copied();
                 self.records.push(MessageRecord {
                     source,

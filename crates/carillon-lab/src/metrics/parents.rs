@@ -1,6 +1,6 @@
 //! What goes between each parent of a tree and its children: N and I of Barcellos and Ezhilchelvan, for each by itself.
 
-use carillon_core::{Dest, DropReason, Event, NodeId, TraceEvent};
+use carillon_core::{Dest, DropReason, Event, NodeId};
 
 use crate::scenario::Scenario;
 
@@ -57,9 +57,9 @@ impl Parents {
         parents
     }
 
-    pub(super) fn event(&mut self, event: &TraceEvent) {
-        if let Event::Dropped { reason: DropReason::Implosion } = event.event
-            && let Some(family) = self.family(self.own(event.node))
+    pub(super) fn event(&mut self, node: NodeId, event: &Event) {
+        if let Event::Dropped { reason: DropReason::Implosion } = event
+            && let Some(family) = self.family(self.own(node))
         {
             family.implosions += 1;
         }
@@ -130,9 +130,9 @@ mod tests {
     struct Both(Parents, u64, u64);
 
     impl Observer for Both {
-        fn event(&mut self, event: &TraceEvent) {
-            self.0.event(event);
-            self.1 += u64::from(matches!(event.event, Event::FrameSent { .. }));
+        fn event(&mut self, _time: Time, node: NodeId, event: &Event) {
+            self.0.event(node, event);
+            self.1 += u64::from(matches!(event, Event::FrameSent { .. }));
         }
 
         fn datagram(&mut self, _time: Time, from: NodeId, to: &Dest, _bytes: &Bytes) {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use carillon_core::{DropReason, Event, MessageId, NodeId, Time, TraceEvent};
+use carillon_core::{DropReason, Event, MessageId, NodeId, Time};
 use carillon_sim::graph::PathTree;
 
 use crate::scenario::{RoutedNetwork, Scenario};
@@ -33,9 +33,8 @@ impl Recoveries {
         Recoveries { only_helping: scenario.only_helping().collect(), ..Recoveries::default() }
     }
 
-    pub(super) fn event(&mut self, event: &TraceEvent) {
-        let node = event.node;
-        match event.event {
+    pub(super) fn event(&mut self, time: Time, node: NodeId, event: &Event) {
+        match *event {
             Event::LossFound { .. }
             | Event::LossRepaired { .. }
             | Event::LossFinal { .. }
@@ -43,11 +42,11 @@ impl Recoveries {
             | Event::Dropped { .. }
                 if self.only_helping.contains(&node) => {}
             Event::LossFound { source: Some(source), message } => {
-                self.open.entry((node, source, message)).or_insert(event.time);
+                self.open.entry((node, source, message)).or_insert(time);
             }
             Event::LossRepaired { source, message } => {
                 if let Some(found) = self.open.remove(&(node, source, message)) {
-                    self.repaired.push((node, source, event.time - found));
+                    self.repaired.push((node, source, time - found));
                 }
             }
             Event::LossFinal { source, message } => {

@@ -1,6 +1,6 @@
 //! Who sends what, and when: what is asked of trees with helpers.
 
-use carillon_core::{Dest, Event, NodeId, Time, TraceEvent, Value};
+use carillon_core::{Dest, Event, NodeId, Time, Value};
 
 use crate::scenario::Scenario;
 
@@ -28,13 +28,13 @@ impl Traffic {
         Traffic { source: scenario.sender(), ..Traffic::default() }
     }
 
-    pub(super) fn event(&mut self, event: &TraceEvent) {
-        match &event.event {
-            Event::Sent { .. } if event.node == self.source => {
-                self.firsts.push(event.time);
-                self.span.get_or_insert((event.time, event.time));
+    pub(super) fn event(&mut self, time: Time, node: NodeId, event: &Event) {
+        match event {
+            Event::Sent { .. } if node == self.source => {
+                self.firsts.push(time);
+                self.span.get_or_insert((time, time));
             }
-            Event::RepairSent { .. } if event.node == self.source => self.repairs[0] += 1,
+            Event::RepairSent { .. } if node == self.source => self.repairs[0] += 1,
             Event::Forwarded { repair: true, .. } => self.repairs[1] += 1,
             Event::Note(note) if note.name == HELD => {
                 let messages = note.fields.iter().find(|(name, _)| *name == "messages");

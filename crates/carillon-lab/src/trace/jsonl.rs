@@ -2,7 +2,7 @@
 
 use std::io::{self, BufWriter, Write};
 
-use carillon_core::{Observer, TraceEvent};
+use carillon_core::{Event, NodeId, Observer, Time, TraceEvent};
 
 /// Writes each event as one line of JSON: `time_ns`, `node`, `event`, and what that event has.
 ///
@@ -27,16 +27,16 @@ impl<W: Write> JsonLines<W> {
         }
     }
 
-    fn line(&mut self, event: &TraceEvent) -> io::Result<()> {
+    fn line(&mut self, event: &TraceEvent<&Event>) -> io::Result<()> {
         serde_json::to_writer(&mut self.out, event)?;
         self.out.write_all(b"\n")
     }
 }
 
 impl<W: Write + Send> Observer for JsonLines<W> {
-    fn event(&mut self, event: &TraceEvent) {
+    fn event(&mut self, time: Time, node: NodeId, event: &Event) {
         if self.error.is_none() {
-            self.error = self.line(event).err();
+            self.error = self.line(&TraceEvent { time, node, event }).err();
         }
     }
 }

@@ -8,7 +8,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use carillon_core::{Bytes, Dest, NodeId, Observer, Time, TraceEvent};
+use carillon_core::{Bytes, Dest, Event, NodeId, Observer, Time};
 use thiserror::Error;
 
 pub use jsonl::JsonLines;
@@ -79,10 +79,10 @@ impl TraceFile {
 }
 
 impl Observer for TraceFile {
-    fn event(&mut self, event: &TraceEvent) {
+    fn event(&mut self, time: Time, node: NodeId, event: &Event) {
         match &mut self.format {
-            Format::JsonLines(trace) => trace.event(event),
-            Format::Capture(capture) => capture.event(event),
+            Format::JsonLines(trace) => trace.event(time, node, event),
+            Format::Capture(capture) => capture.event(time, node, event),
         }
     }
 

@@ -13,7 +13,7 @@ use std::io::{self, BufWriter, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use carillon_core::{
-    Bytes, Dest, Duration, GroupId, NodeId, Numbered, Observer, PortId, PortSet, Time, TraceEvent,
+    Bytes, Dest, Duration, Event, GroupId, NodeId, Numbered, Observer, PortId, PortSet, Time,
 };
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
 use pcap_file::pcapng::blocks::interface_description::{
@@ -151,7 +151,7 @@ impl<W: Write> Capture<W> {
 }
 
 impl<W: Write + Send> Observer for Capture<W> {
-    fn event(&mut self, _event: &TraceEvent) {}
+    fn event(&mut self, _time: Time, _node: NodeId, _event: &Event) {}
 
     fn datagram(&mut self, time: Time, from: NodeId, to: &Dest, bytes: &Bytes) {
         if let Err(error) = self.write(time, from, to, bytes) {

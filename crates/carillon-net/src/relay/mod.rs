@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use carillon_core::{
-    Dest, Event, Host, Machine, Notice, Observer, Received, Scope, Time, TraceEvent, Transmit, Verdict,
-    check_early, drain,
+    Dest, Event, Host, Machine, Notice, Observer, Received, Scope, Time, Transmit, Verdict, check_early,
+    drain,
 };
 use nix::poll::PollFlags;
 
@@ -178,8 +178,8 @@ impl<O: Observer> Host for Outlet<'_, O> {
         }
     }
 
-    fn event(&mut self, event: Event) {
-        self.observer.event(&TraceEvent { time: self.now, node: SELF, event });
+    fn event(&mut self, event: &Event) {
+        self.observer.event(self.now, SELF, event);
     }
 
     fn notice(&mut self, notice: Notice) {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use carillon_core::{
     Addresses, Application, AssociationId, BitRate, BuildContext, Config, Event, GroupId, HelperTable,
-    Machine, NodeId, Notice, Observer, Probability, Role, Seeds, Time, TraceEvent,
+    Machine, NodeId, Notice, Observer, Probability, Role, Seeds, Time,
 };
 use carillon_net::{Driver, Endpoint, EndpointConfig, SELF, swapped};
 use carillon_testkit::{Contents, Offers, Oracle, Received, SENDER, TREE, loopback_group};
@@ -24,8 +24,8 @@ struct Watch {
 }
 
 impl Observer for Watch {
-    fn event(&mut self, event: &TraceEvent) {
-        self.repairs += u64::from(matches!(event.event, Event::Forwarded { repair: true, .. }));
+    fn event(&mut self, _time: Time, _node: NodeId, event: &Event) {
+        self.repairs += u64::from(matches!(*event, Event::Forwarded { repair: true, .. }));
     }
 
     fn notice(&mut self, _time: Time, _node: NodeId, notice: &Notice) {

@@ -162,7 +162,7 @@ impl Host for Port<'_> {
         self.out.push((at, transmit.dest, Bytes::from(std::mem::take(bytes))));
     }
 
-    fn event(&mut self, event: Event) {
+    fn event(&mut self, event: &Event) {
         if let Event::MemberLost { .. } = event {
             *self.gone = Some(self.now);
         }

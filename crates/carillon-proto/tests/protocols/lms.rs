@@ -265,14 +265,14 @@ struct Counter {
 }
 
 impl Observer for Counter {
-    fn event(&mut self, event: &TraceEvent) {
-        let count = match event.event {
+    fn event(&mut self, _time: Time, node: NodeId, event: &Event) {
+        let count = match *event {
             Event::Delivered { .. } => &mut self.delivered,
             Event::LossFound { .. } => &mut self.found,
             Event::LossRepaired { .. } => &mut self.repaired,
             Event::LossFinal { .. } => &mut self.given_up,
             Event::Requested { .. } => &mut self.requested,
-            Event::Received { packet: "req", .. } if event.node == NodeId(0) => &mut self.at_source,
+            Event::Received { packet: "req", .. } if node == NodeId(0) => &mut self.at_source,
             Event::RepairSent { .. } => &mut self.by_source,
             Event::Forwarded { repair: true, .. } => &mut self.by_repliers,
             Event::Dropped { reason: DropReason::Duplicate } => &mut self.duplicates,

@@ -47,7 +47,7 @@ impl Host for Outbox {
         self.0.push((transmit.dest, std::mem::take(bytes)));
     }
 
-    fn event(&mut self, _event: Event) {}
+    fn event(&mut self, _event: &Event) {}
 }
 
 fn build(entry: &ProtocolEntry, role: Role, node: u32, memory: usize) -> Box<dyn Machine> {

@@ -71,8 +71,8 @@ impl Host for Outbox {
     fn transmit(&mut self, transmit: Transmit, bytes: &mut Vec<u8>) {
         self.sent.push((transmit.dest, std::mem::take(bytes)));
     }
-    fn event(&mut self, event: Event) {
-        self.events.push(event);
+    fn event(&mut self, event: &Event) {
+        self.events.push(event.clone());
     }
 }
 

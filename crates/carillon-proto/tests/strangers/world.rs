@@ -180,7 +180,7 @@ impl Host for Port {
         bytes.clear();
     }
 
-    fn event(&mut self, _event: Event) {}
+    fn event(&mut self, _event: &Event) {}
 }
 
 impl World {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use carillon_core::{
     BitRate, Bytes, Dest, DropReason, Duration, Event, GroupId, NodeId, Observer, PortId, PortSet, Scope,
-    Seeds, Time, TraceEvent, Transmit, Verdict,
+    Seeds, Time, Transmit, Verdict,
 };
 
 use super::input::InputBuffer;
@@ -297,7 +297,7 @@ impl Graph {
             || self.seeds.part(if wire.is_multiple_of(2) { "there" } else { "back" }).node(NodeId(link));
         let wire = wire as usize;
         let fate = self.wires[wire].put(now, bytes, self.config.queue, packet.original, seeds);
-        let mut tell = |event| observer.event(&TraceEvent { time: now, node: from, event });
+        let mut tell = |event| observer.event(now, from, &event);
         match fate {
             Fate::Discarded => tell(Event::FrameDiscarded),
             Fate::Lost => {
@@ -498,7 +498,7 @@ impl Network for Graph {
                 Some(at) => self.pending.push(at, Pending::Taken(Box::new(hop))),
                 None => {
                     let event = Event::Dropped { reason: DropReason::Implosion };
-                    observer.event(&TraceEvent { time: now, node: hop.to, event });
+                    observer.event(now, hop.to, &event);
                 }
             }
             return false;

@@ -56,8 +56,8 @@ impl Relay for Talker {
 struct Tape(Vec<TraceEvent>);
 
 impl Observer for Tape {
-    fn event(&mut self, event: &TraceEvent) {
-        self.0.push(event.clone());
+    fn event(&mut self, time: Time, node: NodeId, event: &Event) {
+        self.0.push(TraceEvent { time, node, event: event.clone() });
     }
     fn datagram(&mut self, _: Time, _: NodeId, _: &Dest, _: &Bytes) {}
 }

@@ -17,8 +17,8 @@ const SMALL: u64 = 512;
 struct Tape(Vec<TraceEvent>);
 
 impl Observer for Tape {
-    fn event(&mut self, event: &TraceEvent) {
-        self.0.push(event.clone());
+    fn event(&mut self, time: Time, node: NodeId, event: &Event) {
+        self.0.push(TraceEvent { time, node, event: event.clone() });
     }
 }
 

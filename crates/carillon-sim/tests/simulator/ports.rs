@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carillon_core::{
-    Bytes, Dest, Event, GroupId, Machine, NoObserver, NodeId, Observer, Received, Seeds, Time, TraceEvent,
-    Transmit,
+    Bytes, Dest, Event, GroupId, Machine, NoObserver, NodeId, Observer, Received, Seeds, Time, Transmit,
 };
 use carillon_sim::graph::{Graph, GraphConfig, Link, Topology};
 use carillon_sim::{Lan, LanConfig, Network, StopReason, World};
@@ -38,8 +37,8 @@ impl Machine for Talker {
 struct Tape(Vec<(u32, u64)>, usize);
 
 impl Observer for Tape {
-    fn event(&mut self, event: &TraceEvent) {
-        self.1 += usize::from(event.event == Event::FrameDiscarded);
+    fn event(&mut self, _time: Time, _node: NodeId, event: &Event) {
+        self.1 += usize::from(*event == Event::FrameDiscarded);
     }
     fn datagram(&mut self, time: Time, from: NodeId, _: &Dest, _: &Bytes) {
         self.0.push((from.0, time.as_nanos() / 1000));

@@ -340,9 +340,9 @@ impl Host for Tap<'_, '_> {
         self.run.recent.push_back(std::mem::take(bytes));
     }
 
-    fn event(&mut self, event: Event) {
+    fn event(&mut self, event: &Event) {
         self.events += 1;
-        match event {
+        match *event {
             Event::Completed { message, .. } if self.run.rules.plain => {
                 assert_eq!(message.0, self.run.completed, "messages are completed once and in order");
                 self.run.completed += 1;

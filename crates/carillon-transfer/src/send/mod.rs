@@ -12,8 +12,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use carillon_core::{
-    AssociationId, BitRate, Duration, Helpers, HostValue, NodeId, Notice, Observer, ProtocolEntry, Role,
-    Seeds, Setting, Time, TraceEvent,
+    AssociationId, BitRate, Duration, Event, Helpers, HostValue, NodeId, Notice, Observer, ProtocolEntry,
+    Role, Seeds, Setting, Time,
 };
 use carillon_net::{Driver, Endpoint, GROUP};
 use carillon_proto::session::{
@@ -82,7 +82,7 @@ impl Source {
 pub(crate) struct Acknowledged(pub Option<Arc<Feed>>);
 
 impl Observer for Acknowledged {
-    fn event(&mut self, _: &TraceEvent) {}
+    fn event(&mut self, _time: Time, _node: NodeId, _event: &Event) {}
 
     fn notice(&mut self, _: Time, _: NodeId, notice: &Notice) {
         if let (Some(feed), Notice::Completed { .. }) = (&self.0, notice) {

@@ -47,7 +47,7 @@ impl Host for Out {
     fn transmit(&mut self, transmit: Transmit, bytes: &mut Vec<u8>) {
         self.sent.push((transmit, std::mem::take(bytes)));
     }
-    fn event(&mut self, _event: Event) {}
+    fn event(&mut self, _event: &Event) {}
     fn notice(&mut self, notice: Notice) {
         if let Notice::Completed { message, .. } = notice {
             self.completed.push(message.0);

@@ -35,8 +35,8 @@ impl Host for Out {
     fn transmit(&mut self, transmit: Transmit, bytes: &mut Vec<u8>) {
         self.sent.push((transmit, std::mem::take(bytes)));
     }
-    fn event(&mut self, event: Event) {
-        self.events.push(event);
+    fn event(&mut self, event: &Event) {
+        self.events.push(event.clone());
     }
     fn timers_fired(&self) -> bool {
         self.fired

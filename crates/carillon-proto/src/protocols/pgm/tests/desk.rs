@@ -34,8 +34,8 @@ impl Host for Out {
         let original = if transmit.original.is_some() { "first " } else { "" };
         self.sent.push(format!("{original}{packet} to {}", name(&transmit.dest)));
     }
-    fn event(&mut self, event: Event) {
-        self.events.push(event);
+    fn event(&mut self, event: &Event) {
+        self.events.push(event.clone());
     }
     fn timers_fired(&self) -> bool {
         self.fired
