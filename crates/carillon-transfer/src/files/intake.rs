@@ -288,8 +288,10 @@ impl Intake {
                     live.write(&self.name, number, bytes).map_err(ours)?;
                 } else {
                     self.gather(bytes)?;
-                    let whole = std::mem::take(&mut self.pieces);
-                    live.write(&self.name, number, &whole).map_err(ours)?;
+                    // The next may well be as long.
+                    let next = Vec::with_capacity(self.pieces.len());
+                    let whole = std::mem::replace(&mut self.pieces, next);
+                    live.write_whole(&self.name, number, whole).map_err(ours)?;
                 }
                 self.bytes += bytes.len() as u64;
                 self.stage = Stage::Live(number + 1);

@@ -9,6 +9,11 @@ pub trait Messages: Send {
     /// The next message in the order of delivery: the sender's name, and the message's number among its messages.
     fn message(&mut self, sender: &str, number: u64, bytes: &[u8]) -> io::Result<()>;
 
+    /// The same with one that came in pieces, whose bytes were put together for whoever takes it.
+    fn whole(&mut self, sender: &str, number: u64, bytes: Vec<u8>) -> io::Result<()> {
+        self.message(sender, number, &bytes)
+    }
+
     /// No more of them have come: what was taken is not to wait for later ones.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
@@ -18,6 +23,10 @@ pub trait Messages: Send {
 impl<M: Messages + ?Sized> Messages for Box<M> {
     fn message(&mut self, sender: &str, number: u64, bytes: &[u8]) -> io::Result<()> {
         (**self).message(sender, number, bytes)
+    }
+
+    fn whole(&mut self, sender: &str, number: u64, bytes: Vec<u8>) -> io::Result<()> {
+        (**self).whole(sender, number, bytes)
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -50,9 +59,20 @@ impl Live {
 
     /// Takes the next message in the order.
     pub(super) fn write(&mut self, sender: &str, number: u64, bytes: &[u8]) -> anyhow::Result<()> {
+        self.count(sender, number, bytes);
+        Ok(self.to.message(sender, number, bytes)?)
+    }
+
+    /// The same with one that came in pieces.
+    pub(super) fn write_whole(&mut self, sender: &str, number: u64, bytes: Vec<u8>) -> anyhow::Result<()> {
+        self.count(sender, number, &bytes);
+        Ok(self.to.whole(sender, number, bytes)?)
+    }
+
+    fn count(&mut self, sender: &str, number: u64, bytes: &[u8]) {
         self.messages += 1;
         if !self.digests {
-            return Ok(self.to.message(sender, number, bytes)?);
+            return;
         }
         if !self.senders.contains_key(sender) {
             self.senders.insert(sender.to_owned(), blake3::Hasher::new());
@@ -64,7 +84,6 @@ impl Live {
                 hasher.update(part);
             }
         }
-        Ok(self.to.message(sender, number, bytes)?)
     }
 
     /// What has come is not to wait for later messages.

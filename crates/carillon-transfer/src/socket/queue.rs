@@ -115,12 +115,16 @@ impl Filler {
 
 impl Messages for Filler {
     fn message(&mut self, sender: &str, number: u64, bytes: &[u8]) -> io::Result<()> {
+        self.whole(sender, number, bytes.to_owned())
+    }
+
+    fn whole(&mut self, sender: &str, number: u64, bytes: Vec<u8>) -> io::Result<()> {
         if *self.sender != *sender {
             self.sender = sender.into();
         }
-        self.messages.push_back(Message { sender: self.sender.clone(), number, bytes: bytes.to_owned() });
         // A message of no bytes takes room too.
         self.bytes += bytes.len() + MESSAGE_BYTES;
+        self.messages.push_back(Message { sender: self.sender.clone(), number, bytes });
         if self.bytes >= TOGETHER_BYTES { self.flush() } else { Ok(()) }
     }
 

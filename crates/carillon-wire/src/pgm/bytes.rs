@@ -39,10 +39,7 @@ pub(super) fn put_address(address: IpAddr, buf: &mut Vec<u8>) {
 /// The ones' complement of the ones' complement sum of the packet, its checksum field taken as zero and
 /// an odd byte as the high one; a zero is sent as all ones, since zero says that there is none (section 8).
 pub(super) fn checksum(packet: &[u8]) -> u16 {
-    let sum = OnesSum::of(packet);
-    let stored = packet.get(CHECKSUM_AT..CHECKSUM_AT + 2);
-    let sum = stored.map_or(sum, |stored| sum.without(u16::from_be_bytes([stored[0], stored[1]])));
-    match sum.complement() {
+    match OnesSum::without(packet, CHECKSUM_AT).complement() {
         0 => 0xffff,
         sum => sum,
     }

@@ -404,8 +404,7 @@ impl<'a> Data<'a> {
 /// Over all of the packet or its header alone, the field itself taken as zero.
 fn checksum(packet: &[u8], options: u32) -> u16 {
     let covered = if options & option::NOCHECK != 0 { &packet[..HEADER_LEN] } else { packet };
-    let stored = u16::from_be_bytes([packet[CHECK_AT], packet[CHECK_AT + 1]]);
-    OnesSum::of(covered).without(stored).complement()
+    OnesSum::without(covered, CHECK_AT).complement()
 }
 
 impl fmt::Display for Packet<'_> {
