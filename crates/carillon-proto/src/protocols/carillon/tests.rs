@@ -236,8 +236,10 @@ fn a_rate_is_needed_where_nobody_says_what_the_path_carries() {
 
 #[test]
 fn what_blocks_needed_goes_out_with_the_next_ones_before_it_is_asked_for() {
-    let (fixed, adaptive) = (lossy(16, 8_000, 0.1, &[]), lossy(16, 8_000, 0.1, &[("proactive", "loss")]));
-    // The mean of one is 889.
+    // Slow enough that the first answers come before the second block is closed.
+    let paced = [("block", "1024"), ("rate", "500 Mbit/s")];
+    let run = |proactive| lossy(16, 6000, 0.1, &[paced[0], paced[1], ("proactive", proactive)]);
+    let (fixed, adaptive) = (run("fixed"), run("loss"));
     assert!(repairs(&adaptive) < repairs(&fixed) * 11 / 10, "{} and {}", repairs(&adaptive), repairs(&fixed));
     let mean = |report: &Report| {
         let at = |at: &carillon_core::TraceEvent| {
