@@ -29,6 +29,27 @@ enum SetOp {
     RemoveBelow(u64),
 }
 
+fn behaves_like_a_queue<const N: usize>(ops: &[Option<u32>]) -> Result<(), TestCaseError> {
+    let mut queue: LeanQueue<Box<u32>, N> = LeanQueue::default();
+    let mut oracle = VecDeque::new();
+    for op in ops {
+        match *op {
+            Some(entry) if entry % 16 == 0 => {
+                let mut all = VecDeque::new();
+                queue.take_all(|entry| all.push_back(**entry));
+                prop_assert_eq!(all, std::mem::take(&mut oracle));
+            }
+            Some(entry) => {
+                queue.push_back(Box::new(entry));
+                oracle.push_back(entry);
+            }
+            None => prop_assert_eq!(queue.pop_front().map(|entry| *entry), oracle.pop_front()),
+        }
+        prop_assert_eq!((queue.len(), queue.is_empty()), (oracle.len(), oracle.is_empty()));
+    }
+    Ok(())
+}
+
 proptest! {
     #[test]
     fn timers_behave_like_a_map_searched_for_its_least_entry(ops in prop::collection::vec(timer_op(), 0..200)) {
@@ -121,23 +142,9 @@ proptest! {
 
     #[test]
     fn a_lean_queue_behaves_like_a_queue(ops in prop::collection::vec(prop::option::weighted(0.55, any::<u32>()), 0..200)) {
-        let mut queue: LeanQueue<Box<u32>, 2> = LeanQueue::default();
-        let mut oracle = VecDeque::new();
-        for op in ops {
-            match op {
-                Some(entry) if entry % 16 == 0 => {
-                    let mut all = VecDeque::new();
-                    queue.take_all(|entry| all.push_back(**entry));
-                    prop_assert_eq!(all, std::mem::take(&mut oracle));
-                }
-                Some(entry) => {
-                    queue.push_back(Box::new(entry));
-                    oracle.push_back(entry);
-                }
-                None => prop_assert_eq!(queue.pop_front().map(|entry| *entry), oracle.pop_front()),
-            }
-            prop_assert_eq!((queue.len(), queue.is_empty()), (oracle.len(), oracle.is_empty()));
-        }
+        behaves_like_a_queue::<1>(&ops)?;
+        behaves_like_a_queue::<2>(&ops)?;
+        behaves_like_a_queue::<3>(&ops)?;
     }
 
     #[test]
