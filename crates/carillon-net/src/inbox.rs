@@ -145,8 +145,9 @@ impl Inbox {
 /// Bytes of a receive buffer: more than any datagram or coalesced run has, so nothing is truncated.
 const SLOT: usize = 65_536;
 
-/// Buffers handed out that are looked through for one to use again: what a writer behind the machine may hold.
-const LENT: usize = 64;
+/// Buffers handed out that are looked through for one to use again: what a batch, the machine and a writer behind it may hold of
+/// datagrams that are shorter than they are.
+const LENT: usize = 256;
 
 /// From this many bytes on a buffer is handed out rather than copied.
 const FULL: usize = SLOT / 4;

@@ -272,11 +272,13 @@ impl Contents {
         let Input::File(opened) = &mut self.input else { return Ok(Filled::Ready) };
         let old = self.buffer.len();
         let left = opened.stamp.size.saturating_sub(self.offset + old as u64);
-        let room = (READ_BYTES - old.min(READ_BYTES)) as u64;
+        let room = READ_BYTES as u64 - self.hasher.count() % READ_BYTES as u64;
         // One that has no size may have something to read all the same.
         let want = if opened.stamp.size == 0 { 1 } else { left.min(room) };
-        self.buffer.reserve(want as usize);
-        let read = (&mut opened.file).take(want).read_to_end(&mut self.buffer)? as u64;
+        self.buffer.resize(old + want as usize, 0);
+        let read = read_all(&mut opened.file, &mut self.buffer[old..])?;
+        self.buffer.truncate(old + read);
+        let read = read as u64;
         self.at_end = read >= left;
         let cut = read < want.min(left);
         if cut || read > left || (!self.at_end && !opened.is_same()?) {
@@ -312,7 +314,21 @@ impl Contents {
     }
 }
 
-/// Bytes read at a time: enough to hash fast, little enough to stay in the cache.
+/// Reads until this is full or nothing comes any more: how much.
+fn read_all(file: &mut File, into: &mut [u8]) -> io::Result<usize> {
+    let mut read = 0;
+    while read < into.len() {
+        match file.read(&mut into[read..]) {
+            Ok(0) => break,
+            Ok(len) => read += len,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(read)
+}
+
+/// Bytes read at a time, from a multiple of them on: enough to hash fast, little enough to stay in the cache.
 pub const READ_BYTES: usize = 256 << 10;
 /// Less than a full message of a stream is sent when no more came for this long.
 const STREAM_PATIENCE: Duration = Duration::from_millis(10);

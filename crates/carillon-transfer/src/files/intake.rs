@@ -645,14 +645,16 @@ impl Open {
             self.spare.buffer.extend_from_slice(bytes);
             return Ok(());
         };
-        if self.spare.buffer.len() + bytes.len() > WRITE_BYTES {
-            self.spare.flush(partial)?;
+        let Spare { hasher, buffer } = &mut *self.spare;
+        let mut bytes = bytes;
+        loop {
+            let room = WRITE_BYTES - (hasher.count() % WRITE_BYTES as u64) as usize - buffer.len();
+            let Some((first, rest)) = bytes.split_at_checked(room) else { break };
+            buffer.extend_from_slice(first);
+            write(hasher, buffer, partial)?;
+            bytes = rest;
         }
-        if bytes.len() >= DIRECT_BYTES && self.spare.buffer.is_empty() {
-            self.spare.hasher.update(bytes);
-            return partial.write(bytes).map_err(ours);
-        }
-        self.spare.buffer.extend_from_slice(bytes);
+        buffer.extend_from_slice(bytes);
         Ok(())
     }
 
@@ -666,8 +668,9 @@ impl Open {
     ) -> Result<(Completed, Box<Spare>), Problem> {
         let whole = match &mut self.partial {
             Some(partial) => {
-                self.spare.flush(partial)?;
-                self.spare.hasher.finalize()
+                let Spare { hasher, buffer } = &mut *self.spare;
+                write(hasher, buffer, partial)?;
+                hasher.finalize()
             }
             None => blake3::hash(&self.spare.buffer),
         };
@@ -689,14 +692,15 @@ impl Open {
     }
 }
 
-impl Spare {
-    fn flush(&mut self, partial: &mut Partial) -> Result<(), Problem> {
-        self.hasher.update(&self.buffer);
-        let written = partial.write(&self.buffer);
-        self.buffer.clear();
-        written.map_err(ours)
-    }
+/// Hashes and writes what was gathered.
+fn write(hasher: &mut blake3::Hasher, buffer: &mut Vec<u8>, partial: &mut Partial) -> Result<(), Problem> {
+    hasher.update(buffer);
+    let written = partial.write(buffer);
+    buffer.clear();
+    written.map_err(ours)
+}
 
+impl Spare {
     fn cleared(mut self: Box<Self>) -> Box<Self> {
         self.hasher.reset();
         self.buffer.clear();
@@ -740,10 +744,9 @@ fn refused(reason: &str) -> Problem {
     Problem::Transfer(reason.to_owned())
 }
 
-/// Bytes hashed and written at a time: enough to be fast, little enough to stay in the cache.
+/// Bytes hashed and written at a time, from a multiple of them on: enough to be fast, little enough to stay in the cache.
+/// From other places on the tree of a digest has no large parts, and a processor hashes many of its leaves at once only in those.
 const WRITE_BYTES: usize = 256 << 10;
-/// From this many bytes on a message is hashed and written as it is.
-const DIRECT_BYTES: usize = 16 << 10;
 /// Bytes of a message of a live stream, at most.
 pub const LONGEST_MESSAGE: usize = 16 << 20;
 /// Files that were withdrawn and are told of by name.
