@@ -73,7 +73,7 @@ impl Check {
 pub fn table(checks: &[Check]) -> Result<Table, TableError> {
     let mut table = Table::new(HEADINGS.map(|name| (name.to_owned(), ColumnKind::Text)))?;
     for check in checks {
-        table.push(check.texts().map(Cell::Text));
+        table.push(check.texts().map(Cell::from));
     }
     Ok(table)
 }

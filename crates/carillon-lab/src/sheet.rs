@@ -87,7 +87,7 @@ impl Sheet {
         let numbers = names.flatten().map(|name| (name, ColumnKind::Real));
         let mut table = Table::new(labelled.into_iter().chain(numbers))?;
         for (at, row) in self.rows.iter().enumerate() {
-            let label = self.labels.get(at).map(|label| Cell::Text(label.clone()));
+            let label = self.labels.get(at).map(|label| Cell::from(label.clone()));
             table.push(label.into_iter().chain(columns.iter().flat_map(|&(column, interval)| {
                 let Number { value, half_width } = row[column];
                 let half_width = interval.then_some(half_width.unwrap_or(f64::NAN));

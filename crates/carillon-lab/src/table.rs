@@ -46,8 +46,8 @@ pub struct Table {
 /// The values of one column.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Column {
-    /// Text.
-    Text(Vec<String>),
+    /// Text, which many rows share: of a run's samples all say the same.
+    Text(Vec<Arc<str>>),
     /// Whole numbers.
     Integer(Vec<i64>),
     /// Real numbers. NaN is a missing value: empty in CSV, null in Parquet.
@@ -69,7 +69,7 @@ pub enum ColumnKind {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
     /// Text.
-    Text(String),
+    Text(Arc<str>),
     /// A whole number.
     Integer(i64),
     /// A real number; NaN is a missing value.
@@ -237,7 +237,7 @@ impl Table {
                 number.clear();
                 match column {
                     Column::Text(values) => {
-                        lines.write_field(&values[row])?;
+                        lines.write_field(&*values[row])?;
                         continue;
                     }
                     Column::Integer(values) => number.push_str(&values[row].to_string()),
@@ -430,9 +430,13 @@ impl Column {
             Column::Text(values) => {
                 let writer = writer.typed::<ByteArrayType>();
                 for values in values[start..end].chunks(ROWS_PER_BATCH) {
-                    let values: Vec<ByteArray> =
-                        values.iter().map(|text| ByteArray::from(text.as_str())).collect();
-                    writer.write_batch(&values, None, None)?;
+                    // Equal ones that follow each other, as most do, share their bytes.
+                    let mut arrays: Vec<ByteArray> = Vec::with_capacity(values.len());
+                    for (at, text) in values.iter().enumerate() {
+                        let same = at > 0 && values[at - 1] == *text;
+                        arrays.push(if same { arrays[at - 1].clone() } else { (&**text).into() });
+                    }
+                    writer.write_batch(&arrays, None, None)?;
                 }
             }
             Column::Integer(values) => {
@@ -463,7 +467,7 @@ impl Cell {
 
 impl From<String> for Cell {
     fn from(value: String) -> Cell {
-        Cell::Text(value)
+        Cell::Text(value.into())
     }
 }
 

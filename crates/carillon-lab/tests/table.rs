@@ -31,7 +31,7 @@ fn read_parquet(path: &Path) -> Vec<Vec<Option<Cell>>> {
 fn cell(field: &Field) -> Option<Cell> {
     match field {
         Field::Null => None,
-        Field::Str(value) => Some(Cell::Text(value.clone())),
+        Field::Str(value) => Some(Cell::from(value.clone())),
         Field::Long(value) => Some(Cell::Integer(*value)),
         Field::Double(value) => Some(Cell::Real(*value)),
         other => panic!("a table has no {other:?}"),
@@ -109,7 +109,7 @@ fn more_rows_than_one_group_holds_come_back_in_order() {
     let real = |row: i64| if row % 3 == 0 { f64::NAN } else { row as f64 / 7.0 };
     let table = Table::from_columns([
         ("serial", Column::Integer((0..rows).collect())),
-        ("text", Column::Text((0..rows).map(|row| (row % 1000).to_string()).collect())),
+        ("text", Column::Text((0..rows).map(|row| (row % 1000).to_string().into()).collect())),
         ("value", Column::Real((0..rows).map(real).collect())),
     ])
     .unwrap();
@@ -123,7 +123,7 @@ fn more_rows_than_one_group_holds_come_back_in_order() {
         let row: Vec<_> = row.unwrap().get_column_iter().map(|(_, field)| cell(field)).collect();
         let value = real(serial);
         assert_eq!(row[0], Some(Cell::Integer(serial)));
-        assert_eq!(row[1], Some(Cell::Text((serial % 1000).to_string())));
+        assert_eq!(row[1], Some(Cell::from((serial % 1000).to_string())));
         assert_eq!(row[2], (!value.is_nan()).then_some(Cell::Real(value)));
         serial += 1;
     }

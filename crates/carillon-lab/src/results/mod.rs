@@ -274,11 +274,11 @@ impl<'a> Writer<'a> {
         let mut summaries = Vec::new();
         for (metric, part) in self.parts(run) {
             if let Some(samples) = &mut self.samples {
-                let (mut number, mut values) = (0, Vec::new());
+                let (mut number, mut values, name) = (0, Vec::new(), Cell::from(metric));
                 for piece in part.pieces(sorted::IN_MEMORY as u64) {
                     self.journal.read(piece, &mut values).map_err(io_at(&self.dir))?;
                     for value in values.drain(..) {
-                        let own = [replication.clone(), metric.into(), Cell::count(number), value.into()];
+                        let own = [replication.clone(), name.clone(), Cell::count(number), value.into()];
                         samples.push(key_cells.iter().cloned().chain(own))?;
                         number += 1;
                     }
