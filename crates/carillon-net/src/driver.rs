@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use carillon_core::{
-    Application, Dest, DropReason, Event, Host, Machine, Note, Notice, Observer, PortId, Received, Scope,
-    Time, Transmit, Value, check_early, drain, poll_application,
+    Application, Dest, DropReason, Event, Host, Machine, NodeId, Note, Notice, Observer, PortId, Received,
+    Scope, Time, Transmit, Value, check_early, drain, poll_application,
 };
 use nix::errno::Errno;
 use nix::poll::PollFlags;
@@ -40,6 +40,8 @@ pub struct Driver<M: Machine + ?Sized, A, O> {
     /// Something may have changed since the last turn: do not wait.
     fresh: bool,
     gather: Option<Gather>,
+    /// Who was heard last, and when: datagrams come in runs from one source.
+    heard: Option<(Time, SocketAddr, NodeId)>,
     gate: Gate,
     buf: Vec<u8>,
     application: A,
@@ -116,6 +118,7 @@ where
             timeout: None,
             fresh: true,
             gather: None,
+            heard: None,
             gate: Gate::default(),
             buf: Vec::new(),
             application,
@@ -338,11 +341,13 @@ where
         Ok(())
     }
 
+    #[inline]
     fn take(&mut self, now: Time) -> Option<Datagram> {
         let Endpoint { inbox, seal, unicast, .. } = &mut self.endpoint;
         inbox.take(seal.as_deref_mut().map(|seal| Opener { seal, now, own: unicast.address }))
     }
 
+    #[inline]
     fn handle(&mut self, now: Time, datagram: Datagram) {
         let Datagram { source, multicast, len, content } = datagram;
         let endpoint = &mut self.endpoint;
@@ -365,9 +370,8 @@ where
             endpoint.stats.sealed += 1;
         }
         // Port 0 cannot be answered.
-        let Some(source) = Some(source).filter(|s| s.port() != 0).and_then(|s| endpoint.peers.hear(now, s))
-        else {
-            endpoint.stats.refused_peers += 1;
+        let Some(source) = Some(source).filter(|s| s.port() != 0).and_then(|s| self.hear(now, s)) else {
+            self.endpoint.stats.refused_peers += 1;
             return;
         };
         let destination = if multicast { &TO_GROUP } else { &TO_SELF };
@@ -376,6 +380,19 @@ where
             Received { source, destination, ingress: PortId(0), scope: Scope::GLOBAL, bytes: &bytes };
         self.machine.handle_datagram(now, received);
         self.drain(now);
+    }
+
+    /// The number of an address just heard, unless it is new and there is no place for it.
+    #[inline]
+    fn hear(&mut self, now: Time, address: SocketAddr) -> Option<NodeId> {
+        match self.heard {
+            Some((then, last, node)) if (then, last) == (now, address) => Some(node),
+            _ => {
+                let node = self.endpoint.peers.hear(now, address)?;
+                self.heard = Some((now, address, node));
+                Some(node)
+            }
+        }
     }
 
     fn serve_application(&mut self, now: Time) {

@@ -27,8 +27,6 @@ pub(crate) struct Peers {
     next: NodeId,
     /// When something was heard last.
     now: Time,
-    /// The last one looked up: datagrams come in runs from one source.
-    last: Option<(SocketAddr, u32)>,
 }
 
 #[derive(Debug)]
@@ -60,7 +58,6 @@ impl Peers {
             kept: empty(),
             next: NodeId(1),
             now: Time::ZERO,
-            last: None,
         }
     }
 
@@ -68,18 +65,13 @@ impl Peers {
     pub(crate) fn hear(&mut self, now: Time, address: SocketAddr) -> Option<NodeId> {
         let address = plain(address);
         self.now = now;
-        let found = match self.last {
-            Some((last, slot)) if last == address => Some(slot),
-            _ => self.by_address.get(&address).copied(),
-        };
-        let slot = match found {
-            Some(slot) => {
+        let slot = match self.by_address.get(&address) {
+            Some(&slot) => {
                 self.touch(slot, now);
                 slot
             }
             None => self.add(now, address)?,
         };
-        self.last = Some((address, slot));
         Some(self.slots[slot as usize].node)
     }
 
@@ -140,8 +132,6 @@ impl Peers {
             self.by_address.remove(&old.address);
             self.by_node.remove(&old.node);
             self.hosts.remove(&(old.address.ip(), old.node));
-            // What was looked up last may have been in this place.
-            self.last = None;
             slot
         };
         self.next = NodeId(node.0.wrapping_add(1));
