@@ -172,10 +172,11 @@ impl<T> State<T> {
     }
 }
 
-/// Bytes that wait at most, and what puts them over: more would only push the rest out of the cache.
-const MOST_BYTES: usize = 1 << 20;
+/// Bytes that wait at most, and what puts them over. Getting up costs a thread more than what it then finds outside the
+/// cache: with a quarter of this the fastest transfers take half as long again.
+const MOST_BYTES: usize = 4 << 20;
 /// Items that wait at most: there are small ones too.
-const MOST_ITEMS: usize = 1024;
+const MOST_ITEMS: usize = 4096;
 /// So much is worth waking the loop for; what comes before a pause or the end is, too.
 const WAKE_BYTES: usize = 64 << 10;
 

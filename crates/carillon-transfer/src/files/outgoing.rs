@@ -19,7 +19,7 @@ use crate::network::detached;
 
 /// Offers the files of a [`Manifest`] as records, as many to a message as fit.
 ///
-/// A thread of its own reads and hashes them, a megabyte ahead of what the protocol takes. Until that takes the first
+/// A thread of its own reads and hashes them, some megabytes ahead of what the protocol takes. Until that takes the first
 /// message no file is read: it may wait for long.
 #[derive(Debug)]
 pub struct Outgoing {
