@@ -146,6 +146,10 @@ pub struct PathMeasure {
     pub window: u64,
     /// Whether it has room for the next message.
     pub has_room: bool,
+    /// Beyond the least round trip, how long questions and answers take lately: what they wait in queues.
+    pub queued: Duration,
+    /// How often the next packet could not leave since as much was under way to it as its path carries.
+    pub held: u64,
 }
 
 impl PathMeasure {

@@ -46,6 +46,8 @@ pub struct Path {
     doubt: u32,
     /// Packets that may be under way to it.
     window: f64,
+    /// Seconds that a question and its answer wait in queues, smoothed.
+    queued: f64,
 }
 
 /// How many packets had reached a receiver at some time, as far as the sender knew, and of how many.
@@ -93,6 +95,7 @@ impl Path {
             round: Time::ZERO,
             doubt: 0,
             window: FIRST_WINDOW,
+            queued: 0.0,
         }
     }
 
@@ -118,8 +121,8 @@ impl Path {
         self.loss.part
     }
 
-    /// What was measured, once there was an answer; whether it has room is not the path's to say.
-    pub fn measured(&self, has_room: bool) -> Option<PathMeasure> {
+    /// What was measured, once there was an answer; whether it has room and how often it held others up is not the path's to say.
+    pub fn measured(&self, has_room: bool, held: u64) -> Option<PathMeasure> {
         self.last.at?;
         let least = self.empty.least();
         Some(PathMeasure {
@@ -129,6 +132,8 @@ impl Path {
             round_trip: Duration::try_from_secs_f64(least).ok(),
             window: self.window(),
             has_room,
+            queued: Duration::try_from_secs_f64(self.queued).unwrap_or_default(),
+            held,
         })
     }
 
@@ -158,6 +163,7 @@ impl Path {
         if let Some(found) = self.empty.on_answer(now, asked, serial, self.last.arrived) {
             self.loss.learn(now, found);
         }
+        self.queued += ((round_trip - self.empty.least()).max(0.0) - self.queued) * QUEUED_GAIN;
         // Over a round trip at least, so that answers that come in a heap do not look like a fast path, and not less than between
         // the questions, so that a late answer does not.
         let span = now.since(then.at.unwrap_or(asked).min(asked));
@@ -182,7 +188,7 @@ impl Path {
     }
 
     /// Whether it is still being found out what it carries.
-    fn is_filling(&self) -> bool {
+    pub fn is_filling(&self) -> bool {
         self.flat < FLAT_ROUNDS
     }
 
@@ -301,6 +307,8 @@ const MOST_QUEUE: f64 = 0.025;
 /// Packets a second below which the most is in proportion to the root of the rate: 100 Mbit/s in frames of 1500 bytes, whose
 /// queue is 25 ms then, and that of 10 Mbit/s 80 ms, for one or several who share it.
 const EQUAL_BELOW: f64 = 8333.0;
+/// What the last answer counts for in the time that they wait.
+const QUEUED_GAIN: f64 = 0.125;
 /// Fewer packets in queues are not a sign of anything.
 const FEWEST_QUEUED: f64 = 4.0;
 /// By so many packets it grows in a round, and to this part it falls in one that lost more than usual.

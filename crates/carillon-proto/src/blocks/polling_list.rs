@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use carillon_core::{BitRate, Time};
+use carillon_core::{BitRate, PathMeasure, Time};
 
 use super::{
     Answer, FlowControl, Lowest, LowestOf, Path, Question, RateControl, RepairBudget, RetransmissionTimeout,
@@ -22,6 +22,8 @@ pub struct Member {
     pub path: Path,
     /// One past the last message that it has room for.
     pub limit: u64,
+    /// How often it was its path, once filled, for which nothing more could leave.
+    held: u64,
     /// Since when it has been asked without an answer.
     waiting: Option<Time>,
     /// No longer in the group.
@@ -47,6 +49,11 @@ impl Member {
     fn weight(&self, flight: u64) -> Weight {
         let loss = u64::MAX - self.path.loss().max(0.0).to_bits();
         Weight { window: self.path.window(), bounded: self.path.window_with(flight), limit: self.limit, loss }
+    }
+
+    /// What was measured of its path; it has room for messages before this one or not.
+    pub fn measured(&self, message: u64) -> Option<PathMeasure> {
+        self.path.measured(self.limit > message, self.held)
     }
 
     /// Whether it was asked and has not answered.
@@ -94,6 +101,7 @@ impl PollingList {
             timeout,
             path: Path::new(),
             limit: u64::MAX,
+            held: 0,
             waiting: None,
             removed: false,
             message: 0,
@@ -167,6 +175,32 @@ impl PollingList {
         let member = &self.members[index];
         let long = member.waiting.is_some_and(|since| now.since(since) >= PATIENCE);
         member.repeats > LOST_NOW_AND_THEN || (member.repeats > 0 && long)
+    }
+
+    /// For whose path as much is under way as may be, with so many packets sent and these questions open, the oldest first. Of each its own questions
+    /// count: one that answers soon does not bound what one that is far away may have under way. Who that is stays to be told.
+    pub fn held_by<'q>(
+        &mut self,
+        now: Time,
+        serial: u64,
+        open: impl IntoIterator<Item = &'q Question> + Clone,
+    ) -> Option<usize> {
+        if !self.heard {
+            let asked = open.clone().into_iter().next().map(|question| question.index);
+            return if self.is_full(now, serial, open) {
+                asked.or(self.again.first().copied())
+            } else {
+                None
+            };
+        }
+        let question = open
+            .into_iter()
+            .take_while(|question| serial >= self.limit(question.serial))
+            .filter(|question| !self.is_silent(question.index, now))
+            .find(|question| serial >= question.serial + self.members[question.index].weight.bounded)?;
+        let member = &mut self.members[question.index];
+        member.held += u64::from(!member.path.is_filling());
+        Some(question.index)
     }
 
     /// Whether as much is under way as may be, with so many packets sent and these questions open, the oldest first. As long as nobody has

@@ -296,8 +296,9 @@ impl Asking {
         if self.is_crowd() {
             let (trip, answered) = (self.trip.mean().unwrap_or_default(), self.answered);
             self.questions.discount(|question| question.at + trip < answered);
+            return self.audience.is_full(now, serial, self.questions.counted());
         }
-        self.audience.is_full(now, serial, self.questions.counted())
+        self.audience.held_by(now, serial, self.questions.counted()).is_some()
     }
 
     /// Those who have not answered and are to be asked again: of a crowd only if they fill a poll.

@@ -386,8 +386,8 @@ impl Part for CarillonSender {
     }
 
     fn measured(&self, _scene: &Scene, member: NodeId) -> Option<PathMeasure> {
-        let member = self.asking.audience.member(self.blocks.window.index_of(member)?);
-        member.path.measured(member.limit > self.blocks.sent)
+        let index = self.blocks.window.index_of(member)?;
+        self.asking.audience.member(index).measured(self.blocks.sent)
     }
 }
 

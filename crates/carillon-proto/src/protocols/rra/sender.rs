@@ -301,8 +301,8 @@ impl Part for RraSender {
     }
 
     fn measured(&self, _scene: &Scene, member: NodeId) -> Option<PathMeasure> {
-        let member = self.asking.audience.member(self.messages.window.index_of(member)?);
-        member.path.measured(member.limit > self.messages.sent)
+        let index = self.messages.window.index_of(member)?;
+        self.asking.audience.member(index).measured(self.messages.sent)
     }
 }
 

@@ -28,12 +28,14 @@ pub(in crate::session) struct Hold {
     awaited_in: u128,
     /// The same: whether it kept others waiting that had what it has not.
     held_in: u128,
-    /// The same: whether most of the others had all that was sent, and it had not, though it got on perhaps.
+    /// The last ticks: whether most of the others had all that was sent, and it had not, though it got on perhaps; or its path bounded what was sent.
     behind_in: u128,
     /// All the time that it held the sender up.
     waited: Duration,
     /// The path to it, as it was last measured.
     path: Option<PathMeasure>,
+    /// How often it had held the sender up by then, as the path counts, at the last tick.
+    held_before: u64,
 }
 
 /// How a member stands, for whoever watches the session.
@@ -63,15 +65,16 @@ struct Tick {
 }
 
 impl Hold {
-    /// Takes in what a tick shows of the member.
-    fn note(&mut self, tick: Tick, awaited: bool, acknowledged: u64) {
+    /// Takes in what a tick shows of the member; whether it was its path alone that bounded what went out.
+    fn note(&mut self, tick: Tick, awaited: bool, bounds: bool, acknowledged: u64) {
         let got_on = self.acknowledged != acknowledged;
         let all_along = awaited && self.awaited;
         (self.awaited, self.acknowledged) = (awaited, acknowledged);
         self.awaited_in = self.awaited_in << 1 | u128::from(all_along && tick.wanting);
         self.held_in <<= 1;
-        self.behind_in = self.behind_in << 1
-            | u128::from(all_along && tick.wanting && tick.mostly_free && !tick.counted.is_zero());
+        let is_behind = bounds || all_along && tick.mostly_free;
+        self.behind_in =
+            self.behind_in << 1 | u128::from(is_behind && tick.wanting && !tick.counted.is_zero());
         if !all_along || got_on {
             self.stalled = (Duration::ZERO, 0);
         } else if tick.quiet {
@@ -241,6 +244,7 @@ impl SenderSession {
             .map(|index| (index, self.roster.members()[index].node))
             .collect();
         let completed = self.pulse.completed;
+        let bounding = self.bounding(&members);
         let Some(sender) = self.inner.as_mut().and_then(|inner| inner.as_sender()) else { return };
         let seen: Vec<(usize, bool, u64)> = members
             .into_iter()
@@ -254,7 +258,7 @@ impl SenderSession {
             mostly_free: seen.iter().filter(|&&(_, awaited, _)| !awaited).count() * 2 >= seen.len(),
         };
         for &(index, awaited, acknowledged) in &seen {
-            self.roster.record_mut(index).hold.note(tick, awaited, acknowledged);
+            self.roster.record_mut(index).hold.note(tick, awaited, bounding == Some(index), acknowledged);
             self.roster.member_mut(index).waited = self.roster.record(index).hold.waited();
         }
         for (index, ..) in seen {
@@ -262,6 +266,26 @@ impl SenderSession {
                 self.give_up(now, index, reason);
             }
         }
+    }
+
+    /// The member whose path alone has bounded since the last tick what went out, if packets wait in its queues and hardly in those of most others:
+    /// where packets are lost at random hardly anybody ever has all that was sent, so that this tells who is slow.
+    fn bounding(&mut self, members: &[(usize, NodeId)]) -> Option<usize> {
+        let (mut all, mut most) = (0, (0, None));
+        let mut queues = Vec::with_capacity(members.len());
+        for &(index, _) in members {
+            let hold = &mut self.roster.record_mut(index).hold;
+            let Some(path) = hold.path else { continue };
+            let held = path.held - std::mem::replace(&mut hold.held_before, path.held).min(path.held);
+            all += held;
+            most = most.max((held, Some((index, path.queued))));
+            queues.push(path.queued);
+        }
+        let (held, Some((index, queued))) = most else { return None };
+        queues.sort_unstable();
+        let usual = queues[(queues.len() - 1) / 2];
+        let alone = queues.len() > 1 && held >= FEWEST_HELD && held * 4 >= all * 3;
+        (alone && queued >= LEAST_QUEUED.max(usual * MUCH_LONGER)).then_some(index)
     }
 
     /// Why a member that is heard is given up all the same.
@@ -381,6 +405,11 @@ const LANE_WINDOW: u32 = 8;
 const LANE_MASK: u128 = (1 << LANE_WINDOW) - 1;
 /// It does if it is behind in so many of them: three quarters.
 const MOST_BEHIND: u32 = 6;
+/// Whose path alone held the sender up so often at least in a tick, and three times of four that anybody's did, bounds what goes out,
+const FEWEST_HELD: u64 = 4;
+/// if packets wait so long in its queues, and so many times as long as in those of most others: links that are equally busy are not told apart.
+const LEAST_QUEUED: Duration = Duration::from_millis(1);
+const MUCH_LONGER: u32 = 4;
 /// The least progress is at most this part of the sender's own rate.
 const SLOWER: u64 = 8;
 /// Of all that was sent, what is progress at any rate.
@@ -403,21 +432,21 @@ mod tests {
         let mut hold = Hold::default();
         // The first look at which it is awaited; then a tick of stall, and progress.
         for acknowledged in [5, 5, 6] {
-            hold.note(TICK, true, acknowledged);
+            hold.note(TICK, true, false, acknowledged);
         }
         assert_eq!((hold.waited(), hold.held()), (Duration::ZERO, 0));
-        hold.note(TICK, true, 6);
-        hold.note(TICK, true, 6);
+        hold.note(TICK, true, false, 6);
+        hold.note(TICK, true, false, 6);
         assert_eq!((hold.waited(), hold.held()), (Duration::from_millis(500), 0));
-        hold.note(TICK, true, 6);
+        hold.note(TICK, true, false, 6);
         assert_eq!((hold.waited(), hold.held(), hold.stalled.1), (Duration::from_millis(750), 0, 3));
         for _ in 3..STALL {
-            hold.note(TICK, true, 6);
+            hold.note(TICK, true, false, 6);
         }
         assert_eq!((hold.waited(), hold.held()), (Duration::from_millis(2000), STALL));
-        hold.note(TICK, true, 6);
+        hold.note(TICK, true, false, 6);
         assert_eq!((hold.waited(), hold.held()), (Duration::from_millis(2250), STALL + 1));
-        hold.note(TICK, false, 6);
+        hold.note(TICK, false, false, 6);
         assert_eq!(hold.stalled, (Duration::ZERO, 0));
         assert_eq!((hold.awaited_for(), hold.held()), (11, STALL + 1));
     }
@@ -426,11 +455,11 @@ mod tests {
     fn nothing_counts_while_new_messages_go_out_or_the_rate_is_the_cause() {
         let mut hold = Hold::default();
         for _ in 0..100 {
-            hold.note(Tick { quiet: false, ..TICK }, true, 0);
+            hold.note(Tick { quiet: false, ..TICK }, true, false, 0);
         }
         assert_eq!((hold.waited(), hold.held(), hold.stalled.0), (Duration::ZERO, 0, Duration::ZERO));
         for _ in 0..100 {
-            hold.note(Tick { counted: Duration::ZERO, ..TICK }, true, 0);
+            hold.note(Tick { counted: Duration::ZERO, ..TICK }, true, false, 0);
         }
         assert_eq!((hold.waited(), hold.held(), hold.stalled.0), (Duration::ZERO, 0, Duration::ZERO));
     }
@@ -439,7 +468,7 @@ mod tests {
     fn one_that_all_wait_for_alike_keeps_nobody_waiting() {
         let mut hold = Hold::default();
         for _ in 0..2 * STALL {
-            hold.note(Tick { free: false, ..TICK }, true, 0);
+            hold.note(Tick { free: false, ..TICK }, true, false, 0);
         }
         assert_eq!(hold.held(), 0);
         assert!(hold.waited() > Duration::ZERO);
