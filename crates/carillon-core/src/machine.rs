@@ -148,8 +148,8 @@ pub struct PathMeasure {
     pub has_room: bool,
     /// Beyond the least round trip, how long questions and answers take lately: what they wait in queues.
     pub queued: Duration,
-    /// How often the next packet could not leave since as much was under way to it as its path carries.
-    pub held: u64,
+    /// How long nothing could leave, in all, since as much was under way to it as its path carries.
+    pub held: Duration,
 }
 
 impl PathMeasure {

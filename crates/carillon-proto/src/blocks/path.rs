@@ -121,8 +121,8 @@ impl Path {
         self.loss.part
     }
 
-    /// What was measured, once there was an answer; whether it has room and how often it held others up is not the path's to say.
-    pub fn measured(&self, has_room: bool, held: u64) -> Option<PathMeasure> {
+    /// What was measured, once there was an answer; whether it has room and for how long it held others up is not the path's to say.
+    pub fn measured(&self, has_room: bool, held: Duration) -> Option<PathMeasure> {
         self.last.at?;
         let least = self.empty.least();
         Some(PathMeasure {

@@ -22,8 +22,8 @@ pub struct Member {
     pub path: Path,
     /// One past the last message that it has room for.
     pub limit: u64,
-    /// How often it was its path, once filled, for which nothing more could leave.
-    held: u64,
+    /// For how long it was its path, once filled, for which nothing more could leave.
+    held: Duration,
     /// Since when it has been asked without an answer.
     waiting: Option<Time>,
     /// No longer in the group.
@@ -83,6 +83,8 @@ pub struct PollingList {
     live: usize,
     /// Somebody has answered.
     heard: bool,
+    /// For whose path nothing more can leave, and since when.
+    held_since: Option<(usize, Time)>,
     /// The least of what members have, kept as they change: a group may be large.
     windows: LowestOf,
     bounded: Lowest,
@@ -101,7 +103,7 @@ impl PollingList {
             timeout,
             path: Path::new(),
             limit: u64::MAX,
-            held: 0,
+            held: Duration::ZERO,
             waiting: None,
             removed: false,
             message: 0,
@@ -120,6 +122,7 @@ impl PollingList {
             flight,
             live: members,
             heard: false,
+            held_since: None,
             windows: LowestOf::default(),
             bounded: Lowest::default(),
             limits: LowestOf::default(),
@@ -178,7 +181,7 @@ impl PollingList {
     }
 
     /// For whose path as much is under way as may be, with so many packets sent and these questions open, the oldest first. Of each its own questions
-    /// count: one that answers soon does not bound what one that is far away may have under way. Who that is stays to be told.
+    /// count: one that answers soon does not bound what one that is far away may have under way. For how long that is so, its path tells.
     pub fn held_by<'q>(
         &mut self,
         now: Time,
@@ -197,10 +200,19 @@ impl PollingList {
             .into_iter()
             .take_while(|question| serial >= self.limit(question.serial))
             .filter(|question| !self.is_silent(question.index, now))
-            .find(|question| serial >= question.serial + self.members[question.index].weight.bounded)?;
-        let member = &mut self.members[question.index];
-        member.held += u64::from(!member.path.is_filling());
-        Some(question.index)
+            .find(|question| serial >= question.serial + self.members[question.index].weight.bounded);
+        let index = question.map(|question| question.index);
+        self.hold(now, index);
+        index
+    }
+
+    /// From now on it is this member, or nobody, for whose path nothing more can leave.
+    pub fn hold(&mut self, now: Time, index: Option<usize>) {
+        let since = index.map(|index| (index, now));
+        if let Some((before, since)) = std::mem::replace(&mut self.held_since, since) {
+            let member = &mut self.members[before];
+            member.held += if member.path.is_filling() { Duration::ZERO } else { now.since(since) };
+        }
     }
 
     /// Whether as much is under way as may be, with so many packets sent and these questions open, the oldest first. As long as nobody has
@@ -435,6 +447,51 @@ mod tests {
         assert_eq!(list.next_again(), None);
         list.on_answer(Time::ZERO, 2, 1, answer(&list, 2), 50);
         assert_eq!((list.next_turn(|index, _| index == 2), list.room()), (Some(2), 50));
+    }
+
+    #[test]
+    fn one_that_answers_soon_does_not_bound_what_one_that_is_far_away_has_under_way() {
+        let mut list = list(2, true);
+        // 100 000 packets a second to both, one a millisecond away and one a hundred.
+        for (index, millis, packets) in [(0, 1, 100), (1, 100, 10_000)] {
+            list.on_ask(Time::ZERO, index);
+            let then = list.member(index).path.mark();
+            let arrived = packets as u32;
+            let answer = Answer { asked: Time::ZERO, then, serial: packets, since: packets, arrived };
+            list.on_answer(Time::from_nanos(millis * 1_000_000), index, 1, answer, u64::MAX);
+        }
+        let now = Time::from_nanos(101_000_000);
+        let [near, far] = [0, 1].map(|index| Question { serial: 10_000, ..question(&list, index) });
+        (0..2).for_each(|index| list.on_ask(now, index));
+        assert!(list.is_full(now, 14_000, [&far]), "as if it were near");
+        assert_eq!(list.held_by(now, 14_000, [&far]), None);
+        assert_eq!(list.held_by(now, 14_000, [&far, &near]), Some(0));
+        assert_eq!(list.held_by(now, 60_000, [&far]), Some(1));
+    }
+
+    #[test]
+    fn how_long_a_path_holds_the_others_up_is_told_once_it_is_filled() {
+        let mut list = list(2, true);
+        let at = |millis: u64| Time::from_nanos(millis * 1_000_000);
+        list.hold(at(10), Some(0));
+        list.hold(at(20), None);
+        assert_eq!(list.member(0).held, Duration::ZERO, "it is still being found out");
+        for answers in 1..20 {
+            let answer = Answer { asked: at(answers), serial: answers * 10, since: 10, ..answer(&list, 0) };
+            list.on_answer(
+                at(answers + 1),
+                0,
+                0,
+                Answer { arrived: answers as u32 * 10, ..answer },
+                u64::MAX,
+            );
+        }
+        assert!(!list.member(0).path.is_filling());
+        list.hold(at(30), Some(0));
+        list.hold(at(45), Some(1));
+        list.hold(at(60), None);
+        list.hold(at(90), None);
+        assert_eq!([0, 1].map(|index| list.member(index).held.as_millis()), [15, 0]);
     }
 
     #[test]

@@ -307,6 +307,7 @@ impl Part for CarillonSender {
             }
         }
         if !is_busy {
+            self.asking.audience.hold(scene.now, None);
             return self.idle(scene, buf);
         }
         if self.asking.is_full(scene.now, self.blocks.serial) {

@@ -34,8 +34,10 @@ pub(in crate::session) struct Hold {
     waited: Duration,
     /// The path to it, as it was last measured.
     path: Option<PathMeasure>,
-    /// How often it had held the sender up by then, as the path counts, at the last tick.
-    held_before: u64,
+    /// For how long its path had bounded what went out by then, at the last tick.
+    held_before: Duration,
+    /// Packets sent when it was asked what it had answered by then.
+    answered_before: u64,
 }
 
 /// How a member stands, for whoever watches the session.
@@ -64,15 +66,30 @@ struct Tick {
     mostly_free: bool,
 }
 
+/// Whether a member is behind the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Behind {
+    /// Its path bounds what goes out.
+    Bounds,
+    /// If it is awaited and most others are not.
+    IfAwaited,
+    /// It answers, has room, and has about what the others have: what it lacks is what was lost last.
+    No,
+}
+
 impl Hold {
-    /// Takes in what a tick shows of the member; whether it was its path alone that bounded what went out.
-    fn note(&mut self, tick: Tick, awaited: bool, bounds: bool, acknowledged: u64) {
+    /// Takes in what a tick shows of the member: whether the protocol waits for it, whether it is behind if so, and what it has acknowledged.
+    fn note(&mut self, tick: Tick, awaited: bool, behind: Behind, acknowledged: u64) {
         let got_on = self.acknowledged != acknowledged;
         let all_along = awaited && self.awaited;
         (self.awaited, self.acknowledged) = (awaited, acknowledged);
         self.awaited_in = self.awaited_in << 1 | u128::from(all_along && tick.wanting);
         self.held_in <<= 1;
-        let is_behind = bounds || all_along && tick.mostly_free;
+        let is_behind = match behind {
+            Behind::Bounds => true,
+            Behind::IfAwaited => all_along && tick.mostly_free,
+            Behind::No => false,
+        };
         self.behind_in =
             self.behind_in << 1 | u128::from(is_behind && tick.wanting && !tick.counted.is_zero());
         if !all_along || got_on {
@@ -244,7 +261,7 @@ impl SenderSession {
             .map(|index| (index, self.roster.members()[index].node))
             .collect();
         let completed = self.pulse.completed;
-        let bounding = self.bounding(&members);
+        let bounding = self.bounding(&members, elapsed);
         let Some(sender) = self.inner.as_mut().and_then(|inner| inner.as_sender()) else { return };
         let seen: Vec<(usize, bool, u64)> = members
             .into_iter()
@@ -257,8 +274,21 @@ impl SenderSession {
             free: seen.iter().any(|&(_, awaited, _)| !awaited),
             mostly_free: seen.iter().filter(|&&(_, awaited, _)| !awaited).count() * 2 >= seen.len(),
         };
+        let mut acknowledged: Vec<u64> = seen.iter().map(|&(.., acknowledged)| acknowledged).collect();
+        acknowledged.sort_unstable();
+        // Most have at least three quarters more of what is under way than it.
+        let usual = acknowledged.get(acknowledged.len() / 2).copied().unwrap_or_default();
+        let under_way = self.pulse.sent.saturating_sub(completed);
         for &(index, awaited, acknowledged) in &seen {
-            self.roster.record_mut(index).hold.note(tick, awaited, bounding == Some(index), acknowledged);
+            let hold = &mut self.roster.record_mut(index).hold;
+            let answers = hold.path.is_some_and(|path| path.sent != hold.answered_before && path.has_room);
+            hold.answered_before = hold.path.map_or(0, |path| path.sent);
+            let behind = match usual.saturating_sub(acknowledged) {
+                _ if bounding == Some(index) => Behind::Bounds,
+                lag if answers && lag < (under_way / 4 * 3).max(1) => Behind::No,
+                _ => Behind::IfAwaited,
+            };
+            hold.note(tick, awaited, behind, acknowledged);
             self.roster.member_mut(index).waited = self.roster.record(index).hold.waited();
         }
         for (index, ..) in seen {
@@ -270,22 +300,23 @@ impl SenderSession {
 
     /// The member whose path alone has bounded since the last tick what went out, if packets wait in its queues and hardly in those of most others:
     /// where packets are lost at random hardly anybody ever has all that was sent, so that this tells who is slow.
-    fn bounding(&mut self, members: &[(usize, NodeId)]) -> Option<usize> {
-        let (mut all, mut most) = (0, (0, None));
+    fn bounding(&mut self, members: &[(usize, NodeId)], elapsed: Duration) -> Option<usize> {
+        let (mut all, mut most) = (Duration::ZERO, (Duration::ZERO, None));
         let mut queues = Vec::with_capacity(members.len());
         for &(index, _) in members {
             let hold = &mut self.roster.record_mut(index).hold;
             let Some(path) = hold.path else { continue };
-            let held = path.held - std::mem::replace(&mut hold.held_before, path.held).min(path.held);
+            let held = path.held.saturating_sub(std::mem::replace(&mut hold.held_before, path.held));
             all += held;
-            most = most.max((held, Some((index, path.queued))));
+            let least = LEAST_QUEUED.max(path.round_trip.unwrap_or_default() / QUEUED_PART);
+            most = most.max((held, Some((index, path.queued, least))));
             queues.push(path.queued);
         }
-        let (held, Some((index, queued))) = most else { return None };
+        let (held, Some((index, queued, least))) = most else { return None };
         queues.sort_unstable();
         let usual = queues[(queues.len() - 1) / 2];
-        let alone = queues.len() > 1 && held >= FEWEST_HELD && held * 4 >= all * 3;
-        (alone && queued >= LEAST_QUEUED.max(usual * MUCH_LONGER)).then_some(index)
+        let alone = queues.len() > 1 && held * 2 >= elapsed && held * 4 >= all * 3;
+        (alone && queued >= least.max(usual * MUCH_LONGER)).then_some(index)
     }
 
     /// Why a member that is heard is given up all the same.
@@ -405,10 +436,10 @@ const LANE_WINDOW: u32 = 8;
 const LANE_MASK: u128 = (1 << LANE_WINDOW) - 1;
 /// It does if it is behind in so many of them: three quarters.
 const MOST_BEHIND: u32 = 6;
-/// Whose path alone held the sender up so often at least in a tick, and three times of four that anybody's did, bounds what goes out,
-const FEWEST_HELD: u64 = 4;
-/// if packets wait so long in its queues, and so many times as long as in those of most others: links that are equally busy are not told apart.
+/// A path that held the sender up for half of a tick, and for three quarters of the time that anybody's did, bounds what goes out if packets wait in its
+/// queues for so long, this part of its round trip, and so many times as long as in those of most others: links that are equally busy are not told apart.
 const LEAST_QUEUED: Duration = Duration::from_millis(1);
+const QUEUED_PART: u32 = 8;
 const MUCH_LONGER: u32 = 4;
 /// The least progress is at most this part of the sender's own rate.
 const SLOWER: u64 = 8;
@@ -432,21 +463,21 @@ mod tests {
         let mut hold = Hold::default();
         // The first look at which it is awaited; then a tick of stall, and progress.
         for acknowledged in [5, 5, 6] {
-            hold.note(TICK, true, false, acknowledged);
+            hold.note(TICK, true, Behind::IfAwaited, acknowledged);
         }
         assert_eq!((hold.waited(), hold.held()), (Duration::ZERO, 0));
-        hold.note(TICK, true, false, 6);
-        hold.note(TICK, true, false, 6);
+        hold.note(TICK, true, Behind::IfAwaited, 6);
+        hold.note(TICK, true, Behind::IfAwaited, 6);
         assert_eq!((hold.waited(), hold.held()), (Duration::from_millis(500), 0));
-        hold.note(TICK, true, false, 6);
+        hold.note(TICK, true, Behind::IfAwaited, 6);
         assert_eq!((hold.waited(), hold.held(), hold.stalled.1), (Duration::from_millis(750), 0, 3));
         for _ in 3..STALL {
-            hold.note(TICK, true, false, 6);
+            hold.note(TICK, true, Behind::IfAwaited, 6);
         }
         assert_eq!((hold.waited(), hold.held()), (Duration::from_millis(2000), STALL));
-        hold.note(TICK, true, false, 6);
+        hold.note(TICK, true, Behind::IfAwaited, 6);
         assert_eq!((hold.waited(), hold.held()), (Duration::from_millis(2250), STALL + 1));
-        hold.note(TICK, false, false, 6);
+        hold.note(TICK, false, Behind::IfAwaited, 6);
         assert_eq!(hold.stalled, (Duration::ZERO, 0));
         assert_eq!((hold.awaited_for(), hold.held()), (11, STALL + 1));
     }
@@ -455,11 +486,11 @@ mod tests {
     fn nothing_counts_while_new_messages_go_out_or_the_rate_is_the_cause() {
         let mut hold = Hold::default();
         for _ in 0..100 {
-            hold.note(Tick { quiet: false, ..TICK }, true, false, 0);
+            hold.note(Tick { quiet: false, ..TICK }, true, Behind::IfAwaited, 0);
         }
         assert_eq!((hold.waited(), hold.held(), hold.stalled.0), (Duration::ZERO, 0, Duration::ZERO));
         for _ in 0..100 {
-            hold.note(Tick { counted: Duration::ZERO, ..TICK }, true, false, 0);
+            hold.note(Tick { counted: Duration::ZERO, ..TICK }, true, Behind::IfAwaited, 0);
         }
         assert_eq!((hold.waited(), hold.held(), hold.stalled.0), (Duration::ZERO, 0, Duration::ZERO));
     }
@@ -468,10 +499,24 @@ mod tests {
     fn one_that_all_wait_for_alike_keeps_nobody_waiting() {
         let mut hold = Hold::default();
         for _ in 0..2 * STALL {
-            hold.note(Tick { free: false, ..TICK }, true, false, 0);
+            hold.note(Tick { free: false, ..TICK }, true, Behind::IfAwaited, 0);
         }
         assert_eq!(hold.held(), 0);
         assert!(hold.waited() > Duration::ZERO);
+    }
+
+    #[test]
+    fn whose_path_bounds_all_is_behind_also_where_all_are_awaited_and_who_lacks_what_was_lost_last_is_not() {
+        let counts = [Behind::Bounds, Behind::IfAwaited, Behind::No].map(|behind| {
+            let (mut lossy, mut clean) = (Hold::default(), Hold::default());
+            for acknowledged in 0..u64::from(LANE_WINDOW) + 1 {
+                let tick = Tick { quiet: false, mostly_free: false, ..TICK };
+                lossy.note(tick, acknowledged % 2 == 0, behind, acknowledged);
+                clean.note(Tick { quiet: false, ..TICK }, true, behind, acknowledged);
+            }
+            (lossy.behind(), clean.behind())
+        });
+        assert_eq!(counts, [(LANE_WINDOW, LANE_WINDOW), (0, LANE_WINDOW), (0, 0)]);
     }
 
     #[test]
