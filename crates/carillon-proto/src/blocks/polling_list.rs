@@ -180,41 +180,6 @@ impl PollingList {
         member.repeats > LOST_NOW_AND_THEN || (member.repeats > 0 && long)
     }
 
-    /// For whose path as much is under way as may be, with so many packets sent and these questions open, the oldest first. Of each its own questions
-    /// count: one that answers soon does not bound what one that is far away may have under way. For how long that is so, its path tells.
-    pub fn held_by<'q>(
-        &mut self,
-        now: Time,
-        serial: u64,
-        open: impl IntoIterator<Item = &'q Question> + Clone,
-    ) -> Option<usize> {
-        if !self.heard {
-            let asked = open.clone().into_iter().next().map(|question| question.index);
-            return if self.is_full(now, serial, open) {
-                asked.or(self.again.first().copied())
-            } else {
-                None
-            };
-        }
-        let question = open
-            .into_iter()
-            .take_while(|question| serial >= self.limit(question.serial))
-            .filter(|question| !self.is_silent(question.index, now))
-            .find(|question| serial >= question.serial + self.members[question.index].weight.bounded);
-        let index = question.map(|question| question.index);
-        self.hold(now, index);
-        index
-    }
-
-    /// From now on it is this member, or nobody, for whose path nothing more can leave.
-    pub fn hold(&mut self, now: Time, index: Option<usize>) {
-        let since = index.map(|index| (index, now));
-        if let Some((before, since)) = std::mem::replace(&mut self.held_since, since) {
-            let member = &mut self.members[before];
-            member.held += if member.path.is_filling() { Duration::ZERO } else { now.since(since) };
-        }
-    }
-
     /// Whether as much is under way as may be, with so many packets sent and these questions open, the oldest first. As long as nobody has
     /// answered that is no more than what is sent into a path of which nothing is known, however often it is asked: it may be long.
     pub fn is_full<'q>(&self, now: Time, serial: u64, open: impl IntoIterator<Item = &'q Question>) -> bool {
@@ -224,6 +189,35 @@ impl PollingList {
         }
         let oldest = open.find(|question| !self.is_silent(question.index, now));
         oldest.is_some_and(|oldest| serial >= self.limit(oldest.serial))
+    }
+
+    /// The same, but of each receiver its own questions count: one that answers soon does not bound what one that is far away may have under
+    /// way. For whom it is so, and for how long, is told by what was measured of its path.
+    pub fn is_held<'q>(
+        &mut self,
+        now: Time,
+        serial: u64,
+        open: impl IntoIterator<Item = &'q Question>,
+    ) -> bool {
+        if !self.heard {
+            return self.is_full(now, serial, open);
+        }
+        let holder = open
+            .into_iter()
+            .take_while(|question| serial >= self.limit(question.serial))
+            .filter(|question| !self.is_silent(question.index, now))
+            .find(|question| serial >= question.serial + self.members[question.index].weight.bounded);
+        self.hold(now, holder.map(|question| question.index));
+        holder.is_some()
+    }
+
+    /// From now on it is this member, or nobody, for whose path nothing more can leave.
+    pub fn hold(&mut self, now: Time, index: Option<usize>) {
+        let since = index.map(|index| (index, now));
+        if let Some((before, since)) = std::mem::replace(&mut self.held_since, since) {
+            let member = &mut self.members[before];
+            member.held += if member.path.is_filling() { Duration::ZERO } else { now.since(since) };
+        }
     }
 
     /// It is asked now.
@@ -464,9 +458,12 @@ mod tests {
         let [near, far] = [0, 1].map(|index| Question { serial: 10_000, ..question(&list, index) });
         (0..2).for_each(|index| list.on_ask(now, index));
         assert!(list.is_full(now, 14_000, [&far]), "as if it were near");
-        assert_eq!(list.held_by(now, 14_000, [&far]), None);
-        assert_eq!(list.held_by(now, 14_000, [&far, &near]), Some(0));
-        assert_eq!(list.held_by(now, 60_000, [&far]), Some(1));
+        for (serial, open, holder) in
+            [(14_000, &[&far][..], None), (14_000, &[&far, &near], Some(0)), (60_000, &[&far], Some(1))]
+        {
+            assert_eq!(list.is_held(now, serial, open.iter().copied()), holder.is_some());
+            assert_eq!(list.held_since.map(|(index, _)| index), holder);
+        }
     }
 
     #[test]

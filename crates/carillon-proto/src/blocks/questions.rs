@@ -96,7 +96,7 @@ impl Questions {
     }
 
     /// The open questions that count as under way, from the oldest on.
-    pub fn counted(&self) -> impl Iterator<Item = &Question> + Clone {
+    pub fn counted(&self) -> impl Iterator<Item = &Question> {
         self.open.range(self.counted_from..).map(|(_, question)| question)
     }
 

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use carillon_core::{AssociationId, Duration, Machine as _, NodeId, Seeds};
+use carillon_core::{AssociationId, Config, Duration, Machine as _, NodeId, Seeds, Time};
 use carillon_proto::session::{
-    Former, Gather, MemberOutcome, ReceiverFailure, ReceiverPhase, ReceiverSession, SenderPhase,
-    SenderSession, SenderSessionConfig, Slow,
+    Former, Gather, MemberOutcome, ReceiverFailure, ReceiverPhase, ReceiverSession, ReceiverSessionConfig,
+    SenderPhase, SenderSession, SenderSessionConfig, Slow,
 };
+use carillon_proto::{REGISTRY, find};
 use carillon_wire::session::{Body, Invite, Name, Packet, RefuseReason, Settings, State, Text};
 
 use super::harness::*;
@@ -102,6 +103,36 @@ fn one_that_most_others_wait_for_is_given_up_soon_only_if_it_is_served_later() {
             assert!(reason.starts_with("kept most of the others waiting for"), "{reason}");
             assert!((ms(1500)..ms(3500)).contains(&world.now), "{}", world.now);
         }
+    }
+}
+
+/// Six receivers of `carillon` that all lose 2 %, some of them behind a port that carries a packet each millisecond: why each of these was given up.
+fn behind_ports(slow: &[u32]) -> Vec<Option<String>> {
+    let carillon = find("carillon").expect("it is registered");
+    let mut settings = config(6, Slow::Lane);
+    (settings.config, settings.protocol) = (Config::defaults(carillon.parameters), carillon);
+    let mut world = World::new(sender_with(settings), 60_000);
+    let names = ["a", "b", "c", "d", "e", "f"];
+    for name in names {
+        let config = ReceiverSessionConfig { protocols: REGISTRY, ..receiver_config(name) };
+        world.join(ReceiverSession::new(config, Seeds::new(1).part(name)));
+    }
+    world.seed(5, 0.02);
+    world.ports = slow
+        .iter()
+        .map(|&node| (NodeId(node), Port { each: Duration::from_millis(1), room: 100, free: Time::ZERO }))
+        .collect();
+    world.run_until(ms(8_000), |world| world.sender.phase() == SenderPhase::Finished);
+    names.map(|name| lost(&world, name)).into()
+}
+
+#[test]
+fn where_all_lose_alike_one_behind_a_slow_port_is_served_later_and_equal_ones_are_not() {
+    let reasons = behind_ports(&[3]);
+    assert!(reasons[2].as_ref().is_some_and(|reason| reason.starts_with("kept most of the others waiting")));
+    assert!(reasons.iter().enumerate().all(|(at, reason)| at == 2 || reason.is_none()), "{reasons:?}");
+    for equal in [&[][..], &[1, 2, 3, 4], &[1, 2, 3, 4, 5, 6]] {
+        assert_eq!(behind_ports(equal), vec![None; 6], "{equal:?}");
     }
 }
 

@@ -226,6 +226,26 @@ fn text(payload: &Bytes) -> String {
 /// Says whether a datagram from one node to another is lost.
 pub type Rule = Box<dyn FnMut(Time, NodeId, NodeId, &[u8]) -> bool>;
 
+/// The last link to a node: it carries a datagram in each span, and queues so many.
+pub struct Port {
+    pub each: Duration,
+    pub room: u32,
+    /// When it is done with what is in its queue.
+    pub free: Time,
+}
+
+impl Port {
+    /// How long a datagram that arrives now waits here; nothing if there is no room for it.
+    fn pass(&mut self, now: Time) -> Option<Duration> {
+        let waits = self.free.max(now).since(now);
+        if waits > self.each * self.room {
+            return None;
+        }
+        self.free = now + waits + self.each;
+        Some(waits + self.each)
+    }
+}
+
 pub struct World {
     pub now: Time,
     pub sender: SenderSession,
@@ -242,6 +262,8 @@ pub struct World {
     pub lose: Rule,
     /// How long a datagram takes from one node to another.
     pub way: fn(NodeId, NodeId) -> Duration,
+    /// The nodes behind a port; to others no datagram waits.
+    pub ports: BTreeMap<NodeId, Port>,
     pub loss: f64,
     /// How many of the datagrams that arrive come again, some time later.
     pub repeats: f64,
@@ -266,6 +288,7 @@ impl World {
             total: messages,
             lose: Box::new(|_, _, _, _| false),
             way: |_, _| DELAY,
+            ports: BTreeMap::new(),
             loss: 0.0,
             repeats: 0.0,
             log: Vec::new(),
@@ -446,13 +469,15 @@ impl World {
                 if (self.lose)(self.now, from, to, bytes) || self.rng.chance(self.loss) {
                     continue;
                 }
+                let waits = self.ports.get_mut(&to).map_or(Some(Duration::ZERO), |port| port.pass(self.now));
+                let Some(waits) = waits else { continue };
                 let bytes = Bytes::copy_from_slice(bytes);
                 let again = (self.repeats > 0.0 && self.rng.chance(self.repeats)).then(|| {
                     (self.way)(from, to) + Duration::from_nanos(self.rng.below(LATEST.as_nanos() as u64))
                 });
                 for delay in std::iter::once((self.way)(from, to)).chain(again) {
                     let datagram = (from, to, dest.clone(), bytes.clone());
-                    self.flying.insert((self.now + delay, self.serial), datagram);
+                    self.flying.insert((self.now + waits + delay, self.serial), datagram);
                     self.serial += 1;
                 }
             }

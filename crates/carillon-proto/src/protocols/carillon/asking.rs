@@ -298,7 +298,7 @@ impl Asking {
             self.questions.discount(|question| question.at + trip < answered);
             return self.audience.is_full(now, serial, self.questions.counted());
         }
-        self.audience.held_by(now, serial, self.questions.counted()).is_some()
+        self.audience.is_held(now, serial, self.questions.counted())
     }
 
     /// Those who have not answered and are to be asked again: of a crowd only if they fill a poll.
