@@ -18,6 +18,7 @@ mod notice;
 mod observer;
 mod one_in;
 mod pace;
+mod pool;
 mod registry;
 mod rng;
 mod sequence;
@@ -44,6 +45,7 @@ pub use notice::Notice;
 pub use observer::{NoObserver, Observer};
 pub use one_in::OneIn;
 pub use pace::Pace;
+pub use pool::BufferPool;
 pub use registry::{
     Build, BuildContext, Config, ConfigError, HeaderBytes, HostValue, Identities, Kind, NetworkKind, Order,
     Parameter, ProtocolEntry, Role, Setting, UnicastEquivalent,

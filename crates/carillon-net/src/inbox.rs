@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
-use carillon_core::{DropReason, Time};
+use carillon_core::{BufferPool, DropReason, Time};
 use quinn_udp::{BATCH_SIZE, RecvMeta, UdpSocketState};
 use socket2::Socket;
 
@@ -21,8 +21,8 @@ use crate::seal::Seal;
 #[derive(Debug)]
 pub(crate) struct Inbox {
     slots: [BytesMut; BATCH_SIZE],
-    /// Slots handed out, the longest ago first, those that may come back.
-    lent: VecDeque<Bytes>,
+    /// Slots handed out.
+    lent: BufferPool,
     /// What is in the slots.
     metas: [RecvMeta; BATCH_SIZE],
     filled: Range<usize>,
@@ -60,7 +60,7 @@ impl Inbox {
     pub(crate) fn new() -> Self {
         Inbox {
             slots: std::array::from_fn(|_| BytesMut::zeroed(SLOT)),
-            lent: VecDeque::with_capacity(LENT),
+            lent: BufferPool::new(LENT),
             metas: [RecvMeta::default(); BATCH_SIZE],
             filled: 0..0,
             multicast: false,
@@ -75,7 +75,7 @@ impl Inbox {
         self.open = None;
         for at in 0..self.slots.len() {
             if self.slots[at].is_empty() {
-                self.slots[at] = self.returned().unwrap_or_else(|| BytesMut::zeroed(SLOT));
+                self.slots[at] = self.lent.returned().unwrap_or_else(|| BytesMut::zeroed(SLOT));
             }
         }
         let mut buffers = self.slots.each_mut().map(|slot| IoSliceMut::new(slot));
@@ -110,12 +110,6 @@ impl Inbox {
         Some(Datagram { source: meta.addr, multicast: self.multicast, len, content })
     }
 
-    /// A buffer that was handed out and that nobody holds any more.
-    fn returned(&mut self) -> Option<BytesMut> {
-        let at = self.lent.iter().position(Bytes::is_unique)?;
-        self.lent.swap_remove_front(at)?.try_into_mut().ok()
-    }
-
     fn next_slot(&mut self, opener: Option<&mut Opener<'_>>) -> Option<(RecvMeta, Bytes)> {
         let at = self.filled.next()?;
         let meta = self.metas[at];
@@ -134,10 +128,7 @@ impl Inbox {
         }
         let whole = std::mem::take(&mut self.slots[at]).freeze();
         let bytes = whole.slice(..meta.len);
-        if self.lent.len() == LENT {
-            self.lent.pop_front();
-        }
-        self.lent.push_back(whole);
+        self.lent.lend(whole);
         Some((meta, bytes))
     }
 }

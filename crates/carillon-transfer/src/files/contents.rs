@@ -10,14 +10,15 @@ use std::time::SystemTime;
 use carillon_core::{Duration, Time};
 use rustix::fs::OFlags;
 
+use super::room::Room;
+
 /// What is read, one file after the other.
 #[derive(Debug)]
 pub struct Contents {
     input: Input,
     hasher: Box<blake3::Hasher>,
-    /// What was read and hashed but not offered yet: from `start` on.
-    buffer: Vec<u8>,
-    start: usize,
+    /// What was read and hashed but not offered yet.
+    ready: Room,
     offset: u64,
     /// How often some of it was taken.
     pieces: u32,
@@ -159,8 +160,7 @@ impl Contents {
         Contents {
             input: Input::Nothing,
             hasher: Box::default(),
-            buffer: Vec::new(),
-            start: 0,
+            ready: Room::default(),
             offset: 0,
             pieces: 0,
             at_end: false,
@@ -182,13 +182,12 @@ impl Contents {
         }
         let mut file = open(path, follow)?;
         self.begin(Input::Whole { stamp: *listed, follow });
-        self.buffer.resize(listed.size as usize, 0);
-        let read = file.read(&mut self.buffer)?;
+        let read = file.read(self.ready.free(listed.size as usize))?;
         if read as u64 != listed.size || Stamp::of(&file.metadata()?) != *listed {
             self.begin(Input::Nothing);
             return Ok(false);
         }
-        self.hasher.update(&self.buffer);
+        self.hasher.update(self.ready.fill(read));
         self.at_end = true;
         Ok(true)
     }
@@ -205,7 +204,7 @@ impl Contents {
 
     /// Bytes that can be offered.
     pub fn available(&self) -> usize {
-        self.buffer.len() - self.start
+        self.ready.len()
     }
 
     /// Whether all was read and taken.
@@ -238,8 +237,6 @@ impl Contents {
         if self.available() >= wanted || self.at_end {
             return Filled::Ready;
         }
-        self.buffer.drain(..self.start);
-        self.start = 0;
         match &self.input {
             Input::Nothing | Input::Whole { .. } => Filled::Ready,
             Input::File(_) => self.fill_from_file().unwrap_or_else(Filled::Unreadable),
@@ -253,9 +250,8 @@ impl Contents {
 
     /// The next bytes, at most so many, and where they begin.
     pub fn take(&mut self, len: usize) -> (u64, &[u8]) {
-        let (from, offset) = (self.start, self.offset);
-        self.start += len.min(self.available());
-        let bytes = &self.buffer[from..self.start];
+        let offset = self.offset;
+        let bytes = self.ready.take(len);
         self.offset += bytes.len() as u64;
         self.pieces += 1;
         (offset, bytes)
@@ -264,41 +260,38 @@ impl Contents {
     fn begin(&mut self, input: Input) {
         self.input = input;
         self.hasher.reset();
-        self.buffer.clear();
-        (self.start, self.offset, self.pieces, self.at_end, self.short_since) = (0, 0, 0, false, None);
+        self.ready.clear();
+        (self.offset, self.pieces, self.at_end, self.short_since) = (0, 0, false, None);
     }
 
     fn fill_from_file(&mut self) -> io::Result<Filled> {
         let Input::File(opened) = &mut self.input else { return Ok(Filled::Ready) };
-        let old = self.buffer.len();
-        let left = opened.stamp.size.saturating_sub(self.offset + old as u64);
+        let left = opened.stamp.size.saturating_sub(self.offset + self.ready.len() as u64);
         let room = READ_BYTES as u64 - self.hasher.count() % READ_BYTES as u64;
         // One that has no size may have something to read all the same.
         let want = if opened.stamp.size == 0 { 1 } else { left.min(room) };
-        self.buffer.resize(old + want as usize, 0);
-        let read = read_all(&mut opened.file, &mut self.buffer[old..])?;
-        self.buffer.truncate(old + read);
-        let read = read as u64;
+        let len = read_all(&mut opened.file, self.ready.free(want as usize))?;
+        let read = len as u64;
         self.at_end = read >= left;
         let cut = read < want.min(left);
         if cut || read > left || (!self.at_end && !opened.is_same()?) {
             return Ok(Filled::Changed);
         }
-        self.hasher.update(&self.buffer[old..]);
+        self.hasher.update(self.ready.fill(len));
         Ok(Filled::Ready)
     }
 
     fn fill_from_stream(&mut self, now: Time, wanted: usize) -> io::Result<bool> {
         let Input::Stream(chunks) = &mut self.input else { return Ok(true) };
-        let old = self.buffer.len();
-        while self.buffer.len() < wanted && !self.at_end {
+        while self.ready.len() < wanted && !self.at_end {
             match chunks.try_recv() {
-                Ok(chunk) => self.buffer.extend_from_slice(&chunk?),
+                Ok(chunk) => {
+                    self.hasher.update(self.ready.push(&chunk?));
+                }
                 Err(TryRecvError::Disconnected) => self.at_end = true,
                 Err(TryRecvError::Empty) => break,
             }
         }
-        self.hasher.update(&self.buffer[old..]);
         if self.available() >= wanted || self.at_end {
             self.short_since = None;
             return Ok(true);

@@ -25,6 +25,7 @@ mod reader;
 mod resume;
 #[cfg(test)]
 mod resume_tests;
+mod room;
 mod signing;
 #[cfg(test)]
 mod signing_tests;

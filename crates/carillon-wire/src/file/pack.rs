@@ -1,6 +1,6 @@
 //! Several records in one message.
 
-use carillon_core::Bytes;
+use carillon_core::{BufferPool, Bytes};
 
 use super::{Record, Signed, record_type};
 use crate::ParseError;
@@ -69,12 +69,15 @@ pub struct Packer {
     records: usize,
     /// The record is too long to be one of several.
     alone: bool,
+    /// The buffers of long messages.
+    lent: BufferPool,
 }
 
 impl Packer {
     /// For messages of up to `max_len` bytes.
     pub fn new(max_len: usize) -> Self {
-        Packer { max_len, buffer: Vec::new(), records: 0, alone: false }
+        let lent = BufferPool::new(LENT);
+        Packer { max_len, buffer: Vec::new(), records: 0, alone: false, lent }
     }
 
     /// Bytes that another record may have.
@@ -91,6 +94,12 @@ impl Packer {
     pub fn push(&mut self, record: &Record<'_>) {
         debug_assert!(record.wire_len() <= self.room(), "{record} has room");
         if self.records == 0 {
+            if self.max_len >= LONG {
+                self.buffer = self.lent.returned().map_or_else(Vec::new, |mut buffer| {
+                    buffer.clear();
+                    buffer.into()
+                });
+            }
             self.buffer.reserve_exact(self.max_len + PACK_HEADER_LEN + PACK_RECORD_LEN);
             self.buffer.push(record_type::PACK);
         }
@@ -114,13 +123,23 @@ impl Packer {
         if buffer.len() < buffer.capacity() / 4 {
             buffer.shrink_to_fit();
         }
+        let long = buffer.len() >= LONG;
         let message = Bytes::from(buffer);
+        if long {
+            self.lent.lend(message.clone());
+        }
         match std::mem::take(&mut self.records) {
             1 => message.slice(PACK_HEADER_LEN + PACK_RECORD_LEN..),
             _ => message,
         }
     }
 }
+
+/// From so many bytes on the buffer of a message is used again.
+const LONG: usize = 16 << 10;
+
+/// So many of them are remembered: what waits for the network and for its acknowledgment.
+const LENT: usize = 256;
 
 /// Bytes that PACK has besides its records.
 pub const PACK_HEADER_LEN: usize = 1;

@@ -1,8 +1,8 @@
 //! The sending side: names receivers by turns, and goes by what they say.
 
 use carillon_core::{
-    BuildContext, Config, ConfigError, Dest, DropReason, Event, InState, NodeId, Pace, PathMeasure, Received,
-    Role, Transmit, expand,
+    BuildContext, Config, ConfigError, Dest, DropReason, Duration, Event, InState, NodeId, Pace, PathMeasure,
+    Received, Role, Transmit, expand,
 };
 use carillon_wire::map::Map;
 use carillon_wire::rra::Packet;
@@ -27,6 +27,8 @@ pub struct RraSender {
     asking: Asking,
     /// With several questions packets are spread over time.
     pace: Pace,
+    /// How long a receiver that has no room is left in peace before it is asked again.
+    blocked: Duration,
 }
 
 /// The sender's timers.
@@ -48,12 +50,13 @@ impl RraSender {
             messages: Messages::new(AckWindow::new(Members::new(context.members.clone()), window)),
             asking: Asking::new(context, settings)?,
             pace: Pace::new(None, PACE_DEPTH),
+            blocked: BLOCKED_FIRST,
         }
         .play(context))
     }
 
     fn on_ack(&mut self, scene: &mut Scene, source: NodeId, ack: Ack<'_>) {
-        let RraSender { messages, asking, pace } = self;
+        let RraSender { messages, asking, pace, .. } = self;
         let Some(index) = messages.window.index_of(source) else {
             return scene.events.dropped(DropReason::NotAMember);
         };
@@ -164,6 +167,7 @@ impl RraSender {
         if !self.has_new() {
             return None;
         }
+        self.blocked = BLOCKED_FIRST;
         let number = self.messages.sent.max(self.messages.window.start());
         // With several questions under way more may be offered at once: the quiet timer asks.
         let last = self.asking.one_at_a_time() && number + 1 == self.messages.window.end();
@@ -195,7 +199,11 @@ impl RraSender {
             Some(index) if self.asking.ask_all => Some(self.poll(scene, index, buf)),
             Some(_) => {
                 if scene.timers.armed(Timer::Quiet).is_none() {
-                    scene.timers.arm(Timer::Quiet, scene.now + if blocked { BLOCKED } else { QUIET });
+                    let patience = if blocked { self.blocked } else { QUIET };
+                    scene.timers.arm(Timer::Quiet, scene.now + patience);
+                    if blocked {
+                        self.blocked = (patience * 2).min(BLOCKED);
+                    }
                 }
                 None
             }
@@ -307,10 +315,12 @@ impl Part for RraSender {
 }
 
 /// What may leave at once: enough for one system call to carry much, and for timers that are late.
-const PACE_DEPTH: std::time::Duration = std::time::Duration::from_millis(4);
+const PACE_DEPTH: Duration = Duration::from_millis(4);
 /// What an acknowledgment can tell of beyond its first missing message.
 const MAX_SPAN: u64 = carillon_wire::map::MAX_WORDS as u64 * 64;
 /// How long after the last packet those are asked who were not.
-const QUIET: std::time::Duration = std::time::Duration::from_millis(1);
-/// The same while a receiver has no room, of which it tells only when asked.
-const BLOCKED: std::time::Duration = std::time::Duration::from_millis(10);
+const QUIET: Duration = Duration::from_millis(1);
+const BLOCKED_FIRST: Duration = Duration::from_micros(500);
+/// The same, at most, while a receiver has no room, of which it tells only when asked: one whose disk was behind for a
+/// moment has it soon, one that stands still is not to be asked all the time.
+const BLOCKED: Duration = Duration::from_millis(10);
