@@ -320,7 +320,8 @@ const PACE_DEPTH: Duration = Duration::from_millis(4);
 const MAX_SPAN: u64 = carillon_wire::map::MAX_WORDS as u64 * 64;
 /// How long after the last packet those are asked who were not.
 const QUIET: Duration = Duration::from_millis(1);
+/// How long at first while a receiver has no room, of which it tells only when asked: one whose disk was behind for a
+/// moment has it soon.
 const BLOCKED_FIRST: Duration = Duration::from_micros(500);
-/// The same, at most, while a receiver has no room, of which it tells only when asked: one whose disk was behind for a
-/// moment has it soon, one that stands still is not to be asked all the time.
+/// How long at most, after twice as long each time: one that stands still is not to be asked all the time.
 const BLOCKED: Duration = Duration::from_millis(10);

@@ -319,6 +319,39 @@ fn a_receiver_whose_application_takes_nothing_stops_the_sender_until_it_has_room
 }
 
 #[test]
+fn a_receiver_without_room_is_asked_soon_and_then_less_and_less_often() {
+    let (mut sender, mut receivers) = several(1, &[("window", "8"), ("burst", "1")]);
+    let mut now = at(0);
+    // From the beginning again once there was room.
+    for _ in 0..2 {
+        let mut asked = Vec::new();
+        while asked.len() < 8 {
+            while sender.offer(now, Bytes::from_static(b"x")).is_ok() {}
+            let packets = sent(&mut sender, now);
+            if packets.is_empty() {
+                now = sender.poll_timeout().expect("it will ask again").max(now);
+                sender.handle_timeout(now);
+                continue;
+            }
+            for bytes in &packets {
+                answer(&mut sender, &mut receivers, 0, bytes, now);
+            }
+            asked.push(now);
+        }
+        let gaps: Vec<_> = asked.windows(2).map(|two| two[1].since(two[0]).as_micros()).collect();
+        assert_eq!(gaps, [500, 1000, 2000, 4000, 8000, 10_000, 10_000]);
+        while receivers[0].poll_delivery().is_some() {}
+        // It learns of the room when it asks next.
+        assert!(sent(&mut sender, now).is_empty());
+        now = sender.poll_timeout().expect("it will ask again");
+        sender.handle_timeout(now);
+        for bytes in sent(&mut sender, now) {
+            answer(&mut sender, &mut receivers, 0, &bytes, now);
+        }
+    }
+}
+
+#[test]
 fn one_that_is_silent_is_asked_again_for_ever_and_does_not_stop_the_window() {
     let (mut sender, mut receivers) = several(2, &[("window", "200")]);
     let mut now = at(0);
