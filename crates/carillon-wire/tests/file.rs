@@ -328,3 +328,32 @@ proptest! {
         canonical(&[&head[..], &text].concat());
     }
 }
+
+#[test]
+fn the_buffer_of_a_long_message_is_used_again_when_nobody_holds_it() {
+    let mut packer = Packer::new(40_000);
+    let (mut held, mut others) = (Vec::new(), Vec::new());
+    let mut places = std::collections::BTreeSet::new();
+    for turn in 0..10u8 {
+        let bytes = vec![turn; 30_000];
+        let record = Record::Data { index: turn.into(), offset: 0, bytes: &bytes };
+        packer.push(&record);
+        let message = packer.take();
+        assert_eq!(records(&message).collect::<Vec<_>>(), [Ok(record)]);
+        places.insert(message.as_ptr());
+        // Two are held, and must stay what they are.
+        if turn < 2 {
+            held.push(message);
+        } else {
+            drop(message);
+        }
+        // What the allocator had back it would give to this.
+        others.push(Vec::<u8>::with_capacity(40_003));
+    }
+    for (message, turn) in held.iter().zip(0u8..) {
+        let bytes = vec![turn; 30_000];
+        let record = Record::Data { index: turn.into(), offset: 0, bytes: &bytes };
+        assert_eq!(records(message).collect::<Vec<_>>(), [Ok(record)]);
+    }
+    assert_eq!(places.len(), 3);
+}
