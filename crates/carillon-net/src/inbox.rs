@@ -138,7 +138,7 @@ const SLOT: usize = 65_536;
 
 /// Buffers handed out that are looked through for one to use again: what a batch, the machine and a writer behind it may hold of
 /// datagrams that are shorter than they are.
-const LENT: usize = 256;
+const LENT: usize = 512;
 
 /// From this many bytes on a buffer is handed out rather than copied.
 const FULL: usize = SLOT / 4;

@@ -207,6 +207,11 @@ impl Contents {
         self.ready.len()
     }
 
+    /// Whether it is a small file that was read at once.
+    pub fn is_whole(&self) -> bool {
+        matches!(self.input, Input::Whole { .. })
+    }
+
     /// Whether all was read and taken.
     pub fn is_done(&self) -> bool {
         self.at_end && self.available() == 0

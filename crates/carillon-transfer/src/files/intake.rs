@@ -4,6 +4,7 @@ use std::fmt;
 
 use carillon_wire::file::{Reached, Record, RelativePath, TransferId, Withdrawn, link_stays_below, records};
 
+use super::PIECE_BYTES;
 use super::live::Live;
 use super::names::{is_part_name, shown};
 use super::resume::{KEEP_BYTES, Kept};
@@ -648,10 +649,16 @@ impl Open {
         let Spare { hasher, buffer } = &mut *self.spare;
         let mut bytes = bytes;
         loop {
+            if buffer.is_empty() && hasher.count() % PIECE_BYTES as u64 == 0 {
+                let (pieces, rest) = bytes.split_at(bytes.len() / PIECE_BYTES * PIECE_BYTES);
+                write(hasher, pieces, partial)?;
+                bytes = rest;
+            }
             let room = WRITE_BYTES - (hasher.count() % WRITE_BYTES as u64) as usize - buffer.len();
             let Some((first, rest)) = bytes.split_at_checked(room) else { break };
             buffer.extend_from_slice(first);
             write(hasher, buffer, partial)?;
+            buffer.clear();
             bytes = rest;
         }
         buffer.extend_from_slice(bytes);
@@ -692,12 +699,13 @@ impl Open {
     }
 }
 
-/// Hashes and writes what was gathered.
-fn write(hasher: &mut blake3::Hasher, buffer: &mut Vec<u8>, partial: &mut Partial) -> Result<(), Problem> {
-    hasher.update(buffer);
-    let written = partial.write(buffer);
-    buffer.clear();
-    written.map_err(ours)
+/// Hashes and writes.
+fn write(hasher: &mut blake3::Hasher, bytes: &[u8], partial: &mut Partial) -> Result<(), Problem> {
+    if bytes.is_empty() {
+        return Ok(());
+    }
+    hasher.update(bytes);
+    partial.write(bytes).map_err(ours)
 }
 
 impl Spare {
@@ -744,7 +752,7 @@ fn refused(reason: &str) -> Problem {
     Problem::Transfer(reason.to_owned())
 }
 
-/// Bytes hashed and written at a time, from a multiple of them on: enough to be fast, little enough to stay in the cache.
+/// Bytes that are gathered before they are hashed and written, from a multiple of them on: enough to be fast, little enough to stay in the cache.
 /// From other places on the tree of a digest has no large parts, and a processor hashes many of its leaves at once only in those.
 const WRITE_BYTES: usize = 256 << 10;
 /// Bytes of a message of a live stream, at most.

@@ -22,6 +22,8 @@ mod names;
 mod outgoing;
 mod output;
 mod reader;
+#[cfg(test)]
+mod reader_tests;
 mod resume;
 #[cfg(test)]
 mod resume_tests;
@@ -45,3 +47,7 @@ pub use outgoing::Outgoing;
 pub use output::Output;
 pub use signing::{Signature, SigningKey, VerifyingKey};
 pub use target::{Folder, Target};
+
+/// A piece of a file that begins at a multiple of so many bytes and has as many is hashed and written where it lies: it
+/// is a large part of the tree of its digest, of which a processor hashes many leaves at once. Shorter ones are gathered.
+pub const PIECE_BYTES: usize = 32 << 10;

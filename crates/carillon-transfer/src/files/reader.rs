@@ -14,13 +14,13 @@ use carillon_wire::file::{
     RelativePath, SIGNED_HEADER_LEN, Withdrawn,
 };
 
-use super::Manifest;
 use super::contents::{Contents, Filled, Opened};
 use super::lane::{Found, Lane};
 use super::manifest::{Entry, Kind};
 use super::names::shown_path;
 use super::signing::Signer;
 use super::stdin::read_stream;
+use super::{Manifest, PIECE_BYTES};
 use crate::LocalError;
 
 /// The messages of a [`Manifest`], after the first, made by a thread that is a little ahead: what can be done
@@ -300,11 +300,12 @@ impl Reader {
     /// Goes on with the file.
     fn go_on(&mut self, now: Time, at: usize) -> anyhow::Result<Step> {
         let index = at as u32;
-        let room = self.packer.room();
-        let wanted = room.saturating_sub(DATA_HEADER_LEN);
+        let room = self.packer.room().saturating_sub(DATA_HEADER_LEN);
+        let piece = self.piece();
+        let wanted = piece.unwrap_or(room);
         let available = self.contents.available();
         // Better a message of its own than many small pieces.
-        let small = wanted < MIN_PIECE && (available == 0 || wanted < available);
+        let small = room < MIN_PIECE && (available == 0 || room < available);
         if small && !self.packer.is_empty() && !self.contents.is_done() {
             return Ok(Step::Full);
         }
@@ -350,12 +351,24 @@ impl Reader {
                 self.stage = Stage::Entry(at + 1);
             }));
         }
-        let (offset, bytes) = self.contents.take(wanted);
+        let cut = piece.is_some_and(|piece| room < piece && self.contents.available() >= piece);
+        if cut && !self.packer.is_empty() {
+            return Ok(Step::Full);
+        }
+        let (offset, bytes) = self.contents.take(wanted.min(room));
         let len = bytes.len() as u64;
         self.packer.push(&Record::Data { index, offset, bytes });
         self.packed += len;
         self.read += len;
         Ok(Step::More)
+    }
+
+    /// What is missing to the next multiple of [`PIECE_BYTES`], if the file is cut there.
+    fn piece(&self) -> Option<usize> {
+        let most = self.max_payload - DATA_HEADER_LEN;
+        let fits = (PIECE_BYTES..PIECE_BYTES + SPARED).contains(&most) && !self.contents.is_whole();
+        let begun = (self.contents.offset() % PIECE_BYTES as u64) as usize;
+        fits.then_some(PIECE_BYTES - begun)
     }
 
     /// The file is not to be kept by anyone.
@@ -407,6 +420,8 @@ fn changed(entry: &Entry) -> String {
 
 /// A piece of a file beside other records is not smaller, unless it is the last.
 const MIN_PIECE: usize = 256;
+/// A message that holds a piece of [`PIECE_BYTES`] and less than so much more holds no more of the file than this piece.
+const SPARED: usize = PIECE_BYTES / 16;
 /// How often to look for more of a stream that has paused.
 const STREAM_LOOK: Duration = Duration::from_millis(2);
 /// How often to look at a file that has just changed.

@@ -23,7 +23,7 @@ use carillon_proto::{REGISTRY, find};
 
 use crate::conduct::{UNTIL_WOKEN, Wish, conduct_within};
 use crate::end::End;
-use crate::files::{Feed, Manifest, Outgoing, SigningKey, Symlinks};
+use crate::files::{Feed, Manifest, Outgoing, PIECE_BYTES, SigningKey, Symlinks};
 use crate::handle::{Abort, Handle, Teller, spawn};
 use crate::monitor::{Monitor, Publisher};
 use crate::network::{Bound, random};
@@ -604,7 +604,7 @@ const FURTHER_SETTLE: Duration = Duration::from_secs(1);
 /// The protocol of those who choose none.
 pub const DEFAULT_PROTOCOL: &str = "carillon";
 /// The largest datagram on loopback, whose own limit is 64 KiB: see `docs/delivery.md`.
-const LOOPBACK_DATAGRAM: usize = 32 << 10;
+const LOOPBACK_DATAGRAM: usize = PIECE_BYTES + 512;
 /// Bytes under way, at most.
 const WINDOW_BYTES: usize = 2 << 20;
 /// However short the timeout, heartbeats are no more frequent.

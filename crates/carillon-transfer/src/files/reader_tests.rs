@@ -1,0 +1,94 @@
+//! Where files are cut into messages.
+
+use std::collections::VecDeque;
+use std::fs;
+use std::io::Cursor;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use carillon_core::Bytes;
+use carillon_net::Waker;
+use carillon_wire::file::{DATA_HEADER_LEN, Reached, Record, records};
+
+use super::PIECE_BYTES;
+use super::lane::Found;
+use super::manifest::{Manifest, Symlinks};
+use super::reader::Ahead;
+
+/// Pieces of the one file: where they begin and how long they are; and how many messages there are.
+fn cut(manifest: Manifest, max_payload: usize) -> (Vec<(u64, usize)>, usize) {
+    cut_from(manifest, None, max_payload)
+}
+
+fn cut_from(manifest: Manifest, from: Option<Reached>, max_payload: usize) -> (Vec<(u64, usize)>, usize) {
+    let ahead = Ahead::start(Arc::new(manifest), from, max_payload, Waker::default()).expect("a thread");
+    let mut messages: VecDeque<(Bytes, u64)> = VecDeque::new();
+    while ahead.take(&mut messages) != Found::End {
+        thread::sleep(Duration::from_millis(1));
+    }
+    assert!(ahead.take_error().is_none() && messages.iter().all(|(message, _)| message.len() <= max_payload));
+    let mut pieces = Vec::new();
+    for (message, _) in &messages {
+        for record in records(message) {
+            if let Record::Data { offset, bytes, .. } = record.expect("it is a record") {
+                pieces.push((offset, bytes.len()));
+            }
+        }
+    }
+    (pieces, messages.len())
+}
+
+fn file_of(len: usize) -> (tempfile::TempDir, Manifest) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("file");
+    fs::write(&path, vec![1; len]).expect("a file");
+    let manifest = Manifest::list(&[path], None, Symlinks::Keep).expect("it is there");
+    (directory, manifest)
+}
+
+/// Whole pieces and what is left.
+fn whole(len: usize) -> Vec<(u64, usize)> {
+    (0..len).step_by(PIECE_BYTES).map(|at| (at as u64, PIECE_BYTES.min(len - at))).collect()
+}
+
+const LITTLE_MORE: usize = PIECE_BYTES + DATA_HEADER_LEN + 10;
+const LEN: usize = 20 * PIECE_BYTES + 1000;
+
+#[test]
+fn a_message_that_holds_a_piece_and_little_more_holds_one_piece() {
+    let (_directory, manifest) = file_of(LEN);
+    let (pieces, messages) = cut(manifest, LITTLE_MORE);
+    assert_eq!(pieces, whole(LEN));
+    // What begins the file comes before, and what ends it with the last piece.
+    assert_eq!(messages, pieces.len() + 1);
+}
+
+#[test]
+fn so_does_one_of_a_stream() {
+    let manifest = Manifest::reader("stream", Cursor::new(vec![1; LEN])).expect("a stream");
+    assert_eq!(cut(manifest, LITTLE_MORE).0, whole(LEN));
+}
+
+#[test]
+fn one_that_goes_on_between_two_multiples_comes_to_the_next() {
+    let (_directory, manifest) = file_of(LEN);
+    let at = PIECE_BYTES as u64 + 1000;
+    let from = Reached { transfer: manifest.id().expect("it has one"), entry: 0, offset: at };
+    let (pieces, _) = cut_from(manifest, Some(from), LITTLE_MORE);
+    assert_eq!(pieces[0], (at, PIECE_BYTES - 1000));
+    assert_eq!(pieces[1..], whole(LEN)[2..]);
+}
+
+#[test]
+fn others_are_filled() {
+    for max_payload in [1400, PIECE_BYTES + DATA_HEADER_LEN - 1, 2 * PIECE_BYTES - 1000] {
+        let (_directory, manifest) = file_of(LEN);
+        let (_, messages) = cut(manifest, max_payload);
+        let least = LEN.div_ceil(max_payload - DATA_HEADER_LEN);
+        assert!((least..=least + 1).contains(&messages), "{messages} messages of {max_payload}, {least} do");
+    }
+    // A small file goes beside what comes before it.
+    let (_directory, manifest) = file_of(2 * PIECE_BYTES);
+    assert_eq!(cut(manifest, LITTLE_MORE).1, 3);
+}
