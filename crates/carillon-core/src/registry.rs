@@ -166,19 +166,23 @@ pub enum HostValue {
     },
     /// As many messages as make this many bytes, for a [`Kind::Count`]: what a sender keeps until all have it.
     Bytes(u64),
+    /// The same where the sender goes on meanwhile as far as the path carries: fewer where there is no path to fill.
+    Outstanding(u64),
     /// The time after which a silent member is given up, for a [`Kind::Span`].
     MemberTimeout,
 }
 
 impl HostValue {
-    /// As a setting, where so many messages fit the receivers' buffers, of so many bytes each, and who is silent is given up
-    /// after so long.
-    pub fn text(self, window: u64, message: u64, member_timeout: Duration) -> String {
+    /// As a setting, where so many messages fit the receivers' buffers, of so many bytes each, the path has use for so many bytes,
+    /// and who is silent is given up after so long.
+    pub fn text(self, window: u64, message: u64, path: u64, member_timeout: Duration) -> String {
+        let messages = |bytes: u64| (bytes / message.max(1)).max(1).to_string();
         match self {
             HostValue::Window { min, max } | HostValue::Flight { min, max } => {
                 window.clamp(min, max).to_string()
             }
-            HostValue::Bytes(bytes) => (bytes / message.max(1)).max(1).to_string(),
+            HostValue::Bytes(bytes) => messages(bytes),
+            HostValue::Outstanding(bytes) => messages(bytes.min(path)),
             HostValue::MemberTimeout => format!("{} us", member_timeout.as_micros()),
         }
     }
@@ -684,4 +688,21 @@ impl Parameter {
 
 fn undeclared(name: &str, kind: &str) -> ! {
     panic!("the protocol reads a {kind} `{name}` that its entry does not declare")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_host_knows_is_a_setting() {
+        let text = |value: HostValue, path| value.text(20, 1000, path, Duration::from_secs(5));
+        assert_eq!(text(HostValue::Window { min: 30, max: 40 }, u64::MAX), "30");
+        assert_eq!(text(HostValue::Flight { min: 1, max: 10 }, u64::MAX), "10");
+        assert_eq!(text(HostValue::Bytes(50_000), 10_000), "50");
+        assert_eq!(text(HostValue::Outstanding(50_000), 10_000), "10");
+        assert_eq!(text(HostValue::Outstanding(50_000), u64::MAX), "50");
+        assert_eq!(text(HostValue::Outstanding(50_000), 10), "1");
+        assert_eq!(text(HostValue::MemberTimeout, 0), "5000000 us");
+    }
 }

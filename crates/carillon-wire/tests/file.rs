@@ -330,6 +330,33 @@ proptest! {
 }
 
 #[test]
+fn a_piece_that_is_written_where_it_is_to_be_is_like_any_other() {
+    let (mut copied, mut written) = (Packer::new(40_000), Packer::new(40_000));
+    // The second message is in the buffer of the first, and the third is shorter than that.
+    for (byte, len) in [(1u8, 20_000), (2, 30_000), (3, 16_400), (4, 30_000)] {
+        for index in 0..1 + u32::from(byte % 2) {
+            let bytes = vec![byte + 10 * index as u8; len / (1 + index as usize)];
+            copied.push(&Record::Data { index, offset: 7, bytes: &bytes });
+            let room = written.room();
+            assert_eq!(written.push_data(index, 7, bytes.len(), |_| Err("no")), Err("no"));
+            assert_eq!((written.room(), written.is_empty()), (room, index == 0), "nothing was put in");
+            let done: Result<(), ()> = written.push_data(index, 7, bytes.len(), |into| {
+                into.copy_from_slice(&bytes);
+                Ok(())
+            });
+            assert_eq!(done, Ok(()));
+        }
+        let end = Record::End { bytes: len as u64 };
+        if byte != 3 {
+            copied.push(&end);
+            written.push(&end);
+        }
+        assert_eq!(copied.room(), written.room());
+        assert!(copied.take() == written.take(), "message {byte}");
+    }
+}
+
+#[test]
 fn the_buffer_of_a_long_message_is_used_again_when_nobody_holds_it() {
     let mut packer = Packer::new(40_000);
     let (mut held, mut others) = (Vec::new(), Vec::new());

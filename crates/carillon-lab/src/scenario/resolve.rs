@@ -428,10 +428,9 @@ impl ScenarioFile {
 fn as_delivered(entry: &ProtocolEntry, message: u64) -> Config {
     let mut config = Config::defaults(entry.parameters);
     let fixed = entry.delivery_settings.iter().map(|&(key, value)| (key, value.to_owned()));
-    let host = entry
-        .host_settings
-        .iter()
-        .map(|&(key, value)| (key, value.text(DELIVERY_BUFFER / message.max(1), message, MEMBER_TIMEOUT)));
+    let host = entry.host_settings.iter().map(|&(key, value)| {
+        (key, value.text(DELIVERY_BUFFER / message.max(1), message, u64::MAX, MEMBER_TIMEOUT))
+    });
     for (key, value) in fixed.chain(host) {
         // What a protocol says of itself it takes: a test of the registry holds it to that.
         let _ = config.set(entry.parameters, key, &value);

@@ -142,11 +142,11 @@ impl SenderSessionConfig {
         }
     }
 
-    /// Sets what the protocol wants to know of its host: the member timeout as it stands, and that
-    /// `window` messages fit the receivers' buffers. What a user says goes on top of that.
-    pub fn set_host_values(&mut self, window: u64) -> Result<(), ConfigError> {
+    /// Sets what the protocol wants to know of its host: the member timeout as it stands, that
+    /// `window` messages fit the receivers' buffers, and that the path has use for `path` bytes. What a user says goes on top of that.
+    pub fn set_host_values(&mut self, window: u64, path: u64) -> Result<(), ConfigError> {
         for &(key, value) in self.protocol.host_settings {
-            let text = value.text(window, self.max_payload.into(), self.member_timeout);
+            let text = value.text(window, self.max_payload.into(), path, self.member_timeout);
             self.config.set(self.protocol.parameters, key, &text)?;
         }
         Ok(())

@@ -240,7 +240,7 @@ impl World {
     pub fn new(cell: &Cell) -> World {
         let seeds = Seeds::new(cell.seed);
         let mut config = SenderSessionConfig::new(AssociationId(7), "source", GROUP, cell.protocol, DATAGRAM);
-        config.set_host_values(ROOM).expect("the host's values are good");
+        config.set_host_values(ROOM, u64::MAX).expect("the host's values are good");
         for (key, value) in &cell.settings {
             config.config.set(cell.protocol.parameters, key, value).expect("a setting");
         }

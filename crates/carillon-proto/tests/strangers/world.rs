@@ -193,7 +193,7 @@ impl World {
             let entry = setting.entry;
             let mut config = SenderSessionConfig::new(setting.association, "source", GROUP, entry, 1);
             config.max_payload = PAYLOAD as u32;
-            config.set_host_values(64).expect("the host's values are good");
+            config.set_host_values(64, u64::MAX).expect("the host's values are good");
             config.gather_limit = Some(GATHER_LIMIT);
             config.gather = Gather::Names(NAMES.iter().map(|name| (*name).to_owned()).collect());
             if !helpers.is_empty() {

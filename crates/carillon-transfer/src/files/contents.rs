@@ -262,6 +262,27 @@ impl Contents {
         (offset, bytes)
     }
 
+    /// Whether the next so many bytes are a piece of a file that can be [read where it is to be](Self::read_piece).
+    pub fn has_piece(&self, len: usize) -> bool {
+        let Input::File(opened) = &self.input else { return false };
+        self.available() == 0 && !self.at_end && self.offset + len as u64 <= opened.stamp.size
+    }
+
+    /// Reads that piece into there.
+    pub fn read_piece(&mut self, into: &mut [u8]) -> Result<(), Filled> {
+        let Input::File(opened) = &mut self.input else { return Err(Filled::Ready) };
+        let read = read_all(&mut opened.file, into).map_err(Filled::Unreadable)?;
+        let look = (self.offset + read as u64) % READ_BYTES as u64 == 0;
+        if read < into.len() || (look && !opened.is_same().map_err(Filled::Unreadable)?) {
+            return Err(Filled::Changed);
+        }
+        self.hasher.update(into);
+        self.offset += read as u64;
+        self.pieces += 1;
+        self.at_end = self.offset == opened.stamp.size;
+        Ok(())
+    }
+
     fn begin(&mut self, input: Input) {
         self.input = input;
         self.hasher.reset();
@@ -394,6 +415,41 @@ mod tests {
         fs::write(&path, [3; 1000]).expect("it changes");
         contents.take(500);
         assert!(!contents.is_unchanged(Some(&path)), "it changed before its end went out");
+    }
+
+    #[test]
+    fn a_change_is_noticed_before_many_pieces_more_are_read() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("file");
+        fs::write(&path, vec![0; 4 * READ_BYTES]).expect("a file");
+        let open = |contents: &mut Contents| loop {
+            let opened = Opened::open(&path, true).expect("it can be opened");
+            if !opened.is_fresh() {
+                return contents.read_file(opened);
+            }
+            std::thread::yield_now();
+        };
+        let (mut contents, mut piece) = (Contents::new(), vec![1; READ_BYTES / 8]);
+        open(&mut contents);
+        for _ in 0..32 {
+            assert!(contents.has_piece(piece.len()));
+            assert!(contents.read_piece(&mut piece).is_ok() && piece.iter().all(|byte| *byte == 0));
+        }
+        assert!(contents.is_done() && !contents.has_piece(1));
+
+        open(&mut contents);
+        assert!(contents.read_piece(&mut piece).is_ok());
+        fs::OpenOptions::new()
+            .write(true)
+            .open(&path)
+            .and_then(|mut file| io::Write::write_all(&mut file, &[1; 10]))
+            .expect("it can be written");
+        let read = (0..32).take_while(|_| contents.read_piece(&mut piece).is_ok()).count();
+        assert_eq!(read, 6, "it is looked at before the eighth piece goes out");
+        // One that is shorter than it was has no piece.
+        open(&mut contents);
+        fs::write(&path, vec![0; 100]).expect("it is shortened");
+        assert!(matches!(contents.read_piece(&mut piece), Err(Filled::Changed)));
     }
 
     #[test]

@@ -27,6 +27,8 @@ struct State<T> {
     closed: bool,
     /// The loop found nothing, or no room.
     waits: bool,
+    /// The worker waits until something moves: to tell one that does not wait is a system call too.
+    worker_waits: bool,
 }
 
 /// What the loop finds.
@@ -43,8 +45,7 @@ pub enum Found {
 impl<T> Lane<T> {
     /// An empty one, for the loop that this wakes.
     pub fn new(waker: Waker) -> Self {
-        let state = State { items: VecDeque::new(), bytes: 0, ended: false, closed: false, waits: false };
-        Lane { state: Mutex::new(state), moved: Condvar::new(), waker }
+        Lane { state: Mutex::default(), moved: Condvar::new(), waker }
     }
 
     /// The loop: takes all that there is.
@@ -56,8 +57,7 @@ impl<T> Lane<T> {
         }
         into.extend(state.items.drain(..).map(|(item, _)| item));
         state.bytes = 0;
-        drop(state);
-        self.moved.notify_all();
+        self.tell_worker(state);
         Found::Some
     }
 
@@ -71,14 +71,9 @@ impl<T> Lane<T> {
     /// The loop: puts something in.
     pub fn push(&self, item: T, bytes: usize) {
         let mut state = self.lock();
-        // The worker gets up once for all that comes in a turn.
-        let asleep = state.items.is_empty();
         state.bytes += bytes;
         state.items.push_back((item, bytes));
-        drop(state);
-        if asleep {
-            self.moved.notify_all();
-        }
+        self.tell_worker(state);
     }
 
     /// The loop: wants nothing more of it. The worker stops at what it is doing.
@@ -98,7 +93,7 @@ impl<T> Lane<T> {
         if !state.has_room() {
             // Not for each single one that goes: a thread that gets up has something to do.
             while !state.closed && (state.bytes > MOST_BYTES / 2 || state.items.len() > MOST_ITEMS / 2) {
-                state = self.moved.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = self.wait(state);
             }
         }
         if state.closed {
@@ -138,9 +133,9 @@ impl<T> Lane<T> {
     pub fn next(&self, into: &mut VecDeque<(T, usize)>, patience: Duration) -> bool {
         let mut state = self.lock();
         while state.items.is_empty() && !state.closed {
-            state = self.moved.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.wait(state);
         }
-        if state.bytes < WAKE_BYTES && !state.closed && !patience.is_zero() {
+        if state.bytes < LITTLE_BYTES && !state.closed && !patience.is_zero() {
             drop(state);
             std::thread::sleep(patience);
             state = self.lock();
@@ -161,8 +156,30 @@ impl<T> Lane<T> {
         }
     }
 
+    /// The worker: waits until something moves.
+    fn wait<'a>(&self, mut state: MutexGuard<'a, State<T>>) -> MutexGuard<'a, State<T>> {
+        state.worker_waits = true;
+        self.moved.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The loop: something has moved.
+    fn tell_worker(&self, mut state: MutexGuard<'_, State<T>>) {
+        let waits = std::mem::take(&mut state.worker_waits);
+        drop(state);
+        if waits {
+            self.moved.notify_all();
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> Default for State<T> {
+    fn default() -> Self {
+        let items = VecDeque::new();
+        State { items, bytes: 0, ended: false, closed: false, waits: false, worker_waits: false }
     }
 }
 
@@ -177,6 +194,8 @@ impl<T> State<T> {
 const MOST_BYTES: usize = 2 << 20;
 /// Items that wait at most: there are small ones too.
 const MOST_ITEMS: usize = 4096;
+/// If the worker finds less, it is worth waiting for more.
+const LITTLE_BYTES: usize = 32 << 10;
 /// So much is worth waking the loop for; what comes before a pause or the end is, too.
 const WAKE_BYTES: usize = 64 << 10;
 

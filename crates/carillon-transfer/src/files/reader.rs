@@ -309,33 +309,23 @@ impl Reader {
         if small && !self.packer.is_empty() && !self.contents.is_done() {
             return Ok(Step::Full);
         }
-        let manifest = self.manifest.clone();
-        let entry = &manifest.entries()[at];
+        let skipped = if at == self.from.0 { self.from.1.saturating_sub(self.contents.offset()) } else { 0 };
+        if skipped == 0 && piece.is_some_and(|piece| self.contents.has_piece(piece)) {
+            return self.pass_on(at, wanted, room);
+        }
         let filled = match self.contents.fill(now, wanted) {
-            Filled::Ready if self.contents.is_done() && !self.contents.is_unchanged(entry.path()) => {
+            Filled::Ready
+                if self.contents.is_done()
+                    && !self.contents.is_unchanged(self.manifest.entries()[at].path()) =>
+            {
                 Filled::Changed
             }
             filled => filled,
         };
-        match filled {
-            Filled::Ready => {}
-            Filled::NotYet => {
-                return Ok(Step::NotYet(STREAM_LOOK));
-            }
-            Filled::Changed => {
-                self.withdrawn.push(changed(entry));
-                return Ok(self.withdraw(at, Withdrawn::Changed));
-            }
-            Filled::Unreadable(error) if matches!(entry.kind, Kind::Stream) => {
-                return Err(error).with_context(|| format!("cannot read {}", entry.shown()));
-            }
-            Filled::Unreadable(error) => {
-                self.withdrawn.push(format!("cannot read {}: {error}", entry.shown()));
-                return Ok(self.withdraw(at, Withdrawn::Unreadable));
-            }
+        if !matches!(filled, Filled::Ready) {
+            return self.without(at, filled);
         }
         // Hashed, and not sent.
-        let skipped = if at == self.from.0 { self.from.1.saturating_sub(self.contents.offset()) } else { 0 };
         if skipped > 0 && self.contents.available() > 0 {
             let (_, bytes) = self.contents.take(usize::try_from(skipped).unwrap_or(usize::MAX));
             let len = bytes.len() as u64;
@@ -369,6 +359,42 @@ impl Reader {
         let fits = (PIECE_BYTES..PIECE_BYTES + SPARED).contains(&most) && !self.contents.is_whole();
         let begun = (self.contents.offset() % PIECE_BYTES as u64) as usize;
         fits.then_some(PIECE_BYTES - begun)
+    }
+
+    /// Reads a piece of so many bytes into the message where it is to be.
+    fn pass_on(&mut self, at: usize, len: usize, room: usize) -> anyhow::Result<Step> {
+        if room < len {
+            return Ok(Step::Full);
+        }
+        let offset = self.contents.offset();
+        let read = self.packer.push_data(at as u32, offset, len, |into| self.contents.read_piece(into));
+        if let Err(filled) = read {
+            return self.without(at, filled);
+        }
+        self.packed += len as u64;
+        self.read += len as u64;
+        Ok(Step::More)
+    }
+
+    /// There is no piece of the file, for now or for this reason.
+    fn without(&mut self, at: usize, filled: Filled) -> anyhow::Result<Step> {
+        let manifest = self.manifest.clone();
+        let entry = &manifest.entries()[at];
+        match filled {
+            Filled::Ready => Ok(Step::More),
+            Filled::NotYet => Ok(Step::NotYet(STREAM_LOOK)),
+            Filled::Changed => {
+                self.withdrawn.push(changed(entry));
+                Ok(self.withdraw(at, Withdrawn::Changed))
+            }
+            Filled::Unreadable(error) if matches!(entry.kind, Kind::Stream) => {
+                Err(error).with_context(|| format!("cannot read {}", entry.shown()))
+            }
+            Filled::Unreadable(error) => {
+                self.withdrawn.push(format!("cannot read {}: {error}", entry.shown()));
+                Ok(self.withdraw(at, Withdrawn::Unreadable))
+            }
+        }
     }
 
     /// The file is not to be kept by anyone.

@@ -28,11 +28,19 @@ fn cut_from(manifest: Manifest, from: Option<Reached>, max_payload: usize) -> (V
         thread::sleep(Duration::from_millis(1));
     }
     assert!(ahead.take_error().is_none() && messages.iter().all(|(message, _)| message.len() <= max_payload));
-    let mut pieces = Vec::new();
+    let (mut pieces, mut digest) = (Vec::new(), blake3::Hasher::new());
     for (message, _) in &messages {
         for record in records(message) {
-            if let Record::Data { offset, bytes, .. } = record.expect("it is a record") {
-                pieces.push((offset, bytes.len()));
+            match record.expect("it is a record") {
+                Record::Data { offset, bytes, .. } => {
+                    assert_eq!(bytes, &contents(LEN)[offset as usize..][..bytes.len()]);
+                    pieces.push((offset, bytes.len()));
+                    digest.update(bytes);
+                }
+                Record::EndOfFile { digest: sent, .. } if from.is_none() => {
+                    assert_eq!(sent, *digest.finalize().as_bytes());
+                }
+                _ => {}
             }
         }
     }
@@ -42,9 +50,14 @@ fn cut_from(manifest: Manifest, from: Option<Reached>, max_payload: usize) -> (V
 fn file_of(len: usize) -> (tempfile::TempDir, Manifest) {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("file");
-    fs::write(&path, vec![1; len]).expect("a file");
+    fs::write(&path, contents(len)).expect("a file");
     let manifest = Manifest::list(&[path], None, Symlinks::Keep).expect("it is there");
     (directory, manifest)
+}
+
+/// Bytes that are not the same twice.
+fn contents(len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at / 251) as u8 ^ (at % 251) as u8).collect()
 }
 
 /// Whole pieces and what is left.
@@ -62,11 +75,14 @@ fn a_message_that_holds_a_piece_and_little_more_holds_one_piece() {
     assert_eq!(pieces, whole(LEN));
     // What begins the file comes before, and what ends it with the last piece.
     assert_eq!(messages, pieces.len() + 1);
+    // One that ends with a piece has its end in a message of its own.
+    let (_directory, manifest) = file_of(20 * PIECE_BYTES);
+    assert_eq!(cut(manifest, LITTLE_MORE), (whole(20 * PIECE_BYTES), 22));
 }
 
 #[test]
 fn so_does_one_of_a_stream() {
-    let manifest = Manifest::reader("stream", Cursor::new(vec![1; LEN])).expect("a stream");
+    let manifest = Manifest::reader("stream", Cursor::new(contents(LEN))).expect("a stream");
     assert_eq!(cut(manifest, LITTLE_MORE).0, whole(LEN));
 }
 

@@ -566,7 +566,8 @@ impl SendOptions {
         config.slow = self.slow;
         // What is under way must fit the receivers' socket buffers, of which this one is a sample.
         let room = endpoint.receive_buffer().min(WINDOW_BYTES) / datagram;
-        config.set_host_values(room as u64)?;
+        let path = if endpoint.interface().loopback { LOOPBACK_BYTES } else { u64::MAX };
+        config.set_host_values(room as u64, path)?;
         for (key, value) in &self.settings {
             config.config.set(protocol.parameters, key, value).map_err(|source| Error::Setting {
                 key: key.clone(),
@@ -605,6 +606,8 @@ const FURTHER_SETTLE: Duration = Duration::from_secs(1);
 pub const DEFAULT_PROTOCOL: &str = "carillon";
 /// The largest datagram on loopback, whose own limit is 64 KiB: see `docs/delivery.md`.
 const LOOPBACK_DATAGRAM: usize = PIECE_BYTES + 512;
+/// Outstanding there, at most: no path is to be filled, and what is still in a processor's cache is hashed and written sooner.
+const LOOPBACK_BYTES: u64 = 4 << 20;
 /// Bytes under way, at most.
 const WINDOW_BYTES: usize = 2 << 20;
 /// However short the timeout, heartbeats are no more frequent.

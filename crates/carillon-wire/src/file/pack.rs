@@ -2,7 +2,7 @@
 
 use carillon_core::{BufferPool, Bytes};
 
-use super::{Record, Signed, record_type};
+use super::{DATA_HEADER_LEN, Record, Signed, record_type};
 use crate::ParseError;
 use crate::reader::Reader;
 
@@ -64,8 +64,10 @@ fn packed(rest: &[u8]) -> Result<(Record<'_>, &[u8]), ParseError> {
 pub struct Packer {
     /// Bytes of a message, at most.
     max_len: usize,
-    /// PACK and its records so far.
+    /// PACK and its records so far, and behind them what an earlier message has left.
     buffer: Vec<u8>,
+    /// Where that begins.
+    end: usize,
     records: usize,
     /// The record is too long to be one of several.
     alone: bool,
@@ -77,7 +79,7 @@ impl Packer {
     /// For messages of up to `max_len` bytes.
     pub fn new(max_len: usize) -> Self {
         let lent = BufferPool::new(LENT);
-        Packer { max_len, buffer: Vec::new(), records: 0, alone: false, lent }
+        Packer { max_len, buffer: Vec::new(), end: 0, records: 0, alone: false, lent }
     }
 
     /// Bytes that another record may have.
@@ -86,29 +88,43 @@ impl Packer {
             // Alone it needs no pack.
             0 => self.max_len,
             _ if self.alone => 0,
-            _ => (self.max_len.saturating_sub(self.buffer.len() + PACK_RECORD_LEN)).min(u16::MAX.into()),
+            _ => (self.max_len.saturating_sub(self.end + PACK_RECORD_LEN)).min(u16::MAX.into()),
         }
     }
 
     /// Appends a record, for which there must be [room](Self::room).
     pub fn push(&mut self, record: &Record<'_>) {
-        debug_assert!(record.wire_len() <= self.room(), "{record} has room");
-        if self.records == 0 {
-            if self.max_len >= LONG {
-                self.buffer = self.lent.returned().map_or_else(Vec::new, |mut buffer| {
-                    buffer.clear();
-                    buffer.into()
-                });
-            }
-            self.buffer.reserve_exact(self.max_len + PACK_HEADER_LEN + PACK_RECORD_LEN);
-            self.buffer.push(record_type::PACK);
-        }
-        let len = u16::try_from(record.wire_len());
-        self.alone = len.is_err();
-        let len = len.unwrap_or(u16::MAX);
-        self.buffer.extend_from_slice(&len.to_be_bytes());
+        self.begin(record.wire_len());
+        self.buffer.truncate(self.end);
         record.emit(&mut self.buffer);
+        self.end = self.buffer.len();
         self.records += 1;
+    }
+
+    /// Appends DATA with a piece of so many bytes, for which there must be [room](Self::room), as `fill` writes them where
+    /// they are to be; nothing if that fails.
+    pub fn push_data<E>(
+        &mut self,
+        index: u32,
+        offset: u64,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let before = self.end;
+        let mut header = Vec::with_capacity(DATA_HEADER_LEN);
+        Record::Data { index, offset, bytes: &[] }.emit(&mut header);
+        self.begin(DATA_HEADER_LEN + len);
+        self.put(&header);
+        let end = self.end + len;
+        if self.buffer.len() < end {
+            self.buffer.resize(end, 0);
+        }
+        let filled = fill(&mut self.buffer[self.end..end]);
+        match filled {
+            Ok(()) => (self.end, self.records) = (end, self.records + 1),
+            Err(_) => self.end = before,
+        }
+        filled
     }
 
     /// Whether there is nothing to take.
@@ -119,6 +135,7 @@ impl Packer {
     /// Takes the message: a pack, or the record if it is one only.
     pub fn take(&mut self) -> Bytes {
         let mut buffer = std::mem::take(&mut self.buffer);
+        buffer.truncate(std::mem::take(&mut self.end));
         // What waits for acknowledgments is not to hold memory that it does not need.
         if buffer.len() < buffer.capacity() / 4 {
             buffer.shrink_to_fit();
@@ -133,13 +150,41 @@ impl Packer {
             _ => message,
         }
     }
+
+    /// Puts in what is before a record of so many bytes.
+    fn begin(&mut self, len: usize) {
+        debug_assert!(len <= self.room(), "{len} bytes have room");
+        if self.records == 0 {
+            if self.max_len >= LONG
+                && let Some(buffer) = self.lent.returned()
+            {
+                self.buffer = buffer.into();
+            }
+            let whole = self.max_len + PACK_HEADER_LEN + PACK_RECORD_LEN;
+            self.buffer.reserve_exact(whole.saturating_sub(self.buffer.len()));
+            self.put(&[record_type::PACK]);
+        }
+        let len = u16::try_from(len);
+        self.alone = len.is_err();
+        self.put(&len.unwrap_or(u16::MAX).to_be_bytes());
+    }
+
+    /// Puts these in, over what is there.
+    fn put(&mut self, bytes: &[u8]) {
+        let end = self.end + bytes.len();
+        if self.buffer.len() < end {
+            self.buffer.resize(end, 0);
+        }
+        self.buffer[self.end..end].copy_from_slice(bytes);
+        self.end = end;
+    }
 }
 
 /// From so many bytes on the buffer of a message is used again.
 const LONG: usize = 16 << 10;
 
 /// So many of them are remembered: what waits for the network and for its acknowledgment.
-const LENT: usize = 256;
+const LENT: usize = 512;
 
 /// Bytes that PACK has besides its records.
 pub const PACK_HEADER_LEN: usize = 1;

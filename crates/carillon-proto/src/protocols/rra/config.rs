@@ -43,4 +43,4 @@ pub(super) const DELIVERY_SETTINGS: &[(&str, &str)] = &[
 
 /// Messages are kept until all have them, and no more are under way than fit the receivers' buffers.
 pub(super) const HOST_SETTINGS: &[(&str, HostValue)] =
-    &[("window", HostValue::Bytes(8 << 20)), ("flight", HostValue::Flight { min: 4, max: 65_536 })];
+    &[("window", HostValue::Outstanding(8 << 20)), ("flight", HostValue::Flight { min: 4, max: 65_536 })];
