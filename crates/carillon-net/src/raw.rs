@@ -26,6 +26,14 @@ pub struct RawIp {
     pub carries: fn(&[u8]) -> bool,
 }
 
+impl RawIp {
+    /// The packet of the protocol in an IP packet, whose header the system hands over too; nothing if it is none.
+    fn packet(self, ip: &[u8]) -> Option<&[u8]> {
+        let header = usize::from(ip.first()? & 0x0f) * 4;
+        ip.get(header..).filter(|packet| (self.carries)(packet))
+    }
+}
+
 /// The sockets of an endpoint for what goes right over IP.
 #[derive(Debug)]
 pub(crate) struct Raw {
@@ -114,9 +122,7 @@ impl Raw {
         let socket = socket.ok_or(io::ErrorKind::WouldBlock)?;
         loop {
             let (len, source) = recvfrom::<SockaddrIn>(socket.as_raw_fd(), &mut self.buf)?;
-            if let Some((source, packet)) = source.zip(content(&self.buf[..len]))
-                && (self.ip.carries)(packet)
-            {
+            if let Some((source, packet)) = source.zip(self.ip.packet(&self.buf[..len])) {
                 return Ok((source.ip(), Bytes::copy_from_slice(packet)));
             }
         }
@@ -143,12 +149,6 @@ fn bindable(address: Ipv4Addr) -> socket2::SockAddr {
     SocketAddrV4::new(address, 0).into()
 }
 
-/// What follows the IP header, which the system hands over too.
-fn content(packet: &[u8]) -> Option<&[u8]> {
-    let header = usize::from(packet.first()? & 0x0f) * 4;
-    packet.get(header..)
-}
-
 /// The longest packet of IPv4.
 const LARGEST: usize = 65_535;
 
@@ -157,13 +157,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_header_is_as_long_as_it_says_and_what_is_shorter_is_no_packet() {
+    fn what_follows_the_header_is_a_packet_if_the_protocol_says_so() {
+        let ip = RawIp { protocol: 36, carries: |packet| packet == b"abc" };
         let mut packet = vec![0x46];
         packet.resize(24, 0);
         packet.extend_from_slice(b"abc");
-        assert_eq!(content(&packet), Some(&b"abc"[..]));
-        assert_eq!(content(&packet[..24]), Some(&b""[..]));
-        assert_eq!(content(&packet[..23]), None);
-        assert_eq!(content(&[]), None);
+        assert_eq!(ip.packet(&packet), Some(&b"abc"[..]));
+        packet.push(0);
+        assert_eq!(ip.packet(&packet), None, "it is none of the protocol");
+        let all = RawIp { carries: |_| true, ..ip };
+        assert_eq!(all.packet(&packet[..24]), Some(&b""[..]));
+        assert_eq!(all.packet(&packet[..23]), None, "it is shorter than its header");
+        assert_eq!(all.packet(&[]), None);
     }
 }

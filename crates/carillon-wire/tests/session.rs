@@ -522,6 +522,7 @@ proptest! {
     fn what_is_emitted_parses_to_itself(bytes in any_packet()) {
         canonical(&bytes);
         prop_assert!(bytes.len() <= 1200, "an invitation fits the smallest datagram of IPv6");
+        prop_assert!(!carillon_wire::xtp::is_packet(&bytes), "it would be taken for one that goes right over IP");
     }
 
     #[test]

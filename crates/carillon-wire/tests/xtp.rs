@@ -6,7 +6,7 @@ use carillon_core::AssociationId;
 use carillon_wire::ParseError;
 use carillon_wire::xtp::{
     Address, AddressForm, Body, Common, Data, Diag, FORMAT, Handover, IP_PROTOCOL, Packet, RTN, Rates, Spans,
-    Traffic, TrafficForm, key_of, option,
+    Traffic, TrafficForm, is_packet, key_of, option,
 };
 use proptest::prelude::*;
 
@@ -157,11 +157,12 @@ proptest! {
             packet.emit(&mut buf);
             prop_assert_eq!(buf.len(), packet.wire_len());
             prop_assert_eq!(Packet::parse(&buf), Ok(packet));
+            prop_assert!(is_packet(&buf));
             if let Body::Ecntl(_, spans) = packet.body {
                 prop_assert!(spans.iter().eq(parts.spans.iter().copied()));
             }
             for len in 0..buf.len() {
-                prop_assert!(Packet::parse(&buf[..len]).is_err());
+                prop_assert!(Packet::parse(&buf[..len]).is_err() && !is_packet(&buf[..len]));
             }
             buf.push(0);
             let longer = matches!(Packet::parse(&buf), Err(ParseError::Field { field: "dlen", .. }));

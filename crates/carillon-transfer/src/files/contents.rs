@@ -272,7 +272,7 @@ impl Contents {
     pub fn read_piece(&mut self, into: &mut [u8]) -> Result<(), Filled> {
         let Input::File(opened) = &mut self.input else { return Err(Filled::Ready) };
         let read = read_all(&mut opened.file, into).map_err(Filled::Unreadable)?;
-        let look = (self.offset + read as u64) % READ_BYTES as u64 == 0;
+        let look = (self.offset + read as u64).is_multiple_of(READ_BYTES as u64);
         if read < into.len() || (look && !opened.is_same().map_err(Filled::Unreadable)?) {
             return Err(Filled::Changed);
         }
