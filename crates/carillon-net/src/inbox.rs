@@ -59,7 +59,7 @@ pub(crate) struct Datagram {
 impl Inbox {
     pub(crate) fn new() -> Self {
         Inbox {
-            slots: std::array::from_fn(|_| BytesMut::zeroed(SLOT)),
+            slots: std::array::from_fn(|_| new_slot()),
             lent: BufferPool::new(LENT),
             metas: [RecvMeta::default(); BATCH_SIZE],
             filled: 0..0,
@@ -75,7 +75,7 @@ impl Inbox {
         self.open = None;
         for at in 0..self.slots.len() {
             if self.slots[at].is_empty() {
-                self.slots[at] = self.lent.returned().unwrap_or_else(|| BytesMut::zeroed(SLOT));
+                self.slots[at] = self.lent.returned().unwrap_or_else(new_slot);
             }
         }
         let mut buffers = self.slots.each_mut().map(|slot| IoSliceMut::new(slot));
@@ -131,6 +131,14 @@ impl Inbox {
         self.lent.lend(whole);
         Some((meta, bytes))
     }
+}
+
+/// A receive buffer, of an allocation that is so large that it comes from the system, whose pages are zeroed when they are
+/// touched: few datagrams touch all of them.
+fn new_slot() -> BytesMut {
+    let mut slot = BytesMut::zeroed(2 * SLOT);
+    slot.truncate(SLOT);
+    slot
 }
 
 /// Bytes of a receive buffer: more than any datagram or coalesced run has, so nothing is truncated.
