@@ -77,6 +77,34 @@ enum Behind {
     No,
 }
 
+/// How a member's path bounded what went out since the last tick.
+#[derive(Clone, Copy, Debug)]
+struct Bound {
+    /// The member's.
+    index: usize,
+    /// For so long it did.
+    held: Duration,
+    /// Packets wait in its queues for so long.
+    queued: Duration,
+    /// And take so long there and back.
+    round_trip: Duration,
+}
+
+impl Bound {
+    /// The one whose path alone did, if packets wait in its queues and hardly in those of most others:
+    /// where packets are lost at random hardly anybody ever has all that was sent, so that this tells who is slow.
+    fn alone(bounds: &[Bound], elapsed: Duration) -> Option<usize> {
+        let most = bounds.iter().max_by_key(|bound| bound.held)?;
+        let all: Duration = bounds.iter().map(|bound| bound.held).sum();
+        let mut queues: Vec<Duration> = bounds.iter().map(|bound| bound.queued).collect();
+        queues.sort_unstable();
+        let usual = queues[(queues.len() - 1) / 2];
+        let least = LEAST_QUEUED.max(most.round_trip / QUEUED_PART);
+        let alone = bounds.len() > 1 && most.held * 2 >= elapsed && most.held * 4 >= all * 3;
+        (alone && most.queued >= least.max(usual * MUCH_LONGER)).then_some(most.index)
+    }
+}
+
 impl Hold {
     /// Takes in what a tick shows of the member: whether the protocol waits for it, whether it is behind if so, and what it has acknowledged.
     fn note(&mut self, tick: Tick, awaited: bool, behind: Behind, acknowledged: u64) {
@@ -298,25 +326,17 @@ impl SenderSession {
         }
     }
 
-    /// The member whose path alone has bounded since the last tick what went out, if packets wait in its queues and hardly in those of most others:
-    /// where packets are lost at random hardly anybody ever has all that was sent, so that this tells who is slow.
+    /// The member whose path alone has [bounded](Bound::alone) since the last tick what went out.
     fn bounding(&mut self, members: &[(usize, NodeId)], elapsed: Duration) -> Option<usize> {
-        let (mut all, mut most) = (Duration::ZERO, (Duration::ZERO, None));
-        let mut queues = Vec::with_capacity(members.len());
+        let mut bounds = Vec::with_capacity(members.len());
         for &(index, _) in members {
             let hold = &mut self.roster.record_mut(index).hold;
             let Some(path) = hold.path else { continue };
             let held = path.held.saturating_sub(std::mem::replace(&mut hold.held_before, path.held));
-            all += held;
-            let least = LEAST_QUEUED.max(path.round_trip.unwrap_or_default() / QUEUED_PART);
-            most = most.max((held, Some((index, path.queued, least))));
-            queues.push(path.queued);
+            let round_trip = path.round_trip.unwrap_or_default();
+            bounds.push(Bound { index, held, queued: path.queued, round_trip });
         }
-        let (held, Some((index, queued, least))) = most else { return None };
-        queues.sort_unstable();
-        let usual = queues[(queues.len() - 1) / 2];
-        let alone = queues.len() > 1 && held * 2 >= elapsed && held * 4 >= all * 3;
-        (alone && queued >= least.max(usual * MUCH_LONGER)).then_some(index)
+        Bound::alone(&bounds, elapsed)
     }
 
     /// Why a member that is heard is given up all the same.
@@ -517,6 +537,35 @@ mod tests {
             (lossy.behind(), clean.behind())
         });
         assert_eq!(counts, [(LANE_WINDOW, LANE_WINDOW), (0, LANE_WINDOW), (0, 0)]);
+    }
+
+    #[test]
+    fn who_bounds_alone_did_so_most_of_the_time_and_packets_wait_for_it_alone() {
+        let millis = Duration::from_millis;
+        let bound = |index, held, queued| Bound {
+            index,
+            held: millis(held),
+            queued: millis(queued),
+            round_trip: Duration::ZERO,
+        };
+        let alone = |bounds: &[Bound]| Bound::alone(bounds, millis(200));
+        // Half of the tick at least.
+        assert_eq!(alone(&[bound(4, 0, 0), bound(7, 100, 5), bound(9, 0, 0)]), Some(7));
+        assert_eq!(alone(&[bound(4, 0, 0), bound(7, 99, 5), bound(9, 0, 0)]), None);
+        // Three quarters of what anybody's did at least.
+        assert_eq!(alone(&[bound(4, 150, 5), bound(7, 50, 0), bound(9, 0, 0)]), Some(4));
+        assert_eq!(alone(&[bound(4, 149, 5), bound(7, 50, 0), bound(9, 0, 0)]), None);
+        // Packets wait for it, four times as long as for most others.
+        assert_eq!(alone(&[bound(4, 200, 1), bound(7, 0, 0)]), Some(4));
+        assert_eq!(alone(&[bound(4, 200, 0), bound(7, 0, 0)]), None);
+        assert_eq!(alone(&[bound(4, 200, 8), bound(7, 0, 2), bound(9, 0, 2), bound(11, 0, 9)]), Some(4));
+        assert_eq!(alone(&[bound(4, 200, 7), bound(7, 0, 2), bound(9, 0, 2), bound(11, 0, 9)]), None);
+        // And an eighth of a round trip.
+        let far = Bound { round_trip: millis(40), ..bound(4, 200, 5) };
+        assert_eq!(alone(&[far, bound(7, 0, 0)]), Some(4));
+        assert_eq!(alone(&[Bound { queued: millis(4), ..far }, bound(7, 0, 0)]), None);
+        // Of one there is nobody else to be slower than.
+        assert_eq!((alone(&[far]), alone(&[])), (None, None));
     }
 
     #[test]
