@@ -125,6 +125,11 @@ pub trait Sender: Machine {
         None
     }
 
+    /// How many questions in a row this member has left without an answer, if the protocol asks its members one by one: 0 once it has answered.
+    fn unanswered(&self, _member: NodeId) -> u32 {
+        0
+    }
+
     /// Whether everything offered has been completed (acknowledged or given up) after `finish`. A
     /// sender that is [not told](crate::ProtocolEntry::confirmed) what has arrived is finished once
     /// everything has gone out; it still answers requests.

@@ -104,6 +104,11 @@ pub trait Part: std::fmt::Debug + Send + Sized {
         None
     }
 
+    /// How many questions in a row this member has left without an answer.
+    fn unanswered(&self, _scene: &Scene<Self::Timer>, _member: NodeId) -> u32 {
+        0
+    }
+
     /// Messages that it keeps, for its application or for others.
     fn held(&self) -> Option<u64> {
         self.window().map(|window| window.len() as u64)
@@ -236,6 +241,10 @@ impl<P: Part> Sender for Player<P> {
 
     fn measured(&self, member: NodeId) -> Option<PathMeasure> {
         self.part.measured(&self.scene, member)
+    }
+
+    fn unanswered(&self, member: NodeId) -> u32 {
+        self.part.unanswered(&self.scene, member)
     }
 
     fn is_finished(&self) -> bool {

@@ -16,6 +16,9 @@ pub struct Member {
     open: u32,
     /// How often in a row it has not answered.
     pub repeats: u32,
+    /// The same, but questions count that were asked while others were open, one after the other, and when the last one counted.
+    pub unanswered: u32,
+    unanswered_at: Time,
     /// How long it is given for an answer.
     pub timeout: RetransmissionTimeout,
     /// What its path carries.
@@ -100,6 +103,8 @@ impl PollingList {
         let mut member = Member {
             open: 0,
             repeats: 0,
+            unanswered: 0,
+            unanswered_at: Time::ZERO,
             timeout,
             path: Path::new(),
             limit: u64::MAX,
@@ -177,7 +182,7 @@ impl PollingList {
     fn is_silent(&self, index: usize, now: Time) -> bool {
         let member = &self.members[index];
         let long = member.waiting.is_some_and(|since| now.since(since) >= PATIENCE);
-        member.repeats > LOST_NOW_AND_THEN || (member.repeats > 0 && long)
+        member.repeats > LOST_NOW_AND_THEN || (member.unanswered > 0 && long)
     }
 
     /// Whether as much is under way as may be, with so many packets sent and these questions open, the oldest first. As long as nobody has
@@ -235,7 +240,7 @@ impl PollingList {
         self.answering.insert(index);
         let member = &mut self.members[index];
         member.open -= closed;
-        member.repeats = 0;
+        (member.repeats, member.unanswered) = (0, 0);
         member.waiting = if member.open > 0 { Some(now) } else { None };
         // A question has its own number, so Karn's rule has nothing to forbid.
         member.timeout.on_sample(now.since(answer.asked));
@@ -245,9 +250,12 @@ impl PollingList {
     }
 
     /// No answer in time; whether it is to be asked again, since nothing else is open.
-    pub fn on_no_answer(&mut self, question: &Question) -> bool {
+    pub fn on_no_answer(&mut self, now: Time, question: &Question) -> bool {
         let member = &mut self.members[question.index];
         member.open -= 1;
+        if question.at >= member.unanswered_at {
+            (member.unanswered, member.unanswered_at) = (member.unanswered + 1, now);
+        }
         if member.open > 0 {
             return false;
         }
@@ -268,8 +276,8 @@ impl PollingList {
     pub fn skip(&mut self, index: usize) {
         self.again.remove(&index);
         self.answering.insert(index);
-        self.members[index].repeats = 0;
-        self.members[index].waiting = None;
+        let member = &mut self.members[index];
+        (member.repeats, member.unanswered, member.waiting) = (0, 0, None);
     }
 
     /// It is no longer in the group.
@@ -290,7 +298,7 @@ impl PollingList {
     pub fn nothing_asked(&mut self) {
         self.again.clear();
         for (index, member) in self.members.iter_mut().enumerate() {
-            (member.open, member.waiting) = (0, None);
+            (member.open, member.unanswered, member.waiting) = (0, 0, None);
             if std::mem::take(&mut member.repeats) > 0 && !member.removed {
                 self.answering.insert(index);
             }
@@ -419,6 +427,10 @@ mod tests {
         PollingList::new(members, timeout, by_path, 1000)
     }
 
+    fn at(millis: u64) -> Time {
+        Time::from_nanos(millis * 1_000_000)
+    }
+
     fn question(list: &PollingList, index: usize) -> Question {
         let mark = list.member(index).path.mark();
         Question { index, message: 7, serial: 0, end: 0, at: Time::ZERO, mark }
@@ -432,7 +444,7 @@ mod tests {
     fn all_have_their_turn_as_often_as_the_others_but_those_who_do_not_answer() {
         let mut list = list(5, false);
         list.on_ask(Time::ZERO, 2);
-        assert!(list.on_no_answer(&question(&list, 2)));
+        assert!(list.on_no_answer(Time::ZERO, &question(&list, 2)));
         list.remove(4);
         let turns: Vec<_> = (0..6).filter_map(|_| list.next_turn(|_, _| true)).collect();
         assert_eq!((turns, list.live()), (vec![0, 1, 3, 0, 1, 3], 4));
@@ -469,7 +481,6 @@ mod tests {
     #[test]
     fn how_long_a_path_holds_the_others_up_is_told_once_it_is_filled() {
         let mut list = list(2, true);
-        let at = |millis: u64| Time::from_nanos(millis * 1_000_000);
         list.hold(at(10), Some(0));
         list.hold(at(20), None);
         assert_eq!(list.member(0).held, Duration::ZERO, "it is still being found out");
@@ -501,13 +512,37 @@ mod tests {
             list.on_ask(now, 0);
             assert!(!list.is_full(now, 10, [&late]));
             assert!(list.is_full(now, 128, [&late]), "at the repeat {repeat}");
-            list.on_no_answer(&late);
+            list.on_no_answer(now, &late);
         }
         let now = Time::from_nanos(600_000_000);
         list.on_ask(now, 0);
         list.on_ask(now, 1);
         list.on_answer(now, 1, 1, answer(&list, 1), 1000);
         assert!(!list.is_full(now, 128, [&late]), "the other one is silent");
+    }
+
+    #[test]
+    fn one_that_has_never_answered_holds_nobody_up_for_long_though_it_is_asked_all_the_time() {
+        let mut list = list(2, true);
+        list.on_ask(at(0), 1);
+        list.on_answer(at(0), 1, 1, answer(&list, 1), 1000);
+        let unheard = |list: &PollingList, now: u64| Question { at: at(now), ..question(list, 0) };
+        // Each 10 ms a question, each of which has 50 ms; so one is open all the time.
+        let mut held = Vec::new();
+        for now in (0..700).step_by(10) {
+            list.on_ask(at(now), 0);
+            if now >= 50 {
+                let expired = unheard(&list, now - 50);
+                assert!(!list.on_no_answer(at(now), &expired));
+            }
+            let open = unheard(&list, now);
+            held.push(list.is_held(at(now), 128, [&open]));
+            assert_eq!(list.member(0).unanswered as u64, now / 50, "{now} ms");
+        }
+        assert_eq!(held.iter().filter(|held| **held).count(), 50, "for half a second");
+        assert_eq!(list.member(0).repeats, 0);
+        list.on_answer(at(700), 0, 1, answer(&list, 0), 1000);
+        assert_eq!(list.member(0).unanswered, 0);
     }
 
     #[test]
@@ -534,7 +569,7 @@ mod tests {
                     let question = question(&list, index);
                     open[index] -= 1;
                     repeats[index] += u32::from(open[index] == 0);
-                    assert_eq!(list.on_no_answer(&question), open[index] == 0);
+                    assert_eq!(list.on_no_answer(now, &question), open[index] == 0);
                 }
                 7 if rng.below(1000) == 0 && index > 0 => {
                     list.remove(index);

@@ -60,6 +60,8 @@ pub(super) struct Record {
     pub token: AssociationId,
     /// Given up: its packets are refused.
     pub expelled: bool,
+    /// Given up while nothing was heard of it.
+    pub was_silent: bool,
     /// When it was last told so.
     pub refused: Option<Time>,
     /// Bytes it had dealt with when it was last found to get on, and when that was.
@@ -124,6 +126,7 @@ impl Roster {
             identity: secret::identity(nonce),
             token: secret::token(nonce),
             expelled: false,
+            was_silent: false,
             refused: None,
             mark: (0, now),
             pace: None,

@@ -106,17 +106,23 @@ fn one_that_most_others_wait_for_is_given_up_soon_only_if_it_is_served_later() {
     }
 }
 
-/// Six receivers of `carillon` that all lose 2 %, some of them behind a port that carries a packet each millisecond: why each of these was given up.
-fn behind_ports(slow: &[u32]) -> Vec<Option<String>> {
+/// A session of `carillon` with these receivers, which another one follows.
+fn of_carillon(names: &[&str], slow: Slow, messages: u64) -> World {
     let carillon = find("carillon").expect("it is registered");
-    let mut settings = config(6, Slow::Lane);
+    let mut settings = config(names.len(), slow);
     (settings.config, settings.protocol) = (Config::defaults(carillon.parameters), carillon);
-    let mut world = World::new(sender_with(settings), 60_000);
-    let names = ["a", "b", "c", "d", "e", "f"];
+    let mut world = World::new(sender_with(settings), messages);
     for name in names {
         let config = ReceiverSessionConfig { protocols: REGISTRY, ..receiver_config(name) };
         world.join(ReceiverSession::new(config, Seeds::new(1).part(name)));
     }
+    world
+}
+
+/// Six receivers of `carillon` that all lose 2 %, some of them behind a port that carries a packet each millisecond: why each of these was given up.
+fn behind_ports(slow: &[u32]) -> Vec<Option<String>> {
+    let names = ["a", "b", "c", "d", "e", "f"];
+    let mut world = of_carillon(&names, Slow::Lane, 60_000);
     world.seed(5, 0.02);
     world.ports = slow
         .iter()
@@ -124,6 +130,40 @@ fn behind_ports(slow: &[u32]) -> Vec<Option<String>> {
         .collect();
     world.run_until(ms(8_000), |world| world.sender.phase() == SenderPhase::Finished);
     names.map(|name| lost(&world, name)).into()
+}
+
+#[test]
+fn one_that_answers_no_question_is_given_up_soon_and_served_later_whatever_it_had() {
+    for (slow, had, long) in [
+        (Slow::Lane, 0, 750..1500),
+        (Slow::Lane, 1000, 750..1500),
+        (Slow::Wait, 1000, 5000..5010),
+        (Slow::Drop, 1000, 5000..5010),
+    ] {
+        let mut world = of_carillon(&["a", "b", "c"], slow, 60_000);
+        world.seed(5, 0.05);
+        world.run_until(ms(8_000), |world| {
+            world.phase(1) == ReceiverPhase::Running && world.peers[1].got >= had
+        });
+        let since = world.now;
+        world.peers[1].dead = true;
+        world.run_until(ms(20_000), |world| lost(world, "b").is_some());
+        let reason = lost(&world, "b").expect("it is given up");
+        assert!(reason.starts_with("silent for"), "{slow:?} {had}: {reason}");
+        let after = world.now.since(since).as_millis();
+        assert!(long.contains(&after), "{slow:?} {had}: {reason}, after {after} ms");
+        if slow != Slow::Lane {
+            continue;
+        }
+        // It had stood still, and the session goes on.
+        world.pause = Some((100, world.now + Duration::from_secs(2)));
+        world.peers[1].dead = false;
+        let now = world.now;
+        world.peers[1].session.handle_timeout(now);
+        let end = world.now + Duration::from_millis(1500);
+        world.run_until(end, |world| matches!(world.phase(1), ReceiverPhase::Failed(_)));
+        assert_eq!((world.phase(1), world.sender.wanting()), (later(), &set(&["b"])), "{had}");
+    }
 }
 
 #[test]

@@ -220,7 +220,7 @@ impl Asking {
     /// An answer has taken too long; who was asked, and whether it has been silent for too long. If the round can wait, it does.
     pub fn on_no_answer(&mut self, now: Time, number: u64, can_wait: bool) -> Option<(usize, bool)> {
         let question = self.questions.expire(number)?;
-        self.audience.on_no_answer(&question);
+        self.audience.on_no_answer(now, &question);
         let there = 1.0 - self.audience.loss().min(MOST_LOSS);
         self.bearable.on_no_answer(1.0 - there * there, self.questions.open_count());
         let awaited = if can_wait { LONG_AWAITED } else { AWAITED };

@@ -390,6 +390,10 @@ impl Part for CarillonSender {
         let index = self.blocks.window.index_of(member)?;
         self.asking.audience.member(index).measured(self.blocks.sent)
     }
+
+    fn unanswered(&self, _scene: &Scene, member: NodeId) -> u32 {
+        self.blocks.window.index_of(member).map_or(0, |index| self.asking.audience.member(index).unanswered)
+    }
 }
 
 /// Where a block stands.

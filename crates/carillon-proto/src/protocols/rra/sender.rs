@@ -102,7 +102,7 @@ impl RraSender {
         scene.events.push(Event::TimerFired { timer: "answer" });
         let index = question.index;
         // If it was asked something else since, it may still answer that.
-        if !asking.audience.on_no_answer(&question)
+        if !asking.audience.on_no_answer(scene.now, &question)
             || !asking.retransmission.is_exceeded(asking.audience.member(index).repeats - 1)
         {
             return;
@@ -311,6 +311,10 @@ impl Part for RraSender {
     fn measured(&self, _scene: &Scene, member: NodeId) -> Option<PathMeasure> {
         let index = self.messages.window.index_of(member)?;
         self.asking.audience.member(index).measured(self.messages.sent)
+    }
+
+    fn unanswered(&self, _scene: &Scene, member: NodeId) -> u32 {
+        self.messages.window.index_of(member).map_or(0, |index| self.asking.audience.member(index).unanswered)
     }
 }
 

@@ -38,6 +38,8 @@ pub(in crate::session) struct Hold {
     held_before: Duration,
     /// Packets sent when it was asked what it had answered by then.
     answered_before: u64,
+    /// In the last tick most of the others waited for it, since it leaves questions unanswered.
+    keeps_waiting: bool,
 }
 
 /// How a member stands, for whoever watches the session.
@@ -66,6 +68,19 @@ struct Tick {
     mostly_free: bool,
 }
 
+/// What is seen of a member at a tick.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    /// The member's.
+    index: usize,
+    /// The protocol waits for it.
+    awaited: bool,
+    /// Messages it has acknowledged.
+    acknowledged: u64,
+    /// Questions in a row that it has left unanswered.
+    unanswered: u32,
+}
+
 /// Whether a member is behind the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Behind {
@@ -75,6 +90,13 @@ enum Behind {
     IfAwaited,
     /// It answers, has room, and has about what the others have: what it lacks is what was lost last.
     No,
+}
+
+impl Tick {
+    /// Whether a member that is awaited or not was what most others waited for.
+    fn holds(self, awaited: bool) -> bool {
+        awaited && self.quiet && self.wanting && self.mostly_free && !self.counted.is_zero()
+    }
 }
 
 /// How a member's path bounded what went out since the last tick.
@@ -291,23 +313,26 @@ impl SenderSession {
         let completed = self.pulse.completed;
         let bounding = self.bounding(&members, elapsed);
         let Some(sender) = self.inner.as_mut().and_then(|inner| inner.as_sender()) else { return };
-        let seen: Vec<(usize, bool, u64)> = members
-            .into_iter()
-            .map(|(index, node)| (index, sender.awaits(node), sender.acknowledged(node).unwrap_or(completed)))
-            .collect();
+        let see = |(index, node)| Seen {
+            index,
+            awaited: sender.awaits(node),
+            acknowledged: sender.acknowledged(node).unwrap_or(completed),
+            unanswered: sender.unanswered(node),
+        };
+        let seen: Vec<Seen> = members.into_iter().map(see).collect();
         let tick = Tick {
             counted: elapsed.saturating_sub(own),
             quiet,
             wanting: self.pulse.blocked || self.finishing,
-            free: seen.iter().any(|&(_, awaited, _)| !awaited),
-            mostly_free: seen.iter().filter(|&&(_, awaited, _)| !awaited).count() * 2 >= seen.len(),
+            free: seen.iter().any(|seen| !seen.awaited),
+            mostly_free: seen.iter().filter(|seen| !seen.awaited).count() * 2 >= seen.len(),
         };
-        let mut acknowledged: Vec<u64> = seen.iter().map(|&(.., acknowledged)| acknowledged).collect();
+        let mut acknowledged: Vec<u64> = seen.iter().map(|seen| seen.acknowledged).collect();
         acknowledged.sort_unstable();
         // Most have at least three quarters more of what is under way than it.
         let usual = acknowledged.get(acknowledged.len() / 2).copied().unwrap_or_default();
         let under_way = self.pulse.sent.saturating_sub(completed);
-        for &(index, awaited, acknowledged) in &seen {
+        for &Seen { index, awaited, acknowledged, unanswered } in &seen {
             let hold = &mut self.roster.record_mut(index).hold;
             let answers = hold.path.is_some_and(|path| path.sent != hold.answered_before && path.has_room);
             hold.answered_before = hold.path.map_or(0, |path| path.sent);
@@ -317,9 +342,10 @@ impl SenderSession {
                 _ => Behind::IfAwaited,
             };
             hold.note(tick, awaited, behind, acknowledged);
+            hold.keeps_waiting = tick.holds(awaited) && unanswered >= UNANSWERED;
             self.roster.member_mut(index).waited = self.roster.record(index).hold.waited();
         }
-        for (index, ..) in seen {
+        for Seen { index, .. } in seen {
             if let Some(reason) = self.too_slow(awake, index) {
                 self.give_up(now, index, reason);
             }
@@ -339,14 +365,24 @@ impl SenderSession {
         Bound::alone(&bounds, elapsed)
     }
 
-    /// Why a member that is heard is given up all the same.
+    /// Whether nothing was heard of a member for longer than it takes to be heard if it is there.
+    pub(super) fn is_silent(&self, awake: Time, index: usize) -> bool {
+        awake.since(self.roster.record(index).heard) >= self.tick() * SILENT
+    }
+
+    /// Why a member is given up before it was silent for the whole of the time that it has.
     fn too_slow(&self, awake: Time, index: usize) -> Option<String> {
         if self.config.slow == Slow::Wait {
             return None;
         }
         let hold = &self.roster.record(index).hold;
         // It loses nothing by it: a further session begins where it is, if it will be waited for.
-        let lane = self.config.further && self.config.slow == Slow::Lane && self.may_go_on(index);
+        let lanes = self.config.further && self.config.slow == Slow::Lane;
+        if lanes && hold.keeps_waiting && self.is_silent(awake, index) {
+            let silent = awake.since(self.roster.record(index).heard).as_secs_f64();
+            return Some(format!("silent for {silent:.1} s while most of the others waited"));
+        }
+        let lane = lanes && self.may_go_on(index);
         // Those who turned to a helper that is gone lack what it would have repaired: they come late once, and are not slow.
         let orphaned = self.pulse.helper_lost.is_some_and(|at| awake.since(at) < self.config.member_timeout);
         if lane
@@ -456,6 +492,11 @@ const LANE_WINDOW: u32 = 8;
 const LANE_MASK: u128 = (1 << LANE_WINDOW) - 1;
 /// It does if it is behind in so many of them: three quarters.
 const MOST_BEHIND: u32 = 6;
+/// One that others wait for is asked again and again: so many questions in a row hardly anybody leaves unanswered that is there, if a fifth is lost both ways one of three
+/// thousand. They are asked further and further apart, and the longer the further away it is.
+const UNANSWERED: u32 = 8;
+/// Who leaves them unanswered is given up, to be served later, if it was not heard for so many ticks: longer than a system keeps a process from running.
+const SILENT: u32 = 3;
 /// A path that held the sender up for half of a tick, and for three quarters of the time that anybody's did, bounds what goes out if packets wait in its
 /// queues for so long, this part of its round trip, and so many times as long as in those of most others: links that are equally busy are not told apart.
 const LEAST_QUEUED: Duration = Duration::from_millis(1);

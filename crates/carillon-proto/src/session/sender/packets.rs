@@ -76,8 +76,10 @@ impl SenderSession {
         let record = self.roster.record_mut(index);
         if record.refused.is_none_or(|told| now.since(told) >= heartbeat) {
             record.refused = Some(now);
-            let nonce = record.nonce;
-            let serves = self.config.further && self.config.slow != Slow::Drop && self.may_go_on(index);
+            let (nonce, was_silent) = (record.nonce, record.was_silent);
+            // Who was silent and got nothing may have stood still; who was heard and got nothing would not get it then either.
+            let may_go_on = was_silent || self.may_go_on(index);
+            let serves = self.config.further && self.config.slow != Slow::Drop && may_go_on;
             let reason = if serves { RefuseReason::Later } else { RefuseReason::Expelled };
             if serves {
                 self.wanting.insert(self.roster.members()[index].name.clone());
@@ -365,7 +367,9 @@ impl SenderSession {
         self.roster.lose(index, reason);
         self.events.push(Event::MemberLost { member: node });
         // Even one that has reported: the others may still wait for it.
-        self.roster.record_mut(index).expelled = true;
+        let was_silent = self.is_silent(self.awake(now), index);
+        let record = self.roster.record_mut(index);
+        (record.expelled, record.was_silent) = (true, was_silent);
         self.release(now, node);
     }
 
