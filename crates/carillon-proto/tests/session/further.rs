@@ -167,6 +167,16 @@ fn one_that_answers_no_question_is_given_up_soon_and_served_later_whatever_it_ha
 }
 
 #[test]
+fn where_a_protocol_asks_nobody_it_takes_longer_until_one_is_known_to_be_silent() {
+    let mut world = world(&["a", "b", "c"], Slow::Lane, 100_000);
+    world.run(ms(1000));
+    world.peers[1].dead = true;
+    world.run_until(ms(20_000), |world| lost(world, "b").is_some());
+    let reason = lost(&world, "b").expect("it is given up");
+    assert!(reason.starts_with("kept most of the others waiting for"), "{reason}");
+}
+
+#[test]
 fn where_all_lose_alike_one_behind_a_slow_port_is_served_later_and_equal_ones_are_not() {
     let reasons = behind_ports(&[3]);
     assert!(reasons[2].as_ref().is_some_and(|reason| reason.starts_with("kept most of the others waiting")));
