@@ -55,6 +55,7 @@ mod slowest_member;
 mod status_series;
 mod symbol_block;
 mod timeout;
+mod train;
 mod transmit_window;
 mod unplaced;
 mod windowed;

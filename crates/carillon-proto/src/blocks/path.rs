@@ -21,6 +21,7 @@ use carillon_core::{PathMeasure, Time};
 
 use super::EmptyPath;
 use super::path_loss::PathLoss;
+use super::train::{Seen, Train};
 use super::windowed::Windowed;
 
 /// The sender's model of the path to one receiver.
@@ -38,6 +39,8 @@ pub struct Path {
     queue: f64,
     /// Rounds in which the rate has not grown any more, while the path is being filled.
     flat: u32,
+    /// What is sent in a round trip, as long as it is found out what the path carries.
+    train: Train,
     /// The rate that the next round is compared with, and when that round begins.
     full: (f64, Time),
     /// When the next round begins in which the window may grow.
@@ -91,6 +94,7 @@ impl Path {
             loss: PathLoss::default(),
             queue: 0.0,
             flat: 0,
+            train: Train::default(),
             full: (0.0, Time::ZERO),
             round: Time::ZERO,
             doubt: 0,
@@ -111,7 +115,8 @@ impl Path {
 
     /// The same, if no more than so many may stand in queues and receive buffers: what the path itself holds is beside them.
     pub fn window_with(&self, buffered: u64) -> u64 {
-        let held = self.rate.greatest() * self.empty.least();
+        let train = self.train.rate().filter(|_| self.is_filling()).unwrap_or(0.0);
+        let held = self.rate.greatest().max(train) * self.empty.least();
         let held = if held.is_finite() { held.max(0.0) as u64 } else { 0 };
         self.window().min(buffered.saturating_add(held))
     }
@@ -141,8 +146,9 @@ impl Path {
     /// round trip instead of filling a queue at once, and a path that can carry more is still found out.
     pub fn pace(&self) -> Option<f64> {
         let rate = self.rate.greatest();
+        let told = self.train.pace().filter(|_| self.is_filling());
         let gain = if self.is_filling() { FILLING_PACE } else { PACE + LOST_PACE * self.lost_questions() };
-        (rate > 0.0).then(|| gain * rate / (1.0 - self.loss.usual()))
+        told.or_else(|| (rate > 0.0).then(|| gain * rate / (1.0 - self.loss.usual())))
     }
 
     /// How much more is to be tried than arrives, from 0 to 1, since questions are lost as packets are.
@@ -175,6 +181,8 @@ impl Path {
         }
         self.loss.note(now, came, serial.saturating_sub(then.serial) as f64);
         if self.is_filling() {
+            let seen = Seen { now, asked, serial, arrived: self.last.arrived };
+            self.train.on_answer(seen, self.empty.least());
             self.note_full(now, asked, since);
         }
         let crowded = self.loss.is_more_than_usual();
@@ -258,7 +266,7 @@ impl Path {
         let growth = 1.0 + most * (self.queue / (FIRST_QUEUE * rate)).min(1.0);
         // What came before the first answers was little, and says little.
         let (gain, floor) = match self.is_filling() {
-            true => (FILLING_GAIN, FIRST_WINDOW),
+            true => (self.train.gain(rate).unwrap_or(FILLING_GAIN), FIRST_WINDOW),
             false if crowded => (CROWDED_GAIN, LEAST_WINDOW),
             false => (growth, LEAST_WINDOW),
         };
@@ -281,8 +289,8 @@ const FIRST_WINDOW: f64 = 128.0;
 const SILENT_WINDOW: f64 = 32.0;
 /// Fewer would not carry a question and a repair.
 const LEAST_WINDOW: f64 = 8.0;
-/// While the path is being filled the window may double with each round.
-const FILLING_GAIN: f64 = 2.0;
+/// While the path is being filled the window may double with each round, or grow by more if a [train](Train) has told that the path carries it.
+pub(super) const FILLING_GAIN: f64 = 2.0;
 /// Of what arrives at most, which is more than what arrives, so much where more is lost than usual.
 const CROWDED_GAIN: f64 = 0.9;
 /// So much more than what arrives is tried, in each round, so that a path that can carry more is found out.
@@ -364,7 +372,7 @@ mod tests {
                 arrived_by_half = arrived;
             }
         }
-        let half = serial - under_way.len() as u64 - packets / 2;
+        let half = (serial - under_way.len() as u64).saturating_sub(packets / 2);
         (path, 1.0 - f64::from(arrived - arrived_by_half) / half as f64)
     }
 
@@ -372,6 +380,17 @@ mod tests {
     fn window_behind(spacing: u64, room: u64, delay: u64, packets: u64) -> (u64, f64) {
         let (path, lost) = behind_a_bottleneck(spacing, room, delay, packets);
         (path.window(), lost)
+    }
+
+    #[test]
+    fn a_long_path_is_filled_in_few_round_trips_if_it_carries_what_is_sent_and_as_slowly_as_ever_if_not() {
+        // Ten thousand packets a round trip of 100 ms, and a thousand.
+        let windows = [10, 100].map(|spacing| window_behind(spacing, 100_000, 50_000, 3000).0);
+        assert!(windows[0] > 2300 && windows[1] < 1800, "{windows:?}");
+        let (path, _) = behind_a_bottleneck(10, 100_000, 50_000, 3000);
+        // What a path is known to hold may be under way beside what is buffered.
+        let (known, seen) = (path.window_with(0) as f64, path.rate.greatest() * path.empty.least());
+        assert!(known > seen * 1.2, "{known} {seen}");
     }
 
     /// Two who share a bottleneck, each of whom asks with every packet; the second begins a second later. Returns what
