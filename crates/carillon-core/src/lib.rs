@@ -27,7 +27,7 @@ mod timers;
 mod units;
 
 pub use addresses::{AddressBook, Addresses, Numbered};
-pub use bytes::Bytes;
+pub use bytes::{Bytes, BytesMut};
 pub use datagram::{Dest, Received, Scope, Transmit, Verdict};
 pub use describe::{
     ANY, Boast, Format, Golden, Ground, InState, Lie, OUTSIDE, Promise, Reading, Rest, States, Trial,

@@ -17,12 +17,15 @@ use crate::seal::Seal;
 /// A buffer that comes back well filled is handed out itself, and returns when nobody holds a slice
 /// of it any more; a little in a big buffer is copied out, so that holding a small packet does not
 /// hold 64 KiB. It is copied when its turn comes, so that a batch whose datagrams are used and
-/// forgotten takes the same small allocation over and over.
+/// forgotten takes the same small allocation over and over. Datagrams that fill a frame share one, a few
+/// each: what one thread takes from the allocator and another gives back costs both.
 #[derive(Debug)]
 pub(crate) struct Inbox {
     slots: [BytesMut; BATCH_SIZE],
     /// Slots handed out.
     lent: BufferPool,
+    /// Room for datagrams that are copied.
+    piece: BytesMut,
     /// What is in the slots.
     metas: [RecvMeta; BATCH_SIZE],
     filled: Range<usize>,
@@ -61,6 +64,7 @@ impl Inbox {
         Inbox {
             slots: std::array::from_fn(|_| new_slot()),
             lent: BufferPool::new(LENT),
+            piece: BytesMut::new(),
             metas: [RecvMeta::default(); BATCH_SIZE],
             filled: 0..0,
             multicast: false,
@@ -124,12 +128,25 @@ impl Inbox {
             }));
         }
         if meta.len < FULL {
-            return Some((meta, Bytes::copy_from_slice(&self.slots[at][..meta.len])));
+            return Some((meta, self.copied(at, meta.len)));
         }
         let whole = std::mem::take(&mut self.slots[at]).freeze();
         let bytes = whole.slice(..meta.len);
         self.lent.lend(whole);
         Some((meta, bytes))
+    }
+
+    /// What this slot has got, so many bytes, somewhere else.
+    fn copied(&mut self, at: usize, len: usize) -> Bytes {
+        let content = &self.slots[at][..len];
+        if len < SHARED {
+            return Bytes::copy_from_slice(content);
+        }
+        if self.piece.capacity() < len {
+            self.piece = BytesMut::with_capacity(PIECE.max(len));
+        }
+        self.piece.extend_from_slice(content);
+        self.piece.split().freeze()
     }
 }
 
@@ -148,5 +165,38 @@ const SLOT: usize = 65_536;
 /// datagrams that are shorter than they are.
 const LENT: usize = 512;
 
+/// Who holds one of the datagrams that were copied into a piece holds the piece; so it is short, and only long ones are.
+const PIECE: usize = 8 << 10;
+const SHARED: usize = 1 << 10;
+
 /// From this many bytes on a buffer is handed out rather than copied.
 const FULL: usize = SLOT / 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_copied_stays_what_it_is_and_a_short_one_holds_nothing_else() {
+        let mut inbox = Inbox::new();
+        let mut copies = Vec::new();
+        for (turn, len) in (0..200).map(|turn| (turn, [SHARED - 1, SHARED, 1455, PIECE, FULL - 1][turn % 5]))
+        {
+            inbox.slots[0][..len].fill(turn as u8);
+            copies.push((turn, len, inbox.copied(0, len)));
+        }
+        for (turn, len, copy) in &copies {
+            assert!(copy.len() == *len && copy.iter().all(|&byte| byte == *turn as u8), "{turn}");
+            // Alone in its allocation it can be taken back.
+            assert!(*len >= SHARED || copy.is_unique(), "{turn}");
+        }
+    }
+
+    #[test]
+    fn datagrams_that_fill_a_frame_share_a_piece_a_few_each() {
+        let mut inbox = Inbox::new();
+        let copies: Vec<Bytes> = (0..100).map(|_| inbox.copied(0, 1455)).collect();
+        let together = |pair: &&[Bytes]| pair[1].as_ptr().addr() == pair[0].as_ptr().addr() + 1455;
+        assert_eq!(copies.windows(2).filter(together).count(), 80);
+    }
+}

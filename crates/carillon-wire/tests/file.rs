@@ -3,7 +3,8 @@
 
 use carillon_wire::ParseError;
 use carillon_wire::file::{
-    DATA_HEADER_LEN, Packer, Reached, Record, RelativePath, Withdrawn, link_stays_below, records,
+    DATA_HEADER_LEN, PACK_HEADER_LEN, PACK_RECORD_LEN, Packer, Reached, Record, RelativePath, Withdrawn,
+    link_stays_below, records,
 };
 use proptest::prelude::*;
 
@@ -354,6 +355,27 @@ fn a_piece_that_is_written_where_it_is_to_be_is_like_any_other() {
         assert_eq!(copied.room(), written.room());
         assert!(copied.take() == written.take(), "message {byte}");
     }
+}
+
+#[test]
+fn short_messages_are_cut_from_one_piece_and_stay_what_they_are() {
+    let mut packer = Packer::new(1_000);
+    let mut held = Vec::new();
+    for turn in 0..100u8 {
+        let bytes = vec![turn; 500 + usize::from(turn)];
+        packer.push(&Record::Data { index: turn.into(), offset: 0, bytes: &bytes });
+        held.push(packer.take());
+    }
+    for (message, turn) in held.iter().zip(0u8..) {
+        let bytes = vec![turn; 500 + usize::from(turn)];
+        let record = Record::Data { index: turn.into(), offset: 0, bytes: &bytes };
+        assert_eq!(records(message).collect::<Vec<_>>(), [Ok(record)]);
+    }
+    let next = held.windows(2).filter(|pair| {
+        let gap = pair[1].as_ptr().addr().wrapping_sub(pair[0].as_ptr().addr() + pair[0].len());
+        gap == PACK_HEADER_LEN + PACK_RECORD_LEN
+    });
+    assert!(next.count() >= 95, "most begin where the one before ends");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Several records in one message.
 
-use carillon_core::{BufferPool, Bytes};
+use carillon_core::{BufferPool, Bytes, BytesMut};
 
 use super::{DATA_HEADER_LEN, Record, Signed, record_type};
 use crate::ParseError;
@@ -64,13 +64,16 @@ fn packed(rest: &[u8]) -> Result<(Record<'_>, &[u8]), ParseError> {
 pub struct Packer {
     /// Bytes of a message, at most.
     max_len: usize,
-    /// PACK and its records so far, and behind them what an earlier message has left.
-    buffer: Vec<u8>,
-    /// Where that begins.
+    /// Room for a message, with PACK and its records so far; short messages are cut from a longer piece one after the other, since what one thread takes
+    /// from the allocator and another gives back costs both.
+    buffer: BytesMut,
+    /// Where the records so far end.
     end: usize,
     records: usize,
     /// The record is too long to be one of several.
     alone: bool,
+    /// A record, kept for its room.
+    record: Vec<u8>,
     /// The buffers of long messages.
     lent: BufferPool,
 }
@@ -78,8 +81,15 @@ pub struct Packer {
 impl Packer {
     /// For messages of up to `max_len` bytes.
     pub fn new(max_len: usize) -> Self {
-        let lent = BufferPool::new(LENT);
-        Packer { max_len, buffer: Vec::new(), end: 0, records: 0, alone: false, lent }
+        Packer {
+            max_len,
+            buffer: BytesMut::new(),
+            end: 0,
+            records: 0,
+            alone: false,
+            record: Vec::new(),
+            lent: BufferPool::new(LENT),
+        }
     }
 
     /// Bytes that another record may have.
@@ -95,9 +105,7 @@ impl Packer {
     /// Appends a record, for which there must be [room](Self::room).
     pub fn push(&mut self, record: &Record<'_>) {
         self.begin(record.wire_len());
-        self.buffer.truncate(self.end);
-        record.emit(&mut self.buffer);
-        self.end = self.buffer.len();
+        self.emit(record);
         self.records += 1;
     }
 
@@ -111,14 +119,9 @@ impl Packer {
         fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
     ) -> Result<(), E> {
         let before = self.end;
-        let mut header = Vec::with_capacity(DATA_HEADER_LEN);
-        Record::Data { index, offset, bytes: &[] }.emit(&mut header);
         self.begin(DATA_HEADER_LEN + len);
-        self.put(&header);
+        self.emit(&Record::Data { index, offset, bytes: &[] });
         let end = self.end + len;
-        if self.buffer.len() < end {
-            self.buffer.resize(end, 0);
-        }
         let filled = fill(&mut self.buffer[self.end..end]);
         match filled {
             Ok(()) => (self.end, self.records) = (end, self.records + 1),
@@ -134,17 +137,17 @@ impl Packer {
 
     /// Takes the message: a pack, or the record if it is one only.
     pub fn take(&mut self) -> Bytes {
-        let mut buffer = std::mem::take(&mut self.buffer);
-        buffer.truncate(std::mem::take(&mut self.end));
-        // What waits for acknowledgments is not to hold memory that it does not need.
-        if buffer.len() < buffer.capacity() / 4 {
-            buffer.shrink_to_fit();
-        }
-        let long = buffer.len() >= LONG;
-        let message = Bytes::from(buffer);
-        if long {
-            self.lent.lend(message.clone());
-        }
+        let end = std::mem::take(&mut self.end);
+        let message = match (self.max_len >= LONG, end >= LONG) {
+            (false, _) => self.buffer.split_to(end).freeze(),
+            // What waits for acknowledgments is not to hold memory that it does not need.
+            (true, false) => Bytes::copy_from_slice(&self.buffer[..end]),
+            (true, true) => {
+                let whole = std::mem::take(&mut self.buffer).freeze();
+                self.lent.lend(whole.clone());
+                whole.slice(..end)
+            }
+        };
         match std::mem::take(&mut self.records) {
             1 => message.slice(PACK_HEADER_LEN + PACK_RECORD_LEN..),
             _ => message,
@@ -155,13 +158,11 @@ impl Packer {
     fn begin(&mut self, len: usize) {
         debug_assert!(len <= self.room(), "{len} bytes have room");
         if self.records == 0 {
-            if self.max_len >= LONG
-                && let Some(buffer) = self.lent.returned()
-            {
-                self.buffer = buffer.into();
-            }
             let whole = self.max_len + PACK_HEADER_LEN + PACK_RECORD_LEN;
-            self.buffer.reserve_exact(whole.saturating_sub(self.buffer.len()));
+            if self.buffer.len() < whole {
+                let again = if self.max_len >= LONG { self.lent.returned() } else { None };
+                self.buffer = again.unwrap_or_else(|| BytesMut::zeroed(whole.max(PIECE)));
+            }
             self.put(&[record_type::PACK]);
         }
         let len = u16::try_from(len);
@@ -169,16 +170,24 @@ impl Packer {
         self.put(&len.unwrap_or(u16::MAX).to_be_bytes());
     }
 
+    fn emit(&mut self, record: &Record<'_>) {
+        let mut bytes = std::mem::take(&mut self.record);
+        bytes.clear();
+        record.emit(&mut bytes);
+        self.put(&bytes);
+        self.record = bytes;
+    }
+
     /// Puts these in, over what is there.
     fn put(&mut self, bytes: &[u8]) {
         let end = self.end + bytes.len();
-        if self.buffer.len() < end {
-            self.buffer.resize(end, 0);
-        }
         self.buffer[self.end..end].copy_from_slice(bytes);
         self.end = end;
     }
 }
+
+/// Short messages are cut from pieces of so many bytes.
+const PIECE: usize = 32 << 10;
 
 /// From so many bytes on the buffer of a message is used again.
 const LONG: usize = 16 << 10;
