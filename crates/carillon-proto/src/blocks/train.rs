@@ -170,6 +170,11 @@ mod tests {
         round(&mut train, 0, 500, 64, late);
         let told = train.rate().expect("it has told");
         assert!((28_000.0..32_000.0).contains(&told), "{told}");
+        // Or nothing at all until the last one, and then everything.
+        let mut train = Train::default();
+        round(&mut train, 0, 500, 64, |question| (140_000, question * 16));
+        let told = train.rate().expect("it has told");
+        assert!((28_000.0..32_000.0).contains(&told), "{told}");
     }
 
     #[test]

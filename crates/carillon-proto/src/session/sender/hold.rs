@@ -376,20 +376,16 @@ impl SenderSession {
             return None;
         }
         let hold = &self.roster.record(index).hold;
-        // It loses nothing by it: a further session begins where it is, if it will be waited for.
-        let lanes = self.config.further && self.config.slow == Slow::Lane;
+        let receives = self.roster.members()[index].part == Part::Receives;
+        let lanes = self.config.further && self.config.slow == Slow::Lane && receives;
         if lanes && hold.keeps_waiting && self.is_silent(awake, index) {
             let silent = awake.since(self.roster.record(index).heard).as_secs_f64();
             return Some(format!("silent for {silent:.1} s while most of the others waited"));
         }
-        let lane = lanes && self.may_go_on(index);
         // Those who turned to a helper that is gone lack what it would have repaired: they come late once, and are not slow.
         let orphaned = self.pulse.helper_lost.is_some_and(|at| awake.since(at) < self.config.member_timeout);
-        if lane
-            && !orphaned
-            && self.roster.members()[index].part == Part::Receives
-            && hold.behind() >= MOST_BEHIND
-        {
+        // It loses nothing by it: a further session begins where it is, if it will be waited for.
+        if lanes && self.may_go_on(index) && !orphaned && hold.behind() >= MOST_BEHIND {
             let (behind, window) = (self.tick() * hold.behind(), self.tick() * LANE_WINDOW);
             let (behind, window) = (behind.as_secs_f64(), Span::Time(window));
             return Some(format!("kept most of the others waiting for {behind:.1} s of {window}"));
