@@ -19,8 +19,9 @@ then versions and settings. A run fails if a receiver has not the true file afte
 in that cell.
 
 Cells are called as in bench-delivery.py. Time runs from the start of the sender's process until the last receiver
-holds the file; of Aeron and BitTorrent, which are run by a Java machine and by Python, from when that is up and, with
-Aeron, all are connected. Processor time leaves out the start of these two, and what the kernel does for nobody.
+holds the file; of Aeron and BitTorrent, which are run by a Java machine and by Python, from when that is up.
+Processor time leaves out the start of these two, and what the kernel does for nobody. All machines know each other's
+hardware addresses before: far away a router next to them would be asked, not the other end.
 
 Needs root and network namespaces. What is missing is installed (Debian's packages; Aeron's jar by Maven) or, where that
 cannot be, named and left out.

@@ -122,12 +122,28 @@ class Network:
                 f"port=eth0; {plain}; ip link set lo up; ip addr add {self.address(host)}/24 brd + dev eth0; "
                 "ip link set eth0 up; ip route add 224.0.0.0/4 dev eth0",
             )
+        self._meet()
         if delay_ms:
             command = [*self.inside("switch"), emulator(), "s", "s-near", str(round(delay_ms * 1000))]
             self.relay = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
             assert self.relay.stdout is not None
             if self.relay.stdout.readline() != "ready\n":
                 raise RuntimeError("the link emulator does not start")
+
+    def _meet(self) -> None:
+        """Each knows the hardware addresses of all: far away it is a router next to it that one would ask for them, not
+        the other end, and losses would otherwise meet the questions."""
+        addresses = {}
+        for host in self.hosts:
+            link = json.loads(call("ip", "-n", self.namespace(host), "-j", "link", "show", "dev", "eth0"))
+            addresses[host] = link[0]["address"]
+        for host in self.hosts:
+            lines = [
+                f"neigh replace {self.address(other)} lladdr {address} dev eth0 nud permanent"
+                for other, address in addresses.items()
+                if other != host
+            ]
+            call("ip", "-n", self.namespace(host), "-batch", "-", text="\n".join(lines))
 
     def __enter__(self) -> "Network":
         return self

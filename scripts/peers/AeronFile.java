@@ -30,7 +30,7 @@ import org.agrona.concurrent.UnsafeBuffer;
  *
  * DIRECTORY is the driver's, ADDRESS the interface's. The first message says how long the file is; the sender stays
  * for repairs until it is stopped. A receiver says READY, and when it has the whole file DONE with the time of the
- * monotonic clock; the sender says START when all are connected, a receiver BEGIN when it has the first message. With
+ * monotonic clock; the sender says START before it connects, a receiver BEGIN when it has the first message. With
  * these two goes the processor time until then. Keys: nak and linger (milliseconds: the most that a NAK is delayed, and
  * how long a repair is not repeated), window (bytes), resend (gaps that are repaired at a time), rate (bytes a second).
  */
@@ -96,6 +96,7 @@ public final class AeronFile {
     private static boolean send(final Aeron aeron, final String channel, final Path path, final double rate)
         throws IOException {
         final IdleStrategy idle = idle();
+        say("START");
         try (FileChannel file = FileChannel.open(path);
             ExclusivePublication publication = aeron.addExclusivePublication(channel, STREAM)) {
             final long size = file.size();
@@ -106,7 +107,6 @@ public final class AeronFile {
             while (!publication.isConnected() && !stopping) {
                 idle.idle();
             }
-            say("START");
             final double start = now();
             long sent = 0;
             boolean told = false;

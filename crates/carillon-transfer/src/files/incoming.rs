@@ -8,9 +8,10 @@ use carillon_core::{Application, Duration, NodeId, Receiver as _, Time};
 use carillon_net::Waker;
 use carillon_proto::session::{LOCAL_NODE, PeerMember, ReceiverSession};
 
-use super::disk::{Disk, Notes, State};
+use super::disk::Disk;
 use super::intake::{Completed, Intake, Problem, Sink};
 use super::signing::VerifyingKey;
+use super::taker::{Notes, State};
 use super::target::Target;
 use crate::LocalError;
 
@@ -213,7 +214,7 @@ impl Incoming {
     }
 
     /// Begins with what comes of this node, unless it has begun.
-    fn begin(&mut self, disk: &Disk, node: NodeId, session: &ReceiverSession) {
+    fn begin(&mut self, disk: &mut Disk, node: NodeId, session: &ReceiverSession) {
         if self.senders.contains_key(&node) {
             return;
         }
@@ -273,12 +274,15 @@ impl Incoming {
             self.begin(disk, delivery.source, session);
             disk.take(delivery.source, delivery.payload);
         }
+        if any {
+            disk.flush();
+        }
         self.miss(disk, now, session);
         Ok(any)
     }
 
     /// Gives up senders of whom nothing more is to be expected.
-    fn miss(&mut self, disk: &Disk, now: Time, session: &ReceiverSession) {
+    fn miss(&mut self, disk: &mut Disk, now: Time, session: &ReceiverSession) {
         for peer in session.peers().iter().filter(|peer| peer.part.offers() && peer.node != LOCAL_NODE) {
             let Some(reason) = &peer.lost else { continue };
             let until = *self.lost.entry(peer.node).or_insert(now + GRACE);

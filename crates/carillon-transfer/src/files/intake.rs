@@ -65,6 +65,14 @@ impl Sink {
         }
     }
 
+    /// Whether it takes what comes without waiting, as long as it has room.
+    pub(super) fn is_prompt(&self) -> bool {
+        match self {
+            Sink::Files(_) => false,
+            Sink::Live(live) => live.is_prompt(),
+        }
+    }
+
     /// How far an earlier attempt of a transfer came; asked between transfers.
     pub fn reached(&mut self, trusted: bool) -> Option<Reached> {
         match self {

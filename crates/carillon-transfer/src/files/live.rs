@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 
+use carillon_net::Waker;
+
 /// Who takes the messages of live streams.
 pub trait Messages: Send {
     /// The next message in the order of delivery: the sender's name, and the message's number among its messages.
@@ -18,6 +20,17 @@ pub trait Messages: Send {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+
+    /// Whether it never waits as long as it [has room](Self::has_room): then it is called where the messages come, and otherwise in a
+    /// thread of its own.
+    fn is_prompt(&self) -> bool {
+        false
+    }
+
+    /// Whether it can take more without waiting; if not, it is to wake this when it can.
+    fn has_room(&mut self, _waker: &Waker) -> bool {
+        true
+    }
 }
 
 impl<M: Messages + ?Sized> Messages for Box<M> {
@@ -31,6 +44,14 @@ impl<M: Messages + ?Sized> Messages for Box<M> {
 
     fn flush(&mut self) -> io::Result<()> {
         (**self).flush()
+    }
+
+    fn is_prompt(&self) -> bool {
+        (**self).is_prompt()
+    }
+
+    fn has_room(&mut self, waker: &Waker) -> bool {
+        (**self).has_room(waker)
     }
 }
 
@@ -89,6 +110,14 @@ impl Live {
     /// What has come is not to wait for later messages.
     pub(super) fn flush(&mut self) -> anyhow::Result<()> {
         Ok(self.to.flush()?)
+    }
+
+    pub(super) fn is_prompt(&self) -> bool {
+        self.to.is_prompt()
+    }
+
+    pub(super) fn has_room(&mut self, waker: &Waker) -> bool {
+        self.to.has_room(waker)
     }
 
     /// With the count and the digests from the start.

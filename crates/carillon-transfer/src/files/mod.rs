@@ -32,10 +32,10 @@ mod signing;
 #[cfg(test)]
 mod signing_tests;
 mod stdin;
+mod taker;
 mod target;
 
 pub use contribution::Contribution;
-pub use disk::State as SenderState;
 pub use feed::{Closed, Feed};
 pub use incoming::Incoming;
 pub use intake::{Completed, LONGEST_MESSAGE, Problem, Sink};
@@ -46,6 +46,7 @@ pub use names::{is_unseemly, shown};
 pub use outgoing::Outgoing;
 pub use output::Output;
 pub use signing::{Signature, SigningKey, VerifyingKey};
+pub use taker::State as SenderState;
 pub use target::{Folder, Target};
 
 /// A piece of a file that begins at a multiple of so many bytes and has as many is hashed and written where it lies: it

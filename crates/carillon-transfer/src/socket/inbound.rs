@@ -181,7 +181,8 @@ impl Place {
                     endpoint: *endpoint,
                     seeds,
                 };
-                let (result, endpoint) = session.run(Sink::Live(Live::plain(filler)), aborts, teller);
+                let (result, endpoint) =
+                    session.run(Sink::Live(Live::plain(filler.prompt())), aborts, teller);
                 let place =
                     |endpoint| Place::Here { network, options, endpoint: Box::new(endpoint), seeds: next };
                 (result, endpoint.map(place))

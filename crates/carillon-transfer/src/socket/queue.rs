@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
+use carillon_net::Waker;
+
 use super::Message;
 use crate::files::Messages;
 use crate::gate::Gate;
@@ -25,9 +27,11 @@ struct State {
     ended: bool,
     /// Nothing is wanted any more.
     closed: bool,
+    /// Whom it wakes when there is room.
+    waits: Option<Waker>,
 }
 
-/// Who puts messages in, of the thread that takes what comes.
+/// Who puts messages in, where they come.
 #[derive(Debug)]
 pub(crate) struct Filler {
     queue: Arc<Queue>,
@@ -36,6 +40,8 @@ pub(crate) struct Filler {
     /// What goes in together.
     messages: VecDeque<Message>,
     bytes: usize,
+    /// It never waits for room: whoever fills it asks for that before.
+    is_prompt: bool,
 }
 
 /// What is found in a queue: all that waited, or that it has ended.
@@ -49,7 +55,7 @@ impl Queue {
     /// Takes all that there is as soon as there is something; nothing when the time is over.
     pub fn take(&self, deadline: Option<Instant>) -> Option<Found> {
         let found = self.gate.wait(deadline, State::take)?;
-        self.gate.change(|_| ((), true));
+        self.tell_room();
         Some(found)
     }
 
@@ -57,9 +63,25 @@ impl Queue {
     pub fn poll_take(&self, context: &Context<'_>) -> Poll<Found> {
         let found = self.gate.poll(context, State::take);
         if found.is_ready() {
-            self.gate.change(|_| ((), true));
+            self.tell_room();
         }
         found
+    }
+
+    /// Who puts messages in, and waits for room, looks again.
+    fn tell_room(&self) {
+        if let Some(waker) = self.gate.change(|state| (state.waits.take(), true)) {
+            waker.wake();
+        }
+    }
+
+    /// Whether there is room; if not, this is woken when there is.
+    fn has_room(&self, waker: &Waker) -> bool {
+        self.gate.change(|state| {
+            let has_room = state.closed || state.bytes < MOST_BYTES;
+            state.waits = (!has_room).then(|| waker.clone());
+            (has_room, false)
+        })
     }
 
     /// Nothing is wanted any more.
@@ -69,14 +91,16 @@ impl Queue {
             state.messages.clear();
             ((), true)
         });
+        self.tell_room();
     }
 
-    fn put(&self, messages: &mut VecDeque<Message>, bytes: usize) -> io::Result<()> {
+    /// Puts messages in, when there is room or at once.
+    fn put(&self, messages: &mut VecDeque<Message>, bytes: usize, at_once: bool) -> io::Result<()> {
         let closed = self.gate.wait(None, |state| {
             if state.closed {
                 return Some(true);
             }
-            (state.bytes < MOST_BYTES).then(|| {
+            (at_once || state.bytes < MOST_BYTES).then(|| {
                 state.messages.append(messages);
                 state.bytes += bytes;
                 false
@@ -109,7 +133,13 @@ impl State {
 
 impl Filler {
     pub fn new(queue: Arc<Queue>) -> Self {
-        Filler { queue, sender: "".into(), messages: VecDeque::new(), bytes: 0 }
+        Filler { queue, sender: "".into(), messages: VecDeque::new(), bytes: 0, is_prompt: false }
+    }
+
+    /// The same for a loop, which must not wait.
+    pub fn prompt(mut self) -> Self {
+        self.is_prompt = true;
+        self
     }
 }
 
@@ -133,7 +163,15 @@ impl Messages for Filler {
             return Ok(());
         }
         let bytes = mem::take(&mut self.bytes);
-        self.queue.put(&mut self.messages, bytes)
+        self.queue.put(&mut self.messages, bytes, self.is_prompt)
+    }
+
+    fn is_prompt(&self) -> bool {
+        self.is_prompt
+    }
+
+    fn has_room(&mut self, waker: &Waker) -> bool {
+        self.queue.has_room(waker)
     }
 }
 
@@ -151,3 +189,37 @@ const MOST_BYTES: usize = 1 << 20;
 const TOGETHER_BYTES: usize = 64 << 10;
 /// What a message takes beside its bytes.
 const MESSAGE_BYTES: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use carillon_net::Bell;
+
+    use super::*;
+
+    #[test]
+    fn a_loop_never_waits_and_is_woken_when_there_is_room() {
+        let bell = Bell::new().expect("it can be made");
+        let queue = Queue::new();
+        let mut filler = Filler::new(queue.clone()).prompt();
+        assert!(filler.has_room(&bell.waker()));
+        // One goes in, however full it is then.
+        filler.message("s", 0, &vec![0; MOST_BYTES]).expect("it is wanted");
+        filler.message("s", 1, &vec![0; MOST_BYTES]).expect("it is wanted");
+        assert!(!filler.has_room(&bell.waker()) && !bell.is_rung());
+        assert_eq!(queue.take(None).flatten().map(|messages| messages.len()), Some(2));
+        assert!(bell.is_rung() && filler.has_room(&bell.waker()));
+    }
+
+    #[test]
+    fn a_loop_that_waits_for_room_is_woken_when_nothing_is_wanted() {
+        let bell = Bell::new().expect("it can be made");
+        let queue = Queue::new();
+        let mut filler = Filler::new(queue.clone()).prompt();
+        filler.message("s", 0, &vec![0; MOST_BYTES]).expect("it is wanted");
+        assert!(!filler.has_room(&bell.waker()));
+        queue.close();
+        assert!(bell.is_rung() && filler.has_room(&bell.waker()));
+        filler.message("s", 1, b"x").expect("it is kept until it goes in");
+        assert!(filler.flush().is_err());
+    }
+}
