@@ -127,7 +127,7 @@ where
         }
     }
 
-    /// Lets what comes to the group gather for up to a millisecond where it comes one by one, as interfaces do with their interrupts: for those to
+    /// Lets what comes to the group gather for up to two milliseconds where it comes one by one, as interfaces do with their interrupts: for those to
     /// whom the processor's time is worth more than that.
     #[must_use]
     pub fn gathering(mut self) -> Self {

@@ -55,14 +55,14 @@ impl Gather {
 /// Waking after less than this is often: more than 2000 times a second.
 const OFTEN: Duration = Duration::from_micros(500);
 /// So many make waking worth it, and so many make waiting worth it.
-const FEW: u64 = 8;
+const FEW: u64 = 16;
 const PAYS: u64 = 3;
 /// Wakings without waiting after waiting has not paid.
 const SPARED: u32 = 100;
 /// Short beside the delays of any network but the fastest, long enough for some datagrams where they come that often;
 /// systems add some 50 microseconds to it. The longest is short beside the queues that senders count with.
 const SHORTEST: Duration = Duration::from_micros(200);
-const MOST_DOUBLED: u32 = 2;
+const MOST_DOUBLED: u32 = 3;
 
 #[cfg(test)]
 mod tests {
@@ -97,9 +97,9 @@ mod tests {
             waited
         };
         wake(&mut gather, 1);
-        let waits: Vec<_> = [PAYS, PAYS, PAYS, PAYS].map(|came| wake(&mut gather, came)).into();
-        assert_eq!(waits, [SHORTEST, SHORTEST * 2, SHORTEST * 4, SHORTEST * 4].map(Some));
-        assert_eq!(wake(&mut gather, 1), Some(SHORTEST * 4));
+        let waits: Vec<_> = [PAYS; 5].map(|came| wake(&mut gather, came)).into();
+        assert_eq!(waits, [1, 2, 4, 8, 8].map(|times| Some(SHORTEST * times)));
+        assert_eq!(wake(&mut gather, 1), Some(SHORTEST * 8));
         for _ in 0..SPARED {
             assert_eq!(wake(&mut gather, 1), None, "it did not pay");
         }
