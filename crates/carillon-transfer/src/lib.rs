@@ -149,7 +149,7 @@ mod send;
 pub mod socket;
 mod tally;
 
-pub use carillon_net::{Key, KeyError, KeyFile};
+pub use carillon_net::{Key, KeyError, KeyFile, Waker};
 pub use end::End;
 pub use error::{Error, LocalError};
 pub use event::{HelpEvent, JoinEvent, ReceiveEvent, SendEvent};
