@@ -1,6 +1,6 @@
 //! What takes what comes of a transfer: a thread of its own, if what it does may wait, and otherwise the loop itself.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,7 +22,17 @@ pub enum Disk {
     /// A disk waits now and then, and so may a program's own writer.
     Apart(Thread),
     /// Who never waits is handed everything at once: another thread would have to be woken for each message.
-    Here { taker: Box<Taker>, notes: Option<Notes>, waker: Waker },
+    Here(Box<Here>),
+}
+
+/// What happens in the loop.
+#[derive(Debug)]
+pub struct Here {
+    taker: Taker,
+    notes: Notes,
+    /// Whose messages were taken since it was last told how far they are.
+    touched: BTreeSet<NodeId>,
+    waker: Waker,
 }
 
 /// The thread, from the loop.
@@ -49,7 +59,8 @@ impl Disk {
         let is_prompt = sink.is_prompt();
         let taker = Taker::new(sink, Checks::new(trusted));
         if is_prompt {
-            return Ok(Disk::Here { taker: Box::new(taker), notes: None, waker });
+            let (notes, touched) = (Notes::default(), BTreeSet::new());
+            return Ok(Disk::Here(Box::new(Here { taker, notes, touched, waker })));
         }
         let (lane, board) = (Arc::new(Lane::new(waker)), Arc::new(Board::default()));
         let worker = Worker { taker, lane: lane.clone(), board: board.clone() };
@@ -61,9 +72,7 @@ impl Disk {
     pub fn has_room(&mut self) -> bool {
         match self {
             Disk::Apart(thread) => thread.lane.has_room(),
-            Disk::Here { taker, notes, waker } => {
-                notes.as_ref().is_none_or(|notes| notes.error.is_none()) && taker.has_room(waker)
-            }
+            Disk::Here(here) => here.notes.error.is_none() && here.taker.has_room(&here.waker),
         }
     }
 
@@ -86,33 +95,22 @@ impl Disk {
     fn act(&mut self, node: NodeId, job: Job, bytes: usize) {
         match self {
             Disk::Apart(thread) => thread.lane.push((node, job), bytes),
-            Disk::Here { taker, notes, .. } => {
-                let notes = notes.get_or_insert_default();
-                if notes.error.is_none() {
-                    notes.error = taker.act(node, job).err().map(LocalError);
-                    taker.tell(node, notes);
-                }
+            Disk::Here(here) if here.notes.error.is_none() => {
+                here.notes.error = here.taker.act(node, job).err().map(LocalError);
+                here.touched.insert(node);
             }
+            Disk::Here(_) => {}
         }
     }
 
-    /// Nothing more comes at the moment.
-    pub fn flush(&mut self) {
-        if let Disk::Here { taker, notes: Some(notes), .. } = self
-            && notes.error.is_none()
-        {
-            notes.error = taker.flush().err().map(LocalError);
-        }
-    }
-
-    /// What is new, if anything is.
+    /// What is new, if anything is, when nothing more comes at the moment.
     pub fn news(&mut self) -> Option<Notes> {
         match self {
             Disk::Apart(Thread { board, read, .. }) => {
                 let edition = board.edition.load(Ordering::Acquire);
                 (edition != std::mem::replace(read, edition)).then(|| std::mem::take(&mut *board.lock()))
             }
-            Disk::Here { notes, .. } => notes.take(),
+            Disk::Here(here) => here.news(),
         }
     }
 
@@ -124,8 +122,23 @@ impl Disk {
                 let sink = thread.stop();
                 (sink, std::mem::take(&mut *thread.board.lock()))
             }
-            Disk::Here { taker, notes, .. } => (Some(taker.into_sink()), notes.unwrap_or_default()),
+            Disk::Here(here) => (Some(here.taker.into_sink()), here.notes),
         }
+    }
+}
+
+impl Here {
+    fn news(&mut self) -> Option<Notes> {
+        if self.touched.is_empty() {
+            return None;
+        }
+        if self.notes.error.is_none() {
+            self.notes.error = self.taker.flush().err().map(LocalError);
+        }
+        for node in std::mem::take(&mut self.touched) {
+            self.taker.tell(node, &mut self.notes);
+        }
+        Some(std::mem::take(&mut self.notes))
     }
 }
 
@@ -217,3 +230,48 @@ impl Drop for LastWord {
 const TELL_BYTES: usize = 64 << 10;
 /// How long it waits for more of files where little has come.
 const PATIENCE: Duration = Duration::from_millis(1);
+
+#[cfg(test)]
+mod tests {
+    use super::super::live::{Live, Messages};
+    use super::*;
+
+    /// Says in which thread it is called.
+    struct Named {
+        is_prompt: bool,
+        to: std::sync::mpsc::Sender<thread::ThreadId>,
+    }
+
+    impl Messages for Named {
+        fn message(&mut self, _: &str, _: u64, _: &[u8]) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            self.to.send(thread::current().id()).map_err(io::Error::other)
+        }
+
+        fn is_prompt(&self) -> bool {
+            self.is_prompt
+        }
+    }
+
+    #[test]
+    fn who_never_waits_is_called_in_the_loop_and_what_becomes_of_it_is_news_at_once() {
+        let here = thread::current().id();
+        for is_prompt in [true, false] {
+            let (to, threads) = std::sync::mpsc::channel();
+            let sink = Sink::Live(Live::plain(Named { is_prompt, to }));
+            let mut disk = Disk::start(sink, Vec::new(), Waker::default()).expect("it starts");
+            assert!(disk.has_room() && disk.news().is_none());
+            disk.begin(NodeId(7), Intake::new("s".to_owned(), None, false));
+            disk.give_up(NodeId(7), "it is gone".to_owned());
+            if is_prompt {
+                let notes = disk.news().expect("it was given up");
+                assert_eq!(notes.senders[&NodeId(7)].result, Some(Err("it is gone".to_owned())));
+                assert!(disk.news().is_none());
+            }
+            assert_eq!(threads.recv().expect("it is called") == here, is_prompt);
+        }
+    }
+}

@@ -252,10 +252,6 @@ impl Incoming {
         now: Time,
         session: &mut ReceiverSession,
     ) -> anyhow::Result<bool> {
-        if let Some(notes) = disk.news() {
-            self.note(notes);
-            session.progress(self.bytes());
-        }
         let mut any = false;
         let several = session.peers().iter().filter(|peer| peer.part.offers()).count() > 1;
         for _ in 0..POLL_MESSAGES {
@@ -274,10 +270,11 @@ impl Incoming {
             self.begin(disk, delivery.source, session);
             disk.take(delivery.source, delivery.payload);
         }
-        if any {
-            disk.flush();
-        }
         self.miss(disk, now, session);
+        if let Some(notes) = disk.news() {
+            self.note(notes);
+            session.progress(self.bytes());
+        }
         Ok(any)
     }
 

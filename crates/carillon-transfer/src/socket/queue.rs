@@ -55,7 +55,7 @@ impl Queue {
     /// Takes all that there is as soon as there is something; nothing when the time is over.
     pub fn take(&self, deadline: Option<Instant>) -> Option<Found> {
         let found = self.gate.wait(deadline, State::take)?;
-        self.tell_room();
+        self.make_room(|_| ());
         Some(found)
     }
 
@@ -63,14 +63,18 @@ impl Queue {
     pub fn poll_take(&self, context: &Context<'_>) -> Poll<Found> {
         let found = self.gate.poll(context, State::take);
         if found.is_ready() {
-            self.tell_room();
+            self.make_room(|_| ());
         }
         found
     }
 
     /// Who puts messages in, and waits for room, looks again.
-    fn tell_room(&self) {
-        if let Some(waker) = self.gate.change(|state| (state.waits.take(), true)) {
+    fn make_room(&self, change: impl FnOnce(&mut State)) {
+        let waits = self.gate.change(|state| {
+            change(state);
+            (state.waits.take(), true)
+        });
+        if let Some(waker) = waits {
             waker.wake();
         }
     }
@@ -86,12 +90,10 @@ impl Queue {
 
     /// Nothing is wanted any more.
     pub fn close(&self) {
-        self.gate.change(|state| {
+        self.make_room(|state| {
             state.closed = true;
             state.messages.clear();
-            ((), true)
         });
-        self.tell_room();
     }
 
     /// Puts messages in, when there is room or at once.
