@@ -65,7 +65,7 @@ impl EmptyPath {
             let least = self.least();
             if seconds <= least + (least * NEARLY).max(NEAR) {
                 (self.least, self.seen) = (Some(seconds.min(least)), now);
-            } else if now.since(self.seen) >= MEMORY {
+            } else if now.since(self.seen).as_secs_f64() >= MEMORY.max(least * MEMORY_TRIPS) {
                 self.pause(now, trip, 0);
             }
             return None;
@@ -91,8 +91,9 @@ impl EmptyPath {
     }
 }
 
-/// How long it is remembered without being seen.
-const MEMORY: Duration = Duration::from_millis(2500);
+/// Seconds, and round trips if they take longer, that it is remembered without being seen: two round trips of half the rate cost a fortieth then.
+const MEMORY: f64 = 2.5;
+const MEMORY_TRIPS: f64 = 40.0;
 /// What counts as seeing it: so much more of it, or so many seconds, which systems take to wake somebody.
 const NEARLY: f64 = 0.03;
 const NEAR: f64 = 0.000_25;
@@ -125,6 +126,20 @@ mod tests {
         }
         assert_eq!(answer(&mut path, 2570, 2595), Some(Found { sent: 0, arrived: 0 }));
         assert_eq!((path.is_paused(), path.least()), (false, 0.025), "the path has become longer");
+    }
+
+    #[test]
+    fn the_longer_the_path_the_longer_it_is_remembered() {
+        for (trip, until) in [(20, 2520), (600, 24_600)] {
+            let mut path = EmptyPath::default();
+            path.on_answer(at(trip), at(0), 0, 0);
+            let paused = (trip + 100..).find(|&now| {
+                path.on_answer(at(now), at(now - trip - 50), now, now);
+                path.is_paused()
+            });
+            // What is nearly as short counts as seen: 18 ms more of 600 do.
+            assert!(paused.is_some_and(|now| (until..until + 100).contains(&now)), "{trip}: {paused:?}");
+        }
     }
 
     #[test]

@@ -49,6 +49,8 @@ pub struct Path {
     doubt: u32,
     /// Packets that may be under way to it.
     window: f64,
+    /// No more than so many may stand in queues and receive buffers.
+    buffered: u64,
     /// Seconds that a question and its answer wait in queues, smoothed.
     queued: f64,
 }
@@ -87,7 +89,13 @@ impl Default for Path {
 impl Path {
     /// A path of which nothing is known.
     pub fn new() -> Self {
+        Path::with_buffers(u64::MAX)
+    }
+
+    /// The same, where no more than so many packets may stand in queues and receive buffers.
+    pub fn with_buffers(buffered: u64) -> Self {
         Path {
+            buffered,
             last: Mark { arrived: 0, serial: 0, asked: Time::ZERO, at: None },
             rate: Windowed::default(),
             empty: EmptyPath::default(),
@@ -113,12 +121,18 @@ impl Path {
         self.window as u64
     }
 
-    /// The same, if no more than so many may stand in queues and receive buffers: what the path itself holds is beside them.
-    pub fn window_with(&self, buffered: u64) -> u64 {
-        let train = self.train.rate().filter(|_| self.is_filling()).unwrap_or(0.0);
-        let held = self.rate.greatest().max(train) * self.empty.least();
-        let held = if held.is_finite() { held.max(0.0) as u64 } else { 0 };
-        self.window().min(buffered.saturating_add(held))
+    /// The same, if no more stand in queues and receive buffers than may: what the path itself holds is beside them.
+    pub fn bounded_window(&self) -> u64 {
+        self.window().min(self.buffered.saturating_add(self.held() as u64))
+    }
+
+    /// Packets that the path itself is known to hold.
+    fn held(&self) -> f64 {
+        let rate = self.rate.greatest();
+        // What goes out twice as fast as it arrives, over a path that keeps up, is spread over it.
+        let told = self.train.rate().filter(|_| self.is_filling()).map(|told| told.max(rate * FILLING_GAIN));
+        let held = told.unwrap_or(rate) * self.empty.least();
+        if held.is_finite() { held.max(0.0) } else { 0.0 }
     }
 
     /// Which part of the packets is lost, smoothed.
@@ -146,7 +160,8 @@ impl Path {
     /// round trip instead of filling a queue at once, and a path that can carry more is still found out.
     pub fn pace(&self) -> Option<f64> {
         let rate = self.rate.greatest();
-        let told = self.train.pace().filter(|_| self.is_filling());
+        // A round of which little has come back tells less than what is known.
+        let told = self.train.pace().filter(|_| self.is_filling()).map(|told| told.max(rate * FILLING_GAIN));
         let gain = if self.is_filling() { FILLING_PACE } else { PACE + LOST_PACE * self.lost_questions() };
         told.or_else(|| (rate > 0.0).then(|| gain * rate / (1.0 - self.loss.usual())))
     }
@@ -219,7 +234,7 @@ impl Path {
             self.flat += 1;
         }
         self.full.1 = now;
-        let idle = (since as f64) < IDLE * self.window;
+        let idle = (since as f64) < IDLE * self.bounded_window() as f64;
         if !self.is_filling() && !self.loss.on_full(idle) {
             self.empty.pause(now, now.since(asked), LEARNING_PACKETS);
         }
@@ -266,6 +281,7 @@ impl Path {
         let growth = 1.0 + most * (self.queue / (FIRST_QUEUE * rate)).min(1.0);
         // What came before the first answers was little, and says little.
         let (gain, floor) = match self.is_filling() {
+            true if self.flat > 0 => (FLAT_GAIN, FIRST_WINDOW),
             true => (self.train.gain(rate).unwrap_or(FILLING_GAIN), FIRST_WINDOW),
             false if crowded => (CROWDED_GAIN, LEAST_WINDOW),
             false => (growth, LEAST_WINDOW),
@@ -291,6 +307,8 @@ const SILENT_WINDOW: f64 = 32.0;
 const LEAST_WINDOW: f64 = 8.0;
 /// While the path is being filled the window may double with each round, or grow by more if a [train](Train) has told that the path carries it.
 pub(super) const FILLING_GAIN: f64 = 2.0;
+/// As soon as the rate does not grow with it, what stands in queues does: less is enough to see whether it grows still.
+const FLAT_GAIN: f64 = 1.5;
 /// Of what arrives at most, which is more than what arrives, so much where more is lost than usual.
 const CROWDED_GAIN: f64 = 0.9;
 /// So much more than what arrives is tried, in each round, so that a path that can carry more is found out.
@@ -389,8 +407,46 @@ mod tests {
         assert!(windows[0] > 2300 && windows[1] < 1800, "{windows:?}");
         let (path, _) = behind_a_bottleneck(10, 100_000, 50_000, 3000);
         // What a path is known to hold may be under way beside what is buffered.
-        let (known, seen) = (path.window_with(0) as f64, path.rate.greatest() * path.empty.least());
+        let (known, seen) = (path.held(), path.rate.greatest() * path.empty.least());
         assert!(known > seen * 1.2, "{known} {seen}");
+    }
+
+    #[test]
+    fn a_path_is_not_overrun_for_long_while_it_is_filled() {
+        // 100 Mbit/s, 300 ms away, with a queue of a tenth of what it holds: 5000 packets in a round trip.
+        let (path, _) = behind_a_bottleneck(120, 500, 300_000, 60_000);
+        let (_, lost) = behind_a_bottleneck(120, 500, 300_000, 120_000);
+        assert!(!path.is_filling() && lost < 0.03, "{lost}");
+    }
+
+    /// 10 000 packets a second, 100 ms away.
+    fn known() -> Path {
+        let mut path = Path { full: (10_000.0, Time::ZERO), ..Path::with_buffers(100) };
+        path.rate.note(at(0), 10_000.0, RATE_MEMORY);
+        path.empty.on_answer(at(100_000), at(0), 0, 0);
+        path
+    }
+
+    #[test]
+    fn a_round_of_which_little_has_come_back_does_not_slow_down_what_leaves() {
+        let mut path = known();
+        for (asked, serial) in [(0, 0), (10_000, 50)] {
+            let seen = Seen { now: at(asked + 100_000), asked: at(asked), serial, arrived: serial };
+            path.train.on_answer(seen, 0.1);
+        }
+        assert!(path.train.rate().is_some_and(|told| told < 5000.0));
+        assert_eq!(path.pace(), Some(20_000.0));
+    }
+
+    #[test]
+    fn who_is_kept_from_sending_more_has_not_little_to_send() {
+        // What may be under way beyond what the path holds is bounded, and half of what was sent is lost: is that usual?
+        for (since, is_to_be_found_out) in [(1000, true), (400, false)] {
+            let mut path = Path { window: 10_000.0, flat: FLAT_ROUNDS - 1, ..known() };
+            path.loss.part = 0.5;
+            path.note_full(at(200_000), at(100_000), since);
+            assert_eq!(path.empty.is_paused(), is_to_be_found_out, "{since}");
+        }
     }
 
     /// Two who share a bottleneck, each of whom asks with every packet; the second begins a second later. Returns what
@@ -556,13 +612,15 @@ mod tests {
 
     #[test]
     fn what_may_be_buffered_bounds_the_queue_and_not_what_the_path_holds() {
-        let mut path = Path::new();
-        assert_eq!((path.window_with(100), path.window_with(1000)), (100, FIRST_WINDOW as u64));
+        let mut path = Path::with_buffers(100);
+        assert_eq!(path.bounded_window(), 100);
+        assert_eq!(Path::with_buffers(1000).bounded_window(), FIRST_WINDOW as u64);
         // 10 000 packets a second, 50 ms away: 500 are on the way.
         path.on_answer(at(60_000), answer(&path, 10_000, 500));
         assert!(path.window() > 700, "{}", path.window());
-        assert_eq!(path.window_with(100), 600);
-        assert_eq!(path.window_with(u64::MAX), path.window());
+        assert_eq!(path.bounded_window(), 600);
+        path.buffered = u64::MAX;
+        assert_eq!(path.bounded_window(), path.window());
     }
 
     #[test]

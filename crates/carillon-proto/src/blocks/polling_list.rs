@@ -49,9 +49,9 @@ struct Weight {
 }
 
 impl Member {
-    fn weight(&self, flight: u64) -> Weight {
+    fn weight(&self) -> Weight {
         let loss = u64::MAX - self.path.loss().max(0.0).to_bits();
-        Weight { window: self.path.window(), bounded: self.path.window_with(flight), limit: self.limit, loss }
+        Weight { window: self.path.window(), bounded: self.path.bounded_window(), limit: self.limit, loss }
     }
 
     /// What was measured of its path; it has room for messages before this one or not.
@@ -106,7 +106,7 @@ impl PollingList {
             unanswered: 0,
             unanswered_at: Time::ZERO,
             timeout,
-            path: Path::new(),
+            path: Path::with_buffers(flight),
             limit: u64::MAX,
             held: Duration::ZERO,
             waiting: None,
@@ -114,7 +114,7 @@ impl PollingList {
             message: 0,
             weight: nothing,
         };
-        member.weight = member.weight(flight);
+        member.weight = member.weight();
         let weight = member.weight;
         let mut list = PollingList {
             members: vec![member; members],
@@ -380,7 +380,7 @@ impl PollingList {
     /// What one counts as has changed.
     fn weigh(&mut self, index: usize) {
         let member = &mut self.members[index];
-        let weight = member.weight(self.flight);
+        let weight = member.weight();
         let before = std::mem::replace(&mut member.weight, weight);
         self.windows.change(index, before.window, weight.window);
         self.bounded.change(before.bounded, weight.bounded);

@@ -58,7 +58,8 @@ impl RetransmissionTimeout {
     pub fn on_expiry(&mut self) {
         if self.method == TimeoutMethod::Adaptive {
             let known = self.known().map(|known| known * MOST_BACKOFF);
-            self.current = (self.current * 2).min(self.max).min(known.unwrap_or(self.max));
+            let doubled = (self.current * 2).min(self.max).min(known.unwrap_or(self.max));
+            self.current = self.current.max(doubled);
         }
     }
 
@@ -73,9 +74,10 @@ impl RetransmissionTimeout {
         self.current
     }
 
-    /// What the samples say, within the bounds.
+    /// What the samples say, within the bounds; but a bound that is less than the round trip itself would have every answer come too late.
     fn known(&self) -> Option<Duration> {
-        self.round_trip.timeout().map(|timeout| timeout.clamp(self.min, self.max))
+        let timeout = self.round_trip.timeout()?.clamp(self.min, self.max);
+        self.round_trip.mean().map(|mean| timeout.max(mean + mean / 4))
     }
 }
 
@@ -115,5 +117,18 @@ mod tests {
             timeout.on_sample(10 * MS);
         }
         assert!(timeout.current() >= 12 * MS, "nothing is sent again while the answer is on its way");
+    }
+
+    #[test]
+    fn a_bound_below_the_round_trip_does_not_have_every_answer_come_too_late() {
+        let mut timeout = RetransmissionTimeout::adaptive(50 * MS, 2 * MS, 250 * MS);
+        for _ in 0..8 {
+            timeout.on_expiry();
+        }
+        assert_eq!(timeout.current(), 250 * MS, "the bound, as long as nothing is known");
+        timeout.on_sample(600 * MS);
+        assert_eq!(timeout.current(), 750 * MS);
+        timeout.on_expiry();
+        assert_eq!(timeout.current(), 750 * MS, "not less for being late");
     }
 }
