@@ -86,7 +86,8 @@ def series(args: argparse.Namespace, cell: Cell, tcp: str, folder: str) -> list[
         # Zeros, without a place on the disk; no protocol compresses.
         out.truncate(int(cell.rate * 1e6 / 8 * (args.seconds + 10)))
     groups = GROUPS[: 2 if cell.who == "two" else 1]
-    with Network(2, cell.delay) as net:
+    receivers = [f"r{number + 1}" for number in range(args.receivers)]
+    with Network(args.receivers, cell.delay) as net:
         trip = 2 * cell.delay / 1000
         net.rate_in("r1", cell.rate, max(262144, round(cell.rate * 1e6 / 8 * trip)))
         counted(net, groups)
@@ -99,7 +100,7 @@ def series(args: argparse.Namespace, cell: Cell, tcp: str, folder: str) -> list[
 
         try:
             for number, group in enumerate(groups):
-                for host in ("r1", "r2"):
+                for host in receivers:
                     place = os.path.join(folder, f"{host}-{number}")
                     os.makedirs(place, exist_ok=True)
                     start(host, binary, "recv", "--group", group, "--name", host, "--out", place, "--overwrite")
@@ -110,7 +111,7 @@ def series(args: argparse.Namespace, cell: Cell, tcp: str, folder: str) -> list[
                     time.sleep(0.05)
                 start("s", sys.executable, "-c", TCP, net.address("r1"), tcp)
             settings = [word for setting in args.set for word in ("--set", setting)]
-            command = [binary, "send", file, "--receivers", "2", *settings, "--group"]
+            command = [binary, "send", file, "--receivers", str(args.receivers), *settings, "--group"]
             sessions = [start("s", *command, group) for group in groups]
             before, rows = counts(net), []
             begin = time.monotonic()
@@ -145,6 +146,7 @@ def main() -> None:
     parser.add_argument("--binary", default=os.path.join(ROOT, "target", "release", "carillon"))
     parser.add_argument("--cells", default="", help="names or patterns, with commas between them")
     parser.add_argument("--seconds", type=int, default=20, help="of each run [20]")
+    parser.add_argument("--receivers", type=int, default=1, help="of each session, the others on ports of their own that carry anything [1]")
     parser.add_argument("--tcp", default="cubic,bbr", help="congestion controls of the connection beside it [cubic,bbr]")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting for the sender")
     parser.add_argument("--verbose", action="store_true", help="print each second")

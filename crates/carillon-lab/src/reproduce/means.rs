@@ -194,10 +194,7 @@ impl MeansSpec {
         let counts = means.iter().map(|mean| mean.n).filter(|n| *n > 0);
         let samples = (counts.clone().count() > 0).then(|| format!("Means; {}", sample_sizes(counts)));
         Figure {
-            id: format!(
-                "{id}-{}",
-                [quantity.column.0.to_owned(), panel.join("-").replace(' ', "-")].join("-")
-            ),
+            id: format!("{id}-{}", [quantity.column.0.to_owned(), in_a_name(&panel.join("-"))].join("-")),
             title: format!("{} ({})", y.label, panel.join(", ")),
             notes: samples.into_iter().chain(shaded.map(str::to_owned)).collect(),
             x,
@@ -205,6 +202,11 @@ impl MeansSpec {
             series: bands.into_iter().chain(lines).collect(),
         }
     }
+}
+
+/// The text as part of a file's name: a label may speak of `Mbit/s`.
+fn in_a_name(text: &str) -> String {
+    text.replace([' ', '/', '\\'], "-")
 }
 
 /// What the analysis expects of these means, and what share of it they are.

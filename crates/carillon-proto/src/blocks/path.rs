@@ -39,6 +39,8 @@ pub struct Path {
     queue: f64,
     /// Rounds in which the rate has not grown any more, while the path is being filled.
     flat: u32,
+    /// In one of them, or the last in which it has grown, as much was under way as may be, or nearly.
+    busy: bool,
     /// What is sent in a round trip, as long as it is found out what the path carries.
     train: Train,
     /// The rate that the next round is compared with, and when that round begins.
@@ -102,6 +104,7 @@ impl Path {
             loss: PathLoss::default(),
             queue: 0.0,
             flat: 0,
+            busy: false,
             train: Train::default(),
             full: (0.0, Time::ZERO),
             round: Time::ZERO,
@@ -160,6 +163,10 @@ impl Path {
     /// round trip instead of filling a queue at once, and a path that can carry more is still found out.
     pub fn pace(&self) -> Option<f64> {
         let rate = self.rate.greatest();
+        if self.empty.is_paused() {
+            // In a heap it would fill a queue that is to be empty.
+            return Some(rate).filter(|rate| *rate > 0.0);
+        }
         // A round of which little has come back tells less than what is known.
         let told = self.train.pace().filter(|_| self.is_filling()).map(|told| told.max(rate * FILLING_GAIN));
         let gain = if self.is_filling() { FILLING_PACE } else { PACE + LOST_PACE * self.lost_questions() };
@@ -227,15 +234,16 @@ impl Path {
             return;
         }
         let rate = self.rate.greatest();
+        let busy = since as f64 >= IDLE * self.bounded_window() as f64;
         if rate >= self.full.0 * 1.25 {
             self.full.0 = rate;
-            self.flat = 0;
+            (self.flat, self.busy) = (0, busy);
         } else {
             self.flat += 1;
+            self.busy |= busy;
         }
         self.full.1 = now;
-        let idle = (since as f64) < IDLE * self.bounded_window() as f64;
-        if !self.is_filling() && !self.loss.on_full(idle) {
+        if !self.is_filling() && !self.loss.on_full(!self.busy) {
             self.empty.pause(now, now.since(asked), LEARNING_PACKETS);
         }
     }
@@ -439,13 +447,22 @@ mod tests {
     }
 
     #[test]
+    fn in_a_pause_packets_do_not_come_in_heaps() {
+        let mut path = known();
+        assert!(path.pace() > Some(10_000.0));
+        path.empty.pause(at(100_000), Duration::from_millis(100), LEARNING_PACKETS);
+        assert_eq!(path.pace(), Some(10_000.0));
+    }
+
+    #[test]
     fn who_is_kept_from_sending_more_has_not_little_to_send() {
         // What may be under way beyond what the path holds is bounded, and half of what was sent is lost: is that usual?
-        for (since, is_to_be_found_out) in [(1000, true), (400, false)] {
-            let mut path = Path { window: 10_000.0, flat: FLAT_ROUNDS - 1, ..known() };
+        for (before, since, is_to_be_found_out) in [(400, 1000, true), (1000, 400, true), (400, 400, false)] {
+            let mut path = Path { window: 10_000.0, flat: FLAT_ROUNDS - 2, ..known() };
+            path.note_full(at(150_000), at(50_000), before);
             path.loss.part = 0.5;
-            path.note_full(at(200_000), at(100_000), since);
-            assert_eq!(path.empty.is_paused(), is_to_be_found_out, "{since}");
+            path.note_full(at(250_000), at(150_000), since);
+            assert_eq!(path.empty.is_paused(), is_to_be_found_out, "{before} {since}");
         }
     }
 
