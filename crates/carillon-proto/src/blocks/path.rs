@@ -163,10 +163,6 @@ impl Path {
     /// round trip instead of filling a queue at once, and a path that can carry more is still found out.
     pub fn pace(&self) -> Option<f64> {
         let rate = self.rate.greatest();
-        if self.empty.is_paused() {
-            // In a heap it would fill a queue that is to be empty.
-            return Some(rate).filter(|rate| *rate > 0.0);
-        }
         // A round of which little has come back tells less than what is known.
         let told = self.train.pace().filter(|_| self.is_filling()).map(|told| told.max(rate * FILLING_GAIN));
         let gain = if self.is_filling() { FILLING_PACE } else { PACE + LOST_PACE * self.lost_questions() };
@@ -444,14 +440,6 @@ mod tests {
         }
         assert!(path.train.rate().is_some_and(|told| told < 5000.0));
         assert_eq!(path.pace(), Some(20_000.0));
-    }
-
-    #[test]
-    fn in_a_pause_packets_do_not_come_in_heaps() {
-        let mut path = known();
-        assert!(path.pace() > Some(10_000.0));
-        path.empty.pause(at(100_000), Duration::from_millis(100), LEARNING_PACKETS);
-        assert_eq!(path.pace(), Some(10_000.0));
     }
 
     #[test]

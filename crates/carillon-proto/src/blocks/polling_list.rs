@@ -105,7 +105,7 @@ impl PollingList {
             repeats: 0,
             unanswered: 0,
             unanswered_at: Time::ZERO,
-            timeout,
+            timeout: timeout.sparing_round_trips(),
             path: Path::with_buffers(flight),
             limit: u64::MAX,
             held: Duration::ZERO,

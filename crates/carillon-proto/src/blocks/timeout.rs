@@ -26,6 +26,8 @@ pub struct RetransmissionTimeout {
     round_trip: RoundTrip,
     min: Duration,
     max: Duration,
+    /// The greatest bounds what it is doubled to, not what round trips take.
+    spares_round_trips: bool,
 }
 
 impl RetransmissionTimeout {
@@ -40,8 +42,20 @@ impl RetransmissionTimeout {
         Self::with(TimeoutMethod::Adaptive, initial, min, max)
     }
 
+    /// The same, but no answer is late before its round trip is over, however short the greatest is.
+    pub fn sparing_round_trips(self) -> Self {
+        RetransmissionTimeout { spares_round_trips: true, ..self }
+    }
+
     pub(super) fn with(method: TimeoutMethod, initial: Duration, min: Duration, max: Duration) -> Self {
-        RetransmissionTimeout { method, current: initial, round_trip: RoundTrip::default(), min, max }
+        RetransmissionTimeout {
+            method,
+            current: initial,
+            round_trip: RoundTrip::default(),
+            min,
+            max,
+            spares_round_trips: false,
+        }
     }
 
     /// A message was acknowledged by all this long after its only transmission.
@@ -74,10 +88,11 @@ impl RetransmissionTimeout {
         self.current
     }
 
-    /// What the samples say, within the bounds; but a bound that is less than the round trip itself would have every answer come too late.
+    /// What the samples say, within the bounds.
     fn known(&self) -> Option<Duration> {
         let timeout = self.round_trip.timeout()?.clamp(self.min, self.max);
-        self.round_trip.mean().map(|mean| timeout.max(mean + mean / 4))
+        let least = self.round_trip.mean().filter(|_| self.spares_round_trips);
+        Some(least.map_or(timeout, |mean| timeout.max(mean + mean / 4)))
     }
 }
 
@@ -121,7 +136,7 @@ mod tests {
 
     #[test]
     fn a_bound_below_the_round_trip_does_not_have_every_answer_come_too_late() {
-        let mut timeout = RetransmissionTimeout::adaptive(50 * MS, 2 * MS, 250 * MS);
+        let mut timeout = RetransmissionTimeout::adaptive(50 * MS, 2 * MS, 250 * MS).sparing_round_trips();
         for _ in 0..8 {
             timeout.on_expiry();
         }
