@@ -1,18 +1,32 @@
 //! On networks with frames of 1500 bytes; and that those networks do what they are told.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use crate::delivery::support::at_once;
 use crate::netns::{Host, Net};
 
+/// A process that another test starts right now holds what was closed a moment ago until it runs its own program.
+fn bound(group: (Ipv4Addr, u16)) -> UdpSocket {
+    let end = Instant::now() + Duration::from_secs(2);
+    loop {
+        match UdpSocket::bind(group) {
+            Err(error) if error.kind() == ErrorKind::AddrInUse && Instant::now() < end => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            bound => return bound.expect("a port"),
+        }
+    }
+}
+
 /// Sends numbered datagrams of 1400 bytes to a group from one host; those that the others have heard.
 fn heard(from: &Host<'_>, at: &[Host<'_>], count: usize) -> Vec<usize> {
     let group = (Ipv4Addr::new(239, 7, 7, 7), 7000);
     let hear = |host: &Host<'_>| {
         let socket = host.inside(|| {
-            let socket = UdpSocket::bind(group).expect("a port");
+            let socket = bound(group);
             socket.join_multicast_v4(&group.0, &host.address()).expect("the group");
             socket
         });
