@@ -146,11 +146,14 @@ def main() -> None:
     parser.add_argument("--binary", default=os.path.join(ROOT, "target", "release", "carillon"))
     parser.add_argument("--cells", default="", help="names or patterns, with commas between them")
     parser.add_argument("--seconds", type=int, default=20, help="of each run [20]")
-    parser.add_argument("--receivers", type=int, default=1, help="of each session, the others on ports of their own that carry anything [1]")
+    others = "of each session; all but the first are on ports of their own that carry anything [1]"
+    parser.add_argument("--receivers", type=int, default=1, help=others)
     parser.add_argument("--tcp", default="cubic,bbr", help="congestion controls of the connection beside it [cubic,bbr]")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting for the sender")
     parser.add_argument("--verbose", action="store_true", help="print each second")
     args = parser.parse_args()
+    if args.receivers < 1:
+        parser.error("--receivers: there is at least one")
     reason = networks.why_not()
     if reason:
         sys.exit(f"bench-shared-link: SKIPPED: {reason}")

@@ -456,6 +456,16 @@ mod tests {
     }
 
     #[test]
+    fn an_answer_is_not_late_before_its_round_trip_is_over() {
+        let ms = Duration::from_millis;
+        let mut list =
+            PollingList::new(1, RetransmissionTimeout::adaptive(ms(50), ms(2), ms(250)), true, 1000);
+        list.on_ask(Time::ZERO, 0);
+        list.on_answer(at(600), 0, 1, answer(&list, 0), u64::MAX);
+        assert!(list.member(0).timeout.current() > ms(600), "{:?}", list.member(0).timeout);
+    }
+
+    #[test]
     fn one_that_answers_soon_does_not_bound_what_one_that_is_far_away_has_under_way() {
         let mut list = list(2, true);
         // 100 000 packets a second to both, one a millisecond away and one a hundred.
