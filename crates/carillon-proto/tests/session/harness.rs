@@ -346,14 +346,7 @@ impl World {
             };
             self.now = self.now.max(next);
             let now = self.now;
-            for node in 0..=self.peers.len() {
-                if let Some(machine) = self.machine(node)
-                    && machine.poll_timeout().is_some_and(|at| at <= now)
-                {
-                    machine.handle_timeout(now);
-                }
-            }
-            self.settle();
+            self.fire();
             while let Some(entry) = self.flying.first_entry()
                 && entry.key().0 <= now
             {
@@ -371,6 +364,25 @@ impl World {
                 self.settle();
             }
         }
+    }
+
+    /// Nobody runs for so long; then timers are first.
+    pub fn halt(&mut self, span: Duration) {
+        self.now += span;
+        self.fire();
+    }
+
+    /// Fires the timers that are due.
+    fn fire(&mut self) {
+        let now = self.now;
+        for node in 0..=self.peers.len() {
+            if let Some(machine) = self.machine(node)
+                && machine.poll_timeout().is_some_and(|at| at <= now)
+            {
+                machine.handle_timeout(now);
+            }
+        }
+        self.settle();
     }
 
     fn machine(&mut self, node: usize) -> Option<&mut dyn Machine> {

@@ -218,6 +218,19 @@ fn one_that_cannot_hear_another_is_left_out_and_told() {
 }
 
 #[test]
+fn nobody_is_left_out_because_all_of_them_were_not_running() {
+    for at in (0..200).step_by(3) {
+        let mut world = group(3);
+        world.run_until(ms(at), over);
+        world.halt(Duration::from_secs(12));
+        world.run_until(ms(40_000), over);
+        for name in ["alice", "bob"] {
+            assert_eq!(*outcome(&world, name), MemberOutcome::Verified, "halted at {at} ms");
+        }
+    }
+}
+
+#[test]
 fn when_the_protocol_stands_still_the_organiser_gives_up() {
     let mut world = group(40);
     // alice lives, but no packet of the protocol reaches her.

@@ -22,6 +22,8 @@ use crate::session::roster::MemberOutcome;
 #[derive(Debug)]
 pub(super) struct Assembly {
     pub edition: u32,
+    /// When it was first told, by the time in which this one was running.
+    told: Time,
     /// The members but this one, in order of rank.
     pub ranks: Vec<NodeId>,
     /// The ranks of the helpers to whom these turn, as the edition tells it: 0 is this one.
@@ -53,7 +55,9 @@ impl SenderSession {
         let (table, parents) = self.tree(&ranks);
         let edition = self.assembly.as_ref().map_or(1, |assembly| assembly.edition.saturating_add(1));
         let (present, ready) = (BTreeSet::new(), BTreeSet::new());
-        self.assembly = Some(Assembly { edition, ranks, parents, table, present, ready, next: 0, rest: 0 });
+        let told = self.awake(now);
+        self.assembly =
+            Some(Assembly { edition, told, ranks, parents, table, present, ready, next: 0, rest: 0 });
         self.timers.clear();
         self.set_phase(SenderPhase::Assembling);
         self.invite(now);
@@ -137,6 +141,10 @@ impl SenderSession {
     pub(super) fn on_assemble_timeout(&mut self, now: Time) {
         let Some(assembly) = &self.assembly else { return };
         let limit = self.config.member_timeout;
+        let rest = (assembly.told + limit).since(self.awake(now));
+        if !rest.is_zero() {
+            return self.timers.arm(Timer::Assemble, now + rest);
+        }
         // One that nobody hears keeps all the others from being ready: it is not their fault.
         let absent = assembly.ranks.iter().any(|node| !assembly.present.contains(node));
         let (there, reason) = match absent {
