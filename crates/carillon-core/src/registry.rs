@@ -57,6 +57,8 @@ pub struct ProtocolEntry {
     pub host_settings: &'static [(&'static str, HostValue)],
     /// Its packet format.
     pub format: &'static Format,
+    /// How its packets go right over IP, if they can.
+    pub raw_ip: Option<RawIp>,
     /// What a member that lies makes of what it says of itself, if suites are to try that.
     pub boast: Option<Boast>,
     /// Whether members send each other messages by order of somebody else, so that any of them can give others wrong ones.
@@ -73,6 +75,15 @@ pub struct ProtocolEntry {
     pub unicast_equivalent: Option<UnicastEquivalent>,
     /// Builds the machine of one role at one node.
     pub build: Build,
+}
+
+/// Which packets go right over IP, and how they are known there.
+#[derive(Clone, Copy, Debug)]
+pub struct RawIp {
+    /// The number of the protocol over IP (IANA).
+    pub protocol: u8,
+    /// Whether a datagram is a packet of the protocol.
+    pub carries: fn(&[u8]) -> bool,
 }
 
 /// The unicast equivalent of a protocol, and what a comparison with it has to know.
@@ -107,6 +118,7 @@ impl ProtocolEntry {
         delivery_settings: &[],
         host_settings: &[],
         format: &Format { name: "", fuzzed: |_, _, _| {}, read: |_| Err(String::new()), golden: &[] },
+        raw_ip: None,
         boast: None,
         orders_members: false,
         promise: Promise::BestEffort,

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 use std::time::Instant;
 
-use carillon_core::{Addresses, BitRate, GroupId, NodeId, OneIn, Pace, Probability, Seeds, Time};
+use carillon_core::{Addresses, BitRate, GroupId, NodeId, OneIn, Pace, Probability, RawIp, Seeds, Time};
 use quinn_udp::UdpSocketState;
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
 
@@ -14,7 +14,7 @@ use crate::book::{Book, SharedPeers};
 use crate::inbox::Inbox;
 use crate::injector::Injector;
 use crate::outbox::Outbox;
-use crate::raw::{Raw, RawIp};
+use crate::raw::Raw;
 use crate::seal::{Key, SEAL_BYTES, Seal};
 use crate::waker::{Bell, Waker};
 use crate::{Choice, Interface, OpenError, Stats};

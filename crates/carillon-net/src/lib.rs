@@ -24,7 +24,7 @@
 //! With a [`Key`] (`EndpointConfig::key`) everything an endpoint sends is sealed, and only what is sealed with the same key, by an endpoint that
 //! is there now, reaches the machine.
 //!
-//! With [`RawIp`] (`EndpointConfig::raw`) the packets of one protocol go right over IP, where that is permitted.
+//! With a [`RawIp`](carillon_core::RawIp) (`EndpointConfig::raw`) the packets of one protocol go right over IP, where that is permitted.
 //!
 //! A [`RelayEndpoint`] with a [`RelayDriver`] is a router of a protocol: it forwards the group's datagrams
 //! between interfaces as a relay machine says (Linux and IPv4).
@@ -56,7 +56,6 @@ pub use endpoint::{Endpoint, EndpointConfig, GROUP, SELF, swapped};
 pub use error::{DriveError, OpenError};
 pub use interface::{Choice, Interface};
 pub use probe::{Arrival, Probe};
-pub use raw::RawIp;
 #[cfg(target_os = "linux")]
 pub use relay::{RelayConfig, RelayDriver, RelayEndpoint, RelayStats};
 pub use seal::{Key, KeyError, KeyFile, SEAL_BYTES, is_sealed};

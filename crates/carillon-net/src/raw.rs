@@ -11,27 +11,17 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 
 use bytes::Bytes;
+use carillon_core::RawIp;
 use nix::sys::socket::{SockaddrIn, recvfrom};
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
 
 use crate::endpoint::{enlarge, set_hops};
 use crate::{Interface, OpenError};
 
-/// Which packets go right over IP, and how they are known there.
-#[derive(Clone, Copy, Debug)]
-pub struct RawIp {
-    /// The number of the protocol over IP (IANA).
-    pub protocol: u8,
-    /// Whether a datagram is a packet of the protocol.
-    pub carries: fn(&[u8]) -> bool,
-}
-
-impl RawIp {
-    /// The packet of the protocol in an IP packet, whose header the system hands over too; nothing if it is none.
-    fn packet(self, ip: &[u8]) -> Option<&[u8]> {
-        let header = usize::from(ip.first()? & 0x0f) * 4;
-        ip.get(header..).filter(|packet| (self.carries)(packet))
-    }
+/// The packet of the protocol in an IP packet, whose header the system hands over too; nothing if it is none.
+fn packet_in(raw: RawIp, ip: &[u8]) -> Option<&[u8]> {
+    let header = usize::from(ip.first()? & 0x0f) * 4;
+    ip.get(header..).filter(|packet| (raw.carries)(packet))
 }
 
 /// The sockets of an endpoint for what goes right over IP.
@@ -122,7 +112,7 @@ impl Raw {
         let socket = socket.ok_or(io::ErrorKind::WouldBlock)?;
         loop {
             let (len, source) = recvfrom::<SockaddrIn>(socket.as_raw_fd(), &mut self.buf)?;
-            if let Some((source, packet)) = source.zip(self.ip.packet(&self.buf[..len])) {
+            if let Some((source, packet)) = source.zip(packet_in(self.ip, &self.buf[..len])) {
                 return Ok((source.ip(), Bytes::copy_from_slice(packet)));
             }
         }
@@ -162,12 +152,12 @@ mod tests {
         let mut packet = vec![0x46];
         packet.resize(24, 0);
         packet.extend_from_slice(b"abc");
-        assert_eq!(ip.packet(&packet), Some(&b"abc"[..]));
+        assert_eq!(packet_in(ip, &packet), Some(&b"abc"[..]));
         packet.push(0);
-        assert_eq!(ip.packet(&packet), None, "it is none of the protocol");
+        assert_eq!(packet_in(ip, &packet), None, "it is none of the protocol");
         let all = RawIp { carries: |_| true, ..ip };
-        assert_eq!(all.packet(&packet[..24]), Some(&b""[..]));
-        assert_eq!(all.packet(&packet[..23]), None, "it is shorter than its header");
-        assert_eq!(all.packet(&[]), None);
+        assert_eq!(packet_in(all, &packet[..24]), Some(&b""[..]));
+        assert_eq!(packet_in(all, &packet[..23]), None, "it is shorter than its header");
+        assert_eq!(packet_in(all, &[]), None);
     }
 }

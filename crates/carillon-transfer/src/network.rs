@@ -2,11 +2,11 @@
 
 use std::net::SocketAddr;
 
-use carillon_core::{BitRate, Probability, Seeds};
-use carillon_net::{Endpoint, EndpointConfig, Key, RawIp};
+use carillon_core::{BitRate, Probability, RawIp, Seeds};
+use carillon_net::{Endpoint, EndpointConfig, Key};
+use carillon_proto::REGISTRY;
 use carillon_proto::session::MAX_ATTACHED;
 use carillon_wire::file::Reached;
-use carillon_wire::xtp;
 
 use crate::Error;
 
@@ -73,7 +73,7 @@ impl Network {
             seeds: seeds.clone(),
             rate,
             key: self.key.clone(),
-            raw: self.raw_ip.then_some(XTP_OVER_IP),
+            raw: self.raw_ip.then(over_ip).flatten(),
             ..EndpointConfig::new(self.group)
         })?;
         Ok(Bound { endpoint, seeds, drawn })
@@ -88,6 +88,11 @@ impl Network {
     pub fn second_name(&self) -> Option<String> {
         self.name.is_none().then(|| format!("{}-{}", host_name(), std::process::id()))
     }
+}
+
+/// Which packets go right over IP. A receiver opens its sockets before it knows the protocol: all that go there share a number.
+fn over_ip() -> Option<RawIp> {
+    REGISTRY.iter().find_map(|entry| entry.raw_ip)
 }
 
 /// 64 bits from the system.
@@ -134,9 +139,6 @@ pub(crate) fn detached(attached: &[u8]) -> (Option<Reached>, &[u8]) {
 /// Bytes that a program can attach.
 pub const ATTACHED_MAX_LEN: usize = 256;
 const _: () = assert!(1 + Reached::LEN + ATTACHED_MAX_LEN <= MAX_ATTACHED);
-
-/// Which packets go right over IP.
-const XTP_OVER_IP: RawIp = RawIp { protocol: xtp::IP_PROTOCOL, carries: xtp::is_packet };
 
 /// The name of this host.
 fn host_name() -> String {

@@ -4,7 +4,8 @@ use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
 
 use crate::common::{group, in_namespace, listening, multicast_works, sending};
-use carillon_net::{Choice, Endpoint, EndpointConfig, Interface, Key, OpenError, RawIp};
+use carillon_core::RawIp;
+use carillon_net::{Choice, Endpoint, EndpointConfig, Interface, Key, OpenError};
 use carillon_testkit::take_port;
 
 fn error(config: EndpointConfig) -> OpenError {

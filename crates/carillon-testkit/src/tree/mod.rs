@@ -33,6 +33,7 @@ pub static TREE: ProtocolEntry = ProtocolEntry {
     delivery_settings: &[],
     host_settings: &[],
     format: &FORMAT,
+    raw_ip: None,
     boast: None,
     orders_members: false,
     promise: Promise::Acknowledged { in_order: true, idle_feedback: None },

@@ -415,9 +415,6 @@ impl End<ToSend> {
     }
 }
 
-/// The protocols whose packets can go right over IP.
-const GOES_OVER_IP: [&str; 2] = ["xtp", "xtp-datagram"];
-
 /// Whether senders with this protocol hear the group: peers hear each other.
 pub fn hears_group(protocol: &ProtocolEntry) -> bool {
     protocol.roles.contains(&Role::Peer)
@@ -486,7 +483,7 @@ impl SendOptions {
         former: Former,
     ) -> Result<OpenSend, Error> {
         let protocol = self.entry()?;
-        if endpoint.is_raw() && !GOES_OVER_IP.contains(&protocol.name) {
+        if endpoint.is_raw() && protocol.raw_ip.is_none() {
             return Err(Error::NotOverIp(protocol.name));
         }
         // To hear of other senders, as long as there is nothing else to hear; it can do without.

@@ -17,7 +17,7 @@ mod stream;
 mod tests;
 mod wait;
 
-use carillon_core::{BuildContext, Config, ConfigError, Machine, Order, Promise, ProtocolEntry, Role};
+use carillon_core::{BuildContext, Config, ConfigError, Machine, Order, Promise, ProtocolEntry, RawIp, Role};
 
 pub use receiver::XtpReceiver;
 pub use sender::XtpSender;
@@ -37,6 +37,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     delivery_settings: config::DELIVERY_SETTINGS,
     host_settings: config::HOST_SETTINGS,
     format: &carillon_wire::xtp::FORMAT,
+    raw_ip: Some(RawIp { protocol: carillon_wire::xtp::IP_PROTOCOL, carries: carillon_wire::xtp::is_packet }),
     promise: describe::PROMISE,
     trial: describe::trial,
     states: describe::STATES,
