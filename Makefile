@@ -98,6 +98,11 @@ bench-shared-link: setup ## what a session finds of a link that nobody tells it 
 	$(CARGO) build --release --quiet --bin carillon
 	@scripts/bench-shared-link.py --binary target/release/carillon
 
+.PHONY: bench-stragglers
+bench-stragglers: setup ## what one of sixteen receivers costs the others that loses packets, is slow, stands still or is killed (root; RUNS=3)
+	$(CARGO) build --release --quiet --bin carillon
+	@scripts/bench-stragglers.py --binary target/release/carillon --runs $(or $(RUNS),1)
+
 .PHONY: bench-peers
 bench-peers: setup ## one file with Carillon and with UFTP, udpcast, NORM, OpenPGM, Aeron, TCP and BitTorrent, side by side (root; RUNS=3 CELLS=all)
 	$(CARGO) build --release --quiet --bin carillon
