@@ -251,3 +251,13 @@ impl Quantity {
 fn named_value(key: &Key, value: f64) -> String {
     format!("{value} {}", key.label)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_label_leads_to_no_other_directory() {
+        assert_eq!(in_a_name("100 Mbit/s-..\\x"), "100-Mbit-s-..-x");
+    }
+}
