@@ -87,6 +87,16 @@ fn parquet_reads_back_as_written() {
 }
 
 #[test]
+fn the_numbers_of_samples_take_hardly_any_room() {
+    let rows = 100_000;
+    let columns =
+        [("sample", Column::Integer((0..rows).collect())), ("value", Column::Real(vec![0.5; rows as usize]))];
+    let mut file = Vec::new();
+    Table::from_columns(columns).unwrap().to_parquet(&mut file).unwrap();
+    assert!(file.len() < 10_000, "{} bytes", file.len());
+}
+
+#[test]
 fn a_table_without_rows_keeps_its_columns() {
     let folder = tempfile::tempdir().unwrap();
     let table = Table::new([("a", ColumnKind::Text), ("b", ColumnKind::Real)]).unwrap();

@@ -153,3 +153,15 @@ fn host_name() -> String {
 
 /// A group of the block that organisations may use as they like (RFC 2365); 67 and 65 spell CA.
 pub const DEFAULT_GROUP: &str = "239.255.67.65:7654";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_protocols_that_go_right_over_ip_share_a_number() {
+        let ours = over_ip().map(|ip| ip.protocol);
+        let theirs = REGISTRY.iter().filter_map(|entry| entry.raw_ip);
+        assert!(theirs.clone().count() > 1 && theirs.clone().all(|ip| Some(ip.protocol) == ours));
+    }
+}

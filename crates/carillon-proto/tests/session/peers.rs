@@ -224,7 +224,7 @@ fn nobody_is_left_out_because_all_of_them_were_not_running() {
         world.run_until(ms(at), over);
         world.halt(Duration::from_secs(12));
         world.run_until(ms(40_000), over);
-        for name in ["alice", "bob"] {
+        for name in ["two", "alice", "bob"] {
             assert_eq!(*outcome(&world, name), MemberOutcome::Verified, "halted at {at} ms");
         }
     }
