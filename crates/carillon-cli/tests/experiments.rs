@@ -91,7 +91,7 @@ title = "Mine"
 plans = [{ id = "small", plan = "small.toml" }]
 [experiment.study.analysis.claims]
 text = "claims.csv"
-checks = [{ id = "C", values = [{ mean = ["small", "message_latency_s"] }], rule = { at_least = 1.0 } }]
+checks = [{ id = "C", values = [{ of = ["small"], metrics = ["message_latency_s"] }], rule = { at_least = 1.0 } }]
 "#;
     std::fs::write(dir.join("mine.toml"), study).unwrap();
     assert_eq!(carillon(dir, &["reproduce", "mine.toml"]).status.code(), Some(1));

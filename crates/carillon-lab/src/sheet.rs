@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::plot::distinct;
+use crate::statistics::Summary;
 use crate::table::{Cell, ColumnKind, Table, TableError};
 
 /// A table of numbers.
@@ -58,7 +60,65 @@ impl From<f64> for Number {
     }
 }
 
+impl Number {
+    /// The mean of these, times a factor.
+    pub fn of(summary: &Summary, scale: f64) -> Self {
+        let half_width = (summary.ci95_high - summary.mean) * scale;
+        Number { value: summary.mean * scale, half_width: half_width.is_finite().then_some(half_width) }
+    }
+
+    /// The quotient of two that are independent.
+    #[must_use]
+    pub fn over(self, below: Self) -> Self {
+        let value = self.value / below.value;
+        let relative = |of: Self| Some(of.half_width? / of.value);
+        let half_width = relative(self).zip(relative(below)).map(|(a, b)| value.abs() * a.hypot(b));
+        Number { value, half_width }
+    }
+
+    /// The difference of two that are independent.
+    #[must_use]
+    pub fn less(self, other: Self) -> Self {
+        let half_width = self.half_width.zip(other.half_width).map(|(a, b)| a.hypot(b));
+        Number { value: self.value - other.value, half_width }
+    }
+
+    /// It and its interval, with so many digits after the point.
+    pub fn text(self, digits: usize) -> String {
+        match self.half_width {
+            Some(half) => format!("{:.digits$} ± {half:.digits$}", self.value),
+            None => format!("{:.digits$}", self.value),
+        }
+    }
+}
+
 impl Sheet {
+    /// Of cells that have a row and a column: each stands below its keys' headings and what its column is called. Rows and
+    /// columns come in the order in which cells name them.
+    pub fn crossed<'a>(
+        name: &str,
+        title: String,
+        keys: impl Iterator<Item = Heading>,
+        digits: usize,
+        cells: impl Iterator<Item = (&'a [f64], &'a str, Number)> + Clone,
+    ) -> Self {
+        let names = distinct(cells.clone().map(|(_, name, _)| name));
+        let rows = distinct(cells.clone().map(|(row, ..)| row)).into_iter().map(|row| {
+            let cell = |name: &&str| {
+                let found = cells.clone().find(|(of_row, of_name, _)| *of_row == row && of_name == name);
+                found.map_or(f64::NAN.into(), |(.., number)| number)
+            };
+            row.iter().map(|key| (*key).into()).chain(names.iter().map(cell)).collect()
+        });
+        Sheet {
+            name: name.to_owned(),
+            title,
+            labels: Vec::new(),
+            rows: rows.collect(),
+            columns: keys.chain(names.iter().map(|name| Heading::rounded(*name, digits))).collect(),
+        }
+    }
+
     /// The text of a number in this column.
     pub fn text(&self, column: usize, number: Number) -> String {
         if number.value.is_nan() {

@@ -118,21 +118,48 @@ fn what_a_testbed_gave_stands_beside_the_simulation_until_it_is_measured_anew() 
     assert_eq!(laboratory.reproduce(&experiments[0]).unwrap_err().to_string(), "no namespaces");
 }
 
+/// A study of one claim, that these values are one at least.
+fn claim(values: &str, more: &str) -> Outcome {
+    let text = format!(
+        "[[experiment]]\nid = \"mine-claims\"\ntitle = \"Claims\"\n[experiment.study]\nplans = [{{ id = \"mine\", plan = \"mine.toml\" }}]\n\
+         [experiment.study.analysis.claims]\ntext = \"claims.csv\"\nchecks = [{{ id = \"C-1\", values = [{values}], rule = {{ at_least = 1.0 }} }}]\n{more}"
+    );
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("mine.toml"), PLAN).unwrap();
+    let claims = "id,section,claim,kind,protocols,metric,condition,low,high\nC-1,,It takes a second,,,,,1,\n";
+    std::fs::write(dir.path().join("claims.csv"), claims).unwrap();
+    std::fs::write(dir.path().join("all.toml"), text).unwrap();
+    outcomes(read(&dir.path().join("all.toml")).unwrap()).remove(0)
+}
+
+#[test]
+fn values_of_a_claim_are_numbers_of_each_plan_metric_and_place() {
+    let measured = |values: &str| match claim(values, "") {
+        Outcome::Study(study) => study.checks[0].measured.clone(),
+        other => panic!("{other:?}"),
+    };
+    let latency = r#"of = ["mine"], metrics = ["message_latency_s"]"#;
+    let at =
+        |receivers: &str| measured(&format!("{{ {latency}, at = {{ \"group.receivers\" = {receivers} }} }}"));
+    let (two, four) = (at("2"), at("4.0"));
+    assert_ne!(two, four);
+    assert_eq!(at("[4, 2]"), format!("{four}, {two}"));
+    assert_eq!(at("3"), "NaN", "there is no such point");
+    let both = r#"{ of = ["mine", "mine"], metrics = ["message_latency_s", "delivered"], at = { "protocol.name" = "msaw" } }"#;
+    assert_eq!(measured(both), "NaN, NaN, NaN, NaN", "the protocol is not swept");
+    let of = |more: &str| measured(&format!("{{ {latency}, {more}, at = {{ \"group.receivers\" = 2 }} }}"));
+    assert_eq!(of("over = \"mine\""), "1.000");
+    assert_eq!(of("less = \"mine\""), "0.00000");
+    let taken = |take: &str| measured(&format!("{{ {latency}, take = {take} }}"));
+    let mean = |text: &str| text.split(' ').next().unwrap().parse::<f64>().unwrap();
+    let (place, greatest) = if mean(&two) > mean(&four) { ("2.000", two) } else { ("4.000", four) };
+    assert_eq!(taken("{ arg_max = \"group.receivers\" }"), place);
+    assert_eq!(taken("{ max_mean = \"group.receivers\" }"), greatest);
+}
+
 #[test]
 fn a_claim_that_does_not_hold_fails_unless_it_is_expected_to() {
-    let study = |more: &str| {
-        let text = format!(
-            "[[experiment]]\nid = \"mine-claims\"\ntitle = \"Claims\"\n[experiment.study]\nplans = [{{ id = \"mine\", plan = \"mine.toml\" }}]\n\
-             [experiment.study.analysis.claims]\ntext = \"claims.csv\"\nchecks = [{{ id = \"C-1\", values = [{{ mean = [\"mine\", \"message_latency_s\"] }}], rule = {{ at_least = 1.0 }} }}]\n{more}"
-        );
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join("mine.toml"), PLAN).unwrap();
-        let claims =
-            "id,section,claim,kind,protocols,metric,condition,low,high\nC-1,,It takes a second,,,,,1,\n";
-        std::fs::write(dir.path().join("claims.csv"), claims).unwrap();
-        std::fs::write(dir.path().join("all.toml"), text).unwrap();
-        outcomes(read(&dir.path().join("all.toml")).unwrap()).remove(0)
-    };
+    let study = |more: &str| claim(r#"{ of = ["mine"], metrics = ["message_latency_s"] }"#, more);
     let verdict = |outcome: &Outcome| match outcome {
         Outcome::Study(study) => (study.checks[0].verdict, study.to_string()),
         other => panic!("{other:?}"),

@@ -3,8 +3,8 @@
 use serde::Deserialize;
 
 use super::law::{Fit, Law, Row, Sweep};
-use super::study::Findings;
-use super::{List, SimulatedPoint, Simulation, StudyPlan, Text};
+use super::study::{Findings, Plans};
+use super::{List, SimulatedPoint, Simulation, Text};
 use crate::plot::{Axis, Dash, Figure, Marker, Marks, Series};
 use crate::sheet::{Heading, Sheet};
 
@@ -43,29 +43,21 @@ struct Measured {
 }
 
 impl AckWaitSpec {
-    pub(super) fn findings(&self, id: &str, simulations: &[(&StudyPlan, &Simulation)]) -> Findings {
-        let simulation = |plan: &str| {
-            let found = simulations.iter().find(|(known, _)| known.id.0 == plan);
-            found.map(|(_, simulation)| *simulation)
+    pub(super) fn findings(&self, id: &str, plans: &Plans<'_>) -> Findings {
+        let of_condition = |condition: &'static Condition| {
+            Measured::new(condition, plans.find(condition.constant.0)?, plans.find(condition.adaptive.0)?)
         };
-        let measured: Vec<Measured> = self
-            .conditions
-            .0
-            .iter()
-            .filter_map(|condition| {
-                Measured::new(condition, simulation(condition.constant.0)?, simulation(condition.adaptive.0)?)
-            })
-            .collect();
+        let measured: Vec<Measured> = self.conditions.0.iter().filter_map(of_condition).collect();
         let fitted = &measured[..self.fitted.min(measured.len())];
         let sweeps: Vec<Sweep> = fitted.iter().map(|measured| measured.sweep.clone()).collect();
         let Some(fit) = Fit::of(&sweeps) else { return Findings::default() };
         let mut figures = vec![waits(id, &fit, &measured)];
         figures.extend(measured.iter().map(|measured| measured.latencies(id, &fit.law)));
         Findings {
-            checks: Vec::new(),
             sheets: measured.iter().map(|measured| measured.sheet(&fit.law)).collect(),
             figures,
             remarks: remarks(&fit, &sweeps, &measured),
+            ..Findings::default()
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 
-use super::study::Findings;
-use super::{List, Quantity, SimulatedPoint, Simulation, Source, StudyPlan};
+use super::study::{Findings, Plans};
+use super::{List, Quantity, SimulatedPoint, Source};
 use crate::check::{Check, CheckVerdict};
 
 /// What is compared: a row of theirs for each configuration, topology and place of loss.
@@ -22,7 +22,7 @@ pub struct AgentsSpec {
 
 impl AgentsSpec {
     /// A check for each number that they give.
-    pub(super) fn findings(&self, simulations: &[(&StudyPlan, &Simulation)]) -> Findings {
+    pub(super) fn findings(&self, plans: &Plans<'_>) -> Findings {
         let mut reader = csv::Reader::from_reader(self.measured.text.as_bytes());
         let headers = reader.headers().cloned().unwrap_or_default();
         let mut checks = Vec::new();
@@ -37,7 +37,7 @@ impl AgentsSpec {
                 "links" => "each-link",
                 other => other,
             };
-            let Some((plan, simulation)) = simulations.iter().find(|(plan, _)| plan.name.0 == config) else {
+            let Some((plan, simulation)) = plans.0.iter().find(|(plan, _)| plan.name.0 == config) else {
                 continue;
             };
             let at = |point: &&SimulatedPoint| {

@@ -1,15 +1,15 @@
 //! What a source says in words, each claim checked against what was simulated.
 
-use std::collections::BTreeMap;
-
 use serde::Deserialize;
+use toml::{Table, Value};
 
 use super::recovery::Pooled;
 use super::status_analysis::StatusTerms;
-use super::study::Findings;
-use super::{SimulatedPoint, Simulation, Source, StudyPlan, Text};
+use super::study::{Findings, Plans};
+use super::{SimulatedPoint, Source, Text};
 use crate::check::{Check, CheckVerdict};
-use crate::statistics::Summary;
+use crate::scenario::{number_of, text_of};
+use crate::sheet::Number;
 
 /// The claims as they were collected from the text, and how each is checked.
 #[derive(Clone, Debug, Deserialize)]
@@ -26,112 +26,56 @@ pub struct ClaimsSpec {
 struct Claim {
     id: String,
     #[serde(default)]
-    values: Vec<Value>,
+    values: Vec<Values>,
     /// So many values in a row are compared with each other; all if this is not given.
     each: Option<usize>,
     rule: Rule,
 }
 
-/// A number of a simulation.
+/// Numbers of simulations: one of each plan, metric, and combination of values of swept keys, of which the last varies fastest.
 #[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Values {
+    /// The plans.
+    of: Vec<String>,
+    metrics: Vec<String>,
+    /// The points that are meant, by the values of swept keys; all if none is named.
+    #[serde(default)]
+    at: Table,
+    #[serde(default)]
+    take: Take,
+    /// A plan whose number it is divided by.
+    over: Option<String>,
+    /// A plan whose number is taken from it.
+    less: Option<String>,
+    /// It is divided by what equation (4) of Paul, Sabnani and Kristol expects, whose terms are these parameters.
+    equation: Option<StatusTerms>,
+}
+
+/// What is taken of the points that are meant.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Value {
-    /// The mean of a metric over all runs of a plan.
-    Mean(String, String),
-    /// Its greatest value.
-    Max(String, String),
+enum Take {
+    /// The mean, with its 95 % interval.
+    #[default]
+    Mean,
+    /// The greatest value.
+    Max,
     /// The greatest of the means at the values of a swept key.
-    MaxMean(String, String, String),
-    /// The mean where a swept key has this value.
-    MeanAt(String, String, String, f64),
-    /// The mean over runs where the swept keys have these values, with its 95 % interval.
-    At(String, String, BTreeMap<String, Is>),
-    /// The mean there over what equation (4) of Paul, Sabnani and Kristol expects, whose terms are these parameters.
-    OverEquation(String, String, BTreeMap<String, Is>, StatusTerms),
-    /// The quotient of the means of a metric of two plans.
-    Ratio(String, String, String),
-    /// The quotient of the means of a metric of two plans where a swept key has this value.
-    RatioAt(String, String, String, String, f64),
-    /// Their difference there.
-    DifferenceAt(String, String, String, String, f64),
-    /// The value of a swept key at which the mean of a metric of a plan is greatest.
-    ArgMax(String, String, String),
-    /// The widest 95 % confidence interval of a metric at any point of a plan, from its middle, as a share of the mean in %.
-    Confidence(String, String),
+    MaxMean(String),
+    /// The value of a swept key at which the mean is greatest.
+    ArgMax(String),
+    /// The widest 95 % confidence interval at any point, from its middle, as a share of the mean in %.
+    Confidence,
     /// How many members a packet of SRM reaches, as a share of all others: repairs needed and not.
-    Reached(String, f64),
+    Reached(f64),
 }
 
-/// A value of a swept key.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(untagged)]
-enum Is {
-    Number(f64),
-    Text(String),
-}
-
-impl Is {
-    fn fits(&self, point: &SimulatedPoint, key: &str) -> bool {
-        match self {
-            Is::Number(number) => point.number(key).is_some_and(|value| (value - number).abs() < 1e-9),
-            Is::Text(text) => point.text(key).as_deref() == Some(text),
-        }
-    }
-}
-
-/// What was measured for a claim, with its 95 % confidence interval from replications where there is one.
-#[derive(Clone, Copy, Debug)]
-struct Measured {
-    value: f64,
-    half_width: Option<f64>,
-}
-
-impl std::fmt::Display for Measured {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Two more digits for what is small, so that losses of a thousandth are seen.
-        let digits = if self.value.abs() < 0.1 { 5 } else { 3 };
-        write!(f, "{:.digits$}", self.value)?;
-        match self.half_width {
-            Some(half) if half > 0.0 => write!(f, " ± {half:.digits$}"),
-            _ => Ok(()),
-        }
-    }
-}
-
-impl Measured {
-    /// Of the runs of one point.
-    fn of_runs(runs: &Summary) -> Self {
-        let half_width = runs.ci95_high - runs.mean;
-        Measured { value: runs.mean, half_width: half_width.is_finite().then_some(half_width) }
-    }
-
-    /// Of many points.
-    fn of(pooled: Pooled) -> Self {
-        let half_width = pooled.half_width.is_finite().then_some(pooled.half_width);
-        Measured { value: pooled.mean, half_width }
-    }
-
-    /// The quotient of two that are independent.
-    fn over(self, below: Self) -> Self {
-        let value = self.value / below.value;
-        let relative = |of: Self| Some(of.half_width? / of.value);
-        let half_width = relative(self).zip(relative(below)).map(|(a, b)| value.abs() * a.hypot(b));
-        Measured { value, half_width }
-    }
-}
-
-impl Measured {
-    /// The difference of two that are independent.
-    fn less(self, other: Self) -> Self {
-        let half_width = self.half_width.zip(other.half_width).map(|(a, b)| a.hypot(b));
-        Measured { value: self.value - other.value, half_width }
-    }
-}
-
-impl From<f64> for Measured {
-    fn from(value: f64) -> Self {
-        Measured { value, half_width: None }
-    }
+/// A number as it stands with a claim.
+fn text(number: Number) -> String {
+    // Two more digits for what is small, so that losses of a thousandth are seen.
+    let digits = if number.value.abs() < 0.1 { 5 } else { 3 };
+    Number { half_width: number.half_width.filter(|half| *half > 0.0), ..number }.text(digits)
 }
 
 /// When a claim holds.
@@ -166,7 +110,7 @@ const PROPAGATION: &str = "normalized_recovery_latency_propagation";
 
 impl ClaimsSpec {
     /// Every claim, checked.
-    pub(super) fn findings(&self, simulations: &[(&StudyPlan, &Simulation)]) -> Findings {
+    pub(super) fn findings(&self, plans: &Plans<'_>) -> Findings {
         let mut reader = csv::Reader::from_reader(self.text.text.as_bytes());
         let checks = reader.records().filter_map(Result::ok).map(|record| {
             let text = |column: usize| record.get(column).unwrap_or_default().to_owned();
@@ -179,8 +123,7 @@ impl ClaimsSpec {
                 (low, high) => format!("{low} to {high}"),
             };
             // A claim that says several things has a check for each.
-            let checked =
-                self.checks.iter().filter(|claim| claim.id == id).map(|claim| claim.check(simulations));
+            let checked = self.checks.iter().filter(|claim| claim.id == id).map(|claim| claim.check(plans));
             let both = |one: String, other: &str| {
                 if one.is_empty() || other.is_empty() { one + other } else { one + "; " + other }
             };
@@ -197,11 +140,11 @@ impl ClaimsSpec {
 }
 
 impl Claim {
-    fn check(&self, simulations: &[(&StudyPlan, &Simulation)]) -> (String, CheckVerdict, String) {
-        let measured: Vec<Measured> = self.values.iter().map(|value| value.of(simulations)).collect();
-        let values: Vec<f64> = measured.iter().map(|measured| measured.value).collect();
-        let halves: Vec<f64> = measured.iter().map(|measured| measured.half_width.unwrap_or(0.0)).collect();
-        let texts: Vec<String> = measured.iter().map(Measured::to_string).collect();
+    fn check(&self, plans: &Plans<'_>) -> (String, CheckVerdict, String) {
+        let measured: Vec<Number> = self.values.iter().flat_map(|values| values.numbers(plans)).collect();
+        let values: Vec<f64> = measured.iter().map(|number| number.value).collect();
+        let halves: Vec<f64> = measured.iter().map(|number| number.half_width.unwrap_or(0.0)).collect();
+        let texts: Vec<String> = measured.into_iter().map(text).collect();
         let each = |fits: &dyn Fn(f64) -> bool| values.iter().all(|&value| fits(value));
         let size = self.each.unwrap_or(values.len()).max(1);
         // Neighbours that are compared: the place of the first of them, and both.
@@ -238,11 +181,9 @@ impl Claim {
         let mut note = note.to_owned();
         // What the source divides by is its agents' own measure of the round trip; by another one a
         // claim may read differently.
-        let others: Vec<String> = self
-            .values
-            .iter()
-            .filter_map(|value| Some(format!("{:.3}", value.by_propagation()?.of(simulations).value)))
-            .collect();
+        let others = self.values.iter().filter_map(Values::by_propagation);
+        let others = others.flat_map(|values| values.numbers(plans));
+        let others: Vec<String> = others.map(|number| format!("{:.3}", number.value)).collect();
         if !others.is_empty() {
             let separator = if note.is_empty() { "" } else { "; " };
             note += &format!("{separator}over twice the propagation delay: {}", others.join(", "));
@@ -251,91 +192,97 @@ impl Claim {
     }
 }
 
-impl Value {
-    /// The same latency over twice the propagation delay.
-    fn by_propagation(&self) -> Option<Value> {
-        match self {
-            Value::Mean(plan, metric) if metric == LATENCY => {
-                Some(Value::Mean(plan.clone(), PROPAGATION.into()))
-            }
-            Value::Max(plan, metric) if metric == LATENCY => {
-                Some(Value::Max(plan.clone(), PROPAGATION.into()))
-            }
-            _ => None,
-        }
+impl Values {
+    /// The same latencies over twice the propagation delay.
+    fn by_propagation(&self) -> Option<Self> {
+        let is_whole = self.at.is_empty() && self.over.is_none();
+        let is_latency = is_whole && self.metrics == [LATENCY];
+        is_latency.then(|| Values { metrics: vec![PROPAGATION.to_owned()], ..self.clone() })
     }
 
-    fn of(&self, simulations: &[(&StudyPlan, &Simulation)]) -> Measured {
-        let simulation = |plan: &str| {
-            let found = simulations.iter().find(|(of, _)| of.id.0 == plan);
-            found.map(|(_, simulation)| *simulation)
-        };
-        let pooled =
-            |plan: &str, metric: &str| simulation(plan).map(|found| Pooled::of(found, metric, |_| true));
-        // Of one point: the means of its runs are as many numbers.
-        let at = |plan: &str, metric: &str, key: &str, at: f64| {
-            let point = simulation(plan)?.points.iter().find(|point| point.number(key) == Some(at))?;
-            let runs = point.replications(metric)?;
-            Some(Measured::of_runs(runs))
-        };
-        let value = match self {
-            Value::Mean(plan, metric) => pooled(plan, metric).map(Measured::of),
-            Value::Max(plan, metric) => pooled(plan, metric).map(|pooled| pooled.max.into()),
-            Value::MeanAt(plan, metric, key, value) => at(plan, metric, key, *value),
-            Value::At(plan, metric, at) => point_at(simulations, plan, at)
-                .and_then(|point| point.replications(metric))
-                .map(Measured::of_runs),
-            Value::OverEquation(plan, metric, at, terms) => {
-                point_at(simulations, plan, at).and_then(|point| {
-                    let measured = Measured::of_runs(point.replications(metric)?);
-                    let expected = terms.expected(&point.scenario)?;
-                    Some(measured.over(Measured { value: expected, half_width: Some(0.0) }))
-                })
+    fn numbers(&self, plans: &Plans<'_>) -> Vec<Number> {
+        let mut places = vec![Vec::new()];
+        for (key, values) in &self.at {
+            let values = values.as_array().map_or(std::slice::from_ref(values), Vec::as_slice);
+            let with = |place: Place| {
+                values.iter().map(move |value| [&place[..], &[(key.clone(), value.clone())]].concat())
+            };
+            places = places.into_iter().flat_map(with).collect();
+        }
+        let mut numbers = Vec::new();
+        for plan in &self.of {
+            for metric in &self.metrics {
+                let number = |place: &Place| self.number(plans, plan, metric, place);
+                numbers.extend(places.iter().map(|place| number(place).unwrap_or(f64::NAN.into())));
             }
-            Value::MaxMean(plan, metric, key) => simulation(plan).map(|found| {
-                let keys = found.points.iter().filter_map(|point| point.number(key));
-                let mean = |at: f64| Pooled::of(found, metric, |point| point.number(key) == Some(at)).mean;
-                keys.map(mean).fold(f64::NAN, f64::max).into()
-            }),
-            Value::Ratio(metric, above, below) => pooled(above, metric)
-                .zip(pooled(below, metric))
-                .map(|(above, below)| Measured::of(above).over(Measured::of(below))),
-            Value::RatioAt(metric, above, below, key, value) => at(above, metric, key, *value)
-                .zip(at(below, metric, key, *value))
-                .map(|(above, below)| above.over(below)),
-            Value::DifferenceAt(metric, from, less, key, value) => at(from, metric, key, *value)
-                .zip(at(less, metric, key, *value))
-                .map(|(from, less)| from.less(less)),
-            Value::ArgMax(plan, metric, key) => simulation(plan).and_then(|found| {
-                let means = found
-                    .points
-                    .iter()
-                    .filter_map(|point| Some((point.number(key)?, point.summary(metric)?.mean)));
-                means.max_by(|(_, one), (_, other)| one.total_cmp(other)).map(|(at, _)| at.into())
-            }),
-            Value::Confidence(plan, metric) => simulation(plan).map(|found| {
-                let replications = found.points.iter().filter_map(|point| point.replications(metric));
-                let shares = replications.map(|all| 100.0 * (all.ci95_high - all.mean) / all.mean.abs());
-                shares.fold(f64::NAN, f64::max).into()
-            }),
-            Value::Reached(plan, receivers) => simulation(plan).map(|found| {
-                // Repairs that came to members: duplicates, and those that ended a loss. The one who
-                // sends a repair does not hear it.
-                let mean = |metric| Pooled::of(found, metric, |_| true).mean;
-                let others = mean("recoveries_per_loss") / receivers + mean("exposure");
-                (others / mean("repairs_per_loss")).into()
-            }),
+        }
+        numbers
+    }
+
+    fn number(&self, plans: &Plans<'_>, plan: &str, metric: &str, place: &Place) -> Option<Number> {
+        let points = |plan: &str| {
+            let is_at = |point: &SimulatedPoint, key: &str, value: &Value| match number_of(value) {
+                None => point.text(key) == Some(text_of(value)),
+                number => point.number(key) == number,
+            };
+            let is_meant =
+                |point: &&SimulatedPoint| place.iter().all(|(key, value)| is_at(point, key, value));
+            Some(plans.find(plan)?.points.iter().filter(is_meant).collect::<Vec<_>>())
         };
-        value.unwrap_or(f64::NAN.into())
+        let taken = |plan: &str| self.take.of(&points(plan)?, metric);
+        let mut number = taken(plan)?;
+        if let Some(below) = &self.over {
+            number = number.over(taken(below)?);
+        }
+        if let Some(less) = &self.less {
+            number = number.less(taken(less)?);
+        }
+        if let Some(terms) = &self.equation {
+            let expected = terms.expected(&points(plan)?.first()?.scenario)?;
+            number = number.over(Number { value: expected, half_width: Some(0.0) });
+        }
+        Some(number)
     }
 }
 
-/// The sweep point of a plan where keys have these values.
-fn point_at<'a>(
-    simulations: &[(&StudyPlan, &'a Simulation)],
-    plan: &str,
-    at: &BTreeMap<String, Is>,
-) -> Option<&'a SimulatedPoint> {
-    let (_, simulation) = simulations.iter().find(|(of, _)| of.id.0 == plan)?;
-    simulation.points.iter().find(|point| at.iter().all(|(key, is)| is.fits(point, key)))
+/// Swept keys and their values.
+type Place = Vec<(String, Value)>;
+
+impl Take {
+    fn of(&self, points: &[&SimulatedPoint], metric: &str) -> Option<Number> {
+        let mean = |metric| Pooled::of(points.iter().copied(), metric).means.mean;
+        Some(match self {
+            // Of one point the means of its runs are as many numbers.
+            Take::Mean => match points {
+                [] => return None,
+                [point] => Number::of(point.replications(metric)?, 1.0),
+                points => Number::of(&Pooled::of(points.iter().copied(), metric).means, 1.0),
+            },
+            Take::Max => Pooled::of(points.iter().copied(), metric).max.into(),
+            Take::MaxMean(key) => {
+                let keys = points.iter().filter_map(|point| point.number(key));
+                let mean = |at: f64| {
+                    let there = points.iter().copied().filter(|point| point.number(key) == Some(at));
+                    Pooled::of(there, metric).means.mean
+                };
+                keys.map(mean).fold(f64::NAN, f64::max).into()
+            }
+            Take::ArgMax(key) => {
+                let mean = |point: &&SimulatedPoint| Some((point.number(key)?, point.summary(metric)?.mean));
+                let means = points.iter().filter_map(mean);
+                means.max_by(|(_, one), (_, other)| one.total_cmp(other))?.0.into()
+            }
+            Take::Confidence => {
+                let replications = points.iter().filter_map(|point| point.replications(metric));
+                let shares = replications.map(|all| 100.0 * (all.ci95_high - all.mean) / all.mean.abs());
+                shares.fold(f64::NAN, f64::max).into()
+            }
+            // Repairs that came to members: duplicates, and those that ended a loss. The one who sends a
+            // repair does not hear it.
+            Take::Reached(receivers) => {
+                let others = mean("recoveries_per_loss") / receivers + mean("exposure");
+                (others / mean(metric)).into()
+            }
+        })
+    }
 }

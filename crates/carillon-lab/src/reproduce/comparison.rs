@@ -229,16 +229,24 @@ fn row(
         let testbed =
             testbed.and_then(|point| point.summary(quantity.metric.0)).filter(|summary| summary.n > 0);
         let testbed = testbed.map(|summary| summary.mean * quantity.scale);
+        let empty = ComparedCell {
+            label: quantity.label.0,
+            value: f64::NAN,
+            min: f64::NAN,
+            max: f64::NAN,
+            bound: None,
+            testbed,
+            published: None,
+            digits: quantity.digits,
+        };
+        // What no run has stays empty.
         let Some(summary) = point.summary(quantity.metric.0).filter(|summary| summary.n > 0) else {
-            // No run has it: its place stays empty.
-            let (value, min, max) = (f64::NAN, f64::NAN, f64::NAN);
-            let (label, digits) = (quantity.label.0, quantity.digits);
-            return ComparedCell { label, value, min, max, bound: None, testbed, published: None, digits };
+            return empty;
         };
         let (mean, sd) = (summary.mean * quantity.scale, summary.sd * quantity.scale);
         let number = |column: &str| published.number(record?, column);
         let printed = |prefix: &str| number(&format!("{prefix}_{}", quantity.column));
-        let published_cell = printed("mean").map(|value| {
+        let published = printed("mean").map(|value| {
             let (min, max) = (printed("min"), printed("max"));
             // No run scatters more than half its range: rare long recoveries here do not widen the
             // band of a published run that had none.
@@ -264,16 +272,8 @@ fn row(
             let agrees = published.is_none_or(|printed| (printed - value).abs() <= half_a_digit);
             Some(Bound { name: bound_name(quantity), value, published, agrees })
         });
-        ComparedCell {
-            label: quantity.label.0,
-            value: mean,
-            min: summary.min * quantity.scale,
-            max: summary.max * quantity.scale,
-            bound,
-            testbed,
-            published: published_cell,
-            digits: quantity.digits,
-        }
+        let (min, max) = (summary.min * quantity.scale, summary.max * quantity.scale);
+        ComparedCell { value: mean, min, max, bound, published, ..empty }
     });
     let cells = cells.collect();
     ComparedRow {

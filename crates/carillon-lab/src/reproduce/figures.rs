@@ -64,23 +64,26 @@ pub struct Curve {
 }
 
 impl FigureSpec {
+    fn curves(&self) -> &[Curve] {
+        match self {
+            FigureSpec::UpperBound { .. } => &[],
+            FigureSpec::Spread(curve) | FigureSpec::Percentiles(curve) => std::slice::from_ref(curve),
+            FigureSpec::Means { curves, .. } => curves,
+        }
+    }
+
     /// The tables it is drawn from.
     pub fn tables(&self) -> Vec<(&'static str, TableSpec)> {
-        let curves: Vec<&Curve> = match self {
-            FigureSpec::UpperBound { .. } => Vec::new(),
-            FigureSpec::Spread(curve) | FigureSpec::Percentiles(curve) => vec![curve],
-            FigureSpec::Means { curves, .. } => curves.iter().collect(),
-        };
-        curves.into_iter().map(|curve| (curve.table.0, curve.spec())).collect()
+        self.curves().iter().map(|curve| (curve.table.0, curve.spec())).collect()
     }
 
     /// Looks up the tables that it names, which must have the metrics.
     pub(super) fn find_tables(&mut self, tables: &BTreeMap<&str, TableSpec>) -> Result<(), String> {
-        let curves: Vec<&mut Curve> = match self {
-            FigureSpec::UpperBound { .. } => Vec::new(),
-            FigureSpec::Spread(curve) | FigureSpec::Percentiles(curve) => vec![curve],
+        let curves = match self {
+            FigureSpec::UpperBound { .. } => &mut [],
+            FigureSpec::Spread(curve) | FigureSpec::Percentiles(curve) => std::slice::from_mut(curve),
             FigureSpec::Means { curves, .. } if curves.is_empty() => return Err("has no curves".to_owned()),
-            FigureSpec::Means { curves, .. } => curves.iter_mut().collect(),
+            FigureSpec::Means { curves, .. } => curves,
         };
         for curve in curves {
             let spec =
@@ -100,36 +103,23 @@ impl FigureSpec {
         title: &str,
         simulation: &dyn Fn(&str) -> &'a Simulation,
     ) -> Figure {
-        let points = |curve: &Curve| curve.points(simulation(curve.table.0));
+        let of_curve = |curve: &Curve| curve.points(simulation(curve.table.0));
+        let points: Vec<Vec<CurvePoint<'_>>> = self.curves().iter().map(of_curve).collect();
         // All curves of a figure have one size of data.
-        let size = |points: &[CurvePoint<'_>]| points.first().map_or(DATA_BYTES, CurvePoint::message_bytes);
-        let mut counts = Vec::new();
-        let mut points = |curve: &Curve| {
-            let points = points(curve);
-            counts.extend(points.iter().filter_map(CurvePoint::samples_simulated));
-            points
-        };
-        let (series, data_bytes) = match self {
-            FigureSpec::UpperBound { windows, receivers } => (upper_bounds(windows, *receivers), DATA_BYTES),
-            FigureSpec::Spread(curve) => {
-                let points = points(curve);
-                (spread(&points), size(&points))
-            }
-            FigureSpec::Percentiles(curve) => {
-                let points = points(curve);
-                (percentiles(&points), size(&points))
-            }
-            FigureSpec::Means { curves, bounds } => {
-                let curves: Vec<_> = curves.iter().map(|curve| (curve, points(curve))).collect();
-                let size = curves.first().map_or(DATA_BYTES, |(_, points)| size(points));
-                (means(curves, *bounds), size)
-            }
+        let first = points.first().and_then(|points| points.first());
+        let data_bytes = first.map_or(DATA_BYTES, |point| point.simulated.message_bytes);
+        let series = match self {
+            FigureSpec::UpperBound { windows, receivers } => upper_bounds(windows, *receivers),
+            FigureSpec::Spread(_) => spread(&points[0]),
+            FigureSpec::Percentiles(_) => percentiles(&points[0]),
+            FigureSpec::Means { curves, bounds } => means(curves, &points, *bounds),
         };
         let (label, unit) = self.quantity();
         let log = matches!(self, FigureSpec::UpperBound { .. });
         let mut notes = vec![format!("10 Mbit/s Ethernet, {data_bytes}-byte data, 64-byte acknowledgments")];
-        if !counts.is_empty() {
-            notes.push(format!("Simulated packets: {}", sample_sizes(counts.into_iter())));
+        if !points.is_empty() {
+            let counts = points.iter().flatten().filter_map(CurvePoint::samples_simulated);
+            notes.push(format!("Simulated packets: {}", sample_sizes(counts)));
         }
         if let Some(parameter) = ["SAWrand", "BAPrand"].into_iter().find(|name| title.contains(name)) {
             notes.push(format!("{parameter}: longest random wait before an acknowledgment, in bit times"));
@@ -151,11 +141,7 @@ impl FigureSpec {
     }
 
     fn quantity(&self) -> (&'static str, Option<&'static str>) {
-        let metric = match self {
-            FigureSpec::UpperBound { .. } => "relative_throughput",
-            FigureSpec::Spread(curve) | FigureSpec::Percentiles(curve) => curve.metric.0,
-            FigureSpec::Means { curves, .. } => curves[0].metric.0,
-        };
+        let metric = self.curves().first().map_or("relative_throughput", |curve| curve.metric.0);
         match metric {
             "message_latency_s" => ("Message latency", Some("bit times")),
             _ => ("Relative throughput", None),
@@ -202,10 +188,6 @@ impl CurvePoint<'_> {
 
     fn samples_simulated(&self) -> Option<u64> {
         self.simulated.summary(self.metric).map(|summary| summary.n)
-    }
-
-    fn message_bytes(&self) -> u32 {
-        self.simulated.message_bytes
     }
 
     fn bound(&self) -> Option<(f64, f64)> {
@@ -293,9 +275,9 @@ fn percentiles(points: &[CurvePoint<'_>]) -> Vec<Series> {
     series
 }
 
-fn means(curves: Vec<(&Curve, Vec<CurvePoint<'_>>)>, bounds: EachBound) -> Vec<Series> {
+fn means(curves: &[Curve], points: &[Vec<CurvePoint<'_>>], bounds: EachBound) -> Vec<Series> {
     let (mut bands, mut lines, mut bounded, mut published) = (vec![], vec![], vec![], vec![]);
-    for (at, (curve, points)) in curves.iter().enumerate() {
+    for (at, (curve, points)) in curves.iter().zip(points).enumerate() {
         let (colour, dash, marker) = (at as u8, DASHES[at % 3], MARKERS[at % MARKERS.len()]);
         let first = |name: &str| if at == 0 { name.to_owned() } else { String::new() };
         let band = points.iter().filter_map(CurvePoint::chance).collect();

@@ -4,8 +4,8 @@ use serde::Deserialize;
 
 use super::quotient::Quotient;
 use super::status_analysis::StatusTerms;
-use super::study::Findings;
-use super::{Kept, Key, List, Quantity, SimulatedPoint, Simulation, StudyPlan, Text};
+use super::study::{Findings, Plans};
+use super::{Kept, Key, List, Quantity, SimulatedPoint, StudyPlan, Text};
 use crate::plot::{
     Axis, DASHES, Dash, Figure, MARKERS, Marks, Series, capitalised, distinct, is_ordered, sample_sizes,
 };
@@ -36,6 +36,7 @@ pub struct MeansSpec {
 }
 
 /// The mean of a quantity at a point.
+#[derive(Clone)]
 pub(super) struct Mean {
     /// The values of the keys.
     pub row: Vec<f64>,
@@ -52,10 +53,11 @@ pub(super) struct Mean {
 }
 
 impl MeansSpec {
-    pub(super) fn findings(&self, id: &str, simulations: &[(&StudyPlan, &Simulation)]) -> Findings {
+    pub(super) fn findings(&self, id: &str, plans: &Plans<'_>) -> Findings {
         let mut findings = Findings::default();
         for (at, quantity) in self.quantities.iter().enumerate() {
-            let means: Vec<Mean> = simulations
+            let means: Vec<Mean> = plans
+                .0
                 .iter()
                 .flat_map(|(plan, simulation)| {
                     simulation.points.iter().filter_map(|point| self.mean(quantity, plan, point))
@@ -100,39 +102,21 @@ impl MeansSpec {
         let row = self.keys.iter().map(|key| Some(point.number(key.scenario.0)? * key.scale));
         let way = self.alternatives.and_then(|key| point.text(key.0));
         let parts = [Some(plan.name.0), way.as_deref()].into_iter().flatten();
-        let replications = point.replications(quantity.metric.0)?;
-        let half_width = (replications.ci95_high - replications.mean) * quantity.scale;
+        let replications = Number::of(point.replications(quantity.metric.0)?, quantity.scale);
         Some(Mean {
             row: row.collect::<Option<_>>()?,
             alternative: parts.filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" "),
             way,
             n: summary.n,
-            number: Number {
-                value: summary.mean * quantity.scale,
-                half_width: half_width.is_finite().then_some(half_width),
-            },
+            number: Number { value: summary.mean * quantity.scale, ..replications },
             expected: self.analysis.and_then(|terms| terms.expected(&point.scenario)),
         })
     }
 
     fn sheet(&self, quantity: &Quantity, means: &[Mean]) -> Sheet {
-        let alternatives = distinct(means.iter().map(|mean| mean.alternative.as_str()));
         let keys = self.keys.iter().map(|key| Heading::exact(key.label.0));
-        let columns = alternatives.iter().map(|name| Heading::rounded(*name, quantity.digits));
-        let rows = distinct(means.iter().map(|mean| &mean.row[..])).into_iter().map(|row| {
-            let cell = |name: &&str| {
-                let found = means.iter().find(|mean| mean.row == row && mean.alternative == **name);
-                found.map_or(f64::NAN.into(), |mean| mean.number)
-            };
-            row.iter().map(|key| (*key).into()).chain(alternatives.iter().map(cell)).collect()
-        });
-        Sheet {
-            labels: Vec::new(),
-            name: quantity.column.0.into(),
-            title: capitalised(quantity.label.0),
-            columns: keys.chain(columns).collect(),
-            rows: rows.collect(),
-        }
+        let cells = means.iter().map(|mean| (&mean.row[..], mean.alternative.as_str(), mean.number));
+        Sheet::crossed(quantity.column.0, capitalised(quantity.label.0), keys, quantity.digits, cells)
     }
 
     /// One quantity over the last key, where the first keys have the values of the panel.
@@ -211,14 +195,7 @@ fn in_a_name(text: &str) -> String {
 
 /// What the analysis expects of these means, and what share of it they are.
 fn beside_analysis(means: &[Mean]) -> (Vec<Mean>, Vec<Mean>) {
-    let with = |mean: &Mean, number: Number| Mean {
-        row: mean.row.clone(),
-        way: mean.way.clone(),
-        alternative: mean.alternative.clone(),
-        number,
-        n: 0,
-        expected: None,
-    };
+    let with = |mean: &Mean, number: Number| Mean { number, n: 0, expected: None, ..mean.clone() };
     let expected = means.iter().filter_map(|mean| Some(with(mean, mean.expected?.into())));
     let share = |mean: &Mean| {
         let expected = mean.expected.filter(|expected| *expected > 0.0)?;

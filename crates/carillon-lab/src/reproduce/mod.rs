@@ -301,26 +301,23 @@ impl<'a> Laboratory<'a> {
                             self.simulations.insert(plan.id.0, measured);
                         }
                         Some(_) => {}
-                        None => self.simulate_file(plan.id.0, file, None, false)?,
+                        None => self.run_once(plan.id.0, file, None, false)?,
                     }
                 }
-                let simulations: Vec<_> =
-                    study.plans.iter().map(|plan| (plan, &self.simulations[plan.id.0])).collect();
-                Ok(Outcome::Study(study.study(experiment.id, experiment.title, &simulations)))
+                let plans = study.plans.iter().map(|plan| (plan, &self.simulations[plan.id.0]));
+                let plans = study::Plans(plans.collect());
+                Ok(Outcome::Study(study.study(experiment.id, experiment.title, &plans)))
             }
         }
     }
 
+    /// Runs the scenario of a table.
     fn simulate(&mut self, id: &'static str, table: &TableSpec) -> Result<(), ReproduceError> {
-        self.simulate_file(
-            id,
-            table.plan.scenario()?,
-            table.unicast_settings.map(|settings| settings.0),
-            true,
-        )
+        let unicast_settings = table.unicast_settings.map(|settings| settings.0);
+        self.run_once(id, table.plan.scenario()?, unicast_settings, true)
     }
 
-    fn simulate_file(
+    fn run_once(
         &mut self,
         id: &'static str,
         file: ScenarioFile,

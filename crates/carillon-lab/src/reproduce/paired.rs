@@ -1,13 +1,10 @@
 //! How one way does beside another, run by run: each replication meets the same losses in both, as long as both send the same.
 
-use std::fmt::Write as _;
-
 use serde::Deserialize;
 
-use super::study::Findings;
-use super::{Key, List, Quantity, SimulatedPoint, Simulation, StudyPlan, Text};
+use super::study::{Findings, Plans};
+use super::{Key, List, Quantity, SimulatedPoint, Text};
 use crate::check::{Check, CheckVerdict};
-use crate::plot::distinct;
 use crate::sheet::{Heading, Number, Sheet};
 use crate::statistics::Summary;
 
@@ -56,9 +53,10 @@ struct Cell {
 }
 
 impl PairedSpec {
-    pub(super) fn findings(&self, simulations: &[(&StudyPlan, &Simulation)]) -> Findings {
-        let plan = |id: Text| simulations.iter().find(|(plan, _)| plan.id == id).map(|(_, found)| *found);
-        let (Some(of), Some(by)) = (plan(self.of), plan(self.by)) else { return Findings::default() };
+    pub(super) fn findings(&self, plans: &Plans<'_>) -> Findings {
+        let (Some(of), Some(by)) = (plans.find(self.of.0), plans.find(self.by.0)) else {
+            return Findings::default();
+        };
         let cells: Vec<Cell> =
             of.points.iter().zip(&by.points).filter_map(|(of, by)| self.cell(of, by)).collect();
         let unpaired: usize = cells.iter().map(|cell| cell.unpaired).sum();
@@ -92,22 +90,12 @@ impl PairedSpec {
     }
 
     fn sheet(&self, cells: &[Cell]) -> Sheet {
-        let columns = distinct(cells.iter().map(|cell| cell.column));
-        let rows = distinct(cells.iter().map(|cell| &cell.row[..])).into_iter().map(|row| {
-            let cell = |column: &f64| {
-                let found = cells.iter().find(|cell| cell.row == row && cell.column == *column);
-                found.map_or(f64::NAN.into(), |cell| cell.quotient)
-            };
-            row.iter().map(|key| Number::from(*key)).chain(columns.iter().map(cell)).collect()
-        });
-        let heads = columns.iter().map(|column| Heading::rounded(format!("{column}"), self.quantity.digits));
-        Sheet {
-            name: self.quantity.column.0.to_owned(),
-            title: format!("{}, by {}", self.quantity.label, self.across.label),
-            labels: Vec::new(),
-            rows: rows.collect(),
-            columns: self.keys.iter().map(|key| Heading::exact(key.label.0)).chain(heads).collect(),
-        }
+        let title = format!("{}, by {}", self.quantity.label, self.across.label);
+        let keys = self.keys.iter().map(|key| Heading::exact(key.label.0));
+        let columns: Vec<String> = cells.iter().map(|cell| format!("{}", cell.column)).collect();
+        let cells =
+            cells.iter().zip(&columns).map(|(cell, column)| (&cell.row[..], &column[..], cell.quotient));
+        Sheet::crossed(self.quantity.column.0, title, keys, self.quantity.digits, cells)
     }
 
     fn check(&self, check: &CellCheck, cells: &[Cell]) -> Check {
@@ -130,14 +118,7 @@ impl PairedSpec {
         let certain = count(&|cell| low(cell) >= check.at_least);
         let against = count(&|cell| high(cell) < check.at_least);
         let least = meant.iter().min_by(|a, b| a.quotient.value.total_cmp(&b.quotient.value));
-        let mut measured = String::new();
-        if let Some(least) = least {
-            let (Number { value, half_width }, digits) = (least.quotient, self.quantity.digits + 1);
-            let _ = write!(measured, "{value:.digits$}");
-            if let Some(half) = half_width {
-                let _ = write!(measured, " ± {half:.digits$}");
-            }
-        }
+        let measured = least.map_or(String::new(), |cell| cell.quotient.text(self.quantity.digits + 1));
         Check {
             id: check.id.clone(),
             claim: check.claim.clone(),

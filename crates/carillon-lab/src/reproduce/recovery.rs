@@ -4,8 +4,8 @@
 use serde::Deserialize;
 
 use super::means::joined;
-use super::study::Findings;
-use super::{Key, List, Quantity, SimulatedPoint, Simulation, StudyPlan};
+use super::study::{Findings, Plans};
+use super::{Key, List, Quantity, SimulatedPoint, Simulation};
 use crate::plot::{Axis, Figure, Marks, Series, capitalised, distinct, is_ordered, sample_sizes};
 use crate::sheet::{Heading, Number, Sheet};
 use crate::statistics::Summary;
@@ -25,83 +25,61 @@ pub struct RecoverySpec {
 /// What many runs say of a metric.
 #[derive(Clone, Copy, Debug)]
 pub struct Pooled {
-    /// The mean of the runs' means.
-    pub mean: f64,
-    /// Half the width of its 95 % confidence interval, over topologies and placements.
-    pub half_width: f64,
+    /// The runs' means, over topologies and placements.
+    pub means: Summary,
     /// The least value of any run.
     pub min: f64,
     /// The greatest.
     pub max: f64,
-    /// Runs that have a mean.
-    pub runs: u64,
 }
 
 impl Pooled {
-    /// Of the points for which `wanted` holds.
-    pub(super) fn of(
-        simulation: &Simulation,
-        metric: &str,
-        wanted: impl Fn(&SimulatedPoint) -> bool,
-    ) -> Pooled {
-        let points = || simulation.points.iter().filter(|point| wanted(point));
-        let summaries = || points().filter_map(|point| point.summary(metric)).filter(|summary| summary.n > 0);
-        // The mean of each run counts the same, as in the source: over recoveries, then over topologies.
-        let mut means: Vec<f64> = points()
-            .filter_map(|point| point.replications(metric))
-            .flat_map(|summary| std::iter::repeat_n(summary.mean, summary.n as usize))
-            .collect();
-        let all = Summary::of(&mut means);
-        Pooled {
-            mean: all.mean,
-            half_width: all.ci95_high - all.mean,
-            runs: all.n,
-            min: summaries().map(|summary| summary.min).fold(f64::NAN, f64::min),
-            max: summaries().map(|summary| summary.max).fold(f64::NAN, f64::max),
+    /// Of these points.
+    pub(super) fn of<'a>(points: impl IntoIterator<Item = &'a SimulatedPoint>, metric: &str) -> Self {
+        let (mut means, mut min, mut max) = (Vec::new(), f64::NAN, f64::NAN);
+        for point in points {
+            if let Some(summary) = point.summary(metric).filter(|summary| summary.n > 0) {
+                (min, max) = (summary.min.min(min), summary.max.max(max));
+            }
+            // The mean of each run counts the same, as in the source: over recoveries, then over topologies.
+            let runs = point.replications(metric);
+            means.extend(runs.iter().flat_map(|runs| std::iter::repeat_n(runs.mean, runs.n as usize)));
         }
+        Pooled { means: Summary::of(&mut means), min, max }
     }
 }
 
 impl RecoverySpec {
-    pub(super) fn findings(
-        &self,
-        id: &str,
-        title: &str,
-        simulations: &[(&StudyPlan, &Simulation)],
-    ) -> Findings {
+    pub(super) fn findings(&self, id: &str, title: &str, plans: &Plans<'_>) -> Findings {
         let mut findings = Findings::default();
         for quantity in self.quantities.0 {
-            findings.sheets.push(self.sheet(quantity, simulations));
-            findings.figures.push(self.figure(id, title, quantity, simulations));
+            findings.sheets.push(self.sheet(quantity, plans));
+            findings.figures.push(self.figure(id, title, quantity, plans));
         }
         findings
     }
 
     /// The values along the horizontal axis.
-    fn places(&self, simulations: &[(&StudyPlan, &Simulation)]) -> Vec<f64> {
-        let points = simulations.iter().flat_map(|(_, simulation)| &simulation.points);
+    fn places(&self, plans: &Plans<'_>) -> Vec<f64> {
+        let points = plans.0.iter().flat_map(|(_, simulation)| &simulation.points);
         distinct(points.filter_map(|point| point.number(self.over.scenario.0)))
     }
 
     /// The curves: the name of a plan, and a value at each place.
-    fn curves(
-        &self,
-        quantity: &Quantity,
-        simulations: &[(&StudyPlan, &Simulation)],
-    ) -> Vec<(&'static str, Vec<Pooled>)> {
-        let places = self.places(simulations);
+    fn curves(&self, quantity: &Quantity, plans: &Plans<'_>) -> Vec<(&'static str, Vec<Pooled>)> {
+        let places = self.places(plans);
         let curve = |simulation: &Simulation| {
             let at = |place: &f64| {
-                let is_there = |point: &SimulatedPoint| point.number(self.over.scenario.0) == Some(*place);
-                Pooled::of(simulation, quantity.metric.0, is_there)
+                let is_there = |point: &&SimulatedPoint| point.number(self.over.scenario.0) == Some(*place);
+                Pooled::of(simulation.points.iter().filter(is_there), quantity.metric.0)
             };
             places.iter().map(at).collect()
         };
-        simulations.iter().map(|(plan, simulation)| (plan.name.0, curve(simulation))).collect()
+        plans.0.iter().map(|(plan, simulation)| (plan.name.0, curve(simulation))).collect()
     }
 
-    fn sheet(&self, quantity: &Quantity, simulations: &[(&StudyPlan, &Simulation)]) -> Sheet {
-        let curves = self.curves(quantity, simulations);
+    fn sheet(&self, quantity: &Quantity, plans: &Plans<'_>) -> Sheet {
+        let curves = self.curves(quantity, plans);
         let mut columns = vec![Heading::exact(self.over.label.0)];
         for (name, _) in &curves {
             let headed = |what: &str| format!("{name} {what}").trim().to_owned();
@@ -111,12 +89,11 @@ impl RecoverySpec {
                 columns.push(Heading::rounded(headed("max"), quantity.digits));
             }
         }
-        let rows = self.places(simulations).into_iter().enumerate().map(|(at, place)| {
+        let rows = self.places(plans).into_iter().enumerate().map(|(at, place)| {
             let mut row = vec![Number::from(place)];
             for (_, values) in &curves {
                 let value = values[at];
-                let half_width = value.half_width.is_finite().then_some(value.half_width * quantity.scale);
-                row.push(Number { value: value.mean * quantity.scale, half_width });
+                row.push(Number::of(&value.means, quantity.scale));
                 if self.extremes {
                     row.push((value.min * quantity.scale).into());
                     row.push((value.max * quantity.scale).into());
@@ -133,18 +110,13 @@ impl RecoverySpec {
         }
     }
 
-    fn figure(
-        &self,
-        id: &str,
-        title: &str,
-        quantity: &Quantity,
-        simulations: &[(&StudyPlan, &Simulation)],
-    ) -> Figure {
-        let places = self.places(simulations);
-        let curves = self.curves(quantity, simulations);
-        let sizes = sample_sizes(curves.iter().flat_map(|(_, values)| values.iter().map(|value| value.runs)));
+    fn figure(&self, id: &str, title: &str, quantity: &Quantity, plans: &Plans<'_>) -> Figure {
+        let places = self.places(plans);
+        let curves = self.curves(quantity, plans);
+        let sizes =
+            sample_sizes(curves.iter().flat_map(|(_, values)| values.iter().map(|value| value.means.n)));
         // With one curve there is room for the extremes, with several for intervals.
-        let extremes = self.extremes && simulations.len() == 1;
+        let extremes = self.extremes && plans.0.len() == 1;
         let mut series = Vec::new();
         for (at, (name, values)) in curves.iter().enumerate() {
             let aside = match is_ordered(self.over.scenario.0) {
@@ -155,10 +127,10 @@ impl RecoverySpec {
             let scaled = |value: f64| value * quantity.scale;
             let bars = placed().map(|(x, value)| match extremes {
                 true => (x, scaled(value.min), scaled(value.max)),
-                false => (x, scaled(value.mean - value.half_width), scaled(value.mean + value.half_width)),
+                false => (x, scaled(value.means.ci95_low), scaled(value.means.ci95_high)),
             });
             let bars = bars.filter(|(_, low, high)| low.is_finite() && high.is_finite());
-            let points = placed().map(|(x, value)| (x, scaled(value.mean))).collect();
+            let points = placed().map(|(x, value)| (x, scaled(value.means.mean))).collect();
             let bars = Marks::Whiskers { points: bars.collect() };
             series.push(Series { name: String::new(), colour: at as u8, marks: bars });
             let name = if name.is_empty() { "mean" } else { name };

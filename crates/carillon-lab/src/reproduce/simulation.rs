@@ -3,15 +3,13 @@
 use std::path::Path;
 use std::time::Duration;
 
-use serde::Deserialize;
-use toml::Value;
-
 use super::{Options, ReproduceError, Source};
 use crate::metrics::{Bounds, Terms};
 use crate::results::{Contents, SweepOptions, Testbed, run_into};
-use crate::scenario::{Point, Scenario, ScenarioFile, text_of};
+use crate::scenario::{Point, Scenario, ScenarioFile, number_of, text_of};
 use crate::statistics::Summary;
 use crate::summary_file::{RunMean, SummaryFile, SummaryRow, run_means};
+use serde::Deserialize;
 
 /// A scenario that was run.
 #[derive(Debug)]
@@ -230,11 +228,6 @@ impl SimulatedPoint {
     /// The value of a swept key; of a quantity, the number before its unit.
     pub fn number(&self, key: &str) -> Option<f64> {
         let (_, value) = self.point.0.iter().find(|(name, _)| name == key)?;
-        match value {
-            Value::Integer(n) => Some(*n as f64),
-            Value::Float(x) => Some(*x),
-            Value::String(quantity) => quantity.split_whitespace().next()?.parse().ok(),
-            _ => None,
-        }
+        number_of(value).or_else(|| value.as_str()?.split_whitespace().next()?.parse().ok())
     }
 }

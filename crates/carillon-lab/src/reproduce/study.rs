@@ -102,6 +102,16 @@ pub struct Study {
     pub wall: Duration,
 }
 
+/// What the plans of a study gave, in their order.
+pub(super) struct Plans<'a>(pub Vec<(&'a StudyPlan, &'a Simulation)>);
+
+impl<'a> Plans<'a> {
+    /// What the plan of this name gave.
+    pub(super) fn find(&self, id: &str) -> Option<&'a Simulation> {
+        self.0.iter().find(|(plan, _)| plan.id.0 == id).map(|(_, simulation)| *simulation)
+    }
+}
+
 /// Tables, figures and findings.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
@@ -112,21 +122,16 @@ pub(super) struct Findings {
 }
 
 impl StudySpec {
-    /// Makes the study of the simulations of its plans, which come in their order.
-    pub(super) fn study(
-        &self,
-        id: &'static str,
-        title: &'static str,
-        simulations: &[(&StudyPlan, &Simulation)],
-    ) -> Study {
+    /// Makes the study of what its plans gave.
+    pub(super) fn study(&self, id: &'static str, title: &'static str, plans: &Plans<'_>) -> Study {
         let Findings { sheets, mut checks, mut figures, remarks } = match &self.analysis {
-            Analysis::Means(means) => means.findings(id, simulations),
-            Analysis::Paired(paired) => paired.findings(simulations),
-            Analysis::AckWait(waits) => waits.findings(id, simulations),
-            Analysis::Recovery(recovery) => recovery.findings(id, title, simulations),
-            Analysis::Summary(summary) => summary.findings(simulations),
-            Analysis::Claims(claims) => claims.findings(simulations),
-            Analysis::Agents(agents) => agents.findings(simulations),
+            Analysis::Means(means) => means.findings(id, plans),
+            Analysis::Paired(paired) => paired.findings(plans),
+            Analysis::AckWait(waits) => waits.findings(id, plans),
+            Analysis::Recovery(recovery) => recovery.findings(id, title, plans),
+            Analysis::Summary(summary) => summary.findings(plans),
+            Analysis::Claims(claims) => claims.findings(plans),
+            Analysis::Agents(agents) => agents.findings(plans),
         };
         for check in checks.iter_mut().filter(|check| check.verdict == CheckVerdict::DoesNotHold) {
             let is_of = |expected: &&Expected| expected.checks.contains(&check.id);
@@ -147,8 +152,8 @@ impl StudySpec {
             checks,
             figures,
             remarks: conditions().map(|line| line + ".").chain(remarks).collect(),
-            steps: simulations.iter().map(|(_, simulation)| simulation.steps).sum(),
-            wall: simulations.iter().map(|(_, simulation)| simulation.wall).sum(),
+            steps: plans.0.iter().map(|(_, simulation)| simulation.steps).sum(),
+            wall: plans.0.iter().map(|(_, simulation)| simulation.wall).sum(),
         }
     }
 }

@@ -3,8 +3,8 @@
 use serde::Deserialize;
 
 use super::recovery::Pooled;
-use super::study::Findings;
-use super::{List, Quantity, Simulation, StudyPlan};
+use super::study::{Findings, Plans};
+use super::{List, Quantity, Simulation};
 use crate::sheet::{Heading, Number, Sheet};
 
 /// What is shown of each plan.
@@ -16,12 +16,10 @@ pub struct SummarySpec {
 }
 
 impl SummarySpec {
-    pub(super) fn findings(&self, simulations: &[(&StudyPlan, &Simulation)]) -> Findings {
-        let row = |simulation: &Simulation| -> Vec<Number> {
+    pub(super) fn findings(&self, plans: &Plans<'_>) -> Findings {
+        let row = |simulation: &Simulation| {
             let number = |&Quantity { metric, scale, .. }: &Quantity| {
-                let pooled = Pooled::of(simulation, metric.0, |_| true);
-                let half_width = pooled.half_width.is_finite().then_some(pooled.half_width * scale);
-                Number { value: pooled.mean * scale, half_width }
+                Number::of(&Pooled::of(&simulation.points, metric.0).means, scale)
             };
             self.quantities.iter().map(number).collect()
         };
@@ -30,9 +28,9 @@ impl SummarySpec {
         let sheet = Sheet {
             name: "summary".into(),
             title: "Scheme, topology, receivers, place of loss".into(),
-            labels: simulations.iter().map(|(plan, _)| plan.name.0.to_owned()).collect(),
+            labels: plans.0.iter().map(|(plan, _)| plan.name.0.to_owned()).collect(),
             columns: columns.collect(),
-            rows: simulations.iter().map(|(_, simulation)| row(simulation)).collect(),
+            rows: plans.0.iter().map(|(_, simulation)| row(simulation)).collect(),
         };
         Findings { sheets: vec![sheet], ..Findings::default() }
     }

@@ -25,8 +25,8 @@ use toml::{Table, Value};
 
 pub use error::ScenarioError;
 pub use network::{DropPlaces, Drops, LinkKind, RoutedNetwork, ScenarioNetwork};
-pub(crate) use sweep::text_of;
 pub use sweep::{Axis, Point};
+pub(crate) use sweep::{number_of, text_of};
 
 use document::Document;
 

@@ -198,5 +198,10 @@ pub(crate) fn text_of(value: &Value) -> String {
     }
 }
 
+/// A value that is a number.
+pub(crate) fn number_of(value: &Value) -> Option<f64> {
+    value.as_float().or(value.as_integer().map(|n| n as f64))
+}
+
 /// Every point is resolved when the file is read: so many take seconds.
 const MAX_POINTS: usize = 100_000;
