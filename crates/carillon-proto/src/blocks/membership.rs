@@ -1,6 +1,6 @@
 //! A member's part in the views of its group, in a protocol that keeps one order of all messages.
 
-use carillon_core::{Event, MessageId};
+use carillon_core::{DropReason, Event, MessageId};
 use carillon_wire::reformation::Ranks;
 
 use super::reformation::{Reformation, Step, View, too_few};
@@ -20,7 +20,7 @@ pub trait ViewOrder<K> {
     fn most_apart(&self) -> u64;
 
     /// Between views nothing is ordered, acknowledged or delivered.
-    fn leave(&mut self);
+    fn leave(&mut self) {}
 
     /// Takes back what lies from this place on, and goes on with what others hold instead; nothing before that is to be
     /// had if the numbers of the members' next messages there are given.
@@ -136,6 +136,22 @@ impl<T: Placed> Membership<T> {
         }
     }
 
+    /// A packet of a view came from this member: whether that view is in force, and both members belong to it. A drop if
+    /// not; who sends in an older view is told of this one.
+    pub fn admits<K: Ord + Copy>(&mut self, scene: &mut Scene<K>, from: usize, number: u32) -> bool {
+        let (view, in_force) = (*self.agreement.view(), self.agreement.takes_part());
+        if number < view.number() {
+            self.agreement.on_older_view(from);
+        }
+        let reason = match number == view.number() && in_force {
+            true if from != scene.rank && view.members.contains(from) => return true,
+            true => DropReason::NotAMember,
+            false => DropReason::OutOfWindow,
+        };
+        scene.events.dropped(reason);
+        false
+    }
+
     /// What was asked for has not come.
     pub fn on_fetch_timeout(&mut self) {
         let coordinator = self.agreement.promised().coordinator.into();
@@ -175,6 +191,12 @@ impl<T: Placed> Membership<T> {
     /// Whether this member is to answer what is asked for.
     pub fn asks(&self, rank: usize) -> bool {
         self.transfer.as_ref().is_some_and(|transfer| transfer.asks(rank))
+    }
+
+    /// Whether a packet of this view shows that others have gone on without this member, which is to show itself so that it
+    /// is told.
+    pub fn is_behind(&self, number: u32) -> bool {
+        self.agreement.takes_part() && number > self.agreement.view().number()
     }
 
     /// Whether no view is in force here because of this member.

@@ -5,6 +5,8 @@ use std::time::Duration;
 use carillon_core::{Note, Value};
 use carillon_wire::reformation::{Ballot, Ranks};
 
+use crate::blocks::Patience;
+
 /// A view of the group: who belongs to it, and who leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct View {
@@ -37,6 +39,13 @@ pub struct Terms {
     pub tries: u32,
     /// Crashes survived: a committed message is held by one member more.
     pub resilience: usize,
+}
+
+impl Terms {
+    /// Packets are repeated at this interval, as long as patience lasts.
+    pub fn new(interval: Duration, patience: Patience, resilience: usize) -> Self {
+        Terms { interval, tries: patience.tries(interval), resilience }
+    }
 }
 
 /// What the protocol has to do.

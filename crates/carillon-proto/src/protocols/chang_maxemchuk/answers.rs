@@ -16,11 +16,11 @@ pub(super) struct Answers {
     /// By site and timestamp, whether the message goes with the acknowledgment.
     repairs: BTreeMap<(u16, u64), bool>,
     /// Sites that want to know how far this one is.
-    confirmations: BTreeSet<u16>,
+    pub confirmations: BTreeSet<u16>,
     /// Sites that asked for what is not kept any more.
-    purged: BTreeSet<u16>,
+    pub purged: BTreeSet<u16>,
     /// All are to know how far this one is.
-    announced: bool,
+    pub announced: bool,
 }
 
 /// Repairs due at most.
@@ -32,21 +32,6 @@ impl Answers {
         if self.repairs.len() < MOST {
             *self.repairs.entry((site, timestamp)).or_default() |= with_message;
         }
-    }
-
-    /// A site waits for a confirmation.
-    pub fn confirm(&mut self, site: u16) {
-        self.confirmations.insert(site);
-    }
-
-    /// All are to be told that this site lives.
-    pub fn announce(&mut self) {
-        self.announced = true;
-    }
-
-    /// A site asks for what is not kept any more.
-    pub fn purged(&mut self, site: u16) {
-        self.purged.insert(site);
     }
 
     /// A repair that is due, if what was asked for is still kept.
@@ -82,10 +67,5 @@ impl Answers {
             return Some((site, Body::Purged { below }));
         }
         self.confirmations.pop_first().map(|site| (site, token.confirmation(scene, order)))
-    }
-
-    /// Whether all are to be told now how far this site is.
-    pub fn take_announcement(&mut self) -> bool {
-        std::mem::take(&mut self.announced)
     }
 }

@@ -1,11 +1,13 @@
 //! What a site holds: the order as far as it knows it, messages that have no place in it yet, and its own.
 
+use std::collections::btree_map;
+
 use bytes::Bytes;
 use carillon_core::{BuildContext, DropReason, MessageId, Outcome, Transmit};
 use carillon_wire::chang_maxemchuk::{Ack, Body, Id};
 
 use super::config::Settings;
-use super::log::{Early, Entry, Log};
+use super::log::{Early, Entry, Transfers};
 use super::peer::{Scene, Timer};
 use crate::blocks::reformation::{To, View};
 use crate::blocks::{MOST_MESSAGES, OrderLog, Outbox, Unplaced, Until, ViewOrder};
@@ -14,17 +16,16 @@ use crate::blocks::{MOST_MESSAGES, OrderLog, Outbox, Unplaced, Until, ViewOrder}
 #[derive(Debug)]
 pub(super) struct Order {
     settings: Settings,
-    rank: u16,
-    /// The token list: the ranks of its sites, ascending. The token goes around it.
-    ring: Vec<u16>,
-    /// The first token site of the list.
-    leader: u16,
-    pub log: Log,
+    /// The token list, and its first token site. The token goes around by rank.
+    pub view: View,
+    pub log: OrderLog<Entry, Early>,
+    /// The way of the token, by the acknowledgments of this list in the log.
+    pub transfers: Transfers,
     inbox: Unplaced,
-    /// How many more messages are kept of a source whose acknowledgments are missing here, as long as none of its
-    /// messages is: it sends on while this site has not heard that it may.
+    /// How far beyond the log an acknowledgment is kept; and how many more messages of a source whose acknowledgments are
+    /// missing here, as long as none of its messages is: it sends on while this site has not heard that it may.
     ahead: u64,
-    outbox: Outbox,
+    pub outbox: Outbox,
 }
 
 /// What a message is to a site that hears it.
@@ -41,11 +42,12 @@ pub(super) enum Place {
 impl Order {
     /// Messages that are here, with a place and without.
     pub fn held(&self) -> u64 {
-        (self.log.held() + self.inbox.len()) as u64
+        (self.log.len() + self.log.early().len() + self.inbox.len()) as u64
     }
 
-    /// Of the first list of so many sites.
-    pub fn new(context: &BuildContext, settings: Settings, rank: u16, sites: usize) -> Self {
+    /// Of the first list.
+    pub fn new(context: &BuildContext, settings: Settings, view: View) -> Self {
+        let sites = context.members.len();
         // While a site lacks something it does not accept the token, so the others get no further
         // ahead of it than once around.
         let ahead = (sites as u64 + 1) * settings.transfer_every;
@@ -56,19 +58,13 @@ impl Order {
         }
         Order {
             settings,
-            rank,
-            ring: (0..sites as u16).collect(),
-            leader: 0,
-            log: Log::new(sites, ahead),
+            view,
+            log: OrderLog::new(sites),
+            transfers: Transfers::new(sites),
             inbox: Unplaced::new(sites),
             ahead,
             outbox,
         }
-    }
-
-    /// The messages of this site.
-    pub fn outbox(&mut self) -> &mut Outbox {
-        &mut self.outbox
     }
 
     /// A message came: it is kept until it is acknowledged.
@@ -90,14 +86,18 @@ impl Order {
 
     /// An acknowledgment beyond the log, perhaps with its message.
     pub fn on_ack(&mut self, scene: &mut Scene, ack: Ack, payload: Option<Bytes>) {
-        if ack.timestamp >= self.log.limit() {
+        if ack.timestamp >= self.limit() {
             return scene.events.dropped(DropReason::OutOfWindow);
         }
         if payload.is_some() && self.is_full(scene) {
             return scene.events.dropped(DropReason::BufferFull);
         }
-        if !self.log.keep_early(ack, payload) {
-            return scene.events.dropped(DropReason::Duplicate);
+        match self.log.early_mut().entry(ack.timestamp) {
+            btree_map::Entry::Vacant(early) => _ = early.insert(Early { ack, payload }),
+            btree_map::Entry::Occupied(mut early) if payload.is_some() && early.get().payload.is_none() => {
+                early.get_mut().payload = payload;
+            }
+            btree_map::Entry::Occupied(_) => return scene.events.dropped(DropReason::Duplicate),
         }
         let number = ack.message.map_or(ack.timestamp, |id| id.number);
         scene.received(if ack.message.is_some() { "ack" } else { "transfer" }, number);
@@ -106,22 +106,23 @@ impl Order {
     /// A site has accepted all below this timestamp.
     pub fn on_confirm(&mut self, site: u16, below: u64) {
         self.outbox.on_heard();
-        self.log.confirm(site, below);
+        self.transfers.confirm(site, below);
     }
 
     /// Puts into the log what its end lacked, and commits. Returns whether anything was put there.
     pub fn advance(&mut self, scene: &mut Scene) -> bool {
         let before = self.log.length();
-        while let Some((ack, payload)) = self.log.next_early() {
-            let in_turn = ack.message.is_none_or(|id| id.number == self.log.expected(id.source));
+        while let Some(early) = self.log.early().get(&self.log.length()) {
+            let ack = early.ack;
+            let in_turn = ack.message.is_none_or(|id| id.number == self.expected(id.source));
             if !in_turn || !self.may_follow(&ack) {
-                self.log.drop_next_early();
+                self.log.early_mut().remove(&ack.timestamp);
                 scene.events.dropped(DropReason::OutOfOrder);
                 continue;
             }
             let payload = match ack.message {
                 None => Bytes::new(),
-                Some(id) => match payload.or_else(|| self.waits(id)) {
+                Some(id) => match early.payload.as_ref().or_else(|| self.waits(id)) {
                     Some(payload) => payload.clone(),
                     None => break,
                 },
@@ -135,11 +136,13 @@ impl Order {
 
     /// Gives a message its place.
     pub fn append(&mut self, scene: &mut Scene, ack: Ack, payload: Bytes) {
-        self.log.append(ack, payload);
+        debug_assert_eq!(ack.timestamp, self.log.length(), "timestamps are given without gaps");
+        let transfers = self.transfers.on_ack(ack);
+        self.log.push(Entry { ack, payload, transfers });
         if let Some(Id { source, number }) = ack.message {
             self.inbox.take(source.into(), number);
             self.inbox.set_turn(source.into());
-            if source == self.rank {
+            if usize::from(source) == scene.rank {
                 self.outbox.set_ordered(number);
                 scene.timers.cancel(Timer::Message(number));
             }
@@ -148,29 +151,33 @@ impl Order {
 
     /// Delivers what is committed by now, and forgets what all sites have.
     pub fn commit(&mut self, scene: &mut Scene) {
-        let resilience = self.resilience();
-        while let Some(entry) = self.log.commit_next(resilience).cloned() {
+        let (accepted, resilience) = (self.transfers.accepted(), self.resilience());
+        // So many sites and the one that gave the acknowledgment hold it then (section 2.9.1).
+        let is_committed = |entry: &Entry| accepted >= entry.transfers + resilience;
+        while let Some(entry) = self.log.deliver_if(is_committed).cloned() {
             self.deliver(scene, entry);
         }
-        // A site alone has no one to keep anything for.
-        self.log.purge(if self.ring.len() > 1 { self.ring.len() as u64 } else { 0 });
+        // "Buffers may be purged" once the token has gone around. A site alone has no one to keep anything for.
+        let round = if self.sites() > 1 { self.sites() } else { 0 };
+        self.log.purge(|_, entry, _| accepted >= entry.transfers + round);
     }
 
     /// The next of its own messages to be sent.
     pub fn poll(&mut self, scene: &mut Scene, buf: &mut Vec<u8>, view: u32) -> Option<Transmit> {
         let number = self.outbox.first_due()?;
-        let (source, payload) = (self.rank, self.outbox.get(number)?.clone());
-        scene.emit(view, Body::Msg { id: Id { source, number }, payload: &payload }, buf);
+        let (source, payload) = (scene.rank, self.outbox.get(number)?.clone());
+        let id = Id { source: source as u16, number };
+        scene.emit(view, Body::Msg { id, payload: &payload }, buf);
         let before = self.outbox.send(number);
-        let transmit = scene.data_sent(To::Group, (source.into(), number), buf.len(), before, before);
-        self.inbox.keep(source.into(), number, payload);
+        let transmit = scene.data_sent(To::Group, (source, number), buf.len(), before, before);
+        self.inbox.keep(source, number, payload);
         scene.timers.arm(Timer::Message(number), scene.now + self.settings.message_timeout);
         Some(transmit)
     }
 
     /// The message to acknowledge next, with what it says: the sources that have one take turns.
     pub fn next_message(&self) -> Option<(Id, Bytes)> {
-        let expected = |source: usize| Id { source: source as u16, number: self.log.expected(source as u16) };
+        let expected = |source: usize| Id { source: source as u16, number: self.log.next(source) };
         let source = self.inbox.in_turn(|source| self.waits(expected(source)).is_some())?;
         Some((expected(source), self.waits(expected(source))?.clone()))
     }
@@ -185,11 +192,6 @@ impl Order {
         !self.outbox.is_empty() || !self.inbox.is_empty()
     }
 
-    /// Whether its own messages are delivered and no more will be offered.
-    pub fn is_done(&self) -> bool {
-        self.outbox.is_done()
-    }
-
     /// Whether the application is so far behind that nothing new is taken.
     pub fn is_full(&self, scene: &Scene) -> bool {
         scene.waiting() >= self.settings.buffer
@@ -202,41 +204,53 @@ impl Order {
         known(ack.site) && known(ack.next) && ack.message.is_none_or(numbered)
     }
 
+    /// The number of a source's next message in the order.
+    pub fn expected(&self, source: u16) -> u64 {
+        self.log.next(source.into())
+    }
+
+    /// One past the last timestamp that may be kept.
+    pub fn limit(&self) -> u64 {
+        self.log.length().saturating_add(self.ahead)
+    }
+
+    /// The timestamp of a message, if it is still kept.
+    pub fn find(&self, id: Id) -> Option<u64> {
+        let entry = self.log.iter().rev().find(|entry| entry.ack.message == Some(id));
+        entry.map(|entry| entry.ack.timestamp)
+    }
+
+    /// How many sites the list has.
+    pub fn sites(&self) -> u64 {
+        self.view.members.len() as u64
+    }
+
     /// L: never more than there are other sites.
     pub fn resilience(&self) -> u64 {
-        self.settings.resilience.min(self.ring.len() as u64 - 1)
-    }
-
-    /// Whether a rank belongs to the token list.
-    pub fn is_listed(&self, rank: u16) -> bool {
-        self.ring.binary_search(&rank).is_ok()
-    }
-
-    /// The sites of the list.
-    pub fn sites(&self) -> &[u16] {
-        &self.ring
+        self.settings.resilience.min(self.sites() - 1)
     }
 
     /// The site that has the token after this one: the list is a ring.
     pub fn after(&self, rank: u16) -> u16 {
-        let later = self.ring.iter().find(|&&member| member > rank);
-        later.or(self.ring.first()).copied().unwrap_or(rank)
+        let mut sites = self.view.members.iter();
+        let later = sites.find(|&site| site > rank.into()).or(self.view.members.iter().next());
+        later.map_or(rank, |site| site as u16)
     }
 
     /// The token site, as far as this one knows.
     pub fn token_site(&self) -> u16 {
-        self.log.last().map_or(self.leader, |ack| ack.next)
+        self.transfers.last.map_or(self.view.leader() as u16, |ack| ack.next)
     }
 
     /// Whether the last entry passed the token to this site.
-    pub fn is_passed_here(&self) -> bool {
-        self.log.last().is_some_and(|ack| ack.next == self.rank && ack.site != self.rank)
+    pub fn is_passed_here(&self, scene: &Scene) -> bool {
+        self.transfers.last.is_some_and(|ack| ack.next != ack.site && usize::from(ack.next) == scene.rank)
     }
 
     /// The transfers after a message from which every site knows that it is committed: the token has
     /// come to every site, and once more to those that had it before the message was committed.
     pub fn whole_round(&self) -> u64 {
-        self.ring.len() as u64 - 1 + self.resilience()
+        self.sites() - 1 + self.resilience()
     }
 
     /// Whether the token has been passed on as far as it goes without new messages: these are
@@ -246,12 +260,12 @@ impl Order {
             Some(_) => self.whole_round(),
             None => self.resilience(),
         };
-        self.log.accepted_since_last_message().is_none_or(|passes| passes >= transfers)
+        self.transfers.accepted_since_last_message().is_none_or(|passes| passes >= transfers)
     }
 
     fn place(&self, id: Id) -> Place {
         let Settings { window, .. } = self.settings;
-        match id.number.checked_sub(self.log.expected(id.source)) {
+        match id.number.checked_sub(self.expected(id.source)) {
             None => Place::Acknowledged,
             Some(ahead) if ahead < window => Place::Waiting,
             Some(ahead) if ahead < window + self.ahead => {
@@ -268,14 +282,21 @@ impl Order {
     /// token on in time, and to the next site of the list.
     fn may_follow(&self, ack: &Ack) -> bool {
         let stays = ack.next == ack.site;
-        let in_time = self.log.since_transfer() + 1 < self.settings.transfer_every && ack.message.is_some();
+        let in_time = self.transfers.since + 1 < self.settings.transfer_every && ack.message.is_some();
         ack.site == self.token_site() && if stays { in_time } else { ack.next == self.after(ack.site) }
+    }
+
+    /// A new list of sites begins here: all of them have what is in the log.
+    fn begin_view(&mut self) {
+        self.transfers = Transfers::new(self.transfers.confirmed.len());
+        self.log.early_mut().clear();
+        self.log.iter_mut().for_each(|entry| entry.transfers = 0);
     }
 
     fn deliver(&mut self, scene: &mut Scene, Entry { ack, payload, .. }: Entry) {
         let Some(id) = ack.message else { return };
         scene.deliver(id.source.into(), id.number, payload);
-        if id.source == self.rank {
+        if usize::from(id.source) == scene.rank {
             self.complete_below(scene, id.number + 1);
         }
     }
@@ -294,14 +315,12 @@ impl ViewOrder<Timer> for Order {
     type Early = Early;
 
     fn log(&self) -> &OrderLog<Entry, Early> {
-        self.log.order()
+        &self.log
     }
 
     fn most_apart(&self) -> u64 {
-        self.log.most_apart()
+        2 * self.ahead
     }
-
-    fn leave(&mut self) {}
 
     fn replace(
         &mut self,
@@ -311,16 +330,17 @@ impl ViewOrder<Timer> for Order {
         entries: impl Iterator<Item = Entry>,
     ) {
         self.log.truncate(from);
-        self.outbox.displace(self.log.expected(self.rank));
+        self.outbox.displace(self.log.next(scene.rank));
         entries.for_each(|entry| self.append(scene, entry.ack, entry.payload));
     }
 
     fn join(&mut self, scene: &mut Scene, length: u64, numbers: Vec<u64>) -> bool {
-        let own = numbers[usize::from(self.rank)];
+        let own = numbers[scene.rank];
         if own > self.outbox.end() && !self.outbox.has_finished() {
             return false;
         }
-        self.log.restart(length, numbers);
+        self.log.skip_to(length, numbers);
+        self.begin_view();
         self.inbox.retain(|_, _| false);
         // Its messages of before may be in the order, unseen by it.
         self.complete_below(scene, own);
@@ -328,17 +348,15 @@ impl ViewOrder<Timer> for Order {
     }
 
     fn install(&mut self, scene: &mut Scene, view: &View) {
-        self.ring = view.members.iter().map(|rank| rank as u16).collect();
-        self.leader = view.leader() as u16;
-        while let Some(entry) = self.log.commit_any().cloned() {
+        self.view = *view;
+        while let Some(entry) = self.log.deliver_if(|_| true).cloned() {
             self.deliver(scene, entry);
         }
-        self.log.begin_view();
+        self.begin_view();
         let (most, log) = (self.settings.window + self.ahead, &self.log);
-        self.inbox.retain(|source, number| {
-            number.checked_sub(log.expected(source as u16)).is_some_and(|ahead| ahead < most)
-        });
+        self.inbox
+            .retain(|source, number| number.checked_sub(log.next(source)).is_some_and(|ahead| ahead < most));
         // What the new list dropped has no place any more: it is sent again.
-        self.outbox.reorder(self.log.expected(self.rank));
+        self.outbox.reorder(self.log.next(scene.rank));
     }
 }

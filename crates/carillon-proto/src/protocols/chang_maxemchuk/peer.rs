@@ -73,21 +73,18 @@ impl Peer {
     /// A site of the group of the context.
     pub fn new(context: &BuildContext, config: &Config) -> Result<Player<Self>, ConfigError> {
         let settings = Settings::new(context, config)?;
-        let (mut scene, sites) = (Scene::of_member(context, MOST_SITES)?, context.members.len());
-        let rank = scene.rank;
-        let terms = Terms {
-            interval: settings.reform_timeout,
-            tries: settings.patience.tries(settings.reform_timeout),
-            resilience: settings.resilience as usize,
-        };
+        let mut scene = Scene::of_member(context, MOST_SITES)?;
+        let (rank, sites) = (scene.rank, context.members.len());
+        let terms = Terms::new(settings.reform_timeout, settings.patience, settings.resilience as usize);
         let agreement = |is_lost| {
             let rng = context.seeds.stream(if is_lost { "reformation.anew" } else { "reformation" });
             Reformation::new(rank, sites, terms, rng, is_lost)
         };
+        let list = Membership::new(agreement(context.rejoining)?, Some(agreement(true)?));
         let mut site = Peer {
             settings,
-            list: Membership::new(agreement(context.rejoining)?, Some(agreement(true)?)),
-            order: Order::new(context, settings, rank as u16, sites),
+            order: Order::new(context, settings, *list.agreement().view()),
+            list,
             token: Token::new(settings, rank == 0 && !context.rejoining),
             requests: Requests::new(settings),
             watch: Watch::new(settings),
@@ -131,7 +128,7 @@ impl Peer {
                 }
                 Body::Repair { ack, .. } if self.list.missing().is_some() => {
                     if order.is_whole(scene, &ack) {
-                        let entry = Entry::new(ack, bytes.slice(ACK_LEN..));
+                        let entry = Entry { ack, payload: bytes.slice(ACK_LEN..), transfers: 0 };
                         self.list.on_fetched(scene, order, from.into(), ack.timestamp, entry);
                     }
                     return self.follow(scene);
@@ -139,23 +136,14 @@ impl Peer {
                 _ => {}
             }
         }
-        let agreement = self.list.agreement_mut();
-        let (view, takes_part) = (agreement.view().number(), agreement.takes_part());
-        if takes_part && packet.view < view {
-            // Its sender was cut out.
-            agreement.on_older_view(from.into());
-        } else if takes_part && packet.view > view && scene.timers.armed(Timer::Behind).is_none() {
-            // This site was, and shows itself so that it is told.
-            self.answers.announce();
+        if self.list.is_behind(packet.view) && scene.timers.armed(Timer::Behind).is_none() {
+            // This site was cut out, and shows itself so that it is told.
+            self.answers.announced = true;
             scene.timers.arm(Timer::Behind, scene.now + self.settings.request_timeout);
         }
-        if packet.view != view || !takes_part {
-            return scene.events.dropped(DropReason::OutOfWindow);
+        if self.list.admits(scene, from.into(), packet.view) {
+            self.on_body(scene, from, packet.body, bytes);
         }
-        if !self.order.is_listed(from) || usize::from(from) == scene.rank {
-            return scene.events.dropped(DropReason::NotAMember);
-        }
-        self.on_body(scene, from, packet.body, bytes);
     }
 
     /// A packet of another site of the list in force.
@@ -174,7 +162,7 @@ impl Peer {
             }
             Body::Confirm { site, below } if site == from => {
                 scene.received("confirm", below);
-                let below = below.min(self.order.log.limit());
+                let below = below.min(self.order.limit());
                 self.order.on_confirm(site, below);
                 self.requests.learn(below, site);
                 self.advance(scene);
@@ -183,7 +171,7 @@ impl Peer {
             Body::Retrans { .. } | Body::Purged { .. } => {}
             Body::RetransMessage(id) => {
                 scene.received("retrans", id.number);
-                if let Some(timestamp) = self.order.log.find(id) {
+                if let Some(timestamp) = self.order.find(id) {
                     self.answers.repair(from, timestamp, true);
                 }
             }
@@ -196,11 +184,11 @@ impl Peer {
         scene.received("retrans", first);
         self.token.on_sign_of_life(&self.order, from);
         if first < log.base() {
-            self.answers.purged(from);
+            self.answers.purged.insert(from);
         }
         if first >= log.length() && self.list.agreement().takes_part() {
             // It waits for the token to move: it is not moving yet, but this site lives.
-            self.answers.confirm(from);
+            self.answers.confirmations.insert(from);
         }
         // No further than the log, and no more than a site asks for at a time.
         let below = below.min(log.length()).min(first.saturating_add(RUN));
@@ -212,13 +200,13 @@ impl Peer {
     fn on_msg(&mut self, scene: &mut Scene, id: Id, payload: Bytes) {
         match self.order.on_msg(scene, id, payload) {
             Place::Acknowledged if !self.token.is_elsewhere() => {
-                if let Some(timestamp) = self.order.log.find(id) {
+                if let Some(timestamp) = self.order.find(id) {
                     self.answers.repair(id.source, timestamp, false);
                 }
             }
             Place::Acknowledged => {}
             Place::Ahead if self.requests.gap(&self.order).is_none() => {
-                self.requests.miss(Id { number: self.order.log.expected(id.source), ..id });
+                self.requests.miss(Id { number: self.order.expected(id.source), ..id });
             }
             Place::Ahead => {}
             Place::Waiting => self.advance(scene),
@@ -239,9 +227,9 @@ impl Peer {
             // The site before this one has not heard that the token was accepted.
             if self.token.is_elsewhere() && ack.timestamp + 1 == length {
                 // It cannot be, for the application is slow. Sources wait for this site too: all are told.
-                self.answers.announce();
+                self.answers.announced = true;
             } else {
-                self.answers.confirm(from);
+                self.answers.confirmations.insert(from);
             }
             return;
         }
@@ -249,9 +237,9 @@ impl Peer {
             // Only this site gives timestamps now.
             return scene.events.dropped(DropReason::OutOfOrder);
         }
-        self.requests.learn(ack.timestamp.saturating_add(1).min(self.order.log.limit()), from);
+        self.requests.learn(ack.timestamp.saturating_add(1).min(self.order.limit()), from);
         if payload.is_some() {
-            self.requests.on_answer();
+            self.requests.silence.heard();
         }
         self.order.on_ack(scene, ack, payload);
         self.advance(scene);
@@ -259,7 +247,7 @@ impl Peer {
 
     /// Goes on as far as is known by now.
     fn advance(&mut self, scene: &mut Scene) {
-        if self.order.advance(scene) || self.order.log.is_last_accepted() {
+        if self.order.advance(scene) || self.order.transfers.is_last_accepted() {
             self.token.on_accepted(scene);
         }
     }
@@ -282,7 +270,7 @@ impl Peer {
             // "During the reformation phase, no messages are multicast."
             return None;
         }
-        let body = match self.answers.take_announcement() {
+        let body = match std::mem::take(&mut self.answers.announced) {
             true => Some(self.token.confirmation(scene, order)),
             false => self.token.poll(scene, order),
         };
@@ -331,7 +319,7 @@ impl Part for Peer {
             Timer::Watch => self.watch.on_timeout(),
             Timer::Message(number) => {
                 let limit = self.settings.patience.tries(self.settings.message_timeout);
-                self.order.outbox().repeat(number) > limit
+                self.order.outbox.repeat(number) > limit
             }
         };
         if failed {
@@ -374,11 +362,11 @@ impl Part for Peer {
     }
 
     fn offer(&mut self, _scene: &mut Scene, payload: Bytes) -> Result<MessageId, OfferError> {
-        self.order.outbox().offer(payload).map(MessageId)
+        self.order.outbox.offer(payload).map(MessageId)
     }
 
     fn finish(&mut self, _scene: &mut Scene) {
-        self.order.outbox().finish();
+        self.order.outbox.finish();
     }
 
     /// A list is made without it.
@@ -397,17 +385,17 @@ impl Part for Peer {
         }
         let waits = self.order.has_waiting() || !self.order.is_settled();
         let lacks = self.requests.gap(&self.order).is_some();
-        let site = if lacks { self.requests.informant() } else { self.order.token_site() };
+        let site = if lacks { self.requests.informant } else { self.order.token_site() };
         waits && !self.order.is_full(scene) && usize::from(site) == rank
     }
 
     fn acknowledged(&self, scene: &Scene, member: NodeId) -> Option<u64> {
-        scene.rank_of(member).map(|rank| self.order.log.confirmed(rank))
+        scene.rank_of(member).map(|rank| self.order.transfers.confirmed[rank])
     }
 
     /// Its own messages are delivered here; and if it has the token, that has been around since.
     fn is_finished(&self) -> bool {
-        self.order.is_done() && self.token.rests(&self.order) && !self.list.agreement().is_busy()
+        self.order.outbox.is_done() && self.token.rests(&self.order) && !self.list.agreement().is_busy()
     }
 }
 

@@ -9,6 +9,7 @@ use carillon_core::{Event, MessageId};
 use carillon_wire::chang_maxemchuk::{Body, Id};
 
 use super::config::Settings;
+use super::log::Early;
 use super::order::Order;
 use super::peer::{Scene, Timer};
 use crate::blocks::{AskedRuns, Silence};
@@ -20,9 +21,10 @@ pub(super) struct Requests {
     /// One past the greatest timestamp heard of.
     known: u64,
     /// The site that told of it: it holds all before.
-    informant: u16,
+    pub informant: u16,
     asked: AskedRuns,
-    silence: Silence,
+    /// How often nothing that it asked for has come.
+    pub silence: Silence,
     /// A message whose acknowledgment must exist, though its timestamp is not known.
     wanted: Option<Wanted>,
 }
@@ -59,11 +61,6 @@ impl Requests {
         }
     }
 
-    /// An answer came.
-    pub fn on_answer(&mut self) {
-        self.silence.heard();
-    }
-
     /// No answer in time: all is asked for again. Returns whether the timestamps were too often.
     pub fn on_timeout(&mut self) -> bool {
         if let Some(wanted) = &mut self.wanted {
@@ -77,7 +74,7 @@ impl Requests {
         if order.is_full(scene) {
             return None;
         }
-        self.wanted.take_if(|wanted| order.log.expected(wanted.id.source) > wanted.id.number);
+        self.wanted.take_if(|wanted| order.expected(wanted.id.source) > wanted.id.number);
         let gap = self.gap(order);
         if gap.is_none() && self.wanted.is_none() {
             scene.timers.cancel(Timer::Request);
@@ -109,13 +106,19 @@ impl Requests {
         Some((site, body))
     }
 
-    /// What this site knows of and lacks.
+    /// The first run of timestamps that it knows of and of which the acknowledgment or the message is missing.
     pub fn gap(&self, order: &Order) -> Option<Range<u64>> {
-        order.log.gap(self.known, |id| order.waits(id).is_some())
-    }
-
-    /// Whom to ask for timestamps.
-    pub fn informant(&self) -> u16 {
-        self.informant
+        let (from, early) = (order.log.length(), order.log.early());
+        let known =
+            self.known.max(early.last_key_value().map_or(0, |(&last, _)| last + 1)).min(order.limit());
+        if from >= known {
+            return None;
+        }
+        // An acknowledgment at the front without its message is missing too.
+        let is_whole = |early: &Early| {
+            early.payload.is_some() || early.ack.message.is_none_or(|id| order.waits(id).is_some())
+        };
+        let below = early.range(from + 1..).find(|(_, early)| is_whole(early));
+        Some(from..below.map_or(known, |(&timestamp, _)| timestamp.min(known)))
     }
 }

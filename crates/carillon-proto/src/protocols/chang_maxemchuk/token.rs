@@ -56,13 +56,13 @@ impl Token {
 
     /// Accepts the token if it was passed to this site, which lacks nothing before it.
     pub fn accept(&mut self, scene: &mut Scene, order: &mut Order) {
-        if !self.is_elsewhere() || !order.is_passed_here() || order.is_full(scene) {
+        if !self.is_elsewhere() || !order.is_passed_here(scene) || order.is_full(scene) {
             return;
         }
-        order.log.confirm(scene.rank as u16, order.log.length());
+        order.transfers.confirm(scene.rank as u16, order.log.length());
         scene.events.push(Event::StateChanged { state: "Here" });
         // With the token on its round through an idle group there is nothing to wait for.
-        let on_round = order.log.accepted_since_last_message().is_some_and(|passes| {
+        let on_round = order.transfers.accepted_since_last_message().is_some_and(|passes| {
             self.settings.idle_timeout.is_some()
                 && passes > order.resilience().max(1)
                 && passes < order.whole_round()
@@ -75,7 +75,7 @@ impl Token {
     /// A token site had nothing to acknowledge for a while.
     pub fn on_confirm_timeout(&mut self, scene: &mut Scene, order: &Order) {
         let Place::Here { shown, due, .. } = &mut self.place else { return };
-        let passes = order.log.accepted_since_last_message();
+        let passes = order.transfers.accepted_since_last_message();
         if passes.is_some_and(|passes| passes < order.resilience()) {
             *due = Some(Due::Transfer);
             return;
@@ -107,7 +107,7 @@ impl Token {
     /// The site to which the token was passed lives, though it may not be able to accept it yet.
     pub fn on_sign_of_life(&mut self, order: &Order, site: u16) {
         if let Place::Passing { silence, .. } = &mut self.place
-            && order.log.last().is_some_and(|ack| ack.next == site)
+            && order.transfers.last.is_some_and(|ack| ack.next == site)
         {
             silence.heard();
         }
@@ -130,13 +130,13 @@ impl Token {
                     return None;
                 }
                 scene.timers.arm(Timer::Transfer, scene.now + self.settings.transfer_timeout);
-                let ack = order.log.last()?;
+                let ack = order.transfers.last?;
                 scene.record_ack(ack);
                 Some(Body::Ack(ack))
             }
             Place::Here { given, shown, due } => {
                 // A site alone has no one to pass the token to: it waits for its own application.
-                let waits = order.sites().len() == 1 && order.is_full(scene);
+                let waits = order.sites() == 1 && order.is_full(scene);
                 if let Some(message) = order.next_message().filter(|_| !waits) {
                     *given += 1;
                     let transfer = *given >= self.settings.transfer_every;
@@ -156,7 +156,7 @@ impl Token {
 
     /// How far this site has accepted all: not past a transfer to it that it cannot accept yet.
     pub fn confirmation(&self, scene: &mut Scene, order: &Order) -> Body<'static> {
-        let waits = self.is_elsewhere() && order.is_passed_here();
+        let waits = self.is_elsewhere() && order.is_passed_here(scene);
         let below = order.log.length() - u64::from(waits);
         scene.control("confirm", below);
         Body::Confirm { site: scene.rank as u16, below }
