@@ -26,8 +26,7 @@ pub(super) struct Settings {
 impl Settings {
     pub fn new(context: &BuildContext, config: &Config) -> Self {
         let span = |name| config.span(name).at(context.bit_rate);
-        // A timer moves on when it fires.
-        let interval = |name| span(name).max(Duration::from_micros(1));
+        let interval = |name| span(name).max(LEAST_INTERVAL);
         Settings {
             resilience: config.count("resilience") as usize,
             large: match config.choice("method") {
@@ -48,6 +47,9 @@ impl Settings {
         }
     }
 }
+
+/// A timer moves on when it fires.
+pub(super) const LEAST_INTERVAL: Duration = Duration::from_micros(1);
 
 /// Histories that a member may hold at once.
 const HISTORIES: u64 = 2 * FETCHED;

@@ -7,9 +7,9 @@ use carillon_core::{DropReason, Event, MessageId, Time, Transmit};
 use carillon_wire::reformation::Ranks;
 use carillon_wire::sequencer::{Body, Report, Status};
 
-use super::config::Settings;
+use super::config::{LEAST_INTERVAL, Settings};
 use super::order::{Order, near};
-use super::peer::{LEAST_INTERVAL, Scene, Timer};
+use super::peer::{Scene, Timer};
 use crate::blocks::Silence;
 use crate::blocks::reformation::{To, View};
 
@@ -31,11 +31,11 @@ pub(super) struct Follower {
     /// Whom the sequencer has asked what they have, since the order went on last.
     wanted: Ranks,
     /// How often nothing came from the sequencer.
-    silence: Silence,
+    pub silence: Silence,
     /// How often the request timeout has been doubled.
     doubled: u32,
-    /// Something came since the timer was set.
-    progress: bool,
+    /// Something that it waits for came since the timer was set.
+    pub progress: bool,
 }
 
 impl Follower {
@@ -57,16 +57,6 @@ impl Follower {
         }
     }
 
-    /// The sequencer was heard.
-    pub fn on_heard(&mut self) {
-        self.silence.heard();
-    }
-
-    /// Something that it waits for has come.
-    pub fn on_progress(&mut self, progress: bool) {
-        self.progress |= progress;
-    }
-
     /// 2.7: a message out of order is kept if there is room, and those before it are asked for. `of` is whose message it
     /// is, and the low bits of its number.
     pub fn on_ordered(
@@ -77,11 +67,11 @@ impl Follower {
         of: (usize, u32),
         payload: Option<Bytes>,
     ) {
-        let (before, source) = (order.length(), of.0);
+        let (before, source) = (order.log.length(), of.0);
         if source >= scene.nodes.len() {
             return scene.events.dropped(DropReason::Malformed);
         }
-        let number = near(of.1, order.next(source));
+        let number = near(of.1, order.log.next(source));
         let known = order.has(place);
         // Its own messages it has itself.
         let own = || order.outbox.get(number).filter(|_| source == scene.rank).cloned();
@@ -102,10 +92,10 @@ impl Follower {
         if let Some(lacking) = new {
             scene.events.push(Event::LossFound { source: None, message: MessageId(lacking) });
         }
-        let has = order.length();
+        let has = order.log.length();
         if self.is_acker {
             // Again if it comes again: the acknowledgment may have been lost.
-            if has > before || (known && order.accepted() < has) {
+            if has > before || (known && order.accepted < has) {
                 self.report = Some(Report::Ack);
             }
         } else if has - self.reported.min(has) >= self.dummy_after {
@@ -168,7 +158,7 @@ impl Follower {
         buf: &mut Vec<u8>,
     ) -> Option<Transmit> {
         let (leader, view) = (To::Rank(view.leader()), view.number());
-        let has = order.length();
+        let has = order.log.length();
         let ack = has as u32;
         if let Some(place) = self.next_to_ask(scene, order) {
             self.asked.insert(place, scene.now);

@@ -7,9 +7,9 @@ use carillon_core::{DropReason, Duration, Event, Time, Transmit};
 use carillon_wire::reformation::Ranks;
 use carillon_wire::sequencer::{Body, Report, Status};
 
-use super::config::Settings;
+use super::config::{LEAST_INTERVAL, Settings};
 use super::order::{Entry, Order};
-use super::peer::{LEAST_INTERVAL, Scene, Timer, answer};
+use super::peer::{Scene, Timer, answer};
 use crate::blocks::Silence;
 use crate::blocks::reformation::To;
 
@@ -51,10 +51,8 @@ enum Sync {
 struct Due {
     /// Messages have been accepted, and no other packet has said so.
     accept: bool,
-    /// PHASE1, to those that are not known to have everything.
-    phase1: bool,
-    /// PHASE2, to those that have not answered it.
-    phase2: bool,
+    /// PHASE1, to those that are not known to have everything; or PHASE2, to those that have not answered it.
+    phase: bool,
     /// Who asked whether it lives.
     alive: Ranks,
     /// Places, and who lacks them.
@@ -64,7 +62,7 @@ struct Due {
 impl Leader {
     /// The sequencer of a view with these members, all of which hold everything there is.
     pub fn new(scene: &Scene, order: &mut Order, settings: &Settings, members: &Ranks) -> Self {
-        let (next, count, mut followers) = (order.length(), scene.nodes.len(), *members);
+        let (next, count, mut followers) = (order.log.length(), scene.nodes.len(), *members);
         followers.remove(scene.rank);
         order.parked.set_turn(scene.rank);
         Leader {
@@ -81,25 +79,25 @@ impl Leader {
         }
     }
 
-    /// Gives places to the messages that wait for them, the members taking turns. Returns whether there were any.
+    /// Gives places to the messages that wait for them, the members taking turns.
     pub fn give_places(&mut self, scene: &Scene, order: &mut Order) {
         // One at a time: what has a place is sent before the next has one.
         while self.sent == self.next && self.sync == Sync::Open {
             let waiting = order.parked.in_turn(|source| match source == scene.rank {
-                true => order.outbox.get(order.next(source)).is_some(),
-                false => order.parked.get(source, order.next(source)).is_some(),
+                true => order.outbox.get(order.log.next(source)).is_some(),
+                false => order.parked.get(source, order.log.next(source)).is_some(),
             });
             let Some(source) = waiting else { return };
             if self.next - self.purge() >= self.settings.history as u64 {
                 self.quiet_since = scene.now;
-                (self.sync, self.due.phase1) = (Sync::Phase1, true);
+                (self.sync, self.due.phase) = (Sync::Phase1, true);
                 return self.advance_sync();
             }
             if !order.has_room(scene, self.next) {
                 // Its own application is too slow.
                 return;
             }
-            let message = order.next(source);
+            let message = order.log.next(source);
             let own = || order.outbox.get(message).cloned();
             let payload = if source == scene.rank { own() } else { None };
             order.insert(scene, self.next, (source, message), payload);
@@ -120,7 +118,7 @@ impl Leader {
         message: u64,
         payload: Bytes,
     ) {
-        match message.checked_sub(order.next(from)) {
+        match message.checked_sub(order.log.next(from)) {
             Some(ahead) if ahead < self.settings.window as u64 => order.park(from, message, payload),
             Some(_) => scene.events.dropped(DropReason::OutOfWindow),
             None => {
@@ -156,7 +154,7 @@ impl Leader {
         self.due.accept |= self.accepted() > before;
         self.advance_sync();
         // In the basic form it is waited for again, if it lacks nothing that is not held any more.
-        if self.settings.resilience == 0 && ack >= order.held_from() && self.followers.insert(rank) {
+        if self.settings.resilience == 0 && ack >= order.log.base() && self.followers.insert(rank) {
             scene.events.push(Event::MemberJoined { member: scene.nodes[rank] });
         }
         self.commit(scene, order);
@@ -164,19 +162,9 @@ impl Leader {
 
     /// Nothing has happened for long: asks again. Returns who has been silent too often.
     pub fn on_sync_timer(&mut self, now: Time) -> Ranks {
-        self.quiet_since = now;
-        let wanted = match self.sync {
-            Sync::Phase2(missing) => {
-                self.due.phase2 = true;
-                missing
-            }
-            Sync::Open | Sync::Phase1 => {
-                self.due.phase1 = true;
-                self.behind()
-            }
-        };
+        (self.quiet_since, self.due.phase) = (now, true);
         let (patience, interval) = (self.settings.patience, self.sync_interval());
-        wanted.iter().filter(|&rank| self.silence[rank].missed(patience, interval)).collect()
+        self.phase().1.iter().filter(|&rank| self.silence[rank].missed(patience, interval)).collect()
     }
 
     /// Waits for this member no more; returns whether it did.
@@ -196,21 +184,19 @@ impl Leader {
         buf: &mut Vec<u8>,
     ) -> Option<Transmit> {
         if let Some((place, rank)) = self.due.repairs.pop_first() {
-            return Some(answer(scene, order, view, place, rank, Some(self), buf));
+            return Some(answer(scene, order, view, place, To::Rank(rank), Some(self), buf));
         }
         if self.sent < self.next {
             self.sent += 1;
             return self.multicast(scene, order, view, self.sent - 1, buf);
         }
-        let (kind, wanted, to) = if let Some(rank) = self.due.alive.iter().next() {
+        let ((kind, wanted), to) = if let Some(rank) = self.due.alive.iter().next() {
             self.due.alive.remove(rank);
-            (Status::Alive, Ranks::default(), To::Rank(rank))
-        } else if std::mem::take(&mut self.due.phase2) {
-            (Status::Phase2, self.phase2_missing(), To::Group)
-        } else if std::mem::take(&mut self.due.phase1) && !self.behind().is_empty() {
-            (Status::Phase1, self.behind(), To::Group)
+            ((Status::Alive, Ranks::default()), To::Rank(rank))
+        } else if std::mem::take(&mut self.due.phase) && !self.phase().1.is_empty() {
+            (self.phase(), To::Group)
         } else if self.due.accept {
-            (Status::Accept, Ranks::default(), To::Group)
+            ((Status::Accept, Ranks::default()), To::Group)
         } else {
             return None;
         };
@@ -247,14 +233,11 @@ impl Leader {
     /// Whether ordering or accepting does not go on before this member has said what it has: all have
     /// to once the history is full, and the first ones by rank for each message.
     pub fn awaits(&self, rank: usize) -> bool {
-        match self.sync {
-            Sync::Phase2(missing) => missing.contains(rank),
-            Sync::Phase1 => self.behind().contains(rank),
-            Sync::Open => {
-                let first = self.followers.iter().take(self.resilience).any(|first| first == rank);
-                first && self.has_tentative() && self.acks[rank] <= self.accepted()
-            }
+        if self.sync != Sync::Open {
+            return self.phase().1.contains(rank);
         }
+        let first = self.followers.iter().take(self.resilience).any(|first| first == rank);
+        first && self.has_tentative() && self.acks[rank] <= self.accepted()
     }
 
     /// One past the last place up to which this member is known to lack nothing.
@@ -273,18 +256,13 @@ impl Leader {
     ) -> Option<Transmit> {
         // The packet says what is accepted.
         self.due.accept = false;
-        let entry = order.get(place)?;
-        let (source, message) = (entry.source, entry.message);
+        let entry = order.log.get(place)?;
+        let message = entry.message;
         // BB: the others have it from its source.
-        let short = source != scene.rank && entry.payload.len() >= self.settings.large;
-        let body = self.ordered(place, entry, short);
+        let short = entry.source != scene.rank && entry.payload.len() >= self.settings.large;
         let transmit = match short {
-            true => scene.control_to(To::Group, view, body, message, buf),
-            false => {
-                scene.emit(view, body, buf);
-                let again = source == scene.rank && order.outbox.send_placed(message);
-                scene.data_sent(To::Group, (source, message), buf.len(), again, false)
-            }
+            true => scene.control_to(To::Group, view, self.ordered(place, entry, short), message, buf),
+            false => answer(scene, order, view, place, To::Group, Some(self), buf),
         };
         self.commit(scene, order);
         self.quiet_since = scene.now;
@@ -314,14 +292,6 @@ impl Leader {
         }
     }
 
-    /// Who has not answered PHASE2.
-    fn phase2_missing(&self) -> Ranks {
-        match self.sync {
-            Sync::Phase2(missing) => missing,
-            Sync::Open | Sync::Phase1 => Ranks::default(),
-        }
-    }
-
     /// Messages before this place are accepted: `resilience` members have them beside the sequencer.
     fn accepted(&self) -> u64 {
         if self.resilience == 0 {
@@ -337,9 +307,15 @@ impl Leader {
         self.followers.iter().map(|rank| self.acks[rank]).min().unwrap_or(self.next)
     }
 
-    /// Who is not known to have everything.
-    fn behind(&self) -> Ranks {
-        self.followers.iter().filter(|&rank| self.acks[rank] < self.next).collect()
+    /// Whom it synchronises with: who has not answered PHASE2, or who is not known to have everything.
+    fn phase(&self) -> (Status, Ranks) {
+        match self.sync {
+            Sync::Phase2(missing) => (Status::Phase2, missing),
+            Sync::Open | Sync::Phase1 => {
+                let behind = self.followers.iter().filter(|&rank| self.acks[rank] < self.next);
+                (Status::Phase1, behind.collect())
+            }
+        }
     }
 
     /// Whether messages wait to be accepted.
@@ -349,13 +325,10 @@ impl Leader {
 
     fn advance_sync(&mut self) {
         if self.sync == Sync::Phase1 && self.purge() == self.next {
-            self.sync = Sync::Phase2(self.followers);
-            self.due.phase1 = false;
-            self.due.phase2 = true;
+            (self.sync, self.due.phase) = (Sync::Phase2(self.followers), true);
         }
-        if self.phase2_missing().is_empty() && self.sync != Sync::Phase1 {
-            self.sync = Sync::Open;
-            self.due.phase2 = false;
+        if self.sync == Sync::Phase2(Ranks::default()) {
+            (self.sync, self.due.phase) = (Sync::Open, false);
         }
     }
 }

@@ -12,7 +12,6 @@
 
 mod config;
 mod describe;
-mod election;
 mod follower;
 mod leader;
 mod order;

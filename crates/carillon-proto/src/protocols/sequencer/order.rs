@@ -8,14 +8,14 @@ use super::peer::{Scene, Timer};
 use crate::blocks::reformation::View;
 use crate::blocks::{OrderLog, Outbox, Placed, Unplaced, Until, ViewOrder};
 
-/// A message in its place.
+/// A message in its place: its bytes, or perhaps these (`P`).
 #[derive(Clone, Debug)]
-pub(super) struct Entry {
+pub(super) struct Entry<P = Bytes> {
     /// The rank of the member whose message it is.
     pub source: usize,
     /// Which of its messages.
     pub message: u64,
-    pub payload: Bytes,
+    pub payload: P,
 }
 
 impl Placed for Entry {
@@ -25,24 +25,19 @@ impl Placed for Entry {
 }
 
 /// What is known of a place beyond a gap: whose message has it, and the message, unless that is lacking (BB).
-#[derive(Clone, Debug)]
-pub(super) struct Early {
-    source: usize,
-    message: u64,
-    payload: Option<Bytes>,
-}
+type Early = Entry<Option<Bytes>>;
 
 /// The messages of the group as one member sees them. Places count from 0.
 #[derive(Debug)]
 pub(super) struct Order {
-    log: OrderLog<Entry, Early>,
+    pub log: OrderLog<Entry, Early>,
     /// Messages that have no place yet, of others (BB).
     pub parked: Unplaced,
     pub outbox: Outbox,
     history: u64,
     window: usize,
     /// Messages before this one are accepted.
-    accepted: u64,
+    pub accepted: u64,
     /// Messages before this one are with all members.
     purge: u64,
     /// One past the last place that is known to be taken.
@@ -105,10 +100,10 @@ impl Order {
 
     /// The sequencer says that so much is ordered, accepted, with all members.
     pub fn learn(&mut self, next: u64, accepted: u64, purge: u64) {
-        let limit = self.length() + self.history;
-        self.horizon = self.horizon.max(next.min(limit));
+        let length = self.log.length();
+        self.horizon = self.horizon.max(next.min(length + self.history));
         self.accepted = self.accepted.max(accepted);
-        self.purge = self.purge.max(purge.min(self.length()));
+        self.purge = self.purge.max(purge.min(length));
     }
 
     /// Hands what is accepted to the application. Returns whether that is what this member waits for: its own messages
@@ -146,10 +141,10 @@ impl Order {
 
     /// Nothing before this place can be had any more.
     pub fn skip_to(&mut self, scene: &mut Scene, place: u64, numbers: Vec<u64>) {
-        self.accepted = self.accepted.max(self.length());
+        self.accepted = self.accepted.max(self.log.length());
         self.deliver(scene);
         for (source, &number) in numbers.iter().enumerate() {
-            let message = MessageId(self.next(source));
+            let message = MessageId(self.log.next(source));
             if message.0 < number {
                 scene.events.push(Event::LossFound { source: None, message });
             }
@@ -159,55 +154,26 @@ impl Order {
         self.begin_at(place, numbers);
     }
 
-    /// The message in this place, if it is there with all after it.
-    pub fn get(&self, place: u64) -> Option<&Entry> {
-        self.log.get(place)
-    }
-
     /// Whether the message of this place is here.
     pub fn has(&self, place: u64) -> bool {
-        place < self.length() || self.log.early().get(&place).is_some_and(|early| early.payload.is_some())
+        place < self.log.length() || self.log.early().get(&place).is_some_and(|early| early.payload.is_some())
     }
 
     /// The places in which messages are known to be and lacking, not far ahead.
     pub fn missing(&self, scene: &Scene, most: u64) -> impl Iterator<Item = u64> {
-        let end = self.horizon.min(self.length().saturating_add(most));
-        (self.length()..end).filter(|&place| self.has_room(scene, place) && !self.has(place))
+        let from = self.log.length();
+        let end = self.horizon.min(from.saturating_add(most));
+        (from..end).filter(|&place| self.has_room(scene, place) && !self.has(place))
     }
 
     /// Whether something is known to be under way that cannot be delivered yet.
     pub fn waits(&self) -> bool {
-        self.delivered() < self.horizon
-    }
-
-    /// The first place that is held, with all after it.
-    pub fn held_from(&self) -> u64 {
-        self.log.base()
-    }
-
-    /// The first place that is lacking.
-    pub fn length(&self) -> u64 {
-        self.log.length()
-    }
-
-    /// One past the last place that may be delivered.
-    fn delivered(&self) -> u64 {
-        self.log.delivered()
-    }
-
-    /// Messages before this one are accepted.
-    pub fn accepted(&self) -> u64 {
-        self.accepted
-    }
-
-    /// The next message of this member in the order.
-    pub fn next(&self, source: usize) -> u64 {
-        self.log.next(source)
+        self.log.delivered() < self.horizon
     }
 
     /// The place of these low 32 bits that is nearest to the first that is lacking.
     pub fn near(&self, low: u32) -> u64 {
-        near(low, self.length())
+        near(low, self.log.length())
     }
 
     /// Whether a message in this place could be kept: the application must not be too far behind,
@@ -218,7 +184,7 @@ impl Order {
 
     /// The next place for the application.
     fn consumed(&self, scene: &Scene) -> u64 {
-        self.delivered().saturating_sub(scene.waiting() as u64)
+        self.log.delivered().saturating_sub(scene.waiting() as u64)
     }
 
     fn begin_at(&mut self, place: u64, numbers: Vec<u64>) {
@@ -226,7 +192,7 @@ impl Order {
         self.accepted = self.accepted.max(place);
         self.purge = self.purge.max(place);
         self.advance();
-        self.horizon = self.horizon.max(self.length());
+        self.horizon = self.horizon.max(self.log.length());
     }
 
     fn advance(&mut self) {
@@ -265,12 +231,12 @@ impl ViewOrder<Timer> for Order {
         match skipped {
             None => self.log.truncate(from),
             Some(numbers) => {
-                self.log.truncate(self.delivered());
+                self.log.truncate(self.log.delivered());
                 self.skip_to(scene, from, numbers);
             }
         }
         entries.for_each(|entry| self.log.push(entry));
-        self.horizon = self.length();
+        self.horizon = self.log.length();
     }
 
     fn join(&mut self, scene: &mut Scene, place: u64, numbers: Vec<u64>) -> bool {
@@ -282,10 +248,10 @@ impl ViewOrder<Timer> for Order {
     }
 
     fn install(&mut self, scene: &mut Scene, _view: &View) {
-        let length = self.length();
+        let length = self.log.length();
         (self.horizon, self.accepted, self.purge) = (length, length, length);
         self.deliver(scene);
-        self.outbox.reorder(self.next(scene.rank));
+        self.outbox.reorder(self.log.next(scene.rank));
     }
 }
 

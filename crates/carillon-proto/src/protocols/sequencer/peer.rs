@@ -1,20 +1,21 @@
 //! A member of the group: any of them can be the sequencer.
 
+use std::collections::BTreeSet;
+
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Config, ConfigError, Delivery, DropReason, Duration, Event, InState, MessageId, NodeId,
-    OfferError, Outcome, Received, Role, Time, Transmit,
+    BuildContext, Config, ConfigError, Delivery, DropReason, Event, InState, MessageId, NodeId, OfferError,
+    Outcome, Received, Role, Time, Transmit,
 };
 use carillon_wire::reformation::Ranks;
 use carillon_wire::sequencer::{Body, Packet, Report};
 
 use super::config::Settings;
-use super::election::Election;
-use super::follower::Follower;
+use super::follower::{Follower, MOST_ASKED};
 use super::leader::Leader;
-use super::order::{Order, near};
-use crate::blocks::reformation::To;
-use crate::blocks::{Change, Part, Player, ViewOrder, next_numbers};
+use super::order::{Entry, Order, near};
+use crate::blocks::reformation::{Reformation, Terms, To};
+use crate::blocks::{Change, Membership, Part, Player, next_numbers};
 
 /// Where the parts of a member act.
 pub(super) type Scene = crate::blocks::Scene<Timer>;
@@ -23,7 +24,9 @@ pub(super) type Scene = crate::blocks::Scene<Timer>;
 #[derive(Debug)]
 pub struct SequencerPeer {
     settings: Settings,
-    election: Election,
+    membership: Membership<Entry>,
+    /// Between views: the places that others lack, and their ranks.
+    serve: BTreeSet<(u64, usize)>,
     order: Order,
     follower: Follower,
     /// The sequencer's side, while this member is the sequencer.
@@ -68,20 +71,19 @@ impl Scene {
     }
 }
 
-/// A message that was asked for, by the sequencer or between views, or that it is gone.
+/// A message in its place, to all or to who asked for it, by the sequencer or between views; or that it is gone.
 pub(super) fn answer(
     scene: &mut Scene,
     order: &mut Order,
     view: u32,
     place: u64,
-    rank: usize,
+    to: To,
     leader: Option<&Leader>,
     buf: &mut Vec<u8>,
 ) -> Transmit {
-    let to = To::Rank(rank);
-    let Some(entry) = order.get(place) else {
-        let first = order.held_from();
-        let body = Body::Gone { order: first as u32, state: &order.log().state_at(first) };
+    let Some(entry) = order.log.get(place) else {
+        let first = order.log.base();
+        let body = Body::Gone { order: first as u32, state: &order.log.state_at(first) };
         return scene.control_to(to, view, body, first, buf);
     };
     let (source, number, payload) = (entry.source, entry.message, &entry.payload);
@@ -89,7 +91,7 @@ pub(super) fn answer(
         || Body::Fetched { order: place as u32, source: source as u8, message: number as u32, payload };
     scene.emit(view, leader.map_or_else(between, |leader| leader.ordered(place, entry, false)), buf);
     let again = source == scene.rank && order.outbox.send_placed(number);
-    scene.data_sent(to, (source, number), buf.len(), again, true)
+    scene.data_sent(to, (source, number), buf.len(), again, to != To::Group)
 }
 
 impl SequencerPeer {
@@ -98,17 +100,19 @@ impl SequencerPeer {
         let settings = Settings::new(context, config);
         let mut scene = Scene::of_member(context, Ranks::CAPACITY)?;
         let mut order = Order::new(context, &settings);
-        let election = Election::new(context, &settings, scene.rank)?;
-        let agreement = election.membership.agreement();
-        let view = agreement.view();
+        let terms = Terms::new(settings.vote_interval, settings.patience, settings.resilience);
+        let rng = context.seeds.stream("sequencer.reformation");
+        let agreement = Reformation::new(scene.rank, scene.nodes.len(), terms, rng, context.rejoining)?;
+        let view = *agreement.view();
         let leads = agreement.takes_part() && scene.rank == view.leader();
         let mut peer = SequencerPeer {
             leader: leads.then(|| Leader::new(&scene, &mut order, &settings, &view.members)),
-            follower: Follower::new(&scene, &settings, view, 0),
+            follower: Follower::new(&scene, &settings, &view, 0),
             is_orphaned: false,
             newer: None,
             settings,
-            election,
+            membership: Membership::new(agreement, None),
+            serve: BTreeSet::new(),
             order,
         };
         peer.step(&mut scene);
@@ -117,31 +121,33 @@ impl SequencerPeer {
 
     /// Does what the reformation says.
     fn step(&mut self, scene: &mut Scene) {
-        while let Some(change) = self.election.membership.follow(scene, &mut self.order) {
-            if change == Change::Installed {
-                self.election.on_installed();
+        while let Some(change) = self.membership.follow(scene, &mut self.order) {
+            let is_installed = change == Change::Installed;
+            if is_installed {
+                // What was asked for between two views is not any more.
+                self.serve.clear();
             }
-            let (view, settings) = (self.election.membership.agreement().view(), &self.settings);
-            let leads = change == Change::Installed && view.leader() == scene.rank;
-            self.follower = Follower::new(scene, settings, view, self.order.length());
+            let (view, settings) = (self.membership.agreement().view(), &self.settings);
+            let leads = is_installed && view.leader() == scene.rank;
+            self.follower = Follower::new(scene, settings, view, self.order.log.length());
             self.leader = leads.then(|| Leader::new(scene, &mut self.order, settings, &view.members));
         }
     }
 
     /// Takes in a packet of the member of this rank.
-    fn on_packet(&mut self, scene: &mut Scene, from: usize, bytes: &Bytes, packet: &Packet<'_>) {
-        let (order, agreement) = (&mut self.order, self.election.membership.agreement_mut());
+    fn on_packet(&mut self, scene: &mut Scene, from: usize, bytes: &Bytes, packet: Packet<'_>) {
+        let agreement = self.membership.agreement_mut();
         let (view, body) = match packet {
             // In the basic form nobody is replaced, so nobody can come back.
             Packet::Reformation(_) if self.settings.resilience == 0 => {
                 return scene.events.dropped(DropReason::OutOfWindow);
             }
             Packet::Reformation(packet) => {
-                scene.received(packet.name(), order.length());
-                agreement.handle(scene.now, from, packet);
+                scene.received(packet.name(), self.order.log.length());
+                agreement.handle(scene.now, from, &packet);
                 return self.step(scene);
             }
-            Packet::Normal { view, body } => (*view, *body),
+            Packet::Normal { view, body } => (view, body),
         };
         // What is asked for and answered between views carries the number of a ballot, and does not
         // show that its view is in force: a second GONE may come when this member is ready.
@@ -151,35 +157,60 @@ impl SequencerPeer {
             _ => false,
         };
         if between {
-            self.election.on_packet(scene, order, from, view, body, bytes);
+            self.on_between(scene, from, view, body, bytes);
             return self.step(scene);
         }
         agreement.on_packet_of(scene.now, from, view);
         self.step(scene);
-        let agreement = self.election.membership.agreement_mut();
-        let (current, takes_part) = (agreement.view().number(), agreement.takes_part());
-        if view < current {
-            agreement.on_older_view(from);
-        }
-        if view > current && takes_part {
+        if self.membership.is_behind(view) {
             // Whoever leads that view says so in answer.
             self.newer = Some(from);
         }
-        if view != current || !takes_part {
+        if self.membership.admits(scene, from, view) {
+            self.on_body(scene, from, body, bytes);
+        }
+    }
+
+    /// FETCH, FETCHED and GONE between two views: what the [reformation](crate::blocks::reformation) asks for.
+    fn on_between(&mut self, scene: &mut Scene, from: usize, view: u32, body: Body<'_>, bytes: &Bytes) {
+        let (order, membership, members) = (&mut self.order, &mut self.membership, scene.nodes.len());
+        if view != membership.agreement().promised().number {
             return scene.events.dropped(DropReason::OutOfWindow);
         }
-        if !agreement.view().members.contains(from) {
-            return scene.events.dropped(DropReason::NotAMember);
+        let asked = membership.asks(from);
+        let at = membership.missing().unwrap_or(order.log.length());
+        match body {
+            Body::Fetch { order: place } => {
+                let place = order.near(place);
+                scene.received(body.name(), place);
+                if place < order.log.length() {
+                    self.serve.insert((place, from));
+                }
+            }
+            Body::Fetched { order: place, source, message, payload }
+                if asked && usize::from(source) < members =>
+            {
+                let (source, place) = (usize::from(source), near(place, at));
+                let message = near(message, order.log.next(source));
+                let entry = Entry { source, message, payload: bytes.slice_ref(payload) };
+                scene.received(body.name(), message);
+                membership.on_fetched(scene, order, from, place, entry);
+            }
+            Body::Gone { order: place, state } if asked => {
+                if let Some(numbers) = next_numbers(state, members) {
+                    membership.on_gone(scene, order, near(place, at), numbers);
+                }
+            }
+            _ => scene.events.dropped(DropReason::OutOfWindow),
         }
-        self.on_body(scene, from, body, bytes);
     }
 
     /// A packet of this view from another of its members.
     fn on_body(&mut self, scene: &mut Scene, from: usize, body: Body<'_>, bytes: &Bytes) {
         let (order, follower) = (&mut self.order, &mut self.follower);
-        let is_leader = from == self.election.membership.agreement().view().leader();
+        let is_leader = from == self.membership.agreement().view().leader();
         if is_leader {
-            follower.on_heard();
+            follower.silence.heard();
             if std::mem::take(&mut self.is_orphaned) {
                 scene.events.push(Event::MemberJoined { member: scene.nodes[from] });
             }
@@ -203,12 +234,12 @@ impl SequencerPeer {
             (Body::Gone { order: place, state }, None) if is_leader => {
                 let place = order.near(place);
                 match next_numbers(state, scene.nodes.len()) {
-                    Some(numbers) if place > order.length() => order.skip_to(scene, place, numbers),
+                    Some(numbers) if place > order.log.length() => order.skip_to(scene, place, numbers),
                     _ => scene.events.dropped(DropReason::OutOfWindow),
                 }
             }
             (Body::Request { ack, message, broadcast, payload }, leader) => {
-                let (number, payload) = (near(message, order.next(from)), bytes.slice_ref(payload));
+                let (number, payload) = (near(message, order.log.next(from)), bytes.slice_ref(payload));
                 scene.received(body.name(), number);
                 if let Some(leader) = leader {
                     leader.on_ack(scene, order, from, order.near(ack));
@@ -232,14 +263,13 @@ impl SequencerPeer {
             }
             _ => scene.events.dropped(DropReason::OutOfWindow),
         }
-        let progress = order.deliver(scene);
-        follower.on_progress(progress);
+        follower.progress |= order.deliver(scene);
     }
 
     /// This member is taken to be dead: a view without it is made, or, in the basic form, it is not
     /// waited for.
     fn suspect(&mut self, scene: &mut Scene, rank: usize) {
-        let agreement = self.election.membership.agreement_mut();
+        let agreement = self.membership.agreement_mut();
         let (member, is_leader) = (scene.nodes[rank], rank == agreement.view().leader());
         if self.settings.resilience > 0 {
             if self.leader.is_some() || is_leader {
@@ -258,20 +288,20 @@ impl SequencerPeer {
 
     /// The next packet, if there is one.
     fn next_packet(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let (order, agreement) = (&mut self.order, self.election.membership.agreement_mut());
-        if let Some((to, packet)) = agreement.poll_transmit(order.length()) {
-            scene.control(packet.name(), order.length());
+        let length = self.order.log.length();
+        if let Some((to, packet)) = self.membership.agreement_mut().poll_transmit(length) {
+            scene.control(packet.name(), length);
             Packet::Reformation(packet).emit(scene.association, buf);
             return Some(scene.transmit(to));
         }
-        if let Some(transmit) = self.election.poll(scene, order, &self.settings, buf) {
+        if let Some(transmit) = self.poll_between(scene, buf) {
             return Some(transmit);
         }
-        let agreement = self.election.membership.agreement();
+        let (order, agreement) = (&mut self.order, self.membership.agreement());
         let view = Some(agreement.view()).filter(|_| agreement.takes_part())?;
         if let Some(rank) = self.newer.take() {
-            let body = Body::Report { kind: Report::AliveReq, ack: order.length() as u32 };
-            return Some(scene.control_to(To::Rank(rank), view.number(), body, order.length(), buf));
+            let body = Body::Report { kind: Report::AliveReq, ack: length as u32 };
+            return Some(scene.control_to(To::Rank(rank), view.number(), body, length, buf));
         }
         match &mut self.leader {
             Some(leader) => leader.poll(scene, order, view.number(), buf),
@@ -279,17 +309,18 @@ impl SequencerPeer {
         }
     }
 
-    /// Sets the timers of what is waited for.
-    fn arm_timers(&mut self, scene: &mut Scene) {
-        let order = &self.order;
-        match &self.leader {
-            Some(leader) => leader.arm_timer(scene),
-            None => {
-                // Between views nobody waits for the sequencer.
-                let idle = self.is_orphaned || !self.election.membership.agreement().takes_part();
-                self.follower.arm_timers(scene, order, idle);
-            }
+    /// FETCH, and the answers to it.
+    fn poll_between(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let view = self.membership.agreement().promised().number;
+        if let Some((place, rank)) = self.serve.pop_first() {
+            return Some(answer(scene, &mut self.order, view, place, To::Rank(rank), None, buf));
         }
+        let (from, run) = self.membership.ask(MOST_ASKED, 1)?;
+        if scene.timers.armed(Timer::Fetch).is_none() {
+            scene.timers.arm(Timer::Fetch, scene.now + self.settings.retrans_interval);
+        }
+        let body = Body::Fetch { order: run.start as u32 };
+        Some(scene.control_to(To::Rank(from), view, body, run.start, buf))
     }
 }
 
@@ -303,14 +334,14 @@ impl Part for SequencerPeer {
     }
 
     fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
-        tell(self.election.membership.agreement().state());
+        tell(self.membership.agreement().state());
     }
 
     fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
         let Some(packet) = scene.of_session(Packet::parse(datagram.bytes)) else { return };
         let from = scene.rank_of(datagram.source);
         match from.filter(|&from| from != scene.rank) {
-            Some(from) => self.on_packet(scene, from, datagram.bytes, &packet),
+            Some(from) => self.on_packet(scene, from, datagram.bytes, packet),
             None => scene.events.dropped(DropReason::NotAMember),
         }
     }
@@ -318,7 +349,7 @@ impl Part for SequencerPeer {
     fn on_timer(&mut self, scene: &mut Scene, timer: Timer) {
         match timer {
             Timer::Wait if self.follower.on_wait(scene, &mut self.order) => {
-                self.suspect(scene, self.election.membership.agreement().view().leader());
+                self.suspect(scene, self.membership.agreement().view().leader());
             }
             Timer::Wait => {}
             Timer::Retrans => self.follower.on_retrans_timer(scene.now),
@@ -326,18 +357,18 @@ impl Part for SequencerPeer {
                 let dead = self.leader.as_mut().map(|leader| leader.on_sync_timer(scene.now));
                 dead.unwrap_or_default().iter().for_each(|rank| self.suspect(scene, rank));
             }
-            Timer::Fetch => self.election.membership.on_fetch_timeout(),
+            Timer::Fetch => self.membership.on_fetch_timeout(),
         }
     }
 
     fn handle_timeout(&mut self, scene: &mut Scene) {
-        self.election.membership.agreement_mut().handle_timeout(scene.now, self.order.length());
+        self.membership.agreement_mut().handle_timeout(scene.now, self.order.log.length());
         self.step(scene);
         self.fire(scene);
     }
 
     fn poll_timeout(&self) -> Option<Time> {
-        self.election.membership.agreement().poll_timeout()
+        self.membership.agreement().poll_timeout()
     }
 
     fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
@@ -345,7 +376,14 @@ impl Part for SequencerPeer {
             leader.give_places(scene, &mut self.order);
         }
         let transmit = self.next_packet(scene, buf);
-        self.arm_timers(scene);
+        match &self.leader {
+            Some(leader) => leader.arm_timer(scene),
+            None => {
+                // Between views nobody waits for the sequencer.
+                let idle = self.is_orphaned || !self.membership.agreement().takes_part();
+                self.follower.arm_timers(scene, &self.order, idle);
+            }
+        }
         transmit
     }
 
@@ -367,16 +405,16 @@ impl Part for SequencerPeer {
         if self.settings.resilience == 0 {
             return self.suspect(scene, rank);
         }
-        self.election.membership.expel(scene, rank);
+        self.membership.expel(scene, rank);
         self.step(scene);
     }
 
     fn awaits(&self, scene: &Scene, member: NodeId) -> bool {
-        let (Some(rank), agreement) = (scene.rank_of(member), self.election.membership.agreement()) else {
+        let (Some(rank), agreement) = (scene.rank_of(member), self.membership.agreement()) else {
             return false;
         };
         match &self.leader {
-            _ if !agreement.takes_part() => self.election.membership.awaits(rank),
+            _ if !agreement.takes_part() => self.membership.awaits(rank),
             Some(leader) => leader.awaits(rank),
             None => self.follower.awaits(&self.order, agreement.view(), rank),
         }
@@ -397,6 +435,3 @@ impl Part for SequencerPeer {
         Some(delivery)
     }
 }
-
-/// A timer moves on when it fires.
-pub(super) const LEAST_INTERVAL: Duration = Duration::from_micros(1);

@@ -48,7 +48,7 @@ fn what_the_application_has_not_taken_is_not_forgotten_nor_is_what_a_member_lack
     assert_eq!(take(&mut scene, &mut order), 8);
     assert!(order.has_room(&scene, 14));
     assert!(!order.has_room(&scene, 15), "the slowest member has but seven");
-    assert_eq!(order.held_from(), 6, "a history is kept, and nothing that a member lacks goes");
+    assert_eq!(order.log.base(), 6, "a history is kept, and nothing that a member lacks goes");
 }
 
 #[test]
@@ -64,6 +64,6 @@ fn after_a_gap_that_nobody_can_fill_delivery_goes_on() {
         order.learn(place + 1, place + 1, 0);
         order.deliver(&mut scene);
         assert_eq!(scene.poll_delivery().map(|delivery| delivery.message.0), Some(4));
-        assert_eq!(order.held_from(), place, "what lies before the gap cannot be given to others");
+        assert_eq!(order.log.base(), place, "what lies before the gap cannot be given to others");
     }
 }
