@@ -48,7 +48,7 @@ pub use pace::Pace;
 pub use pool::BufferPool;
 pub use registry::{
     Build, BuildContext, Config, ConfigError, HeaderBytes, HostValue, Identities, Kind, NetworkKind, Order,
-    Parameter, ProtocolEntry, RawIp, Role, Setting, UnicastEquivalent,
+    Parameter, ProtocolEntry, RawIp, Role, Setting, UnicastEquivalent, joined,
 };
 pub use rng::{Rng, Seeds};
 pub use sequence::{SeqSet, expand};

@@ -383,27 +383,27 @@ pub struct Parameter {
     pub doc: &'static str,
 }
 
-impl Parameter {
-    /// Lists of parameters one behind the other, of `N` in all: what a protocol shares with others, and what is its own.
-    ///
-    /// # Panics
-    ///
-    /// If they are not as many.
-    pub const fn joined<const N: usize>(lists: &[&[Parameter]]) -> [Parameter; N] {
-        let mut all = [Parameter::switch("", "false"); N];
-        let (mut list, mut count) = (0, 0);
-        while list < lists.len() {
-            let mut at = 0;
-            while at < lists[list].len() {
-                all[count] = lists[list][at];
-                (at, count) = (at + 1, count + 1);
-            }
-            list += 1;
+/// Lists one behind the other, of `N` entries in all: what a protocol shares with others, and what is its own.
+///
+/// # Panics
+///
+/// If they are not as many, or the first list is empty.
+pub const fn joined<T: Copy, const N: usize>(lists: &[&[T]]) -> [T; N] {
+    let mut all = [lists[0][0]; N];
+    let (mut list, mut count) = (0, 0);
+    while list < lists.len() {
+        let mut at = 0;
+        while at < lists[list].len() {
+            all[count] = lists[list][at];
+            (at, count) = (at + 1, count + 1);
         }
-        assert!(count == N, "as many parameters as are joined");
-        all
+        list += 1;
     }
+    assert!(count == N, "as many as are joined");
+    all
+}
 
+impl Parameter {
     /// A whole number within these bounds, both included.
     pub const fn count(name: &'static str, (min, max): (u64, u64), default: &'static str) -> Self {
         Parameter { name, kind: Kind::Count { min, max }, default, doc: "" }

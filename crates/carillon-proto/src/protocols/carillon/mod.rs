@@ -40,22 +40,17 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
         most: (REPAIR_HEADER_LEN + Shape::size_for(1) - 1)
             .max(XOR_LEN + MAX_PLACES_LEN + xor::sum(std::iter::empty()).len()),
     },
+    format: &carillon_wire::carillon::FORMAT,
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
     host_settings: config::HOST_SETTINGS,
-    format: &carillon_wire::carillon::FORMAT,
-    promise: describe::PROMISE,
-    trial: describe::trial,
-    states: describe::STATES,
-    build: |role, context, settings| {
-        Ok(match role {
-            Role::Peer | Role::Relay | Role::Helper => return Err(ConfigError::no_such_role(role)),
-            Role::Receiver => Box::new(CarillonReceiver::new(context, settings)),
-            Role::Sender if is_one_way(settings) => Box::new(OneWaySender::new(context, settings)?),
-            Role::Sender => Box::new(CarillonSender::new(context, settings)?),
-        })
+    build: |role, context, settings| match role {
+        Role::Receiver => Ok(Box::new(CarillonReceiver::new(context, settings))),
+        Role::Sender if is_one_way(settings) => Ok(Box::new(OneWaySender::new(context, settings)?)),
+        Role::Sender => Ok(Box::new(CarillonSender::new(context, settings)?)),
+        _ => Err(ConfigError::no_such_role(role)),
     },
-    ..ProtocolEntry::PLAIN
+    ..describe::DESCRIBED
 };
 
 /// Whether nobody answers.

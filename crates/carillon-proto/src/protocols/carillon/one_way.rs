@@ -12,7 +12,7 @@ use carillon_wire::carillon::{Asked, Blocks as Listed, Packet, Poll};
 
 use super::MODULUS;
 use super::blocks::{Audience, Blocks};
-use super::describe::STATES;
+use super::describe::DESCRIBED;
 use super::sender::{LEAST_QUIET, PACE_DEPTH, Scene, Timer, state};
 use crate::blocks::{AckWindow, FixedWindow, Members, PACKET, Part, Player};
 
@@ -100,7 +100,7 @@ impl Part for OneWaySender {
 
     fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
         for block in self.blocks.iter() {
-            tell(InState { of: STATES[0].of, about: block.first(), state: state(block), turn: 0 });
+            tell(InState { of: DESCRIBED.states[0].of, about: block.first(), state: state(block), turn: 0 });
         }
     }
 

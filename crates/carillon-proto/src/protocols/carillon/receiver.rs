@@ -13,7 +13,7 @@ use carillon_wire::carillon::{
 use carillon_wire::map::{MAX_WORDS, Map};
 
 use super::MODULUS;
-use super::describe::STATES;
+use super::describe::DESCRIBED;
 use crate::blocks::{Part, PastLimit, Player, Reception, ReedSolomon, Shape, SymbolBlock};
 
 type Scene = crate::blocks::Scene<Timer>;
@@ -405,7 +405,7 @@ impl Part for CarillonReceiver {
                 None => "Open",
                 Some(_) => "Lacking",
             };
-            tell(InState { of: STATES[1].of, about, state, turn: 0 });
+            tell(InState { of: DESCRIBED.states[1].of, about, state, turn: 0 });
         }
     }
 

@@ -11,7 +11,7 @@ use carillon_wire::carillon::{Lacking, MAX_LISTED, Packet, Status};
 use super::MODULUS;
 use super::asking::{Asking, Purpose};
 use super::blocks::{Audience, Blocks};
-use super::describe::STATES;
+use super::describe::DESCRIBED;
 use crate::blocks::{
     AckWindow, Answer, EquationRate, FixedWindow, Heard, Members, PACKET, Part, PastLimit, Player,
     RateControl, RepairBlock, Request,
@@ -269,7 +269,7 @@ impl Part for CarillonSender {
 
     fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
         for block in self.blocks.iter() {
-            tell(InState { of: STATES[0].of, about: block.first(), state: state(block), turn: 0 });
+            tell(InState { of: DESCRIBED.states[0].of, about: block.first(), state: state(block), turn: 0 });
         }
     }
 

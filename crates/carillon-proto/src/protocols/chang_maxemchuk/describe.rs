@@ -1,37 +1,42 @@
 //! What the protocol says of itself.
 
-use carillon_core::{Ground, Promise, States, Trial};
+use carillon_core::{Ground, Promise, ProtocolEntry, States};
 
 use crate::blocks::reformation::{ALONE, CRASH, VIEWS};
 
-/// Survives L failures if a majority lives.
-pub(super) const PROMISE: Promise = Promise::Peers { crashes: |nodes| (nodes - 1) / 2 };
-
-pub(super) fn trial(trial: &mut Trial<'_>) {
-    let resilience = trial.crashes.into();
-    let most = u64::from(trial.nodes - trial.crashes);
-    trial.count("resilience", resilience, most).count("transfer_every", 1, 3).count("window", 1, 8);
-    trial.set("message_timeout", "40 ms").set("transfer_timeout", "30 ms").set("request_timeout", "15 ms");
-    trial.ms("confirm_timeout", 1, 15).ms("idle_timeout", 20, 100);
-    // Without crashes and with much loss, patience: nobody who lives is to be given up.
-    let patient = trial.crashes == 0 || trial.ground == Ground::Loopback;
-    trial.set("retries", if patient { 40 } else { 8 });
-}
-
-pub(super) const STATES: &[States] = &[
-    TOKEN,
-    States {
-        rare: &[
-            ("Inviting", "Leading", ALONE),
-            ("Collecting", "Leading", ALONE),
-            ("Collecting", "Waiting", CRASH),
-            ("Starting", "Waiting", CRASH),
-            ("Accepting", "Waiting", CRASH),
-            ("Ready", "Waiting", CRASH),
-        ],
-        ..VIEWS
+/// What the entry says for suites and for its page.
+pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
+    // Survives L failures if a majority lives.
+    promise: Promise::Peers { crashes: |nodes| (nodes - 1) / 2 },
+    trial: |trial| {
+        let resilience = trial.crashes.into();
+        let most = u64::from(trial.nodes - trial.crashes);
+        trial.count("resilience", resilience, most).count("transfer_every", 1, 3).count("window", 1, 8);
+        trial
+            .set("message_timeout", "40 ms")
+            .set("transfer_timeout", "30 ms")
+            .set("request_timeout", "15 ms");
+        trial.ms("confirm_timeout", 1, 15).ms("idle_timeout", 20, 100);
+        // Without crashes and with much loss, patience: nobody who lives is to be given up.
+        let patient = trial.crashes == 0 || trial.ground == Ground::Loopback;
+        trial.set("retries", if patient { 40 } else { 8 });
     },
-];
+    states: &[
+        TOKEN,
+        States {
+            rare: &[
+                ("Inviting", "Leading", ALONE),
+                ("Collecting", "Leading", ALONE),
+                ("Collecting", "Waiting", CRASH),
+                ("Starting", "Waiting", CRASH),
+                ("Accepting", "Waiting", CRASH),
+                ("Ready", "Waiting", CRASH),
+            ],
+            ..VIEWS
+        },
+    ],
+    ..ProtocolEntry::PLAIN
+};
 
 pub(super) const TOKEN: States = States {
     of: "member",

@@ -36,20 +36,13 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     waits: true,
     // A repair carries the acknowledgment with the message.
     header_bytes: |_| HeaderBytes { data: MSG_HEADER_LEN, most: ACK_LEN },
+    format: &carillon_wire::chang_maxemchuk::FORMAT,
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
     host_settings: config::HOST_SETTINGS,
-    format: &carillon_wire::chang_maxemchuk::FORMAT,
-    promise: describe::PROMISE,
-    trial: describe::trial,
-    states: describe::STATES,
-    build: |role, context, settings| {
-        Ok(match role {
-            Role::Peer => Box::new(Peer::new(context, settings)?),
-            Role::Sender | Role::Receiver | Role::Relay | Role::Helper => {
-                return Err(ConfigError::no_such_role(role));
-            }
-        })
+    build: |role, context, settings| match role {
+        Role::Peer => Ok(Box::new(Peer::new(context, settings)?)),
+        _ => Err(ConfigError::no_such_role(role)),
     },
-    ..ProtocolEntry::PLAIN
+    ..describe::DESCRIBED
 };

@@ -1,38 +1,40 @@
 //! What the protocol says of itself.
 
-use carillon_core::{Promise, States, Trial};
+use carillon_core::{Promise, ProtocolEntry, States};
 
-/// Every message can be repaired for as long as anyone may miss it if the back window holds all of them.
-/// Crashed nodes are nobody's concern.
-pub(super) const PROMISE: Promise = Promise::Peers { crashes: |nodes| nodes - 1 };
-
-pub(super) fn trial(trial: &mut Trial<'_>) {
-    trial.count("b", 20, 100).count("k", 0, 8).ms("t1", 5, 16).ms("t2", 100, 201).ms("t3", 1, 30);
-    trial.pick("repeat", &["requested", "go-back"]).pick("retransmission", &["unicast", "multicast"]);
-    trial.count("buffer", 1, 40).pick("send_interval", &["0 bit", "1 ms", "15000 bit"]);
-    let choke_at = 25 + trial.rng.below(76);
-    trial.set("choke_at", format_args!("{choke_at} %"));
-    // With three packets in ten lost, a round of NAK and repair fails two times in three, and silence is no
-    // sign of failure until it is very long.
-    trial.set("finish_intervals", 30).set("failure_intervals", 20);
-    if trial.chance(0.5) {
-        trial.ms("nak_timer", 4, 20);
-    }
-    if trial.chance(0.5) {
-        // All messages of a run, twice: more than the numbers need to be told apart.
-        trial.count("n", 241, 1000);
-    }
-}
-
-pub(super) const STATES: &[States] = &[States {
-    of: "source",
-    transitions: &[
-        ("[*]", "Sanity", "random part of T2"),
-        ("Sanity", "Sanity", "T2 / SANITY"),
-        ("Sanity", "Status", "message / DATA"),
-        ("Status", "Status", "message / DATA, count = 0"),
-        ("Status", "Status", "T1, count < K / STATUS, count + 1"),
-        ("Status", "Sanity", "count = K"),
-    ],
-    rare: &[],
-}];
+/// What the entry says for suites and for its page.
+pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
+    // Every message can be repaired for as long as anyone may miss it if the back window holds all of them.
+    // Crashed nodes are nobody's concern.
+    promise: Promise::Peers { crashes: |nodes| nodes - 1 },
+    trial: |trial| {
+        trial.count("b", 20, 100).count("k", 0, 8).ms("t1", 5, 16).ms("t2", 100, 201).ms("t3", 1, 30);
+        trial.pick("repeat", &["requested", "go-back"]).pick("retransmission", &["unicast", "multicast"]);
+        trial.count("buffer", 1, 40).pick("send_interval", &["0 bit", "1 ms", "15000 bit"]);
+        let choke_at = 25 + trial.rng.below(76);
+        trial.set("choke_at", format_args!("{choke_at} %"));
+        // With three packets in ten lost, a round of NAK and repair fails two times in three, and silence is no
+        // sign of failure until it is very long.
+        trial.set("finish_intervals", 30).set("failure_intervals", 20);
+        if trial.chance(0.5) {
+            trial.ms("nak_timer", 4, 20);
+        }
+        if trial.chance(0.5) {
+            // All messages of a run, twice: more than the numbers need to be told apart.
+            trial.count("n", 241, 1000);
+        }
+    },
+    states: &[States {
+        of: "source",
+        transitions: &[
+            ("[*]", "Sanity", "random part of T2"),
+            ("Sanity", "Sanity", "T2 / SANITY"),
+            ("Sanity", "Status", "message / DATA"),
+            ("Status", "Status", "message / DATA, count = 0"),
+            ("Status", "Status", "T1, count < K / STATUS, count + 1"),
+            ("Status", "Sanity", "count = K"),
+        ],
+        rare: &[],
+    }],
+    ..ProtocolEntry::PLAIN
+};

@@ -35,16 +35,13 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     confirmed: true,
     waits: false,
     header_bytes: |_| HeaderBytes::all(HEADER_LEN),
+    format: &carillon_wire::erramilli_singh::FORMAT,
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
     host_settings: config::HOST_SETTINGS,
-    format: &carillon_wire::erramilli_singh::FORMAT,
-    promise: describe::PROMISE,
-    trial: describe::trial,
-    states: describe::STATES,
     build: |role, context, settings| match role {
         Role::Peer => Ok(Box::new(ErramilliSinghPeer::new(context, settings)?)),
-        Role::Sender | Role::Receiver | Role::Relay | Role::Helper => Err(ConfigError::no_such_role(role)),
+        _ => Err(ConfigError::no_such_role(role)),
     },
-    ..ProtocolEntry::PLAIN
+    ..describe::DESCRIBED
 };

@@ -8,7 +8,7 @@ use carillon_core::{
 use carillon_wire::erramilli_singh::{HEADER_LEN, Packet};
 
 use super::config::Settings;
-use super::describe::STATES;
+use super::describe::DESCRIBED;
 use super::sink::{Sink, pause};
 use super::source::Source;
 use crate::blocks::{Part, Player};
@@ -80,7 +80,7 @@ impl Part for ErramilliSinghPeer {
 
     fn tell_states(&self, scene: &Scene, tell: &mut dyn FnMut(InState)) {
         let turn = scene.timers.armed(Timer::Idle).map_or(0, Time::as_nanos);
-        tell(InState { of: STATES[0].of, about: 0, state: self.source.state(), turn });
+        tell(InState { of: DESCRIBED.states[0].of, about: 0, state: self.source.state(), turn });
     }
 
     fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {

@@ -68,12 +68,10 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
         ],
         rare: &[("Waiting", "[*]", "the last child has to be given up while messages wait for room")],
     }],
-    build: |role, context, settings| {
-        Ok(match role {
-            Role::Peer | Role::Relay | Role::Helper => return Err(ConfigError::no_such_role(role)),
-            Role::Receiver => Box::new(FfReceiver::new(context, settings)),
-            Role::Sender => Box::new(FfSender::new(context, settings)),
-        })
+    build: |role, context, settings| match role {
+        Role::Receiver => Ok(Box::new(FfReceiver::new(context, settings))),
+        Role::Sender => Ok(Box::new(FfSender::new(context, settings))),
+        _ => Err(ConfigError::no_such_role(role)),
     },
     ..ProtocolEntry::PLAIN
 };

@@ -1,38 +1,39 @@
 //! What the protocol says of itself.
 
-use carillon_core::{Promise, States, Trial};
+use carillon_core::{Promise, ProtocolEntry, States};
 
-/// Everything the source still holds is repaired. There is a REFRESH of each receiver for a SETUP, and for
-/// its losses a few requests, each sent on by a few routers.
-pub(super) const PROMISE: Promise =
-    Promise::ByRequest { control_per_node_and_second: 3.0, repeated_by_routers: None };
-
-pub(super) fn trial(trial: &mut Trial<'_>) {
-    // Where a way of nine links loses a fifth on each, one request in fifty is answered.
-    trial.set("retry_max", "100 ms").pick("setup_ivl", &["1 s", "3 s"]);
-    if trial.chance(0.3) {
-        trial.set("replier_choice", "adaptive").set("loss_smpl_ivl", 10);
-    }
-    if trial.chance(0.3) {
-        trial.set("src_refresh", true);
-    }
-    if trial.chance(0.3) {
-        trial.set("replier_buffer", 4);
-    }
-}
-
-pub(super) const STATES: &[States] = &[States {
-    of: "router, for a link",
-    transitions: &[
-        ("[*]", "NoReplier", "SETUP or SPM"),
-        ("NoReplier", "Replier", "REFRESH / send it up"),
-        ("Replier", "Replier", "REFRESH from it, or cheaper / send it up"),
-        ("Replier", "NoReplier", "LEAVE from it / send it up"),
-        ("Replier", "NoReplier", "not refreshed for three setup intervals"),
-        ("Replier", "Upstream", "SRC_REFRESH, not dearer and nearer"),
-        ("Upstream", "Upstream", "SRC_REFRESH"),
-        ("Upstream", "NoReplier", "not refreshed for three setup intervals"),
-        ("Upstream", "Replier", "cheaper REFRESH"),
-    ],
-    rare: &[("Upstream", "Replier", "a source offers itself at no cost, and no receiver can offer less")],
-}];
+/// What the entry says for suites and for its page.
+pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
+    // Everything the source still holds is repaired. There is a REFRESH of each receiver for a SETUP, and for
+    // its losses a few requests, each sent on by a few routers.
+    promise: Promise::ByRequest { control_per_node_and_second: 3.0, repeated_by_routers: None },
+    trial: |trial| {
+        // Where a way of nine links loses a fifth on each, one request in fifty is answered.
+        trial.set("retry_max", "100 ms").pick("setup_ivl", &["1 s", "3 s"]);
+        if trial.chance(0.3) {
+            trial.set("replier_choice", "adaptive").set("loss_smpl_ivl", 10);
+        }
+        if trial.chance(0.3) {
+            trial.set("src_refresh", true);
+        }
+        if trial.chance(0.3) {
+            trial.set("replier_buffer", 4);
+        }
+    },
+    states: &[States {
+        of: "router, for a link",
+        transitions: &[
+            ("[*]", "NoReplier", "SETUP or SPM"),
+            ("NoReplier", "Replier", "REFRESH / send it up"),
+            ("Replier", "Replier", "REFRESH from it, or cheaper / send it up"),
+            ("Replier", "NoReplier", "LEAVE from it / send it up"),
+            ("Replier", "NoReplier", "not refreshed for three setup intervals"),
+            ("Replier", "Upstream", "SRC_REFRESH, not dearer and nearer"),
+            ("Upstream", "Upstream", "SRC_REFRESH"),
+            ("Upstream", "NoReplier", "not refreshed for three setup intervals"),
+            ("Upstream", "Replier", "cheaper REFRESH"),
+        ],
+        rare: &[("Upstream", "Replier", "a source offers itself at no cost, and no receiver can offer less")],
+    }],
+    ..ProtocolEntry::PLAIN
+};

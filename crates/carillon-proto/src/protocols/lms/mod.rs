@@ -38,21 +38,16 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     confirmed: false,
     waits: false,
     header_bytes: |_| HeaderBytes::all(HEADER_LEN),
+    format: &carillon_wire::lms::FORMAT,
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
-    format: &carillon_wire::lms::FORMAT,
-    promise: describe::PROMISE,
-    trial: describe::trial,
-    states: describe::STATES,
-    build: |role, context, settings| {
-        Ok(match role {
-            Role::Peer | Role::Helper => return Err(ConfigError::no_such_role(role)),
-            Role::Sender => Box::new(LmsSender::new(context, settings)?),
-            Role::Receiver => Box::new(LmsReceiver::new(context, settings)?),
-            Role::Relay => Box::new(LmsRelay::new(context, settings)?),
-        })
+    build: |role, context, settings| match role {
+        Role::Sender => Ok(Box::new(LmsSender::new(context, settings)?)),
+        Role::Receiver => Ok(Box::new(LmsReceiver::new(context, settings)?)),
+        Role::Relay => Ok(Box::new(LmsRelay::new(context, settings)?)),
+        _ => Err(ConfigError::no_such_role(role)),
     },
-    ..ProtocolEntry::PLAIN
+    ..describe::DESCRIBED
 };
 
 /// Sequence numbers on the wire have 32 bits.

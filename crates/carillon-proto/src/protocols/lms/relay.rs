@@ -13,7 +13,7 @@ use carillon_core::{
 use carillon_wire::lms::{Offer, Packet, Request, TurningPoint, packet_type, packet_type_of};
 
 use super::config::Settings;
-use super::describe::STATES;
+use super::describe::DESCRIBED;
 use super::pad;
 
 /// A router that speaks LMS, for all sources whose SETUP passes it. It has no timers: age is looked at when it matters.
@@ -301,7 +301,7 @@ impl Machine for LmsRelay {
                 }
                 Some(replier) => ("Replier", replier.refreshed.as_nanos()),
             };
-            tell(InState { of: STATES[0].of, about: association.0.into(), state, turn });
+            tell(InState { of: DESCRIBED.states[0].of, about: association.0.into(), state, turn });
         }
     }
 

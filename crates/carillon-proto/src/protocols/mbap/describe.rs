@@ -2,26 +2,27 @@
 
 use std::time::Duration;
 
-use carillon_core::{Promise, States, Trial};
+use carillon_core::{Promise, ProtocolEntry, States};
 
 use crate::blocks::retransmission;
 
-/// Two windows of numbers: links have to keep the order. The acknowledgment timer of the thesis runs for ever.
-pub(super) const PROMISE: Promise =
-    Promise::Acknowledged { in_order: true, idle_feedback: Some(Duration::from_millis(20)) };
-
-pub(super) fn trial(trial: &mut Trial<'_>) {
-    let negative = trial.chance(0.5);
-    retransmission::trial(trial, !negative);
-    if negative {
-        trial.set("feedback", "nak");
-    }
-    trial.pick("ack_timer", &["restart", "until-full-window"]).count("window", 1, 16);
-    // Longer than a window takes.
-    trial.set("ack_timeout", "20 ms");
-}
-
-pub(super) const STATES: &[States] = &[ACK_SENDER, NAK_SENDER];
+/// What the entry says for suites and for its page.
+pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
+    // Two windows of numbers: links have to keep the order. The acknowledgment timer of the thesis runs for ever.
+    promise: Promise::Acknowledged { in_order: true, idle_feedback: Some(Duration::from_millis(20)) },
+    trial: |trial| {
+        let negative = trial.chance(0.5);
+        retransmission::trial(trial, !negative);
+        if negative {
+            trial.set("feedback", "nak");
+        }
+        trial.pick("ack_timer", &["restart", "until-full-window"]).count("window", 1, 16);
+        // Longer than a window takes.
+        trial.set("ack_timeout", "20 ms");
+    },
+    states: &[ACK_SENDER, NAK_SENDER],
+    ..ProtocolEntry::PLAIN
+};
 
 pub(super) const NAK_SENDER: States = States {
     of: "sender with negative acknowledgments",

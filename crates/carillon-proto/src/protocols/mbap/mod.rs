@@ -11,11 +11,10 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
-use carillon_core::{
-    BuildContext, Config, ConfigError, Machine, Order, ProtocolEntry, Role, UnicastEquivalent,
-};
+use carillon_core::{ConfigError, Order, ProtocolEntry, Role, UnicastEquivalent};
 use carillon_wire::mbap::{HEADER_LEN, TIMED_HEADER_LEN};
 
+use config::SenderConfig;
 pub use receiver::MbapReceiver;
 pub use sender::MbapSender;
 
@@ -32,20 +31,24 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     confirmed: true,
     waits: true,
     header_bytes: |settings| AdaptiveWait::header_bytes(settings, HEADER_LEN, TIMED_HEADER_LEN),
+    format: &carillon_wire::mbap::FORMAT,
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
     host_settings: config::HOST_SETTINGS,
-    format: &carillon_wire::mbap::FORMAT,
-    promise: describe::PROMISE,
-    trial: describe::trial,
-    states: describe::STATES,
     unicast_equivalent: Some(UnicastEquivalent {
         protocol: "bap",
         ack_bytes: |settings| settings.size("ack_bytes").0,
         window: |settings| settings.count("window"),
     }),
-    build: |role, context, settings| build(role, context, settings, false),
-    ..ProtocolEntry::PLAIN
+    build: |role, context, settings| match role {
+        Role::Receiver => Ok(Box::new(MbapReceiver::new(context, settings))),
+        Role::Sender => {
+            let config = SenderConfig::new(context, settings)?;
+            Ok(Box::new(MbapSender::new(context, config, Recipients::group(context))))
+        }
+        _ => Err(ConfigError::no_such_role(role)),
+    },
+    ..describe::DESCRIBED
 };
 
 /// Unicast block acknowledgment to one receiver after the other.
@@ -54,24 +57,13 @@ pub const UNICAST_ENTRY: ProtocolEntry = ProtocolEntry {
     summary: "unicast equivalent of mbap: block acknowledgment to one receiver after the other",
     reference: "Segovia 1996, sections 2.4 and 4.1",
     unicast_equivalent: None,
-    build: |role, context, settings| build(role, context, settings, true),
+    build: |role, context, settings| match role {
+        Role::Sender => {
+            let config = SenderConfig::new(context, settings)?;
+            let leg = |receiver| MbapSender::new(context, config, receiver);
+            Ok(Box::new(SerialUnicast::to_members(context, config.window, leg)))
+        }
+        _ => (ENTRY.build)(role, context, settings),
+    },
     ..ENTRY
 };
-
-fn build(
-    role: Role,
-    context: &BuildContext,
-    settings: &Config,
-    unicast: bool,
-) -> Result<Box<dyn Machine>, ConfigError> {
-    let config = config::SenderConfig::new(context, settings)?;
-    Ok(match role {
-        Role::Peer | Role::Relay | Role::Helper => return Err(ConfigError::no_such_role(role)),
-        Role::Receiver => Box::new(MbapReceiver::new(context, settings)),
-        Role::Sender if unicast => {
-            let leg = |receiver| MbapSender::new(context, config, receiver);
-            Box::new(SerialUnicast::to_members(context, config.window, leg))
-        }
-        Role::Sender => Box::new(MbapSender::new(context, config, Recipients::group(context))),
-    })
-}

@@ -1,29 +1,31 @@
 //! What the protocol says of itself.
 
-use carillon_core::{Promise, States, Trial};
+use carillon_core::{Promise, ProtocolEntry, States, Trial};
 
 use crate::blocks::retransmission;
 
-/// One bit tells a message from the one before it: links have to keep the order.
-pub(super) const PROMISE: Promise = Promise::Acknowledged { in_order: true, idle_feedback: None };
-
-pub(super) fn trial(trial: &mut Trial<'_>) {
-    let polls = ["1", "2", "16", "64"];
-    trial.pick("retransmission", &["multicast", "unicast"]).pick("poll_interval", &polls);
-    let negative = trial.chance(0.5);
-    retransmission::trial(trial, !negative);
-    if negative {
-        let wait = ["10 us", "5 ms"];
-        trial.set("feedback", "nak").set("retransmission", "multicast").pick("nak_wait", &wait);
-    }
-}
+/// What the entry says for suites and for its page.
+pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
+    // One bit tells a message from the one before it: links have to keep the order.
+    promise: Promise::Acknowledged { in_order: true, idle_feedback: None },
+    trial: |trial| {
+        let polls = ["1", "2", "16", "64"];
+        trial.pick("retransmission", &["multicast", "unicast"]).pick("poll_interval", &polls);
+        let negative = trial.chance(0.5);
+        retransmission::trial(trial, !negative);
+        if negative {
+            let wait = ["10 us", "5 ms"];
+            trial.set("feedback", "nak").set("retransmission", "multicast").pick("nak_wait", &wait);
+        }
+    },
+    states: &[ACK_SENDER, NAK_SENDER],
+    ..ProtocolEntry::PLAIN
+};
 
 /// One receiver after the other is always asked for positive acknowledgments.
 pub(super) fn serial_trial(trial: &mut Trial<'_>) {
     retransmission::trial(trial, true);
 }
-
-pub(super) const STATES: &[States] = &[ACK_SENDER, NAK_SENDER];
 
 pub(super) const ACK_SENDER: States = States {
     of: "sender",

@@ -34,19 +34,16 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     confirmed: true,
     waits: true,
     header_bytes: |settings| AdaptiveWait::header_bytes(settings, HEADER_LEN, TIMED_HEADER_LEN),
+    format: &carillon_wire::msaw::FORMAT,
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
-    format: &carillon_wire::msaw::FORMAT,
-    promise: describe::PROMISE,
-    trial: describe::trial,
-    states: describe::STATES,
     unicast_equivalent: Some(UnicastEquivalent {
         protocol: "saw",
         ack_bytes: |settings| settings.size("ack_bytes").0,
         window: |_| 1,
     }),
     build: |role, context, settings| build(role, context, settings, false),
-    ..ProtocolEntry::PLAIN
+    ..describe::DESCRIBED
 };
 
 /// Unicast stop-and-wait to one receiver after the other.

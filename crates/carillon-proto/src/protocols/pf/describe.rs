@@ -1,42 +1,44 @@
 //! What the protocol says of itself.
 
-use carillon_core::{Ground, Promise, States, Trial};
+use carillon_core::{Ground, Promise, ProtocolEntry, States};
 
-pub(crate) const PROMISE: Promise = Promise::Acknowledged { in_order: false, idle_feedback: None };
-
-/// Settings with which a parent finds out in time what its children have.
-pub(crate) fn trial(trial: &mut Trial<'_>) {
-    trial.set("absent_polls", trial.tries.unwrap_or(1_000_000));
-    trial.set("past_limit", if trial.expels { "expel" } else { "skip" });
-    trial.count("window", 1, 40).pick("mtr", &["0", "0.2", "1"]).pick("repair_budget", &["0", "9"]);
-    trial.pick("epoch", &["2 ms", "10 ms"]).pick("response_rate", &["600", "1500", "20000"]);
-    match trial.ground {
-        // Where a machine may stop for a while nothing is to look like a silence that is none.
-        Ground::Loopback => trial.set("rto_min", if trial.is_lossy { "40 ms" } else { "2 s" }),
-        // A frame takes more than a millisecond.
-        Ground::Ethernet => trial.set("ipg", "4 ms").set("rto_min", "20 ms").set("rtt", "50 ms"),
-        // Several polls are under way at a time, and one loss of many is none of them all.
-        _ if trial.tries.is_some() => trial.set("ipg", "1 ms").set("rto_min", "50 ms"),
-        _ => trial.pick("ipg", &["1 ms", "100 us"]).pick("rtt", &["20 ms", "1 ms"]),
-    };
-}
-
-pub(super) const STATES: &[States] = &[States {
-    of: "sender, for a message",
-    transitions: &[
-        ("[*]", "Waiting", "message offered"),
-        ("Waiting", "NoNack", "effective window above 0 / DATA or DATAPOLL to all"),
-        ("NoNack", "Collection", "RESP lacks it, and others have not told"),
-        ("NoNack", "Retransmitted", "RESP lacks it, enough to multicast it or all have told / DATA"),
-        (
-            "Collection",
-            "Retransmitted",
-            "MTR x NC children lack it / DATA to all; all have told or are silent / DATA to each that lacks it",
-        ),
-        ("NoNack", "[*]", "all children have it"),
-        ("Collection", "[*]", "those who lack it have left"),
-        ("Retransmitted", "[*]", "all children have it"),
-        ("Waiting", "[*]", "no child is left"),
-    ],
-    rare: &[("Waiting", "[*]", "the last child has to be given up while messages wait for room")],
-}];
+/// What the entry says for suites and for its page.
+pub(crate) const DESCRIBED: ProtocolEntry = ProtocolEntry {
+    promise: Promise::Acknowledged { in_order: false, idle_feedback: None },
+    // Settings with which a parent finds out in time what its children have.
+    trial: |trial| {
+        trial.set("absent_polls", trial.tries.unwrap_or(1_000_000));
+        trial.set("past_limit", if trial.expels { "expel" } else { "skip" });
+        trial.count("window", 1, 40).pick("mtr", &["0", "0.2", "1"]).pick("repair_budget", &["0", "9"]);
+        trial.pick("epoch", &["2 ms", "10 ms"]).pick("response_rate", &["600", "1500", "20000"]);
+        match trial.ground {
+            // Where a machine may stop for a while nothing is to look like a silence that is none.
+            Ground::Loopback => trial.set("rto_min", if trial.is_lossy { "40 ms" } else { "2 s" }),
+            // A frame takes more than a millisecond.
+            Ground::Ethernet => trial.set("ipg", "4 ms").set("rto_min", "20 ms").set("rtt", "50 ms"),
+            // Several polls are under way at a time, and one loss of many is none of them all.
+            _ if trial.tries.is_some() => trial.set("ipg", "1 ms").set("rto_min", "50 ms"),
+            _ => trial.pick("ipg", &["1 ms", "100 us"]).pick("rtt", &["20 ms", "1 ms"]),
+        };
+    },
+    states: &[States {
+        of: "sender, for a message",
+        transitions: &[
+            ("[*]", "Waiting", "message offered"),
+            ("Waiting", "NoNack", "effective window above 0 / DATA or DATAPOLL to all"),
+            ("NoNack", "Collection", "RESP lacks it, and others have not told"),
+            ("NoNack", "Retransmitted", "RESP lacks it, enough to multicast it or all have told / DATA"),
+            (
+                "Collection",
+                "Retransmitted",
+                "MTR x NC children lack it / DATA to all; all have told or are silent / DATA to each that lacks it",
+            ),
+            ("NoNack", "[*]", "all children have it"),
+            ("Collection", "[*]", "those who lack it have left"),
+            ("Retransmitted", "[*]", "all children have it"),
+            ("Waiting", "[*]", "no child is left"),
+        ],
+        rare: &[("Waiting", "[*]", "the last child has to be given up while messages wait for room")],
+    }],
+    ..ProtocolEntry::PLAIN
+};

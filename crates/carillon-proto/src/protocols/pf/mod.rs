@@ -27,22 +27,17 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     confirmed: true,
     waits: true,
     header_bytes: |_| HEADER,
+    format: &carillon_wire::pf::FORMAT,
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
     host_settings: config::HOST_SETTINGS,
-    format: &carillon_wire::pf::FORMAT,
     boast: Some(carillon_wire::pf::boast),
-    promise: describe::PROMISE,
-    trial: describe::trial,
-    states: describe::STATES,
-    build: |role, context, settings| {
-        Ok(match role {
-            Role::Peer | Role::Relay | Role::Helper => return Err(ConfigError::no_such_role(role)),
-            Role::Receiver => Box::new(PfReceiver::new(context, settings)),
-            Role::Sender => Box::new(PfSender::new(context, settings)?),
-        })
+    build: |role, context, settings| match role {
+        Role::Receiver => Ok(Box::new(PfReceiver::new(context, settings))),
+        Role::Sender => Ok(Box::new(PfSender::new(context, settings)?)),
+        _ => Err(ConfigError::no_such_role(role)),
     },
-    ..ProtocolEntry::PLAIN
+    ..describe::DESCRIBED
 };
 
 /// A DATA, and a DATAPOLL that asks as many as one may.

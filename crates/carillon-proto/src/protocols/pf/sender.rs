@@ -8,7 +8,7 @@ use carillon_core::{
 use carillon_wire::pf::{ChildSet, Packet, Poll, Resp};
 
 use super::config::Rules;
-use super::describe::STATES;
+use super::describe::DESCRIBED;
 use super::intake::{MODULUS, stamp};
 use super::parent::{Parent, Response, Sending, To};
 use crate::blocks::{Members, Part, Player, ReceiverMap, Scene};
@@ -150,7 +150,7 @@ impl Part for PfSender {
     fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
         let messages = self.parent.messages();
         for (number, message) in (messages.start()..).zip(messages.iter()) {
-            tell(InState { of: STATES[0].of, about: number, state: message.state(), turn: 0 });
+            tell(InState { of: DESCRIBED.states[0].of, about: number, state: message.state(), turn: 0 });
         }
     }
 

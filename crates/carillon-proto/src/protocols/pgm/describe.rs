@@ -1,60 +1,61 @@
 //! What the protocol says of itself.
 
-use carillon_core::{Promise, States, Trial};
+use carillon_core::{Promise, ProtocolEntry, States};
 
-/// Whatever is still in the transmit window is repaired. Where a way of nine links loses a fifth on each, one
-/// repair in eight comes, and each request for it is sent on and confirmed at each of them.
-pub(super) const PROMISE: Promise =
-    Promise::ByRequest { control_per_node_and_second: 20.0, repeated_by_routers: Some("nak") };
-
-/// The window has all messages. Requests and repairs go on until everything is there; routers give way to a
-/// second request soon, so that a repair lost on a long way costs little.
-pub(super) fn trial(trial: &mut Trial<'_>) {
-    match trial.chance(0.5) {
-        true => trial.set("window_advance", "time").set("txw_secs", "600 s"),
-        false => trial.set("window_advance", "data").set("txw_adv_ivl", "1 s"),
-    };
-    trial.ms("spm_ivl", 100, 400).ms("ihb_min", 20, 500).pick("rdata_delay", &["0 ms", "10 ms", "70 ms"]);
-    trial.pick("rdata_holdoff", &["0 ms", "50 ms"]).ms("nak_bo_ivl", 0, 60).ms("nak_rpt_ivl", 40, 200);
-    trial.ms("nak_rdata_ivl", 300, 300).set("nak_ncf_retries", 100_000).set("nak_data_retries", 100_000);
-    trial.pick("nak_list", &["1", "5", "63"]).ms("ne_nak_rpt_rte", 20, 200).ms("nak_elim_ivl", 0, 300);
-    if trial.chance(0.3) {
-        trial.ms("ne_nak_rdata_ivl", 300, 2000);
-    }
-    if trial.chance(0.5) {
-        // The window of a source has all messages, or routers keep less.
-        trial.pick("ne_dlr_sqns", &["1", "4", "16", "1000"]);
-    }
-    if trial.chance(0.5) {
-        trial.pick("dlr_every", &["1", "2", "3"]).pick("dlr_sqns", &["4", "1000"]).ms(
-            "dlr_poll_ivl",
-            100,
-            1000,
-        );
-        trial.ms("poll_bo_ivl", 0, 100).ms("dlr_expiry", 200, 3000).ms("dlr_nak_rpt_ivl", 20, 300);
-        trial.pick("ne_dlrs", &["1", "16"]);
-    }
-}
-
-pub(super) const STATES: &[States] = &[States {
-    of: "receiver, for a missing message",
-    transitions: &[
-        ("[*]", "WaitData", "NCF of what was not known to exist"),
-        ("[*]", "BackOff", "missed / random wait up to nak_bo_ivl"),
-        ("BackOff", "WaitNcf", "wait over / send NAK"),
-        ("BackOff", "WaitNcf", "NAK of another"),
-        ("BackOff", "WaitData", "NCF"),
-        ("WaitNcf", "WaitData", "NCF"),
-        ("WaitNcf", "BackOff", "nak_rpt_ivl over, not more than nak_ncf_retries times"),
-        ("WaitNcf", "Lost", "more often"),
-        ("WaitData", "WaitData", "NCF or NAK / wait anew"),
-        ("WaitData", "BackOff", "nak_rdata_ivl over, not more than nak_data_retries times"),
-        ("WaitData", "Lost", "more often"),
-        ("BackOff", "Lost", "trail passes"),
-        ("BackOff", "[*]", "data"),
-        ("WaitNcf", "[*]", "data"),
-        ("WaitData", "[*]", "data"),
-        ("Lost", "[*]", "delivery goes on behind it"),
-    ],
-    rare: &[("BackOff", "Lost", "the window of a trial holds all that can be missed")],
-}];
+/// What the entry says for suites and for its page.
+pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
+    // Whatever is still in the transmit window is repaired. Where a way of nine links loses a fifth on each, one
+    // repair in eight comes, and each request for it is sent on and confirmed at each of them.
+    promise: Promise::ByRequest { control_per_node_and_second: 20.0, repeated_by_routers: Some("nak") },
+    // The window has all messages. Requests and repairs go on until everything is there; routers give way to a
+    // second request soon, so that a repair lost on a long way costs little.
+    trial: |trial| {
+        match trial.chance(0.5) {
+            true => trial.set("window_advance", "time").set("txw_secs", "600 s"),
+            false => trial.set("window_advance", "data").set("txw_adv_ivl", "1 s"),
+        };
+        trial.ms("spm_ivl", 100, 400).ms("ihb_min", 20, 500).pick("rdata_delay", &["0 ms", "10 ms", "70 ms"]);
+        trial.pick("rdata_holdoff", &["0 ms", "50 ms"]).ms("nak_bo_ivl", 0, 60).ms("nak_rpt_ivl", 40, 200);
+        trial.ms("nak_rdata_ivl", 300, 300).set("nak_ncf_retries", 100_000).set("nak_data_retries", 100_000);
+        trial.pick("nak_list", &["1", "5", "63"]).ms("ne_nak_rpt_rte", 20, 200).ms("nak_elim_ivl", 0, 300);
+        if trial.chance(0.3) {
+            trial.ms("ne_nak_rdata_ivl", 300, 2000);
+        }
+        if trial.chance(0.5) {
+            // The window of a source has all messages, or routers keep less.
+            trial.pick("ne_dlr_sqns", &["1", "4", "16", "1000"]);
+        }
+        if trial.chance(0.5) {
+            trial.pick("dlr_every", &["1", "2", "3"]).pick("dlr_sqns", &["4", "1000"]).ms(
+                "dlr_poll_ivl",
+                100,
+                1000,
+            );
+            trial.ms("poll_bo_ivl", 0, 100).ms("dlr_expiry", 200, 3000).ms("dlr_nak_rpt_ivl", 20, 300);
+            trial.pick("ne_dlrs", &["1", "16"]);
+        }
+    },
+    states: &[States {
+        of: "receiver, for a missing message",
+        transitions: &[
+            ("[*]", "WaitData", "NCF of what was not known to exist"),
+            ("[*]", "BackOff", "missed / random wait up to nak_bo_ivl"),
+            ("BackOff", "WaitNcf", "wait over / send NAK"),
+            ("BackOff", "WaitNcf", "NAK of another"),
+            ("BackOff", "WaitData", "NCF"),
+            ("WaitNcf", "WaitData", "NCF"),
+            ("WaitNcf", "BackOff", "nak_rpt_ivl over, not more than nak_ncf_retries times"),
+            ("WaitNcf", "Lost", "more often"),
+            ("WaitData", "WaitData", "NCF or NAK / wait anew"),
+            ("WaitData", "BackOff", "nak_rdata_ivl over, not more than nak_data_retries times"),
+            ("WaitData", "Lost", "more often"),
+            ("BackOff", "Lost", "trail passes"),
+            ("BackOff", "[*]", "data"),
+            ("WaitNcf", "[*]", "data"),
+            ("WaitData", "[*]", "data"),
+            ("Lost", "[*]", "delivery goes on behind it"),
+        ],
+        rare: &[("BackOff", "Lost", "the window of a trial holds all that can be missed")],
+    }],
+    ..ProtocolEntry::PLAIN
+};

@@ -33,19 +33,14 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     confirmed: false,
     waits: false,
     header_bytes: |_| HeaderBytes::all(DATA_HEADER_LEN),
+    format: &carillon_wire::pgm::FORMAT,
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
-    format: &carillon_wire::pgm::FORMAT,
-    promise: describe::PROMISE,
-    trial: describe::trial,
-    states: describe::STATES,
-    build: |role, context, settings| {
-        Ok(match role {
-            Role::Peer | Role::Helper => return Err(ConfigError::no_such_role(role)),
-            Role::Sender => Box::new(PgmSource::new(context, settings)?),
-            Role::Receiver => Box::new(PgmReceiver::new(context, settings)?),
-            Role::Relay => Box::new(PgmRelay::new(context, settings)?),
-        })
+    build: |role, context, settings| match role {
+        Role::Sender => Ok(Box::new(PgmSource::new(context, settings)?)),
+        Role::Receiver => Ok(Box::new(PgmReceiver::new(context, settings)?)),
+        Role::Relay => Ok(Box::new(PgmRelay::new(context, settings)?)),
+        _ => Err(ConfigError::no_such_role(role)),
     },
-    ..ProtocolEntry::PLAIN
+    ..describe::DESCRIBED
 };

@@ -9,10 +9,10 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
-use carillon_core::{ConfigError, Helpers, Order, Parameter, ProtocolEntry, Role, States};
+use carillon_core::{ConfigError, Helpers, Order, Parameter, ProtocolEntry, Role, States, joined};
 
 use super::pf;
-use super::pf::config::{HOST_SETTINGS, PARAMETERS};
+use super::pf::config::{DELIVERY_SETTINGS, HOST_SETTINGS, PARAMETERS};
 
 pub use node::PrmpNode;
 pub use sender::PrmpSender;
@@ -31,25 +31,17 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     marks_originals: false,
     helpers: Helpers::Optional,
     header_bytes: |_| pf::HEADER,
-    parameters: &Parameter::joined::<{ PARAMETERS.len() + 3 }>(&[
-        PARAMETERS,
-        &[DATA, RELIABILITY, HELPER_TIMEOUT],
+    parameters: &joined::<_, { PARAMETERS.len() + 3 }>(&[PARAMETERS, &[DATA, RELIABILITY, HELPER_TIMEOUT]]),
+    delivery_settings: &joined::<_, { DELIVERY_SETTINGS.len() + 1 }>(&[
+        DELIVERY_SETTINGS,
+        &[("data", "root")],
     ]),
-    delivery_settings: &[
-        ("ipg", "40 us"),
-        ("response_rate", "20000"),
-        ("rto_min", "20 ms"),
-        ("past_limit", "wait"),
-        ("burst", "4 ms"),
-        ("repair_budget", "9"),
-        ("data", "root"),
-    ],
     host_settings: HOST_SETTINGS,
     format: &carillon_wire::pf::FORMAT,
     boast: Some(carillon_wire::pf::boast),
-    promise: pf::describe::PROMISE,
+    promise: pf::describe::DESCRIBED.promise,
     trial: |trial| {
-        pf::describe::trial(trial);
+        (pf::describe::DESCRIBED.trial)(trial);
         trial.pick("data", &["hop", "root"]);
     },
     states: &[States {
@@ -57,12 +49,10 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
         transitions: pf::ENTRY.states[0].transitions,
         rare: pf::ENTRY.states[0].rare,
     }],
-    build: |role, context, settings| {
-        Ok(match role {
-            Role::Peer | Role::Relay => return Err(ConfigError::no_such_role(role)),
-            Role::Sender => Box::new(PrmpSender::new(context, settings)?),
-            Role::Receiver | Role::Helper => Box::new(PrmpNode::new(role, context, settings)?),
-        })
+    build: |role, context, settings| match role {
+        Role::Sender => Ok(Box::new(PrmpSender::new(context, settings)?)),
+        Role::Receiver | Role::Helper => Ok(Box::new(PrmpNode::new(role, context, settings)?)),
+        _ => Err(ConfigError::no_such_role(role)),
     },
     ..ProtocolEntry::PLAIN
 };

@@ -2,42 +2,43 @@
 
 use std::time::Duration;
 
-use carillon_core::{Ground, Promise, States, Trial};
+use carillon_core::{Ground, Promise, ProtocolEntry, States};
 
-/// Receivers go on saying what they have at regular times.
-pub(super) const PROMISE: Promise =
-    Promise::Acknowledged { in_order: false, idle_feedback: Some(Duration::from_millis(10)) };
-
-pub(super) fn trial(trial: &mut Trial<'_>) {
-    trial.set("ack_limit", trial.tries.map_or(200, |tries| 2 * tries + 4));
-    trial.set("past_limit", if trial.expels { "expel" } else { "skip" });
-    match trial.ground {
-        // Frames that take more than a millisecond: what is sent again at once fills the medium.
-        Ground::Ethernet => trial.set("t_ack", "200 ms").set("t_retx", "100 ms"),
-        Ground::Loopback => trial.set("t_ack", "40 ms"),
-        _ => trial.pick("t_ack", &["20 ms", "50 ms"]).pick("t_retx", &["5 ms", "30 ms"]),
-    };
-    trial.count("window", 1, 32).pick("cache_size", &["8", "64", "1024"]);
-    trial.count("mcast_thresh", 0, 4).count("txnow_burst", 0, 8);
-    if trial.chance(0.3) {
-        trial.set("k_max", 8);
-    }
-    if trial.chance(0.3) {
-        trial.set("ap_choice", "nearest").set("t_sap", "100 ms");
-    }
-}
-
-pub(super) const STATES: &[States] = &[States {
-    of: "acknowledgment processor, for one receiver",
-    transitions: &[
-        ("[*]", "Complete", "it reports here"),
-        ("[*]", "Behind", "it reports here from now on, another being gone"),
-        ("Complete", "Behind", "a message passes"),
-        ("Behind", "Complete", "ACK of all that has passed"),
-        ("Behind", "Complete", "nothing got on for too long / skip what it lacks"),
-        ("Behind", "[*]", "nothing got on for too long / expel it"),
-        ("Behind", "Lost", "nothing got on for too long, and it has helped others"),
-        ("Lost", "[*]", "those it has helped have another"),
-    ],
-    rare: &[],
-}];
+/// What the entry says for suites and for its page.
+pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
+    // Receivers go on saying what they have at regular times.
+    promise: Promise::Acknowledged { in_order: false, idle_feedback: Some(Duration::from_millis(10)) },
+    trial: |trial| {
+        trial.set("ack_limit", trial.tries.map_or(200, |tries| 2 * tries + 4));
+        trial.set("past_limit", if trial.expels { "expel" } else { "skip" });
+        match trial.ground {
+            // Frames that take more than a millisecond: what is sent again at once fills the medium.
+            Ground::Ethernet => trial.set("t_ack", "200 ms").set("t_retx", "100 ms"),
+            Ground::Loopback => trial.set("t_ack", "40 ms"),
+            _ => trial.pick("t_ack", &["20 ms", "50 ms"]).pick("t_retx", &["5 ms", "30 ms"]),
+        };
+        trial.count("window", 1, 32).pick("cache_size", &["8", "64", "1024"]);
+        trial.count("mcast_thresh", 0, 4).count("txnow_burst", 0, 8);
+        if trial.chance(0.3) {
+            trial.set("k_max", 8);
+        }
+        if trial.chance(0.3) {
+            trial.set("ap_choice", "nearest").set("t_sap", "100 ms");
+        }
+    },
+    states: &[States {
+        of: "acknowledgment processor, for one receiver",
+        transitions: &[
+            ("[*]", "Complete", "it reports here"),
+            ("[*]", "Behind", "it reports here from now on, another being gone"),
+            ("Complete", "Behind", "a message passes"),
+            ("Behind", "Complete", "ACK of all that has passed"),
+            ("Behind", "Complete", "nothing got on for too long / skip what it lacks"),
+            ("Behind", "[*]", "nothing got on for too long / expel it"),
+            ("Behind", "Lost", "nothing got on for too long, and it has helped others"),
+            ("Lost", "[*]", "those it has helped have another"),
+        ],
+        rare: &[],
+    }],
+    ..ProtocolEntry::PLAIN
+};

@@ -34,23 +34,18 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     confirmed: true,
     waits: true,
     helpers: Helpers::Optional,
+    format: &carillon_wire::rmtp::FORMAT,
     header_bytes: |_| HeaderBytes::all(HEADER_LEN),
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
     host_settings: config::HOST_SETTINGS,
-    format: &carillon_wire::rmtp::FORMAT,
     boast: Some(carillon_wire::rmtp::boast),
-    promise: describe::PROMISE,
-    trial: describe::trial,
-    states: describe::STATES,
-    build: |role, context, settings| {
-        Ok(match role {
-            Role::Peer | Role::Relay => return Err(ConfigError::no_such_role(role)),
-            Role::Sender => Box::new(RmtpSender::new(context, settings)?),
-            Role::Receiver | Role::Helper => Box::new(RmtpNode::new(role, context, settings)?),
-        })
+    build: |role, context, settings| match role {
+        Role::Sender => Ok(Box::new(RmtpSender::new(context, settings)?)),
+        Role::Receiver | Role::Helper => Ok(Box::new(RmtpNode::new(role, context, settings)?)),
+        _ => Err(ConfigError::no_such_role(role)),
     },
-    ..ProtocolEntry::PLAIN
+    ..describe::DESCRIBED
 };
 
 /// Sequence numbers on the wire have 32 bits.

@@ -10,7 +10,7 @@ use carillon_wire::rmtp::Ack;
 
 use super::MODULUS;
 use super::config::Settings;
-use super::describe::STATES;
+use super::describe::DESCRIBED;
 use crate::blocks::{HoldOff, Lowest, Numbered, PastLimit, ReceiverMap, RepairBudget, Silence};
 
 /// Of the sender, or of a designated receiver. Which messages there are to repair with, its node says in each call.
@@ -372,7 +372,7 @@ impl Processor {
                 stable if stable < end => "Behind",
                 _ => "Complete",
             };
-            tell(InState { of: STATES[0].of, about: node.0.into(), state, turn: 0 });
+            tell(InState { of: DESCRIBED.states[0].of, about: node.0.into(), state, turn: 0 });
         }
     }
 }

@@ -31,19 +31,14 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     confirmed: true,
     waits: true,
     header_bytes: |_| HeaderBytes::all(HEADER_LEN),
+    format: &carillon_wire::rra::FORMAT,
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
     host_settings: config::HOST_SETTINGS,
-    format: &carillon_wire::rra::FORMAT,
-    promise: describe::PROMISE,
-    trial: describe::trial,
-    states: describe::STATES,
-    build: |role, context, settings| {
-        Ok(match role {
-            Role::Peer | Role::Relay | Role::Helper => return Err(ConfigError::no_such_role(role)),
-            Role::Receiver => Box::new(RraReceiver::new(context, settings)),
-            Role::Sender => Box::new(RraSender::new(context, settings)?),
-        })
+    build: |role, context, settings| match role {
+        Role::Receiver => Ok(Box::new(RraReceiver::new(context, settings))),
+        Role::Sender => Ok(Box::new(RraSender::new(context, settings)?)),
+        _ => Err(ConfigError::no_such_role(role)),
     },
-    ..ProtocolEntry::PLAIN
+    ..describe::DESCRIBED
 };

@@ -8,7 +8,7 @@ use carillon_wire::map::Map;
 use carillon_wire::rra::Packet;
 
 use super::asking::Asking;
-use super::describe::STATES;
+use super::describe::DESCRIBED;
 use super::messages::Messages;
 use super::receiver::MODULUS;
 use crate::blocks::{AckWindow, Answer, FixedWindow, Members, PACKET, Part, PastLimit, Player, RateControl};
@@ -241,7 +241,12 @@ impl Part for RraSender {
     fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
         for (index, member) in self.asking.audience.members() {
             let state = if member.is_asked() { "Asking" } else { "Idle" };
-            tell(InState { of: STATES[0].of, about: index as u64, state, turn: member.repeats.into() });
+            tell(InState {
+                of: DESCRIBED.states[0].of,
+                about: index as u64,
+                state,
+                turn: member.repeats.into(),
+            });
         }
     }
 

@@ -1,37 +1,43 @@
 //! What the protocol says of itself.
 
-use carillon_core::{ANY, Promise, States, Trial};
+use carillon_core::{ANY, Promise, ProtocolEntry, States};
 
 use crate::blocks::reformation::{ALONE, CRASH, VIEWS};
 
-/// Survives as many crashes as its resilience while a majority lives.
-pub(super) const PROMISE: Promise = Promise::Peers { crashes: |nodes| nodes.div_ceil(2) - 1 };
-
-pub(super) fn trial(trial: &mut Trial<'_>) {
-    match trial.crashes {
-        0 => trial.count("resilience", 0, trial.nodes.into()),
-        crashes => trial.set("resilience", crashes),
-    };
-    trial.pick("method", &["auto", "pb", "bb"]).count("large", 0, 100).count("window", 1, 8);
-    trial.count("history", 4, 60).ms("request_timeout", 10, 30).ms("retrans_interval", 10, 20);
-    trial.ms("sync_interval", 10, 60).pick("alive_interval", &["0 ms", "200 ms"]).ms("vote_interval", 10, 20);
-    // With three packets in ten lost in either direction, half of all questions are answered: silence is no
-    // sign of failure until it is very long.
-    trial.count("tries", 40, 20);
-}
-
-pub(super) const STATES: &[States] = &[States {
-    rare: &[
-        ("Inviting", "Leading", ALONE),
-        ("Collecting", "Leading", ALONE),
-        ("Collecting", "Waiting", CRASH),
-        ("Accepting", "Waiting", CRASH),
-        ("Ready", "Waiting", CRASH),
-        (
-            ANY,
-            "Outside",
-            "a member that lives would have to be left out: its coordinator has votes enough sooner",
-        ),
-    ],
-    ..VIEWS
-}];
+/// What the entry says for suites and for its page.
+pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
+    // Survives as many crashes as its resilience while a majority lives.
+    promise: Promise::Peers { crashes: |nodes| nodes.div_ceil(2) - 1 },
+    trial: |trial| {
+        match trial.crashes {
+            0 => trial.count("resilience", 0, trial.nodes.into()),
+            crashes => trial.set("resilience", crashes),
+        };
+        trial.pick("method", &["auto", "pb", "bb"]).count("large", 0, 100).count("window", 1, 8);
+        trial.count("history", 4, 60).ms("request_timeout", 10, 30).ms("retrans_interval", 10, 20);
+        trial.ms("sync_interval", 10, 60).pick("alive_interval", &["0 ms", "200 ms"]).ms(
+            "vote_interval",
+            10,
+            20,
+        );
+        // With three packets in ten lost in either direction, half of all questions are answered: silence is no
+        // sign of failure until it is very long.
+        trial.count("tries", 40, 20);
+    },
+    states: &[States {
+        rare: &[
+            ("Inviting", "Leading", ALONE),
+            ("Collecting", "Leading", ALONE),
+            ("Collecting", "Waiting", CRASH),
+            ("Accepting", "Waiting", CRASH),
+            ("Ready", "Waiting", CRASH),
+            (
+                ANY,
+                "Outside",
+                "a member that lives would have to be left out: its coordinator has votes enough sooner",
+            ),
+        ],
+        ..VIEWS
+    }],
+    ..ProtocolEntry::PLAIN
+};

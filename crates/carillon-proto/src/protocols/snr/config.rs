@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use carillon_core::{BuildContext, Config, ConfigError, Ground, HostValue, Parameter, Promise, Trial};
+use carillon_core::{
+    BuildContext, Config, ConfigError, Ground, HostValue, Parameter, Promise, Trial, joined,
+};
 use carillon_wire::map::MAX_WORDS;
 use carillon_wire::status::{Family, STATUS_LEN};
 
@@ -27,15 +29,15 @@ pub const PARAMETERS: &[Parameter] = &[
 
 /// The same with what local multicasts need.
 pub const LOCAL_PARAMETERS: &[Parameter] =
-    &Parameter::joined::<{ PARAMETERS.len() + 2 }>(&[PARAMETERS, &[RETRANSMISSION_BUFFER, SCOPE]]);
+    &joined::<_, { PARAMETERS.len() + 2 }>(&[PARAMETERS, &[RETRANSMISSION_BUFFER, SCOPE]]);
 
 /// The same with whom the source sends to.
 pub const REPRESENTATIVE_PARAMETERS: &[Parameter] =
-    &Parameter::joined::<{ LOCAL_PARAMETERS.len() + 1 }>(&[LOCAL_PARAMETERS, &[SOURCE_TO]]);
+    &joined::<_, { LOCAL_PARAMETERS.len() + 1 }>(&[LOCAL_PARAMETERS, &[SOURCE_TO]]);
 
 /// What SNR takes, with whom repairs go to.
 pub const ADDRESSED_PARAMETERS: &[Parameter] =
-    &Parameter::joined::<{ PARAMETERS.len() + 1 }>(&[PARAMETERS, &[REPAIR_TO]]);
+    &joined::<_, { PARAMETERS.len() + 1 }>(&[PARAMETERS, &[REPAIR_TO]]);
 
 const REPAIR_TO: Parameter = Parameter::choice("repair_to", &["all", "lacking"], "all")
     .doc("whom a repair goes to: all, or one by one those who say to the source that they lack it, of whom an exchange passes it to those of its region who do (the source, section 4: where there are point-to-point connections)");

@@ -1,39 +1,44 @@
 //! What the protocol says of itself.
 
-use carillon_core::{Promise, States, Trial};
+use carillon_core::{Promise, ProtocolEntry, States};
 
-/// Whatever is still in a buffer is repaired. It asks without end, but less and less often: to nine times the
-/// first wait with the settings of a trial, which is at most four times the initial distance.
-pub(super) const PROMISE: Promise =
-    Promise::ByRequest { control_per_node_and_second: 20.0, repeated_by_routers: None };
-
-pub(super) fn trial(trial: &mut Trial<'_>) {
-    trial.pick("timers", &["fixed", "log", "adaptive", "deterministic", "probabilistic"]);
-    trial.ms("session_ivl", 100, 900).ms("initial_distance", 20, 180).count("request_backoff_limit", 0, 3);
-    trial.count("buffer", 30, 100).pick("local_recovery", &["off", "one-step", "two-step"]);
-    trial.count("local_scope", 1, 6);
-    if trial.chance(0.3) {
-        trial.set("send_ivl", "1 ms").set("clock_tick", "1 ms");
-    }
-}
-
-pub(super) const STATES: &[States] = &[States {
-    of: "member, for a message",
-    transitions: &[
-        ("[*]", "WaitForRequestTimer", "message missing / timer, round 1"),
-        (
-            "WaitForRequestTimer",
-            "WaitForRequestTimer",
-            "timer / REQUEST, heard by itself, round + 1, backoff x 2",
-        ),
-        ("WaitForRequestTimer", "WaitForRequestTimer", "REQUEST, not ignored / round + 1, backoff x 2"),
-        ("WaitForRequestTimer", "[*]", "original in round 1"),
-        ("WaitForRequestTimer", "HoldDown", "REPAIR, or original in a later round"),
-        ("WaitForRequestTimer", "[*]", "source no longer has it / given up"),
-        ("[*]", "WaitForRepairTimer", "REQUEST, message here / timer"),
-        ("WaitForRepairTimer", "HoldDown", "timer / REPAIR, heard by itself"),
-        ("WaitForRepairTimer", "HoldDown", "REPAIR"),
-        ("HoldDown", "[*]", "3 d"),
-    ],
-    rare: &[],
-}];
+/// What the entry says for suites and for its page.
+pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
+    // Whatever is still in a buffer is repaired. It asks without end, but less and less often: to nine times the
+    // first wait with the settings of a trial, which is at most four times the initial distance.
+    promise: Promise::ByRequest { control_per_node_and_second: 20.0, repeated_by_routers: None },
+    trial: |trial| {
+        trial.pick("timers", &["fixed", "log", "adaptive", "deterministic", "probabilistic"]);
+        trial.ms("session_ivl", 100, 900).ms("initial_distance", 20, 180).count(
+            "request_backoff_limit",
+            0,
+            3,
+        );
+        trial.count("buffer", 30, 100).pick("local_recovery", &["off", "one-step", "two-step"]);
+        trial.count("local_scope", 1, 6);
+        if trial.chance(0.3) {
+            trial.set("send_ivl", "1 ms").set("clock_tick", "1 ms");
+        }
+    },
+    states: &[States {
+        of: "member, for a message",
+        transitions: &[
+            ("[*]", "WaitForRequestTimer", "message missing / timer, round 1"),
+            (
+                "WaitForRequestTimer",
+                "WaitForRequestTimer",
+                "timer / REQUEST, heard by itself, round + 1, backoff x 2",
+            ),
+            ("WaitForRequestTimer", "WaitForRequestTimer", "REQUEST, not ignored / round + 1, backoff x 2"),
+            ("WaitForRequestTimer", "[*]", "original in round 1"),
+            ("WaitForRequestTimer", "HoldDown", "REPAIR, or original in a later round"),
+            ("WaitForRequestTimer", "[*]", "source no longer has it / given up"),
+            ("[*]", "WaitForRepairTimer", "REQUEST, message here / timer"),
+            ("WaitForRepairTimer", "HoldDown", "timer / REPAIR, heard by itself"),
+            ("WaitForRepairTimer", "HoldDown", "REPAIR"),
+            ("HoldDown", "[*]", "3 d"),
+        ],
+        rare: &[],
+    }],
+    ..ProtocolEntry::PLAIN
+};

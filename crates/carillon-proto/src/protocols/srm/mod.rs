@@ -37,16 +37,13 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     confirmed: false,
     waits: true,
     header_bytes: |_| HeaderBytes::all(HEADER_LEN),
+    format: &carillon_wire::srm::FORMAT,
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
     host_settings: config::HOST_SETTINGS,
-    format: &carillon_wire::srm::FORMAT,
-    promise: describe::PROMISE,
-    trial: describe::trial,
-    states: describe::STATES,
     build: |role, context, settings| match role {
         Role::Peer => Ok(Box::new(SrmPeer::new(context, settings)?)),
-        Role::Sender | Role::Receiver | Role::Relay | Role::Helper => Err(ConfigError::no_such_role(role)),
+        _ => Err(ConfigError::no_such_role(role)),
     },
-    ..ProtocolEntry::PLAIN
+    ..describe::DESCRIBED
 };

@@ -11,7 +11,7 @@ use std::time::Duration;
 use carillon_core::{DropReason, Event, InState, MessageId, Seeds, Time};
 
 use super::config::{LONGEST_DISTANCE, Mode, Settings};
-use super::describe::STATES;
+use super::describe::DESCRIBED;
 use super::peer::Scene;
 use crate::blocks::{
     AdaptiveDelay, ByDistance, Distance, Distances, Draws, Expired, FeedbackDelay, Reach, RequestSchedule,
@@ -297,7 +297,7 @@ impl Recovery {
                 _ => (open, round.into()),
             };
             let about = u64::from(source) << 40 | number;
-            tell(InState { of: STATES[0].of, about, state, turn });
+            tell(InState { of: DESCRIBED.states[0].of, about, state, turn });
         }
     }
 

@@ -1,37 +1,86 @@
 //! What the protocol says of itself.
 
-use carillon_core::{Ground, Promise, States, Trial};
+use carillon_core::{Ground, Promise, ProtocolEntry, States};
 
-pub(super) const PROMISE: Promise = Promise::Acknowledged { in_order: false, idle_feedback: None };
-
-pub(super) fn trial(trial: &mut Trial<'_>) {
-    trial.set("past_limit", if trial.expels { "expel" } else { "skip" });
-    trial.set("handshake_limit", trial.tries.unwrap_or(0)).set("ctimeout", "10000 s");
-    trial.pick("ctimer", &["300 ms", "1 s"]);
-    trial.pick("error_control", &["go-back-n", "selective"]).pick("fastnak", &["true", "false"]);
-    trial.pick("flow_control", &["on", "off", "reservation"]).pick("status_request", &["sreq", "dreq"]);
-    trial
-        .count("window", 1, 40)
-        .count("calls", 1, 20)
-        .count("sreq_interval", 0, 8)
-        .pick("sreq", &["pause", "window"]);
-    trial.pick("maxdata", &["1448 byte", "20 byte", "64 byte"]).pick("checksum", &["all", "header"]);
-    match trial.ground {
-        Ground::Loopback => trial.set("wtimer_min", if trial.is_lossy { "40 ms" } else { "2 s" }),
-        // A window takes tens of milliseconds on the medium, and messages that are cut finely many frames.
-        Ground::Ethernet => {
-            trial.set("wtimer", "400 ms").set("wtimer_min", "200 ms").set("maxdata", "700 byte")
+/// What the entry says for suites and for its page.
+pub(super) const DESCRIBED: ProtocolEntry = ProtocolEntry {
+    promise: Promise::Acknowledged { in_order: false, idle_feedback: None },
+    trial: |trial| {
+        trial.set("past_limit", if trial.expels { "expel" } else { "skip" });
+        trial.set("handshake_limit", trial.tries.unwrap_or(0)).set("ctimeout", "10000 s");
+        trial.pick("ctimer", &["300 ms", "1 s"]);
+        trial.pick("error_control", &["go-back-n", "selective"]).pick("fastnak", &["true", "false"]);
+        trial.pick("flow_control", &["on", "off", "reservation"]).pick("status_request", &["sreq", "dreq"]);
+        trial
+            .count("window", 1, 40)
+            .count("calls", 1, 20)
+            .count("sreq_interval", 0, 8)
+            .pick("sreq", &["pause", "window"]);
+        trial.pick("maxdata", &["1448 byte", "20 byte", "64 byte"]).pick("checksum", &["all", "header"]);
+        match trial.ground {
+            Ground::Loopback => trial.set("wtimer_min", if trial.is_lossy { "40 ms" } else { "2 s" }),
+            // A window takes tens of milliseconds on the medium, and messages that are cut finely many frames.
+            Ground::Ethernet => {
+                trial.set("wtimer", "400 ms").set("wtimer_min", "200 ms").set("maxdata", "700 byte")
+            }
+            _ => trial.set("wtimer", "50 ms").pick("wtimer_min", &["20 ms", "50 ms"]),
+        };
+        if trial.chance(0.4) {
+            // One packet has all of a message.
+            trial.pick("paradigm", &["acknowledged-datagram", "transaction"]).set("maxdata", "65000");
+        } else {
+            trial.pick("data_in_first", &["true", "false"]);
+            trial.pick("feedback", &["unicast", "unicast", "slotted"]).count("slots", 1, 8);
         }
-        _ => trial.set("wtimer", "50 ms").pick("wtimer_min", &["20 ms", "50 ms"]),
-    };
-    if trial.chance(0.4) {
-        // One packet has all of a message.
-        trial.pick("paradigm", &["acknowledged-datagram", "transaction"]).set("maxdata", "65000");
-    } else {
-        trial.pick("data_in_first", &["true", "false"]);
-        trial.pick("feedback", &["unicast", "unicast", "slotted"]).count("slots", 1, 8);
-    }
-}
+    },
+    states: &[
+        States {
+            of: SENDER,
+            transitions: &[
+                ("[*]", "Quiescent", ""),
+                ("Quiescent", "Opening", "message offered / FIRST with SREQ"),
+                ("Opening", "Active", "all have answered FIRST"),
+                ("Opening", "Opening", "WTIMER / FIRST again"),
+                ("Active", "Handshake", "WTIMER or CTIMER / CNTL with SREQ"),
+                ("Handshake", "Handshake", "WTIMER / CNTL with SREQ again"),
+                ("Handshake", "Active", "all have answered its number, or are given up"),
+                ("Active", "[*]", "nothing is left to send / CNTL with END"),
+                ("Quiescent", "[*]", "nothing was offered, or nobody is left"),
+                ("Opening", "[*]", "nobody is left"),
+                ("Handshake", "[*]", "all have everything, or are given up"),
+            ],
+            rare: &[("Quiescent", "[*]", "a group that sends nothing, or that nobody is in")],
+        },
+        States {
+            of: RECEIVER,
+            transitions: &[
+                ("[*]", "Listening", ""),
+                ("Listening", "Active", "FIRST / TCNTL"),
+                ("Listening", "Joining", "data, and no FIRST, with late_join / JCNTL"),
+                ("Joining", "Active", "JCNTL / CNTL"),
+                ("Joining", "[*]", "DIAG: it may not join"),
+                ("Active", "Gap", "data beyond what is missing / CNTL or ECNTL with FASTNAK"),
+                ("Gap", "Active", "what was missing"),
+                ("Active", "[*]", "DIAG: it was given up; or its user reads no more / CNTL with END"),
+                ("Gap", "[*]", "the same"),
+            ],
+            rare: &[
+                (
+                    "Listening",
+                    "Joining",
+                    "nobody comes late in a suite of those that are members from the beginning",
+                ),
+                ("Joining", "Active", "the same"),
+                ("Joining", "[*]", "the same"),
+                ("Active", "[*]", "who is given up hardly ever lives and hears of it"),
+                ("Gap", "[*]", "who is given up hardly ever lives and hears of it"),
+            ],
+        },
+        SINGLE_SENDER,
+        TRANSACTION_RECEIVER,
+    ],
+    ..ProtocolEntry::PLAIN
+};
 
 /// Of a stream.
 pub(super) const SENDER: &str = "sender";
@@ -71,50 +120,3 @@ pub(super) const TRANSACTION_RECEIVER: States = States {
         ("Responded", "[*]", "who is given up hardly ever lives and hears of it"),
     ],
 };
-
-pub(super) const STATES: &[States] = &[
-    States {
-        of: SENDER,
-        transitions: &[
-            ("[*]", "Quiescent", ""),
-            ("Quiescent", "Opening", "message offered / FIRST with SREQ"),
-            ("Opening", "Active", "all have answered FIRST"),
-            ("Opening", "Opening", "WTIMER / FIRST again"),
-            ("Active", "Handshake", "WTIMER or CTIMER / CNTL with SREQ"),
-            ("Handshake", "Handshake", "WTIMER / CNTL with SREQ again"),
-            ("Handshake", "Active", "all have answered its number, or are given up"),
-            ("Active", "[*]", "nothing is left to send / CNTL with END"),
-            ("Quiescent", "[*]", "nothing was offered, or nobody is left"),
-            ("Opening", "[*]", "nobody is left"),
-            ("Handshake", "[*]", "all have everything, or are given up"),
-        ],
-        rare: &[("Quiescent", "[*]", "a group that sends nothing, or that nobody is in")],
-    },
-    States {
-        of: RECEIVER,
-        transitions: &[
-            ("[*]", "Listening", ""),
-            ("Listening", "Active", "FIRST / TCNTL"),
-            ("Listening", "Joining", "data, and no FIRST, with late_join / JCNTL"),
-            ("Joining", "Active", "JCNTL / CNTL"),
-            ("Joining", "[*]", "DIAG: it may not join"),
-            ("Active", "Gap", "data beyond what is missing / CNTL or ECNTL with FASTNAK"),
-            ("Gap", "Active", "what was missing"),
-            ("Active", "[*]", "DIAG: it was given up; or its user reads no more / CNTL with END"),
-            ("Gap", "[*]", "the same"),
-        ],
-        rare: &[
-            (
-                "Listening",
-                "Joining",
-                "nobody comes late in a suite of those that are members from the beginning",
-            ),
-            ("Joining", "Active", "the same"),
-            ("Joining", "[*]", "the same"),
-            ("Active", "[*]", "who is given up hardly ever lives and hears of it"),
-            ("Gap", "[*]", "who is given up hardly ever lives and hears of it"),
-        ],
-    },
-    SINGLE_SENDER,
-    TRANSACTION_RECEIVER,
-];

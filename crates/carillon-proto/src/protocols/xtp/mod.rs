@@ -33,17 +33,14 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     confirmed: true,
     waits: true,
     header_bytes: config::header_bytes,
+    format: &carillon_wire::xtp::FORMAT,
     parameters: config::PARAMETERS,
     delivery_settings: config::DELIVERY_SETTINGS,
     host_settings: config::HOST_SETTINGS,
-    format: &carillon_wire::xtp::FORMAT,
     raw_ip: Some(RawIp { protocol: carillon_wire::xtp::IP_PROTOCOL, carries: carillon_wire::xtp::is_packet }),
-    promise: describe::PROMISE,
-    trial: describe::trial,
-    states: describe::STATES,
     timers: &["wtimer", "ctimeout"],
     build: |role, context, settings| build(role, context, settings, true),
-    ..ProtocolEntry::PLAIN
+    ..describe::DESCRIBED
 };
 
 /// Its datagrams that nobody answers: what is promised of them is so little that suites ask for it apart.

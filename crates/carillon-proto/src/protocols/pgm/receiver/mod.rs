@@ -14,7 +14,7 @@ use carillon_core::{
 use carillon_wire::pgm::{Body, Data, Nak, NakList, Options, Packet, Poll, Spm, Tsi};
 
 use super::config::interval;
-use super::describe::STATES;
+use super::describe::DESCRIBED;
 use super::identity::{MODULUS, address_of, destination_port, is_newer, node_on_path, parse, tsi, wire};
 use crate::blocks::{
     ConfirmedRequests, FeedbackDelay, Part, Player, Reception, Scene, Stage, Tries, Uniform, Waits,
@@ -445,7 +445,7 @@ impl Part for PgmReceiver {
     }
 
     fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
-        let of = STATES[0].of;
+        let of = DESCRIBED.states[0].of;
         for (about, stage, ends) in self.missing.stages() {
             let turn = ends.map_or(0, Time::as_nanos);
             let (state, turn) = match stage {
