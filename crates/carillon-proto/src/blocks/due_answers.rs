@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
+use carillon_core::DropReason;
+
 /// The last requests heard, by what makes two of them the same (`K`), and the answers that are due, each with where it
 /// goes (`T`).
 #[derive(Debug)]
@@ -16,28 +18,19 @@ pub struct DueAnswers<K, T> {
     most: usize,
 }
 
-/// Why no answer is due.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// The request was heard before.
-    Duplicate,
-    /// Too many answers are due.
-    Full,
-}
-
 impl<K: PartialEq, T: Clone> DueAnswers<K, T> {
     /// None; so many requests are remembered, and so many may wait for their answer.
     pub fn new(remembered: usize, most: usize) -> Self {
         DueAnswers { heard: VecDeque::new(), due: VecDeque::new(), remembered, most }
     }
 
-    /// A request came for messages of these numbers.
-    pub fn ask(&mut self, key: K, numbers: RangeInclusive<u64>, to: T) -> Result<(), Refusal> {
+    /// A request came for messages of these numbers. It is dropped if it was heard before, or too many answers are due.
+    pub fn ask(&mut self, key: K, numbers: RangeInclusive<u64>, to: T) -> Result<(), DropReason> {
         if self.heard.contains(&key) {
-            return Err(Refusal::Duplicate);
+            return Err(DropReason::Redundant);
         }
         if self.due.len() >= self.most {
-            return Err(Refusal::Full);
+            return Err(DropReason::BufferFull);
         }
         if self.heard.len() >= self.remembered {
             self.heard.pop_front();
@@ -95,8 +88,8 @@ mod tests {
                     let (key, first) = (rng.below(30), rng.below(100));
                     let numbers = first..=(first + rng.below(5)).saturating_sub(1);
                     let expected = match heard.iter().rev().take(10).any(|&other| other == key) {
-                        true => Err(Refusal::Duplicate),
-                        false if due.len() >= 6 => Err(Refusal::Full),
+                        true => Err(DropReason::Redundant),
+                        false if due.len() >= 6 => Err(DropReason::BufferFull),
                         false => Ok(()),
                     };
                     assert_eq!(answers.ask(key, numbers.clone(), key), expected);

@@ -1,9 +1,8 @@
 //! The messages of one source, as far as a member knows and keeps them.
 
 use bytes::Bytes;
-use carillon_core::expand;
 
-use super::Numbered;
+use super::{Numbered, near};
 
 /// The last messages of a source: those that are there are kept for repairs and, in order, delivered.
 ///
@@ -51,7 +50,7 @@ impl KeptStream {
 
     /// The message that a sequence number means: the one nearest to the next one.
     pub fn expand(&self, sequence: u32) -> u64 {
-        expand(sequence.into(), 1 << 32, self.next())
+        near(sequence, self.next())
     }
 
     /// The number of the first message that is not known to have been sent.

@@ -1,6 +1,18 @@
-//! Sequence numbers 1 to N on the wire, unbounded from 0 inside.
+//! Sequence numbers on the wire, unbounded from 0 inside: of 32 bits, or 1 to N.
 
 use carillon_core::expand;
+
+/// A number as it goes on the wire with 32 bits.
+pub const fn wire(number: u64) -> u32 {
+    (number % MODULUS) as u32
+}
+
+/// The number nearest to the expected one that goes on the wire as this.
+pub fn near(wire: u32, expected: u64) -> u64 {
+    expand(wire.into(), MODULUS, expected)
+}
+
+const MODULUS: u64 = 1 << 32;
 
 /// The range of sequence numbers that the group has agreed on.
 #[derive(Clone, Copy, Debug)]

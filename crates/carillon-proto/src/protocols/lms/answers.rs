@@ -2,25 +2,14 @@
 
 use std::ops::RangeInclusive;
 
-use carillon_core::{DropReason, NodeId};
+use carillon_core::{Events, NodeId};
 use carillon_wire::lms::{Request, TurningPoint};
 
-use crate::blocks::{DueAnswers, Refusal};
+use crate::blocks::{DueAnswers, near};
 
-/// The last requests heard and the answers that are due.
-pub(super) type Answers = DueAnswers<Key, Answer>;
-
-/// What makes two requests the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Key {
-    lo: u32,
-    hi: u32,
-    turning_point: Option<TurningPoint>,
-    /// Who sent it, if it is to be answered alone.
-    direct: Option<NodeId>,
-    /// Always 0 where further attempts are the same.
-    attempt: u32,
-}
+/// The last requests heard and the answers that are due. Two requests are the same if they ask for the same messages, are
+/// answered alike and are the same attempt: 0 where further attempts are the same.
+pub(super) type Answers = DueAnswers<(u32, u32, To, u32), Answer>;
 
 /// Messages to be sent again.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,33 +32,33 @@ pub(super) enum To {
     Group,
 }
 
+/// The first and the last message that a request asks for, at a node that expects this one.
+pub(super) fn asked_for(request: &Request, expected: u64) -> (u64, u64) {
+    let lo = near(request.lo, expected);
+    (lo, lo + u64::from(request.hi.wrapping_sub(request.lo)))
+}
+
 /// A request came from a node, for messages of these numbers. Duplicates are those of the last
 /// ten with the same messages and turning point \[ns-2: LMS_RQL_MAX\]; other attempts are
 /// duplicates too unless `attempts_differ`.
 pub(super) fn ask(
     answers: &mut Answers,
+    events: &mut Events,
     request: &Request,
     from: NodeId,
     numbers: RangeInclusive<u64>,
     attempts_differ: bool,
-) -> Result<(), DropReason> {
-    let key = Key {
-        lo: request.lo,
-        hi: request.hi,
-        turning_point: request.turning_point,
-        direct: request.direct.then_some(from),
-        attempt: if attempts_differ { request.attempt } else { 0 },
-    };
+) {
+    let Request { lo, hi, attempt, .. } = *request;
     let to = match (request.direct, request.turning_point) {
         (true, _) => To::Node(from),
         (false, Some(point)) => To::TurningPoint(point),
         (false, None) => To::Group,
     };
-    let answer = Answer { to, attempt: request.attempt, from };
-    answers.ask(key, numbers, answer).map_err(|refusal| match refusal {
-        Refusal::Duplicate => DropReason::Redundant,
-        Refusal::Full => DropReason::BufferFull,
-    })
+    let key = (lo, hi, to, if attempts_differ { attempt } else { 0 });
+    if let Err(reason) = answers.ask(key, numbers, Answer { to, attempt, from }) {
+        events.dropped(reason);
+    }
 }
 
 /// Requests and repairs that are remembered \[ns-2: LMS_RQL_MAX, LMS_RDL_MAX\].

@@ -70,7 +70,7 @@ pub(super) struct Settings {
     pub loss_smpl_ivl: Option<u64>,
     pub src_refresh: bool,
     pub buffer: u64,
-    pub replier_buffer: usize,
+    pub replier_buffer: u64,
     pub send_interval: Duration,
     pub repair_holdoff: Duration,
     pub repair_budget: u64,
@@ -101,17 +101,12 @@ impl Settings {
             loss_smpl_ivl: adaptive.then(|| config.count("loss_smpl_ivl")),
             src_refresh: config.switch("src_refresh"),
             buffer: config.count("buffer"),
-            replier_buffer: config.count("replier_buffer") as usize,
+            replier_buffer: config.count("replier_buffer"),
             send_interval: span("send_interval"),
             repair_holdoff: span("repair_holdoff"),
             repair_budget: config.count("repair_budget"),
             sources: config.count("sources") as usize,
         })
-    }
-
-    /// How long what was not refreshed is believed.
-    pub fn lifetime(&self) -> Duration {
-        self.setup_ivl.saturating_mul(3)
     }
 }
 

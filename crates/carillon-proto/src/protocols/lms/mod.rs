@@ -50,17 +50,7 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     ..describe::DESCRIBED
 };
 
-/// Sequence numbers on the wire have 32 bits.
-const MODULUS: u64 = 1 << 32;
-
-/// A number as it goes on the wire.
-const fn wire(number: u64) -> u32 {
-    (number % MODULUS) as u32
-}
-
 /// Pads a datagram.
 fn pad(buf: &mut Vec<u8>, len: usize) {
-    if buf.len() < len {
-        buf.resize(len, 0);
-    }
+    buf.resize(buf.len().max(len), 0);
 }

@@ -1,19 +1,20 @@
 //! The receiver, and what it does as a replier.
 
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
 use carillon_core::{
     Addresses, BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Event, MessageId, NodeId,
-    Received, Role, Time, Transmit, expand,
+    Received, Role, Time, Transmit,
 };
 use carillon_wire::lms::{Data, HEADER_LEN, Offer, Packet, Progress, Request};
 
-use super::answers::{Answer, Answers, MAX_DUE, REMEMBERED, To, ask};
+use super::answers::{Answer, Answers, MAX_DUE, REMEMBERED, To, ask, asked_for};
 use super::config::{SHORTEST_WAIT, Settings};
-use super::{MODULUS, pad, wire};
-use crate::blocks::{Arrival, KeptWindow, Part, Player, RequestRows, Scene};
+use super::pad;
+use crate::blocks::{Arrival, KeptWindow, Part, Player, RequestRows, Scene, near, wire};
 
 /// Takes messages, asks for what it misses, and answers requests that routers send it.
 #[derive(Debug)]
@@ -58,8 +59,7 @@ impl LmsReceiver {
             sample: Sample::default(),
             reception: KeptWindow::new(
                 context.most_messages(settings.buffer),
-                context.most_messages(settings.replier_buffer as u64).min(settings.replier_buffer as u64)
-                    as usize,
+                context.most_messages(settings.replier_buffer).min(settings.replier_buffer) as usize,
                 context.rejoining,
             ),
             losses: RequestRows::new(settings.retry_max),
@@ -71,8 +71,8 @@ impl LmsReceiver {
     }
 
     fn on_data(&mut self, scene: &mut Scene, data: Data<'_>, payload: Bytes, is_repair: bool) {
-        let number = expand(data.sequence.into(), MODULUS, self.reception.expected());
-        let oldest = expand(data.oldest.into(), MODULUS, number);
+        let number = near(data.sequence, self.reception.expected());
+        let oldest = near(data.oldest, number);
         if number.saturating_sub(oldest) >= self.settings.buffer {
             return scene.events.dropped(DropReason::Malformed);
         }
@@ -106,8 +106,8 @@ impl LmsReceiver {
     }
 
     fn on_progress(&mut self, scene: &mut Scene, progress: Progress, packet: &'static str) {
-        let next = expand(progress.next.into(), MODULUS, self.reception.expected());
-        let oldest = expand(progress.oldest.into(), MODULUS, next);
+        let next = near(progress.next, self.reception.expected());
+        let oldest = near(progress.oldest, next);
         if oldest > next || next - oldest > self.settings.buffer {
             return scene.events.dropped(DropReason::Malformed);
         }
@@ -119,7 +119,7 @@ impl LmsReceiver {
     }
 
     /// SETUP or SPM named the LMS router above.
-    fn on_previous(&mut self, scene: &Scene, previous: Option<std::net::IpAddr>) {
+    fn on_previous(&mut self, scene: &Scene, previous: Option<IpAddr>) {
         let upstream = previous.map_or(Some(scene.sender), |address| self.addresses.node_at(address));
         if let Some(upstream) = upstream
             && self.upstream != upstream
@@ -169,10 +169,7 @@ impl LmsReceiver {
     /// Each new gap is a request.
     fn find_losses(&mut self, scene: &mut Scene) {
         while let Some(gap) = self.reception.take_gap() {
-            for number in gap.clone() {
-                let message = MessageId(number);
-                scene.events.loss_found(scene.sender, message);
-            }
+            gap.clone().for_each(|number| scene.events.loss_found(scene.sender, number));
             self.sample.requests = self.sample.requests.saturating_add(1);
             self.losses.found(scene.now, gap);
         }
@@ -193,13 +190,10 @@ impl LmsReceiver {
         if request.turning_point.is_none() || request.direct {
             return scene.events.dropped(DropReason::OutOfWindow);
         }
-        let lo = expand(request.lo.into(), MODULUS, self.reception.expected());
-        let hi = lo + u64::from(request.hi.wrapping_sub(request.lo));
+        let (lo, hi) = asked_for(request, self.reception.expected());
         scene.events.received("req", lo);
         let numbers = self.reception.clip(lo, hi);
-        if let Err(reason) = ask(&mut self.answers, request, from, numbers, self.settings.escalate) {
-            scene.events.dropped(reason);
-        }
+        ask(&mut self.answers, &mut scene.events, request, from, numbers, self.settings.escalate);
     }
 
     fn poll_refresh(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
@@ -274,12 +268,9 @@ impl Part for LmsReceiver {
 
     fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
         let Some(packet) = scene.of_session(Packet::parse(datagram.bytes)) else { return };
-        let packet = match packet {
-            Packet::Req(request) => return self.on_req(scene, datagram.source, &request),
-            _ if datagram.source != scene.sender => return scene.events.dropped(DropReason::NotAMember),
-            packet => packet,
-        };
         match packet {
+            Packet::Req(request) => self.on_req(scene, datagram.source, &request),
+            _ if datagram.source != scene.sender => scene.events.dropped(DropReason::NotAMember),
             Packet::Data(data) => self.on_data(scene, data, datagram.bytes.slice(HEADER_LEN..), false),
             Packet::Repair(data) => self.on_data(scene, data, datagram.bytes.slice(HEADER_LEN..), true),
             Packet::Setup { previous, progress, timestamp } => {

@@ -4,13 +4,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
 
-use bytes::Bytes;
-use carillon_core::Addresses;
 use carillon_core::{
-    AssociationId, BuildContext, Config, ConfigError, Dest, DropReason, Event, Events, GroupId, InState,
-    Machine, MessageId, NodeId, PortId, PortSet, Received, Relay, Time, Transmit, Verdict,
+    Addresses, AssociationId, BuildContext, Config, ConfigError, Dest, DropReason, Event, Events, GroupId,
+    InState, Machine, MessageId, NodeId, PortId, PortSet, Received, Relay, Time, Transmit, Verdict,
 };
-use carillon_wire::lms::{Offer, Packet, Request, TurningPoint, packet_type, packet_type_of};
+use carillon_wire::lms::{Data, Offer, Packet, Request, TurningPoint, packet_type, packet_type_of};
 
 use super::config::Settings;
 use super::describe::DESCRIBED;
@@ -24,8 +22,10 @@ pub struct LmsRelay {
     address: Option<IpAddr>,
     /// Sources it keeps state for.
     most: usize,
+    /// How long what was not refreshed is believed.
     lifetime: Duration,
     states: BTreeMap<AssociationId, State>,
+    /// What goes out, and what is told of it then.
     out: VecDeque<(Transmit, Vec<u8>, Option<Event>)>,
     events: Events,
 }
@@ -39,8 +39,8 @@ struct State {
     upstream: (PortId, NodeId),
     /// There is no LMS router up to the source.
     is_first: bool,
-    /// When the way up was last seen.
-    seen: Time,
+    /// Until when another session does not take its place, unless the way up is seen again.
+    until: Time,
     replier: Option<Replier>,
 }
 
@@ -51,11 +51,13 @@ struct Replier {
     port: PortId,
     /// The next LMS router on the way to it, or itself.
     neighbour: NodeId,
-    cost: u32,
-    hops: u16,
-    /// When it was last offered.
-    refreshed: Time,
+    offer: Offer,
+    /// Until when it is believed, unless it is offered again.
+    until: Time,
 }
+
+/// What goes on of a packet that was sent to this router, and where to, if anything.
+type Onward<'a> = Result<Option<(Dest, Packet<'a>)>, DropReason>;
 
 impl LmsRelay {
     /// A router that knows nothing yet.
@@ -65,170 +67,140 @@ impl LmsRelay {
             address: context.addresses.of_node(context.node),
             addresses: context.addresses.clone(),
             most: settings.sources,
-            lifetime: settings.lifetime(),
+            lifetime: settings.setup_ivl.saturating_mul(3),
             states: BTreeMap::new(),
             out: VecDeque::new(),
             events: Events::default(),
         })
     }
 
-    /// The state of a session for what comes from its source; a new one if there is room.
-    fn state(
-        &mut self,
-        now: Time,
-        association: AssociationId,
-        source: NodeId,
-        group: GroupId,
-        upstream: (PortId, NodeId),
-    ) -> Option<&mut State> {
-        let lifetime = self.lifetime;
-        let is_over = |state: &State| now >= state.seen + lifetime;
-        let is_taken = match self.states.get(&association) {
-            Some(state) if state.source == source && state.group == group => true,
-            // Another session that has drawn the same number: this router is not for it.
-            Some(state) if !is_over(state) => return None,
-            Some(_) => false,
-            None if self.states.len() < self.most => false,
-            None => {
-                self.states.retain(|_, state| !is_over(state));
-                if self.states.len() >= self.most {
-                    return None;
-                }
-                false
-            }
-        };
-        if !is_taken {
-            let state = State { source, group, upstream, is_first: false, seen: now, replier: None };
-            self.states.insert(association, state);
-        }
-        self.states.get_mut(&association)
-    }
-
-    /// SETUP and SPM: notes the way up, and names itself to those below.
+    /// SETUP and SPM: notes the way up, and names itself to those below. Whether it does.
     fn on_way(
         &mut self,
         now: Time,
         datagram: &Received<'_>,
-        association: AssociationId,
-        packet: Packet<'_>,
-    ) -> Verdict {
-        let (Packet::Setup { previous, .. } | Packet::Spm { previous, .. }) = packet else {
-            return Verdict::Forward;
+        (association, group): (AssociationId, GroupId),
+        previous: &mut Option<IpAddr>,
+    ) -> bool {
+        let (source, port) = (datagram.source, datagram.ingress);
+        let Some(address) = self.address else { return false };
+        let neighbour = previous.map_or(Some(source), |address| self.addresses.node_at(address));
+        let Some(neighbour) = neighbour else { return false };
+        if self.states.len() >= self.most && !self.states.contains_key(&association) {
+            self.states.retain(|_, state| now < state.until);
+        }
+        let replier = match self.states.get(&association) {
+            // A replier behind what is now the way up is none of this subtree any more.
+            Some(state) if (state.source, state.group) == (source, group) => {
+                state.replier.filter(|replier| replier.port != port || replier.neighbour == neighbour)
+            }
+            // Another session that has drawn the same number: this router is not for it.
+            Some(state) if now < state.until => return false,
+            None if self.states.len() >= self.most => return false,
+            _ => None,
         };
-        let (Dest::Group { group, .. }, Some(address)) = (datagram.destination, self.address) else {
-            return Verdict::Forward;
-        };
-        let neighbour = match previous {
-            None => Some(datagram.source),
-            Some(address) => self.addresses.node_at(address),
-        };
-        let Some(neighbour) = neighbour else { return Verdict::Forward };
-        let upstream = (datagram.ingress, neighbour);
-        let Some(state) = self.state(now, association, datagram.source, *group, upstream) else {
-            return Verdict::Forward;
-        };
-        state.upstream = upstream;
-        state.is_first = previous.is_none();
-        state.seen = now;
-        // A replier behind what is now the way up is none of this subtree any more.
-        state.replier.take_if(|replier| replier.port == datagram.ingress && replier.neighbour != neighbour);
-        let previous = Some(address);
-        let rewritten = match packet {
-            Packet::Setup { progress, timestamp, .. } => Packet::Setup { previous, progress, timestamp },
-            Packet::Spm { progress, .. } => Packet::Spm { previous, progress },
-            other => other,
-        };
-        forward_as(association, rewritten, datagram.bytes.len())
+        let is_first = previous.replace(address).is_none();
+        let until = now + self.lifetime;
+        let state = State { source, group, upstream: (port, neighbour), is_first, until, replier };
+        self.states.insert(association, state);
+        true
     }
 
     /// SRC_REFRESH: the way up is the replier if that is nearer and as good. A router without a
-    /// replier has nobody below who could be helped: its requests go up anyway.
+    /// replier has nobody below who could be helped: its requests go up anyway. Whether this router is for the source.
     fn on_src_refresh(
         &mut self,
         now: Time,
         datagram: &Received<'_>,
         association: AssociationId,
-        offer: Offer,
-    ) -> Verdict {
-        let lifetime = self.lifetime;
-        let Some(state) = self.states.get_mut(&association) else { return Verdict::Forward };
-        if state.source != datagram.source || state.upstream.0 != datagram.ingress {
-            return Verdict::Forward;
-        }
-        let (port, neighbour) = state.upstream;
-        let Offer { cost, hops } = Offer { hops: offer.hops.saturating_add(1), ..offer };
-        let is_better = state
-            .replier(now, lifetime)
-            .is_some_and(|replier| replier.port == port || replier.cost >= cost && replier.hops > hops);
+        offer: &mut Offer,
+    ) -> bool {
+        let (port, until) = (datagram.ingress, now + self.lifetime);
+        let state = self.states.get_mut(&association);
+        let Some(state) = state.filter(|state| state.source == datagram.source && state.upstream.0 == port)
+        else {
+            return false;
+        };
+        offer.hops = offer.hops.saturating_add(1);
+        let is_better = state.replier(now).is_some_and(|replier| {
+            replier.port == port || replier.offer.cost >= offer.cost && replier.offer.hops > offer.hops
+        });
         if is_better {
-            state.replier = Some(Replier { port, neighbour, cost, hops, refreshed: now });
+            state.replier = Some(Replier { port, neighbour: state.upstream.1, offer: *offer, until });
         }
-        forward_as(association, Packet::SrcRefresh(Offer { cost, hops }), datagram.bytes.len())
+        true
+    }
+
+    fn send(&mut self, dest: Dest, association: AssociationId, packet: Packet<'_>, len: usize) {
+        if self.out.len() >= MAX_OUT {
+            return self.events.dropped(DropReason::BufferFull);
+        }
+        let control = |packet, message| Some(Event::ControlSent { packet, message: MessageId(message) });
+        let told = match packet {
+            Packet::Req(request) => control("req", request.lo.into()),
+            Packet::Refresh(_) => control("refresh", 0),
+            Packet::Leave => control("leave", 0),
+            // The replier or the source has said that it repairs.
+            _ => None,
+        };
+        self.out.push_back((Transmit::now(dest), padded(association, packet, len), told));
+    }
+}
+
+impl State {
+    /// The replier, if it was refreshed lately.
+    fn replier(&self, now: Time) -> Option<Replier> {
+        self.replier.filter(|replier| now < replier.until)
+    }
+
+    /// What a replier says goes up, but not to the source, which is its own router's replier.
+    fn up<'a>(&self, packet: Packet<'a>) -> Option<(Dest, Packet<'a>)> {
+        (!self.is_first).then_some((Dest::Node(self.upstream.1), packet))
     }
 
     /// REFRESH: a replier below. One that is as good as the present one does not replace it, so
     /// that of equals the nearest in time stays.
-    fn on_refresh(&mut self, now: Time, datagram: &Received<'_>, association: AssociationId, offer: Offer) {
-        let lifetime = self.lifetime;
-        let Some(state) = self.states.get_mut(&association) else {
-            return self.events.dropped(DropReason::Foreign);
-        };
-        if datagram.ingress == state.upstream.0 {
-            return self.events.dropped(DropReason::OutOfWindow);
+    fn on_refresh(
+        &mut self,
+        now: Time,
+        until: Time,
+        datagram: &Received<'_>,
+        mut offer: Offer,
+    ) -> Onward<'static> {
+        let (port, neighbour) = (datagram.ingress, datagram.source);
+        if port == self.upstream.0 {
+            return Err(DropReason::OutOfWindow);
         }
-        let Offer { cost, hops } = Offer { hops: offer.hops.saturating_add(1), ..offer };
-        let is_taken = state
-            .replier(now, lifetime)
-            .is_none_or(|replier| replier.port == datagram.ingress || cost < replier.cost);
-        if !is_taken {
-            return self.events.dropped(DropReason::Redundant);
+        if self.replier(now).is_some_and(|other| other.port != port && other.offer.cost <= offer.cost) {
+            return Err(DropReason::Redundant);
         }
-        state.replier =
-            Some(Replier { port: datagram.ingress, neighbour: datagram.source, cost, hops, refreshed: now });
-        // The source is its own router's replier.
-        if !state.is_first {
-            let dest = Dest::Node(state.upstream.1);
-            self.send(dest, association, Packet::Refresh(Offer { cost, hops }), datagram.bytes.len());
-        }
+        offer.hops = offer.hops.saturating_add(1);
+        self.replier = Some(Replier { port, neighbour, offer, until });
+        Ok(self.up(Packet::Refresh(offer)))
     }
 
     /// LEAVE: nobody takes the place before the next REFRESH.
-    fn on_leave(&mut self, datagram: &Received<'_>, association: AssociationId) {
-        let Some(state) = self.states.get_mut(&association) else {
-            return self.events.dropped(DropReason::Foreign);
-        };
-        if state.replier.take_if(|replier| replier.port == datagram.ingress).is_none() {
-            return self.events.dropped(DropReason::Redundant);
-        }
-        if !state.is_first {
-            let dest = Dest::Node(state.upstream.1);
-            self.send(dest, association, Packet::Leave, datagram.bytes.len());
-        }
+    fn on_leave(&mut self, datagram: &Received<'_>) -> Onward<'static> {
+        let gone = self.replier.take_if(|replier| replier.port == datagram.ingress);
+        gone.map(|_| self.up(Packet::Leave)).ok_or(DropReason::Redundant)
     }
 
     /// REQ: up if it comes from the replier, else to it, and this is the turning point if it has none
     /// yet.
     fn on_req(
-        &mut self,
+        &self,
         now: Time,
+        address: Option<IpAddr>,
         datagram: &Received<'_>,
-        association: AssociationId,
         mut request: Request,
-    ) {
-        let lifetime = self.lifetime;
-        let (Some(state), Some(address)) = (self.states.get(&association), self.address) else {
-            return self.events.dropped(DropReason::Foreign);
-        };
-        let Some(hops_left) = request.hops_left.checked_sub(1) else {
-            return self.events.dropped(DropReason::OutOfWindow);
-        };
-        request.hops_left = hops_left;
-        let ingress = datagram.ingress;
-        let replier = state.replier(now, lifetime);
-        let mut next = state.upstream.1;
-        if replier.is_none_or(|replier| replier.port != ingress) {
-            if ingress != state.upstream.0 {
-                request.turning_point.get_or_insert(TurningPoint { address, interface: ingress });
+    ) -> Onward<'static> {
+        let (address, interface) = (address.ok_or(DropReason::Foreign)?, datagram.ingress);
+        request.hops_left = request.hops_left.checked_sub(1).ok_or(DropReason::OutOfWindow)?;
+        let replier = self.replier(now);
+        let mut next = self.upstream.1;
+        if replier.is_none_or(|replier| replier.port != interface) {
+            if interface != self.upstream.0 {
+                request.turning_point.get_or_insert(TurningPoint { address, interface });
             }
             match replier {
                 // Another attempt: this replier did not help.
@@ -237,54 +209,25 @@ impl LmsRelay {
                 _ => {}
             }
         }
-        self.send(Dest::Node(next), association, Packet::Req(request), datagram.bytes.len());
+        Ok(Some((Dest::Node(next), Packet::Req(request))))
     }
 
     /// DMCAST: into the branch that it names, as if the source had sent it.
-    fn on_dmcast(&mut self, association: AssociationId, packet: Packet<'_>) {
-        let Packet::Dmcast { interface, data } = packet else { return };
-        let Some(state) = self.states.get(&association) else {
-            return self.events.dropped(DropReason::Foreign);
-        };
-        if interface == state.upstream.0 {
-            return self.events.dropped(DropReason::OutOfWindow);
+    fn on_dmcast<'a>(&self, interface: PortId, data: Data<'a>) -> Onward<'a> {
+        if interface == self.upstream.0 {
+            return Err(DropReason::OutOfWindow);
         }
-        let dest = Dest::group_behind(PortSet::from_iter([interface]), state.source, state.group);
-        self.send(dest, association, Packet::Repair(data), 0);
-    }
-
-    fn send(&mut self, dest: Dest, association: AssociationId, packet: Packet<'_>, len: usize) {
-        if self.out.len() >= MAX_OUT {
-            return self.events.dropped(DropReason::BufferFull);
-        }
-        let mut bytes = Vec::with_capacity(packet.wire_len().max(len));
-        packet.emit(association, &mut bytes);
-        pad(&mut bytes, len);
-        let control = |packet, message| Some(Event::ControlSent { packet, message: MessageId(message) });
-        let event = match packet {
-            Packet::Req(request) => control("req", request.lo.into()),
-            Packet::Refresh(_) => control("refresh", 0),
-            Packet::Leave => control("leave", 0),
-            // The replier or the source has said that it repairs.
-            _ => None,
-        };
-        self.out.push_back((Transmit::now(dest), bytes, event));
+        let dest = Dest::group_behind(PortSet::from_iter([interface]), self.source, self.group);
+        Ok(Some((dest, Packet::Repair(data))))
     }
 }
 
-impl State {
-    /// The replier, if it was refreshed lately.
-    fn replier(&self, now: Time, lifetime: Duration) -> Option<Replier> {
-        self.replier.filter(|replier| now < replier.refreshed + lifetime)
-    }
-}
-
-/// Goes on as another packet, as long as it was.
-fn forward_as(association: AssociationId, packet: Packet<'_>, len: usize) -> Verdict {
-    let mut bytes = Vec::with_capacity(len);
+/// A packet as long as the one that it takes the place of.
+fn padded(association: AssociationId, packet: Packet<'_>, len: usize) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(packet.wire_len().max(len));
     packet.emit(association, &mut bytes);
     pad(&mut bytes, len);
-    Verdict::ForwardAs(Bytes::from(bytes))
+    bytes
 }
 
 impl Machine for LmsRelay {
@@ -294,34 +237,42 @@ impl Machine for LmsRelay {
 
     fn tell_states(&self, now: Time, tell: &mut dyn FnMut(InState)) {
         for (association, kept) in &self.states {
-            let (state, turn) = match kept.replier(now, self.lifetime) {
-                None => ("NoReplier", 0),
-                Some(replier) if replier.port == kept.upstream.0 => {
-                    ("Upstream", replier.refreshed.as_nanos())
-                }
-                Some(replier) => ("Replier", replier.refreshed.as_nanos()),
+            let replier = kept.replier(now);
+            let state = match replier {
+                None => "NoReplier",
+                Some(replier) if replier.port == kept.upstream.0 => "Upstream",
+                Some(_) => "Replier",
             };
+            let turn = replier.map_or(0, |replier| replier.until.as_nanos());
             tell(InState { of: DESCRIBED.states[0].of, about: association.0.into(), state, turn });
         }
     }
 
     fn handle_datagram(&mut self, now: Time, datagram: Received<'_>) {
-        match Packet::parse(datagram.bytes) {
-            Err(_) => self.events.dropped(DropReason::Malformed),
-            Ok((association, packet)) => match packet {
-                Packet::Req(request) => self.on_req(now, &datagram, association, request),
-                Packet::Dmcast { .. } => self.on_dmcast(association, packet),
-                Packet::Refresh(offer) => self.on_refresh(now, &datagram, association, offer),
-                Packet::Leave => self.on_leave(&datagram, association),
-                _ => self.events.dropped(DropReason::Foreign),
-            },
+        let Ok((association, packet)) = Packet::parse(datagram.bytes) else {
+            return self.events.dropped(DropReason::Malformed);
+        };
+        let Some(state) = self.states.get_mut(&association) else {
+            return self.events.dropped(DropReason::Foreign);
+        };
+        let onward = match packet {
+            Packet::Req(request) => state.on_req(now, self.address, &datagram, request),
+            Packet::Dmcast { interface, data } => state.on_dmcast(interface, data),
+            Packet::Refresh(offer) => state.on_refresh(now, now + self.lifetime, &datagram, offer),
+            Packet::Leave => state.on_leave(&datagram),
+            _ => Err(DropReason::Foreign),
+        };
+        match onward {
+            Ok(Some((dest, packet))) => self.send(dest, association, packet, datagram.bytes.len()),
+            Ok(None) => {}
+            Err(reason) => self.events.dropped(reason),
         }
     }
 
     fn poll_transmit(&mut self, _now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let (transmit, bytes, event) = self.out.pop_front()?;
+        let (transmit, bytes, told) = self.out.pop_front()?;
         buf.extend_from_slice(&bytes);
-        if let Some(event) = event {
+        if let Some(event) = told {
             self.events.push(event);
         }
         Some(transmit)
@@ -335,20 +286,25 @@ impl Machine for LmsRelay {
 impl Relay for LmsRelay {
     /// Of what passes only the packets that show the way are looked at; messages are not.
     fn handle_transit(&mut self, now: Time, datagram: Received<'_>) -> Verdict {
-        let is_to_group = matches!(datagram.destination, Dest::Group { .. });
+        let Dest::Group { group, .. } = *datagram.destination else { return Verdict::Forward };
         let shows_way = matches!(
             packet_type_of(datagram.bytes),
             Some(packet_type::SETUP | packet_type::SPM | packet_type::SRC_REFRESH)
         );
-        if !is_to_group || !shows_way {
+        if !shows_way {
             return Verdict::Forward;
         }
-        match Packet::parse(datagram.bytes) {
-            Err(_) => Verdict::Forward,
-            Ok((association, Packet::SrcRefresh(offer))) => {
-                self.on_src_refresh(now, &datagram, association, offer)
+        let Ok((association, mut packet)) = Packet::parse(datagram.bytes) else { return Verdict::Forward };
+        let is_changed = match &mut packet {
+            Packet::Setup { previous, .. } | Packet::Spm { previous, .. } => {
+                self.on_way(now, &datagram, (association, group), previous)
             }
-            Ok((association, packet)) => self.on_way(now, &datagram, association, packet),
+            Packet::SrcRefresh(offer) => self.on_src_refresh(now, &datagram, association, offer),
+            _ => false,
+        };
+        match is_changed {
+            true => Verdict::ForwardAs(padded(association, packet, datagram.bytes.len()).into()),
+            false => Verdict::Forward,
         }
     }
 }

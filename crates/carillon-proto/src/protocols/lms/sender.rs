@@ -6,14 +6,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use carillon_core::{
     Addresses, BuildContext, Config, ConfigError, Dest, DropReason, MessageId, NodeId, OfferError, Pace,
-    Received, Role, Time, Transmit, expand,
+    Received, Role, Time, Transmit,
 };
 use carillon_wire::lms::{Data, HEADER_LEN, Offer, Packet, Progress, Request};
 
-use super::answers::{Answer, Answers, MAX_DUE, REMEMBERED, To, ask};
+use super::answers::{Answer, Answers, MAX_DUE, REMEMBERED, To, ask, asked_for};
 use super::config::Settings;
-use super::{MODULUS, pad, wire};
-use crate::blocks::{Doubling, FeedbackDelay, HoldOff, Members, Numbered, Part, Player, RepairBudget};
+use super::pad;
+use crate::blocks::{Doubling, Heartbeats, HoldOff, Members, Numbered, Part, Player, RepairBudget, wire};
 
 type Scene = crate::blocks::Scene<Timer>;
 
@@ -24,7 +24,7 @@ pub struct LmsSender {
     settings: Settings,
     /// Bytes of a SETUP: those of the largest data packet.
     setup_len: usize,
-    /// The messages it holds.
+    /// The messages it holds, and those that were not sent yet.
     held: Numbered<Held>,
     /// The message to be sent next.
     next: u64,
@@ -41,8 +41,8 @@ pub struct LmsSender {
     spm_to: BTreeSet<NodeId>,
     /// When the group was last told that messages are gone.
     gone_told: Option<Time>,
-    /// Heartbeats since the last message.
-    silent_for: u32,
+    /// By SPM.
+    heartbeats: Option<Heartbeats>,
     /// When the next message may go.
     pace: Pace,
 }
@@ -52,13 +52,6 @@ pub struct LmsSender {
 struct Held {
     payload: Bytes,
     repaired: HoldOff<To>,
-}
-
-impl Held {
-    /// Whether what is to go there has just gone.
-    fn has_just_gone(&self, now: Time, to: To, holdoff: Duration) -> bool {
-        !self.repaired.is_over(now, to, holdoff) || !self.repaired.is_over(now, To::Group, holdoff)
-    }
 }
 
 /// The timers of a source.
@@ -92,30 +85,17 @@ impl LmsSender {
             spm_due: false,
             spm_to: BTreeSet::new(),
             gone_told: None,
-            silent_for: 0,
+            heartbeats: settings
+                .heartbeat
+                .map(|first| Heartbeats::new(Doubling { first, most: Duration::MAX })),
             pace: Pace::default(),
             settings,
         }
         .play(context))
     }
 
-    /// One past the last message offered.
-    fn offered(&self) -> u64 {
-        self.held.end()
-    }
-
-    /// The oldest message that it holds, or the next.
-    fn oldest(&self) -> u64 {
-        self.held.start()
-    }
-
-    fn progress(&self) -> Progress {
-        Progress { next: wire(self.next), oldest: wire(self.oldest()) }
-    }
-
     fn on_req(&mut self, scene: &mut Scene, from: NodeId, request: &Request) {
-        let lo = expand(request.lo.into(), MODULUS, self.next);
-        let hi = lo + u64::from(request.hi.wrapping_sub(request.lo));
+        let (lo, hi) = asked_for(request, self.next);
         let left = self.budget.left(self.members.index_of(from), self.next);
         if left == 0 {
             // It has had its share.
@@ -123,17 +103,16 @@ impl LmsSender {
         }
         let hi = hi.min(lo.saturating_add(left - 1));
         scene.events.received("req", lo);
-        if lo < self.oldest() {
+        let oldest = self.held.start();
+        if lo < oldest {
             self.tell_gone(scene, from, request.direct);
         }
-        let numbers = match self.next.checked_sub(1) {
-            Some(last) => lo.max(self.oldest())..=hi.min(last),
+        let Some(last) = self.next.checked_sub(1) else {
             // It has sent nothing.
-            None => return scene.events.dropped(DropReason::OutOfWindow),
+            return scene.events.dropped(DropReason::OutOfWindow);
         };
-        if let Err(reason) = ask(&mut self.answers, request, from, numbers, self.settings.escalate) {
-            scene.events.dropped(reason);
-        }
+        let numbers = lo.max(oldest)..=hi.min(last);
+        ask(&mut self.answers, &mut scene.events, request, from, numbers, self.settings.escalate);
     }
 
     /// Messages that were asked for are held no more: an SPM says which is the oldest.
@@ -150,14 +129,12 @@ impl LmsSender {
 
     fn poll_control(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
         let group = Dest::group(scene.group);
-        let progress = self.progress();
+        let progress = Progress { next: wire(self.next), oldest: wire(self.held.start()) };
         let (packet, dest, name) = if std::mem::take(&mut self.setup_due) {
             scene.timers.arm(Timer::Setup, scene.now + self.settings.setup_ivl);
             if self.settings.src_refresh {
-                scene.timers.arm(
-                    Timer::SrcRefresh,
-                    scene.now + (self.settings.setup_ivl / 2).max(Duration::from_nanos(1)),
-                );
+                let half = (self.settings.setup_ivl / 2).max(Duration::from_nanos(1));
+                scene.timers.arm(Timer::SrcRefresh, scene.now + half);
             }
             (Packet::Setup { previous: None, progress, timestamp: scene.now.as_nanos() }, group, "setup")
         } else if std::mem::take(&mut self.src_refresh_due) {
@@ -178,18 +155,16 @@ impl LmsSender {
 
     fn poll_repair(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
         while let Some((number, Answer { to, from, .. })) = self.answers.pop() {
-            let oldest = wire(self.oldest());
+            let (oldest, holdoff) = (wire(self.held.start()), self.settings.repair_holdoff);
             // It may have been forgotten since it was asked for.
-            let Some(held) = self.held.get_mut(number) else { continue };
+            let Some(Held { payload, repaired }) = self.held.get_mut(number) else { continue };
             let requester = self.members.index_of(from);
-            if held.has_just_gone(scene.now, to, self.settings.repair_holdoff)
-                || self.budget.left(requester, self.next) == 0
-            {
+            let may_go = [to, To::Group].iter().all(|&to| repaired.is_over(scene.now, to, holdoff));
+            if !may_go || self.budget.left(requester, self.next) == 0 {
                 continue;
             }
             self.budget.spend(requester, 1);
-            held.repaired.note(scene.now, to, self.settings.repair_holdoff);
-            let payload = &held.payload;
+            repaired.note(scene.now, to, holdoff);
             let data = Data { sequence: wire(number), oldest, payload };
             let (packet, dest) = match to {
                 To::TurningPoint(point) => {
@@ -208,14 +183,13 @@ impl LmsSender {
 
     fn poll_message(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
         let payload = &self.held.get(self.next)?.payload;
-        let data = Data { sequence: wire(self.next), oldest: wire(self.oldest()), payload };
+        let data = Data { sequence: wire(self.next), oldest: wire(self.held.start()), payload };
         Packet::Data(data).emit(scene.association, buf);
         let to_group = scene.to_group();
         let transmit = scene.events.data_sent(to_group, MessageId(self.next), buf.len(), false);
         self.next += 1;
-        if let Some(heartbeat) = self.settings.heartbeat {
-            self.silent_for = 0;
-            scene.timers.arm(Timer::Heartbeat, scene.now + heartbeat);
+        if let Some(heartbeats) = &mut self.heartbeats {
+            scene.timers.arm(Timer::Heartbeat, scene.now + heartbeats.restart());
         }
         Some(transmit)
     }
@@ -236,11 +210,10 @@ impl Part for LmsSender {
             Timer::SrcRefresh => self.src_refresh_due = true,
             Timer::Heartbeat => {
                 self.spm_due = true;
-                self.silent_for = self.silent_for.saturating_add(1);
-                let first = self.settings.heartbeat.unwrap_or_default();
-                let wait = Doubling { first, most: Duration::MAX }.delay(self.silent_for, 0.0);
                 // From then on SETUP says it often enough.
-                if wait < self.settings.setup_ivl {
+                if let Some(wait) = self.heartbeats.as_mut().map(Heartbeats::beat)
+                    && wait < self.settings.setup_ivl
+                {
                     scene.timers.arm(Timer::Heartbeat, scene.now + wait);
                 }
             }
@@ -259,12 +232,13 @@ impl Part for LmsSender {
             _ => scene.events.dropped(DropReason::Foreign),
         }
     }
+
     fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
         if let Some(transmit) = self.poll_control(scene, buf) {
             return Some(transmit);
         }
         if let Some(at) = self.pace.ready_at(scene.now) {
-            if !self.answers.is_empty() || self.next < self.offered() {
+            if !self.answers.is_empty() || self.next < self.held.end() {
                 scene.timers.arm(Timer::Pace, at);
             }
             return None;
@@ -279,7 +253,7 @@ impl Part for LmsSender {
         if self.finished {
             return Err(OfferError::Finished);
         }
-        let message = self.offered();
+        let message = self.held.end();
         if message - self.next >= MAX_UNSENT.min(self.settings.buffer) {
             return Err(OfferError::Full);
         }
@@ -293,7 +267,7 @@ impl Part for LmsSender {
     }
 
     fn is_finished(&self) -> bool {
-        self.finished && self.next == self.offered()
+        self.finished && self.next == self.held.end()
     }
 }
 

@@ -47,11 +47,3 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
     },
     ..describe::DESCRIBED
 };
-
-/// Sequence numbers on the wire have 32 bits.
-const MODULUS: u64 = 1 << 32;
-
-/// A number as it goes on the wire.
-const fn wire(number: u64) -> u32 {
-    (number % MODULUS) as u32
-}

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use carillon_core::{
     BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Event, HelperTable, InState, MessageId,
-    NodeId, Received, Rng, Role, Time, Transmit, expand,
+    NodeId, Received, Rng, Role, Time, Transmit,
 };
 use carillon_wire::map::{MAX_WORDS, Map};
 use carillon_wire::rmtp::{Ack, HEADER_LEN, Packet};
@@ -15,8 +15,7 @@ use carillon_wire::rmtp::{Ack, HEADER_LEN, Packet};
 use super::choice::Choice;
 use super::config::Settings;
 use super::processor::{Processor, To};
-use super::{MODULUS, wire};
-use crate::blocks::{Arrival, KeptWindow, Part, Player, RoundTrip};
+use crate::blocks::{Arrival, KeptWindow, Part, Player, RoundTrip, near, wire};
 
 type Scene = crate::blocks::Scene<Timer>;
 
@@ -136,8 +135,8 @@ impl RmtpNode {
     fn on_data(&mut self, scene: &mut Scene, sequence: u32, oldest: u32, payload: Bytes) {
         self.on_news(scene);
         let expected = self.window.expected();
-        let number = expand(sequence.into(), MODULUS, expected);
-        let oldest = expand(oldest.into(), MODULUS, number);
+        let number = near(sequence, expected);
+        let oldest = near(oldest, number);
         if number.abs_diff(oldest) > FURTHEST {
             return scene.events.dropped(DropReason::Malformed);
         }
@@ -358,7 +357,7 @@ impl Part for RmtpNode {
             Packet::SndAckTome { oldest } if repairs => {
                 scene.events.received("snd_ack_tome", 0_u64);
                 if self.settings.nearest {
-                    let oldest = expand(oldest.into(), MODULUS, self.window.expected());
+                    let oldest = near(oldest, self.window.expected());
                     self.choice.on_offer(scene.now, source, datagram.scope, oldest);
                     self.choose(scene);
                 }

@@ -4,14 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use carillon_core::{DropReason, InState, NodeId, Time, expand};
+use carillon_core::{DropReason, InState, NodeId, Time};
 use carillon_wire::map::MAX_WORDS;
 use carillon_wire::rmtp::Ack;
 
-use super::MODULUS;
 use super::config::Settings;
 use super::describe::DESCRIBED;
-use crate::blocks::{HoldOff, Lowest, Numbered, PastLimit, ReceiverMap, RepairBudget, Silence};
+use crate::blocks::{HoldOff, Lowest, Numbered, PastLimit, ReceiverMap, RepairBudget, Silence, near};
 
 /// Of the sender, or of a designated receiver. Which messages there are to repair with, its node says in each call.
 #[derive(Debug)]
@@ -380,7 +379,7 @@ impl Processor {
 impl News {
     /// The numbers near what is known; an error where they cannot go together.
     fn read(ack: &Ack<'_>, known: u64) -> Result<Self, DropReason> {
-        let next = expand(ack.next.into(), MODULUS, known);
+        let next = near(ack.next, known);
         let below = u64::from(ack.next.wrapping_sub(ack.stable));
         let above = u64::from(ack.limit.wrapping_sub(ack.next));
         match next.checked_sub(below) {

@@ -12,8 +12,7 @@ use carillon_wire::rmtp::{Ack, Packet};
 
 use super::config::Settings;
 use super::processor::{Processor, To};
-use super::wire;
-use crate::blocks::{FixedWindow, FlowControl, Numbered, Part, Player};
+use crate::blocks::{FixedWindow, FlowControl, Numbered, Part, Player, wire};
 
 type Scene = crate::blocks::Scene<Timer>;
 
