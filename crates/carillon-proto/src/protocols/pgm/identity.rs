@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use carillon_core::{Addresses, AssociationId, Config, ConfigError, DropReason, Events, NodeId};
-use carillon_wire::pgm::{Packet, Tsi};
+use carillon_wire::pgm::{Nak, NakList, Packet, Tsi};
 
 /// The transport session identifier of a session: its association and two letters in the place of a
 /// hash of the source's host name, and a port that no other session is likely to have.
@@ -35,12 +35,12 @@ pub(super) fn parse<'a>(
 /// The data-destination port.
 pub(super) fn destination_port(settings: &Config) -> Result<u16, ConfigError> {
     let port = settings.count("dport") as u16;
-    match port.to_be_bytes()[0] {
-        ENVELOPE => {
-            Err(ConfigError::Conflict(format!("dport = {port} cannot be told from packets of the session")))
-        }
-        _ => Ok(port),
+    if port.to_be_bytes()[0] == ENVELOPE {
+        return Err(ConfigError::Conflict(format!(
+            "dport = {port} cannot be told from packets of the session"
+        )));
     }
+    Ok(port)
 }
 
 /// The address of a node; the unspecified one if it is not known.
@@ -58,12 +58,14 @@ pub(super) fn node_on_path(addresses: &Addresses, path: IpAddr, from: NodeId, ow
     addresses.node_at(path).filter(|&node| node != own).unwrap_or(from)
 }
 
-/// Sequence numbers on the wire have 32 bits.
-pub(super) const MODULUS: u64 = 1 << 32;
+/// All packets that a request or its confirmation names.
+pub(super) fn numbers(nak: Nak, list: NakList<'_>) -> impl Iterator<Item = u32> {
+    std::iter::once(nak.sqn).chain(list.iter())
+}
 
-/// The number as it stands in a packet.
-pub(super) fn wire(number: u64) -> u32 {
-    (number % MODULUS) as u32
+/// The list of what a request names besides its first packet, as far as they fit.
+pub(super) fn list_of(others: impl Iterator<Item = u32>) -> Vec<u8> {
+    others.take(NakList::MAX).flat_map(u32::to_be_bytes).collect()
 }
 
 /// Whether number `a` comes after `b` on the circle of 32-bit numbers (RFC 1982).

@@ -7,15 +7,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use carillon_core::{
     BuildContext, Config, ConfigError, DropReason, MessageId, NodeId, OfferError, Pace, Received, Role, Time,
-    Transmit, expand,
+    Transmit,
 };
 use carillon_wire::pgm::{Body, Data, MAX_TSDU, Nak, NakList, Options, Packet, Poll, Spm, Tsi};
 
 use super::config::interval;
-use super::identity::{MODULUS, address_of, destination_port, parse, tsi, wire};
+use super::identity::{address_of, destination_port, numbers, parse, tsi};
 use crate::blocks::{
-    Advance, Doubling, FeedbackDelay, FixedRate, Members, Part, Player, RateControl, RepairBudget,
-    TransmitWindow,
+    Advance, Doubling, FixedRate, Heartbeats, Members, Part, Player, RateControl, RepairBudget,
+    TransmitWindow, near, wire,
 };
 
 type Scene = crate::blocks::Scene<Timer>;
@@ -36,8 +36,8 @@ pub struct PgmSource {
     txw_secs: Duration,
     spm_ivl: Duration,
     ihb_min: Duration,
-    /// The waits between heartbeats.
-    heartbeats: Doubling,
+    /// By SPM.
+    heartbeats: Heartbeats,
     rdata_delay: Duration,
     rdata_holdoff: Duration,
     members: Members,
@@ -52,22 +52,13 @@ pub struct PgmSource {
     spm_sqn: u32,
     spm_due: bool,
     last_spm: Option<Time>,
-    /// Heartbeats since the last data.
-    silent_for: u32,
-    /// Confirmations that are due, oldest first.
-    confirmations: VecDeque<Confirmation>,
+    /// What the confirmations that are due repeat of a NAK and its list, oldest first.
+    confirmations: VecDeque<(Nak, Box<[u8]>)>,
     /// Repairs that are due.
     repairs: BTreeSet<u64>,
     finished: bool,
     /// It has finished, and everything has gone out.
     closed: bool,
-}
-
-/// What an NCF repeats of a NAK.
-#[derive(Debug, PartialEq, Eq)]
-struct Confirmation {
-    nak: Nak,
-    list: Box<[u8]>,
 }
 
 /// The source's timers.
@@ -99,6 +90,8 @@ impl PgmSource {
             true => Advance::WithData(span("txw_adv_ivl")),
             false => Advance::WithTime(interval("txw_secs")?),
         };
+        let rate = FixedRate(settings.rate("txw_max_rte")).rate();
+        let burst = settings.size("txw_burst").0;
         Ok(PgmSource {
             tsi: tsi(context.association),
             destination_port: destination_port(settings)?,
@@ -106,28 +99,25 @@ impl PgmSource {
             group_address: context.addresses.of_group(context.group),
             link_overhead: context.link_overhead.into(),
             window: TransmitWindow::new(advance, settings.count("txw_sqns") as usize),
-            pace: pace(settings),
+            // Section 5.1.1.
+            pace: Pace::new(rate, rate.map_or(Duration::ZERO, |rate| rate.time_for_bytes(burst))),
             paces_repairs: with_data,
             txw_secs: interval("txw_secs")?,
             spm_ivl: interval("spm_ivl")?,
             ihb_min: interval("ihb_min")?,
-            heartbeats: Doubling { first: interval("ihb_min")?, most: interval("ihb_max")? },
+            heartbeats: Heartbeats::new(Doubling { first: interval("ihb_min")?, most: interval("ihb_max")? }),
             rdata_delay: span("rdata_delay"),
             rdata_holdoff: span("rdata_holdoff"),
             members: Members::new(context.members.clone()),
             budget: RepairBudget::new(settings.count("repair_budget")),
             join: settings.switch("join"),
-            poll_ivl: match settings.count("dlr_every") {
-                0 => None,
-                _ => Some(interval("dlr_poll_ivl")?),
-            },
+            poll_ivl: (settings.count("dlr_every") > 0).then(|| interval("dlr_poll_ivl")).transpose()?,
             poll_back_off_us: u32::try_from(span("poll_bo_ivl").as_micros()).unwrap_or(u32::MAX),
             poll_sqn: 0,
             poll_due: false,
             spm_sqn: 0,
             spm_due: false,
             last_spm: None,
-            silent_for: 0,
             confirmations: VecDeque::new(),
             repairs: BTreeSet::new(),
             finished: false,
@@ -141,17 +131,14 @@ impl PgmSource {
         if nak.group != self.group_address {
             return scene.events.dropped(DropReason::Foreign);
         }
-        let requester = self.members.index_of(from);
-        let left = self.budget.left(requester, self.window.next());
+        let (requester, expected) = (self.members.index_of(from), self.window.next());
+        let left = self.budget.left(requester, expected);
         if left == 0 {
             // It has had its share: its requests hold nothing in the window, and are not confirmed.
             return scene.events.dropped(DropReason::Redundant);
         }
-        let expected = self.window.next();
-        let number = |sqn: u32| expand(sqn.into(), MODULUS, expected);
-        let message = MessageId(number(nak.sqn));
         let (mut held, mut new) = (false, 0);
-        for number in std::iter::once(nak.sqn).chain(list.iter()).map(number) {
+        for number in numbers(nak, list).map(|sqn| near(sqn, expected)) {
             let Some(slot) = self.window.asked(scene.now, number) else { continue };
             held = true;
             let again = slot.repaired.is_over(scene.now, (), self.rdata_holdoff);
@@ -172,9 +159,9 @@ impl PgmSource {
         self.budget.spend(requester, new);
         match new {
             0 => scene.events.dropped(DropReason::Redundant),
-            _ => scene.events.received("nak", message),
+            _ => scene.events.received("nak", near(nak.sqn, expected)),
         }
-        let confirmation = Confirmation { nak, list: list.as_bytes().into() };
+        let confirmation = (nak, list.as_bytes().into());
         if self.confirmations.len() < MOST_CONFIRMATIONS && self.confirmations.back() != Some(&confirmation) {
             self.confirmations.push_back(confirmation);
         }
@@ -184,10 +171,10 @@ impl PgmSource {
     /// were asked for.
     fn on_null(&mut self, scene: &mut Scene, nak: Nak, list: NakList<'_>) {
         let expected = self.window.next();
-        for sqn in std::iter::once(nak.sqn).chain(list.iter()) {
-            self.window.asked(scene.now, expand(sqn.into(), MODULUS, expected));
+        for sqn in numbers(nak, list) {
+            self.window.asked(scene.now, near(sqn, expected));
         }
-        scene.events.received("n-nak", expand(nak.sqn.into(), MODULUS, expected));
+        scene.events.received("n-nak", near(nak.sqn, expected));
     }
 
     /// An SPM goes out now, unless one has within the shortest heartbeat (section 5.2).
@@ -200,18 +187,9 @@ impl PgmSource {
         if self.finished && !self.closed && self.window.is_sent() {
             self.closed = true;
             self.spm_due = true;
-            self.restart_heartbeat(scene);
+            scene.timers.arm(Timer::Heartbeat, scene.now + self.heartbeats.restart());
             scene.timers.arm(Timer::Over, scene.now + self.txw_secs);
         }
-    }
-
-    fn restart_heartbeat(&mut self, scene: &mut Scene) {
-        self.silent_for = 0;
-        self.arm_heartbeat(scene);
-    }
-
-    fn arm_heartbeat(&mut self, scene: &mut Scene) {
-        scene.timers.arm(Timer::Heartbeat, scene.now + self.heartbeats.delay(self.silent_for, 0.0));
     }
 
     fn arm_advance(&mut self, scene: &mut Scene) {
@@ -225,9 +203,9 @@ impl PgmSource {
     }
 
     fn emit_confirmation(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let Confirmation { nak, list } = self.confirmations.pop_front()?;
+        let (nak, list) = self.confirmations.pop_front()?;
         self.packet(Body::Ncf(nak), Options::listing(&list)).emit(buf);
-        scene.events.control("ncf", expand(nak.sqn.into(), MODULUS, self.window.next()));
+        scene.events.control("ncf", near(nak.sqn, self.window.next()));
         Some(scene.to_group())
     }
 
@@ -285,11 +263,10 @@ impl PgmSource {
         let data = Data { sqn: wire(number), trail, payload: &slot.payload.clone() };
         self.packet(Body::Odata(data), Options::default()).emit(buf);
         self.pace.spend(scene.now, buf.len() as u64 + self.link_overhead);
-        self.restart_heartbeat(scene);
+        scene.timers.arm(Timer::Heartbeat, scene.now + self.heartbeats.restart());
         self.arm_advance(scene);
-        let message = MessageId(number);
         let to_group = scene.to_group();
-        Some(scene.events.data_sent(to_group, message, buf.len(), false))
+        Some(scene.events.data_sent(to_group, MessageId(number), buf.len(), false))
     }
 }
 
@@ -304,12 +281,8 @@ impl Part for PgmSource {
 
     /// The first SPM goes out before all data.
     fn start(&mut self, scene: &mut Scene) {
-        self.spm_due = true;
-        scene.timers.arm(Timer::Ambient, scene.now + self.spm_ivl);
-        if let Some(interval) = self.poll_ivl {
-            self.poll_due = true;
-            scene.timers.arm(Timer::Poll, scene.now + interval);
-        }
+        self.on_timer(scene, Timer::Ambient);
+        self.on_timer(scene, Timer::Poll);
     }
 
     fn on_timer(&mut self, scene: &mut Scene, timer: Timer) {
@@ -323,15 +296,14 @@ impl Part for PgmSource {
                 scene.timers.arm(Timer::Ambient, scene.now + self.spm_ivl);
             }
             Timer::Poll => {
-                self.poll_due = true;
                 if let Some(interval) = self.poll_ivl {
+                    self.poll_due = true;
                     scene.timers.arm(Timer::Poll, scene.now + interval);
                 }
             }
             Timer::Heartbeat => {
                 self.spm_due = true;
-                self.silent_for = self.silent_for.saturating_add(1);
-                self.arm_heartbeat(scene);
+                scene.timers.arm(Timer::Heartbeat, scene.now + self.heartbeats.beat());
             }
             Timer::Over => {
                 scene.timers.cancel(Timer::Ambient);
@@ -356,6 +328,7 @@ impl Part for PgmSource {
             _ => scene.events.dropped(DropReason::Foreign),
         }
     }
+
     /// Confirmations first, then SPMs, then repairs, then new data (section 5.1.1).
     fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
         if let Some(transmit) = self.emit_confirmation(scene, buf) {
@@ -373,19 +346,15 @@ impl Part for PgmSource {
         {
             return Some(transmit);
         }
-        match blocked {
-            None => {
-                let transmit = self.emit_data(scene, buf);
-                self.close_when_done(scene);
-                transmit
+        if let Some(at) = blocked {
+            if !self.window.is_sent() || !self.repairs.is_empty() {
+                scene.timers.arm(Timer::Pace, at);
             }
-            Some(at) => {
-                if !self.window.is_sent() || !self.repairs.is_empty() {
-                    scene.timers.arm(Timer::Pace, at);
-                }
-                None
-            }
+            return None;
         }
+        let transmit = self.emit_data(scene, buf);
+        self.close_when_done(scene);
+        transmit
     }
 
     fn offer(&mut self, scene: &mut Scene, payload: Bytes) -> Result<MessageId, OfferError> {
@@ -395,15 +364,12 @@ impl Part for PgmSource {
         if payload.len() > MAX_TSDU {
             return Err(OfferError::TooLarge { len: payload.len(), max: MAX_TSDU });
         }
-        match self.window.push(scene.now, payload) {
-            Ok(number) => Ok(MessageId(number)),
-            Err(until) => {
-                if let Some(at) = until {
-                    scene.timers.arm(Timer::Advance, at);
-                }
-                Err(OfferError::Full)
+        self.window.push(scene.now, payload).map(MessageId).map_err(|until| {
+            if let Some(at) = until {
+                scene.timers.arm(Timer::Advance, at);
             }
-        }
+            OfferError::Full
+        })
     }
 
     fn finish(&mut self, scene: &mut Scene) {
@@ -414,12 +380,6 @@ impl Part for PgmSource {
     fn is_finished(&self) -> bool {
         self.closed
     }
-}
-
-/// How fast the source may send: section 5.1.1.
-fn pace(settings: &Config) -> Pace {
-    let rate = FixedRate(settings.rate("txw_max_rte")).rate();
-    Pace::new(rate, rate.map_or(Duration::ZERO, |rate| rate.time_for_bytes(settings.size("txw_burst").0)))
 }
 
 /// Confirmations that may wait for the port.

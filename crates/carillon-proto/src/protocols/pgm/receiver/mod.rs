@@ -9,15 +9,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use carillon_core::{
     Addresses, BuildContext, Config, ConfigError, Dest, DropReason, Event, InState, MessageId, NodeId,
-    Received, Role, Time, Transmit, expand,
+    Received, Role, Time, Transmit,
 };
 use carillon_wire::pgm::{Body, Data, Nak, NakList, Options, Packet, Poll, Spm, Tsi};
 
 use super::config::interval;
 use super::describe::DESCRIBED;
-use super::identity::{MODULUS, address_of, destination_port, is_newer, node_on_path, parse, tsi, wire};
+use super::identity::{address_of, destination_port, is_newer, list_of, node_on_path, numbers, parse, tsi};
 use crate::blocks::{
-    ConfirmedRequests, FeedbackDelay, Part, Player, Reception, Scene, Stage, Tries, Uniform, Waits,
+    ConfirmedRequests, FeedbackDelay, Part, Player, Reception, RequestSchedule, Scene, Stage, Tries, Uniform,
+    Waits, near, wire,
 };
 use repairer::{Repairer, Task};
 
@@ -62,9 +63,8 @@ struct Upstream {
 struct SpmRequest {
     back_off: Uniform,
     again: Duration,
-    at: Option<Time>,
-    due: bool,
     asked: Option<Time>,
+    request: RequestSchedule<()>,
 }
 
 impl PgmReceiver {
@@ -104,9 +104,8 @@ impl PgmReceiver {
             spm_request: SpmRequest {
                 back_off: back_off(interval("spmr_bo_ivl")?, "pgm.spmr"),
                 again: interval("spmr_spm_ivl")?,
-                at: None,
-                due: false,
                 asked: None,
+                request: RequestSchedule::new(Tries::ANY),
             },
         }
         .play(context))
@@ -114,10 +113,7 @@ impl PgmReceiver {
 
     /// The full number of one that came in a packet.
     fn expand(&self, sqn: u32) -> u64 {
-        match self.known {
-            Some(known) => expand(sqn.into(), MODULUS, known),
-            None => sqn.into(),
-        }
+        self.known.map_or(sqn.into(), |known| near(sqn, known))
     }
 
     /// Section 6.2: an SPM says where requests go, and what there is.
@@ -157,11 +153,8 @@ impl PgmReceiver {
 
     /// The window that an SPM tells, from its trailing edge to one past the leading edge.
     fn window_of(&self, spm: Spm) -> Option<(u64, u64)> {
-        let end = match self.known {
-            Some(_) => self.expand(spm.lead.wrapping_add(1)),
-            None => expand(spm.lead.wrapping_add(1).into(), MODULUS, spm.trail.into()),
-        };
-        let trail = expand(spm.trail.into(), MODULUS, end);
+        let end = near(spm.lead.wrapping_add(1), self.known.unwrap_or(spm.trail.into()));
+        let trail = near(spm.trail, end);
         (trail <= end).then_some((trail, end))
     }
 
@@ -169,7 +162,7 @@ impl PgmReceiver {
     fn synchronise(&mut self, trail: u64, end: u64, join: Option<u32>) {
         let heard = self.heard.first_key_value().map(|(&number, _)| number);
         let start = match join {
-            Some(minimum) => expand(minimum.into(), MODULUS, end).clamp(trail, end),
+            Some(minimum) => near(minimum, end).clamp(trail, end),
             None => heard.unwrap_or(end),
         };
         let start = heard.map_or(start, |heard| start.min(heard));
@@ -179,8 +172,7 @@ impl PgmReceiver {
         for (number, payload) in std::mem::take(&mut self.heard).into_iter().take_while(|(n, _)| *n < end) {
             self.early.insert(number, Some(payload));
         }
-        self.spm_request.at = None;
-        self.spm_request.due = false;
+        self.spm_request.request.remove(());
     }
 
     /// The source holds nothing before `trail` any more (section 6.3): what is missed of that is lost.
@@ -229,13 +221,9 @@ impl PgmReceiver {
         if limit <= self.tracked {
             return;
         }
-        let (source, events) = (Some(scene.sender), &mut scene.events);
-        self.missing.add(
-            scene.now,
-            self.early.missing(self.tracked..limit).inspect(|&number| {
-                events.loss_found(source, number);
-            }),
-        );
+        let missing = self.early.missing(self.tracked..limit);
+        let found = missing.inspect(|&number| scene.events.loss_found(scene.sender, number));
+        self.missing.add(scene.now, found);
         self.tracked = limit;
     }
 
@@ -256,7 +244,7 @@ impl PgmReceiver {
             self.known = self.known.max(Some(number + 1));
             self.ask_for_spm(scene);
         } else {
-            let trail = expand(data.trail.into(), MODULUS, number);
+            let trail = near(data.trail, number);
             if trail > number {
                 return scene.events.dropped(DropReason::Malformed);
             }
@@ -356,21 +344,21 @@ impl PgmReceiver {
     }
 
     fn numbers(&self, nak: Nak, list: NakList<'_>) -> Vec<u64> {
-        std::iter::once(nak.sqn).chain(list.iter()).map(|sqn| self.expand(sqn)).collect()
+        numbers(nak, list).map(|sqn| self.expand(sqn)).collect()
     }
 
     /// Section 6.5: without an SPM nothing can be asked for.
     fn ask_for_spm(&mut self, scene: &mut Scene) {
-        let request = &mut self.spm_request;
-        let moment = Duration::from_nanos(1);
-        if request.at.is_some() || request.due {
+        let SpmRequest { back_off, again, asked, request } = &mut self.spm_request;
+        if request.stage(()).is_some() {
             return;
         }
-        let wait = match request.asked {
-            Some(asked) => (asked + request.again).since(scene.now).max(moment),
-            None => moment + request.back_off.delay(0, 0.0),
+        let moment = Duration::from_nanos(1);
+        let wait = match *asked {
+            Some(asked) => (asked + *again).since(scene.now).max(moment),
+            None => moment + back_off.delay(0, 0.0),
         };
-        request.at = Some(scene.now + wait);
+        request.begin(scene.now, (), wait, ());
     }
 
     fn packet<'a>(&self, body: Body<'a>, options: Options<'a>) -> Packet<'a> {
@@ -379,14 +367,12 @@ impl PgmReceiver {
 
     /// Asks for the oldest of what is due.
     fn emit_nak(&mut self, scene: &mut Scene, upstream: Upstream, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let first = self.missing.ask_next(scene.now)?;
-        let mut list = Vec::new();
-        scene.events.push(Event::Requested { source: scene.sender, message: MessageId(first) });
-        for _ in 1..self.nak_list {
-            let Some(number) = self.missing.ask_next(scene.now) else { break };
-            list.extend_from_slice(&wire(number).to_be_bytes());
+        let due = std::iter::from_fn(|| self.missing.ask_next(scene.now)).take(self.nak_list.into());
+        let mut asked = due.inspect(|&number| {
             scene.events.push(Event::Requested { source: scene.sender, message: MessageId(number) });
-        }
+        });
+        let first = asked.next()?;
+        let list = list_of(asked.map(wire));
         let nak =
             Nak { sqn: wire(first), source: upstream.source, group: self.addresses.of_group(scene.group) };
         self.packet(Body::Nak(nak), Options::listing(&list)).emit(buf);
@@ -399,35 +385,33 @@ impl PgmReceiver {
         let task = self.repairer.as_mut()?.next_task()?;
         let group = self.addresses.of_group(scene.group);
         let nak = |first: u64| Nak { sqn: wire(first), source: upstream.source, group };
-        let (packet, message) = match &task {
+        match task {
             Task::Confirm(first, list) => {
-                self.packet(Body::Ncf(nak(*first)), Options::listing(list)).emit(buf);
-                ("ncf", *first)
+                self.packet(Body::Ncf(nak(first)), Options::listing(&list)).emit(buf);
+                scene.events.control("ncf", first);
             }
             Task::Null(first, list) => {
-                self.packet(Body::Nnak(nak(*first)), Options::listing(list)).emit(buf);
-                ("n-nak", *first)
+                self.packet(Body::Nnak(nak(first)), Options::listing(&list)).emit(buf);
+                scene.events.control("n-nak", first);
             }
             Task::Answer(sqn, round) => {
                 let redirect = Some(address_of(&self.addresses, self.node));
-                let body = Body::Polr { sqn: *sqn, round: *round };
-                self.packet(body, Options { redirect, ..Options::default() }).emit(buf);
-                ("polr", (*sqn).into())
+                let options = Options { redirect, ..Options::default() };
+                self.packet(Body::Polr { sqn, round }, options).emit(buf);
+                scene.events.control("polr", sqn);
             }
             Task::Repair(number, payload) => {
-                let data = Data { sqn: wire(*number), trail: wire(self.trail.min(*number)), payload };
+                let data = Data { sqn: wire(number), trail: wire(self.trail.min(number)), payload: &payload };
                 self.packet(Body::Rdata(data), Options::default()).emit(buf);
-                let (source, message, bytes) = (scene.sender, MessageId(*number), buf.len() as u32);
+                let (source, message, bytes) = (scene.sender, MessageId(number), buf.len() as u32);
                 scene.events.push(Event::Forwarded { source, message, bytes, repair: true });
-                return Some(Transmit::now(Dest::Node(upstream.node)));
             }
-        };
-        scene.events.control(packet, message);
+        }
         Some(Transmit::now(Dest::Node(upstream.node)))
     }
 
     fn emit_spm_request(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Transmit {
-        self.spm_request.due = false;
+        self.spm_request.request.remove(());
         self.spm_request.asked = Some(scene.now);
         self.packet(Body::Spmr, Options::default()).emit(buf);
         scene.events.control("spmr", self.known.unwrap_or(0).saturating_sub(1));
@@ -492,26 +476,21 @@ impl Part for PgmReceiver {
         if let Some(repairer) = &mut self.repairer {
             repairer.on_time(scene.now);
         }
-        if self.spm_request.at.is_some_and(|at| at <= scene.now) {
-            self.spm_request.at = None;
-            self.spm_request.due = true;
-        }
+        while self.spm_request.request.expire(scene.now).is_some() {}
     }
 
     fn poll_timeout(&self) -> Option<Time> {
         let answer = self.repairer.as_ref().and_then(|repairer| repairer.next_timeout());
-        self.missing.next_timeout().into_iter().chain(self.spm_request.at).chain(answer).min()
+        let request = self.spm_request.request.next_timeout();
+        [self.missing.next_timeout(), request, answer].into_iter().flatten().min()
     }
 
     fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
-        if let Some(upstream) = self.upstream
-            && let Some(transmit) = self.emit_task(scene, upstream, buf)
-        {
-            return Some(transmit);
-        }
         match self.upstream {
-            Some(upstream) if self.missing.is_due() => self.emit_nak(scene, upstream, buf),
-            None if self.spm_request.due => Some(self.emit_spm_request(scene, buf)),
+            Some(upstream) => {
+                self.emit_task(scene, upstream, buf).or_else(|| self.emit_nak(scene, upstream, buf))
+            }
+            None if self.spm_request.request.is_due() => Some(self.emit_spm_request(scene, buf)),
             _ => None,
         }
     }

@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use carillon_core::{Rng, Seeds, Time};
-use carillon_wire::pgm::{NakList, Poll};
+use carillon_wire::pgm::Poll;
 
-use super::super::identity::{is_newer, wire};
+use super::super::identity::{is_newer, list_of};
+use crate::blocks::{RequestSchedule, Tries, wire};
 
 /// What a repairer holds for others, and what it owes them. All of it goes to its parent.
 #[derive(Debug)]
@@ -22,20 +23,13 @@ pub(super) struct Repairer {
     id: u32,
     /// The newest POLL.
     poll: Option<(u32, u16)>,
-    answer: Answer,
+    /// The answer to it.
+    answer: RequestSchedule<()>,
     /// To be confirmed, announced to the source, and repaired. Only what is held.
     confirmations: BTreeSet<u64>,
     nulls: BTreeSet<u64>,
     repairs: BTreeSet<u64>,
     delays: Rng,
-}
-
-/// The answer to the newest POLL.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Answer {
-    None,
-    At(Time),
-    Due,
 }
 
 /// What goes to the parent.
@@ -59,7 +53,7 @@ impl Repairer {
             held: BTreeMap::new(),
             id: delays.below(1 << 32) as u32,
             poll: None,
-            answer: Answer::None,
+            answer: RequestSchedule::new(Tries::ANY),
             confirmations: BTreeSet::new(),
             nulls: BTreeSet::new(),
             repairs: BTreeSet::new(),
@@ -98,28 +92,21 @@ impl Repairer {
             return;
         }
         self.poll = Some((poll.sqn, poll.round));
-        self.answer = match (self.id ^ poll.random) & poll.mask {
-            0 => {
-                let nanos = u64::from(poll.back_off_us) * 1000;
-                Answer::At(now + Duration::from_nanos(self.delays.below(nanos + 1)))
-            }
-            _ => Answer::None,
-        };
-        self.on_time(now);
+        self.answer.remove(());
+        if (self.id ^ poll.random) & poll.mask == 0 {
+            let nanos = u64::from(poll.back_off_us) * 1000;
+            let wait = Duration::from_nanos(self.delays.below(nanos + 1));
+            self.answer.begin(now, (), wait, ());
+        }
     }
 
     /// When it next has something to do.
     pub(super) fn next_timeout(&self) -> Option<Time> {
-        match self.answer {
-            Answer::At(at) => Some(at),
-            _ => None,
-        }
+        self.answer.next_timeout()
     }
 
     pub(super) fn on_time(&mut self, now: Time) {
-        if matches!(self.answer, Answer::At(at) if at <= now) {
-            self.answer = Answer::Due;
-        }
+        while self.answer.expire(now).is_some() {}
     }
 
     /// What goes next: confirmations before all, and N-NAKs before repairs.
@@ -130,8 +117,8 @@ impl Repairer {
         if let Some((first, list)) = take_list(&mut self.nulls) {
             return Some(Task::Null(first, list));
         }
-        if let (Answer::Due, Some((sqn, round))) = (self.answer, self.poll) {
-            self.answer = Answer::None;
+        if let (true, Some((sqn, round))) = (self.answer.is_due(), self.poll) {
+            self.answer.remove(());
             return Some(Task::Answer(sqn, round));
         }
         while let Some(number) = self.repairs.pop_first() {
@@ -146,11 +133,5 @@ impl Repairer {
 /// As many numbers as fit one packet: the first, and the list of the others.
 fn take_list(numbers: &mut BTreeSet<u64>) -> Option<(u64, Vec<u8>)> {
     let first = numbers.pop_first()?;
-    let mut list = Vec::new();
-    while list.len() < 4 * NakList::MAX
-        && let Some(number) = numbers.pop_first()
-    {
-        list.extend_from_slice(&wire(number).to_be_bytes());
-    }
-    Some((first, list))
+    Some((first, list_of(std::iter::from_fn(|| numbers.pop_first()).map(wire))))
 }

@@ -4,6 +4,7 @@ mod repairers;
 mod state;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::iter;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -14,9 +15,9 @@ use carillon_core::{
 use carillon_wire::pgm::{Body, Nak, NakList, Options, Packet, PacketType, Spm, Tsi, emit_repair, with_path};
 
 use super::config::interval;
-use super::identity::{address_of, destination_port, is_newer, node_on_path, parse};
+use super::identity::{address_of, destination_port, is_newer, list_of, node_on_path, numbers, parse};
 use crate::blocks::{Expired, Passed, PassedPackets, RequestSchedule, Tries};
-use repairers::{Passage, Repairers};
+use repairers::Repairers;
 use state::{Repair, Session, Way};
 
 /// Confirms requests, sends one of them on, and lets repairs pass where they were asked for.
@@ -47,7 +48,7 @@ pub struct PgmRelay {
     /// N-NAKs that are to go upstream now.
     nulls_due: BTreeSet<(Tsi, u32)>,
     /// Repairs that came from designated local repairers and go on now.
-    passages: VecDeque<Passage>,
+    passages: VecDeque<(Tsi, u32, Bytes)>,
     /// Repairs of its own that are to go now, and where.
     repairs_due: BTreeMap<(Tsi, u32), PortSet>,
     timers: Timers<Timer>,
@@ -108,40 +109,32 @@ impl PgmRelay {
         let Dest::Group { group, .. } = *datagram.destination else { return Verdict::Forward };
         // Unless the addresses are of one family, the source is not helped.
         let Some(bytes) = with_path(datagram.bytes, self.address) else { return Verdict::Forward };
-        let known = self.sessions.len();
         let upstream = node_on_path(&self.addresses, spm.path, datagram.source, self.node);
-        match self.sessions.get_mut(&tsi) {
-            Some(session) if !is_newer(spm.sqn, session.spm_sqn) => {
-                self.events.dropped(DropReason::Redundant);
-                return Verdict::Absorb;
-            }
-            Some(session) => {
-                session.spm_sqn = spm.sqn;
-                session.upstream = upstream;
-                session.upstream_port = datagram.ingress;
-            }
-            None if known >= self.most_sessions => return Verdict::Forward,
-            None => {
-                let session = Session {
-                    spm_sqn: spm.sqn,
-                    upstream,
-                    upstream_port: datagram.ingress,
-                    source: datagram.source,
-                    group,
-                    source_address: address_of(&self.addresses, datagram.source),
-                    group_address: self.addresses.of_group(group),
-                    repairs: 0,
-                    poll_sqn: None,
-                    repairers: Repairers::default(),
-                    nulls: BTreeSet::new(),
-                    store: PassedPackets::new(self.most_kept, self.nak_elim_ivl),
-                };
-                self.sessions.insert(tsi, session);
-            }
+        let known = self.sessions.get(&tsi);
+        if known.is_some_and(|session| !is_newer(spm.sqn, session.spm_sqn)) {
+            self.events.dropped(DropReason::Redundant);
+            return Verdict::Absorb;
         }
-        if (spm.trail, spm.lead) != Spm::NO_WINDOW
-            && let Some(session) = self.sessions.get_mut(&tsi)
-        {
+        if known.is_none() && self.sessions.len() >= self.most_sessions {
+            return Verdict::Forward;
+        }
+        let session = self.sessions.entry(tsi).or_insert_with(|| Session {
+            spm_sqn: spm.sqn,
+            upstream,
+            upstream_port: datagram.ingress,
+            source: datagram.source,
+            group,
+            source_address: address_of(&self.addresses, datagram.source),
+            group_address: self.addresses.of_group(group),
+            repairs: 0,
+            poll_sqn: None,
+            repairers: Repairers::default(),
+            nulls: BTreeSet::new(),
+            store: PassedPackets::new(self.most_kept, self.nak_elim_ivl),
+        });
+        session.spm_sqn = spm.sqn;
+        (session.upstream, session.upstream_port) = (upstream, datagram.ingress);
+        if (spm.trail, spm.lead) != Spm::NO_WINDOW {
             session.store.advance(spm.trail);
         }
         self.timers.arm(Timer::Silent(tsi), now + self.tsi_expiry);
@@ -164,10 +157,11 @@ impl PgmRelay {
     }
 
     /// Section 7.1: original data passes; an element that repairs keeps it.
-    fn on_original(&mut self, tsi: Tsi, sqn: u32, datagram: Received<'_>) {
+    fn on_original(&mut self, tsi: Tsi, sqn: u32, datagram: Received<'_>) -> Verdict {
         if let Some(session) = self.sessions.get_mut(&tsi).filter(|session| session.is_downstream(datagram)) {
             session.store.keep(sqn, datagram.bytes);
         }
+        Verdict::Forward
     }
 
     /// Sections 7.3 and 7.5: the request for a packet is confirmed, or was made elsewhere and will be.
@@ -202,15 +196,14 @@ impl PgmRelay {
         else {
             return self.events.dropped(DropReason::Foreign);
         };
-        let wanted = || std::iter::once(nak.sqn).chain(list.iter());
         let is_new = |sqn: &u32| self.requests.get((tsi, *sqn)).is_none() && !session.store.has(*sqn);
-        let new = wanted().filter(is_new).count();
+        let new = numbers(nak, list).filter(is_new).count();
         if session.repairs + new > self.most_repairs || self.confirmations.len() >= MOST_CONFIRMATIONS {
             return self.events.dropped(DropReason::BufferFull);
         }
         let mut goes_on = false;
         let mut repaired = Vec::new();
-        for sqn in wanted() {
+        for sqn in numbers(nak, list) {
             match session.store.ask(now, sqn, ingress) {
                 Passed::Absent => {}
                 Passed::Again => continue,
@@ -247,9 +240,8 @@ impl PgmRelay {
             self.requests.back_off(now, key, Duration::ZERO);
             self.requests.give_up_at(key, now + limit);
         }
-        let repairs = !repaired.is_empty();
         self.announce(now, tsi, &repaired);
-        match goes_on || repairs {
+        match goes_on || !repaired.is_empty() {
             true => self.events.received("nak", nak.sqn),
             false => self.events.dropped(DropReason::Redundant),
         }
@@ -277,23 +269,22 @@ impl PgmRelay {
         while let Some((tsi, sqn)) = self.requests.take_due() {
             let Some(session) = self.sessions.get(&tsi) else { continue };
             let way = self.requests.get((tsi, sqn)).map_or(Way::Upstream, |repair| repair.way);
-            let mut list = Vec::new();
             self.requests.asked(now, (tsi, sqn), self.nak_rpt_rte);
-            while list.len() < 4 * NakList::MAX
-                && let Some(((other, more), repair)) = self.requests.first_due()
-                && (other, repair.way) == (tsi, way)
-            {
+            let list = list_of(iter::from_fn(|| {
+                let ((other, more), repair) = self.requests.first_due()?;
+                if (other, repair.way) != (tsi, way) {
+                    return None;
+                }
                 self.requests.take_due();
                 self.requests.asked(now, (tsi, more), self.nak_rpt_rte);
-                list.extend_from_slice(&more.to_be_bytes());
-            }
-            let nak = Nak { sqn, source: session.source_address, group: session.group_address };
+                Some(more)
+            }));
             let next = match way {
                 Way::Upstream => session.upstream,
                 Way::Repairer(node) => node,
             };
             let transmit = Transmit::now(Dest::Node(next));
-            self.packet(tsi, Body::Nak(nak), Options::listing(&list)).emit(buf);
+            self.packet(tsi, Body::Nak(session.nak(sqn)), Options::listing(&list)).emit(buf);
             self.events.control("nak", sqn);
             return Some(transmit);
         }
@@ -325,13 +316,12 @@ impl Machine for PgmRelay {
         let sessions = (None, self.destination_port);
         let Some(packet) = parse(&mut self.events, sessions, datagram.bytes) else { return };
         let (tsi, options) = (packet.tsi, packet.options);
+        let all = |nak| numbers(nak, options.nak_list).collect::<Vec<_>>();
         match packet.body {
             Body::Nak(nak) => self.on_nak(now, tsi, nak, options.nak_list, datagram),
-            Body::Nnak(nak) => self.on_null(now, tsi, &numbers(nak, options.nak_list), datagram.ingress),
+            Body::Nnak(nak) => self.on_null(now, tsi, &all(nak), datagram.ingress),
             Body::Polr { sqn, .. } => self.on_answer(now, tsi, sqn, options, datagram),
-            Body::Ncf(nak) => {
-                self.on_repairer_ncf(now, tsi, datagram.source, &numbers(nak, options.nak_list));
-            }
+            Body::Ncf(nak) => self.on_repairer_ncf(now, tsi, datagram.source, &all(nak)),
             Body::Rdata(data) => self.on_repairer_data(tsi, data.sqn, datagram),
             _ => self.events.dropped(DropReason::Foreign),
         }
@@ -388,36 +378,27 @@ impl Relay for PgmRelay {
             PacketType::Odata => self.most_kept > 0,
             _ => false,
         };
-        if !PacketType::peek(datagram.bytes).is_some_and(is_of_interest) {
-            return Verdict::Forward;
-        }
         // What a repairer sends to another element is not addressed to the group.
-        if !matches!(datagram.destination, Dest::Group { .. }) {
+        let is_to_group = matches!(datagram.destination, Dest::Group { .. });
+        if !is_to_group || !PacketType::peek(datagram.bytes).is_some_and(is_of_interest) {
             return Verdict::Forward;
         }
-        let Ok(packet) = Packet::parse(datagram.bytes) else { return Verdict::Forward };
-        if packet.destination_port != self.destination_port {
+        let packet = Packet::parse(datagram.bytes).ok();
+        let Some(packet) = packet.filter(|packet| packet.destination_port == self.destination_port) else {
             return Verdict::Forward;
-        }
+        };
         match packet.body {
             Body::Spm(spm) => self.on_spm(now, packet.tsi, spm, datagram),
-            Body::Odata(data) => {
-                self.on_original(packet.tsi, data.sqn, datagram);
-                Verdict::Forward
-            }
+            Body::Odata(data) => self.on_original(packet.tsi, data.sqn, datagram),
             Body::Rdata(data) => self.on_repair(now, packet.tsi, data.sqn, datagram),
             Body::Ncf(nak) => {
-                self.on_ncf(now, packet.tsi, &numbers(nak, packet.options.nak_list), datagram.ingress)
+                let all: Vec<_> = numbers(nak, packet.options.nak_list).collect();
+                self.on_ncf(now, packet.tsi, &all, datagram.ingress)
             }
             Body::Poll(poll) => self.on_poll(packet.tsi, poll, datagram),
             _ => Verdict::Forward,
         }
     }
-}
-
-/// All packets that a request or its confirmation names.
-fn numbers(nak: Nak, list: NakList<'_>) -> Vec<u32> {
-    std::iter::once(nak.sqn).chain(list.iter()).collect()
 }
 
 /// Confirmations, or repairs of others, that may wait for the port.

@@ -2,11 +2,13 @@
 //! 3208, off-tree repairers.
 
 use std::collections::BTreeMap;
+use std::iter;
 use std::time::Duration;
 
 use carillon_core::{Bytes, Dest, DropReason, NodeId, PortId, PortSet, Received, Time, Transmit, Verdict};
-use carillon_wire::pgm::{Body, Nak, NakList, Options, Poll, Tsi, with_path};
+use carillon_wire::pgm::{Body, Options, Poll, Tsi, with_path};
 
+use super::super::identity::list_of;
 use super::state::{Repair, Way};
 use super::{MOST_CONFIRMATIONS, PgmRelay, Timer};
 
@@ -38,19 +40,6 @@ impl Repairers {
         let found = self.0.iter().find(|(_, place)| now < place.until && !ports.contains(place.port));
         found.map_or(Way::Upstream, |(&node, _)| Way::Repairer(node))
     }
-
-    /// The repairer does not answer.
-    pub(super) fn remove(&mut self, node: NodeId) {
-        self.0.remove(&node);
-    }
-}
-
-/// A repair on its way from a repairer to where it was asked for.
-#[derive(Debug)]
-pub(super) struct Passage {
-    tsi: Tsi,
-    sqn: u32,
-    bytes: Bytes,
 }
 
 impl PgmRelay {
@@ -116,12 +105,12 @@ impl PgmRelay {
             return self.events.dropped(DropReason::BufferFull);
         }
         self.events.received("rdata", sqn);
-        self.passages.push_back(Passage { tsi, sqn, bytes: datagram.bytes.clone() });
+        self.passages.push_back((tsi, sqn, datagram.bytes.clone()));
     }
 
     /// As if the source had sent it, out of the ports by which it was asked for.
     pub(super) fn emit_passage(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
-        while let Some(Passage { tsi, sqn, bytes }) = self.passages.pop_front() {
+        while let Some((tsi, sqn, bytes)) = self.passages.pop_front() {
             let Some(session) = self.sessions.get_mut(&tsi) else { continue };
             // The repair of another may have come first.
             let Some(repair) = self.requests.remove((tsi, sqn)) else { continue };
@@ -143,7 +132,7 @@ impl PgmRelay {
             session.repairs -= 1;
             return;
         };
-        session.repairers.remove(node);
+        session.repairers.0.remove(&node);
         repair.way = Way::Upstream;
         self.requests.begin(now, key, Duration::ZERO, repair);
         self.requests.give_up_at(key, now + self.nak_rpt_ivl);
@@ -182,16 +171,13 @@ impl PgmRelay {
     pub(super) fn emit_null(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
         while let Some((tsi, sqn)) = self.nulls_due.pop_first() {
             let Some(session) = self.sessions.get(&tsi) else { continue };
-            let mut list = Vec::new();
-            while list.len() < 4 * NakList::MAX
-                && let Some(&(_, more)) = self.nulls_due.first().filter(|(other, _)| *other == tsi)
-            {
+            let list = list_of(iter::from_fn(|| {
+                let &(_, more) = self.nulls_due.first().filter(|(other, _)| *other == tsi)?;
                 self.nulls_due.pop_first();
-                list.extend_from_slice(&more.to_be_bytes());
-            }
-            let nak = Nak { sqn, source: session.source_address, group: session.group_address };
+                Some(more)
+            }));
             let transmit = Transmit::now(Dest::Node(session.upstream));
-            self.packet(tsi, Body::Nnak(nak), Options::listing(&list)).emit(buf);
+            self.packet(tsi, Body::Nnak(session.nak(sqn)), Options::listing(&list)).emit(buf);
             self.events.control("n-nak", sqn);
             return Some(transmit);
         }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use carillon_core::{GroupId, NodeId, PortId, PortSet, Received, Time};
+use carillon_wire::pgm::Nak;
 
 use super::repairers::Repairers;
 use crate::blocks::PassedPackets;
@@ -35,6 +36,11 @@ impl Session {
     /// Whether something of the source comes from where it should, by the port of its SPMs.
     pub(super) fn is_downstream(&self, datagram: Received<'_>) -> bool {
         datagram.ingress == self.upstream_port && datagram.source == self.source
+    }
+
+    /// Asks for a packet of the source.
+    pub(super) fn nak(&self, sqn: u32) -> Nak {
+        Nak { sqn, source: self.source_address, group: self.group_address }
     }
 }
 
