@@ -258,6 +258,11 @@ impl AckWindow {
         self.members.index_of(node).filter(|&index| !self.is_expelled(index))
     }
 
+    /// All receivers, those taken out of the count too.
+    pub fn members(&self) -> &Members {
+        &self.members
+    }
+
     /// The receiver of this number.
     pub fn node(&self, index: usize) -> NodeId {
         self.members.node(index)

@@ -1,15 +1,13 @@
 //! The sending side of stop-and-wait.
 
-use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Dest, DropReason, Event, InState, MessageId, NodeId, OfferError, Outcome, Received, Role,
-    Time, Transmit,
+    BuildContext, Dest, DropReason, Event, InState, MessageId, NodeId, Outcome, Received, Role, Transmit,
 };
 use carillon_wire::msaw::Packet;
 
 use super::config::SenderConfig;
 use super::describe::ACK_SENDER;
-use crate::blocks::{Addressed, AnswerTimer, MemberSet, Members, Part, PastLimit, Player, Recipients};
+use crate::blocks::{AckWindow, Addressed, AnswerTimer, FixedWindow, Part, PastLimit, Player, Recipients};
 
 type Scene = crate::blocks::Scene<Timer>;
 
@@ -17,39 +15,15 @@ type Scene = crate::blocks::Scene<Timer>;
 #[derive(Debug)]
 pub struct MsawSender {
     config: SenderConfig,
-    members: Members,
     /// Where messages go the first time: the group, or the one receiver of a unicast run.
     data_dest: Dest,
-    /// The message in transit.
-    current: Option<Current>,
-    /// Messages offered so far; the lowest bit of a message's number is its sequence number.
-    offered: u64,
-    /// Receivers that have acknowledged the current message, were given up for it, or expelled.
-    settled: MemberSet,
-    expelled: MemberSet,
+    /// The message in transit; the lowest bit of its number is its sequence number.
+    window: AckWindow,
     timer: AnswerTimer,
-    finished: bool,
-}
-
-#[derive(Debug)]
-struct Current {
-    message: MessageId,
-    payload: Bytes,
-    first_sent: Option<Time>,
-    /// What is to be sent next.
-    due: Due,
-    /// Retransmissions so far: of the message, or of each receiver with unicast retransmission.
+    /// With unicast retransmission, how often it was sent again to each receiver.
     counts: Vec<u32>,
-    failed: bool,
-}
-
-#[derive(Debug)]
-enum Due {
-    Nothing,
-    /// To all.
-    All,
-    /// To these receivers, last first.
-    Some(Vec<usize>),
+    /// And those to whom it is to be, last first.
+    again: Vec<usize>,
 }
 
 /// The sender's timers.
@@ -66,74 +40,43 @@ impl MsawSender {
     pub fn new(context: &BuildContext, mut config: SenderConfig, to: Recipients) -> Player<Self> {
         let Recipients { members, dest } = to;
         config.retransmission = config.retransmission.for_receivers(members.len() as u32);
+        let each = if config.addressed == Addressed::Unicast { members.len() } else { 0 };
         MsawSender {
             timer: AnswerTimer::new(&config.retransmission),
-            settled: MemberSet::empty(members.len()),
-            expelled: MemberSet::empty(members.len()),
             config,
-            members,
             data_dest: dest,
-            current: None,
-            offered: 0,
-            finished: false,
+            window: AckWindow::new(members, FixedWindow(1)),
+            counts: vec![0; each],
+            again: Vec::new(),
         }
         .play(context)
     }
 
     fn on_ack(&mut self, scene: &mut Scene, source: NodeId, sequence: u8) {
-        let Some(index) = self.members.index_of(source) else {
+        let Some(index) = self.window.members().index_of(source) else {
             return scene.events.dropped(DropReason::NotAMember);
         };
-        let Some(current) = &mut self.current else {
+        let message = self.window.start();
+        let Some(slot) = self.window.first().filter(|_| u64::from(sequence) == message & 1) else {
             return scene.events.dropped(DropReason::OutOfWindow);
         };
-        if u64::from(sequence) != current.message.0 & 1 {
-            return scene.events.dropped(DropReason::OutOfWindow);
-        }
-        if !self.settled.insert(index) {
+        // Karn's rule: an answer to a message that was sent twice says nothing.
+        let undisturbed = slot.sent.filter(|_| slot.retransmissions == 0);
+        if !self.window.acknowledge(index, message) {
             return scene.events.dropped(DropReason::Duplicate);
         }
-        scene.events.received("ack", current.message);
-        // Karn's rule: an answer to a message that was sent twice says nothing.
-        let undisturbed = current.counts.iter().all(|&count| count == 0);
-        if let Some(sent) = current.first_sent.filter(|_| undisturbed) {
+        scene.events.received("ack", message);
+        if let Some((sent, _)) = undisturbed {
             self.timer.on_answer(scene.now.since(sent));
         }
-        if self.config.addressed == Addressed::Unicast {
-            scene.timers.cancel(Timer::Receiver(index as u32));
-            if let Due::Some(list) = &mut current.due {
-                list.retain(|&due| due != index);
-            }
-        }
-        self.complete_if_settled(scene);
+        self.leave_alone(scene, index);
+        self.advance(scene);
     }
 
-    fn give_up(&mut self, scene: &mut Scene, index: usize) {
-        if self.settled.insert(index) && self.config.retransmission.past_limit == PastLimit::Expel {
-            self.expelled.insert(index);
-            scene.events.member_lost(self.members.node(index));
-        }
-    }
-
-    fn complete_if_settled(&mut self, scene: &mut Scene) {
-        if self.settled.len() < self.members.len() {
-            return;
-        }
-        let Some(current) = self.current.take() else { return };
-        scene.timers.clear();
-        self.timer.on_round_end();
-        match current.first_sent {
-            Some(sent) if current.counts.iter().all(|&count| count == 0) => {
-                self.timer.timeout_mut().on_sample(scene.now.since(sent));
-            }
-            _ => self.timer.timeout_mut().on_recovery(),
-        }
-        let outcome = if current.failed && self.config.retransmission.past_limit == PastLimit::Skip {
-            Outcome::Failed
-        } else {
-            Outcome::Acknowledged
-        };
-        scene.events.completed(current.message, outcome, 1);
+    /// The message is not sent again to this receiver.
+    fn leave_alone(&mut self, scene: &mut Scene, index: usize) {
+        scene.timers.cancel(Timer::Receiver(index as u32));
+        self.again.retain(|&due| due != index);
     }
 }
 
@@ -142,15 +85,11 @@ impl Part for MsawSender {
 
     const ROLE: Role = Role::Sender;
 
-    fn held(&self) -> Option<u64> {
-        Some(u64::from(self.current.is_some()))
-    }
-
     fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
-        let (state, turn) = match &self.current {
-            Some(current) => {
-                let again: u64 = current.counts.iter().map(|&count| u64::from(count)).sum();
-                ("Waiting", self.settled.len() as u64 + again)
+        let (state, turn) = match self.window.first() {
+            Some(slot) => {
+                let settled = self.window.members().len() - self.window.missing().count();
+                ("Waiting", settled as u64 + u64::from(slot.retransmissions))
             }
             None => ("Idle", 0),
         };
@@ -168,121 +107,98 @@ impl Part for MsawSender {
     /// Section 2.5: the count "does not exceed the maximum": the message is sent again, else the
     /// failure is noted and the next message has its turn.
     fn on_timer(&mut self, scene: &mut Scene, timer: Timer) {
-        let Some(current) = &mut self.current else { return };
-        let slot = match timer {
-            Timer::Message => 0,
-            Timer::Receiver(index) => index as usize,
-        };
+        let message = self.window.start();
+        let Some(slot) = self.window.get_mut(message) else { return };
         self.timer.timeout_mut().on_expiry();
         self.timer.on_round_end();
         scene.events.push(Event::TimerFired { timer: "retransmission" });
-        if !self.config.retransmission.is_exceeded(current.counts[slot]) {
-            current.counts[slot] = current.counts[slot].saturating_add(1);
-            let missing = match timer {
-                Timer::Message => 0..self.members.len(),
-                Timer::Receiver(_) => slot..slot + 1,
-            };
-            for index in missing.filter(|&index| !self.settled.contains(index)) {
-                scene.events.repair_needed(self.members.node(index), 1);
+        let count = match timer {
+            Timer::Message => slot.retransmissions,
+            Timer::Receiver(index) => self.counts[index as usize],
+        };
+        if !self.config.retransmission.is_exceeded(count) {
+            slot.retransmissions = slot.retransmissions.saturating_add(1);
+            match timer {
+                Timer::Message => slot.due = true,
+                Timer::Receiver(index) => {
+                    self.counts[index as usize] = count.saturating_add(1);
+                    self.again.push(index as usize);
+                    return scene.events.repair_needed(self.window.node(index as usize), 1);
+                }
             }
-            match (timer, &mut current.due) {
-                (Timer::Message, due) => *due = Due::All,
-                (Timer::Receiver(_), Due::Some(list)) => list.push(slot),
-                (Timer::Receiver(_), due) => *due = Due::Some(vec![slot]),
+            for (index, _) in self.window.missing() {
+                scene.events.repair_needed(self.window.node(index), 1);
             }
             return;
         }
-        current.failed = true;
-        match timer {
-            Timer::Message => {
-                for index in 0..self.members.len() {
-                    self.give_up(scene, index);
-                }
+        let silent = match timer {
+            Timer::Message => self.window.missing_first(),
+            Timer::Receiver(index) => vec![index as usize],
+        };
+        for index in silent {
+            if self.config.retransmission.past_limit == PastLimit::Expel {
+                self.window.expel(index);
+                scene.events.member_lost(self.window.node(index));
+            } else {
+                self.window.give_up(index, message + 1);
             }
-            Timer::Receiver(_) => self.give_up(scene, slot),
         }
-        self.complete_if_settled(scene);
+        self.advance(scene);
     }
 
     fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let current = self.current.as_mut()?;
-        let dest = match &mut current.due {
-            Due::Nothing => return None,
-            Due::All => {
-                current.due = Due::Nothing;
-                self.data_dest.clone()
-            }
-            Due::Some(list) => Dest::Node(self.members.node(list.pop()?)),
-        };
-        let sequence = (current.message.0 & 1) as u8;
-        let payload = &current.payload[..];
+        let message = self.window.start();
+        let to_all = std::mem::take(&mut self.window.get_mut(message)?.due);
+        let alone = if to_all { None } else { Some(self.again.pop()?) };
+        let dest = alone.map(|index| Dest::Node(self.window.node(index)));
+        let slot = self.window.get_mut(message)?;
+        let (sequence, payload) = ((message & 1) as u8, &slot.payload[..]);
         let packet = match self.timer.ack_wait_nanos() {
             Some(ack_wait) => Packet::Timed { sequence, ack_wait, payload },
             None => Packet::Data { sequence, payload },
         };
         packet.emit(scene.association, buf);
-        let message = current.message;
-        let first = current.first_sent.is_none();
-        current.first_sent.get_or_insert(scene.now);
+        let again = slot.sent.is_some();
+        slot.sent.get_or_insert((scene.now, 1));
         let deadline = self.timer.deadline(scene.now);
-        match (self.config.addressed, &dest) {
+        match (self.config.addressed, alone) {
             (Addressed::Multicast, _) => scene.timers.arm(Timer::Message, deadline),
-            (Addressed::Unicast, Dest::Node(node)) if !first => {
-                if let Some(index) = self.members.index_of(*node) {
-                    scene.timers.arm(Timer::Receiver(index as u32), deadline);
-                }
-            }
-            (Addressed::Unicast, _) => {
-                for index in (0..self.members.len()).filter(|&index| !self.settled.contains(index)) {
+            (Addressed::Unicast, Some(index)) => scene.timers.arm(Timer::Receiver(index as u32), deadline),
+            (Addressed::Unicast, None) => {
+                for (index, _) in self.window.missing() {
                     scene.timers.arm(Timer::Receiver(index as u32), deadline);
                 }
             }
         }
-        Some(scene.events.data_sent(Transmit::now(dest), message, buf.len(), !first))
+        let to = Transmit::now(dest.unwrap_or_else(|| self.data_dest.clone()));
+        Some(scene.events.data_sent(to, MessageId(message), buf.len(), again))
     }
 
-    fn offer(&mut self, scene: &mut Scene, payload: Bytes) -> Result<MessageId, OfferError> {
-        if self.finished {
-            return Err(OfferError::Finished);
-        }
-        if self.current.is_some() {
-            return Err(OfferError::Full);
-        }
-        let message = MessageId(self.offered);
-        self.offered += 1;
-        self.settled.clone_from(&self.expelled);
-        let counts = match self.config.addressed {
-            Addressed::Multicast => vec![0],
-            Addressed::Unicast => vec![0; self.members.len()],
-        };
-        self.current =
-            Some(Current { message, payload, first_sent: None, due: Due::All, counts, failed: false });
-        // With nobody left to acknowledge, the message is with all receivers at once.
-        self.complete_if_settled(scene);
-        Ok(message)
+    fn window(&self) -> Option<&AckWindow> {
+        Some(&self.window)
     }
 
-    fn finish(&mut self, _scene: &mut Scene) {
-        self.finished = true;
+    fn window_mut(&mut self) -> Option<&mut AckWindow> {
+        Some(&mut self.window)
+    }
+
+    fn advance(&mut self, scene: &mut Scene) {
+        let Some((number, slot)) = self.window.pop_acknowledged() else { return };
+        scene.timers.clear();
+        self.counts.fill(0);
+        self.timer.on_round_end();
+        match slot.sent.filter(|_| slot.retransmissions == 0) {
+            Some((sent, _)) => self.timer.timeout_mut().on_sample(scene.now.since(sent)),
+            None => self.timer.timeout_mut().on_recovery(),
+        }
+        let outcome = if slot.failed { Outcome::Failed } else { Outcome::Acknowledged };
+        scene.events.completed(MessageId(number), outcome, 1);
     }
 
     fn expel(&mut self, scene: &mut Scene, member: NodeId) {
-        let Some(index) = self.members.index_of(member) else { return };
-        self.expelled.insert(index);
-        self.settled.insert(index);
-        scene.timers.cancel(Timer::Receiver(index as u32));
-        if let Some(Current { due: Due::Some(list), .. }) = &mut self.current {
-            list.retain(|&due| due != index);
+        if let Some(index) = self.window.expel_node(member) {
+            self.leave_alone(scene, index);
+            self.advance(scene);
         }
-        self.complete_if_settled(scene);
-    }
-
-    fn awaits(&self, _scene: &Scene, member: NodeId) -> bool {
-        let sent = self.current.as_ref().is_some_and(|current| current.first_sent.is_some());
-        sent && self.members.index_of(member).is_some_and(|index| !self.settled.contains(index))
-    }
-
-    fn is_finished(&self) -> bool {
-        self.finished && self.current.is_none()
     }
 }
