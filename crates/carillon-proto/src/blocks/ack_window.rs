@@ -1,7 +1,7 @@
 //! A sender's window of outstanding messages, and how far each receiver has acknowledged.
 
 use bytes::Bytes;
-use carillon_core::{Events, NodeId, OfferError, Time};
+use carillon_core::{Events, MessageId, NodeId, OfferError, Outcome, Time};
 
 use super::{FixedWindow, FlowControl, Members, Numbered};
 
@@ -24,6 +24,21 @@ pub struct Slot {
     pub failed: bool,
     /// How many receivers lack it first: they have acknowledged all before it.
     standing: usize,
+}
+
+impl Slot {
+    /// It goes out now, one of so many outstanding; says whether it did before.
+    pub fn on_send(&mut self, now: Time, outstanding: u32) -> bool {
+        self.due = false;
+        let again = self.sent.is_some();
+        if again {
+            self.retransmissions = self.retransmissions.saturating_add(1);
+            self.resent = Some(now);
+        } else {
+            self.sent = Some((now, outstanding));
+        }
+        again
+    }
 }
 
 /// The messages outstanding, and for each receiver how far it has acknowledged.
@@ -190,6 +205,21 @@ impl AckWindow {
         if self.slots.first()?.standing > 0 { None } else { self.pop() }
     }
 
+    /// The same, and records it: what was given up for some receiver has failed.
+    pub fn complete_first(&mut self, events: &mut Events) -> Option<(u64, Slot)> {
+        let popped = self.pop_acknowledged()?;
+        record(events, &popped);
+        Some(popped)
+    }
+
+    /// Takes the first message out, whoever lacks it, and records that it has failed.
+    pub fn fail_first(&mut self, events: &mut Events) -> Option<(u64, Slot)> {
+        let (number, slot) = self.pop()?;
+        let popped = (number, Slot { failed: true, ..slot });
+        record(events, &popped);
+        Some(popped)
+    }
+
     /// Takes the first message out.
     pub fn pop(&mut self) -> Option<(u64, Slot)> {
         let popped = self.slots.pop()?;
@@ -305,6 +335,12 @@ impl AckWindow {
             None => &mut self.done,
         }
     }
+}
+
+fn record(events: &mut Events, (number, slot): &(u64, Slot)) {
+    let outcome = if slot.failed { Outcome::Failed } else { Outcome::Acknowledged };
+    let window = slot.sent.map_or(0, |(_, window)| window);
+    events.completed(MessageId(*number), outcome, window);
 }
 
 #[cfg(test)]

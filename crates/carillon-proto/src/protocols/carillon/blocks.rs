@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use carillon_core::{Config, MessageId, Outcome, Transmit};
+use carillon_core::{Config, MessageId, Transmit};
 use carillon_wire::carillon::{Blocks as Listed, Closed, Coded, MAX_LISTED, Packet, Places, most_places};
 
 use super::MODULUS;
@@ -160,11 +160,7 @@ impl Blocks {
 
     /// Completes what all have acknowledged.
     pub fn advance(&mut self, scene: &mut Scene) {
-        while let Some((number, slot)) = self.window.pop_acknowledged() {
-            let outcome = if slot.failed { Outcome::Failed } else { Outcome::Acknowledged };
-            let window = slot.sent.map_or(0, |(_, window)| window);
-            scene.events.completed(MessageId(number), outcome, window);
-        }
+        while self.window.complete_first(&mut scene.events).is_some() {}
         let start = self.window.start();
         if start > self.sent {
             // Nobody is left who would want them.

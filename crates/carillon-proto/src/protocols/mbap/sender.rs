@@ -1,8 +1,7 @@
 //! The sending side of block acknowledgment.
 
 use carillon_core::{
-    BuildContext, Dest, DropReason, Event, InState, MessageId, NodeId, Outcome, Received, Role, Time,
-    Transmit,
+    BuildContext, Dest, DropReason, Event, InState, MessageId, NodeId, Received, Role, Time, Transmit,
 };
 use carillon_wire::mbap::Packet;
 
@@ -145,10 +144,6 @@ impl MbapSender {
         // It lacks the first of them, and what else it lacks goes out with them.
         scene.events.repair_needed(source, self.window.due_again());
     }
-    fn complete(&mut self, scene: &mut Scene, number: u64, slot: &Slot, outcome: Outcome) {
-        let window = slot.sent.map_or(0, |(_, window)| window);
-        scene.events.completed(MessageId(number), outcome, window);
-    }
 
     /// Section 2.6: the packet timer retransmits every message in the active window, unless the
     /// retransmission count is exceeded.
@@ -168,8 +163,7 @@ impl MbapSender {
         match self.config.retransmission.past_limit {
             PastLimit::Skip => {
                 while self.window.first().is_some_and(exceeded) {
-                    let (number, slot) = self.window.pop().expect("the window has a first message");
-                    self.complete(scene, number, &slot, Outcome::Failed);
+                    self.window.fail_first(&mut scene.events);
                 }
             }
             PastLimit::Expel if self.window.first().is_some_and(exceeded) => {
@@ -197,9 +191,7 @@ impl MbapSender {
                 self.window.expel_missing(&mut scene.events);
                 self.advance(scene);
             } else {
-                while let Some((number, slot)) = self.window.pop() {
-                    self.complete(scene, number, &slot, Outcome::Failed);
-                }
+                while self.window.fail_first(&mut scene.events).is_some() {}
             }
         }
         self.note_missing(scene);
@@ -243,14 +235,13 @@ impl Part for MbapSender {
     }
 
     fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let window_size = self.window.len() as u32;
+        let outstanding = self.window.len() as u32;
         let (last, modulus) = (self.window.end().saturating_sub(1), 2 * self.config.window as u64);
         let (number, slot, poll) = match self.window.first_due() {
             Some((number, slot)) => (number, slot, false),
             None if std::mem::take(&mut self.poll_due) => (last, self.window.get_mut(last)?, true),
             None => return None,
         };
-        slot.due = false;
         let (sequence, payload) = ((number % modulus) as u16, &slot.payload[..]);
         match poll {
             true => {
@@ -266,13 +257,7 @@ impl Part for MbapSender {
                 packet.emit(scene.association, buf);
             }
         }
-        let first = slot.sent.is_none();
-        if first {
-            slot.sent = Some((scene.now, window_size));
-        } else {
-            slot.retransmissions = slot.retransmissions.saturating_add(1);
-            slot.resent = Some(scene.now);
-        }
+        let again = slot.on_send(scene.now, outstanding);
         let sent = match self.config.from_departure {
             Some((rate, overhead)) => {
                 let begins = self.leaves.max(scene.now);
@@ -283,7 +268,7 @@ impl Part for MbapSender {
         };
         scene.timers.arm(Timer::Packet, self.timer.deadline(sent));
         let to = Transmit::now(self.data_dest.clone());
-        Some(scene.events.data_sent(to, MessageId(number), buf.len(), !first))
+        Some(scene.events.data_sent(to, MessageId(number), buf.len(), again))
     }
 
     fn window(&self) -> Option<&AckWindow> {
@@ -296,8 +281,7 @@ impl Part for MbapSender {
 
     fn advance(&mut self, scene: &mut Scene) {
         let mut last = None;
-        while let Some((number, slot)) = self.window.pop_acknowledged() {
-            self.complete(scene, number, &slot, Outcome::Acknowledged);
+        while let Some((_, slot)) = self.window.complete_first(&mut scene.events) {
             last = Some(slot);
         }
         match last.as_ref().and_then(|slot| slot.sent.filter(|_| slot.retransmissions == 0)) {

@@ -74,20 +74,15 @@ impl Asking {
         Asks { acker, question: number as u32 }
     }
 
-    /// A receiver answers a question, unless it was not asked this or has answered it; whether it was open, and how many
-    /// earlier ones it will not answer any more.
-    pub fn on_answer(
-        &mut self,
-        scene: &mut Scene,
-        index: usize,
-        number: u32,
-    ) -> Option<(Question, bool, usize)> {
+    /// What a receiver answers, unless it was not asked this or has answered it; and how many questions to it fewer
+    /// are open: it will not answer earlier ones any more.
+    pub fn on_answer(&mut self, scene: &mut Scene, index: usize, number: u32) -> Option<(Question, u32)> {
         let number = self.questions.expand(number)?;
         let (question, open) = self.questions.answer(number, index)?;
         scene.timers.cancel(Timer::Answer(number));
         // Of one question at a time all are the same one, asked again, and a late answer is one too.
         let before = if self.one_at_a_time() { u64::MAX } else { number };
-        Some((question, open, self.withdraw(scene, index, before)))
+        Some((question, self.withdraw(scene, index, before) as u32 + u32::from(open)))
     }
 
     /// It is no longer in the group.

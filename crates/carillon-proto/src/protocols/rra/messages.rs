@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use carillon_core::{MessageId, Outcome, Transmit};
+use carillon_core::{MessageId, Transmit};
 use carillon_wire::map::Map;
 use carillon_wire::rra::{Asks, Packet};
 
@@ -15,7 +15,7 @@ use crate::blocks::{AckWindow, Question, ReceiverMap};
 pub(super) struct Messages {
     pub window: AckWindow,
     /// Messages that some receiver lacks.
-    repairs: BTreeSet<u64>,
+    pub repairs: BTreeSet<u64>,
     /// What a receiver says it has; kept for its room.
     told: ReceiverMap,
     /// One past the last message sent.
@@ -61,25 +61,12 @@ impl Messages {
     /// Completes what all have acknowledged.
     pub fn advance(&mut self, scene: &mut Scene) {
         let before = self.window.start();
-        while let Some((number, slot)) = self.window.pop_acknowledged() {
-            let outcome = if slot.failed { Outcome::Failed } else { Outcome::Acknowledged };
-            let window = slot.sent.map_or(0, |(_, window)| window);
-            scene.events.completed(MessageId(number), outcome, window);
+        while let Some((number, _)) = self.window.complete_first(&mut scene.events) {
             self.sent = self.sent.max(number + 1);
         }
         if self.window.start() > before && !self.repairs.is_empty() {
             self.repairs = self.repairs.split_off(&self.window.start());
         }
-    }
-
-    /// The next repair.
-    pub fn next_repair(&mut self) -> Option<u64> {
-        self.repairs.pop_first()
-    }
-
-    /// Whether there are repairs.
-    pub fn has_repairs(&self) -> bool {
-        !self.repairs.is_empty()
     }
 
     /// A packet with this message is about to go out.
@@ -99,16 +86,10 @@ impl Messages {
         let first = (self.window.start() % MODULUS) as u32;
         let window = self.window.len() as u32;
         let slot = self.window.get_mut(number).expect("the message is in the window");
-        slot.due = false;
         slot.serial = self.serial;
         let sequence = (number % MODULUS) as u32;
         Packet::Data { sequence, first, asks, payload: &slot.payload }.emit(scene.association, buf);
-        let first = slot.sent.is_none();
-        match slot.sent {
-            Some(_) => slot.retransmissions += 1,
-            None => slot.sent = Some((scene.now, window)),
-        }
-        let to_group = scene.to_group();
-        scene.events.data_sent(to_group, MessageId(number), buf.len(), !first)
+        let again = slot.on_send(scene.now, window);
+        scene.events.data_sent(scene.to_group(), MessageId(number), buf.len(), again)
     }
 }

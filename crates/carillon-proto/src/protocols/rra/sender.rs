@@ -4,7 +4,6 @@ use carillon_core::{
     BuildContext, Config, ConfigError, Dest, DropReason, Duration, Event, InState, NodeId, Pace, PathMeasure,
     Received, Role, Transmit, expand,
 };
-use carillon_wire::map::Map;
 use carillon_wire::rra::Packet;
 
 use super::asking::Asking;
@@ -53,47 +52,6 @@ impl RraSender {
             blocked: BLOCKED_FIRST,
         }
         .play(context))
-    }
-
-    fn on_ack(&mut self, scene: &mut Scene, source: NodeId, ack: Ack<'_>) {
-        let RraSender { messages, asking, pace, .. } = self;
-        let Some(index) = messages.window.index_of(source) else {
-            return scene.events.dropped(DropReason::NotAMember);
-        };
-        let Some((question, open, withdrawn)) = asking.on_answer(scene, index, ack.question) else {
-            return scene.events.dropped(DropReason::OutOfWindow);
-        };
-        // It may have heard more since it was asked; not more than there is.
-        let expected = expand(ack.expected.into(), MODULUS, question.end).min(messages.sent);
-        scene.events.received("ack", expected.saturating_sub(1));
-        let limit = expected.saturating_add(ack.room.into());
-        let answer = Answer {
-            asked: question.at,
-            then: question.mark,
-            serial: question.serial,
-            since: messages.serial - question.serial,
-            arrived: ack.arrived,
-        };
-        asking.audience.on_answer(scene.now, index, withdrawn as u32 + u32::from(open), answer, limit);
-        if asking.by_path {
-            pace.set_rate(scene.now, asking.audience.rate());
-        }
-        if expected > messages.window.start() {
-            messages.window.acknowledge(index, expected - 1);
-        }
-        // Beyond the map nothing is there, unless it was cut off: then the turn of the rest will come again.
-        let whole = ack.received.span() < MAX_SPAN && !asking.one_at_a_time();
-        let end = if whole { question.end } else { question.end.min(expected + 1 + ack.received.span()) };
-        let budget = asking.audience.budget.left(index, messages.sent);
-        let (news, lacking) = messages.mark_missing(&question, (expected, end), ack.received, budget);
-        if news > 0 {
-            asking.audience.budget.spend(index, news);
-            asking.reporter = Some(index);
-        }
-        if lacking > 0 {
-            scene.events.repair_needed(source, lacking);
-        }
-        self.advance(scene);
     }
 
     fn on_no_answer(&mut self, scene: &mut Scene, number: u64) {
@@ -155,8 +113,8 @@ impl RraSender {
 
     /// The next repair, or message, that may go out, and whom it asks.
     fn next_message(&mut self) -> Option<(u64, Option<usize>)> {
-        if let Some(number) = self.messages.next_repair() {
-            let more = self.messages.has_repairs() || (self.asking.by_path && self.has_new());
+        if let Some(number) = self.messages.repairs.pop_first() {
+            let more = !self.messages.repairs.is_empty() || (self.asking.by_path && self.has_new());
             // The last of a burst asks the receiver that reported the loss.
             let asks = self.asking.ends_burst(!more).then(|| {
                 let reporter = self.asking.reporter.filter(|&index| !self.messages.window.is_expelled(index));
@@ -191,51 +149,74 @@ impl RraSender {
         }
         // One that has no room tells so, and that it has again, only when it is asked.
         let blocked = sent < window.end();
-        match self
-            .asking
-            .audience
-            .next_unasked(|index, member| lacks(index) || (blocked && member.limit <= sent))
-        {
-            Some(index) if self.asking.ask_all => Some(self.poll(scene, index, buf)),
-            Some(_) => {
-                if scene.timers.armed(Timer::Quiet).is_none() {
-                    let patience = if blocked { self.blocked } else { QUIET };
-                    scene.timers.arm(Timer::Quiet, scene.now + patience);
-                    if blocked {
-                        self.blocked = (patience * 2).min(BLOCKED);
-                    }
-                }
-                None
-            }
-            None => {
-                self.asking.ask_all = false;
-                None
+        let audience = &mut self.asking.audience;
+        let next = audience.next_unasked(|index, member| lacks(index) || (blocked && member.limit <= sent));
+        let Some(index) = next else {
+            self.asking.ask_all = false;
+            return None;
+        };
+        if self.asking.ask_all {
+            return Some(self.poll(scene, index, buf));
+        }
+        if scene.timers.armed(Timer::Quiet).is_none() {
+            let patience = if blocked { self.blocked } else { QUIET };
+            scene.timers.arm(Timer::Quiet, scene.now + patience);
+            if blocked {
+                self.blocked = (patience * 2).min(BLOCKED);
             }
         }
+        None
     }
-}
-
-/// An acknowledgment off the wire.
-struct Ack<'a> {
-    expected: u32,
-    question: u32,
-    arrived: u32,
-    room: u16,
-    received: Map<'a>,
 }
 
 impl Part for RraSender {
     type Timer = Timer;
 
     const ROLE: Role = Role::Sender;
+
     fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
         let Some(packet) = scene.of_session(Packet::parse(datagram.bytes)) else { return };
-        match packet {
-            Packet::Ack { expected, question, arrived, room, received } => {
-                self.on_ack(scene, datagram.source, Ack { expected, question, arrived, room, received });
-            }
-            _ => scene.events.dropped(DropReason::Foreign),
+        let Packet::Ack { expected, question, arrived, room, received } = packet else {
+            return scene.events.dropped(DropReason::Foreign);
+        };
+        let RraSender { messages, asking, pace, .. } = self;
+        let Some(index) = messages.window.index_of(datagram.source) else {
+            return scene.events.dropped(DropReason::NotAMember);
+        };
+        let Some((question, closed)) = asking.on_answer(scene, index, question) else {
+            return scene.events.dropped(DropReason::OutOfWindow);
+        };
+        // It may have heard more since it was asked; not more than there is.
+        let expected = expand(expected.into(), MODULUS, question.end).min(messages.sent);
+        scene.events.received("ack", expected.saturating_sub(1));
+        let limit = expected.saturating_add(room.into());
+        let answer = Answer {
+            asked: question.at,
+            then: question.mark,
+            serial: question.serial,
+            since: messages.serial - question.serial,
+            arrived,
+        };
+        asking.audience.on_answer(scene.now, index, closed, answer, limit);
+        if asking.by_path {
+            pace.set_rate(scene.now, asking.audience.rate());
         }
+        if expected > messages.window.start() {
+            messages.window.acknowledge(index, expected - 1);
+        }
+        // Beyond the map nothing is there, unless it was cut off: then the turn of the rest will come again.
+        let whole = received.span() < MAX_SPAN && !asking.one_at_a_time();
+        let end = if whole { question.end } else { question.end.min(expected + 1 + received.span()) };
+        let budget = asking.audience.budget.left(index, messages.sent);
+        let (news, lacking) = messages.mark_missing(&question, (expected, end), received, budget);
+        if news > 0 {
+            asking.audience.budget.spend(index, news);
+            asking.reporter = Some(index);
+        }
+        if lacking > 0 {
+            scene.events.repair_needed(datagram.source, lacking);
+        }
+        self.advance(scene);
     }
 
     fn tell_states(&self, _scene: &Scene, tell: &mut dyn FnMut(InState)) {
@@ -266,7 +247,7 @@ impl Part for RraSender {
             return None;
         }
         if self.asking.by_path
-            && (self.has_new() || self.messages.has_repairs())
+            && (self.has_new() || !self.messages.repairs.is_empty())
             && let Some(at) = self.pace.ready_at(scene.now)
         {
             scene.timers.arm(Timer::Pace, at);

@@ -1,6 +1,5 @@
 //! The sending side: a message, its announcement, a silence; now and then a poll.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -26,13 +25,11 @@ pub struct NakSender {
     /// How long negative acknowledgments have to come.
     wait: Duration,
     phase: Phase,
-    /// What follows the messages that are due.
-    announcement: Option<Announcement>,
-    /// How many announcements and polls there were.
+    /// What follows the messages that are due, by an announcement or a poll.
+    next: Option<Phase>,
+    /// How many announcements and polls there were. For each message held, `serial` is the round that followed when
+    /// it was last sent: a request that answers to an earlier one was made before that.
     rounds: u64,
-    /// For each message held, the round that followed when it was last sent: a request that answers
-    /// to an earlier one was made before that.
-    resent: VecDeque<u64>,
     /// When the first poll of this window was sent.
     polled: Option<Time>,
     /// How often the poll was repeated without any news.
@@ -48,12 +45,6 @@ enum Phase {
     Waiting,
     /// All are asked.
     Polling,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Announcement {
-    Announce,
-    Poll,
 }
 
 /// The sender's timers.
@@ -77,9 +68,8 @@ impl NakSender {
             wait: (config.retransmission.first_answer() + settings.span("nak_wait").at(context.bit_rate))
                 .max(Duration::from_nanos(1)),
             phase: Phase::Ready,
-            announcement: None,
+            next: None,
             rounds: 0,
-            resent: VecDeque::new(),
             polled: None,
             repeats: 0,
             timeout: RetransmissionTimeout::new(&config.retransmission),
@@ -117,11 +107,9 @@ impl NakSender {
     /// Everything from `wanted` on is sent again, unless it was for someone else after that round.
     fn go_back(&mut self, scene: &mut Scene, member: NodeId, wanted: u64, round: u8) {
         let round = expand(round.into(), MODULUS, self.rounds);
-        let index = wanted.saturating_sub(self.window.start()) as usize;
-        let asked_before = self.resent.get(index).is_some_and(|&resent| round < resent);
-        let Some(slot) = self.window.get_mut(wanted) else { return };
+        let Some(slot) = self.window.get(wanted) else { return };
         // Past the limit the poll decides what becomes of it.
-        if asked_before || self.config.retransmission.is_exceeded(slot.retransmissions) {
+        if round < slot.serial || self.config.retransmission.is_exceeded(slot.retransmissions) {
             return;
         }
         let messages = self.window.go_back_to(wanted);
@@ -132,12 +120,10 @@ impl NakSender {
 
     fn advance(&mut self, scene: &mut Scene) {
         while let Some((number, slot)) = self.window.pop_acknowledged() {
-            self.resent.pop_front();
-            let (message, outcome) = (MessageId(number), Outcome::Acknowledged);
-            scene.events.completed(message, outcome, 1);
+            scene.events.completed(MessageId(number), Outcome::Acknowledged, 1);
             if slot.sent.is_none() {
                 // Nobody is left to send it to.
-                self.announcement = None;
+                self.next = None;
                 self.phase = Phase::Ready;
             }
         }
@@ -153,7 +139,7 @@ impl NakSender {
     fn next_may_come(&mut self, scene: &mut Scene) {
         scene.timers.clear();
         self.phase = Phase::Ready;
-        self.announcement = None;
+        self.next = None;
         self.polled = None;
         self.repeats = 0;
     }
@@ -162,7 +148,7 @@ impl NakSender {
         if !self.window.is_empty() {
             scene.timers.clear();
             self.phase = Phase::Polling;
-            self.announcement = Some(Announcement::Poll);
+            self.next = Some(Phase::Polling);
         }
     }
 
@@ -172,10 +158,7 @@ impl NakSender {
             self.window.expel_missing(&mut scene.events);
             return self.advance(scene);
         }
-        self.resent.clear();
-        while let Some((number, _)) = self.window.pop() {
-            scene.events.completed(MessageId(number), Outcome::Failed, 1);
-        }
+        while self.window.fail_first(&mut scene.events).is_some() {}
         self.next_may_come(scene);
     }
 }
@@ -231,46 +214,28 @@ impl Part for NakSender {
     fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
         let full = self.window.is_full();
         if let Some((number, slot)) = self.window.first_due() {
-            slot.due = false;
             let sequence = (number % MODULUS) as u8;
             Packet::Numbered { sequence, payload: &slot.payload }.emit(scene.association, buf);
-            let first = slot.sent.is_none();
-            if first {
-                slot.sent = Some((scene.now, 1));
-            } else {
-                slot.retransmissions = slot.retransmissions.saturating_add(1);
-            }
-            let transmit = scene.events.data_sent(scene.to_group(), MessageId(number), buf.len(), !first);
-            let index = (number - self.window.start()) as usize;
-            if let Some(resent) = self.resent.get_mut(index) {
-                *resent = self.rounds;
-            }
+            slot.serial = self.rounds;
+            let again = slot.on_send(scene.now, 1);
             // It is announced again after what is sent again.
             scene.timers.clear();
-            self.announcement = Some(match self.phase {
-                Phase::Polling => Announcement::Poll,
-                _ if full => Announcement::Poll,
-                _ => Announcement::Announce,
-            });
-            return Some(transmit);
+            let asks_all = full || self.phase == Phase::Polling;
+            self.next = Some(if asks_all { Phase::Polling } else { Phase::Waiting });
+            return Some(scene.events.data_sent(scene.to_group(), MessageId(number), buf.len(), again));
         }
         let (first, last) = (self.window.start(), self.window.end().checked_sub(1)?);
         let (sequence, first) = ((last % MODULUS) as u8, (first % MODULUS) as u8);
-        let announcement = self.announcement.take().filter(|_| !self.window.is_empty())?;
+        self.phase = self.next.take().filter(|_| !self.window.is_empty())?;
         let round = (self.rounds % MODULUS) as u8;
         self.rounds += 1;
-        let (packet, name) = match announcement {
-            Announcement::Announce => {
-                self.phase = Phase::Waiting;
-                scene.timers.arm(Timer::Silence, scene.now + self.wait);
-                (Packet::Announce { sequence, first, round }, "announce")
-            }
-            Announcement::Poll => {
-                self.phase = Phase::Polling;
-                self.polled.get_or_insert(scene.now);
-                scene.timers.arm(Timer::Poll, scene.now + self.timeout.current());
-                (Packet::Poll { sequence, first, round }, "poll")
-            }
+        let (packet, name) = if self.phase == Phase::Polling {
+            self.polled.get_or_insert(scene.now);
+            scene.timers.arm(Timer::Poll, scene.now + self.timeout.current());
+            (Packet::Poll { sequence, first, round }, "poll")
+        } else {
+            scene.timers.arm(Timer::Silence, scene.now + self.wait);
+            (Packet::Announce { sequence, first, round }, "announce")
         };
         packet.emit(scene.association, buf);
         scene.events.control(name, last);
@@ -286,7 +251,6 @@ impl Part for NakSender {
             return Err(OfferError::Full);
         }
         let number = self.window.offer(payload)?;
-        self.resent.push_back(0);
         scene.timers.clear();
         self.phase = Phase::Waiting;
         // With nobody left to acknowledge, the message is with all receivers at once.
