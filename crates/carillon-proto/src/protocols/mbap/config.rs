@@ -51,7 +51,6 @@ impl SenderConfig {
         let retransmission = Retransmission::new(context, settings, data, window, ack_delay)?
             .with_ack_wait(context, settings)?;
         let resets = settings.choice("ack_vector") == "reset";
-        let remembers = settings.choice("ack_repeat") == "duplicate";
         let by_blocks = settings.choice("next_messages") == "after-all";
         if negative && (resets || by_blocks) {
             return Err(ConfigError::Conflict(
@@ -61,16 +60,14 @@ impl SenderConfig {
             ));
         }
         let from_departure = settings.choice("packet_timer") == "departure";
-        let from_departure = from_departure.then_some((context.bit_rate, context.link_overhead));
-        let window = window as usize;
         Ok(SenderConfig {
-            window,
+            window: window as usize,
             negative,
             selective,
             resets,
-            remembers,
+            remembers: settings.choice("ack_repeat") == "duplicate",
             by_blocks,
-            from_departure,
+            from_departure: from_departure.then_some((context.bit_rate, context.link_overhead)),
             retransmission,
         })
     }

@@ -79,22 +79,19 @@ impl MbapReceiver {
         if self.early.is_some() {
             return self.on_data_in_any_order(scene, sequence, len, poll, datagram);
         }
-        if u64::from(sequence) != self.expected % (2 * self.window) {
-            let reason = if u64::from(sequence) >= 2 * self.window {
-                DropReason::Malformed
-            } else {
-                DropReason::OutOfOrder
-            };
-            // With the timer stopped nothing else would repeat a lost acknowledgment of a full
-            // window: the sender that sends on has not heard it.
-            let unheard = self.ack_timer.is_none() && self.expected > 0 && !self.negative;
-            if reason == DropReason::OutOfOrder && unheard {
+        if u64::from(sequence) >= 2 * self.window {
+            return scene.events.dropped(DropReason::Malformed);
+        }
+        let ahead = self.ahead(sequence);
+        if ahead > 0 {
+            if self.negative {
+                self.look_for_gap(scene, ahead, poll);
+            } else if self.ack_timer.is_none() && self.expected > 0 {
+                // With the timer stopped nothing else would repeat a lost acknowledgment of a full
+                // window: the sender that sends on has not heard it.
                 self.ack_timer = Some(scene.now + self.ack_timeout);
             }
-            if reason == DropReason::OutOfOrder && self.negative {
-                self.look_for_gap(scene, sequence, poll);
-            }
-            return scene.events.dropped(reason);
+            return scene.events.dropped(DropReason::OutOfOrder);
         }
         if scene.waiting() as u64 >= self.room {
             // The application does not keep up: as good as lost, the sender will repeat it.
@@ -132,11 +129,10 @@ impl MbapReceiver {
         datagram: Received<'_>,
     ) {
         let Some(mut early) = self.early.take() else { return };
-        let modulus = 2 * self.window;
-        let ahead = (u64::from(sequence) + modulus - self.expected % modulus) % modulus;
+        let ahead = self.ahead(sequence);
         let message = self.expected + ahead;
         let held = scene.waiting() as u64 + early.messages.len() as u64;
-        if u64::from(sequence) >= modulus {
+        if u64::from(sequence) >= 2 * self.window {
             scene.events.dropped(DropReason::Malformed);
         } else if ahead >= self.window || early.messages.has(message) {
             scene.events.dropped(DropReason::Duplicate);
@@ -166,27 +162,9 @@ impl MbapReceiver {
         self.early = Some(early);
     }
 
-    /// What is to be said next: of what there is, first, and of which message.
-    fn next_answer(&mut self) -> Option<(Answer, u64)> {
-        match self.answer.take() {
-            // Nothing has come of which an acknowledgment could tell.
-            Some(Answer::Ack) if self.expected == 0 => self.next_ask(),
-            Some(Answer::Ack) => Some((Answer::Ack, self.expected - 1)),
-            Some(Answer::Nak) => Some((Answer::Nak, self.expected)),
-            None => self.next_ask(),
-        }
-    }
-
-    #[inline]
-    fn next_ask(&mut self) -> Option<(Answer, u64)> {
-        Some((Answer::Nak, self.early.as_mut()?.asks.pop_first()?))
-    }
-
     /// With negative acknowledgments: what is missing is asked for once each time the sender passes
     /// it, and when it polls.
-    fn look_for_gap(&mut self, scene: &mut Scene, sequence: u16, poll: bool) {
-        let modulus = 2 * self.window;
-        let ahead = (u64::from(sequence) + modulus - self.expected % modulus) % modulus;
+    fn look_for_gap(&mut self, scene: &mut Scene, ahead: u64, poll: bool) {
         if ahead >= self.window {
             // It is here already.
             self.answer = self.answer.or(poll.then_some(Answer::Ack));
@@ -197,6 +175,12 @@ impl MbapReceiver {
             self.gap = Some(ahead);
             self.answer = Some(Answer::Nak);
         }
+    }
+
+    /// How far beyond the expected message the next one of this sequence number is.
+    fn ahead(&self, sequence: u16) -> u64 {
+        let modulus = 2 * self.window;
+        (u64::from(sequence) + modulus - self.expected % modulus) % modulus
     }
 }
 
@@ -211,19 +195,16 @@ impl Part for MbapReceiver {
 
     fn handle_datagram(&mut self, scene: &mut Scene, datagram: Received<'_>) {
         let Some(packet) = scene.of_sender(datagram.source, Packet::parse(datagram.bytes)) else { return };
-        match packet {
-            Packet::Ack { .. } | Packet::Nak { .. } => scene.events.dropped(DropReason::Foreign),
-            Packet::Data { sequence, payload } => {
-                self.on_data(scene, sequence, payload.len(), false, datagram);
-            }
+        let (sequence, len, poll) = match packet {
+            Packet::Ack { .. } | Packet::Nak { .. } => return scene.events.dropped(DropReason::Foreign),
+            Packet::Data { sequence, payload } => (sequence, payload.len(), false),
             Packet::Timed { sequence, ack_wait, payload } => {
                 self.ack_wait.set(ack_wait);
-                self.on_data(scene, sequence, payload.len(), false, datagram);
+                (sequence, payload.len(), false)
             }
-            Packet::Poll { sequence, payload } => {
-                self.on_data(scene, sequence, payload.len(), true, datagram);
-            }
-        }
+            Packet::Poll { sequence, payload } => (sequence, payload.len(), true),
+        };
+        self.on_data(scene, sequence, len, poll, datagram);
     }
 
     fn handle_timeout(&mut self, scene: &mut Scene) {
@@ -239,15 +220,21 @@ impl Part for MbapReceiver {
     fn poll_transmit(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
         let modulus = 2 * self.window;
         let number = |message: u64| (message % modulus) as u16;
-        let (name, about, packet) = match self.next_answer()? {
-            (Answer::Ack, last) => {
+        let (name, about, packet) = match self.answer.take() {
+            Some(Answer::Ack) if self.expected > 0 => {
                 // Whether a timed acknowledgment resets the counter the source does not say; it
                 // covers all that was counted, so it does.
                 self.unacknowledged = 0;
+                let last = self.expected - 1;
                 ("ack", last, Packet::Ack { sequence: number(last) })
             }
             // The windows of the receivers stay in step: the counter goes on.
-            (Answer::Nak, missing) => ("nak", missing, Packet::Nak { sequence: number(missing) }),
+            Some(Answer::Nak) => ("nak", self.expected, Packet::Nak { sequence: number(self.expected) }),
+            // Nothing, or nothing has come of which an acknowledgment could tell.
+            _ => {
+                let missing = self.early.as_mut()?.asks.pop_first()?;
+                ("nak", missing, Packet::Nak { sequence: number(missing) })
+            }
         };
         packet.emit(scene.association, buf);
         Some(self.ack_wait.answer(scene, name, about, buf))

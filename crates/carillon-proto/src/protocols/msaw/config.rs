@@ -20,17 +20,10 @@ pub struct SenderConfig {
 
 impl SenderConfig {
     pub(super) fn new(context: &BuildContext, settings: &Config) -> Result<Self, ConfigError> {
-        Ok(SenderConfig {
-            addressed: Addressed::new(settings),
-            retransmission: Retransmission::new(
-                context,
-                settings,
-                (ENTRY.header_bytes)(settings).data,
-                1,
-                Duration::ZERO,
-            )?
-            .with_ack_wait(context, settings)?,
-        })
+        let data = (ENTRY.header_bytes)(settings).data;
+        let retransmission = Retransmission::new(context, settings, data, 1, Duration::ZERO)?
+            .with_ack_wait(context, settings)?;
+        Ok(SenderConfig { addressed: Addressed::new(settings), retransmission })
     }
 }
 

@@ -92,11 +92,9 @@ impl Part for NakReceiver {
         let Some(packet) = scene.of_sender(datagram.source, Packet::parse(datagram.bytes)) else { return };
         match packet {
             Packet::Numbered { sequence, .. } => self.on_message(scene, sequence, datagram),
-            Packet::Announce { sequence, first, round } => {
-                self.on_announcement(scene, sequence, first, round, false);
-            }
-            Packet::Poll { sequence, first, round } => {
-                self.on_announcement(scene, sequence, first, round, true);
+            Packet::Announce { sequence, first, round } | Packet::Poll { sequence, first, round } => {
+                let poll = matches!(packet, Packet::Poll { .. });
+                self.on_announcement(scene, sequence, first, round, poll);
             }
             _ => scene.events.dropped(DropReason::Foreign),
         }
