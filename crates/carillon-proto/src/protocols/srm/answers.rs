@@ -20,7 +20,7 @@ pub(super) struct Answers {
     /// By the rank of who asks.
     budget: RepairBudget<u32>,
     /// Two-step repairs that this member is to repeat, and over how many hops.
-    repeats: BTreeMap<Key, u8>,
+    pub repeats: BTreeMap<Key, u8>,
 }
 
 impl Answers {
@@ -73,11 +73,6 @@ impl Answers {
         if is_asked && self.settings.local == LocalRecovery::TwoStep {
             self.repeats.insert(key, answer.again.min(self.settings.local_scope));
         }
-    }
-
-    /// Whether repairs are to be repeated.
-    pub fn has_repeats(&self) -> bool {
-        !self.repeats.is_empty()
     }
 
     /// The next repair: one that is to be repeated, or an answer to a request.

@@ -116,18 +116,14 @@ impl Settings {
     pub fn new(context: &BuildContext, config: &Config) -> Result<Self, ConfigError> {
         let span = |name| config.span(name).at(context.bit_rate);
         let hundredths = |name| config.count(name) as f64 / 100.0;
-        let (session_ivl, initial_distance) = (span("session_ivl"), span("initial_distance"));
+        let session_ivl = span("session_ivl");
         if session_ivl < SHORTEST_SESSION {
             return Err(ConfigError::Conflict(format!("session_ivl is shorter than {SHORTEST_SESSION:?}")));
         }
-        if initial_distance > LONGEST_DISTANCE {
-            return Err(ConfigError::Conflict(format!(
-                "initial_distance is longer than {LONGEST_DISTANCE:?}"
-            )));
-        }
-        let tick = span("clock_tick");
-        if tick > LONGEST_DISTANCE {
-            return Err(ConfigError::Conflict(format!("clock_tick is longer than {LONGEST_DISTANCE:?}")));
+        for name in ["initial_distance", "clock_tick"] {
+            if span(name) > LONGEST_DISTANCE {
+                return Err(ConfigError::Conflict(format!("{name} is longer than {LONGEST_DISTANCE:?}")));
+            }
         }
         let timers = config.choice("timers");
         // The larger of the two: what the network adds may be more than a request is to have.
@@ -147,9 +143,9 @@ impl Settings {
             session_ivl,
             session_log: config.choice("session_scaling") == "log",
             session_entries: config.count("session_entries") as usize,
-            initial_distance: initial_distance.as_secs_f64(),
+            initial_distance: span("initial_distance").as_secs_f64(),
             distance_gain: if config.choice("distance_compute") == "ewma" { GAIN } else { 1.0 },
-            clock_tick: (tick.as_micros() as u64).max(1),
+            clock_tick: (span("clock_tick").as_micros() as u64).max(1),
             request_bytes: request_bytes as usize,
             request_ivl: span("request_ivl"),
             send_ivl: span("send_ivl"),

@@ -120,13 +120,8 @@ impl SrmPeer {
     fn on_message_timer(&mut self, scene: &mut Scene, key: Key, rounds: Option<u8>) {
         // Nobody can be sure to have what a member sent that is gone: all are asked some times more.
         let (source, number) = key;
-        if self.gone.contains(&source)
-            && self
-                .streams
-                .recovery
-                .request_round(key)
-                .is_some_and(|round| round > self.settings.backoff_limit + 1)
-        {
+        let is_hopeless = |round| round > self.settings.backoff_limit + 1;
+        if self.gone.contains(&source) && self.streams.recovery.request_round(key).is_some_and(is_hopeless) {
             self.streams.recovery.forget(source, number..number + 1);
             return self.streams.give_up(scene, key);
         }
@@ -136,7 +131,7 @@ impl SrmPeer {
     }
 
     fn poll_request(&mut self, scene: &mut Scene, buf: &mut Vec<u8>) -> Option<Transmit> {
-        if !self.streams.recovery.has_requests() {
+        if !self.streams.recovery.requests.is_due() {
             return None;
         }
         if let Some(at) = self.request_pace.ready_at(scene.now) {
@@ -157,7 +152,6 @@ impl SrmPeer {
         scene.events.control("request", number);
         let (source, message) = (scene.nodes[source as usize], MessageId(number));
         scene.events.push(Event::Requested { source, message });
-        self.streams.recovery.on_sending_request(round);
         self.streams.recovery.on_request(scene, key, round, true);
         Some(Transmit::now(scene.within(scope)))
     }
@@ -225,7 +219,8 @@ impl Part for SrmPeer {
             return control;
         }
         let SrmPeer { streams, source, answers, .. } = self;
-        if !answers.has_repeats() && !streams.recovery.has_repairs() && !source.is_ready(streams.sent()) {
+        let has_repairs = !answers.repeats.is_empty() || streams.recovery.repairs.is_due();
+        if !has_repairs && !source.is_ready(streams.sent()) {
             return None;
         }
         if let Some(at) = self.send_pace.ready_at(scene.now) {
@@ -243,12 +238,12 @@ impl Part for SrmPeer {
     }
 
     fn offer(&mut self, _scene: &mut Scene, payload: Bytes) -> Result<MessageId, OfferError> {
-        let waiting = self.source.offer(payload)?;
+        let waiting = self.source.outgoing.offer(payload)?;
         Ok(MessageId(self.streams.sent() + waiting))
     }
 
     fn finish(&mut self, _scene: &mut Scene) {
-        self.source.finish();
+        self.source.outgoing.finish();
     }
 
     fn expel(&mut self, scene: &mut Scene, member: NodeId) {
@@ -267,7 +262,7 @@ impl Part for SrmPeer {
     }
 
     fn is_finished(&self) -> bool {
-        self.source.is_finished()
+        self.source.outgoing.is_finished()
     }
 }
 

@@ -26,8 +26,8 @@ pub(super) type Key = (u32, u64);
 #[derive(Debug)]
 pub(super) struct Recovery {
     settings: Arc<Settings>,
-    requests: RequestSchedule<Key, Request>,
-    repairs: RequestSchedule<Key, Repair>,
+    pub requests: RequestSchedule<Key, Request>,
+    pub repairs: RequestSchedule<Key, Repair>,
     /// Of the requests and of the repairs, if they adapt.
     adaptive: Option<Box<[AdaptiveDelay; 2]>>,
     draws: Draws,
@@ -37,7 +37,7 @@ pub(super) struct Recovery {
 
 /// A request object.
 #[derive(Debug)]
-struct Request {
+pub(super) struct Request {
     /// When the loss was found.
     pub since: Time,
     pub distance: Distance,
@@ -218,17 +218,15 @@ impl Recovery {
     /// The next wait that is over: of a request that is due now, or, with how many rounds are over, of one whose
     /// hold-down has ended. Call until `None`.
     pub fn expire(&mut self, now: Time) -> Option<(Key, Option<u8>)> {
-        let over = |key, round: u32| Some((key, Some(round.min(u8::MAX.into()) as u8)));
-        if let Some((key, expired)) = self.requests.expire(now) {
-            return match expired {
-                Expired::Over(request) => over(key, request.round),
-                _ => Some((key, None)),
-            };
-        }
-        match self.repairs.expire(now)? {
-            (key, Expired::Over(repair)) => over(key, repair.round),
-            (key, _) => Some((key, None)),
-        }
+        let (key, over) = match self.requests.expire(now) {
+            Some((key, Expired::Over(request))) => (key, Some(request.round)),
+            Some((key, _)) => (key, None),
+            None => match self.repairs.expire(now)? {
+                (key, Expired::Over(repair)) => (key, Some(repair.round)),
+                (key, _) => (key, None),
+            },
+        };
+        Some((key, over.map(|round| round.min(u8::MAX.into()) as u8)))
     }
 
     /// When that is.
@@ -246,27 +244,14 @@ impl Recovery {
         self.repairs.remove_all(keys);
     }
 
-    /// The message to be asked for next, and in which round.
+    /// The message to be asked for next, and in which round: a request that is sent before this member hears it.
     pub fn next_request(&mut self) -> Option<(Key, u32)> {
         let key = self.requests.take_due()?;
-        Some((key, self.requests.get(key)?.round))
-    }
-
-    /// Whether requests are to be sent.
-    pub fn has_requests(&self) -> bool {
-        self.requests.is_due()
-    }
-
-    /// A request is being sent: before this member hears it.
-    pub fn on_sending_request(&mut self, round: u32) {
+        let round = self.requests.get(key)?.round;
         if let Some([pair, _]) = self.adaptive.as_deref_mut().filter(|_| round == 1) {
             pair.on_sending(MOST_C1);
         }
-    }
-
-    /// Whether repairs are to be sent.
-    pub fn has_repairs(&self) -> bool {
-        self.repairs.is_due()
+        Some((key, round))
     }
 
     /// The message to be repaired next.

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use carillon_core::{BuildContext, DropReason, MessageId, OfferError, Outcome, Transmit};
+use carillon_core::{BuildContext, DropReason, MessageId, Outcome, Transmit};
 use carillon_wire::srm::{Data, Packet};
 
 use super::config::Settings;
@@ -15,7 +14,7 @@ use crate::blocks::{FlowControl, Outgoing, SlowestMember};
 #[derive(Debug)]
 pub(super) struct Source {
     settings: Arc<Settings>,
-    outgoing: Outgoing,
+    pub outgoing: Outgoing,
     flow: Option<Box<SlowestMember>>,
 }
 
@@ -25,21 +24,6 @@ impl Source {
         let flow = || Box::new(SlowestMember::new(own, context.members.len(), settings.buffer));
         let flow = settings.flow.then(flow);
         Source { outgoing: Outgoing::new(MOST_WAITING, context.rejoining), flow, settings }
-    }
-
-    /// Takes a message; says how many wait before it.
-    pub fn offer(&mut self, payload: Bytes) -> Result<u64, OfferError> {
-        self.outgoing.offer(payload)
-    }
-
-    /// No more messages will be offered.
-    pub fn finish(&mut self) {
-        self.outgoing.finish();
-    }
-
-    /// Whether everything has gone out.
-    pub fn is_finished(&self) -> bool {
-        self.outgoing.is_finished()
     }
 
     /// With flow control: a member says which of this member's messages it lacks first.
