@@ -1,5 +1,7 @@
 //! A member of the group: a source and a sink behind one interface.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use carillon_core::{
     BuildContext, Config, ConfigError, Delivery, DropReason, InState, MessageId, OfferError, Received, Role,
@@ -9,7 +11,7 @@ use carillon_wire::erramilli_singh::{HEADER_LEN, Packet};
 
 use super::config::Settings;
 use super::describe::DESCRIBED;
-use super::sink::{Sink, pause};
+use super::sink::Sink;
 use super::source::Source;
 use crate::blocks::{Part, Player};
 
@@ -50,22 +52,6 @@ impl ErramilliSinghPeer {
         let sink = Sink::new(scene.nodes.len(), context.rejoining, settings.clone());
         Ok(Player::of(ErramilliSinghPeer { source: Source::new(may_offer, settings, sanity), sink }, scene))
     }
-
-    /// Takes in a packet of a member.
-    fn on_packet(&mut self, scene: &mut Scene, rank: usize, packet: Packet<'_>, bytes: &Bytes) {
-        let ErramilliSinghPeer { source, sink } = self;
-        sink.on_sign_of_life(scene, rank);
-        match packet {
-            Packet::Data { sequence, .. } => sink.on_data(scene, rank, sequence, bytes.slice(HEADER_LEN..)),
-            Packet::Status(progress) => sink.on_progress(scene, rank, progress, "status"),
-            Packet::Sanity(progress) => sink.on_progress(scene, rank, progress, "sanity"),
-            Packet::Nak { source: asked, .. } if usize::from(asked) != scene.rank => {
-                scene.events.dropped(DropReason::Foreign);
-            }
-            Packet::Nak { expected, .. } => source.on_nak(scene, rank, expected),
-            Packet::Choke { pause_us, .. } => source.on_choke(scene, pause(pause_us)),
-        }
-    }
 }
 
 impl Part for ErramilliSinghPeer {
@@ -89,12 +75,27 @@ impl Part for ErramilliSinghPeer {
         if rank == scene.rank || scene.nodes.get(rank) != Some(&datagram.source) {
             return scene.events.dropped(DropReason::NotAMember);
         }
-        self.on_packet(scene, rank, packet, datagram.bytes);
+        let ErramilliSinghPeer { source, sink } = self;
+        sink.on_sign_of_life(scene, rank);
+        match packet {
+            Packet::Data { sequence, .. } => {
+                sink.on_data(scene, rank, sequence, datagram.bytes.slice(HEADER_LEN..));
+            }
+            Packet::Status(progress) => sink.on_progress(scene, rank, progress, "status"),
+            Packet::Sanity(progress) => sink.on_progress(scene, rank, progress, "sanity"),
+            Packet::Nak { source: asked, .. } if usize::from(asked) != scene.rank => {
+                scene.events.dropped(DropReason::Foreign);
+            }
+            Packet::Nak { expected, .. } => source.on_nak(scene, rank, expected),
+            Packet::Choke { pause_us, .. } => {
+                source.on_choke(scene, Duration::from_micros(pause_us.into()));
+            }
+        }
     }
 
     fn on_timer(&mut self, scene: &mut Scene, timer: Timer) {
         match timer {
-            Timer::Idle => self.source.on_idle(),
+            Timer::Idle => self.source.idle.expire(),
             // `poll_transmit` looks at the time itself.
             Timer::Pace => {}
             Timer::Quiet => self.source.on_quiet(scene),

@@ -1,7 +1,6 @@
 //! The receiving side of a node.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::time::Duration;
 
 use bytes::Bytes;
 use carillon_core::{Delivery, DropReason, Event, MessageId, Time, Transmit};
@@ -204,9 +203,4 @@ impl Sink {
         self.waiting.push_back(rank);
         scene.deliver(rank, number, payload);
     }
-}
-
-/// T3 as a choke carries it.
-pub(super) fn pause(pause_us: u32) -> Duration {
-    Duration::from_micros(pause_us.into())
 }

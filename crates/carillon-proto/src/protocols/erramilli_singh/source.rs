@@ -18,7 +18,7 @@ pub(super) struct Source {
     /// `sendBuf`: the last B messages sent, the implicit back window. The oldest makes room for the newest, whoever lacks it.
     window: Numbered<Bytes>,
     repairs: DueRepairs<To>,
-    idle: StatusSeries,
+    pub idle: StatusSeries,
     /// No data packet before this.
     pace: Pace,
     /// No new message before this.
@@ -100,11 +100,6 @@ impl Source {
         let last = MessageId(self.window.end().saturating_sub(1));
         scene.events.received("choke", last);
         self.choked.pause(scene.now, pause.min(self.settings.t3));
-    }
-
-    /// The interval of status or sanity messages is over.
-    pub fn on_idle(&mut self) {
-        self.idle.expire();
     }
 
     /// Nothing was asked for in a long time: whoever lives has everything that can be repaired.
