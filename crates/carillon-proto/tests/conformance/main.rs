@@ -5,6 +5,7 @@
 //! protocol; a failure prints the command that repeats its run.
 
 mod acknowledged;
+mod alone;
 mod best_effort;
 mod helpers;
 mod peers;

@@ -8,10 +8,10 @@ use carillon_wire::reformation::Ranks;
 use carillon_wire::sequencer::{Body, Report, Status};
 
 use super::config::{LEAST_INTERVAL, Settings};
-use super::order::{Order, near};
+use super::order::Order;
 use super::peer::{Scene, Timer};
-use crate::blocks::Silence;
 use crate::blocks::reformation::{To, View};
+use crate::blocks::{Silence, near};
 
 /// What a member has told the sequencer, and has to tell.
 #[derive(Debug)]

@@ -1,12 +1,12 @@
 //! What a member holds of the one order, what waits for a place in it, and how far its application has come.
 
 use bytes::Bytes;
-use carillon_core::{BuildContext, Event, MessageId, Outcome, expand};
+use carillon_core::{BuildContext, Event, MessageId, Outcome};
 
 use super::config::{FETCHED, Settings};
 use super::peer::{Scene, Timer};
 use crate::blocks::reformation::View;
-use crate::blocks::{OrderLog, Outbox, Placed, Unplaced, Until, ViewOrder};
+use crate::blocks::{OrderLog, Outbox, Placed, Unplaced, Until, ViewOrder, near};
 
 /// A message in its place: its bytes, or perhaps these (`P`).
 #[derive(Clone, Debug)]
@@ -253,9 +253,4 @@ impl ViewOrder<Timer> for Order {
         self.deliver(scene);
         self.outbox.reorder(self.log.next(scene.rank));
     }
-}
-
-/// The number of these low 32 bits that is nearest to an expected one.
-pub(super) fn near(low: u32, expected: u64) -> u64 {
-    expand(low.into(), 1 << 32, expected)
 }

@@ -13,9 +13,9 @@ use carillon_wire::sequencer::{Body, Packet, Report};
 use super::config::Settings;
 use super::follower::{Follower, MOST_ASKED};
 use super::leader::Leader;
-use super::order::{Entry, Order, near};
+use super::order::{Entry, Order};
 use crate::blocks::reformation::{Reformation, Terms, To};
-use crate::blocks::{Change, Membership, Part, Player, next_numbers};
+use crate::blocks::{Change, Membership, Part, Player, near, next_numbers};
 
 /// Where the parts of a member act.
 pub(super) type Scene = crate::blocks::Scene<Timer>;

@@ -119,13 +119,15 @@ impl NakSender {
     }
 
     fn advance(&mut self, scene: &mut Scene) {
-        while let Some((number, slot)) = self.window.pop_acknowledged() {
+        while let Some((number, _)) = self.window.pop_acknowledged() {
             scene.events.completed(MessageId(number), Outcome::Acknowledged, 1);
-            if slot.sent.is_none() {
-                // Nobody is left to send it to.
-                self.next = None;
-                self.phase = Phase::Ready;
-            }
+        }
+        if self.window.is_empty()
+            && scene.timers.armed(Timer::Silence).is_none()
+            && self.phase == Phase::Waiting
+        {
+            // Nobody is left to send it to, or to tell of it.
+            self.next_may_come(scene);
         }
         if self.window.is_empty() && self.phase == Phase::Polling {
             match self.polled {
