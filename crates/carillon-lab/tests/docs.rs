@@ -330,3 +330,87 @@ fn every_file_of_tests_is_part_of_a_program() {
         }
     }
 }
+
+/// The table of the blocks says who uses each: the protocols whose files import it, and the blocks that are built on it.
+#[test]
+fn the_architecture_page_says_who_uses_each_block() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/architecture.md");
+    let page = fs::read_to_string(path).expect("the page can be read");
+    let heading = "| block | what | used by |\n|---|---|---|\n";
+    let (before, rest) = page.split_once(heading).expect("the page has the table");
+    let (table, after) = rest.split_once("\n\n").expect("text follows the table");
+    let proto = concat!(env!("CARGO_MANIFEST_DIR"), "/../carillon-proto/src/");
+    let (protocols, blocks) = (imports(&format!("{proto}protocols")), imports(&format!("{proto}blocks")));
+    let rows = table.lines().map(|row| {
+        let cells: Vec<&str> = row.split('|').collect();
+        if cells[1].contains("carillon-wire") {
+            return row.to_owned();
+        }
+        let named: Vec<&str> = cells[1].split('`').skip(1).step_by(2).collect();
+        let named = named.iter().map(|name| name.rsplit("::").next().unwrap_or(name));
+        let users = |of: &[(String, BTreeSet<String>)]| -> Vec<String> {
+            let uses = |words: &BTreeSet<String>| named.clone().any(|name| words.contains(name));
+            let users = of.iter().filter(|(_, words)| uses(words)).map(|(user, _)| user);
+            users
+                .filter(|user| named.clone().all(|name| name != *user))
+                .map(|user| format!("`{user}`"))
+                .collect()
+        };
+        let (by, within) = (users(&protocols), users(&blocks));
+        let by = if by.len() > MANY { "nearly all".to_owned() } else { by.join(", ") };
+        let within = if within.is_empty() { String::new() } else { format!("in {}", within.join(", ")) };
+        let both = [by, within].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ");
+        format!("|{}|{}| {both} |", cells[1], cells[2])
+    });
+    let written = format!("{before}{heading}{}\n\n{after}", rows.collect::<Vec<_>>().join("\n"));
+    if std::env::var_os("CARILLON_BLESS").is_some() {
+        return fs::write(path, written).expect("the page can be written");
+    }
+    assert_eq!(page, written, "CARILLON_BLESS=1 cargo test -p carillon-lab --test docs writes the column");
+}
+
+/// With more users than this a list says less than "nearly all".
+const MANY: usize = 12;
+
+/// For each protocol or block below a folder, what its files import, tests apart.
+fn imports(folder: &str) -> Vec<(String, BTreeSet<String>)> {
+    let mut all = Vec::new();
+    for entry in fs::read_dir(folder).expect("a folder of the sources").flatten() {
+        let name = entry.file_name().into_string().expect("a name of letters");
+        let name = name.trim_end_matches(".rs");
+        let is_block = folder.ends_with("blocks");
+        let mut words = BTreeSet::new();
+        for file in files(&entry.path()) {
+            let text = file.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+            let paths: &[&str] =
+                if is_block { &["use super::", "use crate::blocks::"] } else { &["use crate::blocks::"] };
+            for path in paths.iter().chain(&["use carillon_core::"]) {
+                let lists = text.split(path).skip(1).filter_map(|rest| rest.split(';').next());
+                let is_of_name = |c: char| c.is_alphanumeric() || c == '_';
+                words.extend(lists.flat_map(|list| list.split(|c| !is_of_name(c))).map(str::to_owned));
+            }
+        }
+        if name == "mod" {
+            continue;
+        }
+        let title = |word: &str| format!("{}{}", word[..1].to_uppercase(), &word[1..]);
+        let name = match is_block {
+            true if entry.path().is_file() => name.split('_').map(title).collect(),
+            true => name.to_owned(),
+            false => name.replace('_', "-"),
+        };
+        all.push((name, words));
+    }
+    all.sort();
+    all
+}
+
+/// The texts of a file, or of all below a folder, tests apart.
+fn files(path: &std::path::Path) -> Vec<String> {
+    if path.is_file() {
+        return Vec::from([fs::read_to_string(path).expect("a source can be read")]);
+    }
+    let below = fs::read_dir(path).expect("a folder of the sources").flatten();
+    let sources = below.filter(|entry| !entry.file_name().to_string_lossy().starts_with("tests"));
+    sources.flat_map(|entry| files(&entry.path())).collect()
+}
