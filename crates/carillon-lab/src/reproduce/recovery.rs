@@ -125,9 +125,10 @@ impl RecoverySpec {
             };
             let placed = || places.iter().map(|x| x + aside).zip(values);
             let scaled = |value: f64| value * quantity.scale;
-            let bars = placed().map(|(x, value)| match extremes {
-                true => (x, scaled(value.min), scaled(value.max)),
-                false => (x, scaled(value.means.ci95_low), scaled(value.means.ci95_high)),
+            let bars = placed().map(|(x, value)| {
+                let (mean, half) = (value.means.mean, value.means.ci95_high - value.means.mean);
+                let (low, high) = if extremes { (value.min, value.max) } else { (mean - half, mean + half) };
+                (x, scaled(low), scaled(high))
             });
             let bars = bars.filter(|(_, low, high)| low.is_finite() && high.is_finite());
             let points = placed().map(|(x, value)| (x, scaled(value.means.mean))).collect();
