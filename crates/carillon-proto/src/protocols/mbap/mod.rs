@@ -40,13 +40,14 @@ pub const ENTRY: ProtocolEntry = ProtocolEntry {
         ack_bytes: |settings| settings.size("ack_bytes").0,
         window: |settings| settings.count("window"),
     }),
-    build: |role, context, settings| match role {
-        Role::Receiver => Ok(Box::new(MbapReceiver::new(context, settings))),
-        Role::Sender => {
-            let config = SenderConfig::new(context, settings)?;
-            Ok(Box::new(MbapSender::new(context, config, Recipients::group(context))))
+    build: |role, context, settings| {
+        // Receivers take no settings that senders do not.
+        let config = SenderConfig::new(context, settings)?;
+        match role {
+            Role::Receiver => Ok(Box::new(MbapReceiver::new(context, settings))),
+            Role::Sender => Ok(Box::new(MbapSender::new(context, config, Recipients::group(context)))),
+            _ => Err(ConfigError::no_such_role(role)),
         }
-        _ => Err(ConfigError::no_such_role(role)),
     },
     ..describe::DESCRIBED
 };
