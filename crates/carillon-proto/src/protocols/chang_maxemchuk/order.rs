@@ -42,7 +42,7 @@ pub(super) enum Place {
 impl Order {
     /// Messages that are here, with a place and without.
     pub fn held(&self) -> u64 {
-        (self.log.len() + self.log.early().len() + self.inbox.len()) as u64
+        (self.log.len() + self.inbox.len()) as u64
     }
 
     /// Of the first list.

@@ -76,11 +76,11 @@ impl MbapReceiver {
     /// Section 2.6: only the next message in the sequence is of use; all others are discarded
     /// without acknowledgment.
     fn on_data(&mut self, scene: &mut Scene, sequence: u16, len: usize, poll: bool, datagram: Received<'_>) {
-        if self.early.is_some() {
-            return self.on_data_in_any_order(scene, sequence, len, poll, datagram);
-        }
         if u64::from(sequence) >= 2 * self.window {
             return scene.events.dropped(DropReason::Malformed);
+        }
+        if self.early.is_some() {
+            return self.on_data_in_any_order(scene, sequence, len, poll, datagram);
         }
         let ahead = self.ahead(sequence);
         if ahead > 0 {
@@ -132,9 +132,7 @@ impl MbapReceiver {
         let ahead = self.ahead(sequence);
         let message = self.expected + ahead;
         let held = scene.waiting() as u64 + early.messages.len() as u64;
-        if u64::from(sequence) >= 2 * self.window {
-            scene.events.dropped(DropReason::Malformed);
-        } else if ahead >= self.window || early.messages.has(message) {
+        if ahead >= self.window || early.messages.has(message) {
             scene.events.dropped(DropReason::Duplicate);
         } else if held + u64::from(ahead > 0) >= self.room {
             // One place is left for the message that is next: without it nothing goes on.

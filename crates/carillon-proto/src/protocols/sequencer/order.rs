@@ -47,7 +47,7 @@ pub(super) struct Order {
 impl Order {
     /// Messages that are here, with a place and without.
     pub fn held(&self) -> u64 {
-        (self.log.len() + self.log.early().len() + self.parked.len()) as u64
+        (self.log.len() + self.parked.len()) as u64
     }
 
     /// Of a group of so many members, none of which has sent anything.
