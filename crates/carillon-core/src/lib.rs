@@ -18,9 +18,11 @@ mod notice;
 mod observer;
 mod one_in;
 mod pace;
+mod parameters;
 mod pool;
 mod registry;
 mod rng;
+mod role;
 mod sequence;
 mod time;
 mod timers;
@@ -45,12 +47,14 @@ pub use notice::Notice;
 pub use observer::{NoObserver, Observer};
 pub use one_in::OneIn;
 pub use pace::Pace;
+pub use parameters::{Config, ConfigError, Kind, Parameter, Setting, joined};
 pub use pool::BufferPool;
 pub use registry::{
-    Build, BuildContext, Config, ConfigError, HeaderBytes, HostValue, Identities, Kind, NetworkKind, Order,
-    Parameter, ProtocolEntry, RawIp, Role, Setting, UnicastEquivalent, joined,
+    Build, BuildContext, HeaderBytes, HostValue, Identities, NetworkKind, Order, ProtocolEntry, RawIp,
+    UnicastEquivalent,
 };
 pub use rng::{Rng, Seeds};
+pub use role::Role;
 pub use sequence::{SeqSet, expand};
 pub use time::Time;
 pub use timers::Timers;

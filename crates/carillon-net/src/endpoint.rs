@@ -13,6 +13,7 @@ use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
 use crate::book::{Book, SharedPeers};
 use crate::inbox::Inbox;
 use crate::injector::Injector;
+use crate::options::{enlarge, set_hops};
 use crate::outbox::Outbox;
 use crate::raw::Raw;
 use crate::seal::{Key, SEAL_BYTES, Seal};
@@ -340,25 +341,6 @@ impl Port {
     }
 }
 
-/// Asks for a receive buffer, beyond the system's limit where privileges allow it; returns what
-/// was granted.
-pub(crate) fn enlarge(socket: &Socket, bytes: usize) -> Result<usize, OpenError> {
-    let doing = || OpenError::doing("set the receive buffer");
-    socket.set_recv_buffer_size(bytes).map_err(doing())?;
-    // Linux grants twice the size asked for, as room for its own bookkeeping, and tells so.
-    let doubled = if cfg!(any(target_os = "linux", target_os = "android")) { 2 } else { 1 };
-    let granted = || socket.recv_buffer_size().map(|size| size / doubled);
-    let first = granted().map_err(doing())?;
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    if first < bytes {
-        use nix::sys::socket::{setsockopt, sockopt::RcvBufForce};
-        if setsockopt(socket, RcvBufForce, &bytes).is_ok() {
-            return granted().map_err(doing());
-        }
-    }
-    Ok(first)
-}
-
 pub(crate) fn open_unicast(group: SocketAddr, ttl: u8, interface: &Interface) -> Result<Port, OpenError> {
     let socket = new_socket(group)?;
     let doing = |what: &str| OpenError::doing(format!("{what} on {interface}"));
@@ -448,13 +430,6 @@ pub(crate) fn new_socket(group: SocketAddr) -> Result<Socket, OpenError> {
         socket.set_only_v6(true).map_err(OpenError::doing("open an IPv6 socket"))?;
     }
     Ok(socket)
-}
-
-pub(crate) fn set_hops(socket: &Socket, group: SocketAddr, hops: u8) -> io::Result<()> {
-    match group {
-        SocketAddr::V4(_) => socket.set_multicast_ttl_v4(hops.into()),
-        SocketAddr::V6(_) => socket.set_multicast_hops_v6(hops.into()),
-    }
 }
 
 fn header_bytes(group: SocketAddr) -> usize {

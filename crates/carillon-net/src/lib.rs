@@ -40,6 +40,7 @@ mod gather;
 mod inbox;
 mod injector;
 mod interface;
+mod options;
 mod outbox;
 mod peers;
 mod probe;

@@ -9,7 +9,8 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout};
 use socket2::Socket;
 
-use crate::endpoint::{enlarge, max_datagram, new_socket, open_multicast, open_unicast, set_hops};
+use crate::endpoint::{max_datagram, new_socket, open_multicast, open_unicast};
+use crate::options::{enlarge, set_hops};
 use crate::{Choice, Interface, OpenError};
 
 /// The way by which a datagram came in.

@@ -15,7 +15,7 @@ use carillon_core::RawIp;
 use nix::sys::socket::{SockaddrIn, recvfrom};
 use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
 
-use crate::endpoint::{enlarge, set_hops};
+use crate::options::{enlarge, set_hops};
 use crate::{Interface, OpenError};
 
 /// The packet of the protocol in an IP packet, whose header the system hands over too; nothing if it is none.

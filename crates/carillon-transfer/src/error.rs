@@ -6,8 +6,7 @@ use std::io;
 use carillon_core::ConfigError;
 use carillon_net::{DriveError, OpenError};
 
-use crate::files::LONGEST_MESSAGE;
-use crate::network::ATTACHED_MAX_LEN;
+use crate::limits::{ATTACHED_MAX_LEN, LONGEST_MESSAGE};
 
 /// Why a transfer could not be begun, or could not go on, at this end.
 #[derive(Debug, thiserror::Error)]

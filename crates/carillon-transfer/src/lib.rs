@@ -139,6 +139,7 @@ mod gate;
 mod handle;
 mod help;
 mod join;
+mod limits;
 pub mod monitor;
 mod network;
 mod participant;
@@ -157,7 +158,8 @@ pub use files::{Messages, Signature, SigningKey, Symlinks, VerifyingKey};
 pub use handle::{Blocking, Events, Handle};
 pub use help::{HelpOptions, HelpRun, Helping, ToHelp, help};
 pub use join::{JoinOptions, JoinRun, Joining, ToJoin, join, join_lines, join_reader};
-pub use network::{ATTACHED_MAX_LEN, Bound, DEFAULT_GROUP, Network};
+pub use limits::ATTACHED_MAX_LEN;
+pub use network::{Bound, DEFAULT_GROUP, Network};
 pub use receive::{ReceiveOptions, ReceiveRun, Receiving, ToReceive, receive, receive_messages, receive_to};
 pub use report::{
     HelpReport, HelperReport, JoinReport, Outcome, ReceiveReport, ReceiverReport, SendReport, SenderReport,

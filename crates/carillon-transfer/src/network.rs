@@ -9,6 +9,7 @@ use carillon_proto::session::MAX_ATTACHED;
 use carillon_wire::file::Reached;
 
 use crate::Error;
+use crate::limits::ATTACHED_MAX_LEN;
 
 /// A group, the interface that leads to it, and this end's name. What all ends of a transfer have in common.
 #[derive(Clone, Debug)]
@@ -136,8 +137,6 @@ pub(crate) fn detached(attached: &[u8]) -> (Option<Reached>, &[u8]) {
     }
 }
 
-/// Bytes that a program can attach.
-pub const ATTACHED_MAX_LEN: usize = 256;
 const _: () = assert!(1 + Reached::LEN + ATTACHED_MAX_LEN <= MAX_ATTACHED);
 
 /// The name of this host.

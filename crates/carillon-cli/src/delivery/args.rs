@@ -4,7 +4,7 @@ use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use carillon_core::{BitRate, Duration, Probability};
+use carillon_core::{BitRate, Probability};
 use carillon_transfer::{Bound, DEFAULT_GROUP, Key, Network};
 
 use super::numbers::NumbersArgs;
@@ -93,19 +93,7 @@ pub fn read_key(path: &Path) -> anyhow::Result<Key> {
     Ok(file.key)
 }
 
-/// A number of seconds on the command line.
-pub fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: Option<f64> = text.trim().trim_end_matches('s').trim_end().parse().ok();
-    seconds
-        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        .filter(|span| *span <= LONGEST)
-        .ok_or_else(|| format!("expected seconds from 0 to {}, such as 2.5", LONGEST.as_secs()))
-}
-
 /// Whether progress has somewhere to be shown.
 pub fn is_text_terminal() -> bool {
     std::io::stderr().is_terminal()
 }
-
-/// As good as forever.
-const LONGEST: Duration = Duration::from_secs(1_000_000);

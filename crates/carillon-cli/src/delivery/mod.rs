@@ -7,11 +7,12 @@ mod numbers;
 mod output;
 mod overheard;
 mod patience;
+mod seconds;
 mod stop;
 mod watch;
 mod words;
 
-pub use args::{NetworkArgs, is_text_terminal, read_key, seconds};
+pub use args::{NetworkArgs, is_text_terminal, read_key};
 pub use lines::Lines;
 pub use numbers::NumbersArgs;
 pub use output::{
@@ -19,6 +20,7 @@ pub use output::{
     seal_drops_json,
 };
 pub use patience::Patience;
+pub use seconds::seconds;
 pub use stop::Stop;
 pub use watch::{Watch, record};
 pub use words::{NOBODY_EXPECTED, OPEN, Whereabouts, advice, host, say, say_text, waits_for_nobody};

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use carillon_core::Duration;
 use carillon_transfer::monitor::{Exporter, Monitor};
 
-use super::args::seconds;
+use super::seconds::seconds;
 use super::stop::Stop;
 use super::words::say;
 

@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 
+use super::findings::{Findings, Plans};
 use super::law::{Fit, Law, Row, Sweep};
-use super::study::{Findings, Plans};
 use super::{List, SimulatedPoint, Simulation, Text};
 use crate::plot::{Axis, Dash, Figure, Marker, Marks, Series};
 use crate::sheet::{Heading, Sheet};

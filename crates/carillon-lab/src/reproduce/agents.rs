@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::study::{Findings, Plans};
+use super::findings::{Findings, Plans};
 use super::{List, Quantity, SimulatedPoint, Source};
 use crate::check::{Check, CheckVerdict};
 

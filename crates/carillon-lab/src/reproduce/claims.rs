@@ -3,9 +3,9 @@
 use serde::Deserialize;
 use toml::{Table, Value};
 
+use super::findings::{Findings, Plans};
 use super::recovery::Pooled;
 use super::status_analysis::StatusTerms;
-use super::study::{Findings, Plans};
 use super::{SimulatedPoint, Source, Text};
 use crate::check::{Check, CheckVerdict};
 use crate::scenario::{number_of, text_of};

@@ -2,10 +2,10 @@
 
 use serde::Deserialize;
 
+use super::findings::{Findings, Plans, StudyPlan};
 use super::quotient::Quotient;
 use super::status_analysis::StatusTerms;
-use super::study::{Findings, Plans};
-use super::{Kept, Key, List, Quantity, SimulatedPoint, StudyPlan, Text};
+use super::{Kept, Key, List, Quantity, SimulatedPoint, Text};
 use crate::plot::{
     Axis, DASHES, Dash, Figure, MARKERS, Marks, Series, capitalised, distinct, is_ordered, sample_sizes,
 };

@@ -10,6 +10,7 @@ mod claims;
 mod comparison;
 mod figures;
 mod files;
+mod findings;
 mod law;
 mod means;
 mod paired;
@@ -39,13 +40,14 @@ pub use ack_wait::{AckWaitSpec, Condition};
 pub use comparison::{Bound, ComparedCell, ComparedRow, Comparison, PublishedCell, Verdict};
 pub use figures::{Curve, EachBound, FigureSpec};
 pub use files::{EXPERIMENTS, Kept, List, Settings, Source, Text, find, matching, read};
+pub use findings::StudyPlan;
 pub use means::MeansSpec;
 pub use paired::PairedSpec;
 pub use published::PublishedValues;
 pub use quotient::Quotient;
 pub use recovery::{Pooled, RecoverySpec};
 pub use simulation::{SimulatedPoint, Simulation};
-pub use study::{Analysis, Study, StudyPlan, StudySpec};
+pub use study::{Analysis, Study, StudySpec};
 
 /// An experiment.
 #[derive(Clone, Debug)]
@@ -305,7 +307,7 @@ impl<'a> Laboratory<'a> {
                     }
                 }
                 let plans = study.plans.iter().map(|plan| (plan, &self.simulations[plan.id.0]));
-                let plans = study::Plans(plans.collect());
+                let plans = findings::Plans(plans.collect());
                 Ok(Outcome::Study(study.study(experiment.id, experiment.title, &plans)))
             }
         }

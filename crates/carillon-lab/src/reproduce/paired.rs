@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::study::{Findings, Plans};
+use super::findings::{Findings, Plans};
 use super::{Key, List, Quantity, SimulatedPoint, Text};
 use crate::check::{Check, CheckVerdict};
 use crate::sheet::{Heading, Number, Sheet};

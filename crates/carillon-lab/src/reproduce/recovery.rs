@@ -3,8 +3,8 @@
 
 use serde::Deserialize;
 
+use super::findings::{Findings, Plans};
 use super::means::joined;
-use super::study::{Findings, Plans};
 use super::{Key, List, Quantity, SimulatedPoint, Simulation};
 use crate::plot::{Axis, Figure, Marks, Series, capitalised, distinct, is_ordered, sample_sizes};
 use crate::sheet::{Heading, Number, Sheet};

@@ -7,11 +7,12 @@ use serde::{Deserialize, Serialize};
 use super::ack_wait::AckWaitSpec;
 use super::agents::AgentsSpec;
 use super::claims::ClaimsSpec;
+use super::findings::{Findings, Plans, StudyPlan};
 use super::means::MeansSpec;
 use super::paired::PairedSpec;
 use super::recovery::RecoverySpec;
 use super::summary::SummarySpec;
-use super::{List, Settings, Simulation, Source, Text, seconds};
+use super::{List, Text, seconds};
 use crate::check::{Check, CheckVerdict};
 use crate::plot::Figure;
 use crate::sheet::Sheet;
@@ -40,24 +41,6 @@ pub struct Expected {
     pub checks: Vec<String>,
     /// Why.
     pub reason: String,
-}
-
-/// A scenario of a study.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct StudyPlan {
-    /// What it is called: its result folder.
-    pub id: Text,
-    /// What its curves are called; empty if there is but one plan.
-    #[serde(default)]
-    pub name: Text,
-    /// The scenario file.
-    pub plan: Source,
-    /// What is set in it, so that one file serves several plans.
-    #[serde(default)]
-    pub settings: Settings,
-    /// It runs on a testbed, and this was measured there before: the `summary.csv` of a result folder, or what is wanted of it.
-    pub measured: Option<Source>,
 }
 
 /// What is made of the results.
@@ -100,25 +83,6 @@ pub struct Study {
     /// Time they took.
     #[serde(rename = "wall_s", serialize_with = "seconds")]
     pub wall: Duration,
-}
-
-/// What the plans of a study gave, in their order.
-pub(super) struct Plans<'a>(pub Vec<(&'a StudyPlan, &'a Simulation)>);
-
-impl<'a> Plans<'a> {
-    /// What the plan of this name gave.
-    pub(super) fn find(&self, id: &str) -> Option<&'a Simulation> {
-        self.0.iter().find(|(plan, _)| plan.id.0 == id).map(|(_, simulation)| *simulation)
-    }
-}
-
-/// Tables, figures and findings.
-#[derive(Debug, Default)]
-pub(super) struct Findings {
-    pub sheets: Vec<Sheet>,
-    pub checks: Vec<Check>,
-    pub figures: Vec<Figure>,
-    pub remarks: Vec<String>,
 }
 
 impl StudySpec {

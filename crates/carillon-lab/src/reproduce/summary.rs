@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 
+use super::findings::{Findings, Plans};
 use super::recovery::Pooled;
-use super::study::{Findings, Plans};
 use super::{List, Quantity, Simulation};
 use crate::sheet::{Heading, Number, Sheet};
 

@@ -18,7 +18,8 @@ use super::paths::Paths;
 use super::stats::RelayStats;
 use crate::book::{Book, SharedPeers};
 use crate::driver::passes;
-use crate::endpoint::{PEERS, enlarge};
+use crate::endpoint::PEERS;
+use crate::options::enlarge;
 use crate::{DriveError, Interface, OpenError, SELF};
 
 /// What a [`RelayEndpoint`] is to be.

@@ -20,8 +20,8 @@ use std::time::Duration;
 use carillon_core::{PathMeasure, Time};
 
 use super::EmptyPath;
-use super::path_loss::PathLoss;
-use super::train::{Seen, Train};
+use super::path_loss::{LEARNING_PACKETS, PathLoss};
+use super::train::{FILLING_GAIN, Seen, Train};
 use super::windowed::Windowed;
 
 /// The sender's model of the path to one receiver.
@@ -309,8 +309,6 @@ const FIRST_WINDOW: f64 = 128.0;
 const SILENT_WINDOW: f64 = 32.0;
 /// Fewer would not carry a question and a repair.
 const LEAST_WINDOW: f64 = 8.0;
-/// While the path is being filled the window may double with each round, or grow by more if a [train](Train) has told that the path carries it.
-pub(super) const FILLING_GAIN: f64 = 2.0;
 /// As soon as the rate does not grow with it, what stands in queues does: less is enough to see whether it grows still.
 const FLAT_GAIN: f64 = 1.5;
 /// Of what arrives at most, which is more than what arrives, so much where more is lost than usual.
@@ -346,8 +344,6 @@ const QUEUE_GROWTH: f64 = 0.5;
 const QUEUE_CUT: f64 = 0.7;
 /// Who has sent less than this part of what may be under way has nothing more to send, and is not the cause of what is lost.
 const IDLE: f64 = 0.5;
-/// Packets that say what is usually lost.
-pub(super) const LEARNING_PACKETS: u64 = 128;
 /// With so much of it, it is doubted what is usual: eight rounds in a row.
 const DOUBTED: u32 = 16;
 /// How long a rate is remembered, at least, and in round trips.

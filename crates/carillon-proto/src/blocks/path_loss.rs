@@ -5,7 +5,6 @@ use std::time::Duration;
 use carillon_core::Time;
 
 use super::Found;
-use super::path::LEARNING_PACKETS;
 use super::windowed::Windowed;
 
 /// Which part of the packets is lost, and which part usually is.
@@ -89,3 +88,6 @@ const MOST_USUAL: f64 = 0.4;
 const LOSS_PACKETS: f64 = 256.0;
 /// How long it is remembered what was lost at least.
 const LEAST_MEMORY: Duration = Duration::from_secs(5);
+
+/// Packets that say what is usually lost.
+pub(super) const LEARNING_PACKETS: u64 = 128;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use carillon_core::{BuildContext, Config, ConfigError, Ground, Parameter, Trial};
 
-use super::{AdaptiveWait, TimeoutMethod};
+use super::AdaptiveWait;
 
 /// What a sender does with a message that has been sent again too often.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +28,15 @@ impl PastLimit {
             _ => PastLimit::Skip,
         }
     }
+}
+
+/// The three ways to set a retransmission timeout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimeoutMethod {
+    /// The same always. With `method = formula` the value already contains the formula's base.
+    Constant,
+    /// From measured round trips, as in RFC 6298.
+    Adaptive,
 }
 
 /// When a sender retransmits, and how often.

@@ -2,16 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Retransmission, RoundTrip};
-
-/// The three ways to set a retransmission timeout.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimeoutMethod {
-    /// The same always. With `method = formula` the value already contains the formula's base.
-    Constant,
-    /// From measured round trips, as in RFC 6298.
-    Adaptive,
-}
+use super::{Retransmission, RoundTrip, TimeoutMethod};
 
 /// The current retransmission timeout.
 ///

@@ -6,8 +6,6 @@
 
 use carillon_core::Time;
 
-use super::path::FILLING_GAIN;
-
 /// The packets of a round, by the answers to the questions among them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Train {
@@ -101,6 +99,9 @@ const MOSTLY: f64 = 0.6;
 const MOST_GAIN: f64 = 8.0;
 /// Packets go out so much faster than is known to be carried, so that the next train tells more.
 const FASTER: f64 = 2.0;
+
+/// While the path is being filled the window may double with each round, or grow by more if a [train](Train) has told that the path carries it.
+pub(super) const FILLING_GAIN: f64 = 2.0;
 
 #[cfg(test)]
 mod tests {

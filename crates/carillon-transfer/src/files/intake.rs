@@ -10,6 +10,7 @@ use super::names::{is_part_name, shown};
 use super::resume::{KEEP_BYTES, Kept};
 use super::target::{Partial, Position, Target};
 use crate::LocalError;
+use crate::limits::LONGEST_MESSAGE;
 
 /// Writes what the records of one sender say, and holds them to what they say: every byte in its
 /// place, every digest equal.
@@ -763,7 +764,5 @@ fn refused(reason: &str) -> Problem {
 /// Bytes that are gathered before they are hashed and written, from a multiple of them on: enough to be fast, little enough to stay in the cache.
 /// From other places on the tree of a digest has no large parts, and a processor hashes many of its leaves at once only in those.
 const WRITE_BYTES: usize = 256 << 10;
-/// Bytes of a message of a live stream, at most.
-pub const LONGEST_MESSAGE: usize = 16 << 20;
 /// Files that were withdrawn and are told of by name.
 const MAX_NAMED: usize = 3;

@@ -35,10 +35,11 @@ mod stdin;
 mod taker;
 mod target;
 
+pub use crate::limits::LONGEST_MESSAGE;
 pub use contribution::Contribution;
 pub use feed::{Closed, Feed};
 pub use incoming::Incoming;
-pub use intake::{Completed, LONGEST_MESSAGE, Problem, Sink};
+pub use intake::{Completed, Problem, Sink};
 pub(crate) use lane::Found;
 pub use live::{Live, Messages};
 pub use manifest::{Manifest, Symlinks};

@@ -6,6 +6,7 @@ use std::time::SystemTime;
 use carillon_core::{Application, Duration, Machine, Observer, Time};
 use carillon_net::{Driver, Held};
 
+use super::snapshot::TOO_MANY_PEERS;
 use super::{Monitor, Snapshot, Traffic};
 use crate::tally::Tally;
 
@@ -206,5 +207,3 @@ const KERNEL_INTERVAL: Duration = Duration::from_secs(1);
 /// A rate is that since the oldest of these, so many seconds: receivers say a few times a second at most what they have.
 const SAMPLES: usize = 5;
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
-/// Counted by the sockets, which outlive a transfer.
-pub(super) const TOO_MANY_PEERS: &str = "too_many_peers";

@@ -7,7 +7,6 @@ use std::time::{Duration, SystemTime};
 use carillon_core::PathMeasure;
 use carillon_net::{Endpoint, RelayStats};
 
-use super::publisher::TOO_MANY_PEERS;
 use crate::daemon::DaemonStatus;
 
 /// What an end looks like at one time.
@@ -255,3 +254,6 @@ impl Limit {
         }
     }
 }
+
+/// Counted by the sockets, which outlive a transfer.
+pub(super) const TOO_MANY_PEERS: &str = "too_many_peers";

@@ -8,7 +8,7 @@ use carillon_wire::carillon::{Asked, Blocks as Listed, MAX_ASKED, MAX_LISTED, PO
 
 use super::MODULUS;
 use super::blocks::Blocks;
-use super::sender::{Scene, Timer};
+use super::scene::{Scene, Timer};
 use crate::blocks::{Bearable, PollingList, Question, Questions, RetransmissionTimeout, RoundTrip};
 
 /// What a poll is for.

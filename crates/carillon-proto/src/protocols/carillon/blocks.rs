@@ -6,7 +6,7 @@ use carillon_core::{Config, MessageId, Transmit};
 use carillon_wire::carillon::{Blocks as Listed, Closed, Coded, MAX_LISTED, Packet, Places, most_places};
 
 use super::MODULUS;
-use super::sender::Scene;
+use super::scene::Scene;
 use crate::blocks::{AckWindow, FixedWindow, ReedSolomon, Repair, RepairBlock, worst};
 
 /// The messages that not all have, and the blocks that they are in.

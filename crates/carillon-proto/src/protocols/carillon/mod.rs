@@ -10,6 +10,7 @@ mod config;
 mod describe;
 mod one_way;
 mod receiver;
+mod scene;
 mod sender;
 #[cfg(test)]
 mod tests;

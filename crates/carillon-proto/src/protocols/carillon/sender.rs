@@ -12,13 +12,11 @@ use super::MODULUS;
 use super::asking::{Asking, Purpose};
 use super::blocks::{Audience, Blocks};
 use super::describe::DESCRIBED;
+use super::scene::{Scene, Timer};
 use crate::blocks::{
     AckWindow, Answer, EquationRate, FixedWindow, Heard, Members, PACKET, Part, PastLimit, Player,
     RateControl, RepairBlock, Request,
 };
-
-/// Where the parts of a sender act.
-pub(super) type Scene = crate::blocks::Scene<Timer>;
 
 /// Sends messages as they come, asks when a block is closed what is lacking, and sends as much of it as is.
 #[derive(Debug)]
@@ -43,23 +41,6 @@ pub struct CarillonSender {
     is_echo_due: bool,
     /// The places of missing messages, kept for their room.
     missing: Vec<u16>,
-}
-
-/// The sender's timers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Timer {
-    /// The receiver that was asked this has had time to answer: ask again, or give up.
-    Answer(u64),
-    /// The open block has been open for long enough.
-    Close,
-    /// Those who are awaited in a round may be asked once more.
-    Echo,
-    /// A crowd is asked to confirm what it has.
-    Sweep,
-    /// Nothing more was sent for a while.
-    Quiet,
-    /// The next packet may leave.
-    Pace,
 }
 
 impl CarillonSender {

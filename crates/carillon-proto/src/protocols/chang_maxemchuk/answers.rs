@@ -6,7 +6,7 @@ use carillon_core::Transmit;
 use carillon_wire::chang_maxemchuk::{Body, Id};
 
 use super::order::Order;
-use super::peer::Scene;
+use super::scene::Scene;
 use super::token::Token;
 use crate::blocks::reformation::To;
 

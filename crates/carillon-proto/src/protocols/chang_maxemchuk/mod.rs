@@ -14,6 +14,7 @@ mod log;
 mod order;
 mod peer;
 mod requests;
+mod scene;
 #[cfg(test)]
 mod tests;
 mod token;

@@ -8,7 +8,7 @@ use carillon_wire::chang_maxemchuk::{Ack, Body, Id};
 
 use super::config::Settings;
 use super::log::{Early, Entry, Transfers};
-use super::peer::{Scene, Timer};
+use super::scene::{Scene, Timer};
 use crate::blocks::reformation::{To, View};
 use crate::blocks::{MOST_MESSAGES, OrderLog, Outbox, Unplaced, Until, ViewOrder};
 

@@ -12,13 +12,11 @@ use super::config::Settings;
 use super::log::Entry;
 use super::order::{Order, Place};
 use super::requests::{RUN, Requests};
+use super::scene::{Scene, Timer};
 use super::token::Token;
 use super::watch::Watch;
 use crate::blocks::reformation::{Reformation, Terms, To};
 use crate::blocks::{Change, Membership, Part, Player};
-
-/// Where the parts of a site act.
-pub(super) type Scene = crate::blocks::Scene<Timer>;
 
 /// A site of the group.
 #[derive(Debug)]
@@ -31,42 +29,6 @@ pub struct Peer {
     requests: Requests,
     watch: Watch,
     answers: Answers,
-}
-
-/// The timers of a site.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Timer {
-    /// The token site has had nothing to acknowledge for a while: pass the token on, or confirm.
-    Confirm,
-    /// The group is idle: send the token around.
-    Idle,
-    /// The next site has not shown that it accepted the token: repeat the transfer.
-    Transfer,
-    /// What was asked for has not come: ask again.
-    Request,
-    /// What is fetched for a new list has not come: ask again.
-    Fetch,
-    /// The token has not been heard of for long, and ought to move: ask where it is.
-    Watch,
-    /// This site has shown that it is behind the others not long ago.
-    Behind,
-    /// This message of the site has not been acknowledged: send it again.
-    Message(u64),
-}
-
-impl Scene {
-    /// Appends a packet of this view, or ballot.
-    pub(super) fn emit(&self, view: u32, body: Body<'_>, buf: &mut Vec<u8>) {
-        Packet { view, body }.emit(self.association, buf);
-    }
-
-    /// An acknowledgment goes out.
-    pub(super) fn record_ack(&mut self, ack: Ack) {
-        match ack.message {
-            Some(id) => self.control("ack", id.number),
-            None => self.control("transfer", ack.timestamp),
-        }
-    }
 }
 
 impl Peer {

@@ -11,7 +11,7 @@ use carillon_wire::chang_maxemchuk::{Body, Id};
 use super::config::Settings;
 use super::log::Early;
 use super::order::Order;
-use super::peer::{Scene, Timer};
+use super::scene::{Scene, Timer};
 use crate::blocks::{AskedRuns, Silence};
 
 /// Requests of one site.

@@ -6,7 +6,7 @@ use carillon_wire::chang_maxemchuk::{Ack, Body, Id};
 use super::config::Settings;
 use super::describe::TOKEN;
 use super::order::Order;
-use super::peer::{Scene, Timer};
+use super::scene::{Scene, Timer};
 use crate::blocks::Silence;
 
 /// Where the token is, as far as it concerns this site.

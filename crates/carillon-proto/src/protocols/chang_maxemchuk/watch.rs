@@ -11,7 +11,7 @@ use carillon_wire::chang_maxemchuk::Body;
 
 use super::config::Settings;
 use super::order::Order;
-use super::peer::{Scene, Timer};
+use super::scene::{Scene, Timer};
 use super::token::Token;
 use crate::blocks::{Patience, Silence};
 

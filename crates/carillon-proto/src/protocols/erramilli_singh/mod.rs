@@ -14,6 +14,7 @@
 mod config;
 mod describe;
 mod peer;
+mod scene;
 mod sink;
 mod source;
 #[cfg(test)]

@@ -11,12 +11,10 @@ use carillon_wire::erramilli_singh::{HEADER_LEN, Packet};
 
 use super::config::Settings;
 use super::describe::DESCRIBED;
+use super::scene::{Scene, Timer};
 use super::sink::Sink;
 use super::source::Source;
 use crate::blocks::{Part, Player};
-
-/// Where source and sink act.
-pub(super) type Scene = crate::blocks::Scene<Timer>;
 
 /// A member: sends, receives, and watches the others (section 2.8: "all the multicast group nodes
 /// are both senders and receivers").
@@ -24,21 +22,6 @@ pub(super) type Scene = crate::blocks::Scene<Timer>;
 pub struct ErramilliSinghPeer {
     source: Source,
     sink: Sink,
-}
-
-/// The timers of a member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Timer {
-    /// T1 or T2 is over: say how far this node has come.
-    Idle,
-    /// The next data packet may go out.
-    Pace,
-    /// No NAK has come for long: all messages are done with.
-    Quiet,
-    /// The answer to the NAK to this member is overdue: ask again.
-    Nak(usize),
-    /// This member has not been heard for long: it may have failed.
-    Silence(usize),
 }
 
 impl ErramilliSinghPeer {

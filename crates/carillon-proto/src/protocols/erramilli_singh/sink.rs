@@ -7,7 +7,7 @@ use carillon_core::{Delivery, DropReason, Event, MessageId, Time, Transmit};
 use carillon_wire::erramilli_singh::{Packet, Progress};
 
 use super::config::Settings;
-use super::peer::{Scene, Timer};
+use super::scene::{Scene, Timer};
 use crate::blocks::reformation::To;
 use crate::blocks::{Arrival, ReceiveWindow, Skipped};
 

@@ -5,7 +5,7 @@ use carillon_core::{DropReason, MessageId, OfferError, Outcome, Pace, Rng, Trans
 use carillon_wire::erramilli_singh::{Packet, Progress};
 
 use super::config::Settings;
-use super::peer::{Scene, Timer};
+use super::scene::{Scene, Timer};
 use crate::blocks::reformation::To;
 use crate::blocks::{Announcement, Asked, DueRepairs, Numbered, Outgoing, Reach, RepairScope, StatusSeries};
 

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use carillon_core::{BitRate, BuildContext, Config, ConfigError, HostValue, Parameter};
+use carillon_wire::mbap::{HEADER_LEN, TIMED_HEADER_LEN};
 
-use super::ENTRY;
-use crate::blocks::Retransmission;
 use crate::blocks::retransmission::parameters::{
     ACK_BYTES, ACK_WAIT, ACK_WAIT_METHOD, PAST_LIMIT, TIMEOUT_MAX, TIMEOUT_MIN,
 };
+use crate::blocks::{AdaptiveWait, Retransmission};
 
 /// The settings of a sender, resolved to times.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +47,7 @@ impl SenderConfig {
         // Receivers that ask for what they miss have no delay timer to wait for.
         let without = negative || settings.choice("timeout_delay") == "none";
         let ack_delay = if without { Duration::ZERO } else { ack_timeout };
-        let data = (ENTRY.header_bytes)(settings).data;
+        let data = AdaptiveWait::header_bytes(settings, HEADER_LEN, TIMED_HEADER_LEN).data;
         let retransmission = Retransmission::new(context, settings, data, window, ack_delay)?
             .with_ack_wait(context, settings)?;
         let resets = settings.choice("ack_vector") == "reset";

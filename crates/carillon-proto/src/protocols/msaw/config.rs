@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use carillon_core::{BuildContext, Config, ConfigError, Parameter};
+use carillon_wire::msaw::{HEADER_LEN, TIMED_HEADER_LEN};
 
-use super::ENTRY;
 use crate::blocks::retransmission::parameters::{
     ACK_BYTES, ACK_WAIT, ACK_WAIT_METHOD, PAST_LIMIT, TIMEOUT_MAX, TIMEOUT_MIN,
 };
-use crate::blocks::{Addressed, Retransmission};
+use crate::blocks::{AdaptiveWait, Addressed, Retransmission};
 
 /// The settings of a sender, resolved to times.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +20,7 @@ pub struct SenderConfig {
 
 impl SenderConfig {
     pub(super) fn new(context: &BuildContext, settings: &Config) -> Result<Self, ConfigError> {
-        let data = (ENTRY.header_bytes)(settings).data;
+        let data = AdaptiveWait::header_bytes(settings, HEADER_LEN, TIMED_HEADER_LEN).data;
         let retransmission = Retransmission::new(context, settings, data, 1, Duration::ZERO)?
             .with_ack_wait(context, settings)?;
         Ok(SenderConfig { addressed: Addressed::new(settings), retransmission })

@@ -4,7 +4,7 @@ use carillon_core::{BuildContext, Config, ConfigError, Identities};
 use carillon_wire::rra::{Asks, HEADER_LEN};
 
 use super::messages::Messages;
-use super::sender::{Scene, Timer};
+use super::scene::{Scene, Timer};
 use crate::blocks::{PollingList, Question, Questions, Retransmission, RetransmissionTimeout};
 
 /// The receivers, whose turn it is, and the questions under way.

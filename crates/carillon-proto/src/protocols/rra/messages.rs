@@ -7,7 +7,7 @@ use carillon_wire::map::Map;
 use carillon_wire::rra::{Asks, Packet};
 
 use super::receiver::MODULUS;
-use super::sender::Scene;
+use super::scene::Scene;
 use crate::blocks::{AckWindow, Question, ReceiverMap};
 
 /// The messages that not all have, and those of them that somebody is known to lack.

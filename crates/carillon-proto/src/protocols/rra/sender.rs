@@ -10,10 +10,8 @@ use super::asking::Asking;
 use super::describe::DESCRIBED;
 use super::messages::Messages;
 use super::receiver::MODULUS;
+use super::scene::{Scene, Timer};
 use crate::blocks::{AckWindow, Answer, FixedWindow, Members, PACKET, Part, PastLimit, Player, RateControl};
-
-/// Where the parts of a sender act.
-pub(super) type Scene = crate::blocks::Scene<Timer>;
 
 /// Sends messages, each burst of them naming the receiver whose turn it is.
 ///
@@ -28,17 +26,6 @@ pub struct RraSender {
     pace: Pace,
     /// How long a receiver that has no room is left in peace before it is asked again.
     blocked: Duration,
-}
-
-/// The sender's timers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Timer {
-    /// The receiver that was asked this has had time to answer: ask again, or give up.
-    Answer(u64),
-    /// Nothing more was sent for a while: those who were not asked about the last of it are.
-    Quiet,
-    /// The next packet may leave.
-    Pace,
 }
 
 impl RraSender {

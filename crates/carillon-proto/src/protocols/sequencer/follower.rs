@@ -9,7 +9,7 @@ use carillon_wire::sequencer::{Body, Report, Status};
 
 use super::config::{LEAST_INTERVAL, Settings};
 use super::order::Order;
-use super::peer::{Scene, Timer};
+use super::scene::{Scene, Timer};
 use crate::blocks::reformation::{To, View};
 use crate::blocks::{Silence, near};
 

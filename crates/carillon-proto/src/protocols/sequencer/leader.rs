@@ -9,7 +9,7 @@ use carillon_wire::sequencer::{Body, Report, Status};
 
 use super::config::{LEAST_INTERVAL, Settings};
 use super::order::{Entry, Order};
-use super::peer::{Scene, Timer, answer};
+use super::scene::{Scene, Timer};
 use crate::blocks::Silence;
 use crate::blocks::reformation::To;
 
@@ -57,6 +57,29 @@ struct Due {
     alive: Ranks,
     /// Places, and who lacks them.
     repairs: BTreeSet<(u64, usize)>,
+}
+
+/// A message in its place, to all or to who asked for it, by the sequencer or between views; or that it is gone.
+pub(super) fn answer(
+    scene: &mut Scene,
+    order: &mut Order,
+    view: u32,
+    place: u64,
+    to: To,
+    leader: Option<&Leader>,
+    buf: &mut Vec<u8>,
+) -> Transmit {
+    let Some(entry) = order.log.get(place) else {
+        let first = order.log.base();
+        let body = Body::Gone { order: first as u32, state: &order.log.state_at(first) };
+        return scene.control_to(to, view, body, first, buf);
+    };
+    let (source, number, payload) = (entry.source, entry.message, &entry.payload);
+    let between =
+        || Body::Fetched { order: place as u32, source: source as u8, message: number as u32, payload };
+    scene.emit(view, leader.map_or_else(between, |leader| leader.ordered(place, entry, false)), buf);
+    let again = source == scene.rank && order.outbox.send_placed(number);
+    scene.data_sent(to, (source, number), buf.len(), again, to != To::Group)
 }
 
 impl Leader {

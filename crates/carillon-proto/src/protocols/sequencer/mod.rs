@@ -16,6 +16,7 @@ mod follower;
 mod leader;
 mod order;
 mod peer;
+mod scene;
 #[cfg(test)]
 mod tests;
 

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use carillon_core::{BuildContext, Event, MessageId, Outcome};
 
 use super::config::{FETCHED, Settings};
-use super::peer::{Scene, Timer};
+use super::scene::{Scene, Timer};
 use crate::blocks::reformation::View;
 use crate::blocks::{OrderLog, Outbox, Placed, Unplaced, Until, ViewOrder, near};
 

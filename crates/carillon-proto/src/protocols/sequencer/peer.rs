@@ -12,13 +12,11 @@ use carillon_wire::sequencer::{Body, Packet, Report};
 
 use super::config::Settings;
 use super::follower::{Follower, MOST_ASKED};
-use super::leader::Leader;
+use super::leader::{Leader, answer};
 use super::order::{Entry, Order};
+use super::scene::{Scene, Timer};
 use crate::blocks::reformation::{Reformation, Terms, To};
 use crate::blocks::{Change, Membership, Part, Player, near, next_numbers};
-
-/// Where the parts of a member act.
-pub(super) type Scene = crate::blocks::Scene<Timer>;
 
 /// A member: sends, delivers, and orders the messages of all while it is the sequencer.
 #[derive(Debug)]
@@ -35,63 +33,6 @@ pub struct SequencerPeer {
     is_orphaned: bool,
     /// Who has sent a packet of a newer view, and is to be told which one this member is in.
     newer: Option<usize>,
-}
-
-/// The timers of a member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Timer {
-    /// The sequencer has not done what this member waits for: ask.
-    Wait,
-    /// What was asked for has not come: ask again.
-    Retrans,
-    /// The sequencer: members are not known to have everything.
-    Sync,
-    /// Between views: what was asked for has not come.
-    Fetch,
-}
-
-impl Scene {
-    /// Appends a packet of this view, or ballot.
-    pub(super) fn emit(&self, view: u32, body: Body<'_>, buf: &mut Vec<u8>) {
-        Packet::Normal { view, body }.emit(self.association, buf);
-    }
-
-    /// A packet without a message.
-    pub(super) fn control_to(
-        &mut self,
-        to: To,
-        view: u32,
-        body: Body<'_>,
-        number: u64,
-        buf: &mut Vec<u8>,
-    ) -> Transmit {
-        self.control(body.name(), number);
-        self.emit(view, body, buf);
-        self.transmit(to)
-    }
-}
-
-/// A message in its place, to all or to who asked for it, by the sequencer or between views; or that it is gone.
-pub(super) fn answer(
-    scene: &mut Scene,
-    order: &mut Order,
-    view: u32,
-    place: u64,
-    to: To,
-    leader: Option<&Leader>,
-    buf: &mut Vec<u8>,
-) -> Transmit {
-    let Some(entry) = order.log.get(place) else {
-        let first = order.log.base();
-        let body = Body::Gone { order: first as u32, state: &order.log.state_at(first) };
-        return scene.control_to(to, view, body, first, buf);
-    };
-    let (source, number, payload) = (entry.source, entry.message, &entry.payload);
-    let between =
-        || Body::Fetched { order: place as u32, source: source as u8, message: number as u32, payload };
-    scene.emit(view, leader.map_or_else(between, |leader| leader.ordered(place, entry, false)), buf);
-    let again = source == scene.rank && order.outbox.send_placed(number);
-    scene.data_sent(to, (source, number), buf.len(), again, to != To::Group)
 }
 
 impl SequencerPeer {

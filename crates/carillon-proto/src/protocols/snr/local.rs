@@ -6,7 +6,6 @@ use std::time::Duration;
 use carillon_core::{NodeId, Time};
 
 use super::children::{Child, Children};
-use super::node::MOST_IN_VAIN;
 use super::report::Report;
 
 /// What a local source multicasts.
@@ -256,3 +255,6 @@ const IN_VAIN: u32 = 40;
 const MOST_ORDERS: usize = 8192;
 /// Blocks that are looked at.
 const MOST_SPAN: u64 = 1 << 16;
+
+/// Ordered so often in vain a child is not believed any more to have what it says.
+pub(super) const MOST_IN_VAIN: u32 = 8;

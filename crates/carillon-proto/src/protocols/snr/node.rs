@@ -14,7 +14,7 @@ use carillon_wire::status::{HEADER_LEN, Packet, Status};
 use super::children::{Child, Children, SeqLog};
 use super::config::{LEAST_INTERVAL, LONGEST_INTERVAL, Settings};
 use super::endpoint::Endpoint;
-use super::local::{Local, Orders};
+use super::local::{Local, MOST_IN_VAIN, Orders};
 use super::report::{Consolidation, MODULUS, Report};
 use super::rule::{Repairs, Rule};
 use crate::blocks::{Part, Player};
@@ -601,5 +601,3 @@ const PACE_DEPTH: Duration = Duration::from_millis(2);
 const MOST_KEPT: u64 = 1024;
 /// How far a child may be ahead of what is known to be with all: a window and what regions are repairing.
 const FURTHEST: u64 = 1 << 17;
-/// Ordered so often in vain a child is not believed any more to have what it says.
-pub(super) const MOST_IN_VAIN: u32 = 8;

@@ -7,8 +7,8 @@ use carillon_core::{DropReason, Scope, Transmit};
 use carillon_wire::srm::{Answer, Data, Packet, Request};
 
 use super::config::Settings;
-use super::peer::{Scene, micros};
 use super::recovery::Key;
+use super::scene::{Scene, micros};
 use super::streams::Streams;
 use crate::blocks::reformation::To;
 use crate::blocks::{Asked, LocalRecovery, Reach, RepairBudget, RepairScope};

@@ -16,6 +16,7 @@ mod describe;
 mod peer;
 mod recovery;
 mod reports;
+mod scene;
 mod source;
 mod streams;
 #[cfg(test)]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use carillon_core::{
-    BuildContext, Config, ConfigError, Delivery, Dest, DropReason, Event, InState, MessageId, NodeId,
-    OfferError, Pace, Received, Role, Scope, Time, Transmit,
+    BuildContext, Config, ConfigError, Delivery, DropReason, Event, InState, MessageId, NodeId, OfferError,
+    Pace, Received, Role, Time, Transmit,
 };
 use carillon_wire::srm::{Answer, Data, HEADER_LEN, Packet, Request};
 
@@ -14,12 +14,10 @@ use super::answers::Answers;
 use super::config::Settings;
 use super::recovery::Key;
 use super::reports::Reports;
+use super::scene::{Scene, Timer, micros};
 use super::source::Source;
 use super::streams::Streams;
 use crate::blocks::{LocalRecovery, Part, Player};
-
-/// Where the parts of a member act.
-pub(super) type Scene = crate::blocks::Scene<Timer>;
 
 /// A member: sends, receives, asks and repairs.
 #[derive(Debug)]
@@ -33,24 +31,6 @@ pub struct SrmPeer {
     gone: BTreeSet<u32>,
     request_pace: Pace,
     send_pace: Pace,
-}
-
-/// The timers of a member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Timer {
-    /// Send a session message.
-    Session,
-    /// The next request may go out.
-    RequestPace,
-    /// The next message or repair may go out.
-    SendPace,
-}
-
-impl Scene {
-    /// A datagram that goes so many hops far.
-    pub(super) fn within(&self, scope: u8) -> Dest {
-        Dest::Group { group: self.group, scope: Scope(scope) }
-    }
 }
 
 impl SrmPeer {
@@ -264,9 +244,4 @@ impl Part for SrmPeer {
     fn is_finished(&self) -> bool {
         self.source.outgoing.is_finished()
     }
-}
-
-/// Seconds in whole microseconds.
-pub(super) fn micros(seconds: f64) -> u32 {
-    (seconds * 1e6) as u32
 }

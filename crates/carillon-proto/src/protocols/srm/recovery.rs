@@ -12,7 +12,7 @@ use carillon_core::{DropReason, Event, InState, MessageId, Seeds, Time};
 
 use super::config::{LONGEST_DISTANCE, Mode, Settings};
 use super::describe::DESCRIBED;
-use super::peer::Scene;
+use super::scene::Scene;
 use crate::blocks::{
     AdaptiveDelay, ByDistance, Distance, Distances, Draws, Expired, FeedbackDelay, Reach, RequestSchedule,
     Stage, Tries, in_seconds,

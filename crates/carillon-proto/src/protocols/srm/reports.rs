@@ -6,7 +6,7 @@ use carillon_core::{DropReason, Rng, Transmit};
 use carillon_wire::srm::{Entries, Entry, Packet, Session};
 
 use super::config::Settings;
-use super::peer::{Scene, Timer};
+use super::scene::{Scene, Timer};
 use super::source::Source;
 use super::streams::Streams;
 use crate::blocks::{Distances, Echo, KeptStream, in_seconds};

@@ -6,7 +6,7 @@ use carillon_core::{BuildContext, DropReason, MessageId, Outcome, Transmit};
 use carillon_wire::srm::{Data, Packet};
 
 use super::config::Settings;
-use super::peer::Scene;
+use super::scene::Scene;
 use super::streams::Streams;
 use crate::blocks::{FlowControl, Outgoing, SlowestMember};
 

@@ -7,8 +7,8 @@ use bytes::Bytes;
 use carillon_core::{BuildContext, Delivery, MessageId};
 
 use super::config::Settings;
-use super::peer::Scene;
 use super::recovery::{Key, Recovery};
+use super::scene::Scene;
 use crate::blocks::{Echo, KeptStream, cost};
 
 /// The messages of all sources, this member's own too: what is here, and recovery of what is missing.

@@ -6,7 +6,7 @@ use carillon_core::{Config, Event};
 use super::super::ENTRY;
 use super::super::config::Settings;
 use super::super::order::Order;
-use super::super::peer::Scene;
+use super::super::scene::Scene;
 use super::table::context;
 
 /// A member with a history of 8 places, of which 0 to 5 hold messages 0, 0, 1, 1, 2, 2 of two members, all accepted.
