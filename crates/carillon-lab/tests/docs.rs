@@ -395,7 +395,20 @@ fn imports(folder: &str) -> Vec<(String, BTreeSet<String>)> {
         }
         let title = |word: &str| format!("{}{}", word[..1].to_uppercase(), &word[1..]);
         let name = match is_block {
-            true if entry.path().is_file() => name.split('_').map(title).collect(),
+            // A file is called as its type is, or by a part of that.
+            true if entry.path().is_file() => {
+                let title: String = name.split('_').map(title).collect();
+                let text = files(&entry.path()).concat();
+                let types = text
+                    .split("pub struct ")
+                    .skip(1)
+                    .filter_map(|rest| rest.split([' ', '<', '(', ';']).next());
+                types
+                    .filter(|name| name.ends_with(&title))
+                    .min_by_key(|name| name.len())
+                    .unwrap_or(&title)
+                    .to_owned()
+            }
             true => name.to_owned(),
             false => name.replace('_', "-"),
         };
