@@ -312,7 +312,7 @@ fn pause(entry: &'static ProtocolEntry, rate: Option<u32>) -> Cell {
     Cell { fault: Fault::Pause(Duration::from_secs(3)), ..kill(entry, rate, 5) }
 }
 
-/// For 1.7 of 2 s, so that it is always heard in time.
+/// Runs for a moment after each 1.7 s of a timeout of 2 s, so that it is always heard in time.
 fn slow(entry: &'static ProtocolEntry, rate: Option<u32>) -> Cell {
     Cell { fault: Fault::Slow(Duration::from_millis(1700)), rest: rest(rate, 3.0), ..kill(entry, rate, 2) }
 }
@@ -375,8 +375,8 @@ fn the_default_protocol_keeps_one_that_stands_still_for_a_while_and_gives_up_one
     try_all(&[pause(entry, Some(20)), freeze(entry, None, 2)]);
 }
 
-/// On a machine that is so busy that the receiver gets next to nothing done in the 0.3 s in which it is awake, the sender
-/// was seen to wait for it without end: until that is mended this is not among the tests of every day.
+/// On a machine that is so busy that the receiver gets next to nothing done while it is awake, the sender was seen to wait
+/// for it for two minutes: until it is known why, this is not among the tests of every day.
 #[test]
 fn the_default_protocol_is_not_held_by_one_that_is_slow() {
     if is_long_or_says_so() {

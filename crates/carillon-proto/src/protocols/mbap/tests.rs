@@ -635,6 +635,12 @@ fn with_selective_repair_a_poll_asks_for_all_that_is_missing_again() {
     // What it has is no news, and is answered too.
     receiver.hear(0, &poll(0));
     assert_eq!(receiver.sent(), answers);
+    // A number beyond twice the window no sender gives.
+    receiver.hear(0, &poll(16));
+    assert_eq!(
+        (receiver.sent(), receiver.drops()),
+        (vec![], vec![DropReason::Duplicate, DropReason::Malformed])
+    );
 }
 
 #[test]

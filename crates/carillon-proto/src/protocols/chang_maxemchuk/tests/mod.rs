@@ -6,9 +6,16 @@ mod receiving;
 mod site;
 mod token;
 
+use bytes::Bytes;
 use carillon_core::{Config, ConfigError, Role};
+use carillon_wire::chang_maxemchuk::{Ack, Id};
+use carillon_wire::reformation::{Ballot, Ranks};
 
+use super::config::Settings;
+use super::order::Order;
+use super::scene::Scene;
 use super::{ENTRY, Peer};
+use crate::blocks::reformation::View;
 use site::context;
 
 fn refusal(settings: &[(&str, &str)], sites: u32) -> Option<ConfigError> {
@@ -49,4 +56,17 @@ fn every_node_is_a_peer() {
 #[test]
 fn delivery_settings_are_settings() {
     assert_eq!(refusal(ENTRY.delivery_settings, 3), None);
+}
+
+#[test]
+fn what_lies_beyond_a_gap_is_held_once() {
+    let context = context(1);
+    let settings = Settings::new(&context, &Config::defaults(ENTRY.parameters)).unwrap();
+    let mut scene = Scene::of_member(&context, 3).unwrap();
+    let view = View { ballot: Ballot::default(), members: Ranks::below(3), joiners: Ranks::default() };
+    let mut order = Order::new(&context, settings, view);
+    let id = Id { source: 0, number: 1 };
+    let ack = Ack { site: 0, timestamp: 1, next: 0, message: Some(id) };
+    order.on_ack(&mut scene, ack, Some(Bytes::from_static(b"m")));
+    assert_eq!(order.held(), 1);
 }

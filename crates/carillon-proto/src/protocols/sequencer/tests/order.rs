@@ -52,6 +52,14 @@ fn what_the_application_has_not_taken_is_not_forgotten_nor_is_what_a_member_lack
 }
 
 #[test]
+fn what_lies_beyond_a_gap_is_held_once() {
+    let (scene, mut order) = six(0);
+    assert_eq!(order.held(), 6);
+    assert!(put(&scene, &mut order, 7, (0, 3)));
+    assert_eq!(order.held(), 7);
+}
+
+#[test]
 fn after_a_gap_that_nobody_can_fill_delivery_goes_on() {
     // Also if it is longer than a history.
     for place in [9, 60] {
