@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use carillon_core::{DropReason, Duration, NodeId, Seeds, Sender as _, Time};
+use carillon_core::{DropReason, Duration, NodeId, Role, Seeds, Sender as _, Time};
+use carillon_proto::REGISTRY;
 use carillon_proto::session::{
     Gather, MemberOutcome, ReceiverFailure, ReceiverPhase, ReceiverSession, ReceiverSessionConfig,
     SenderPhase, SenderSessionConfig,
@@ -113,6 +114,32 @@ proptest! {
         world.repeats = repeats;
         world.run_until(ms(60_000), over);
         complete(&world, 4)?;
+    }
+}
+
+/// What a member sends for its own application is not bounded by what it has heard.
+#[test]
+fn one_that_has_much_to_send_does_so_while_the_organiser_has_little() {
+    const MANY: u64 = 2000;
+    for entry in REGISTRY.iter().copied().filter(|entry| entry.roles.contains(&Role::Peer)) {
+        let gather = Gather::Count(3);
+        let config = SenderSessionConfig::new(ASSOCIATION, "source", GROUP, entry, 1400);
+        let mut config = SenderSessionConfig { gather, ..config };
+        config.set_host_values(64, 1 << 20).expect("messages are not very short");
+        let mut world = World::new(sender_with(config), 1);
+        for (name, part) in [("two", Part::Offers), ("alice", Part::Receives), ("bob", Part::Receives)] {
+            let config = ReceiverSessionConfig { part, ..ReceiverSessionConfig::new(name, GROUP, REGISTRY) };
+            let peer = world.join(ReceiverSession::new(config, Seeds::new(1).part(name)));
+            world.peers[peer].offers = if part.offers() { MANY } else { 0 };
+        }
+        world.seed(7, 0.2);
+        world.run_until(ms(600_000), over);
+        assert_eq!(world.sender.phase(), SenderPhase::Finished, "{}", entry.name);
+        for name in ["two", "alice", "bob"] {
+            assert_eq!(outcome(&world, name), &MemberOutcome::Verified, "{}: {name}", entry.name);
+        }
+        let all = |peer: &Peer| peer.order.len() as u64 == 1 + MANY;
+        assert!(world.peers[1..].iter().all(all), "{}: the receivers have everything", entry.name);
     }
 }
 

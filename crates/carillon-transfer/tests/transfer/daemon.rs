@@ -124,8 +124,9 @@ fn peers_join_through_it_and_all_hear_them_in_one_order() {
         for text in texts(7) {
             outbound.send(&text).expect(entry.name);
         }
-        assert!(outbound.close().expect(entry.name).is_success(), "{}", entry.name);
-        assert!(joined.join().expect("it does not panic").expect(entry.name).is_success());
+        let report = outbound.close().expect(entry.name);
+        let joined = joined.join().expect("it does not panic").expect(entry.name);
+        assert!(report.is_success() && joined.is_success(), "{}: {report:?}, {joined:?}", entry.name);
         let [a, b] = there.map(|one| one.join().expect("it does not panic").expect(entry.name));
         for (sender, tag) in [("s", 7), ("t", 100)] {
             let of = a.iter().filter(|message| *message.sender == *sender).map(|message| &message.bytes);

@@ -5,13 +5,17 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use carillon_core::{Dest, NodeId, Received};
 
-/// Bytes that went out through the protocol against bytes that came in from those it may come from.
+/// Bytes that went out through the protocol against bytes that came in from those it may come from, and what its own
+/// application gave it for the others.
 #[derive(Debug, Default)]
 pub(super) struct Budget {
     received: u64,
+    offered: u64,
     sent: u64,
     /// How many turn to this member: each may need what it received.
     children: u64,
+    /// How many others there are: each may need what it offers.
+    others: u64,
 }
 
 impl Budget {
@@ -20,15 +24,22 @@ impl Budget {
         self.received = self.received.saturating_add(bytes as u64);
     }
 
-    /// So many turn to this member now.
-    pub fn serve(&mut self, children: usize) {
-        self.children = children as u64;
+    /// Its own application offered a message of so many bytes: nobody made it do so.
+    pub fn offer(&mut self, bytes: usize) {
+        self.offered = self.offered.saturating_add(bytes as u64 + ABOUT_A_MESSAGE);
+    }
+
+    /// So many turn to this member now, of so many others.
+    pub fn serve(&mut self, children: usize, others: usize) {
+        (self.children, self.others) = (children as u64, others as u64);
     }
 
     /// Whether so many bytes may go out; if so, they count as sent.
     pub fn spend(&mut self, bytes: usize) -> bool {
         let sent = self.sent.saturating_add(bytes as u64);
-        let may = sent <= self.received.saturating_mul(RATIO * (1 + self.children)).saturating_add(ALLOWANCE);
+        let received = self.received.saturating_mul(RATIO * (1 + self.children));
+        let offered = self.offered.saturating_mul(RATIO * (1 + self.others));
+        let may = sent <= received.saturating_add(offered).saturating_add(ALLOWANCE);
         if may {
             self.sent = sent;
         }
@@ -70,9 +81,11 @@ impl Early {
     }
 }
 
-/// Bytes that a member may send through the protocol for each that it has received, of a helper as much again for each child,
-/// and before it has received any.
+/// Bytes that a member may send through the protocol for each that it has received, of a helper as much again for each child;
+/// for each that it offers, as much again for each other member; and before any.
 const RATIO: u64 = 3;
+/// What a message costs beside what it says: headers, and what the members tell each other of it.
+const ABOUT_A_MESSAGE: u64 = 64;
 const ALLOWANCE: u64 = 64 << 10;
 /// What is kept of what comes before the welcome.
 const EARLY_BYTES: usize = 1 << 20;

@@ -730,10 +730,14 @@ impl Sender for ReceiverSession {
         if payload.len() > max {
             return Err(OfferError::TooLarge { len: payload.len(), max });
         }
+        let bytes = payload.len();
         let offered = self.with_inner(|inner| match inner.as_sender() {
             Some(sender) => sender.offer(now, payload),
             None => Err(OfferError::Finished),
         });
+        if let Some(Ok(_)) = offered {
+            self.budget.offer(bytes);
+        }
         offered.unwrap_or(Err(OfferError::Full))
     }
 

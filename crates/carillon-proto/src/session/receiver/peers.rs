@@ -137,6 +137,11 @@ impl Peers {
         self.table.children(LOCAL_NODE).len()
     }
 
+    /// How many there are beside this one, those that are gone included.
+    fn others(&self) -> usize {
+        self.members.len().saturating_sub(1)
+    }
+
     /// Those that turn to this member.
     pub fn turned_here(&self) -> Vec<&PeerMember> {
         let children = self.table.children(LOCAL_NODE);
@@ -376,7 +381,9 @@ impl ReceiverSession {
         }
         let Some(machine) = self.peers.as_mut().and_then(|peers| peers.ready.take()) else { return };
         self.inner = Some(machine);
-        self.budget.serve(self.peers.as_ref().map_or(0, |peers| peers.children()));
+        if let Some(peers) = &self.peers {
+            self.budget.serve(peers.children(), peers.others());
+        }
         for timer in [Timer::Join, Timer::Present, Timer::Ready, Timer::Probe] {
             self.timers.cancel(timer);
         }
@@ -401,7 +408,7 @@ impl ReceiverSession {
             let next = peers.table.without(node).map(Arc::new);
             if let Some(next) = &next {
                 peers.table = next.clone();
-                self.budget.serve(peers.children());
+                self.budget.serve(peers.children(), peers.others());
             }
             self.events.push(Event::MemberLost { member: node });
             self.with_inner(|inner| {
