@@ -30,6 +30,8 @@ pub(in crate::session) struct Hold {
     held_in: u128,
     /// The last ticks: whether most of the others had all that was sent, and it had not, though it got on perhaps; or its path bounded what was sent.
     behind_in: u128,
+    /// Those of them in which it had, since the session began, next to nothing of what most have.
+    far_behind_in: u128,
     /// All the time that it held the sender up.
     waited: Duration,
     /// The path to it, as it was last measured.
@@ -66,6 +68,8 @@ struct Tick {
     free: bool,
     /// Most are not.
     mostly_free: bool,
+    /// What most have acknowledged.
+    usual: u64,
 }
 
 /// What is seen of a member at a tick.
@@ -140,8 +144,10 @@ impl Hold {
             Behind::IfAwaited => all_along && tick.mostly_free,
             Behind::No => false,
         };
-        self.behind_in =
-            self.behind_in << 1 | u128::from(is_behind && tick.wanting && !tick.counted.is_zero());
+        let is_behind = is_behind && tick.wanting && !tick.counted.is_zero();
+        self.behind_in = self.behind_in << 1 | u128::from(is_behind);
+        let is_far = acknowledged.saturating_mul(FAR) < tick.usual;
+        self.far_behind_in = self.far_behind_in << 1 | u128::from(is_behind && is_far);
         if !all_along || got_on {
             self.stalled = (Duration::ZERO, 0);
         } else if tick.quiet {
@@ -179,6 +185,13 @@ impl Hold {
 
     fn behind(&self) -> u32 {
         (self.behind_in & LANE_MASK).count_ones()
+    }
+
+    /// In how many of the last ticks it made most of the others wait, if those are so many that it is left behind.
+    fn left_behind(&self) -> Option<u32> {
+        let behind = self.behind();
+        let far_behind = (self.far_behind_in & LANE_MASK).count_ones();
+        (behind >= MOST_BEHIND || far_behind >= MOST_FAR_BEHIND).then_some(behind)
     }
 
     fn awaited_for(&self) -> u32 {
@@ -320,17 +333,18 @@ impl SenderSession {
             unanswered: sender.unanswered(node),
         };
         let seen: Vec<Seen> = members.into_iter().map(see).collect();
+        let mut acknowledged: Vec<u64> = seen.iter().map(|seen| seen.acknowledged).collect();
+        acknowledged.sort_unstable();
+        let usual = acknowledged.get(acknowledged.len() / 2).copied().unwrap_or_default();
         let tick = Tick {
             counted: elapsed.saturating_sub(own),
             quiet,
             wanting: self.pulse.blocked || self.finishing,
             free: seen.iter().any(|seen| !seen.awaited),
             mostly_free: seen.iter().filter(|seen| !seen.awaited).count() * 2 >= seen.len(),
+            usual,
         };
-        let mut acknowledged: Vec<u64> = seen.iter().map(|seen| seen.acknowledged).collect();
-        acknowledged.sort_unstable();
         // Most have at least three quarters more of what is under way than it.
-        let usual = acknowledged.get(acknowledged.len() / 2).copied().unwrap_or_default();
         let under_way = self.pulse.sent.saturating_sub(completed);
         for &Seen { index, awaited, acknowledged, unanswered } in &seen {
             let hold = &mut self.roster.record_mut(index).hold;
@@ -385,8 +399,9 @@ impl SenderSession {
         // Those who turned to a helper that is gone lack what it would have repaired: they come late once, and are not slow.
         let orphaned = self.pulse.helper_lost.is_some_and(|at| awake.since(at) < self.config.member_timeout);
         // It loses nothing by it: a further session begins where it is, if it will be waited for.
-        if lanes && self.may_go_on(index) && !orphaned && hold.behind() >= MOST_BEHIND {
-            let (behind, window) = (self.tick() * hold.behind(), self.tick() * LANE_WINDOW);
+        let left_behind = hold.left_behind().filter(|_| lanes && self.may_go_on(index) && !orphaned);
+        if let Some(behind) = left_behind {
+            let (behind, window) = (self.tick() * behind, self.tick() * LANE_WINDOW);
             let (behind, window) = (behind.as_secs_f64(), Span::Time(window));
             return Some(format!("kept most of the others waiting for {behind:.1} s of {window}"));
         }
@@ -488,6 +503,9 @@ const LANE_WINDOW: u32 = 8;
 const LANE_MASK: u128 = (1 << LANE_WINDOW) - 1;
 /// It does if it is behind in so many of them: three quarters.
 const MOST_BEHIND: u32 = 6;
+/// One that has less than this part of what most have is behind from the beginning on, and has no bad moment: so many are enough.
+const FAR: u64 = 8;
+const MOST_FAR_BEHIND: u32 = 3;
 /// One that others wait for is asked again and again: so many questions in a row hardly anybody leaves unanswered that is there, if a fifth is lost both ways one of three
 /// thousand. They are asked further and further apart, and the longer the further away it is.
 const UNANSWERED: u32 = 8;
@@ -513,6 +531,7 @@ mod tests {
         wanting: true,
         free: true,
         mostly_free: true,
+        usual: 0,
     };
 
     #[test]
@@ -574,6 +593,22 @@ mod tests {
             (lossy.behind(), clean.behind())
         });
         assert_eq!(counts, [(LANE_WINDOW, LANE_WINDOW), (0, LANE_WINDOW), (0, 0)]);
+    }
+
+    #[test]
+    fn one_that_has_next_to_nothing_of_what_most_have_is_left_behind_sooner() {
+        let ticks = |usual, behind| {
+            let mut hold = Hold::default();
+            let mut note = || {
+                hold.note(Tick { usual, ..TICK }, true, behind, 10);
+                hold.left_behind()
+            };
+            (1..=LANE_WINDOW).find(|_| note().is_some())
+        };
+        // The first look says only that it is awaited now.
+        assert_eq!(ticks(10 * FAR + 1, Behind::IfAwaited), Some(1 + MOST_FAR_BEHIND));
+        assert_eq!(ticks(10 * FAR, Behind::IfAwaited), Some(1 + MOST_BEHIND));
+        assert_eq!(ticks(10 * FAR + 1, Behind::No), None);
     }
 
     #[test]
