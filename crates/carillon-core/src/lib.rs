@@ -9,6 +9,7 @@ mod datagram;
 mod describe;
 mod drain;
 mod event;
+mod events;
 mod helpers;
 mod ids;
 mod input;
@@ -35,7 +36,8 @@ pub use describe::{
     ANY, Boast, Format, Golden, Ground, InState, Lie, OUTSIDE, Promise, Reading, Rest, States, Trial,
 };
 pub use drain::{Host, check_early, drain};
-pub use event::{DropReason, Event, Events, Note, Outcome, SCHEMA_VERSION, TraceEvent, Value};
+pub use event::{DropReason, Event, Note, Outcome, SCHEMA_VERSION, TraceEvent, Value};
+pub use events::Events;
 pub use helpers::{Helper, HelperTable, Helpers, TableError};
 pub use ids::{AssociationId, GroupId, MessageId, NodeId, PortId, PortSet};
 pub use input::Input;

@@ -6,8 +6,7 @@
 
 use std::collections::VecDeque;
 
-use crate::event::Events;
-use crate::{Event, MessageId, NodeId, Note, Outcome, Transmit};
+use crate::{MessageId, NodeId, Outcome};
 
 /// Something of which the host of a machine has to know. Handed out by
 /// [`Machine::poll_notice`](crate::Machine::poll_notice).
@@ -65,56 +64,5 @@ impl Notices {
     #[inline]
     pub(crate) fn pop_front(&mut self) -> Option<Notice> {
         self.0.as_mut()?.0.pop_front()
-    }
-}
-
-/// What is both recorded and told is said once, here.
-impl Events {
-    /// A data packet with a message of this node goes out, as so many bytes: marks its datagram as the
-    /// message's first transmission if it is ([`Transmit::original`]).
-    pub fn data_sent(
-        &mut self,
-        transmit: Transmit,
-        message: MessageId,
-        bytes: usize,
-        repair: bool,
-    ) -> Transmit {
-        let bytes = bytes as u32;
-        self.push(match repair {
-            true => Event::RepairSent { message, bytes },
-            false => Event::Sent { message, bytes },
-        });
-        self.tell(Notice::Sent { message, repair });
-        Transmit { original: (!repair).then_some(message), ..transmit }
-    }
-
-    /// The sender is done with a message, which shared its acknowledgment with so many.
-    pub fn completed(&mut self, message: MessageId, outcome: Outcome, window: u32) {
-        self.push(Event::Completed { message, outcome, window });
-        self.tell(Notice::Completed { message, outcome });
-    }
-
-    /// So many messages are sent again because of this member.
-    pub fn repair_needed(&mut self, member: NodeId, messages: u32) {
-        self.push(Event::RepairNeeded { member, messages });
-        self.tell(Notice::RepairNeeded { member, messages });
-    }
-
-    /// A member is given up.
-    pub fn member_lost(&mut self, member: NodeId) {
-        self.push(Event::MemberLost { member });
-        self.tell(Notice::MemberLost { member });
-    }
-
-    /// This node gives up a message of another that it misses.
-    pub fn given_up(&mut self, source: NodeId, message: MessageId) {
-        self.push(Event::LossFinal { source, message });
-        self.tell(Notice::GivenUp { source, message });
-    }
-
-    /// So few members answer that it cannot go on; the note says how many.
-    pub fn too_few(&mut self, note: Note) {
-        self.push(Event::Note(Box::new(note)));
-        self.tell(Notice::TooFew);
     }
 }

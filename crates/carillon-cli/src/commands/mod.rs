@@ -15,7 +15,6 @@ mod relay;
 mod reproduce;
 mod run;
 mod send;
-mod sending;
 mod tidings;
 mod topology;
 

@@ -4,10 +4,9 @@ use std::net::SocketAddr;
 
 use carillon_net::Endpoint;
 use carillon_proto::session::{RefuseReason, UnservedReason};
-use carillon_transfer::{ReceiverReport, SendReport};
+use carillon_transfer::{Outcome, ReceiverReport, SendReport};
 use serde_json::{Value, json};
 
-use super::sending;
 use crate::delivery::{SenderBars, Whereabouts, advice, host, print_json, say};
 
 /// Words for what others do.
@@ -68,7 +67,7 @@ impl Tidings {
 
     /// What may be the matter with members that were there and took nothing.
     pub fn took_nothing(&self, receivers: &[ReceiverReport], datagram: usize) {
-        for one in receivers.iter().filter(|one| sending::took_nothing(one)).take(MOST_TOLD) {
+        for one in receivers.iter().filter(|one| took_nothing(one)).take(MOST_TOLD) {
             say(self.place.took_nothing(&one.name, one.address, datagram));
         }
     }
@@ -109,3 +108,8 @@ impl Tidings {
 
 /// Lines about receivers that took nothing; the report has the rest.
 const MOST_TOLD: usize = 64;
+
+/// Whether it took nothing and was given up.
+fn took_nothing(one: &ReceiverReport) -> bool {
+    one.bytes == 0 && matches!(one.outcome, Outcome::Lost(_))
+}

@@ -13,8 +13,8 @@ use carillon_wire::file::{Record, records};
 use super::gathered::{Gathered, Packing};
 use super::line::{Line, Malformed};
 use super::seats::{Refusal, Seat, Seats};
+use super::settings;
 use super::told::{Event, Report};
-use super::{settings, status};
 use crate::end::End;
 use crate::files::Feed;
 use crate::handle::{Events, Handle};
@@ -280,7 +280,7 @@ impl<'a> Host<'a> {
         loop {
             match self.frame()? {
                 Some(Frame::Status) => {
-                    status::tell(self.seats, self.line);
+                    self.seats.tell(self.line);
                     return Ok(());
                 }
                 Some(Frame::Stop) => return self.stop(),

@@ -32,6 +32,7 @@
 mod gathered;
 mod host;
 mod line;
+mod options;
 pub(crate) mod program;
 mod seats;
 pub(crate) mod settings;
@@ -55,52 +56,11 @@ use nix::sys::socket::{getsockopt, sockopt};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 pub(crate) use line::Line;
+pub use options::DaemonOptions;
 pub use status::{DaemonStatus, SocketStatus};
 
 use crate::Error;
 use seats::{Refusal, Seat, Seats};
-
-/// Where a daemon listens, and for how many.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct DaemonOptions {
-    /// The path of its socket.
-    pub path: PathBuf,
-    /// Sockets that may be open at a time; each takes a few megabytes at most, while messages wait.
-    pub clients: usize,
-    /// Of these, so many of one process.
-    pub per_client: usize,
-    /// Who may connect: the permission bits of the socket.
-    pub mode: u32,
-}
-
-impl DaemonOptions {
-    /// The usual, at this path: 128 sockets, 32 of a process, for its own user alone.
-    pub fn new(path: impl Into<PathBuf>) -> Self {
-        DaemonOptions { path: path.into(), clients: 128, per_client: 32, mode: 0o600 }
-    }
-
-    /// So many sockets may be open at a time.
-    #[must_use]
-    pub fn clients(mut self, clients: usize) -> Self {
-        self.clients = clients;
-        self
-    }
-
-    /// So many of one process.
-    #[must_use]
-    pub fn per_client(mut self, sockets: usize) -> Self {
-        self.per_client = sockets;
-        self
-    }
-
-    /// The permission bits of the socket.
-    #[must_use]
-    pub fn mode(mut self, mode: u32) -> Self {
-        self.mode = mode;
-        self
-    }
-}
 
 /// Where a daemon is looked for if nothing is said: `CARILLON_DAEMON`, otherwise `carillon/daemon.sock` below
 /// `XDG_RUNTIME_DIR`, otherwise below `/run`.

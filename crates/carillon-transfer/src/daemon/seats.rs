@@ -6,9 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use carillon_net::Waker;
-use carillon_wire::daemon::Role;
+use carillon_wire::daemon::{FieldList, Frame, Role};
 
-use super::DaemonOptions;
+use super::line::Line;
+use super::options::DaemonOptions;
+use super::settings::nanos;
 use crate::socket::Socket;
 
 /// The connections of a daemon.
@@ -213,6 +215,35 @@ impl Seats {
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Seat>>> {
         lock(&self.seats)
+    }
+
+    /// Tells who has which, and what was refused.
+    pub fn tell(&self, line: &mut Line) {
+        for seat in self.all() {
+            let Some(open) = seat.open() else { continue };
+            let list = FieldList::new()
+                .with("is", "socket")
+                .with("process", seat.process.to_string())
+                .with("user", seat.user.to_string())
+                .with("role", open.role.name())
+                .with("group", open.group)
+                .with("name", open.name)
+                .with("protocol", open.protocol)
+                .with("messages", seat.messages().to_string())
+                .with("bytes", seat.bytes().to_string())
+                .with("time", nanos(seat.began.elapsed()));
+            line.push(&Frame::Part(list.fields()));
+        }
+        for refusal in Refusal::ALL {
+            let list = FieldList::new().with("is", "refused").with("why", refusal.name());
+            line.push(&Frame::Part(list.with("count", self.refused(refusal).to_string()).fields()));
+        }
+        let rest = FieldList::new()
+            .with("process", std::process::id().to_string())
+            .with("version", env!("CARGO_PKG_VERSION"))
+            .with("time", nanos(self.began.elapsed()))
+            .with("connections", self.served().to_string());
+        line.push(&Frame::Report(rest.fields()));
     }
 }
 

@@ -1,12 +1,8 @@
-//! What the daemon is doing, told and heard.
+//! What the daemon is doing, as it is heard of.
 
 use std::time::Duration;
 
-use carillon_wire::daemon::{FieldList, Fields, Frame};
-
-use super::line::Line;
-use super::seats::{Refusal, Seats};
-use super::settings::nanos;
+use carillon_wire::daemon::Fields;
 
 /// What a daemon is doing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,35 +44,6 @@ pub struct SocketStatus {
     pub bytes: u64,
     /// Since it was opened.
     pub time: Duration,
-}
-
-/// Tells it.
-pub(super) fn tell(seats: &Seats, line: &mut Line) {
-    for seat in seats.all() {
-        let Some(open) = seat.open() else { continue };
-        let list = FieldList::new()
-            .with("is", "socket")
-            .with("process", seat.process.to_string())
-            .with("user", seat.user.to_string())
-            .with("role", open.role.name())
-            .with("group", open.group)
-            .with("name", open.name)
-            .with("protocol", open.protocol)
-            .with("messages", seat.messages().to_string())
-            .with("bytes", seat.bytes().to_string())
-            .with("time", nanos(seat.began.elapsed()));
-        line.push(&Frame::Part(list.fields()));
-    }
-    for refusal in Refusal::ALL {
-        let list = FieldList::new().with("is", "refused").with("why", refusal.name());
-        line.push(&Frame::Part(list.with("count", seats.refused(refusal).to_string()).fields()));
-    }
-    let rest = FieldList::new()
-        .with("process", std::process::id().to_string())
-        .with("version", env!("CARGO_PKG_VERSION"))
-        .with("time", nanos(seats.began.elapsed()))
-        .with("connections", seats.served().to_string());
-    line.push(&Frame::Report(rest.fields()));
 }
 
 impl DaemonStatus {

@@ -68,7 +68,7 @@ impl Monitor {
     /// All that there is in the text format of Prometheus, version 0.0.4; empty before the end begins.
     #[must_use]
     pub fn text(&self) -> String {
-        self.latest().map_or_else(String::new, |snapshot| text::write(&snapshot))
+        self.latest().map_or_else(String::new, |snapshot| text::write(FAMILIES, &snapshot))
     }
 
     /// Held for as long as it takes to copy or swap a pointer.

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-use super::families::FAMILIES;
 use super::snapshot::Snapshot;
 
 /// Samples of one name.
@@ -110,10 +109,10 @@ impl From<f64> for Number {
     }
 }
 
-/// All that is known.
-pub(super) fn write(snapshot: &Snapshot) -> String {
+/// All that is known of these.
+pub(super) fn write(families: &[Family], snapshot: &Snapshot) -> String {
     let mut text = String::new();
-    for family in FAMILIES {
+    for family in families {
         let mut samples = Samples { family, text: &mut text, any: false };
         (family.fill)(snapshot, &mut samples);
     }
@@ -137,7 +136,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::monitor::{Limit, ReceiverView};
+    use crate::monitor::{FAMILIES, Limit, ReceiverView};
 
     #[test]
     fn names_follow_the_conventions_and_are_there_once() {
@@ -155,7 +154,7 @@ mod tests {
     #[test]
     fn what_is_not_known_is_not_there_and_names_are_escaped() {
         let mut snapshot = Snapshot::new("sender");
-        let text = write(&snapshot);
+        let text = write(FAMILIES, &snapshot);
         assert!(text.lines().all(|line| line.contains("_info") || line.contains("_seconds")), "{text}");
         snapshot.limit = Some(Limit::Room { receiver: "a\\b\"c\nd é".to_owned() });
         snapshot.receivers = vec![ReceiverView {
@@ -169,7 +168,7 @@ mod tests {
             heard: snapshot.taken,
             path: None,
         }];
-        let text = write(&snapshot);
+        let text = write(FAMILIES, &snapshot);
         assert!(text.contains("\ncarillon_limit{by=\"room\",receiver=\"a\\\\b\\\"c\\nd é\"} 1\n"), "{text}");
         assert!(text.contains("\ncarillon_receiver_bytes_total{receiver=\"x\"} 7\n"), "{text}");
         assert!(text.contains("\ncarillon_receiver_bytes_per_second{receiver=\"x\"} 0.5\n"), "{text}");

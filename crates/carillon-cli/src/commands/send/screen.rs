@@ -5,11 +5,11 @@ use std::time::Duration;
 use carillon_net::Endpoint;
 use carillon_proto::session::SenderPhase;
 use carillon_transfer::files::shown;
-use carillon_transfer::{Outcome, ReceiverReport, SendEvent, SendReport, SendRun};
+use carillon_transfer::{ReceiverReport, SendEvent, SendReport, SendRun};
 use serde_json::{Value, json};
 
-use super::send::Args;
-use super::tidings::Tidings;
+use super::args::Args;
+use crate::commands::tidings::Tidings;
 use crate::delivery::{
     Human, NOBODY_EXPECTED, OPEN, Rate, SenderBars, Ticker, Watch, host, is_text_terminal, outcome_text,
     print_json, print_table, say, seal_drops_json, waits_for_nobody,
@@ -308,11 +308,6 @@ fn receiver_json(one: &ReceiverReport) -> Value {
         "outcome": one.outcome.name(),
         "reason": one.outcome.reason(),
     })
-}
-
-/// Whether it took nothing and was given up.
-pub fn took_nothing(one: &ReceiverReport) -> bool {
-    one.bytes == 0 && matches!(one.outcome, Outcome::Lost(_))
 }
 
 /// Where the report tells how long each was waited for.
