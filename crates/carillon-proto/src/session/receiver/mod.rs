@@ -731,14 +731,11 @@ impl Sender for ReceiverSession {
             return Err(OfferError::TooLarge { len: payload.len(), max });
         }
         let bytes = payload.len();
-        let offered = self.with_inner(|inner| match inner.as_sender() {
-            Some(sender) => sender.offer(now, payload),
-            None => Err(OfferError::Finished),
-        });
-        if let Some(Ok(_)) = offered {
-            self.budget.offer(bytes);
-        }
-        offered.unwrap_or(Err(OfferError::Full))
+        let offered =
+            self.with_inner(|inner| inner.as_sender().ok_or(OfferError::Finished)?.offer(now, payload));
+        let message = offered.unwrap_or(Err(OfferError::Full))?;
+        self.budget.offer(bytes);
+        Ok(message)
     }
 
     fn finish(&mut self, now: Time) {
