@@ -90,3 +90,25 @@ const ALLOWANCE: u64 = 64 << 10;
 /// What is kept of what comes before the welcome.
 const EARLY_BYTES: usize = 1 << 20;
 const EARLY_DATAGRAMS: usize = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// To the last byte: 64 KiB, 3 for each received and as much again for each child, 3 for each offered and as much again
+    /// for each of the others.
+    #[test]
+    fn what_may_be_sent_follows_what_came_and_what_is_offered() {
+        // Exactly so many more, and no more after.
+        let spends =
+            |budget: &mut Budget, bytes| !budget.spend(bytes + 1) && budget.spend(bytes) && !budget.spend(1);
+        let mut budget = Budget::default();
+        assert!(spends(&mut budget, 64 << 10));
+        budget.earn(1000);
+        assert!(spends(&mut budget, 3 * 1000));
+        budget.serve(2, 9);
+        assert!(spends(&mut budget, 3 * 1000 * 2), "for those that turn to it");
+        budget.offer(36);
+        assert!(spends(&mut budget, 3 * (36 + 64) * 10), "for all the others");
+    }
+}
