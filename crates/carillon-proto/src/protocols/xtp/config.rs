@@ -49,7 +49,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
         .doc("the synchronizing handshake: thesis: WTIMER doubles without bound, round trips of what was lost count, and CTIMEOUT runs from the handshake's beginning; repaired: WTIMER doubles three times at most, up to wtimer_max, round trips are those of the packet that was answered, and CTIMEOUT counts silence (as the thesis suggests)"),
     Parameter::span("wtimer", "500 ms").doc("WTIMER before a round trip is known"),
     Parameter::span("wtimer_min", "10 ms").doc("WTIMER is never shorter (Carillon's)"),
-    Parameter::span("wtimer_max", "1 s").doc("with handshake = \"repaired\", WTIMER is never longer"),
+    Parameter::span("wtimer_max", "1 s").doc("with handshake = \"repaired\", WTIMER is never longer, but where answers take so long on average"),
     Parameter::span("ctimeout", "60 s").doc("CTIMEOUT: how long the synchronizing handshake may take (60 s in SandiaXTP)"),
     Parameter::span("ctimer", "60 s")
         .doc("CTIMER: when nothing has come for so long while more is expected to be sent, a handshake asks whether the others live"),

@@ -34,10 +34,17 @@ impl WaitRules {
 
     /// WTIMER, by the round trips of those whose answers are awaited, after so many expiries in a row.
     pub fn wait<'a>(&self, trips: impl Iterator<Item = &'a RoundTrip>, expiries: u32) -> Duration {
-        let known = trips.map(|trip| trip.timeout().unwrap_or(self.initial)).max();
-        let base = known.unwrap_or(self.initial).max(self.least);
+        let (mut mean, mut base) = (Duration::ZERO, None);
+        for trip in trips {
+            mean = mean.max(trip.mean().unwrap_or_default());
+            base = base.max(Some(trip.timeout().unwrap_or(self.initial)));
+        }
+        let base = base.unwrap_or(self.initial).max(self.least);
         match self.bounds {
-            Some((most, doublings)) => (base * 2_u32.pow(expiries.min(doublings))).min(most.max(base)),
+            // One answer that came late makes nobody wait longer; a path that is so long does.
+            Some((most, doublings)) => {
+                (base * 2_u32.pow(expiries.min(doublings))).min(most.max(mean + mean / 4))
+            }
             // Three weeks are as good as for ever.
             None => base.saturating_mul(2_u32.saturating_pow(expiries.min(20))).min(FOREVER),
         }
@@ -61,16 +68,18 @@ mod tests {
             assert_eq!(rules.wait([&trip].into_iter(), 0), MS * 500);
         }
         trip.on_sample(MS * 10);
-        let waits =
-            |rules: WaitRules| [0, 1, 3, 4, 12].map(|n| rules.wait([&trip].into_iter(), n).as_millis());
-        assert_eq!(waits(thesis), [30, 60, 240, 480, 122_880]);
-        assert_eq!(waits(repaired), [30, 60, 240, 240, 240]);
+        let waits = |rules: WaitRules, trip: &RoundTrip| {
+            [0, 1, 3, 4, 12].map(|n| rules.wait([trip].into_iter(), n).as_millis())
+        };
+        assert_eq!(waits(thesis, &trip), [30, 60, 240, 480, 122_880]);
+        assert_eq!(waits(repaired, &trip), [30, 60, 240, 240, 240]);
+        trip.on_sample(MS * 2000);
+        assert!(trip.timeout().unwrap() > MS * 2000);
+        assert_eq!(waits(repaired, &trip)[0], 1000, "one answer that came late");
         trip.on_sample(MS * 100_000);
-        assert_eq!(
-            repaired.wait([&trip].into_iter(), 9),
-            trip.timeout().unwrap(),
-            "not shorter than what is known"
-        );
+        let mean = trip.mean().unwrap();
+        assert!(mean > MS * 10_000);
+        assert_eq!(repaired.wait([&trip].into_iter(), 9), mean + mean / 4, "not shorter than the path");
         assert!(thesis.wait([&trip].into_iter(), u32::MAX) <= FOREVER);
     }
 
