@@ -5,6 +5,9 @@ CARGO := cargo
 # What random tests of the nightly tier begin with: SEED=1 make nightly repeats those of the default tier.
 SEED := $(or $(SEED),$(shell date +%s))
 
+# All that tests try where they are a sample by default.
+LONG := CARILLON_LONG=1 PROPTEST_CASES=256
+
 .PHONY: help
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-24s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,9 +27,9 @@ test: setup ## run every test, those that could go on for minutes with a sample 
 
 .PHONY: test-long
 test-long: setup ## those that are samples by default with all that they try, but the floods of `make nightly`
-	CARILLON_LONG=1 $(CARGO) test --workspace --lib --quiet
-	CARILLON_LONG=1 $(CARGO) test --workspace --quiet --test conformance --test delivery --test laboratory --test protocols --test session --test strangers --test transfer
-	CARILLON_LONG=1 $(CARGO) test --workspace --quiet --test command -- helpers sealed a_killed
+	$(LONG) $(CARGO) test --workspace --lib --quiet
+	$(LONG) $(CARGO) test --workspace --quiet --test conformance --test delivery --test formats --test helpers --test laboratory --test properties --test protocols --test session --test simulator --test strangers --test transfer
+	$(LONG) $(CARGO) test --workspace --quiet --test command -- helpers sealed a_killed every_protocol_delivers refuses_is_malformed
 
 .PHONY: check
 check: setup ## format, lints and documentation, warnings as errors
@@ -48,7 +51,7 @@ nightly: setup ## the long tier: 10 000 seeded conformance runs for each protoco
 	CARILLON_FROM=$(SEED) CARILLON_RUNS=10000 $(CARGO) test --release -p carillon-proto --test protocols fuzz_corpus -- --nocapture
 	CARILLON_RUNS=50 $(CARGO) test --release -p carillon-proto --test delivery
 	CARILLON_RUNS=20 $(CARGO) test --release -p carillon-proto --test strangers
-	CARILLON_LONG=1 $(CARGO) test --release -p carillon-proto -p carillon-lab
+	CARILLON_LONG=1 $(CARGO) test --release --workspace --exclude carillon-cli
 	for test in flood silence trouble; do \
 		CARILLON_LONG=1 $(CARGO) test --release -p carillon-cli --test command $$test -- --nocapture || exit 1; done
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Builds all tests of the workspace and runs their programs: those of crates that look at no clock beside the others and
-behind them, since these mostly wait; then the examples of the documentation. Arguments go to every program, as behind
+behind them, since these mostly wait, and the examples of the documentation there too. Arguments go to every program, as behind
 `cargo test --`.
 
     scripts/test.py                what `cargo test --workspace` runs, in less time
@@ -79,6 +79,13 @@ def run(program: tuple[str, str, str], arguments: list[str], variables: dict[str
     return True, "\n".join([*skipped, line])
 
 
+def run_examples(arguments: list[str]) -> tuple[bool, str]:
+    """The same of the examples of the documentation, which cargo builds and runs."""
+    command = ["nice", "-n", "19", CARGO, "test", "--workspace", "--doc", "--quiet", "--", *arguments]
+    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    return not done.returncode, done.stdout.rstrip()
+
+
 def main() -> None:
     arguments = sys.argv[1:]
     if arguments in (["-h"], ["--help"]):
@@ -94,16 +101,16 @@ def main() -> None:
         for program in programs():
             pool = side_by_side if is_timeless(program) else one_by_one
             running[pool.submit(run, program, arguments, variables)] = program
+        examples = side_by_side.submit(run_examples, arguments)
         for done in concurrent.futures.as_completed(running):
             passed, shown = done.result()
             print(shown, flush=True)
             if not passed:
                 failed.append(running[done][0])
-    command = [CARGO, "test", "--workspace", "--doc", "--quiet", "--", *arguments]
-    examples = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    if examples.returncode:
-        print(examples.stdout.rstrip())
-        failed.append("the examples of the documentation")
+        passed, shown = examples.result()
+        if not passed:
+            print(shown)
+            failed.append("the examples of the documentation")
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")
 

@@ -106,8 +106,6 @@ fn a_session_without_loss_is_this_exchange() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
-
     #[test]
     fn with_forty_percent_loss_everyone_finishes_verified_and_is_named(
         seed: u64, loss in 0.0..0.4, receivers in 1usize..6, messages in 1u64..6, gather in 0..3

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use carillon_testkit::skip;
+use carillon_testkit::{is_long, skip};
 
 use crate::delivery::support::{CARILLON, Place, need_multicast};
 use packets::{edges, every_session_packet, fuzzed, golden, hex, mutated, random_bytes};
@@ -186,12 +186,12 @@ fn what_the_crate_refuses_is_malformed_and_nothing_is_an_error_of_the_dissector(
     }
     let place = Place::new();
     let good: Vec<Vec<u8>> = every_session_packet().into_iter().chain(golden()).chain(fuzzed(300)).collect();
-    let mut packets = mutated(&good, 20_000);
+    let mut packets = mutated(&good, if is_long() { 20_000 } else { 5000 });
     // Each cut everywhere.
     for packet in good.iter().filter(|packet| packet.len() < 200).take(120) {
         packets.extend((1..packet.len()).map(|len| packet[..len].to_owned()));
     }
-    packets.extend(random_bytes(5000));
+    packets.extend(random_bytes(if is_long() { 5000 } else { 1500 }));
     packets.extend(edges());
     compare(&written(&place, &packets), false);
 }

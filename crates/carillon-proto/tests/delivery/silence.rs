@@ -46,7 +46,11 @@ fn for_all(
     check: impl Fn(&Cell, &Outcome) -> Result<(), String>,
 ) {
     let mut complaints = Vec::new();
-    for &protocol in REGISTRY {
+    for (place, &protocol) in REGISTRY.iter().enumerate() {
+        // What takes long is tried with some, the others in the long tier.
+        if matches!(fault, Fault::Trickle(_)) && !is_long() && place % 3 != 0 {
+            continue;
+        }
         for &rate in rates {
             let cell = cell(protocol, rate, fault, bytes);
             let outcome = World::new(&cell).run(Duration::from_secs(300));

@@ -10,6 +10,7 @@ use carillon_core::{
     Machine, NodeId, PortId, ProtocolEntry, Received, Role, Scope, Seeds, Time, Transmit, drain,
 };
 use carillon_proto::REGISTRY;
+use carillon_testkit::is_long;
 
 /// A datagram that is counted as long as somebody holds a part of it.
 struct Counted(Vec<u8>);
@@ -95,7 +96,7 @@ fn peak(entry: &ProtocolEntry, memory: usize) -> usize {
     machines.iter_mut().for_each(|machine| machine.start(Time::ZERO));
     let (mut now, mut most, mut count) = (Time::ZERO, 0, 0_u64);
     let end = Time::from_nanos(20_000_000_000);
-    while now < end && count < DATAGRAMS {
+    while now < end && count < datagrams() {
         let mut next = end;
         for node in 0..2 {
             machines[node].handle_timeout(now);
@@ -159,7 +160,7 @@ fn parked(entry: &ProtocolEntry, memory: usize) -> usize {
     machines.iter_mut().for_each(|machine| machine.start(Time::ZERO));
     let (mut now, mut most, mut count, mut offered) = (Time::ZERO, 0, 0_u64, 0_u64);
     let end = Time::from_nanos(20_000_000_000);
-    while now < end && count < DATAGRAMS {
+    while now < end && count < datagrams() {
         let mut next = end;
         for node in [1, 0] {
             machines[node].handle_timeout(now);
@@ -216,4 +217,8 @@ const GREEDY: &[(&str, u64)] = &[
 ];
 const PAYLOAD: usize = 1400;
 const MEMORY: usize = 2 << 20;
-const DATAGRAMS: u64 = 60_000;
+
+/// So many are sent at most.
+fn datagrams() -> u64 {
+    if is_long() { 60_000 } else { 15_000 }
+}

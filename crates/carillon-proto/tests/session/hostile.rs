@@ -390,7 +390,7 @@ fn torment(machine: &mut dyn Machine, steps: &[(u64, u32, Vec<u8>)]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
+    #![proptest_config(ProptestConfig::with_cases(2 * ProptestConfig::default().cases))]
 
     #[test]
     fn no_bytes_at_any_time_make_a_session_panic_or_break_its_contract(

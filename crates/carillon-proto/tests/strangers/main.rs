@@ -204,13 +204,13 @@ fn side_by_side<T: Send>(
     })
 }
 
-/// Whether an attack is one of the twentieth part, or in the long tier the third, that is tried with this protocol if only one seed
+/// Whether an attack is one of the fortieth part, or in the long tier the third, that is tried with this protocol if only one seed
 /// is: others with the next.
 fn is_drawn(entry: &ProtocolEntry, attack: &str) -> bool {
     entry.name.bytes().chain(attack.bytes()).map(u32::from).sum::<u32>().is_multiple_of(if is_long() {
         3
     } else {
-        20
+        40
     })
 }
 

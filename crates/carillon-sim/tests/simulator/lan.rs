@@ -366,7 +366,7 @@ fn what_an_interface_sends_and_what_it_receives_is_lost_independently() // 3.4
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases / 4))]
 
     /// Random traffic: one frame at a time, never before the medium is free and the gap is over,
     /// and every frame is heard once, lost or discarded.

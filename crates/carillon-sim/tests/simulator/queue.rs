@@ -132,7 +132,7 @@ fn scramble(state: &mut u64) -> u64 {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
+    #![proptest_config(ProptestConfig::with_cases(4 * ProptestConfig::default().cases))]
 
     #[test]
     fn pops_in_order_of_time_and_insertion(operations in prop::collection::vec(operation(), 0..60)) {

@@ -299,8 +299,6 @@ fn one_line_or_good(text: &str) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
-
     #[test]
     fn both_forms_of_a_graph_give_the_same_topology(graph in graphs()) {
         let read = parse(&graph.graph_base()).expect("a topology");
