@@ -176,10 +176,8 @@ impl ReceiverSession {
     pub fn leave(&mut self, _now: Time, reason: &str) {
         if !matches!(self.phase, ReceiverPhase::Finished | ReceiverPhase::Failed(_)) {
             let reason = Text::clean(reason);
-            let times = self
-                .invited
-                .as_ref()
-                .map(|invited| if invited.member.is_some() { packets::LEAVES } else { 1 });
+            let times =
+                self.invited.as_ref().map(|invited| if invited.member.is_some() { LEAVES } else { 1 });
             self.leave_due = times.map(|times| (reason.clone(), times));
             self.end(ReceiverPhase::Failed(ReceiverFailure::Left(reason)));
         }
@@ -677,6 +675,8 @@ const PRESENT_WAIT_MAX: Duration = Duration::from_millis(400);
 const READY_INTERVAL: Duration = Duration::from_millis(200);
 /// The wait between two REPORTs.
 const REPORT_INTERVAL: Duration = Duration::from_millis(200);
+/// How often a member says that it leaves, which nobody confirms.
+const LEAVES: usize = 3;
 /// A sender that welcomed this receiver is taken to gather as long after it was last heard to.
 const GATHERING_LASTS: Duration = Duration::from_millis(1500);
 /// When to look whether one that was heard to gather no more is heard to gather after all.

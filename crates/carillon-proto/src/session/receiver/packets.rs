@@ -482,8 +482,6 @@ impl ReceiverSession {
     }
 }
 
-/// How often a member says that it leaves, which nobody confirms.
-pub(super) const LEAVES: usize = 3;
 /// How often a sender is told that its invitation is not accepted.
 const DECLINES: usize = 3;
 /// The most that may go out at once in answer to invitations.
