@@ -8,10 +8,9 @@ use carillon_core::{
     Addresses, AssociationId, BitRate, Config, ConfigError, Duration, GroupId, Helper, HelperTable, Helpers,
     NodeId, ProtocolEntry, Role,
 };
-use carillon_wire::session::{Attached, MAX_PEERS, Name, Part, Settings};
+use carillon_wire::session::{Attached, MAX_PEERS, Name, Nonce, Part, Settings};
 
 use super::receiver::ReceiverFailure;
-use super::sender::Former;
 
 /// See [`SenderSessionConfig::heartbeat`].
 pub const DEFAULT_HEARTBEAT: Duration = Duration::from_millis(200);
@@ -293,6 +292,14 @@ pub(super) fn trial_table(protocol: &ProtocolEntry) -> HelperTable {
     let Helpers::Required(least) = protocol.helpers else { return HelperTable::default() };
     let helper = |index| Helper { node: NodeId(TRIAL - index), parent: None, delivers: false };
     HelperTable::new((0..least).map(helper).collect(), []).unwrap_or_default()
+}
+
+/// Those who were given up by sessions that had sent everything, and may report yet: one that stood still may have had
+/// everything in its socket.
+#[derive(Clone, Debug, Default)]
+pub struct Former {
+    /// Their names, by the session, where they are, and what nobody else knows.
+    pub(super) members: BTreeMap<(AssociationId, NodeId, Nonce), String>,
 }
 
 /// What becomes of members that keep the others waiting.

@@ -20,6 +20,7 @@
 
 mod bounds;
 mod config;
+mod hold;
 mod receiver;
 mod roster;
 mod secret;
@@ -31,11 +32,12 @@ use carillon_core::NodeId;
 pub use carillon_wire::session::{Part, RefuseReason};
 pub use config::{
     DEFAULT_HEARTBEAT, DEFAULT_MAX_MEMBERS, DEFAULT_MEMBER_TIMEOUT, DEFAULT_MIN_RATE, DEFAULT_RECEIVE_BUFFER,
-    DEFAULT_SILENCE, Gather, Helping, MAX_ATTACHED, ReceiverSessionConfig, SenderSessionConfig, Slow,
+    DEFAULT_SILENCE, Former, Gather, Helping, MAX_ATTACHED, ReceiverSessionConfig, SenderSessionConfig, Slow,
 };
+pub use hold::Standing;
 pub use receiver::{PeerMember, ReceiverFailure, ReceiverPhase, ReceiverSession};
 pub use roster::{Member, MemberOutcome};
-pub use sender::{Former, Rival, SenderPhase, SenderSession, Standing};
+pub use sender::{Rival, SenderPhase, SenderSession};
 pub use unserved::{Unserved, UnservedReason};
 
 /// What a machine inside a session is told its own node is: a session knows only the nodes that

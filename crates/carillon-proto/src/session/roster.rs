@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use carillon_core::{AssociationId, Duration, NodeId, Time};
 use carillon_wire::session::{Identity, Nonce, Part};
 
+use super::hold::Hold;
 use super::secret;
-use super::sender::Hold;
 
 /// A receiver that has joined, as far as the sender knows.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,32 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use carillon_core::{Duration, Observer, Seeds, Time};
+use carillon_core::{Duration, Observer, Time};
 use carillon_proto::session::{SenderPhase, Slow};
 
-use super::{RETURN_TIMEOUTS, SendOptions, SendRun};
+use super::run::{Earlier, Next, SendRun};
 use crate::conduct::Run as _;
 use crate::{Error, SendReport};
-
-/// What a further session is made of.
-#[derive(Debug)]
-pub(super) struct Next {
-    pub options: SendOptions,
-    pub name: String,
-    pub seeds: Seeds,
-}
-
-/// The sessions before.
-#[derive(Debug)]
-pub(super) struct Earlier {
-    report: SendReport,
-    /// When the first of them started.
-    since: Option<Instant>,
-    /// Who was given up in them and may come back, and until when.
-    missed: BTreeMap<String, Instant>,
-    /// How many were known to be there for this one.
-    wanting: usize,
-}
 
 impl<O: Observer> SendRun<O> {
     /// Whether somebody is to be served in a further session now that this one is over, or may come back for one.
@@ -111,3 +91,6 @@ impl<O: Observer> SendRun<O> {
         }
     }
 }
+
+/// Who was given up and is not heard may come back for so many member timeouts since it was heard last.
+const RETURN_TIMEOUTS: u32 = 3;

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use carillon_core::{Duration, NodeId, Observer, ProtocolEntry, Time};
+use carillon_core::{Duration, NodeId, Observer, ProtocolEntry, Seeds, Time};
 use carillon_net::{DriveError, Driver};
 use carillon_proto::session::{Member, MemberOutcome, SenderPhase, SenderSession};
 
-use super::further::{Earlier, Next};
+use super::options::SendOptions;
 use crate::conduct::Run;
 use crate::files::Outgoing;
 use crate::monitor::{INTERVAL, Publisher};
@@ -16,8 +16,6 @@ use crate::network::detached;
 use crate::report::{HelperReport, Outcome, ReceiverReport, UnservedReport};
 use crate::tally::Tally;
 use crate::{LocalError, SendEvent, SendReport};
-
-use super::view::repairs_are_told;
 
 /// What was found out when it was opened.
 #[derive(Clone, Copy, Debug)]
@@ -56,6 +54,26 @@ pub struct SendRun<O: Observer> {
     /// When this one started.
     pub(super) since: Option<Instant>,
     pub(super) quits: bool,
+}
+
+/// What a further session is made of.
+#[derive(Debug)]
+pub(super) struct Next {
+    pub options: SendOptions,
+    pub name: String,
+    pub seeds: Seeds,
+}
+
+/// The sessions before.
+#[derive(Debug)]
+pub(super) struct Earlier {
+    pub report: SendReport,
+    /// When the first of them started.
+    pub since: Option<Instant>,
+    /// Who was given up in them and may come back, and until when.
+    pub missed: BTreeMap<String, Instant>,
+    /// How many were known to be there for this one.
+    pub wanting: usize,
 }
 
 impl<O: Observer> Run for SendRun<O> {
@@ -290,6 +308,11 @@ impl<O: Observer> SendRun<O> {
             }
         }
     }
+}
+
+/// Whether the protocol tells whom a repair was for: one that does not has them in the total only.
+pub(super) fn repairs_are_told(total: u64, members: &[Member]) -> bool {
+    total == 0 || members.iter().any(|member| member.repairs > 0)
 }
 
 /// Those who are not served, told of as it happens; the report has the rest.

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use carillon_core::{NodeId, Observer, Time};
 use carillon_proto::session::{Member, MemberOutcome, SenderPhase, Standing};
 
-use super::run::SendRun;
+use super::run::{SendRun, repairs_are_told};
 use crate::conduct::Run as _;
 use crate::monitor::{Cause, Limit, Publisher, ReceiverView, Snapshot};
 
@@ -114,11 +114,6 @@ impl<O: Observer> SendRun<O> {
         };
         Limit::Path { receiver: slowest.map(|member| member.name.clone()) }
     }
-}
-
-/// Whether the protocol tells whom a repair was for: one that does not has them in the total only.
-pub(super) fn repairs_are_told(total: u64, members: &[Member]) -> bool {
-    total == 0 || members.iter().any(|member| member.repairs > 0)
 }
 
 fn state(member: &Member, phase: SenderPhase) -> &'static str {

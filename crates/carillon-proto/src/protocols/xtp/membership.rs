@@ -3,26 +3,11 @@
 //! The three-way join is that of 4.0b: JCNTL of the node that joins, JCNTL with the place in the stream where it begins, CNTL.
 
 use carillon_core::{Dest, DropReason, Event, NodeId, Note, Transmit, Value};
-use carillon_wire::xtp::{
-    Address, Body, Common, Diag, Handover, Packet, Rates, Traffic, TrafficForm, option,
-};
+use carillon_wire::xtp::{Address, Body, Common, Diag, Handover, Packet, Rates, Traffic, option};
 
 use super::config::ErrorControl;
 use super::receiver::{Answer, Open, Timer, XtpReceiver};
-use super::sender::{Phase, XtpSender};
-
-/// What the sender has to say to one node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Word {
-    /// It was given up.
-    Abandoned,
-    /// It may not join.
-    Refused,
-    /// Nothing is demanded of it: it is not to ask for what it lacks.
-    Unheeded,
-    /// It has joined, with this key.
-    Joined(u64),
-}
+use super::sender::{Phase, Word, XtpSender};
 
 impl XtpSender {
     /// There is something to say to this node, unless there is already.
@@ -193,17 +178,6 @@ impl XtpReceiver {
             scene.timers.cancel(Timer::Slot);
             scene.events.push(Event::RequestSuppressed { message: self.messages.into() });
         }
-    }
-}
-
-impl Open {
-    /// What a traffic segment says.
-    pub(super) fn of(traffic: &Traffic<'_>) -> Self {
-        let rates = match traffic.form {
-            TrafficForm::Rates(rates) => rates,
-            _ => Rates::default(),
-        };
-        Open { service: traffic.service, rates }
     }
 }
 

@@ -13,6 +13,7 @@ mod receiver;
 mod sender;
 mod single;
 mod stream;
+mod tag;
 #[cfg(test)]
 mod tests;
 mod wait;

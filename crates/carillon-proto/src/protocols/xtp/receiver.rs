@@ -5,10 +5,12 @@ use std::time::Duration;
 use carillon_core::{
     BuildContext, Config, ConfigError, Delivery, Dest, DropReason, InState, Received, Role, Transmit,
 };
-use carillon_wire::xtp::{Body, Common, Data, Handover, Packet, RTN, Rates, Spans, Traffic, key_of, option};
+use carillon_wire::xtp::{
+    Body, Common, Data, Handover, Packet, RTN, Rates, Spans, Traffic, TrafficForm, key_of, option,
+};
 
 use super::config::{ErrorControl, Paradigm, Settings};
-use super::sender::{EMPTY_TAG, Place};
+use super::tag::{EMPTY_TAG, Place};
 use crate::blocks::{ByteStream, FeedbackDelay, Part, Player, Uniform};
 
 pub(super) type Scene = crate::blocks::Scene<Timer>;
@@ -97,6 +99,17 @@ impl Mark {
 pub(super) struct Open {
     pub service: u8,
     pub rates: Rates,
+}
+
+impl Open {
+    /// What a traffic segment says.
+    pub(super) fn of(traffic: &Traffic<'_>) -> Self {
+        let rates = match traffic.form {
+            TrafficForm::Rates(rates) => rates,
+            _ => Rates::default(),
+        };
+        Open { service: traffic.service, rates }
+    }
 }
 
 /// Which status is due: the greater says more.

@@ -11,8 +11,8 @@ use carillon_wire::xtp::{
 
 use super::config::{ErrorControl, FIRST_LEN, Paradigm, Settings};
 use super::group::{Ask, Contexts};
-use super::membership::Word;
 use super::stream::{Piece, SendStream};
+use super::tag::{EMPTY_TAG, Place};
 use super::wait::WaitRules;
 use crate::blocks::{Members, Part, PastLimit, Player};
 
@@ -65,6 +65,19 @@ pub(super) enum Phase {
     Handshake(u32),
     /// It is over.
     Inactive,
+}
+
+/// What the sender has to say to one node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Word {
+    /// It was given up.
+    Abandoned,
+    /// It may not join.
+    Refused,
+    /// Nothing is demanded of it: it is not to ask for what it lacks.
+    Unheeded,
+    /// It has joined, with this key.
+    Joined(u64),
 }
 
 /// The sender's timers.
@@ -483,29 +496,6 @@ impl XtpSender {
     }
 }
 
-/// Which message a packet is of, where what is lost does not come and receivers cannot count: its tag then.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
-    pub message: u64,
-    pub begins: bool,
-    pub is_empty: bool,
-}
-
-impl Place {
-    fn of(piece: &Piece) -> Self {
-        Place { message: piece.message, begins: piece.edges.0, is_empty: piece.is_empty }
-    }
-
-    fn tag(self) -> [u8; 8] {
-        (self.message << 2 | u64::from(self.begins) << 1 | u64::from(self.is_empty)).to_be_bytes()
-    }
-
-    pub fn read(tag: [u8; 8]) -> Self {
-        let number = u64::from_be_bytes(tag);
-        Place { message: number >> 2, begins: number & 2 != 0, is_empty: number & 1 != 0 }
-    }
-}
-
 /// Where the association is addressed to, if that fits the segment.
 fn address(book: &Addresses, context: &BuildContext) -> Address<'static> {
     let book: &dyn AddressBook = &**book;
@@ -739,5 +729,3 @@ impl Part for XtpSender {
 
 /// The port in address segments; over UDP the session has its own.
 const PORT: u16 = 5000;
-/// The tag of the byte that stands for a message without bytes.
-pub(super) const EMPTY_TAG: [u8; 8] = *b"no bytes";

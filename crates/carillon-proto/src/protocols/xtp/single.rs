@@ -9,7 +9,8 @@ use carillon_wire::xtp::{Body, Common, Data, Packet, Rates, Traffic, option};
 
 use super::config::{ErrorControl, PARAMETERS, Paradigm, Settings};
 use super::receiver::{Answer, Mark, XtpReceiver};
-use super::sender::{EMPTY_TAG, XtpSender};
+use super::sender::XtpSender;
+use super::tag::EMPTY_TAG;
 
 /// The settings of the entry for datagrams, as those of the machine that it is.
 pub(super) fn as_xtp(datagrams: &Config) -> Config {

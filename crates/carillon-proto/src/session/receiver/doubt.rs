@@ -8,17 +8,9 @@
 use carillon_core::{Duration, Time};
 use carillon_wire::session::{RefuseReason, State};
 
-use super::{Invited, ReceiverFailure, ReceiverPhase, ReceiverSession, Timer};
-/// Something heard that the sender has not confirmed.
-#[derive(Clone, Debug)]
-pub(super) struct Doubt {
-    state: State,
-    reason: String,
-    /// How often it was asked.
-    asked: u32,
-    /// The sender was heard going on meanwhile.
-    contradicted: bool,
-}
+use super::ReceiverSession;
+use super::failure::ReceiverFailure;
+use super::state::{Doubt, Invited, ReceiverPhase, Timer};
 
 impl ReceiverSession {
     /// The group was told, or seems to have been, that the session is in this state.

@@ -7,27 +7,32 @@ use carillon_core::{
 };
 use carillon_wire::Envelope;
 use carillon_wire::envelope::protocol;
-use carillon_wire::session::{Name, Nonce, RefuseReason, State, Terms, Text, is_earlier};
+use carillon_wire::session::{Name, Nonce, RefuseReason, State, Text, is_earlier};
 
 use super::config::ReceiverSessionConfig;
 use super::{LOCAL_NODE, secret};
 
 mod aside;
+mod asking;
+mod assembling;
+mod distances;
 mod doubt;
 mod failure;
 mod guard;
 mod packets;
 mod peers;
 mod probing;
+mod state;
 
 pub use failure::ReceiverFailure;
 pub use peers::PeerMember;
+pub use state::ReceiverPhase;
 
 use aside::Aside;
-use doubt::Doubt;
 use guard::{Budget, Early};
 use peers::Peers;
 use probing::Probing;
+use state::{Decline, Doubt, Invited, Timer};
 
 /// Answers an invitation, receives through the protocol's own machine, and reports.
 ///
@@ -94,113 +99,6 @@ pub struct ReceiverSession {
     /// There is somebody of an earlier release.
     heard_earlier: bool,
     events: Events,
-}
-
-/// How far a [`ReceiverSession`] is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ReceiverPhase {
-    /// Waits for an invitation.
-    Seeking,
-    /// Was invited, and asks to be a member.
-    Joining,
-    /// Is a member among peers, and learns who the others are.
-    Assembling,
-    /// Is a member.
-    Running,
-    /// Tells the sender how it ended.
-    Reporting,
-    /// Has reported; see [`ReceiverSession::report_acknowledged`]. Its protocol machine goes on
-    /// answering the sender as long as the host drives it.
-    Finished,
-    /// It will get nothing more from this session.
-    Failed(ReceiverFailure),
-}
-
-impl ReceiverPhase {
-    /// All their names.
-    pub const NAMES: &'static [&'static str] =
-        &["seeking", "joining", "assembling", "running", "reporting", "finished", "failed"];
-
-    /// Its name.
-    pub const fn name(&self) -> &'static str {
-        match self {
-            ReceiverPhase::Seeking => "seeking",
-            ReceiverPhase::Joining => "joining",
-            ReceiverPhase::Assembling => "assembling",
-            ReceiverPhase::Running => "running",
-            ReceiverPhase::Reporting => "reporting",
-            ReceiverPhase::Finished => "finished",
-            ReceiverPhase::Failed(_) => "failed",
-        }
-    }
-}
-
-/// The session it was invited to.
-#[derive(Debug)]
-struct Invited {
-    association: AssociationId,
-    sender: NodeId,
-    name: String,
-    state: State,
-    /// Its member number, once it is a member.
-    member: Option<u32>,
-    /// When this receiver began to join.
-    since: Time,
-    /// When the sender was last heard gathering.
-    gathering: Time,
-    /// Bytes that may go out in answer to its invitations before it has welcomed this receiver.
-    credit: usize,
-    /// Why this receiver cannot take part; it fails by it once the sender has shown that it is there.
-    problem: Option<String>,
-    /// To what it was invited.
-    terms: Terms,
-    /// Whether the sender has said so to this receiver alone. What else is said in its name then is not its.
-    proven: bool,
-    /// Whether the machine is made for these terms.
-    accepted: bool,
-    /// The protocol, if this receiver knows it.
-    protocol: Option<&'static str>,
-    /// The largest payload of a message.
-    max_payload: u32,
-    /// Routers may help, which are no members and speak to it.
-    relays: bool,
-}
-
-/// A word to a sender whose invitation is not accepted.
-#[derive(Debug)]
-struct Decline {
-    association: AssociationId,
-    sender: NodeId,
-    text: String,
-    /// How many of them are still to go out.
-    left: usize,
-}
-
-/// The receiver's timers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Timer {
-    /// The next JOIN is due.
-    Join,
-    /// The next PRESENT is due.
-    Present,
-    /// The next READY is due.
-    Ready,
-    /// The next PROBE is due, or the last has had its time.
-    Probe,
-    /// An answer to a heartbeat is due.
-    Progress,
-    /// The next REPORT is due.
-    Report,
-    /// The sender is to be asked what only it can say.
-    Ask,
-    /// The sender has been silent too long.
-    Silence,
-    /// Nothing has come for a while that only the sender can say.
-    Confirm,
-    /// There is more of what came before the machine was set to work.
-    Early,
-    /// Nobody has invited one that was given up before.
-    Return,
 }
 
 impl ReceiverSession {
@@ -278,10 +176,8 @@ impl ReceiverSession {
     pub fn leave(&mut self, _now: Time, reason: &str) {
         if !matches!(self.phase, ReceiverPhase::Finished | ReceiverPhase::Failed(_)) {
             let reason = Text::clean(reason);
-            let times = self
-                .invited
-                .as_ref()
-                .map(|invited| if invited.member.is_some() { packets::LEAVES } else { 1 });
+            let times =
+                self.invited.as_ref().map(|invited| if invited.member.is_some() { LEAVES } else { 1 });
             self.leave_due = times.map(|times| (reason.clone(), times));
             self.end(ReceiverPhase::Failed(ReceiverFailure::Left(reason)));
         }
@@ -779,6 +675,8 @@ const PRESENT_WAIT_MAX: Duration = Duration::from_millis(400);
 const READY_INTERVAL: Duration = Duration::from_millis(200);
 /// The wait between two REPORTs.
 const REPORT_INTERVAL: Duration = Duration::from_millis(200);
+/// How often a member says that it leaves, which nobody confirms.
+const LEAVES: usize = 3;
 /// A sender that welcomed this receiver is taken to gather as long after it was last heard to.
 const GATHERING_LASTS: Duration = Duration::from_millis(1500);
 /// When to look whether one that was heard to gather no more is heard to gather after all.

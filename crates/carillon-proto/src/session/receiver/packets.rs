@@ -7,11 +7,10 @@ use carillon_core::{
 use carillon_wire::Envelope;
 use carillon_wire::session::{Attached, Body, Invite, Name, Packet, Part, RefuseReason, State, Terms, Text};
 
+use super::failure::ReceiverFailure;
 use super::peers::{Peers, one_sender};
-use super::{
-    AWHILE, Decline, Invited, JOIN_WAIT_MAX, JOIN_WAIT_MIN, PATIENCE, ReceiverFailure, ReceiverPhase,
-    ReceiverSession, Timer,
-};
+use super::state::{Decline, Invited, ReceiverPhase, Timer};
+use super::{AWHILE, JOIN_WAIT_MAX, JOIN_WAIT_MIN, PATIENCE, ReceiverSession};
 use crate::session::unserved::LATE;
 use crate::session::{LOCAL_NODE, ReceiverSessionConfig, bounds, secret};
 
@@ -483,8 +482,6 @@ impl ReceiverSession {
     }
 }
 
-/// How often a member says that it leaves, which nobody confirms.
-pub(super) const LEAVES: usize = 3;
 /// How often a sender is told that its invitation is not accepted.
 const DECLINES: usize = 3;
 /// The most that may go out at once in answer to invitations.

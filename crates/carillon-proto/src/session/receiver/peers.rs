@@ -1,20 +1,14 @@
-//! A member among peers, or where some turn to helpers: it learns who the others are and where, and what becomes of them.
-//!
-//! The organiser tells the roster; each member makes itself heard by the others, which know it from
-//! then on by the source of its datagrams. Who has all of the roster and has heard all in it builds
-//! the protocol's machine and says that it is ready. The machine is set to work when the organiser
-//! says that all are, or when one of the others has begun.
+//! What a member knows of the others, among peers or where some turn to helpers: who they are and where, and what becomes of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use carillon_core::{
-    BuildContext, Config, DropReason, Event, Helper, HelperTable, Identities, Machine, NodeId, ProtocolEntry,
-    Role, Time,
+    BuildContext, Config, DropReason, Helper, HelperTable, Identities, Machine, NodeId, ProtocolEntry, Role,
 };
-use carillon_wire::session::{Identity, MAX_PEERS, Part, RosterPage};
+use carillon_wire::session::{Part, RosterPage};
 
-use super::{PRESENT_WAIT_MIN, ReceiverFailure, ReceiverPhase, ReceiverSession, Timer};
+use super::failure::ReceiverFailure;
 use crate::session::LOCAL_NODE;
 use crate::session::config::trial_table;
 
@@ -40,16 +34,16 @@ pub(super) struct Peers {
     part: Part,
     config: Config,
     /// Who turns to whom, from the moment this member is ready.
-    table: Arc<HelperTable>,
+    pub table: Arc<HelperTable>,
     /// For the machine; members and identities are put in when they are known.
-    context: BuildContext,
+    pub context: BuildContext,
     edition: u32,
     /// By rank; empty until the first page.
-    roster: Vec<Option<Entry>>,
+    pub roster: Vec<Option<Entry>>,
     /// Where those are that were heard, by identity.
-    heard: BTreeMap<u64, NodeId>,
+    pub heard: BTreeMap<u64, NodeId>,
     /// The machine, from the moment this member is ready to the start.
-    ready: Option<Box<dyn Machine>>,
+    pub ready: Option<Box<dyn Machine>>,
     /// Who takes part, and the rank of each node, from the moment this member is ready.
     members: Vec<PeerMember>,
     ranks: BTreeMap<NodeId, usize>,
@@ -57,8 +51,8 @@ pub(super) struct Peers {
 
 /// A line of the roster.
 #[derive(Debug)]
-struct Entry {
-    identity: u64,
+pub(super) struct Entry {
+    pub identity: u64,
     name: String,
     part: Part,
     /// The rank of whom it turns to.
@@ -133,12 +127,12 @@ impl Peers {
     }
 
     /// How many turn to this member.
-    fn children(&self) -> usize {
+    pub fn children(&self) -> usize {
         self.table.children(LOCAL_NODE).len()
     }
 
     /// How many there are beside this one, those that are gone included.
-    fn others(&self) -> usize {
+    pub fn others(&self) -> usize {
         self.members.len().saturating_sub(1)
     }
 
@@ -158,7 +152,7 @@ impl Peers {
     }
 
     /// Takes a page in before the start. An older edition is of no use any more.
-    fn read(&mut self, page: &RosterPage<'_>) -> Result<(), DropReason> {
+    pub fn read(&mut self, page: &RosterPage<'_>) -> Result<(), DropReason> {
         if page.edition < self.edition {
             return Err(DropReason::OutOfOrder);
         }
@@ -217,7 +211,7 @@ impl Peers {
 
     /// Builds the machine if every member is known and heard. Returns whether it was; an error if
     /// that cannot come about.
-    fn complete(&mut self) -> Result<bool, ReceiverFailure> {
+    pub fn complete(&mut self) -> Result<bool, ReceiverFailure> {
         if self.ready.is_some() || self.roster.is_empty() || self.roster.iter().any(Option::is_none) {
             return Ok(false);
         }
@@ -285,140 +279,6 @@ impl Peers {
             Role::Receiver if receives => Ok(machine),
             Role::Receiver => Err(format!("the protocol \"{}\" has no receiver", self.protocol.name)),
             _ => Err(format!("the protocol \"{}\" has no peer that sends and receives", self.protocol.name)),
-        }
-    }
-}
-
-impl ReceiverSession {
-    /// A member that makes itself heard.
-    pub(super) fn on_present(&mut self, now: Time, source: NodeId, identity: Identity) {
-        let Some(peers) = &mut self.peers else { return };
-        let known = peers.heard.contains_key(&identity.0);
-        // Once the whole roster is there, it says who may be heard.
-        let complete = !peers.roster.is_empty() && peers.roster.iter().all(Option::is_some);
-        let listed = || peers.roster.iter().flatten().any(|entry| entry.identity == identity.0);
-        if known {
-            return self.events.dropped(DropReason::Duplicate);
-        }
-        if complete && !listed() {
-            return self.events.dropped(DropReason::NotAMember);
-        }
-        // A node is one member: who speaks for two of them is lying about one.
-        if source == peers.context.sender || peers.heard.values().any(|&node| node == source) {
-            return self.events.dropped(DropReason::NotAMember);
-        }
-        if peers.heard.len() >= MAX_PEERS && !listed() {
-            return self.events.dropped(DropReason::BufferFull);
-        }
-        peers.heard.insert(identity.0, source);
-        self.get_ready(now);
-    }
-
-    /// A page of the roster.
-    pub(super) fn on_roster(&mut self, now: Time, page: &RosterPage<'_>) {
-        let Some(peers) = &mut self.peers else { return self.events.dropped(DropReason::NotAMember) };
-        match self.phase {
-            ReceiverPhase::Joining | ReceiverPhase::Assembling => {
-                let edition = peers.edition;
-                if let Err(reason) = peers.read(page) {
-                    return self.events.dropped(reason);
-                }
-                if peers.edition != edition {
-                    self.timers.cancel(Timer::Ready);
-                    self.ready_due = false;
-                }
-                self.begin_presence(now);
-                self.get_ready(now);
-            }
-            ReceiverPhase::Running | ReceiverPhase::Reporting | ReceiverPhase::Finished => {
-                if page.edition != peers.edition {
-                    return self.events.dropped(DropReason::OutOfOrder);
-                }
-                let places = peers.members.iter().skip(page.first.into()).zip(page.peers.iter());
-                let gone: Vec<NodeId> = places
-                    // What becomes of this member itself it is told by itself.
-                    .filter(|(member, peer)| peer.gone && member.node != LOCAL_NODE)
-                    .filter(|(member, _)| member.lost.is_none())
-                    .map(|(member, _)| member.node)
-                    .collect();
-                for node in gone {
-                    self.lose(now, node);
-                }
-            }
-            ReceiverPhase::Seeking | ReceiverPhase::Failed(_) => {}
-        }
-    }
-
-    /// From now on until the start this member makes itself heard now and then.
-    pub(super) fn begin_presence(&mut self, now: Time) {
-        let told = self.peers.as_ref().is_some_and(|peers| peers.edition > 0);
-        if told && self.phase == ReceiverPhase::Assembling && self.timers.armed(Timer::Present).is_none() {
-            self.present_wait = PRESENT_WAIT_MIN;
-            let delay = self.spread();
-            self.timers.arm(Timer::Present, now + delay);
-        }
-    }
-
-    /// Says that it is ready if it is.
-    pub(super) fn get_ready(&mut self, now: Time) {
-        if self.phase != ReceiverPhase::Assembling {
-            return;
-        }
-        match self.peers.as_mut().map(|peers| peers.complete()) {
-            Some(Ok(true)) => {
-                self.ready_due = true;
-                self.timers.arm(Timer::Ready, now + super::READY_INTERVAL);
-            }
-            Some(Err(failure)) => self.fail(failure),
-            Some(Ok(false)) | None => {}
-        }
-    }
-
-    /// All are ready: if this member is, its machine begins to work.
-    pub(super) fn start(&mut self, now: Time) {
-        if self.phase != ReceiverPhase::Assembling {
-            return;
-        }
-        let Some(machine) = self.peers.as_mut().and_then(|peers| peers.ready.take()) else { return };
-        self.inner = Some(machine);
-        if let Some(peers) = &self.peers {
-            self.budget.serve(peers.children(), peers.others());
-        }
-        for timer in [Timer::Join, Timer::Present, Timer::Ready, Timer::Probe] {
-            self.timers.cancel(timer);
-        }
-        (self.join_due, self.present_due, self.ready_due) = (false, false, false);
-        self.set_phase(ReceiverPhase::Running);
-        self.with_inner(|inner| inner.start(now));
-        self.feed_early(now);
-        if self.finishing || !self.config.part.offers() {
-            self.with_inner(|inner| {
-                if let Some(sender) = inner.as_sender() {
-                    sender.finish(now);
-                }
-            });
-        }
-    }
-
-    /// The organiser says that a member is gone: the protocol need not wait for it.
-    fn lose(&mut self, now: Time, node: NodeId) {
-        if let Some(peers) = &mut self.peers
-            && peers.lose(node, "left, or given up by the organiser")
-        {
-            let next = peers.table.without(node).map(Arc::new);
-            if let Some(next) = &next {
-                peers.table = next.clone();
-                self.budget.serve(peers.children(), peers.others());
-            }
-            self.events.push(Event::MemberLost { member: node });
-            self.with_inner(|inner| {
-                if let Some(sender) = inner.as_sender() {
-                    sender.expel(now, node);
-                }
-                if let Some(next) = next {
-                    inner.retable(now, &next);
-                }
-            });
         }
     }
 }

@@ -1,19 +1,16 @@
-//! How far a member is from those that it may turn to: while the members come to know each other the sender may ask for it,
-//! and each member asks the helpers and the sender to answer at once, a few times, and tells the least time that it took.
+//! What a member measures of how far others are: each is asked a few times, and the least time counts.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use carillon_core::{Dest, DropReason, Duration, NodeId, Rng, Time, Transmit};
-use carillon_wire::session::{Body, DistanceTo, Distances, Packet};
-
-use super::{ReceiverPhase, ReceiverSession, Timer};
+use carillon_core::{DropReason, Duration, NodeId, Rng, Time};
+use carillon_wire::session::{DistanceTo, Distances};
 
 /// What a member measures, and whom it answers.
 #[derive(Debug)]
 pub(super) struct Probing {
     tokens: Rng,
     /// By the ranks of which roster; 0 before the first.
-    edition: u32,
+    pub edition: u32,
     targets: Vec<Target>,
     /// Rounds that were begun, and who is still asked in the last one.
     rounds: usize,
@@ -28,7 +25,7 @@ pub(super) struct Probing {
     pub done: bool,
     pub report_due: bool,
     /// Whom to answer.
-    echoes: VecDeque<(NodeId, u64)>,
+    pub echoes: VecDeque<(NodeId, u64)>,
 }
 
 /// One that is asked.
@@ -58,7 +55,7 @@ impl Probing {
         }
     }
 
-    fn begin(&mut self, edition: u32, targets: impl Iterator<Item = (u16, NodeId)>) {
+    pub fn begin(&mut self, edition: u32, targets: impl Iterator<Item = (u16, NodeId)>) {
         let target = |(rank, node)| Target { rank, node, answers: 0, least: None };
         (self.edition, self.targets) = (edition, targets.take(MOST_TARGETS).map(target).collect());
         (self.rounds, self.due, self.waited) = (0, None, false);
@@ -73,7 +70,7 @@ impl Probing {
     }
 
     /// The next probe is due, or answers had their time. When to look again.
-    fn on_timer(&mut self, now: Time) -> Option<Time> {
+    pub fn on_timer(&mut self, now: Time) -> Option<Time> {
         if self.queue.is_empty() {
             let all = self.rounds < ROUNDS;
             let asked = |(_, target): &(usize, &Target)| all || target.least.is_none();
@@ -94,14 +91,14 @@ impl Probing {
         Some(now + if ends_all { AGAIN } else { self.spacing() })
     }
 
-    fn probe(&mut self, now: Time) -> Option<(NodeId, u64)> {
+    pub fn probe(&mut self, now: Time) -> Option<(NodeId, u64)> {
         let at = self.due.take()?;
         let token = self.tokens.bits();
         self.open.insert(token, (at, now));
         Some((self.targets[at].node, token))
     }
 
-    fn on_echo(&mut self, now: Time, from: NodeId, token: u64) -> Result<(), DropReason> {
+    pub fn on_echo(&mut self, now: Time, from: NodeId, token: u64) -> Result<(), DropReason> {
         let asked = |&(at, _): &(usize, Time)| self.targets.get(at).is_some_and(|target| target.node == from);
         if !self.open.get(&token).is_some_and(asked) {
             return Err(DropReason::Redundant);
@@ -123,7 +120,7 @@ impl Probing {
     }
 
     /// What it has measured, the nearest first: not all may fit.
-    fn distances(&self) -> Vec<DistanceTo> {
+    pub fn distances(&self) -> Vec<DistanceTo> {
         let micros = |least: Duration| u32::try_from(least.as_micros()).unwrap_or(u32::MAX);
         let known = self
             .targets
@@ -133,73 +130,6 @@ impl Probing {
         // Without the sender's own the others say little.
         known.sort_by_key(|to| (to.rank > 0, to.micros, to.rank));
         known
-    }
-}
-
-impl ReceiverSession {
-    /// The sender asks how far away the others are.
-    pub(super) fn on_measure(&mut self, now: Time, edition: u32) {
-        let Some(peers) = self.peers.as_ref().filter(|_| self.phase == ReceiverPhase::Assembling) else {
-            return self.events.dropped(DropReason::OutOfOrder);
-        };
-        let members = peers.members();
-        // Who does not know all of them yet hears it again.
-        if edition != peers.edition() || members.is_empty() || self.probing.edition == edition {
-            return;
-        }
-        let helps = |(rank, node): &(u16, NodeId)| {
-            *node != super::LOCAL_NODE && (*rank == 0 || members[usize::from(*rank)].part.helps())
-        };
-        let ranks = (0_u16..).zip(members.iter().map(|member| member.node));
-        self.probing.begin(edition, ranks.filter(helps));
-        let delay = self.spread();
-        self.timers.arm(Timer::Probe, now + delay);
-    }
-
-    pub(super) fn on_probe_timer(&mut self, now: Time) {
-        if let Some(at) = self.probing.on_timer(now) {
-            self.timers.arm(Timer::Probe, at);
-        }
-    }
-
-    /// Somebody wants to know how far away this member is.
-    pub(super) fn on_probe(&mut self, source: NodeId, token: u64) {
-        let known = self.invited.as_ref().is_some_and(|invited| invited.sender == source)
-            || self.peers.as_ref().is_some_and(|peers| peers.is_heard(source));
-        let open = self.phase == ReceiverPhase::Assembling && self.probing.echoes.len() < MOST_ECHOES;
-        match known && open {
-            // No more goes back than came.
-            true => self.probing.echoes.push_back((source, token)),
-            false => self.events.dropped(DropReason::NotAMember),
-        }
-    }
-
-    pub(super) fn on_echo(&mut self, now: Time, source: NodeId, token: u64) {
-        match self.probing.on_echo(now, source, token) {
-            Err(reason) => self.events.dropped(reason),
-            Ok(()) if self.probing.done => _ = self.timers.cancel(Timer::Probe),
-            Ok(()) => {}
-        }
-    }
-
-    /// The next packet about distances, if one is due.
-    pub(super) fn due_probing(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let invited = self.invited.as_ref().filter(|_| self.phase == ReceiverPhase::Assembling)?;
-        let (association, sender) = (invited.association, invited.sender);
-        let mut list = Vec::new();
-        let (to, body) = if let Some((node, token)) = self.probing.echoes.pop_front() {
-            (node, Body::Echo { token })
-        } else if let Some((node, token)) = self.probing.probe(now) {
-            (node, Body::Probe { token })
-        } else if std::mem::take(&mut self.probing.report_due) {
-            Distances::encode(self.probing.distances(), &mut list);
-            let (nonce, edition) = (self.nonce, self.probing.edition);
-            (sender, Body::Distances { nonce, edition, distances: Distances::new(&list)? })
-        } else {
-            return None;
-        };
-        Packet { association, body }.emit(buf);
-        Some(Transmit::now(Dest::Node(to)))
     }
 }
 
@@ -215,5 +145,3 @@ const SPACING: Duration = Duration::from_millis(2);
 const PATIENCE: Duration = Duration::from_secs(1);
 /// So many are asked: the sender and the first helpers.
 const MOST_TARGETS: usize = Distances::MOST;
-/// Answers that wait.
-const MOST_ECHOES: usize = 64;

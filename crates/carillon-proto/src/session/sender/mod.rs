@@ -4,33 +4,32 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use carillon_core::{
-    AssociationId, BuildContext, ConfigError, Delivery, Dest, DropReason, Duration, Event, Events,
-    HelperTable, Identities, Machine, MessageId, NodeId, Notice, OfferError, Received, Receiver, Role, Seeds,
-    Sender, Span, Time, Timers, Transmit,
+    BuildContext, ConfigError, Delivery, Dest, DropReason, Duration, Event, Events, HelperTable, Identities,
+    Machine, MessageId, NodeId, Notice, OfferError, Received, Receiver, Role, Seeds, Sender, Span, Time,
+    Timers, Transmit,
 };
 use carillon_wire::Envelope;
 use carillon_wire::envelope::protocol;
-use carillon_wire::session::{Identity, Name, Nonce, Part, RefuseReason, State, Text, emit_notice};
+use carillon_wire::session::{Identity, Name, Part, State, Text, emit_notice};
 
-use super::config::{Gather, Helping, SenderSessionConfig, trial_table};
+use super::config::{Former, Gather, Helping, SenderSessionConfig, trial_table};
 use super::roster::{Member, MemberOutcome, Roster};
 use super::unserved::{Unserved, UnservedList, UnservedReason};
 use super::{LOCAL_NODE, secret};
 
 mod distances;
-mod former;
-mod hold;
+mod measured;
 mod packets;
 mod peers;
+mod pulse;
 mod rivals;
+mod state;
+mod watch;
 
-use distances::Measured;
-pub use former::Former;
-pub(super) use hold::Hold;
-use hold::Pulse;
-pub use hold::Standing;
-use peers::Assembly;
-pub use rivals::Rival;
+use measured::Measured;
+use pulse::Pulse;
+use state::{Assembly, Farewell, Reply, Timer};
+pub use state::{Rival, SenderPhase};
 
 /// Gathers receivers, sends through the protocol's own machine, and collects reports.
 ///
@@ -93,77 +92,6 @@ pub struct SenderSession {
     left_over: VecDeque<Delivery>,
     failure: Option<String>,
     events: Events,
-}
-
-/// How far a [`SenderSession`] is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum SenderPhase {
-    /// Waits for receivers.
-    Gathering,
-    /// Waits until its members, who are peers, have heard of each other.
-    Assembling,
-    /// Sends messages.
-    Running,
-    /// Waits for reports, or tells the group that the session is over or aborted.
-    Closing,
-    /// Every member has reported or is lost, and the group has been told.
-    Finished,
-    /// Given up, and the group has been told.
-    Aborted,
-}
-
-impl SenderPhase {
-    /// All their names.
-    pub const NAMES: &'static [&'static str] =
-        &["gathering", "assembling", "running", "closing", "finished", "aborted"];
-
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        Self::NAMES[self as usize]
-    }
-}
-
-/// The sender's timers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Timer {
-    /// The next invitation is due.
-    Invite,
-    /// The time of [`Gather::Wait`] or [`Gather::Settle`] is over.
-    GatherWait,
-    /// Gathering has taken too long.
-    GatherLimit,
-    /// The members have had time enough to hear of each other.
-    Assemble,
-    /// Among peers nothing may have got through for too long, although this one has finished or there
-    /// are too few.
-    Standstill,
-    /// All members have reported, and the protocol, of peers, has had time to come to its own end.
-    Rest,
-    /// The members are to be looked at: who is waited for.
-    Watch,
-    /// This member may have been silent for too long.
-    MemberSilent(NodeId),
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Reply {
-    Welcome,
-    ReportAck,
-    Refuse(Nonce, RefuseReason),
-    /// To another sender: this one is there.
-    Invite,
-    /// How far the session is.
-    Answer(Nonce),
-    /// To one of a session before this one: its report is known.
-    Former(AssociationId, Nonce),
-}
-
-/// The last invitations, which tell that the session is over.
-#[derive(Clone, Copy, Debug)]
-struct Farewell {
-    state: State,
-    left: u32,
-    spacing: Duration,
 }
 
 impl SenderSession {
@@ -286,6 +214,25 @@ impl SenderSession {
             let missed = lost && !self.wanting.contains(&member.name);
             missed.then(|| (member.name.as_str(), self.roster.record(index).heard))
         })
+    }
+
+    /// Those whom this session, and those before it, have given up, for the next one.
+    pub fn former(&self) -> Former {
+        let mut former = self.config.former.clone();
+        if self.finishing {
+            for (index, member) in self.roster.members().iter().enumerate() {
+                let nonce = self.roster.record(index).nonce;
+                if let MemberOutcome::Lost(_) = member.outcome {
+                    former.members.insert((self.config.association, member.node, nonce), member.name.clone());
+                }
+            }
+        }
+        former
+    }
+
+    /// The names of those of sessions before this one that have said since that they have everything, verified, and when.
+    pub fn reported_since(&self) -> impl Iterator<Item = (&str, Time)> {
+        self.reported_since.iter().map(|(name, at)| (name.as_str(), *at))
     }
 
     /// Other senders that were heard on the group.

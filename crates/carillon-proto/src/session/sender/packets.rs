@@ -2,10 +2,13 @@
 
 use std::net::IpAddr;
 
-use carillon_core::{Dest, DropReason, Duration, Event, NodeId, Received, Span, Time, Transmit};
+use carillon_core::{
+    AssociationId, Dest, DropReason, Duration, Event, NodeId, Received, Span, Time, Transmit,
+};
 use carillon_wire::session::{Body, Invite, Name, Nonce, Packet, Part, RefuseReason, Settings, State, Text};
 
-use super::{Reply, SenderPhase, SenderSession, Timer};
+use super::SenderSession;
+use super::state::{Reply, SenderPhase, Timer};
 use crate::session::config::{Gather, Helping, Slow};
 use crate::session::roster::{Joining, Member, MemberOutcome};
 use crate::session::secret;
@@ -296,6 +299,20 @@ impl SenderSession {
             self.replies.insert(source, Reply::ReportAck);
         }
         self.heard(now, index);
+    }
+
+    /// A report of a session before this one, from one that was there.
+    fn on_former_report(
+        &mut self,
+        now: Time,
+        association: AssociationId,
+        source: NodeId,
+        nonce: Nonce,
+    ) -> bool {
+        let Some(name) = self.config.former.members.get(&(association, source, nonce)) else { return false };
+        self.reported_since.entry(name.clone()).or_insert(now);
+        self.replies.insert(source, Reply::Former(association, nonce));
+        true
     }
 
     fn on_leave(&mut self, now: Time, source: NodeId, nonce: Nonce, text: &str) {

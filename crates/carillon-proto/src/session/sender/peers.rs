@@ -15,30 +15,9 @@ use carillon_wire::session::{
     Body, Identity, Name, Nonce, Packet, Part, Peer, PeerList, RefuseReason, RosterPage,
 };
 
-use super::{SenderPhase, SenderSession, Timer};
+use super::SenderSession;
+use super::state::{Assembly, SenderPhase, Timer};
 use crate::session::roster::MemberOutcome;
-
-/// How far the members are in learning of each other.
-#[derive(Debug)]
-pub(super) struct Assembly {
-    pub edition: u32,
-    /// When it was first told, by the time in which this one was running.
-    told: Time,
-    /// The members but this one, in order of rank.
-    pub ranks: Vec<NodeId>,
-    /// The ranks of the helpers to whom these turn, as the edition tells it: 0 is this one.
-    parents: Vec<u16>,
-    /// Who turns to whom now.
-    pub table: HelperTable,
-    /// Those who were heard since it was first told.
-    present: BTreeSet<NodeId>,
-    /// Those who know all of this edition.
-    ready: BTreeSet<NodeId>,
-    /// The rank with which the page to be told next begins; 0 before the first.
-    next: usize,
-    /// Heartbeats until the roster is told again while the session runs.
-    rest: u32,
-}
 
 impl SenderSession {
     /// Gathering is over: tells the members of each other. Begins anew when one of them is gone.

@@ -7,22 +7,8 @@
 use carillon_core::{AssociationId, NodeId, Time};
 use carillon_wire::session::{Body, Invite, Name, Packet, Settings, State, Text};
 
-use super::{Reply, SenderPhase, SenderSession};
-
-/// Another sender that was heard on the group.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rival {
-    /// Its name, by its own word.
-    pub name: String,
-    /// Its node.
-    pub node: NodeId,
-    /// Its session.
-    pub association: AssociationId,
-    /// When it was first heard.
-    pub heard: Time,
-    /// How often it may still be answered.
-    answers: u32,
-}
+use super::SenderSession;
+use super::state::{Reply, Rival, SenderPhase};
 
 impl SenderSession {
     /// An invitation to another session, of so many bytes.

@@ -17,8 +17,7 @@ use carillon_wire::pgm::{Body, Nak, NakList, Options, Packet, PacketType, Spm, T
 use super::config::interval;
 use super::identity::{address_of, destination_port, is_newer, list_of, node_on_path, numbers, parse};
 use crate::blocks::{Expired, Passed, PassedPackets, RequestSchedule, Tries};
-use repairers::Repairers;
-use state::{Repair, Session, Way};
+use state::{Repair, Repairers, Session, Way};
 
 /// Confirms requests, sends one of them on, and lets repairs pass where they were asked for.
 #[derive(Debug)]

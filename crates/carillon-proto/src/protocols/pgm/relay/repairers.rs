@@ -1,46 +1,14 @@
-//! The designated local repairers that a network element knows of, and what it does with them: RFC
-//! 3208, off-tree repairers.
+//! What a network element does with the designated local repairers that it knows of: RFC 3208, off-tree repairers.
 
-use std::collections::BTreeMap;
 use std::iter;
 use std::time::Duration;
 
-use carillon_core::{Bytes, Dest, DropReason, NodeId, PortId, PortSet, Received, Time, Transmit, Verdict};
+use carillon_core::{Bytes, Dest, DropReason, NodeId, PortId, Received, Time, Transmit, Verdict};
 use carillon_wire::pgm::{Body, Options, Poll, Tsi, with_path};
 
 use super::super::identity::list_of;
 use super::state::{Repair, Way};
 use super::{MOST_CONFIRMATIONS, PgmRelay, Timer};
-
-/// The repairers among the children, for one source. They are forgotten unless they answer each POLL.
-#[derive(Debug, Default)]
-pub(super) struct Repairers(BTreeMap<NodeId, Place>);
-
-/// Where a repairer is, and until when it is believed to be there.
-#[derive(Clone, Copy, Debug)]
-struct Place {
-    port: PortId,
-    until: Time,
-}
-
-impl Repairers {
-    /// A repairer is there; whether there is room for it.
-    fn insert(&mut self, now: Time, node: NodeId, port: PortId, until: Time, limit: usize) -> bool {
-        self.0.retain(|_, place| now < place.until);
-        let has_room = self.0.len() < limit || self.0.contains_key(&node);
-        if has_room {
-            self.0.insert(node, Place { port, until });
-        }
-        has_room
-    }
-
-    /// Whom to ask for a packet that was asked for by these ports. What is missed behind a port is
-    /// likely missed by a repairer there, and the request may be its own.
-    pub(super) fn choose(&self, now: Time, ports: &PortSet) -> Way {
-        let found = self.0.iter().find(|(_, place)| now < place.until && !ports.contains(place.port));
-        found.map_or(Way::Upstream, |(&node, _)| Way::Repairer(node))
-    }
-}
 
 impl PgmRelay {
     /// The parent looks for its children: so does this element for its own.
@@ -132,7 +100,7 @@ impl PgmRelay {
             session.repairs -= 1;
             return;
         };
-        session.repairers.0.remove(&node);
+        session.repairers.remove(node);
         repair.way = Way::Upstream;
         self.requests.begin(now, key, Duration::ZERO, repair);
         self.requests.give_up_at(key, now + self.nak_rpt_ivl);

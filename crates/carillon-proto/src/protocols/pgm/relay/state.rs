@@ -1,12 +1,11 @@
 //! What a network element remembers: RFC 3208, section 7.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use carillon_core::{GroupId, NodeId, PortId, PortSet, Received, Time};
 use carillon_wire::pgm::Nak;
 
-use super::repairers::Repairers;
 use crate::blocks::PassedPackets;
 
 /// A source whose path leads through this element.
@@ -69,5 +68,47 @@ impl Repair {
     /// until it is.
     pub(super) fn eliminates(&self, now: Time) -> bool {
         self.quiet_until.is_none_or(|until| now < until)
+    }
+}
+
+/// The repairers among the children, for one source. They are forgotten unless they answer each POLL.
+#[derive(Debug, Default)]
+pub(super) struct Repairers(BTreeMap<NodeId, Place>);
+
+/// Where a repairer is, and until when it is believed to be there.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    port: PortId,
+    until: Time,
+}
+
+impl Repairers {
+    /// A repairer is there; whether there is room for it.
+    pub(super) fn insert(
+        &mut self,
+        now: Time,
+        node: NodeId,
+        port: PortId,
+        until: Time,
+        limit: usize,
+    ) -> bool {
+        self.0.retain(|_, place| now < place.until);
+        let has_room = self.0.len() < limit || self.0.contains_key(&node);
+        if has_room {
+            self.0.insert(node, Place { port, until });
+        }
+        has_room
+    }
+
+    /// It does not answer.
+    pub(super) fn remove(&mut self, node: NodeId) {
+        self.0.remove(&node);
+    }
+
+    /// Whom to ask for a packet that was asked for by these ports. What is missed behind a port is
+    /// likely missed by a repairer there, and the request may be its own.
+    pub(super) fn choose(&self, now: Time, ports: &PortSet) -> Way {
+        let found = self.0.iter().find(|(_, place)| now < place.until && !ports.contains(place.port));
+        found.map_or(Way::Upstream, |(&node, _)| Way::Repairer(node))
     }
 }

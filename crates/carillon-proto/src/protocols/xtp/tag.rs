@@ -1,0 +1,29 @@
+//! The tags of data packets.
+
+use super::stream::Piece;
+
+/// Which message a packet is of, where what is lost does not come and receivers cannot count: its tag then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub message: u64,
+    pub begins: bool,
+    pub is_empty: bool,
+}
+
+impl Place {
+    pub fn of(piece: &Piece) -> Self {
+        Place { message: piece.message, begins: piece.edges.0, is_empty: piece.is_empty }
+    }
+
+    pub fn tag(self) -> [u8; 8] {
+        (self.message << 2 | u64::from(self.begins) << 1 | u64::from(self.is_empty)).to_be_bytes()
+    }
+
+    pub fn read(tag: [u8; 8]) -> Self {
+        let number = u64::from_be_bytes(tag);
+        Place { message: number >> 2, begins: number & 2 != 0, is_empty: number & 1 != 0 }
+    }
+}
+
+/// The tag of the byte that stands for a message without bytes.
+pub(super) const EMPTY_TAG: [u8; 8] = *b"no bytes";

@@ -1,0 +1,79 @@
+//! How far a member is from those that it may turn to: while the members come to know each other the sender may ask for it,
+//! and each member asks the helpers and the sender to answer at once, a few times, and tells the least time that it took.
+
+use carillon_core::{Dest, DropReason, NodeId, Time, Transmit};
+use carillon_wire::session::{Body, Distances, Packet};
+
+use super::ReceiverSession;
+use super::state::{ReceiverPhase, Timer};
+use crate::session::LOCAL_NODE;
+
+impl ReceiverSession {
+    /// The sender asks how far away the others are.
+    pub(super) fn on_measure(&mut self, now: Time, edition: u32) {
+        let Some(peers) = self.peers.as_ref().filter(|_| self.phase == ReceiverPhase::Assembling) else {
+            return self.events.dropped(DropReason::OutOfOrder);
+        };
+        let members = peers.members();
+        // Who does not know all of them yet hears it again.
+        if edition != peers.edition() || members.is_empty() || self.probing.edition == edition {
+            return;
+        }
+        let helps = |(rank, node): &(u16, NodeId)| {
+            *node != LOCAL_NODE && (*rank == 0 || members[usize::from(*rank)].part.helps())
+        };
+        let ranks = (0_u16..).zip(members.iter().map(|member| member.node));
+        self.probing.begin(edition, ranks.filter(helps));
+        let delay = self.spread();
+        self.timers.arm(Timer::Probe, now + delay);
+    }
+
+    pub(super) fn on_probe_timer(&mut self, now: Time) {
+        if let Some(at) = self.probing.on_timer(now) {
+            self.timers.arm(Timer::Probe, at);
+        }
+    }
+
+    /// Somebody wants to know how far away this member is.
+    pub(super) fn on_probe(&mut self, source: NodeId, token: u64) {
+        let known = self.invited.as_ref().is_some_and(|invited| invited.sender == source)
+            || self.peers.as_ref().is_some_and(|peers| peers.is_heard(source));
+        let open = self.phase == ReceiverPhase::Assembling && self.probing.echoes.len() < MOST_ECHOES;
+        match known && open {
+            // No more goes back than came.
+            true => self.probing.echoes.push_back((source, token)),
+            false => self.events.dropped(DropReason::NotAMember),
+        }
+    }
+
+    pub(super) fn on_echo(&mut self, now: Time, source: NodeId, token: u64) {
+        match self.probing.on_echo(now, source, token) {
+            Err(reason) => self.events.dropped(reason),
+            Ok(()) if self.probing.done => _ = self.timers.cancel(Timer::Probe),
+            Ok(()) => {}
+        }
+    }
+
+    /// The next packet about distances, if one is due.
+    pub(super) fn due_probing(&mut self, now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let invited = self.invited.as_ref().filter(|_| self.phase == ReceiverPhase::Assembling)?;
+        let (association, sender) = (invited.association, invited.sender);
+        let mut list = Vec::new();
+        let (to, body) = if let Some((node, token)) = self.probing.echoes.pop_front() {
+            (node, Body::Echo { token })
+        } else if let Some((node, token)) = self.probing.probe(now) {
+            (node, Body::Probe { token })
+        } else if std::mem::take(&mut self.probing.report_due) {
+            Distances::encode(self.probing.distances(), &mut list);
+            let (nonce, edition) = (self.nonce, self.probing.edition);
+            (sender, Body::Distances { nonce, edition, distances: Distances::new(&list)? })
+        } else {
+            return None;
+        };
+        Packet { association, body }.emit(buf);
+        Some(Transmit::now(Dest::Node(to)))
+    }
+}
+
+/// Answers that wait.
+const MOST_ECHOES: usize = 64;

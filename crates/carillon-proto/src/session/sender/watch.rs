@@ -1,0 +1,276 @@
+//! The sender looks at its members: who is waited for, and who for too long.
+
+use carillon_core::{BitRate, Duration, NodeId, Span, Time};
+use carillon_wire::session::Part;
+
+use super::SenderSession;
+use super::state::{SenderPhase, Timer};
+use crate::session::config::Slow;
+use crate::session::hold::{
+    Behind, Bound, Hold, LANE_WINDOW, MOST_AWAITED, MOST_HELD, Standing, TICKS, Tick, WINDOW,
+};
+use crate::session::roster::MemberOutcome;
+
+/// What is seen of a member at a tick.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    /// The member's.
+    index: usize,
+    /// The protocol waits for it.
+    awaited: bool,
+    /// Messages it has acknowledged.
+    acknowledged: u64,
+    /// Questions in a row that it has left unanswered.
+    unanswered: u32,
+}
+
+impl SenderSession {
+    /// Called first of all: a sender that was not running has heard nobody, and it is nobody's fault.
+    pub(super) fn note_time(&mut self, now: Time) {
+        let gap = self.pulse.called.replace(now).map_or(Duration::ZERO, |called| now.since(called));
+        // At each heartbeat at least it is called.
+        if gap > 2 * self.config.heartbeat {
+            self.pulse.asleep += gap - self.config.heartbeat;
+        }
+    }
+
+    /// The time without that in which the session was not running.
+    pub(super) fn awake(&self, now: Time) -> Time {
+        Time::from_nanos(now.as_nanos().saturating_sub(self.pulse.asleep.as_nanos() as u64))
+    }
+
+    /// How each of the members stands, in their order.
+    pub fn standings(&self, now: Time) -> impl Iterator<Item = Standing> + '_ {
+        let awake = self.awake(now);
+        (0..self.roster.members().len()).map(move |index| {
+            let record = self.roster.record(index);
+            let Hold { awaited, path, .. } = record.hold;
+            Standing { silent: awake.since(record.heard), awaited, path }
+        })
+    }
+
+    /// Whether the protocol takes no more messages for now: the last one that was offered was not taken.
+    pub fn is_blocked(&self) -> bool {
+        self.pulse.blocked
+    }
+
+    /// Takes note of what the protocol has measured, while it is there to be asked.
+    pub(super) fn note_paths(&mut self) {
+        let Some(sender) = self.inner.as_mut().and_then(|inner| inner.as_sender()) else { return };
+        for index in 0..self.roster.members().len() {
+            let path = sender.measured(self.roster.members()[index].node);
+            let hold = &mut self.roster.record_mut(index).hold;
+            hold.path = path.or(hold.path);
+        }
+    }
+
+    fn tick(&self) -> Duration {
+        (self.config.member_timeout / TICKS).max(Duration::from_nanos(1))
+    }
+
+    /// From now on the members are looked at.
+    pub(super) fn begin_watch(&mut self, now: Time) {
+        self.pulse.ticked = Some(self.awake(now));
+        self.timers.arm(Timer::Watch, now + self.tick());
+    }
+
+    /// Looks at the members: who is waited for, and who for too long.
+    pub(super) fn watch(&mut self, now: Time) {
+        self.timers.arm(Timer::Watch, now + self.tick());
+        self.note_paths();
+        let awake = self.awake(now);
+        let elapsed = self.pulse.ticked.replace(awake).map_or(Duration::ZERO, |then| awake.since(then));
+        if self.phase == SenderPhase::Closing {
+            return self.watch_reports(now, elapsed);
+        }
+        let own = std::mem::take(&mut self.pulse.own);
+        let quiet = self.pulse.sent == std::mem::replace(&mut self.pulse.sent_before, self.pulse.sent);
+        if self.pulse.history.len() == WINDOW as usize {
+            self.pulse.history.pop_front();
+        }
+        self.pulse.history.push_back(self.pulse.completed);
+        let members: Vec<(usize, NodeId)> = (0..self.roster.members().len())
+            .filter(|&index| self.is_needed(index))
+            .map(|index| (index, self.roster.members()[index].node))
+            .collect();
+        let completed = self.pulse.completed;
+        let bounding = self.bounding(&members, elapsed);
+        let Some(sender) = self.inner.as_mut().and_then(|inner| inner.as_sender()) else { return };
+        let see = |(index, node)| Seen {
+            index,
+            awaited: sender.awaits(node),
+            acknowledged: sender.acknowledged(node).unwrap_or(completed),
+            unanswered: sender.unanswered(node),
+        };
+        let seen: Vec<Seen> = members.into_iter().map(see).collect();
+        let mut acknowledged: Vec<u64> = seen.iter().map(|seen| seen.acknowledged).collect();
+        acknowledged.sort_unstable();
+        let usual = acknowledged.get(acknowledged.len() / 2).copied().unwrap_or_default();
+        let tick = Tick {
+            counted: elapsed.saturating_sub(own),
+            quiet,
+            wanting: self.pulse.blocked || self.finishing,
+            free: seen.iter().any(|seen| !seen.awaited),
+            mostly_free: seen.iter().filter(|seen| !seen.awaited).count() * 2 >= seen.len(),
+            usual,
+        };
+        // Most have at least three quarters more of what is under way than it.
+        let under_way = self.pulse.sent.saturating_sub(completed);
+        for &Seen { index, awaited, acknowledged, unanswered } in &seen {
+            let hold = &mut self.roster.record_mut(index).hold;
+            let answers = hold.path.is_some_and(|path| path.sent != hold.answered_before && path.has_room);
+            hold.answered_before = hold.path.map_or(0, |path| path.sent);
+            let behind = match usual.saturating_sub(acknowledged) {
+                _ if bounding == Some(index) => Behind::Bounds,
+                lag if answers && lag < (under_way / 4 * 3).max(1) => Behind::No,
+                _ => Behind::IfAwaited,
+            };
+            hold.note(tick, awaited, behind, acknowledged);
+            hold.keeps_waiting = tick.holds(awaited) && unanswered >= UNANSWERED;
+            self.roster.member_mut(index).waited = self.roster.record(index).hold.waited();
+        }
+        for Seen { index, .. } in seen {
+            if let Some(reason) = self.too_slow(awake, index) {
+                self.give_up(now, index, reason);
+            }
+        }
+    }
+
+    /// The member whose path alone has [bounded](Bound::alone) since the last tick what went out.
+    fn bounding(&mut self, members: &[(usize, NodeId)], elapsed: Duration) -> Option<usize> {
+        let mut bounds = Vec::with_capacity(members.len());
+        for &(index, _) in members {
+            let hold = &mut self.roster.record_mut(index).hold;
+            let Some(path) = hold.path else { continue };
+            let held = path.held.saturating_sub(std::mem::replace(&mut hold.held_before, path.held));
+            let round_trip = path.round_trip.unwrap_or_default();
+            bounds.push(Bound { index, held, queued: path.queued, round_trip });
+        }
+        Bound::alone(&bounds, elapsed)
+    }
+
+    /// Whether nothing was heard of a member for longer than it takes to be heard if it is there.
+    pub(super) fn is_silent(&self, awake: Time, index: usize) -> bool {
+        awake.since(self.roster.record(index).heard) >= self.tick() * SILENT
+    }
+
+    /// Why a member is given up before it was silent for the whole of the time that it has.
+    fn too_slow(&self, awake: Time, index: usize) -> Option<String> {
+        if self.config.slow == Slow::Wait {
+            return None;
+        }
+        let hold = &self.roster.record(index).hold;
+        let receives = self.roster.members()[index].part == Part::Receives;
+        let lanes = self.config.further && self.config.slow == Slow::Lane && receives;
+        if lanes && hold.keeps_waiting && self.is_silent(awake, index) {
+            let silent = awake.since(self.roster.record(index).heard).as_secs_f64();
+            return Some(format!("silent for {silent:.1} s while most of the others waited"));
+        }
+        // Those who turned to a helper that is gone lack what it would have repaired: they come late once, and are not slow.
+        let orphaned = self.pulse.helper_lost.is_some_and(|at| awake.since(at) < self.config.member_timeout);
+        // It loses nothing by it: a further session begins where it is, if it will be waited for.
+        let left_behind = hold.left_behind().filter(|_| lanes && self.may_go_on(index) && !orphaned);
+        if let Some(behind) = left_behind {
+            let (behind, window) = (self.tick() * behind, self.tick() * LANE_WINDOW);
+            let (behind, window) = (behind.as_secs_f64(), Span::Time(window));
+            return Some(format!("kept most of the others waiting for {behind:.1} s of {window}"));
+        }
+        let (timeout, window) = (self.config.member_timeout, self.tick() * WINDOW);
+        // A helper answers for those below it: one of them that is silent is to be given up before it is.
+        let patience = if self.roster.members()[index].part.helps() { 2 * timeout } else { timeout };
+        if hold.stalled.0 >= patience {
+            return Some(format!("acknowledged nothing for {}", Span::Time(patience)));
+        }
+        let held = hold.held();
+        if held >= MOST_HELD {
+            let held = (self.tick() * held).as_secs_f64();
+            return Some(format!("kept the others waiting for {held:.1} s of {}", Span::Time(window)));
+        }
+        let oldest = self.pulse.history.front().filter(|_| self.pulse.history.len() == WINDOW as usize)?;
+        if hold.awaited_for() < MOST_AWAITED {
+            return None;
+        }
+        // Small messages count as full ones: what a slow path bounds is their number too.
+        let bytes = (self.pulse.completed - oldest).saturating_mul(self.config.max_payload.into());
+        self.below_least(bytes, window)
+    }
+
+    /// Says so if so many bytes in this time are less than the least progress.
+    fn below_least(&self, bytes: u64, time: Duration) -> Option<String> {
+        let time_text = Span::Time(time);
+        if bytes == 0 {
+            return Some(format!("made no progress for {time_text}"));
+        }
+        let rate = BitRate::new((bytes as f64 * 8.0 / time.as_secs_f64()) as u64);
+        // A sender that is slow itself asks no more than that.
+        let least = BitRate::new(self.config.min_rate?.bps().min(self.config.bit_rate.bps() / SLOWER))?;
+        let made = rate.map_or_else(|| "less than 1 bit/s".to_owned(), rounded);
+        (rate < Some(least)).then(|| format!("made {made} of at least {} for {time_text}", rounded(least)))
+    }
+
+    /// Waits for reports: a member has to get on by its own word.
+    fn watch_reports(&mut self, now: Time, elapsed: Duration) {
+        let (awake, window) = (self.awake(now), self.tick() * WINDOW);
+        // However slow, who does this part in this time will be done before long.
+        let enough = (self.offered_bytes / STEPS).max(1);
+        let reporting = self.roster.active().filter(|&index| self.roster.members()[index].part.receives());
+        for index in reporting.collect::<Vec<_>>() {
+            let bytes = self.roster.members()[index].bytes;
+            self.roster.member_mut(index).waited += elapsed;
+            let record = self.roster.record_mut(index);
+            let (before, since) = *record.pace.get_or_insert((bytes, awake));
+            if awake.since(since) < window {
+                continue;
+            }
+            record.pace = Some((bytes, awake));
+            let slow = self.below_least(bytes - before, window).filter(|_| bytes - before < enough);
+            if let Some(reason) = slow {
+                self.give_up(now, index, reason);
+            }
+        }
+    }
+
+    /// Whether the session goes on only with this member or without it.
+    pub(super) fn is_needed(&self, index: usize) -> bool {
+        match self.roster.members()[index].outcome {
+            MemberOutcome::Active => true,
+            // The protocol may still wait for it.
+            MemberOutcome::Verified => {
+                let kept = self.config.has_peers() || self.phase == SenderPhase::Running;
+                kept && !self.roster.record(index).expelled
+            }
+            MemberOutcome::Failed(_) | MemberOutcome::Lost(_) => false,
+        }
+    }
+}
+
+/// A rate in its largest unit, in whole numbers.
+fn rounded(rate: BitRate) -> String {
+    let bps = rate.bps();
+    let unit = [1_000_000_000, 1_000_000, 1_000].into_iter().find(|&unit| bps >= 10 * unit).unwrap_or(1);
+    BitRate::new(bps / unit * unit).unwrap_or(rate).to_string()
+}
+
+/// One that others wait for is asked again and again: so many questions in a row hardly anybody leaves unanswered that is there, if a fifth is lost both ways one of three
+/// thousand. They are asked further and further apart, and the longer the further away it is.
+const UNANSWERED: u32 = 8;
+/// Who leaves them unanswered is given up, to be served later, if it was not heard for so many ticks: longer than a system keeps a process from running.
+const SILENT: u32 = 3;
+/// The least progress is at most this part of the sender's own rate.
+const SLOWER: u64 = 8;
+/// Of all that was sent, what is progress at any rate.
+const STEPS: u64 = 64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_told_in_whole_numbers() {
+        let texts: Vec<String> = [999, 12_345, 16_000, 1_234_567, 99_000_000]
+            .into_iter()
+            .map(|bps| rounded(BitRate::new(bps).expect("above zero")))
+            .collect();
+        assert_eq!(texts, ["999 bit/s", "12 kbit/s", "16 kbit/s", "1234 kbit/s", "99 Mbit/s"]);
+    }
+}

@@ -1,0 +1,93 @@
+//! A sender is opened: its session is made on sockets, and it is ready to run.
+
+use std::sync::Arc;
+
+use carillon_core::{HostValue, Observer, Seeds, Setting};
+use carillon_net::{Driver, Endpoint};
+use carillon_proto::session::{Former, SenderSession};
+
+use super::options::{SendOptions, hears_group};
+use super::run::{Facts, Next, SendRun};
+use crate::Error;
+use crate::files::{Manifest, Outgoing};
+use crate::monitor::Publisher;
+use crate::network::Bound;
+use crate::tally::Tally;
+
+/// A sender that is ready to run.
+pub struct OpenSend {
+    endpoint: Endpoint,
+    session: SenderSession,
+    outgoing: Outgoing,
+    facts: Facts,
+    publisher: Option<Publisher>,
+    next: Next,
+}
+
+impl OpenSend {
+    /// The sockets.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Ready to run, observed.
+    pub fn with<O: Observer>(self, observer: O) -> SendRun<O> {
+        let tally = Tally::new(observer);
+        let driver = Driver::new(self.endpoint, Box::new(self.session), self.outgoing, tally);
+        SendRun::new(driver, self.facts, self.next).published(self.publisher)
+    }
+}
+
+impl SendOptions {
+    /// Makes the session on these sockets; `stream` sends each line of the input as a message.
+    pub fn open(
+        &self,
+        name: &str,
+        bound: Bound,
+        manifest: Manifest,
+        stream: bool,
+    ) -> Result<OpenSend, Error> {
+        self.open_on(name, bound.endpoint, bound.seeds, Arc::new(manifest), stream, Former::default())
+    }
+
+    pub(super) fn open_on(
+        &self,
+        name: &str,
+        mut endpoint: Endpoint,
+        seeds: Seeds,
+        manifest: Arc<Manifest>,
+        stream: bool,
+        former: Former,
+    ) -> Result<OpenSend, Error> {
+        let protocol = self.entry()?;
+        if endpoint.is_raw() && protocol.raw_ip.is_none() {
+            return Err(Error::NotOverIp(protocol.name));
+        }
+        // To hear of other senders, as long as there is nothing else to hear; it can do without.
+        let eavesdrops = !hears_group(protocol) && endpoint.listen().is_ok();
+        let mut config = self.configure(name, protocol, &endpoint)?;
+        let goes_again = self.can_go_again(protocol, &manifest);
+        config.further = self.rounds > 0 && goes_again;
+        config.former = former;
+        // A window that the protocol fills whatever the path carries.
+        let is_window = |key: &str| {
+            let mut settings = protocol.host_settings.iter();
+            settings.any(|(name, value)| *name == key && matches!(value, HostValue::Window { .. }))
+        };
+        let window_bytes = match config.config.iter().find(|(key, _)| is_window(key)) {
+            Some((_, Setting::Count(window))) => Some(window * u64::from(config.max_payload)),
+            _ => None,
+        };
+        let datagram = self.datagram(&endpoint, usize::MAX) + endpoint.seal_bytes();
+        let outgoing = match stream {
+            true => Outgoing::stream(manifest, config.max_payload as usize, endpoint.waker()),
+            false => Outgoing::new(manifest, config.max_payload as usize, endpoint.waker()),
+        };
+        let outgoing = outgoing?;
+        let next = Next { options: self.clone(), name: name.to_owned(), seeds: seeds.part("next") };
+        let session = SenderSession::new(config, seeds)?;
+        let facts = Facts { protocol, eavesdrops, window_bytes, datagram, goes_again };
+        let publisher = Publisher::new(&self.monitor, "sender", name);
+        Ok(OpenSend { endpoint, session, outgoing, facts, next, publisher })
+    }
+}
