@@ -6,6 +6,7 @@
 
 mod document;
 mod error;
+mod group;
 mod helpers;
 mod network;
 mod regions;
