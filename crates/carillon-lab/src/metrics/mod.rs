@@ -349,7 +349,7 @@ impl Need {
             Need::Death => scenario.death.is_some(),
             Need::Lan => scenario.network.lan().is_some(),
             Need::Graph => scenario.network.graph().is_some(),
-            Need::Parents => scenario.network.graph().is_some_and(|graph| graph.has_parents(scenario)),
+            Need::Parents => scenario.has_parents(),
             Need::Implosion => scenario.network.graph().is_some_and(|graph| graph.input.is_some()),
             Need::UnicastEquivalent => scenario.protocol.unicast_equivalent.is_some(),
             Need::Timer(name) => scenario.protocol.timers.contains(&name),

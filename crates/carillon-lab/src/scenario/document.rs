@@ -9,7 +9,7 @@ use carillon_sim::{LanConfig, TimerRule};
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use super::ScenarioError;
+use super::error::ScenarioError;
 use super::group::Group;
 
 #[derive(Clone, Debug, Deserialize)]
