@@ -1,7 +1,48 @@
 //! What metrics can be at best, by the formulas of Segovia 1996, section 4.1.
 
-use super::Terms;
+use carillon_core::BitRate;
+
 use crate::scenario::Scenario;
+
+/// The transmission times that the formulas of section 4.1 need.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// Receivers r.
+    pub receivers: f64,
+    /// Transmission time d of a data packet, in seconds.
+    pub data: f64,
+    /// Transmission time a of an acknowledgment, in seconds.
+    pub ack: f64,
+    /// The rate of the medium.
+    pub rate: BitRate,
+}
+
+impl Terms {
+    /// The terms of a scenario; `None` for a protocol without a unicast equivalent by
+    /// acknowledgments.
+    pub fn of(scenario: &Scenario) -> Option<Self> {
+        let ack_bytes = scenario.protocol.unicast_equivalent?.ack_bytes;
+        let ack = ack_bytes(&scenario.config).max(scenario.network.min_packet().into());
+        let rate = scenario.network.bit_rate();
+        let seconds = |bytes: u64| bytes as f64 * 8.0 / rate.bps() as f64;
+        Some(Terms {
+            receivers: f64::from(scenario.receivers),
+            data: seconds(scenario.workload.message_bytes.into()),
+            ack: seconds(ack),
+            rate,
+        })
+    }
+
+    /// Time of the unicast equivalent for a window of n messages: r n d + r a (equations 4.2, 4.10).
+    pub fn unicast_time(&self, window: f64) -> f64 {
+        self.receivers * (window * self.data + self.ack)
+    }
+
+    /// Least time for a window of n messages: n d + r a (equations 4.18, 4.19).
+    pub fn latency_bound(&self, window: f64) -> f64 {
+        window * self.data + self.receivers * self.ack
+    }
+}
 
 /// The theoretical bounds of a point, for full windows (section 4.1).
 #[derive(Clone, Copy, Debug)]

@@ -30,7 +30,7 @@ const NONE: u32 = u32::MAX;
 impl Parents {
     /// Nothing yet; and for ever, on a network without parents.
     pub fn new(scenario: &Scenario) -> Self {
-        let Some(graph) = scenario.network.graph().filter(|graph| graph.has_parents(scenario)) else {
+        let Some(graph) = scenario.network.graph().filter(|_| scenario.has_parents()) else {
             return Parents::default();
         };
         let (table, members) = (&scenario.helpers, scenario.members());

@@ -2,8 +2,12 @@
 
 use carillon_core::Time;
 
+use super::bounds::Terms;
+use super::need::Need;
+use super::of_run::{Run, per_loss};
+use super::recorder::{MessageRecord, Totals, expected_deliveries};
 use super::state::Keeper;
-use super::{MessageRecord, Need, Run, per_loss};
+use crate::scenario::Scenario;
 
 /// A metric.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +26,17 @@ pub struct Metric {
     pub source: &'static str,
     /// Its samples. Each is asked for once a run: what is long may be taken out.
     pub(super) samples: fn(&mut Run<'_>) -> Vec<f64>,
+}
+
+/// The samples of one metric in a run.
+pub type Samples = (&'static str, Vec<f64>);
+
+/// All metrics of a run that its scenario gives what they need.
+pub fn samples(scenario: &Scenario, messages: &[MessageRecord], totals: Totals) -> Vec<Samples> {
+    let repairs = scenario.network.graph().map(|graph| totals.recoveries.repairs_beside(scenario, graph));
+    let mut run = Run { scenario, messages, totals, repairs: repairs.unwrap_or_default() };
+    let given = METRICS.iter().filter(|metric| metric.needs.iter().all(|need| need.is_given(scenario)));
+    given.map(|metric| (metric.name, (metric.samples)(&mut run))).collect()
 }
 
 /// Every metric, in the order of the rows of a summary.
@@ -56,7 +71,7 @@ pub static METRICS: &[Metric] = &[
         definition: "(r n d + r a) / T: the time of the equivalent unicast protocol over the time taken",
         source: "Segovia 1996, eq. 4.4, 4.12",
         samples: |run| {
-            let Some(terms) = super::Terms::of(run.scenario) else { return Vec::new() };
+            let Some(terms) = Terms::of(run.scenario) else { return Vec::new() };
             run.of_messages(|_, message| terms.unicast_time(message.window.into()) / latency(message))
         },
     },
@@ -387,9 +402,7 @@ pub static METRICS: &[Metric] = &[
         needs: &[],
         definition: "1 - deliveries / (messages x receivers): what had not reached its receivers at the end of the run",
         source: "",
-        samples: |run| {
-            vec![1.0 - run.totals.deliveries as f64 / super::expected_deliveries(run.scenario) as f64]
-        },
+        samples: |run| vec![1.0 - run.totals.deliveries as f64 / expected_deliveries(run.scenario) as f64],
     },
     Metric {
         name: "delivery_latency_s",

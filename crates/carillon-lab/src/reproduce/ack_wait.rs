@@ -3,8 +3,9 @@
 use serde::Deserialize;
 
 use super::findings::{Findings, Plans};
+use super::kept::{List, Text};
 use super::law::{Fit, Law, Row, Sweep};
-use super::{List, SimulatedPoint, Simulation, Text};
+use super::simulation::{SimulatedPoint, Simulation};
 use crate::plot::{Axis, Dash, Figure, Marker, Marks, Series};
 use crate::sheet::{Heading, Sheet};
 

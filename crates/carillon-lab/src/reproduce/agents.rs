@@ -3,7 +3,9 @@
 use serde::Deserialize;
 
 use super::findings::{Findings, Plans};
-use super::{List, Quantity, SimulatedPoint, Source};
+use super::kept::{List, Source};
+use super::quantities::Quantity;
+use super::simulation::SimulatedPoint;
 use crate::check::{Check, CheckVerdict};
 
 /// What is compared: a row of theirs for each configuration, topology and place of loss.

@@ -4,9 +4,10 @@ use serde::Deserialize;
 use toml::{Table, Value};
 
 use super::findings::{Findings, Plans};
+use super::kept::{Source, Text};
 use super::recovery::Pooled;
+use super::simulation::SimulatedPoint;
 use super::status_analysis::StatusTerms;
-use super::{SimulatedPoint, Source, Text};
 use crate::check::{Check, CheckVerdict};
 use crate::scenario::{number_of, text_of};
 use crate::sheet::Number;

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::published::PublishedTable;
-use super::{
-    ExpectedDeviation, Published, PublishedSamples, Quantity, SimulatedPoint, Simulation, TableSpec, seconds,
-};
+use super::published::{Published, PublishedTable};
+use super::quantities::Quantity;
+use super::simulation::{SimulatedPoint, Simulation, seconds};
+use super::table::{ExpectedDeviation, PublishedSamples, TableSpec};
 
 /// A table of simulated numbers, beside published ones where they are at hand.
 #[derive(Debug, Serialize)]

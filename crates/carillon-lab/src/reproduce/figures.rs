@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use carillon_core::BitRate;
 use serde::Deserialize;
 
-use super::{Comparison, SimulatedPoint, Simulation, TableSpec, Text};
+use super::comparison::Comparison;
+use super::kept::Text;
+use super::simulation::{SimulatedPoint, Simulation};
+use super::table::TableSpec;
 use crate::metrics::{Bounds, Terms};
 use crate::plot::{
     Axis, DASHES, Dash, Figure, HiLoMean, MARKERS, Marker, Marks, Percentiles, Series, sample_sizes,

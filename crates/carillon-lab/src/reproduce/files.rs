@@ -5,34 +5,19 @@
 //! ends in `.toml` or `.csv` names a file beside this one. What is read is kept as long as the program runs.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::ops::Deref;
 use std::path::Path;
 use std::sync::LazyLock;
 
 use serde::Deserialize;
-use serde::de::{DeserializeOwned, Deserializer, Error as _};
 use toml::{Table, Value};
 
-use super::{Experiment, FigureSpec, ReproduceError, Shows, StudySpec, TableSpec};
-use crate::scenario::{ScenarioError, ScenarioFile};
+use super::error::ReproduceError;
+use super::experiment::{Experiment, Shows};
+use super::figures::FigureSpec;
+use super::kept::Text;
+use super::study::StudySpec;
+use super::table::TableSpec;
 use crate::shipped;
-
-/// A file that an experiment names.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-pub struct Source {
-    /// Where it is.
-    pub path: Text,
-    /// What is in it.
-    pub text: Text,
-}
-
-impl Source {
-    /// The scenario in it.
-    pub fn scenario(&self) -> Result<ScenarioFile, ScenarioError> {
-        ScenarioFile::parse(&self.path, &self.text)
-    }
-}
 
 /// Every shipped experiment: those of each file in their order.
 pub static EXPERIMENTS: LazyLock<Vec<Experiment>> = LazyLock::new(|| {
@@ -227,75 +212,3 @@ impl Values<'_> {
 }
 
 const DEEPEST: usize = 32;
-
-/// What stands in a file, kept as long as the program runs: experiments are read once and copied freely.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Kept<T: ?Sized + 'static>(pub &'static T);
-
-/// Text of a file.
-pub type Text = Kept<str>;
-
-/// A list of a file.
-pub type List<T> = Kept<[T]>;
-
-/// Keys of scenarios and what they are set to: a table of texts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Settings(pub &'static [(&'static str, &'static str)]);
-
-impl<T: ?Sized> Clone for Kept<T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T: ?Sized> Copy for Kept<T> {}
-
-impl<T: ?Sized> Default for Kept<T>
-where
-    &'static T: Default,
-{
-    fn default() -> Self {
-        Kept(Default::default())
-    }
-}
-
-impl<T: ?Sized> Deref for Kept<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        self.0
-    }
-}
-
-impl fmt::Display for Text {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl<'de> Deserialize<'de> for Text {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        Ok(Kept(String::deserialize(from)?.leak()))
-    }
-}
-
-impl<'de, T: DeserializeOwned> Deserialize<'de> for List<T> {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        Ok(Kept(Vec::leak(Vec::deserialize(from)?)))
-    }
-}
-
-impl<'de> Deserialize<'de> for Settings {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let settings = Table::deserialize(from)?.into_iter().map(|(key, value)| match value {
-            Value::String(value) => Ok((&*key.leak(), &*value.leak())),
-            _ => Err(D::Error::custom(format!("`{key}`: settings are texts, as after --set"))),
-        });
-        Ok(Settings(settings.collect::<Result<Vec<_>, _>>()?.leak()))
-    }
-}
-
-/// The factor of what is not scaled.
-pub(super) fn one() -> f64 {
-    1.0
-}

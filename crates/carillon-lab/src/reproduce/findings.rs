@@ -2,7 +2,8 @@
 
 use serde::Deserialize;
 
-use super::{Settings, Simulation, Source, Text};
+use super::kept::{Settings, Source, Text};
+use super::simulation::Simulation;
 use crate::check::Check;
 use crate::plot::Figure;
 use crate::sheet::Sheet;

@@ -3,12 +3,13 @@
 use serde::Deserialize;
 
 use super::findings::{Findings, Plans, StudyPlan};
+use super::kept::{Kept, List, Text};
+use super::mean::Mean;
+use super::quantities::{Key, Quantity, joined};
 use super::quotient::Quotient;
+use super::simulation::SimulatedPoint;
 use super::status_analysis::StatusTerms;
-use super::{Kept, Key, List, Quantity, SimulatedPoint, Text};
-use crate::plot::{
-    Axis, DASHES, Dash, Figure, MARKERS, Marks, Series, capitalised, distinct, is_ordered, sample_sizes,
-};
+use crate::plot::{Axis, Dash, Figure, Marks, Series, capitalised, distinct, sample_sizes};
 use crate::sheet::{Heading, Number, Sheet};
 
 /// Which means are shown, and how.
@@ -33,23 +34,6 @@ pub struct MeansSpec {
     pub analysis: Option<StatusTerms>,
     /// Two values of the key of alternatives whose quotient is shown too, for the first quantity.
     pub quotient: Option<Quotient>,
-}
-
-/// The mean of a quantity at a point.
-#[derive(Clone)]
-pub(super) struct Mean {
-    /// The values of the keys.
-    pub row: Vec<f64>,
-    /// The value of the key of alternatives, if the plan has it.
-    pub way: Option<String>,
-    /// The plan and the way.
-    pub alternative: String,
-    /// The mean.
-    pub number: Number,
-    /// Samples behind it; none of what is made of several.
-    pub n: u64,
-    /// What an analysis expects of it.
-    pub expected: Option<f64>,
 }
 
 impl MeansSpec {
@@ -203,25 +187,6 @@ fn beside_analysis(means: &[Mean]) -> (Vec<Mean>, Vec<Mean>) {
         Some(with(mean, Number { value: mean.number.value / expected, half_width }))
     };
     (expected.collect(), means.iter().filter_map(share).collect())
-}
-
-/// Points of a curve over a key: joined by a line where its numbers have an order.
-pub(super) fn joined(over: &Key, look: usize, points: Vec<(f64, f64)>) -> Marks {
-    let (dash, marker) = (DASHES[look % DASHES.len()], MARKERS[look % MARKERS.len()]);
-    match is_ordered(over.scenario.0) {
-        true => Marks::Line { points, dash, marker: Some(marker) },
-        false => Marks::Points { points, marker },
-    }
-}
-
-impl Quantity {
-    /// The axis of it, with the unit that its label ends with.
-    pub(super) fn axis(&self) -> Axis {
-        match self.label.split_once(", ") {
-            Some((label, unit)) => Axis::new(&capitalised(label), Some(unit)),
-            None => Axis::new(&capitalised(self.label.0), None),
-        }
-    }
 }
 
 /// `20 receivers`

@@ -3,7 +3,9 @@
 use serde::Deserialize;
 
 use super::findings::{Findings, Plans};
-use super::{Key, List, Quantity, SimulatedPoint, Text};
+use super::kept::{List, Text};
+use super::quantities::{Key, Quantity};
+use super::simulation::SimulatedPoint;
 use crate::check::{Check, CheckVerdict};
 use crate::sheet::{Heading, Number, Sheet};
 use crate::statistics::Summary;

@@ -1,8 +1,21 @@
 //! Published numbers: the tables of a source that are at hand, as CSV.
 
-use serde_json::Value;
+use serde::Deserialize;
 
-use super::{EXPERIMENTS, Published, Shows, TableSpec};
+use super::kept::Source;
+
+/// The published numbers that are at hand, as CSV.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Published {
+    /// The whole table.
+    Table(Source),
+    /// Single values that the text of the source quotes.
+    Quoted(Source),
+    /// None.
+    #[default]
+    Nothing,
+}
 
 /// The published numbers, by column.
 #[derive(Clone, Debug, Default)]
@@ -37,44 +50,5 @@ impl PublishedTable {
                 self.number(record, column).is_some_and(|printed| (printed - value).abs() < 1e-6)
             })
         })
-    }
-}
-
-/// What a source has for the scenario of a result folder.
-#[derive(Clone, Debug)]
-pub struct PublishedValues<'a> {
-    table: &'a TableSpec,
-    numbers: PublishedTable,
-}
-
-impl PublishedValues<'_> {
-    /// Of a scenario by its name and document; none if it is not that of a table that is at hand, or was
-    /// changed in more than its sweep, its messages and its runs.
-    pub fn of(name: &str, scenario: &Value) -> Option<Self> {
-        let tables = EXPERIMENTS.iter().filter_map(|experiment| match &experiment.shows {
-            Shows::Table(table) => Some((experiment.id, table)),
-            _ => None,
-        });
-        for (id, table) in tables {
-            if id != name {
-                continue;
-            }
-            // Tables and their scenarios have one name.
-            let file = table.plan.scenario().ok()?;
-            if file.name() == name && file.repeats(scenario) {
-                return Some(PublishedValues { table, numbers: PublishedTable::read(table.published) });
-            }
-        }
-        None
-    }
-
-    /// The published mean of a metric, in the metric's unit, at the point where keys have these values.
-    pub fn mean(&self, metric: &str, value: impl Fn(&str) -> Option<f64>) -> Option<f64> {
-        let quantity = self.table.quantities.iter().find(|quantity| quantity.metric.0 == metric)?;
-        let keys = self.table.keys.iter();
-        let keys = keys.map(|key| Some((key.column.0, value(key.scenario.0)? * key.scale)));
-        let keys: Vec<(&str, f64)> = keys.collect::<Option<_>>()?;
-        let record = self.numbers.record(keys.into_iter())?;
-        Some(self.numbers.number(record, &format!("mean_{}", quantity.column))? / quantity.scale)
     }
 }

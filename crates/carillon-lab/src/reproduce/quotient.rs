@@ -2,8 +2,9 @@
 
 use serde::Deserialize;
 
-use super::means::Mean;
-use super::{Quantity, Text};
+use super::kept::Text;
+use super::mean::Mean;
+use super::quantities::Quantity;
 use crate::plot::distinct;
 
 /// How much better one way does than another.

@@ -4,8 +4,9 @@
 use serde::Deserialize;
 
 use super::findings::{Findings, Plans};
-use super::means::joined;
-use super::{Key, List, Quantity, SimulatedPoint, Simulation};
+use super::kept::List;
+use super::quantities::{Key, Quantity, joined};
+use super::simulation::{SimulatedPoint, Simulation};
 use crate::plot::{Axis, Figure, Marks, Series, capitalised, distinct, is_ordered, sample_sizes};
 use crate::sheet::{Heading, Number, Sheet};
 use crate::statistics::Summary;

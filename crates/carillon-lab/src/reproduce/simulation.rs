@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Options, ReproduceError, Source};
+use super::error::ReproduceError;
+use super::kept::Source;
+use super::options::Options;
 use crate::metrics::{Bounds, Terms};
 use crate::results::{Contents, SweepOptions, Testbed, run_into};
 use crate::scenario::{Point, Scenario, ScenarioFile, number_of, text_of};
@@ -230,4 +232,9 @@ impl SimulatedPoint {
         let (_, value) = self.point.0.iter().find(|(name, _)| name == key)?;
         number_of(value).or_else(|| value.as_str()?.split_whitespace().next()?.parse().ok())
     }
+}
+
+/// The time that something took, as it stands in reports.
+pub(super) fn seconds<S: serde::Serializer>(wall: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(wall.as_secs_f64())
 }

@@ -4,7 +4,7 @@ use carillon_core::NodeId;
 use carillon_sim::graph::PathTree;
 use serde::Deserialize;
 
-use super::Text;
+use super::kept::Text;
 use crate::scenario::{RoutedNetwork, Scenario};
 
 /// Which parameters the terms of the equation are. The experiment says so; no protocol is known here.

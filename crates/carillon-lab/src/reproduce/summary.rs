@@ -3,8 +3,10 @@
 use serde::Deserialize;
 
 use super::findings::{Findings, Plans};
+use super::kept::List;
+use super::quantities::Quantity;
 use super::recovery::Pooled;
-use super::{List, Quantity, Simulation};
+use super::simulation::Simulation;
 use crate::sheet::{Heading, Number, Sheet};
 
 /// What is shown of each plan.

@@ -9,10 +9,8 @@ use carillon_sim::{LanConfig, TimerRule};
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use super::ScenarioError;
-use super::helpers::{Tree, Who};
-use super::regions::Region;
-use super::star::Child;
+use super::error::ScenarioError;
+use super::group::Group;
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -66,6 +64,30 @@ pub(super) struct Network {
     pub implosion_buffer: Option<NonZeroU32>,
     pub host_call: Option<Span>,
     pub host_packet: Option<Span>,
+}
+
+/// One region of `network.regions`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Region {
+    pub round_trip: Span,
+    pub local_round_trip: Option<Span>,
+    pub rate: Option<BitRate>,
+    pub p: Option<Probability>,
+    pub uplink_p: Option<Probability>,
+    pub endpoints: Option<u32>,
+    #[serde(default)]
+    pub regions: Vec<Region>,
+}
+
+/// One kind of children: how far they are, how fast their links are, and what these lose.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Child {
+    pub latency: Span,
+    pub deviation: Option<Span>,
+    pub p: Option<Probability>,
+    pub rate: Option<BitRate>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
@@ -135,33 +157,6 @@ pub(super) enum DropOne {
     Source,
     EachReceiver,
     EachLink,
-}
-
-/// `[group]`
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct Group {
-    pub receivers: Option<u32>,
-    pub senders: u32,
-    pub helpers: Option<Who>,
-    pub helpers_if_any: bool,
-    pub helper_dies: Option<Span>,
-    pub death_told: Option<Span>,
-    pub tree: Option<Tree>,
-}
-
-impl Default for Group {
-    fn default() -> Self {
-        Group {
-            receivers: None,
-            senders: 1,
-            helpers: None,
-            helpers_if_any: false,
-            helper_dies: None,
-            death_told: None,
-            tree: None,
-        }
-    }
 }
 
 /// `[workload]`
@@ -278,6 +273,11 @@ impl Network {
             NetworkKind::Star => self.star_rate(),
             NetworkKind::Graph => self.link_rate.unwrap_or(GraphConfig::default().rate),
         }
+    }
+
+    /// The rate of the links of a star that says none: a packet takes next to no time on it, as in the paper, which has none.
+    fn star_rate(&self) -> BitRate {
+        self.link_rate.unwrap_or(BitRate::mbps(1000))
     }
 
     /// The Ethernet these keys describe.

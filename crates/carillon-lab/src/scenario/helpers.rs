@@ -9,76 +9,9 @@ use std::time::Duration;
 
 use carillon_core::{Helper, HelperTable, Helpers, NodeId, ProtocolEntry};
 use carillon_sim::graph::{DeliveryTree, PathTree, Topology};
-use serde::Deserialize;
-use toml::Value;
 
+use super::group::{Tree, Who};
 use super::network::ScenarioNetwork;
-
-/// `group.helpers`
-#[derive(Clone, Debug, Deserialize, PartialEq)]
-#[serde(try_from = "Value")]
-pub(super) enum Who {
-    /// So many beside the receivers.
-    Count(u32),
-    /// These nodes.
-    Nodes(Vec<u32>),
-    /// The routers that receivers hang on.
-    Exchanges,
-    /// Of the receivers at each such router the nearest to the source.
-    Representatives,
-}
-
-impl TryFrom<Value> for Who {
-    type Error = String;
-
-    fn try_from(value: Value) -> Result<Self, String> {
-        let count = |value: &Value| value.as_integer().and_then(|count| u32::try_from(count).ok());
-        let nodes = |values: &Vec<Value>| values.iter().map(count).collect::<Option<_>>().map(Who::Nodes);
-        let read = match value.as_str() {
-            Some("exchanges") => Some(Who::Exchanges),
-            Some("representatives") => Some(Who::Representatives),
-            _ => count(&value).map(Who::Count).or_else(|| value.as_array().and_then(nodes)),
-        };
-        read.ok_or_else(|| {
-            format!(
-                "{value} is neither a number of helpers nor a list of nodes, such as [1, 2], nor (graph) \"exchanges\" or \"representatives\""
-            )
-        })
-    }
-}
-
-/// `group.tree`
-#[derive(Clone, Debug, Deserialize, PartialEq)]
-#[serde(try_from = "Value")]
-pub(super) enum Tree {
-    /// All helpers turn to the sender.
-    Flat,
-    /// Each node turns to the last helper on its way from the sender.
-    Path,
-    /// So many helpers turn to the sender, and so many to each of them.
-    Fanout(usize),
-    /// To whom each helper turns, and then perhaps each receiver: 0 is the sender, 1 the first helper.
-    Parents(Vec<usize>),
-}
-
-impl TryFrom<Value> for Tree {
-    type Error = String;
-
-    fn try_from(value: Value) -> Result<Self, String> {
-        let number = |value: &Value| value.as_integer().and_then(|number| usize::try_from(number).ok());
-        let read = match &value {
-            Value::String(word) if word == "flat" => Some(Tree::Flat),
-            Value::String(word) if word == "path" => Some(Tree::Path),
-            Value::Array(parents) => parents.iter().map(number).collect::<Option<_>>().map(Tree::Parents),
-            value => number(value).filter(|&fanout| fanout > 0).map(Tree::Fanout),
-        };
-        read.ok_or_else(|| {
-            format!(
-                "{value} is no tree: \"flat\", \"path\" (graph), helpers below each node, such as 2, or to whom each turns, such as [0, 1, 1]"
-            )
-        })
-    }
-}
 
 /// What is wrong: the key, and what about it.
 type Problem = (&'static str, String);

@@ -8,8 +8,6 @@ use carillon_sim::LanConfig;
 use carillon_sim::graph::generate::Domain;
 use carillon_sim::graph::{GraphConfig, LossModel, Topology};
 
-use super::Scenario;
-
 /// The network of a scenario.
 #[derive(Clone, Debug)]
 pub enum ScenarioNetwork {
@@ -178,11 +176,6 @@ impl RoutedNetwork {
     pub fn loss_of(&self, link: u32) -> Option<LossModel> {
         let own = self.own.get(link as usize).and_then(|own| own.loss);
         own.or_else(|| self.is_of_kind(link, self.lossy).then_some(self.loss))
-    }
-
-    /// Whether there are parents and children: a star, or a tree of helpers.
-    pub fn has_parents(&self, scenario: &Scenario) -> bool {
-        self.is_star || !scenario.helpers.helpers().is_empty()
     }
 
     /// The node that sends first.

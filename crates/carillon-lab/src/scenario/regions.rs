@@ -3,30 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use carillon_core::{BitRate, Probability, Span};
+use carillon_core::{BitRate, Span};
 use carillon_sim::graph::regions::{self, regional_tree};
 use carillon_sim::graph::{LossModel, Topology};
-use serde::Deserialize;
 
-use super::document::Network;
+use super::document::{Network, Region};
 use super::network::OwnLink;
 
 /// What is wrong: the key, and what about it.
 type Problem = (&'static str, String);
-
-/// One region of `network.regions`.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Region {
-    pub round_trip: Span,
-    pub local_round_trip: Option<Span>,
-    pub rate: Option<BitRate>,
-    pub p: Option<Probability>,
-    pub uplink_p: Option<Probability>,
-    pub endpoints: Option<u32>,
-    #[serde(default)]
-    pub regions: Vec<Region>,
-}
 
 /// The tree of these regions for so many receivers, or as many as they say.
 pub(super) fn tree(

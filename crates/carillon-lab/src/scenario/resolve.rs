@@ -15,8 +15,12 @@ use super::document::{
     self, Bytes, DROP_KEYS, Document, DropOne, GILBERT_ELLIOTT_KEYS, GRAPH_KEYS, GRAPH_LOSS_KEYS, INPUT_KEYS,
     LAN_KEYS, LINK_KEYS, Links, Loss, LossModelName, STAR_KEYS,
 };
+use super::error::ScenarioError;
+use super::file::ScenarioFile;
 use super::network::{DropPlaces, Drops, LinkKind, RoutedNetwork, ScenarioNetwork};
-use super::{Death, Scenario, ScenarioError, ScenarioFile, Workload, helpers, star, sweep, topology};
+use super::resolved::{Death, Scenario, Workload};
+use super::sweep::Point;
+use super::{helpers, star, sweep, topology};
 use crate::drops;
 
 /// The first helper; of a protocol whose routers help, the router that the first receiver hangs on.
@@ -35,7 +39,19 @@ fn first_helping(
 }
 
 impl ScenarioFile {
-    pub(super) fn scenario(&self, document: Document, table: &Table) -> Result<Scenario, ScenarioError> {
+    /// The scenario at a sweep point.
+    pub fn resolve(&self, point: &Point) -> Result<Scenario, ScenarioError> {
+        // Without the sweep, of which each point of a long one would have a copy.
+        let sections = self.table.iter().filter(|(name, _)| *name != "sweep");
+        let mut table: Table = sections.map(|(name, section)| (name.clone(), section.clone())).collect();
+        for (key, value) in &point.0 {
+            sweep::set(&mut table, key, value.clone());
+        }
+        let document = document::typed(&format!("{}{point}", self.origin), &table)?;
+        self.scenario(document, &table)
+    }
+
+    fn scenario(&self, document: Document, table: &Table) -> Result<Scenario, ScenarioError> {
         let bad = |key: &str, what: String| self.bad(key, what);
         let loss = document.loss.clone().unwrap_or_default();
         let is_lan = document.network.kind == document::NetworkKind::Lan;
@@ -133,10 +149,6 @@ impl ScenarioFile {
             keeps_unfinished: document.run.unfinished == document::Unfinished::Keep,
             linger: document.run.linger.at(BitRate::mbps(10)),
         })
-    }
-
-    pub(super) fn bad(&self, key: &str, what: String) -> ScenarioError {
-        ScenarioError::at(&self.origin, &self.text, key, what)
     }
 
     fn workload(

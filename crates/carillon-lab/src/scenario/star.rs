@@ -3,27 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use carillon_core::{BitRate, Probability, Span};
+use carillon_core::Span;
 use carillon_sim::graph::{LossModel, Topology, generate};
-use serde::Deserialize;
 use toml::Table;
 
-use super::document::Network;
+use super::document::{Child, Network};
 use super::network::{Input, OwnLink};
 use super::sweep;
 
 /// What is wrong: the key, and what about it.
 type Problem = (&'static str, String);
-
-/// One kind of children: how far they are, how fast their links are, and what these lose.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Child {
-    pub latency: Span,
-    pub deviation: Option<Span>,
-    pub p: Option<Probability>,
-    pub rate: Option<BitRate>,
-}
 
 /// A star as the keys say.
 #[derive(Debug)]
@@ -74,11 +63,6 @@ pub(super) fn star(network: &Network, receivers: Option<u32>, table: &Table) -> 
 }
 
 impl Network {
-    /// The rate of the links of a star that says none: a packet takes next to no time on it, as in the paper, which has none.
-    pub(super) fn star_rate(&self) -> BitRate {
-        self.link_rate.unwrap_or(BitRate::mbps(1000))
-    }
-
     /// What a parent takes in.
     pub(super) fn input(&self) -> Result<Option<Input>, Problem> {
         match (self.implosion_rate, self.implosion_buffer) {

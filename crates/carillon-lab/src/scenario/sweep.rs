@@ -6,7 +6,7 @@ use carillon_core::{NetworkKind, ProtocolEntry};
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use super::ScenarioError;
+use super::error::ScenarioError;
 
 /// One axis of a sweep: a key, or several that change together, and their values in order.
 #[derive(Clone, Debug, PartialEq)]

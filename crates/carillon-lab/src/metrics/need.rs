@@ -1,0 +1,71 @@
+//! What metrics need to be there.
+
+use crate::scenario::Scenario;
+
+/// What a metric needs to be there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// Senders come to know what has arrived: `completed`.
+    Completions,
+    /// Receivers ask for what they miss: `loss_found`, `requested`, `loss_repaired`, `loss_final`.
+    Requests,
+    /// First transmissions are marked, so that their losses are: `frame_lost`.
+    Originals,
+    /// Each delivery by itself: `offered`, `delivered`.
+    EachDelivery,
+    /// One shared Ethernet.
+    Lan,
+    /// A routed network.
+    Graph,
+    /// A parent and its children, or several.
+    Parents,
+    /// A parent that takes in only so much.
+    Implosion,
+    /// A unicast equivalent of the protocol.
+    UnicastEquivalent,
+    /// A protocol that has this timer measured.
+    Timer(&'static str),
+    /// Nodes say how many messages they keep.
+    Held,
+    /// A helper that dies.
+    Death,
+}
+
+impl Need {
+    /// What it is called in the documentation.
+    pub fn text(self) -> &'static str {
+        match self {
+            Need::Completions => "senders that are told (`completed`)",
+            Need::Requests => "receivers that ask (`loss_found`, `requested`, `loss_repaired`, `loss_final`)",
+            Need::Originals => "marked first transmissions (`frame_lost`)",
+            Need::EachDelivery => {
+                "`offered` and `delivered`, without `loss.drop_one`, 10 million deliveries a run at most"
+            }
+            Need::Lan => "lan",
+            Need::Graph => "graph",
+            Need::Parents => "star, or graph with helpers",
+            Need::Implosion => "`network.implosion_rate`",
+            Need::UnicastEquivalent => "a unicast equivalent",
+            Need::Timer(_) => "a protocol that has this timer measured (`timer_fired`)",
+            Need::Held => "simulated nodes that tell",
+            Need::Death => "`group.helper_dies`",
+        }
+    }
+
+    /// Whether runs of a scenario give it: by its network, and by what the protocol says of itself.
+    pub(super) fn is_given(self, scenario: &Scenario) -> bool {
+        match self {
+            Need::Completions => scenario.protocol.confirms(&scenario.config),
+            Need::Requests => !scenario.protocol.confirms(&scenario.config),
+            Need::Originals => scenario.protocol.marks_originals,
+            Need::EachDelivery | Need::Held => true,
+            Need::Death => scenario.death.is_some(),
+            Need::Lan => scenario.network.lan().is_some(),
+            Need::Graph => scenario.network.graph().is_some(),
+            Need::Parents => scenario.has_parents(),
+            Need::Implosion => scenario.network.graph().is_some_and(|graph| graph.input.is_some()),
+            Need::UnicastEquivalent => scenario.protocol.unicast_equivalent.is_some(),
+            Need::Timer(name) => scenario.protocol.timers.contains(&name),
+        }
+    }
+}

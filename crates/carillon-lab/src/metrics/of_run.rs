@@ -1,0 +1,54 @@
+//! A run as metrics see it.
+
+use super::recorder::{MessageRecord, Totals, expected_deliveries};
+use super::recovery::UnicastTime;
+use crate::scenario::Scenario;
+
+/// A run as metrics see it: what its trace told, and the terms of its scenario.
+#[derive(Debug)]
+pub(super) struct Run<'a> {
+    pub(super) scenario: &'a Scenario,
+    pub(super) messages: &'a [MessageRecord],
+    pub(super) totals: Totals,
+    /// Latencies of repairs, each with what unicast takes there.
+    pub(super) repairs: Vec<(f64, UnicastTime)>,
+}
+
+impl Run<'_> {
+    pub(super) fn of_messages(&self, metric: impl Fn(&Self, &MessageRecord) -> f64) -> Vec<f64> {
+        self.messages.iter().map(|message| metric(self, message)).collect()
+    }
+
+    pub(super) fn of_repairs(&self, metric: impl Fn(f64, UnicastTime) -> f64) -> Vec<f64> {
+        self.repairs.iter().map(|&(latency, unicast)| metric(latency, unicast)).collect()
+    }
+
+    /// A count for each receiver and message offered.
+    pub(super) fn per_delivery(&self, count: u64) -> Vec<f64> {
+        vec![count as f64 / expected_deliveries(self.scenario) as f64]
+    }
+
+    pub(super) fn is_star(&self) -> bool {
+        self.scenario.network.graph().is_some_and(|graph| graph.is_star)
+    }
+
+    pub(super) fn messages_offered(&self) -> f64 {
+        self.scenario.workload.messages as f64 * f64::from(self.scenario.senders)
+    }
+
+    pub(super) fn receivers(&self) -> f64 {
+        f64::from(self.scenario.receivers)
+    }
+
+    pub(super) fn message_bits(&self) -> f64 {
+        f64::from(self.scenario.workload.message_bytes) * 8.0
+    }
+}
+
+/// A count for each loss; nothing where nothing was lost.
+pub(super) fn per_loss(run: &Run<'_>, count: u64) -> Vec<f64> {
+    match run.totals.recoveries.losses {
+        0 => Vec::new(),
+        losses => vec![count as f64 / losses as f64],
+    }
+}

@@ -1,0 +1,136 @@
+//! Runs what experiments need, and makes of it what they show.
+
+use std::collections::BTreeMap;
+
+use super::comparison::Comparison;
+use super::error::ReproduceError;
+use super::experiment::{Experiment, Shows};
+use super::findings::Plans;
+use super::kept::Source;
+use super::options::Options;
+use super::simulation::Simulation;
+use super::study::Study;
+use super::table::TableSpec;
+use crate::check::CheckVerdict;
+use crate::plot::Figure;
+use crate::scenario::ScenarioFile;
+
+/// Runs experiments; each scenario once.
+pub struct Laboratory<'a> {
+    options: Options<'a>,
+    simulations: BTreeMap<&'static str, Simulation>,
+    /// Of tables, what the testbed gave.
+    testbeds: BTreeMap<&'static str, Simulation>,
+}
+
+/// What an experiment gave.
+#[derive(Debug)]
+pub enum Outcome {
+    /// A table.
+    Table(Comparison),
+    /// A figure.
+    Figure(Figure),
+    /// A study.
+    Study(Study),
+}
+
+impl Outcome {
+    /// Whether every number and claim that is compared lies within its bounds or is known not to.
+    pub fn holds(&self) -> bool {
+        match self {
+            Outcome::Table(comparison) => comparison.holds(),
+            Outcome::Study(study) => {
+                study.checks.iter().all(|check| check.verdict != CheckVerdict::DoesNotHold)
+            }
+            Outcome::Figure(_) => true,
+        }
+    }
+}
+
+impl<'a> Laboratory<'a> {
+    /// A laboratory in which nothing has been run yet.
+    pub fn new(options: Options<'a>) -> Self {
+        Laboratory { options, simulations: BTreeMap::new(), testbeds: BTreeMap::new() }
+    }
+
+    /// Runs what an experiment needs and has not been run, and makes its table or figure.
+    pub fn reproduce(&mut self, experiment: &'static Experiment) -> Result<Outcome, ReproduceError> {
+        match &experiment.shows {
+            Shows::Table(table) => {
+                self.simulate(experiment.id, table)?;
+                if let Some(testbed) = &table.testbed {
+                    let file = table.plan.scenario()?.with_all(testbed.settings.0)?;
+                    let name = format!("{}-testbed", experiment.id);
+                    let measured = self.measure(&name, file, &testbed.measured)?;
+                    self.testbeds.insert(experiment.id, measured);
+                }
+                let simulation = &self.simulations[experiment.id];
+                let testbed = self.testbeds.get(experiment.id);
+                let comparison = Comparison::new(experiment.id, experiment.title, table, simulation, testbed);
+                Ok(Outcome::Table(match self.options.testbed {
+                    Some(_) => Comparison { testbed: comparison.testbed.map(|_| MEASURED_NOW), ..comparison },
+                    None => comparison,
+                }))
+            }
+            Shows::Figure(figure) => {
+                for (id, table) in figure.tables() {
+                    self.simulate(id, &table)?;
+                }
+                let simulation = |id: &str| &self.simulations[id];
+                Ok(Outcome::Figure(figure.draw(experiment.id, experiment.title, &simulation)))
+            }
+            Shows::Study(study) => {
+                for plan in study.plans.0 {
+                    let file = plan.plan.scenario()?.with_all(plan.settings.0)?;
+                    match &plan.measured {
+                        Some(measured) if !self.simulations.contains_key(plan.id.0) => {
+                            let measured = self.measure(plan.id.0, file, measured)?;
+                            self.simulations.insert(plan.id.0, measured);
+                        }
+                        Some(_) => {}
+                        None => self.run_once(plan.id.0, file, None, false)?,
+                    }
+                }
+                let plans = study.plans.iter().map(|plan| (plan, &self.simulations[plan.id.0]));
+                let plans = Plans(plans.collect());
+                Ok(Outcome::Study(study.study(experiment.id, experiment.title, &plans)))
+            }
+        }
+    }
+
+    /// Runs the scenario of a table.
+    fn simulate(&mut self, id: &'static str, table: &TableSpec) -> Result<(), ReproduceError> {
+        let unicast_settings = table.unicast_settings.map(|settings| settings.0);
+        self.run_once(id, table.plan.scenario()?, unicast_settings, true)
+    }
+
+    fn run_once(
+        &mut self,
+        id: &'static str,
+        file: ScenarioFile,
+        unicast_settings: Option<&[(&str, &str)]>,
+        samples: bool,
+    ) -> Result<(), ReproduceError> {
+        if !self.simulations.contains_key(id) {
+            let simulation = Simulation::run(id, file, unicast_settings, samples, None, &self.options)?;
+            self.simulations.insert(id, simulation);
+        }
+        Ok(())
+    }
+
+    /// What a testbed gives of a scenario: measured now, if there is one, or before.
+    fn measure(&self, id: &str, file: ScenarioFile, measured: &Source) -> Result<Simulation, ReproduceError> {
+        match self.options.testbed {
+            Some(testbed) => Simulation::run(id, file, None, false, Some(testbed), &self.options),
+            None => Simulation::measured(measured, &file),
+        }
+    }
+
+    /// Steps of everything that was run.
+    pub fn steps(&self) -> u64 {
+        self.simulations.values().map(|simulation| simulation.steps).sum()
+    }
+}
+
+/// Said of a testbed's numbers that are none of those that were measured before.
+const MEASURED_NOW: &str = "measured now, on this machine";

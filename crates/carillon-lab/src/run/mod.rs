@@ -1,0 +1,219 @@
+//! Runs: a scenario in a world, and all runs of a plan on several threads.
+
+mod ending;
+mod error;
+mod node;
+mod settled;
+mod world;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use carillon_core::{Event, NodeId, Notice, Observer, Time};
+use carillon_sim::{Crashed, StopReason};
+
+pub use ending::is_over;
+pub use error::RunError;
+pub use node::{NodeParts, Numbering, build_node, payload_bytes};
+pub use settled::Settled;
+pub use world::{SimulatedWorld, build_world};
+
+use crate::metrics::{self, MessageRecord, Recorder, Samples};
+use crate::plan::{Plan, Run};
+use crate::scenario::Scenario;
+use ending::Ending;
+use world::build_counted;
+
+/// What a run gave.
+#[derive(Clone, Debug)]
+pub struct RunResult {
+    /// Which sweep point.
+    pub point: usize,
+    /// Which replication of it.
+    pub replication: u32,
+    /// The messages, in the order of their completion.
+    pub messages: Vec<MessageRecord>,
+    /// The metrics.
+    pub samples: Vec<Samples>,
+    /// Steps of the simulation.
+    pub steps: u64,
+    /// Real time it took.
+    pub wall: Duration,
+}
+
+/// Runs one scenario; `observer` watches too.
+pub fn run_one(run: &Run, observer: &mut dyn Observer) -> Result<RunResult, RunError> {
+    run_while(run, observer, &|| false).map(|result| result.expect("nobody stopped the run"))
+}
+
+/// The same, unless it is stopped before its end.
+fn run_while(
+    run: &Run,
+    observer: &mut dyn Observer,
+    stop: &dyn Fn() -> bool,
+) -> Result<Option<RunResult>, RunError> {
+    let begin = Instant::now();
+    let scenario = &run.scenario;
+    let settled = Settled::default();
+    let watch = Watch { scenario, recorder: Recorder::new(scenario), settled: settled.clone(), observer };
+    let mut world = match build_counted(scenario, &run.seeds, watch, &settled) {
+        Ok(world) => world,
+        // It delivers nothing.
+        Err(_) if scenario.keeps_unfinished => {
+            let mut result = RunResult::new(run, Recorder::new(scenario), true, 0, begin.elapsed())?;
+            result.samples.retain(|(metric, _)| *metric == "undelivered_share");
+            return Ok(Some(result));
+        }
+        Err(error) => return Err(error),
+    };
+    world.start();
+    let limit = Time::ZERO + scenario.time_limit;
+    let mut ending = Ending::of(scenario);
+    let (mut stopped, mut spent) = (false, false);
+    let mut run_to = |world: &mut SimulatedWorld<_>, limit| {
+        world.run(limit, |world| {
+            // A look at it costs more than a step.
+            stopped = world.steps() % 1024 == 0 && stop();
+            spent = world.steps() >= scenario.step_limit;
+            stopped || spent || ending.has_come(scenario, world, &settled)
+        })
+    };
+    let mut reason = StopReason::TimeLimit;
+    if let Some(death) = scenario.death {
+        let at = |after| (Time::ZERO + after).min(limit);
+        reason = run_to(&mut world, at(death.at));
+        if reason != StopReason::Done {
+            world.pass_to(at(death.at));
+            world.replace(death.node, Box::new(Crashed), None);
+        }
+        if let (Some(told), true) = (death.told, reason != StopReason::Done) {
+            reason = run_to(&mut world, at(told));
+            if reason != StopReason::Done {
+                world.pass_to(at(told));
+                world.lose(scenario.sender(), death.node);
+            }
+        }
+    }
+    // What was idle may not be any more.
+    if reason != StopReason::Done {
+        reason = run_to(&mut world, limit);
+    }
+    if stopped {
+        return Ok(None);
+    }
+    let done = !spent && (reason == StopReason::Done || ending.finished_at.is_some());
+    let steps = world.steps();
+    let Watch { recorder, .. } = world.into_observer();
+    RunResult::new(run, recorder, done, steps, begin.elapsed()).map(Some)
+}
+
+impl RunResult {
+    /// What a run gave, whether it was simulated or not: the metrics of what was recorded, if the
+    /// senders are `done`.
+    pub fn new(
+        run: &Run,
+        recorder: Recorder,
+        done: bool,
+        steps: u64,
+        wall: Duration,
+    ) -> Result<Self, RunError> {
+        let scenario = &run.scenario;
+        let (messages, totals) = recorder.into_messages();
+        if !done && !scenario.keeps_unfinished {
+            return Err(RunError::Unfinished {
+                limit: scenario.time_limit,
+                done: messages.len() as u64,
+                messages: scenario.workload.messages * u64::from(scenario.senders),
+            });
+        }
+        let samples = metrics::samples(scenario, &messages, totals);
+        Ok(RunResult { point: run.point, replication: run.replication, messages, samples, steps, wall })
+    }
+}
+
+/// Runs these runs of a plan on `jobs` threads, and hands over the result of each as it ends, with its place in the plan. The
+/// first error ends it, of a run or of `take`; so does `stop`, after which no run is begun and those under way are dropped.
+pub fn run_each<E: From<RunError> + Send>(
+    plan: &Plan,
+    runs: &[usize],
+    jobs: usize,
+    stop: &(dyn Fn() -> bool + Sync),
+    take: &mut (dyn FnMut(usize, RunResult) -> Result<(), E> + Send),
+) -> Result<(), E> {
+    let next = AtomicUsize::new(0);
+    let taken = Mutex::new((take, Ok(())));
+    let failed = AtomicBool::new(false);
+    let work = || {
+        let over = || stop() || failed.load(Ordering::Relaxed);
+        while !over()
+            && let Some(&run) = runs.get(next.fetch_add(1, Ordering::Relaxed))
+        {
+            let result = run_while(&plan.runs[run], &mut carillon_core::NoObserver, &over);
+            // A thread that died with the lock has failed with a panic of its own.
+            let Ok(mut taken) = taken.lock() else { return };
+            let (take, outcome) = &mut *taken;
+            let done = match result {
+                Ok(None) => return,
+                Ok(Some(result)) => take(run, result),
+                Err(error) => Err(error.into()),
+            };
+            if outcome.is_ok() && done.is_err() {
+                *outcome = done;
+                failed.store(true, Ordering::Relaxed);
+            }
+        }
+    };
+    // Not more threads than runs.
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.min(runs.len()).max(1) {
+            scope.spawn(work);
+        }
+    });
+    taken.into_inner().map_or_else(|_| panic!("a thread of the laboratory died"), |(_, outcome)| outcome)
+}
+
+/// Runs a whole plan on `jobs` threads and keeps everything; the results come in the order of the plan whatever their
+/// number.
+pub fn run_plan(plan: &Plan, jobs: usize) -> Result<Vec<RunResult>, RunError> {
+    let mut results: Vec<Option<RunResult>> = plan.runs.iter().map(|_| None).collect();
+    let all: Vec<usize> = (0..plan.runs.len()).collect();
+    run_each::<RunError>(plan, &all, jobs, &|| false, &mut |run, result| {
+        results[run] = Some(result);
+        Ok(())
+    })?;
+    Ok(results.into_iter().flatten().collect())
+}
+
+/// The recorder, what the run ends by, and whoever else watches.
+struct Watch<'a> {
+    scenario: &'a Scenario,
+    recorder: Recorder,
+    settled: Settled,
+    observer: &'a mut dyn Observer,
+}
+
+impl Observer for Watch<'_> {
+    fn event(&mut self, time: Time, node: NodeId, event: &Event) {
+        self.recorder.event(time, node, event);
+        self.observer.event(time, node, event);
+    }
+
+    fn notice(&mut self, time: Time, node: NodeId, notice: &Notice) {
+        self.settled.note(self.scenario, node, notice);
+        self.observer.notice(time, node, notice);
+    }
+
+    fn watches_held(&self) -> bool {
+        self.recorder.watches_held()
+    }
+
+    fn held(&mut self, node: NodeId, messages: u64) {
+        self.recorder.held(node, messages);
+    }
+
+    fn datagram(&mut self, time: Time, from: NodeId, to: &carillon_core::Dest, bytes: &carillon_core::Bytes) {
+        self.recorder.datagram(time, from, to, bytes);
+        self.observer.datagram(time, from, to, bytes);
+    }
+}

@@ -1,0 +1,132 @@
+//! What a node of a run is made of: its machine, its application, and how it numbers the others.
+
+use std::sync::Arc;
+
+use carillon_core::{
+    Addresses, Application, AssociationId, BuildContext, ConfigError, GroupId, HelperTable, Identities,
+    Machine, NodeId, ProtocolEntry, Role, Seeds, Time,
+};
+use carillon_sim::applications::{Sink, Source};
+
+use super::error::RunError;
+use super::settled::Settled;
+use crate::scenario::Scenario;
+
+/// How a host numbers itself and the other nodes of the run.
+#[derive(Clone, Debug)]
+pub struct Numbering {
+    /// Itself.
+    pub node: NodeId,
+    /// The sender.
+    pub sender: NodeId,
+    /// The members: the receivers, or all peers.
+    pub members: Arc<[NodeId]>,
+    /// Who turns to which helper.
+    pub helpers: Arc<HelperTable>,
+    /// What packets call them.
+    pub identities: Identities,
+}
+
+impl Numbering {
+    /// That of the simulator, where all hosts agree; seen from the sender.
+    pub(super) fn global(scenario: &Scenario, members: Arc<[NodeId]>) -> Self {
+        // The numbers of the run name the nodes in packets too.
+        Numbering {
+            node: scenario.sender(),
+            sender: scenario.sender(),
+            members,
+            helpers: scenario.helpers.clone(),
+            identities: Identities::default(),
+        }
+    }
+
+    /// That of the host of `node`, which calls a node what `local` says.
+    pub fn with(scenario: &Scenario, node: NodeId, local: impl Fn(NodeId) -> NodeId) -> Self {
+        let members = scenario.members();
+        Numbering {
+            node: local(node),
+            sender: local(scenario.sender()),
+            identities: Identities::agreed(
+                node.0.into(),
+                members.iter().map(|member| u64::from(member.0)).collect(),
+            ),
+            members: members.iter().map(|&member| local(member)).collect(),
+            helpers: scenario.helpers.renumbered(local).into(),
+        }
+    }
+}
+
+/// The machine of a node, and its application, if it has one: who only helps has none.
+pub type NodeParts = (Box<dyn Machine>, Option<Box<dyn Application>>);
+
+/// Builds the machine and the application of a node.
+pub fn build_node(
+    scenario: &Scenario,
+    seeds: &Seeds,
+    payload: u32,
+    node: NodeId,
+    numbering: &Numbering,
+    settled: &Settled,
+) -> Result<NodeParts, ConfigError> {
+    let sink = Sink::counting(numbering.node, settled.0.clone());
+    let workload = &scenario.workload;
+    let start = Time::ZERO + workload.start;
+    let last = workload.last_payload(payload);
+    let source = |messages| {
+        Source::new(messages, payload as usize, workload.interval).ending_with(last).starting(start)
+    };
+    let context = context(scenario, &seeds.node(node), payload, numbering);
+    if scenario.only_helps(node) {
+        return Ok((build(scenario, Role::Helper, &context)?, None));
+    }
+    let (role, application): (_, Box<dyn Application>) = if scenario.is_among_peers() {
+        let messages = if scenario.is_sending(node) { workload.messages } else { 0 };
+        (Role::Peer, Box::new((source(messages), sink)))
+    } else if node == scenario.sender() {
+        (Role::Sender, Box::new(source(workload.messages)))
+    } else {
+        (Role::Receiver, Box::new(sink))
+    };
+    Ok((build(scenario, role, &context)?, Some(application)))
+}
+
+pub(super) fn context(
+    scenario: &Scenario,
+    seeds: &Seeds,
+    payload: u32,
+    numbering: &Numbering,
+) -> BuildContext {
+    BuildContext {
+        association: AssociationId(1),
+        node: numbering.node,
+        sender: numbering.sender,
+        members: numbering.members.clone(),
+        helpers: numbering.helpers.clone(),
+        identities: numbering.identities.clone(),
+        addresses: Addresses::default(),
+        group: GroupId(0),
+        seeds: seeds.clone(),
+        bit_rate: scenario.network.bit_rate(),
+        link_overhead: scenario.network.overhead(),
+        max_payload: payload,
+        memory: usize::MAX,
+        rejoining: false,
+    }
+}
+
+pub(super) fn build(
+    scenario: &Scenario,
+    role: Role,
+    context: &BuildContext,
+) -> Result<Box<dyn Machine>, ConfigError> {
+    let ProtocolEntry { build, .. } = scenario.protocol;
+    build(role, context, &scenario.config)
+}
+
+/// The payload that makes a frame of the size the workload asks for.
+pub fn payload_bytes(scenario: &Scenario) -> Result<u32, RunError> {
+    let header = (scenario.protocol.header_bytes)(&scenario.config).data as u32;
+    let headers = header + scenario.network.overhead();
+    let message_bytes = scenario.workload.message_bytes;
+    message_bytes.checked_sub(headers).ok_or(RunError::NoRoom { message_bytes, headers })
+}

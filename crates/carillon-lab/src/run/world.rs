@@ -1,0 +1,99 @@
+//! The world of a scenario: its network, with a machine and an application at each node.
+
+use carillon_core::{NodeId, Observer, Role, Seeds};
+use carillon_sim::graph::Graph;
+use carillon_sim::{Crashed, Hosts, Lan, Network, World};
+
+use super::error::RunError;
+use super::node::{Numbering, build, build_node, context, payload_bytes};
+use super::settled::Settled;
+use crate::drops;
+use crate::scenario::{RoutedNetwork, Scenario, ScenarioNetwork};
+
+/// A world on any kind of network.
+pub type SimulatedWorld<O> = World<Box<dyn Network>, O>;
+
+/// The network of a scenario with a machine and an application at each node: on a LAN the sender is
+/// node 0, the receivers are 1 to r, and those that only help follow; on a graph they are where its topology says, helpers
+/// where the scenario's table says, and its other nodes are routers. Among peers the sender and the receivers are the
+/// members, and the first send.
+pub fn build_world<O: Observer>(
+    scenario: &Scenario,
+    seeds: &Seeds,
+    observer: O,
+) -> Result<SimulatedWorld<O>, RunError> {
+    build_counted(scenario, seeds, observer, &Settled::default())
+}
+
+/// The same; what is taken of messages, or given up, is counted.
+pub(super) fn build_counted<O: Observer>(
+    scenario: &Scenario,
+    seeds: &Seeds,
+    observer: O,
+    settled: &Settled,
+) -> Result<SimulatedWorld<O>, RunError> {
+    let payload = payload_bytes(scenario)?;
+    let members = scenario.members();
+    let numbering = Numbering::global(scenario, members.clone());
+    let (network, nodes): (Box<dyn Network>, usize) = match &scenario.network {
+        ScenarioNetwork::Lan(lan) => {
+            let nodes = scenario.stations();
+            (Box::new(Lan::new(lan.clone(), nodes, seeds)), nodes)
+        }
+        ScenarioNetwork::Graph(graph) => {
+            (Box::new(routed(scenario, graph, &members, seeds)), graph.topology.nodes())
+        }
+    };
+    let network = match scenario.hosts {
+        Some(hosts) => Box::new(Hosts::new(network, hosts, nodes, seeds)),
+        None => network,
+    };
+    let mut is_host = vec![false; nodes];
+    members.iter().chain([&scenario.sender()]).for_each(|host| is_host[host.index()] = true);
+    scenario.only_helping().for_each(|host| is_host[host.index()] = true);
+    let mut world = World::new(network, observer).with_helpers(scenario.helpers.clone());
+    for node in (0..nodes as u32).map(NodeId) {
+        let numbering = Numbering { node, ..numbering.clone() };
+        if is_host[node.index()] {
+            let (machine, application) = build_node(scenario, seeds, payload, node, &numbering, settled)?;
+            world.add_node(machine, application);
+        } else if scenario.protocol.roles.contains(&Role::Relay) {
+            let numbering = Numbering { members: [].into(), ..numbering };
+            let context = context(scenario, &seeds.node(node), payload, &numbering);
+            world.add_node(build(scenario, Role::Relay, &context)?, None);
+        } else {
+            world.add_node(Box::new(Crashed), None);
+        }
+    }
+    Ok(world)
+}
+
+/// The routed network of a scenario, with its members, its relays and its losses.
+fn routed(scenario: &Scenario, routed: &RoutedNetwork, members: &[NodeId], seeds: &Seeds) -> Graph {
+    let mut graph = Graph::new(routed.topology.clone(), routed.config, seeds);
+    members.iter().copied().chain(scenario.only_helping()).for_each(|node| graph.join(drops::GROUP, node));
+    for (link, ends) in (0_u32..).zip(routed.topology.links().iter().map(|link| link.ends)) {
+        if let Some(loss) = routed.loss_of(link) {
+            ends.into_iter().for_each(|end| graph.set_loss(link, end, loss));
+        }
+        if let Some(own) = routed.own.get(link as usize) {
+            ends.into_iter().for_each(|end| graph.set_deviation(link, end, own.deviation));
+        }
+    }
+    if let Some(input) = routed.input {
+        let helpers = scenario.helpers.helpers().iter().map(|helper| helper.node);
+        let parents = helpers.chain([routed.source()]);
+        parents.for_each(|parent| graph.set_input(parent, input.interval, input.places));
+    }
+    if scenario.protocol.roles.contains(&Role::Relay) {
+        let nodes = (0..routed.topology.nodes() as u32).map(NodeId);
+        let hosts: std::collections::BTreeSet<NodeId> =
+            members.iter().copied().chain([scenario.sender()]).chain(scenario.only_helping()).collect();
+        nodes.filter(|node| !hosts.contains(node)).for_each(|node| graph.set_relay(node));
+    }
+    if let Some(losses) = &routed.drops {
+        let per_second = 1.0 / scenario.workload.interval.as_secs_f64();
+        drops::arm(&mut graph, routed, losses, drops::stride(losses, per_second));
+    }
+    graph
+}

@@ -1,0 +1,99 @@
+//! A scenario file as it was read: its points, and what it says as a whole.
+
+use std::path::PathBuf;
+
+use carillon_core::ProtocolEntry;
+use toml::Table;
+
+use super::document::Document;
+use super::error::ScenarioError;
+use super::sweep::{Axis, Point, points, text_of};
+
+/// A scenario file as read, with the settings made on top of it.
+#[derive(Clone, Debug)]
+pub struct ScenarioFile {
+    pub(super) origin: String,
+    /// Where it is: files that it names are looked for there.
+    pub(super) dir: PathBuf,
+    /// The text, to point at lines in it; empty if there is none.
+    pub(super) text: String,
+    pub(super) table: Table,
+    pub(super) document: Document,
+    pub(super) axes: Vec<Axis>,
+    /// The protocols that it may name.
+    pub(super) protocols: &'static [&'static ProtocolEntry],
+}
+
+impl ScenarioFile {
+    /// The sweep points in order: the cross product of the axes, the last one running fastest.
+    pub fn points(&self) -> Vec<Point> {
+        points(&self.axes)
+    }
+
+    /// Where it was read from.
+    pub fn origin(&self) -> &str {
+        &self.origin
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.document.name
+    }
+
+    /// What it repeats, if it says so.
+    pub fn source(&self) -> Option<&str> {
+        self.document.source.as_deref()
+    }
+
+    /// The value that a key of a section has where it is not swept, as it would be typed.
+    pub fn text(&self, key: &str) -> Option<String> {
+        let (section, key) = key.split_once('.')?;
+        self.table.get(section)?.get(key).map(text_of)
+    }
+
+    /// The axes of its sweep.
+    pub fn axes(&self) -> &[Axis] {
+        &self.axes
+    }
+
+    /// How often each point is run.
+    pub fn replications(&self) -> u32 {
+        self.document.run.replications
+    }
+
+    /// The seed of its random streams.
+    pub fn seed(&self) -> u64 {
+        self.document.run.seed
+    }
+
+    /// Whether the document of a manifest is this scenario: all the same, but for what is swept here, how
+    /// many messages are sent, and how often.
+    pub fn repeats(&self, manifest: &serde_json::Value) -> bool {
+        let strip = |mut document: serde_json::Value| {
+            let swept = self.axes.iter().flat_map(|axis| &axis.keys).map(String::as_str);
+            for key in swept.chain(["workload.messages"]) {
+                if let Some((section, name)) = key.split_once('.')
+                    && let Some(section) = document.get_mut(section).and_then(|table| table.as_object_mut())
+                {
+                    section.remove(name);
+                }
+            }
+            if let Some(document) = document.as_object_mut() {
+                document.remove("sweep");
+                document.remove("run");
+            }
+            document
+        };
+        serde_json::to_value(&self.table).is_ok_and(|own| strip(own) == strip(manifest.clone()))
+    }
+
+    /// The document with everything set, for the manifest.
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// What is wrong with the value of a key.
+    pub(super) fn bad(&self, key: &str, what: String) -> ScenarioError {
+        ScenarioError::at(&self.origin, &self.text, key, what)
+    }
+}

@@ -1,0 +1,147 @@
+//! One scenario, every value known.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use carillon_core::{Config, HelperTable, NodeId, ProtocolEntry, Role};
+use carillon_sim::HostConfig;
+use serde::Serialize;
+
+use super::network::{RoutedNetwork, ScenarioNetwork};
+
+/// One scenario, every value known.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// Its name.
+    pub name: String,
+    /// The network.
+    pub network: ScenarioNetwork,
+    /// What its hosts spend and drop, if they do.
+    pub hosts: Option<HostConfig>,
+    /// Receivers of each message. The group has one node more.
+    pub receivers: u32,
+    /// Nodes that offer messages: the first ones. More than one among peers only.
+    pub senders: u32,
+    /// Who turns to which helper; empty without helpers.
+    pub helpers: Arc<HelperTable>,
+    /// The helper that dies, if one does.
+    pub death: Option<Death>,
+    /// The protocol.
+    pub protocol: &'static ProtocolEntry,
+    /// Its settings.
+    pub config: Config,
+    /// What is sent.
+    pub workload: Workload,
+    /// Simulated time after which a run is given up.
+    pub time_limit: Duration,
+    /// Steps of the simulation after which it is.
+    pub step_limit: u64,
+    /// What there is of a run that is not done by then counts, and one that cannot begin has nothing: otherwise both are errors.
+    pub keeps_unfinished: bool,
+    /// Among peers, how long they have to deliver everything after the last sender has finished.
+    pub linger: Duration,
+}
+
+/// The death of a helper.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Death {
+    /// The helper, or the router that does not help any more.
+    pub node: NodeId,
+    /// When.
+    pub at: Duration,
+    /// When the ends are told, if they are.
+    pub told: Option<Duration>,
+}
+
+impl Scenario {
+    /// Whether the protocol's members are all senders and receivers at once.
+    pub fn is_among_peers(&self) -> bool {
+        self.protocol.roles.contains(&Role::Peer)
+    }
+
+    /// The node that sends; among peers the first one.
+    pub fn sender(&self) -> NodeId {
+        self.network.graph().map_or(NodeId(0), RoutedNetwork::source)
+    }
+
+    /// The members of the group: the receivers, or all peers with the sender first.
+    pub fn members(&self) -> Arc<[NodeId]> {
+        let first = self.is_among_peers().then(|| self.sender());
+        first.into_iter().chain(self.network.receivers(self.receivers)).collect()
+    }
+
+    /// The nodes that help and do not deliver.
+    pub fn only_helping(&self) -> impl Iterator<Item = NodeId> + '_ {
+        self.helpers.helpers().iter().filter(|helper| !helper.delivers).map(|helper| helper.node)
+    }
+
+    /// Whether a node helps and does not deliver.
+    pub fn only_helps(&self, node: NodeId) -> bool {
+        self.helpers.helper(node).is_some_and(|helper| !helper.delivers)
+    }
+
+    /// The hosts: the sender, the receivers, and those that only help.
+    pub fn stations(&self) -> usize {
+        self.receivers as usize + 1 + self.only_helping().count()
+    }
+
+    /// Whether there are parents and children: a star, or a tree of helpers on a routed network.
+    pub fn has_parents(&self) -> bool {
+        let helped = !self.helpers.helpers().is_empty();
+        self.network.graph().is_some_and(|graph| graph.is_star || helped)
+    }
+
+    /// Whether a node offers messages: of peers the first ones.
+    pub fn is_sending(&self, node: NodeId) -> bool {
+        if !self.is_among_peers() || node == self.sender() {
+            return node == self.sender();
+        }
+        let others = self.senders as usize - 1;
+        match &self.network {
+            ScenarioNetwork::Lan(_) => (node.0 as usize) <= others,
+            ScenarioNetwork::Graph(graph) => graph.topology.receivers[..others].contains(&node),
+        }
+    }
+
+    /// The nodes that offer messages.
+    pub fn sending(&self) -> Vec<NodeId> {
+        match self.is_among_peers() {
+            true => self.members().iter().copied().take(self.senders as usize).collect(),
+            false => vec![self.sender()],
+        }
+    }
+}
+
+/// What each sender's application offers.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Workload {
+    /// Messages.
+    pub messages: u64,
+    /// Bytes of the frame that carries a message, all headers included.
+    pub message_bytes: u32,
+    /// What was said is the payload: where headers are longer, the frame is.
+    #[serde(skip)]
+    pub by_payload: bool,
+    /// Bytes of all messages together, if they were given: the last message has what is left of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub total_bytes: Option<u64>,
+    /// Time between two messages; zero is as fast as they are taken.
+    pub interval: Duration,
+    /// When the first is offered.
+    pub start: Duration,
+}
+
+impl Workload {
+    /// The payload of the last message, if each other one has so many bytes.
+    pub fn last_payload(&self, payload: u32) -> usize {
+        let each = u64::from(payload);
+        let before = each * self.messages.saturating_sub(1);
+        let left = self.total_bytes.map_or(each, |total| total.saturating_sub(before).min(each));
+        left as usize
+    }
+
+    /// Bytes of the payloads of all messages, if each but the last has so many.
+    pub fn user_bytes(&self, payload: u32) -> u64 {
+        u64::from(payload) * self.messages.saturating_sub(1) + self.last_payload(payload) as u64
+    }
+}
