@@ -123,10 +123,6 @@ impl Follower {
     /// The sequencer, or the messages lacking, or an acceptance are waited for in vain. Returns whether the sequencer is
     /// taken to be dead.
     pub fn on_wait(&mut self, scene: &Scene, order: &mut Order) -> bool {
-        if std::mem::take(&mut self.progress) {
-            self.doubled = 0;
-            return false;
-        }
         self.doubled = (self.doubled + 1).min(MOST_DOUBLED);
         if self.silence.missed(self.settings.patience, self.settings.request_timeout) {
             self.silence.heard();
@@ -181,7 +177,12 @@ impl Follower {
     }
 
     /// Sets the timers of what is waited for.
-    pub fn arm_timers(&self, scene: &mut Scene, order: &Order, is_orphaned: bool) {
+    pub fn arm_timers(&mut self, scene: &mut Scene, order: &Order, is_orphaned: bool) {
+        if std::mem::take(&mut self.progress) {
+            // What is waited for next has all of the time.
+            self.doubled = 0;
+            scene.timers.cancel(Timer::Wait);
+        }
         let waits = !order.outbox.is_empty() || order.waits();
         let alive = self.settings.alive_interval;
         let wait = match is_orphaned {

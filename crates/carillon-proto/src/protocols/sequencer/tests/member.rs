@@ -80,6 +80,19 @@ fn a_message_without_a_place_is_sent_again_more_and_more_slowly() {
     }
 }
 
+/// The one that has a place takes nothing from the time of the next.
+#[test]
+fn each_message_is_sent_again_after_the_timeout_and_no_later() {
+    let mut member = Member::new(1, &[("window", "2")]);
+    member.offer("a").unwrap();
+    member.offer("b").unwrap();
+    member.sent();
+    assert_eq!(member.at(60), NOTHING);
+    member.hear(0, ordered(0, 1, 1, 0));
+    assert_eq!(member.at(159), NOTHING);
+    assert_eq!(member.at(160), ["request view 0 ack 1 message 1 len 1 to rank 0"]);
+}
+
 #[test]
 fn a_message_out_of_order_is_kept_and_those_before_it_are_asked_for() {
     let mut member = Member::new(1, &[]);
