@@ -1,5 +1,7 @@
 //! PGM packets as a dissector that was made by others reads them: the golden bytes, and every field that the crate emits.
 
+#![expect(clippy::disallowed_methods, reason = "tshark reads a file")]
+
 use std::net::IpAddr;
 use std::process::Command;
 

@@ -1,5 +1,7 @@
 //! Packets of XTP: golden bytes, round trips, any bytes at all, and a dissector that was made by others.
 
+#![expect(clippy::disallowed_methods, reason = "tshark reads a file")]
+
 use std::process::Command;
 
 use carillon_core::AssociationId;

@@ -1,5 +1,7 @@
 //! What every entry of the registry has to say of itself.
 
+#![expect(clippy::disallowed_methods, reason = "it reads the sources")]
+
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 

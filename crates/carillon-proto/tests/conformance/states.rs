@@ -1,6 +1,8 @@
 //! What the entries declare of their machines' states. Each run of this suite holds every change to it; here each declared
 //! transition has to be taken.
 
+#![expect(clippy::disallowed_methods, reason = "a test may have threads")]
+
 use std::collections::BTreeSet;
 
 use std::sync::Arc;

@@ -10,6 +10,8 @@
 //! `CARILLON_RUNS` says how many seeds; `CARILLON_PROTOCOL`, `CARILLON_ATTACK` (a part of its name will do) and
 //! `CARILLON_SEED` choose one run, as the message of a failure says. With `--nocapture` it prints what each protocol's worst were.
 
+#![expect(clippy::disallowed_methods, reason = "a test may have threads")]
+
 mod attacker;
 mod heap;
 mod world;
