@@ -32,7 +32,8 @@ test-long: setup ## those that are samples by default with all that they try, bu
 	$(LONG) $(CARGO) test --workspace --quiet --test command -- helpers sealed a_killed every_protocol_delivers refuses_is_malformed
 
 .PHONY: check
-check: setup ## format, lints and documentation, warnings as errors
+check: setup ## format, lints and documentation, warnings as errors; that every script says what it is for
+	@for script in scripts/*.py; do python3 -B $$script --help > /dev/null || { echo "$$script --help fails"; exit 1; }; done
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --quiet

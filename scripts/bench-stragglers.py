@@ -112,7 +112,7 @@ def itself(file: str, copy: str, wall: float, one: Started) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", default=os.path.join(ROOT, "target", "release", "carillon"))
-    parser.add_argument("--cases", default=",".join(CASES), help="; ".join(f"{name}: {what}" for name, what in CASES.items()))
+    parser.add_argument("--cases", default=",".join(CASES), help="; ".join(f"{name}: {what}" for name, what in CASES.items()).replace("%", "%%"))
     parser.add_argument("--runs", type=int, default=1, help="of each case, by turns [1]")
     parser.add_argument("--receivers", type=int, default=16, help="with the one [16]")
     parser.add_argument("--up", type=float, default=100, metavar="MBIT", help="the sender's port carries so much; 0: anything [100]")

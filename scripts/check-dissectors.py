@@ -10,6 +10,7 @@ As root, a file that goes right over IP as XTP (`--raw-ip`) between two network 
 Where there is no tshark and it cannot be installed (apt, as root), this says so; with CARILLON_REQUIRE_NETWORK it fails then.
 """
 
+import argparse
 import json
 import os
 import shutil
@@ -167,7 +168,9 @@ def misunderstood(path, protocol):
 
 
 def main():
-    binary = sys.argv[1] if len(sys.argv) > 1 else "target/debug/carillon"
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("binary", nargs="?", default="target/debug/carillon", help="[target/debug/carillon]")
+    binary = parser.parse_args().binary
     if not install():
         print("SKIPPED check-dissectors: there is no tshark, and it cannot be installed here", file=sys.stderr)
         return 1 if os.environ.get("CARILLON_REQUIRE_NETWORK", "0") not in ("", "0") else 0

@@ -9,6 +9,7 @@ each receiver drops what it is to lose.
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import hashlib
 import os
@@ -46,7 +47,11 @@ def came(directory: str) -> int:
 
 
 def main() -> None:
-    carillon, file = (os.path.abspath(path) for path in sys.argv[1:3])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("carillon", type=os.path.abspath, help="the binary")
+    parser.add_argument("file", type=os.path.abspath, help="what is sent")
+    args = parser.parse_args()
+    carillon, file = args.carillon, args.file
     what = f"{os.path.basename(file)}, {os.path.getsize(file) / 1e6:.0f} MB"
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     reason = networks.why_not()

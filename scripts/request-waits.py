@@ -1,12 +1,11 @@
 #!/usr/bin/env python3
 """How long NAKs wait for the medium: from the request to the end of the transmission.
 
-Usage: request-waits.py TRACE.jsonl
-
 A node's packets leave its interface in the order in which it asked for them. Those that the
 interface gave up or lost are not counted.
 """
 
+import argparse
 import collections
 import json
 import sys
@@ -29,12 +28,13 @@ def waits(lines):
 
 
 def main():
-    if len(sys.argv) != 2:
-        sys.exit(__doc__.strip())
-    with open(sys.argv[1], encoding="utf-8") as trace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("trace", metavar="TRACE.jsonl")
+    path = parser.parse_args().trace
+    with open(path, encoding="utf-8") as trace:
         found = sorted(waits(trace))
     if not found:
-        sys.exit(f"{sys.argv[1]}: no NAK was sent; is the loss zero?")
+        sys.exit(f"{path}: no NAK was sent; is the loss zero?")
     at = lambda share: found[min(len(found) - 1, int(share * len(found)))]
     mean = sum(found) / len(found)
     print(f"{len(found)} NAKs: mean {mean:.1f} ms, 95 % {at(.95):.1f} ms, 99 % {at(.99):.1f} ms, longest {found[-1]:.1f} ms")
