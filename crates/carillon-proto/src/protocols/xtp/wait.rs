@@ -43,7 +43,7 @@ impl WaitRules {
         match self.bounds {
             // One answer that came late makes nobody wait longer; a path that is so long does.
             Some((most, doublings)) => {
-                (base * 2_u32.pow(expiries.min(doublings))).min(most.max(mean + mean / 4))
+                (base * 2_u32.pow(expiries.min(doublings))).min(most.max(self.least).max(mean + mean / 4))
             }
             // Three weeks are as good as for ever.
             None => base.saturating_mul(2_u32.saturating_pow(expiries.min(20))).min(FOREVER),
@@ -81,6 +81,8 @@ mod tests {
         assert!(mean > MS * 10_000);
         assert_eq!(repaired.wait([&trip].into_iter(), 9), mean + mean / 4, "not shorter than the path");
         assert!(thesis.wait([&trip].into_iter(), u32::MAX) <= FOREVER);
+        let least = WaitRules { least: MS * 3000, ..repaired };
+        assert_eq!(least.wait([].into_iter(), 9), MS * 3000, "not shorter than wtimer_min");
     }
 
     const MS: Duration = Duration::from_millis(1);
