@@ -31,7 +31,7 @@ impl Raw {
     fn hears() -> Raw {
         let socket = Socket::new(Domain::IPV4, Type::RAW, Some(Protocol::UDP)).expect("a raw socket");
         socket.set_recv_buffer_size(1 << 22).expect("a buffer");
-        socket.set_read_timeout(Some(Duration::from_millis(1))).expect("a limit");
+        socket.set_nonblocking(true).expect("what has come, or nothing");
         Raw(socket)
     }
 
@@ -44,13 +44,13 @@ impl Raw {
         Raw(socket)
     }
 
-    /// What has come: one datagram, or a run of them that the system has not cut up yet.
-    fn next(&self) -> Vec<Seen> {
+    /// What has come: one datagram, or a run of them that the system has not cut up yet, and none that an outsider sent.
+    fn next(&self) -> Option<Vec<Seen>> {
         let mut packet = vec![0; 65_536];
-        let Ok(len) = (&self.0).read(&mut packet) else { return Vec::new() };
+        let len = (&self.0).read(&mut packet).ok()?;
         packet.truncate(len);
         if packet[8] == OWN_HOPS {
-            return Vec::new();
+            return Some(Vec::new());
         }
         let start = usize::from(packet[0] & 15) * 4;
         let ip = |at: usize| Ipv4Addr::new(packet[at], packet[at + 1], packet[at + 2], packet[at + 3]);
@@ -61,7 +61,12 @@ impl Raw {
         let starts = (0..bytes.len())
             .filter(|&at| at == 0 || bytes[at..].starts_with(bytes.get(..14).unwrap_or(bytes)));
         let ends = starts.clone().skip(1).chain([bytes.len()]);
-        starts.zip(ends).map(|(start, end)| Seen { from, to, bytes: bytes[start..end].to_vec() }).collect()
+        Some(
+            starts
+                .zip(ends)
+                .map(|(start, end)| Seen { from, to, bytes: bytes[start..end].to_vec() })
+                .collect(),
+        )
     }
 
     fn send(&self, Seen { from, to, bytes }: &Seen) {
@@ -112,10 +117,13 @@ impl Outsider {
         }
     }
 
-    /// Takes what has come, but its own.
+    /// Takes what comes in a millisecond, but its own. All of it: where its own come back to it, they would soon leave no
+    /// room for others.
     fn listen(&mut self) {
+        std::thread::sleep(Duration::from_millis(1));
         for raw in &self.hears {
-            for seen in raw.next().into_iter().filter(|seen| seen.bytes.len() > 40) {
+            let come = std::iter::from_fn(|| raw.next()).take(MOST).flatten();
+            for seen in come.filter(|seen| seen.bytes.len() > 40) {
                 let heard = &mut self.seen[usize::from(seen.to != self.group)];
                 if heard.len() < MOST {
                     heard.push(seen);
