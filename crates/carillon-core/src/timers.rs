@@ -75,6 +75,10 @@ impl<K: Ord + Copy> Index<K> {
 }
 
 impl<K: Ord + Copy> Timers<K> {
+    /// A key of one byte, such as an enum without data, has few values: a list holds them all, and the machine, as most, is
+    /// compiled without an index.
+    const INDEXED: bool = size_of::<K>() > 1;
+
     /// No timer armed.
     pub const fn new() -> Self {
         Timers(Repr::Few(Vec::new()))
@@ -86,7 +90,7 @@ impl<K: Ord + Copy> Timers<K> {
             Repr::Few(list) => {
                 if let Some(entry) = list.iter_mut().find(|entry| entry.1 == key) {
                     entry.0 = at;
-                } else if list.len() < FEW {
+                } else if !Self::INDEXED || list.len() < FEW {
                     list.push((at, key));
                 } else {
                     let mut index = Box::new(Index::new());
@@ -94,7 +98,8 @@ impl<K: Ord + Copy> Timers<K> {
                     self.0 = Repr::Many(index);
                 }
             }
-            Repr::Many(index) => index.arm(key, at),
+            Repr::Many(index) if Self::INDEXED => index.arm(key, at),
+            Repr::Many(_) => {}
         }
     }
 
@@ -108,7 +113,8 @@ impl<K: Ord + Copy> Timers<K> {
                 }
                 None => false,
             },
-            Repr::Many(index) => index.cancel(key),
+            Repr::Many(index) if Self::INDEXED => index.cancel(key),
+            Repr::Many(_) => false,
         }
     }
 
@@ -116,10 +122,11 @@ impl<K: Ord + Copy> Timers<K> {
     pub fn clear(&mut self) {
         match &mut self.0 {
             Repr::Few(list) => list.clear(),
-            Repr::Many(index) => {
+            Repr::Many(index) if Self::INDEXED => {
                 index.by_key.clear();
                 index.by_time.clear();
             }
+            Repr::Many(_) => {}
         }
     }
 
@@ -134,7 +141,8 @@ impl<K: Ord + Copy> Timers<K> {
                 list.swap_remove(at);
                 Some(key)
             }
-            Repr::Many(index) => index.expire(now),
+            Repr::Many(index) if Self::INDEXED => index.expire(now),
+            Repr::Many(_) => None,
         }
     }
 
@@ -142,7 +150,8 @@ impl<K: Ord + Copy> Timers<K> {
     pub fn armed(&self, key: K) -> Option<Time> {
         match &self.0 {
             Repr::Few(list) => list.iter().find(|entry| entry.1 == key).map(|entry| entry.0),
-            Repr::Many(index) => index.by_key.get(&key).copied(),
+            Repr::Many(index) if Self::INDEXED => index.by_key.get(&key).copied(),
+            Repr::Many(_) => None,
         }
     }
 
@@ -150,7 +159,8 @@ impl<K: Ord + Copy> Timers<K> {
     pub fn next(&self) -> Option<Time> {
         match &self.0 {
             Repr::Few(list) => list.iter().map(|entry| entry.0).min(),
-            Repr::Many(index) => index.next(),
+            Repr::Many(index) if Self::INDEXED => index.next(),
+            Repr::Many(_) => None,
         }
     }
 }
