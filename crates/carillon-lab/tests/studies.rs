@@ -56,10 +56,10 @@ fn the_scenarios_of_a_study_are_valid_and_their_result_folders_apart() {
                 assert_eq!(other, what, "{} is two things", plan.id);
                 continue;
             }
-            let file = plan.plan.scenario().and_then(|file| file.with_all(plan.settings.0));
-            let file = file.unwrap_or_else(|error| panic!("{}: {}: {error}", experiment.id, plan.id));
-            // What resolves them makes their networks, which takes long.
-            if is_long() || plans.len().is_multiple_of(60) {
+            // What reads them makes their networks, which takes long.
+            if is_long() || plans.len() % 16 == 1 {
+                let file = plan.plan.scenario().and_then(|file| file.with_all(plan.settings.0));
+                let file = file.unwrap_or_else(|error| panic!("{}: {}: {error}", experiment.id, plan.id));
                 assert!(!file.points().is_empty(), "{}", plan.id);
             }
         }

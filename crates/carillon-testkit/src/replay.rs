@@ -16,7 +16,7 @@ pub struct Place {
 }
 
 /// Runs `body` for each of these protocols, or the one that the environment variable `CARILLON_PROTOCOL` names,
-/// with `runs` seeds, without [`is_long`] a quarter of them, or as many as `CARILLON_RUNS` says: from 1 on, or from the one that `CARILLON_FROM` says
+/// with `runs` seeds, without [`is_long`] a sixth of them, or as many as `CARILLON_RUNS` says: from 1 on, or from the one that `CARILLON_FROM` says
 /// (the nightly tier, where they are fresh); or with the one seed that `CARILLON_SEED` says.
 ///
 /// # Panics
@@ -33,7 +33,7 @@ pub fn for_each_run(
     let last = match variable("CARILLON_SEED") {
         Some(seed) => seed,
         None => {
-            let runs = if is_long() { runs } else { runs.div_ceil(4) };
+            let runs = if is_long() { runs } else { runs.div_ceil(6) };
             first + variable("CARILLON_RUNS").unwrap_or(runs) - 1
         }
     };
