@@ -25,7 +25,7 @@ pub fn run(args: &Args, protocol: &'static ProtocolEntry) -> anyhow::Result<()> 
     let stop = Stop::on_signals()?;
     let bound = network.open(true, 1, None)?;
     let (mut endpoint, mut seeds) = (bound.endpoint, bound.seeds);
-    let numbers = args.numbers.serve()?;
+    let mut numbers = args.numbers.serve()?;
     let options = HelpOptions {
         protocol: protocol.name.to_owned(),
         timeout: args.timeout,
@@ -41,6 +41,7 @@ pub fn run(args: &Args, protocol: &'static ProtocolEntry) -> anyhow::Result<()> 
             run.take_events().into_iter().try_for_each(|event| tell(args, event))?;
             Ok(if stop.asked() { Wish::Quit("the helper was interrupted") } else { Wish::GoOn })
         })?;
+        numbers.work_is_over(&stop);
         let other = second.take().filter(|_| run.name_is_taken() && !stop.asked());
         let again = other.is_some();
         match other {

@@ -17,7 +17,7 @@ use crate::exit::JobFailed;
 pub fn run(args: &Args, manifest: Manifest, stop: &Stop) -> anyhow::Result<()> {
     let Bound { mut endpoint, mut seeds, .. } = args.network.open(true, args.ttl, args.rate)?;
     let mut watch = Watch::new(args.network.trace.as_deref(), &endpoint)?;
-    let numbers = args.network.numbers.serve()?;
+    let mut numbers = args.network.numbers.serve()?;
     let options = JoinOptions {
         monitor: numbers.monitor(),
         join_timeout: args.join_timeout,
@@ -40,6 +40,7 @@ pub fn run(args: &Args, manifest: Manifest, stop: &Stop) -> anyhow::Result<()> {
             }
             Ok(if stop.asked() { Wish::Quit("interrupted") } else { Wish::GoOn })
         })?;
+        numbers.work_is_over(stop);
         record(run.driver_mut(), |tally| &mut tally.inner);
         // Another member on this host, as a rule.
         let Some(other) = second.take().filter(|_| run.name_is_taken()) else {

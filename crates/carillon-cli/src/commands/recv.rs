@@ -79,7 +79,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     };
     let Bound { mut endpoint, mut seeds, .. } = args.network.open(true, 1, None)?;
     let mut watch = Watch::new(args.network.trace.as_deref(), &endpoint)?;
-    let numbers = args.network.numbers.serve()?;
+    let mut numbers = args.network.numbers.serve()?;
     let mut options = ReceiveOptions {
         monitor: numbers.monitor(),
         timeout: args.timeout,
@@ -101,6 +101,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         let run = options.open(&name, endpoint, &seeds, sink, watch)?;
         let mut transfer = Transfer { run, args: &args, bar: None, patience };
         transfer.conduct(&stop)?;
+        numbers.work_is_over(&stop);
         // Another receiver on this host, as a rule.
         let other = second.take().filter(|_| transfer.run.name_is_taken());
         let later = other.is_none() && transfer.run.is_served_later() && !stop.asked();

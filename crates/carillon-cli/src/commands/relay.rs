@@ -101,7 +101,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     if is_forwarding_off() {
         say("the system does not forward unicast: sysctl net.ipv4.ip_forward=1");
     }
-    let numbers = args.numbers.serve()?;
+    let mut numbers = args.numbers.serve()?;
     announce(args.json, protocol, group, &endpoint)?;
     let mut driver = RelayDriver::new(endpoint, machine, Counts::default());
     let mut told = Instant::now();
@@ -118,6 +118,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         }
     }
     tell(&driver);
+    numbers.work_is_over(&stop);
     let reported = report(args.json, driver.endpoint().stats(), driver.observer());
     numbers.linger(&stop);
     reported

@@ -10,7 +10,7 @@ use carillon_transfer::{SendOptions, SendRun, SigningKey, hears_group};
 
 use crate::commands::join;
 use crate::commands::tidings::Tidings;
-use crate::delivery::{Stop, Watch, record, say};
+use crate::delivery::{Numbers, Stop, Watch, record, say};
 
 pub use args::Args;
 
@@ -39,11 +39,11 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     }
     let bound = args.network.open(hears_group(protocol), args.ttl, args.rate)?;
     args.add_to(&mut options, protocol)?;
-    let numbers = args.network.numbers.serve()?;
+    let mut numbers = args.network.numbers.serve()?;
     options.monitor = numbers.monitor();
     let opened = options.open(&args.network.name(), bound, manifest, args.stream).map_err(worded)?;
     let watch = Watch::new(args.network.trace.as_deref(), opened.endpoint())?;
-    let result = go(opened.with(watch), &args, &stop);
+    let result = go(opened.with(watch), &args, &stop, &mut numbers);
     numbers.linger(&stop);
     result
 }
@@ -59,7 +59,7 @@ fn worded(error: carillon_transfer::Error) -> anyhow::Error {
 }
 
 /// Goes on until the transfer is over, and says what became of it.
-fn go(mut run: SendRun<Watch>, args: &Args, stop: &Stop) -> anyhow::Result<()> {
+fn go(mut run: SendRun<Watch>, args: &Args, stop: &Stop, numbers: &mut Numbers) -> anyhow::Result<()> {
     let tidings = Tidings::new(run.driver().endpoint(), args.network.json);
     let mut screen = Screen::new(&run, args, &tidings);
     let conducted = loop {
@@ -77,6 +77,7 @@ fn go(mut run: SendRun<Watch>, args: &Args, stop: &Stop) -> anyhow::Result<()> {
         screen.goes_again(&run)?;
         run = run.again()?;
     };
+    numbers.work_is_over(stop);
     screen.clear();
     // Also of what a local error or a signal has cut short.
     let error = run.take_error().map(anyhow::Error::from).or(conducted.err());

@@ -14,7 +14,7 @@ mod words;
 
 pub use args::{NetworkArgs, is_text_terminal, read_key};
 pub use lines::Lines;
-pub use numbers::NumbersArgs;
+pub use numbers::{Numbers, NumbersArgs};
 pub use output::{
     Human, Rate, SenderBars, Ticker, bar, bar_style, lost_json, outcome_text, print_json, print_table,
     seal_drops_json,
