@@ -100,7 +100,7 @@ fn a_table_without_published_numbers_says_so_and_has_no_column_for_them() {
 #[test]
 fn every_table_and_figure_is_made_and_stands_on_the_page() {
     let dir = tempfile::tempdir().unwrap();
-    let mut laboratory = laboratory(30, dir.path());
+    let mut laboratory = laboratory(if carillon_testkit::is_long() { 30 } else { 10 }, dir.path());
     let mut page = Page::new("All");
     let segovia = matching("segovia");
     for experiment in &segovia {
