@@ -1,8 +1,8 @@
 //! Many small files go many to a message.
 
-use carillon_testkit::is_long;
-
 use std::fs;
+
+use carillon_testkit::is_long;
 
 use crate::delivery::support::{CARILLON, Place, files, need_multicast};
 
