@@ -242,11 +242,10 @@ fn exists(name: &str) -> bool {
     let (of, last) = name.rsplit_once("::").unwrap_or(("", name));
     let of = of.rsplit("::").next().unwrap_or_default();
     SOURCES.iter().any(|source| {
-        let defines = ["fn ", "struct ", "enum ", "trait ", "mod ", "type "].iter().any(|kind| {
-            let definition = format!("{kind}{last}");
-            source.match_indices(&definition).any(|(at, _)| {
-                !source[at + definition.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '_')
-            })
+        let kinds = ["fn ", "struct ", "enum ", "trait ", "mod ", "type "];
+        let defines = source.match_indices(last).any(|(at, _)| {
+            let goes_on = source[at + last.len()..].starts_with(|c: char| c.is_alphanumeric() || c == '_');
+            !goes_on && kinds.iter().any(|kind| source[..at].ends_with(kind))
         });
         defines && (of.is_empty() || source.contains(of))
     }) || std::path::Path::new(&format!("{}/../{name}", env!("CARGO_MANIFEST_DIR"))).is_dir()

@@ -57,7 +57,7 @@ fn the_scenarios_of_a_study_are_valid_and_their_result_folders_apart() {
                 continue;
             }
             // What reads them makes their networks, which takes long.
-            if is_long() || plans.len() % 16 == 1 {
+            if is_long() || plans.len() % 32 == 1 {
                 let file = plan.plan.scenario().and_then(|file| file.with_all(plan.settings.0));
                 let file = file.unwrap_or_else(|error| panic!("{}: {}: {error}", experiment.id, plan.id));
                 assert!(!file.points().is_empty(), "{}", plan.id);
@@ -158,7 +158,7 @@ fn errors_cost_least_where_one_receiver_at_a_time_acknowledges() {
 
 #[test]
 fn a_study_stands_on_the_page_and_in_files_with_everything_it_found() {
-    let study = study("open-error-tolerance", 20);
+    let study = study("open-error-tolerance", if is_long() { 20 } else { 6 });
     assert_eq!((study.sheets.len(), study.figures.len()), (4, 8));
     for figure in &study.figures {
         // A line and its interval for each of five alternatives.

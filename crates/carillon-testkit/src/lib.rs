@@ -31,7 +31,7 @@ pub use loopback::{fresh_group, loopback_group, take_port};
 pub use measure::{median, peak_bytes, resident_bytes};
 pub use oracle::{Contents, Offers, Oracle, Received};
 pub use peer_bench::{PeerBench, peer_context};
-pub use replay::{Place, first_seed, for_each_run, is_long, is_long_or_says_so, variable};
+pub use replay::{Place, first_seed, for_each_run, is_long, is_long_or_says_so, one_in, variable};
 pub use report::{Datagram, Report, Tape};
 pub use routed::random_network;
 pub use skip::{REQUIRE_NETWORK, can_make_namespaces, skip};

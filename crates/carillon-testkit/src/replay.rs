@@ -69,7 +69,12 @@ pub fn is_long() -> bool {
     std::env::var_os("CARILLON_LONG").is_some()
 }
 
-/// Whether that is so; otherwise a line says that this test was left out. It skips nothing for want of a network, so that
+/// The step through what tests try: all of it where [`is_long`], else one in so many.
+pub fn one_in(many: usize) -> usize {
+    if is_long() { 1 } else { many }
+}
+
+/// Whether [`is_long`]; otherwise a line says that this test was left out. It skips nothing for want of a network, so that
 /// it is no failure where networks are expected.
 pub fn is_long_or_says_so() -> bool {
     if !is_long() {

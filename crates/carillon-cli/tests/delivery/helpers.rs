@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use carillon_core::Helpers;
 use carillon_proto::REGISTRY;
-use carillon_testkit::{is_long, is_long_or_says_so};
+use carillon_testkit::{is_long_or_says_so, one_in};
 
 use crate::delivery::support::at_once;
 use crate::netns::{Host, Net};
@@ -18,7 +18,8 @@ const ADDRESSED: [(&str, &str); 2] =
 /// Receivers of a network whose last hosts help, with each protocol as it is and with these settings.
 fn every_helped(receivers: usize, helpers: usize, bytes: usize, kills: bool, ways: &[(&str, &str)]) {
     let helped = REGISTRY.iter().filter(|entry| entry.helpers != Helpers::None);
-    let helped: Vec<_> = helped.map(|entry| (entry.name, "")).chain(ways.iter().copied()).collect();
+    let helped = helped.map(|entry| (entry.name, "")).chain(ways.iter().copied());
+    let helped: Vec<_> = helped.skip(one_in(2) - 1).step_by(one_in(3)).collect();
     at_once(3, &helped, |&(protocol, settings)| {
         let Some(net) = Net::new(receivers + helpers) else { return };
         net.hosts().for_each(|host| host.lose_in(0.05));
@@ -70,7 +71,8 @@ fn every_helped(receivers: usize, helpers: usize, bytes: usize, kills: bool, way
 /// Of three receivers one helps too.
 #[test]
 fn every_protocol_with_helpers_delivers_where_a_receiver_helps() {
-    let helped: Vec<_> = REGISTRY.iter().filter(|entry| entry.helpers != Helpers::None).collect();
+    let helped = REGISTRY.iter().filter(|entry| entry.helpers != Helpers::None);
+    let helped: Vec<_> = helped.skip(one_in(3) - 1).step_by(one_in(3)).collect();
     at_once(3, &helped, |entry| {
         let Some(net) = Net::new(3) else { return };
         net.hosts().for_each(|host| host.lose_in(0.05));
@@ -115,8 +117,7 @@ fn every_protocol_with_helpers_delivers_though_one_is_killed() {
 #[test]
 fn every_protocol_with_helpers_forms_its_tree_by_distance_and_mends_it() {
     let helped = REGISTRY.iter().filter(|entry| entry.helpers != Helpers::None);
-    // In the default tier every other one.
-    let helped: Vec<_> = helped.step_by(if is_long() { 1 } else { 2 }).collect();
+    let helped: Vec<_> = helped.step_by(one_in(4)).collect();
     at_once(3, &helped, |entry| {
         let delays = [("s", Duration::from_millis(60)), ("r3", Duration::from_millis(15))];
         let Some(net) = Net::apart(4, &delays) else { return };

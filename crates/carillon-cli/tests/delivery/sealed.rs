@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use carillon_core::{AssociationId, Rng, Seeds};
-use carillon_testkit::is_long_or_says_so;
+use carillon_testkit::{is_long_or_says_so, one_in};
 use carillon_wire::session::{Body, Nonce, Packet, RefuseReason, Text};
 use serde_json::Value;
 use socket2::{Domain, Protocol, Socket, Type};
@@ -325,7 +325,7 @@ fn outsiders_on_loopback_change_nothing_but_counters() {
 #[test]
 fn outsiders_on_a_network_change_nothing_but_counters() {
     let Some(net) = Net::new(2) else { return };
-    net.file("f", 2_000_000);
+    net.file("f", 2_000_000 / one_in(2));
     write_keys(net.directory());
     let hears = net.hosts().filter(|host| host.name() != "x").map(|host| host.inside(Raw::hears)).collect();
     let x = net.extra();

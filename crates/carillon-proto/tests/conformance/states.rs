@@ -98,4 +98,4 @@ fn sender_dies(entry: &'static ProtocolEntry, seed: u64) {
 /// Most need fewer than ten, some fifty.
 const SEEDS: u64 = 60;
 /// Of the default tier, which says only what is taken and was said to be rare.
-const FEW: u64 = 4;
+const FEW: u64 = 2;

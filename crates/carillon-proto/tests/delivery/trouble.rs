@@ -5,6 +5,7 @@
 use carillon_core::{Duration, Helpers, Lie, Promise, ProtocolEntry};
 use carillon_proto::REGISTRY;
 use carillon_proto::session::{DEFAULT_MEMBER_TIMEOUT, MemberOutcome};
+use carillon_testkit::is_long;
 
 use super::network::{Cell, Fault, Outcome, World};
 
@@ -44,7 +45,7 @@ fn for_all(
     let only = std::env::var("CARILLON_PROTOCOL").ok();
     let mut complaints = Vec::new();
     for entry in entries.filter(|entry| only.as_ref().is_none_or(|name| name == entry.name)) {
-        for seed in 1..=super::number("CARILLON_RUNS", 2) {
+        for seed in 1..=super::number("CARILLON_RUNS", if is_long() { 2 } else { 1 }) {
             let run = |fault| World::new(&cell(entry, fault, midway, seed)).run(Duration::from_secs(300));
             let usual = run(Fault::None).closed.expect("it comes to an end");
             let outcome = run(fault);

@@ -39,7 +39,7 @@ fn every_corpus_folder_belongs_to_a_target() {
 fn random_inputs_pass() {
     let seed = first_seed();
     let inputs =
-        variable("CARILLON_RUNS").unwrap_or(if is_long() { RANDOM_INPUTS } else { RANDOM_INPUTS / 3 });
+        variable("CARILLON_RUNS").unwrap_or(if is_long() { RANDOM_INPUTS } else { RANDOM_INPUTS / 8 });
     for target in targets() {
         let mut rng = Seeds::new(seed).part("fuzz").stream(&target.name);
         let read = |path| std::fs::read(path).expect("the corpus can be read");

@@ -1,7 +1,7 @@
 //! A group in memory: virtual time, a fixed delay, scripted and random loss, and the simplest
 //! applications: the sender offers numbered messages, a receiver reports after the last one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use carillon_core::{
@@ -172,6 +172,8 @@ pub struct Peer {
     pub finished: bool,
     /// What was delivered.
     pub order: Vec<String>,
+    /// Of that the last messages of each.
+    whole: BTreeSet<String>,
     pub dead: bool,
     pub events: Vec<Event>,
 }
@@ -199,7 +201,7 @@ impl Peer {
     fn judge(&mut self, now: Time) -> bool {
         let own = self.session.peers().iter().find(|peer| peer.node == LOCAL_NODE);
         let Some(own) = own.filter(|_| self.session.phase() == ReceiverPhase::Running) else { return false };
-        let got = |peer: &PeerMember| self.order.contains(&text(&content(&peer.name, 1)));
+        let got = |peer: &PeerMember| self.whole.contains(&text(&content(&peer.name, 1)));
         let missing = |peer: &&PeerMember| peer.part.offers() && peer.lost.is_none() && !got(peer);
         let done = match own.part.offers() {
             true => self.session.is_finished(),
@@ -218,6 +220,9 @@ impl Peer {
 fn content(name: &str, left: u64) -> Bytes {
     format!("{name:_<6.6}{left:04}").into()
 }
+
+/// How the last one ends.
+const LAST: &str = "0001";
 
 fn text(payload: &Bytes) -> String {
     String::from_utf8_lossy(payload).into_owned()
@@ -307,6 +312,7 @@ impl World {
             offers: 0,
             finished: false,
             order: Vec::new(),
+            whole: BTreeSet::new(),
             dead: false,
             events: Vec::new(),
         });
@@ -361,7 +367,7 @@ impl World {
                 if let Some(machine) = self.machine(to.index()) {
                     machine.handle_datagram(now, datagram);
                 }
-                self.settle();
+                self.settle_one(to.index());
             }
         }
     }
@@ -397,22 +403,24 @@ impl World {
 
     /// Drains all machines and polls their applications until nothing moves.
     pub fn settle(&mut self) {
+        (0..=self.peers.len()).for_each(|node| self.settle_one(node));
+    }
+
+    fn settle_one(&mut self, node: usize) {
         let now = self.now;
-        for node in 0..=self.peers.len() {
-            while let Some(machine) = self.machine(node) {
-                let outbox = Outbox::drain(machine, now);
-                self.launch(NodeId(node as u32), &outbox);
-                match node.checked_sub(1) {
-                    None => self.sender_events.extend(outbox.events),
-                    Some(peer) => self.peers[peer].events.extend(outbox.events),
-                }
-                let moved = match node.checked_sub(1) {
-                    None => self.poll_sender(),
-                    Some(peer) => self.poll_peer(peer),
-                };
-                if !moved {
-                    break;
-                }
+        while let Some(machine) = self.machine(node) {
+            let outbox = Outbox::drain(machine, now);
+            self.launch(NodeId(node as u32), &outbox);
+            match node.checked_sub(1) {
+                None => self.sender_events.extend(outbox.events),
+                Some(peer) => self.peers[peer].events.extend(outbox.events),
+            }
+            let moved = match node.checked_sub(1) {
+                None => self.poll_sender(),
+                Some(peer) => self.poll_peer(peer),
+            };
+            if !moved {
+                break;
             }
         }
     }
@@ -443,7 +451,11 @@ impl World {
         let peer = &mut self.peers[peer];
         let offered = peer.offer(now);
         let Some(delivery) = peer.session.poll_delivery() else { return peer.judge(now) || offered };
-        peer.order.push(text(&delivery.payload));
+        let text = text(&delivery.payload);
+        if text.ends_with(LAST) {
+            peer.whole.insert(text.clone());
+        }
+        peer.order.push(text);
         peer.got += 1;
         if peer.then != Then::Nothing {
             peer.session.progress(peer.got * 10);

@@ -14,7 +14,7 @@ use carillon_proto::session::{
     Gather, MemberOutcome, ReceiverFailure, ReceiverPhase, ReceiverSession, ReceiverSessionConfig,
     SenderPhase, SenderSession, SenderSessionConfig,
 };
-use carillon_testkit::is_long;
+use carillon_testkit::{is_long, one_in};
 use carillon_wire::lms;
 use carillon_wire::session::{
     Attached, Body, Invite, Name, Nonce, Packet, Part, Proof, RefuseReason, Settings, State, Terms, Text,
@@ -366,7 +366,7 @@ fn a_member_sends_at_most_three_bytes_for_each_it_gets_and_64_kib() {
     let receivers = || REGISTRY.iter().filter(|entry| entry.roles.contains(&Role::Receiver));
     for entry in receivers().filter(roster) {
         // Members come to know each other first: it takes a session.
-        for settings in extremes(entry).into_iter().step_by(if is_long() { 1 } else { 6 }) {
+        for settings in extremes(entry).into_iter().step_by(one_in(12)) {
             let mut config = SenderSessionConfig::new(ASSOCIATION, "source", GROUP, entry, 100);
             // Receivers cut shorter spans to this.
             let settings = settings.replace("1 ns", "100 us");
@@ -408,7 +408,7 @@ fn a_member_sends_at_most_three_bytes_for_each_it_gets_and_64_kib() {
         }
         assert!(!tape.is_empty());
         let mut let_in = 0;
-        for settings in extremes(entry).into_iter().step_by(if is_long() { 1 } else { 3 }) {
+        for settings in extremes(entry).into_iter().step_by(one_in(9)) {
             let mut machine = registry_receiver("a", 2);
             let invite = invitation(ASSOCIATION.0, State::Gathering, entry.name, &settings);
             let (mut got, mut sent) = (invite.len(), 0);
