@@ -6,8 +6,8 @@ is faster. Builds the other revision in a checkout of its own below target/bench
     scripts/bench-against.py HEAD~20 --only queue,lan   some: queue, deliveries, lan, routed, loopback, goodput
     scripts/bench-against.py main --rounds 9
 
-A ratio is of the medians over the rounds, `best` that of the best rounds of both: what else runs on a machine only slows
-down, so that where the two differ it was the machine. `least` and `most` are the ratios of single rounds, side by side.
+A ratio is the median of those of the rounds, in which both run side by side, `best` that of the best rounds of both: what else
+runs on a machine only slows down, so that where the two differ it was the machine. `least` and `most` are of single rounds.
 """
 
 from __future__ import annotations
@@ -135,9 +135,10 @@ def compare(name: str, rounds: int, old: Callable[[], Rows], new: Callable[[], R
         pairs = [(a[row], b[row]) for a, b in found if row in a and row in b]
         if not pairs:
             continue
-        ratio = statistics.median(b for _, b in pairs) / statistics.median(a for a, _ in pairs)
         best = max(b for _, b in pairs) / max(a for a, _ in pairs)
         single = sorted(b / a for a, b in pairs)
+        # What a machine does for a minute meets both of a round: it is in medians of all rounds, and not in these.
+        ratio = statistics.median(single)
         print(f"{name:<11} {row:<28} {ratio:>6.2f} {best:>6.2f} {single[0]:>6.2f} {single[-1]:>6.2f}", flush=True)
 
 
