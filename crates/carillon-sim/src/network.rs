@@ -39,7 +39,7 @@ pub trait Network: Debug + Send {
     /// What a relay said of the datagram in transit that `advance` gave last.
     fn forward(&mut self, _now: Time, _verdict: Verdict, _observer: &mut dyn Observer) {}
 
-    /// When timers are looked at.
+    /// When timers are looked at: always the same.
     fn timer_rule(&self) -> TimerRule {
         TimerRule::Exact
     }

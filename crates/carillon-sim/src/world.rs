@@ -14,6 +14,8 @@ use crate::queue::EventQueue;
 #[derive(Debug)]
 pub struct World<N, O> {
     now: Time,
+    /// The network's.
+    timer_rule: TimerRule,
     network: N,
     observer: O,
     nodes: Vec<Node>,
@@ -28,6 +30,8 @@ pub struct World<N, O> {
     helpers: Arc<HelperTable>,
     /// Members given up since the table was last looked at.
     lost: Vec<NodeId>,
+    /// Whether something has been done with a sender since that was last asked.
+    senders_moved: bool,
 }
 
 /// Kept small and in one array: a fan-out walks it in order.
@@ -62,6 +66,7 @@ impl<N: Network, O: Observer> World<N, O> {
     pub fn new(network: N, observer: O) -> Self {
         World {
             now: Time::ZERO,
+            timer_rule: network.timer_rule(),
             network,
             observer,
             nodes: Vec::new(),
@@ -72,6 +77,7 @@ impl<N: Network, O: Observer> World<N, O> {
             steps: 0,
             helpers: Arc::default(),
             lost: Vec::new(),
+            senders_moved: true,
         }
     }
 
@@ -104,6 +110,7 @@ impl<N: Network, O: Observer> World<N, O> {
         self.nodes[index].machine = machine;
         self.nodes[index].application = application;
         self.nodes[index].machine.start(self.now);
+        self.senders_moved = true;
         self.settle(index, false);
         self.retable();
     }
@@ -163,9 +170,7 @@ impl<N: Network, O: Observer> World<N, O> {
     fn time_of(&self, next: &Next) -> Option<Time> {
         let timer = next.timer.map(|time| time.max(self.now));
         match (next.network, timer) {
-            (Some((network, _)), _) if self.network.timer_rule() == TimerRule::AfterBusActivity => {
-                Some(network)
-            }
+            (Some((network, _)), _) if self.timer_rule == TimerRule::AfterBusActivity => Some(network),
             (Some((network, _)), Some(timer)) => Some(network.min(timer)),
             (network, timer) => network.map(|(time, _)| time).or(timer),
         }
@@ -197,7 +202,7 @@ impl<N: Network, O: Observer> World<N, O> {
         match (next.network, next.timer) {
             (None, None) => {}
             (None, Some(_)) => self.wake_next(),
-            (Some((time, _)), _) if self.network.timer_rule() == TimerRule::AfterBusActivity => {
+            (Some((time, _)), _) if self.timer_rule == TimerRule::AfterBusActivity => {
                 self.advance_network(time);
                 // A transmission is one step of that loop: not before the frame has arrived.
                 if matches!(self.network.next_time(), Some((_, Precedence::NetworkFirst))) {
@@ -297,6 +302,7 @@ impl<N: Network, O: Observer> World<N, O> {
                         debug_assert!(!poll(machine, &mut host), "there is more to take: {machine:?}");
                         break timeout;
                     }
+                    self.senders_moved = true;
                     if !poll(machine, &mut host) {
                         break timeout;
                     }
@@ -331,6 +337,11 @@ impl<N: Network, O: Observer> World<N, O> {
     /// Steps of the loop so far: transmissions, collisions and wake-ups.
     pub fn steps(&self) -> u64 {
         self.steps
+    }
+
+    /// Whether something has been done with the machine of a sender since this was last asked: otherwise none has finished.
+    pub fn senders_moved(&mut self) -> bool {
+        std::mem::take(&mut self.senders_moved)
     }
 
     /// The machine of a node.

@@ -57,6 +57,7 @@ impl Parents {
         parents
     }
 
+    #[inline]
     pub(super) fn event(&mut self, node: NodeId, event: &Event) {
         if let Event::Dropped { reason: DropReason::Implosion } = event
             && let Some(family) = self.family(self.own(node))

@@ -33,6 +33,7 @@ impl Recoveries {
         Recoveries { only_helping: scenario.only_helping().collect(), ..Recoveries::default() }
     }
 
+    #[inline]
     pub(super) fn event(&mut self, time: Time, node: NodeId, event: &Event) {
         match *event {
             Event::LossFound { .. }

@@ -28,6 +28,7 @@ impl Traffic {
         Traffic { source: scenario.sender(), ..Traffic::default() }
     }
 
+    #[inline]
     pub(super) fn event(&mut self, time: Time, node: NodeId, event: &Event) {
         match event {
             Event::Sent { .. } if node == self.source => {

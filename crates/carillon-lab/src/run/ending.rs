@@ -40,6 +40,9 @@ impl Ending {
         world: &mut SimulatedWorld<O>,
         settled: &Settled,
     ) -> bool {
+        if self.finished < self.senders.len() && !world.senders_moved() {
+            return false;
+        }
         while let Some(&sender) = self.senders.get(self.finished) {
             if world.machine(sender).as_sender().is_some_and(|sender| !sender.is_finished()) {
                 return false;
