@@ -30,7 +30,7 @@ pub struct World<N, O> {
     helpers: Arc<HelperTable>,
     /// Members given up since the table was last looked at.
     lost: Vec<NodeId>,
-    /// Whether something has been done with a sender since that was last asked.
+    /// Whether something has been done with a sender since that was last asked, or with a machine that may be one.
     senders_moved: bool,
 }
 
@@ -289,7 +289,10 @@ impl<N: Network, O: Observer> World<N, O> {
         };
         let machine = node.machine.as_mut();
         let wanted = match &mut node.application {
-            None => drain(machine, self.now, &mut self.buf, &mut host),
+            None => {
+                self.senders_moved = true;
+                drain(machine, self.now, &mut self.buf, &mut host)
+            }
             Some(application) => {
                 let mut poll = |machine: &mut (dyn Machine + 'static), host: &mut NodeHost<'_, N, O>| {
                     poll_application(application, self.now, machine, |event| host.event(&event))
@@ -339,8 +342,8 @@ impl<N: Network, O: Observer> World<N, O> {
         self.steps
     }
 
-    /// Whether something has been done with the machine of a sender since this was last asked: otherwise none has finished.
-    pub fn senders_moved(&mut self) -> bool {
+    /// Whether a sender may have finished since this was last asked: something has been done with one.
+    pub fn take_senders_moved(&mut self) -> bool {
         std::mem::take(&mut self.senders_moved)
     }
 

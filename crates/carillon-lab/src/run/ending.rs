@@ -40,7 +40,7 @@ impl Ending {
         world: &mut SimulatedWorld<O>,
         settled: &Settled,
     ) -> bool {
-        if self.finished < self.senders.len() && !world.senders_moved() {
+        if self.finished < self.senders.len() && !world.take_senders_moved() {
             return false;
         }
         while let Some(&sender) = self.senders.get(self.finished) {

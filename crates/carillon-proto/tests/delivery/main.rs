@@ -1,7 +1,7 @@
 //! Every protocol of the registry carries a file with its settings for delivery, over Ethernet that
 //! loses packets: a matrix of loss, receivers and delay.
 //!
-//! One file for each cell, of which the default tier takes half. `CARILLON_RUNS` says how many files, each with losses of its own (`make nightly`);
+//! One file for each cell, of which the default tier takes a sixth. `CARILLON_RUNS` says how many files, each with losses of its own (`make nightly`);
 //! `CARILLON_PROTOCOL`, `CARILLON_CELL` and `CARILLON_SEED` choose one, as the message of a failure says.
 //! `CARILLON_SET` adds settings, such as `window=8,feedback=ack`, and `CARILLON_BYTES` says how long the file
 //! is. With `--nocapture` it prints what each cell costs.
