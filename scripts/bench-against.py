@@ -6,16 +6,20 @@ is faster. Builds the other revision in a checkout of its own below target/bench
     scripts/bench-against.py HEAD~20 --only queue,lan   some: queue, deliveries, lan, routed, loopback, goodput
     scripts/bench-against.py main --rounds 9
 
-A ratio is the median of those of the rounds, in which both run side by side, `best` that of the best rounds of both: what else
-runs on a machine only slows down, so that where the two differ it was the machine. `least` and `most` are of single rounds.
+A ratio is the median of those of the rounds, in which both run side by side, `low` and `high` the ends of its 95 % interval
+(by the ranks of the rounds, so without any assumption; of fewer than six rounds the least and the most of all): a row is
+slower if all of its interval is below 1. `best` is the ratio of the best rounds of both: what else runs on a machine only
+slows down. What a datagram costs on loopback is tried in ten times as many rounds, each of a second or two.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import resource
+import shutil
 import statistics
 import subprocess
 import sys
@@ -100,7 +104,7 @@ def routed(edition: Edition, folder: str) -> Rows:
 
 def loopback(executable: str, cwd: str) -> Rows:
     """Datagrams a second on loopback, the costs of sending and of receiving apart."""
-    output = subprocess.run([executable, "--bench"], cwd=cwd, check=True, capture_output=True, text=True)
+    output = subprocess.run([executable, "--bench", "--quick"], cwd=cwd, check=True, capture_output=True, text=True)
     rows = {}
     for line in output.stdout.splitlines():
         parts = [part.split() for part in line.split("|")]
@@ -139,7 +143,18 @@ def compare(name: str, rounds: int, old: Callable[[], Rows], new: Callable[[], R
         single = sorted(b / a for a, b in pairs)
         # What a machine does for a minute meets both of a round: it is in medians of all rounds, and not in these.
         ratio = statistics.median(single)
-        print(f"{name:<11} {row:<28} {ratio:>6.2f} {best:>6.2f} {single[0]:>6.2f} {single[-1]:>6.2f}", flush=True)
+        low, high = interval(single)
+        print(f"{name:<11} {row:<28} {ratio:>6.2f} {low:>6.2f} {high:>6.2f} {best:>6.2f}", flush=True)
+
+
+def interval(ordered: list[float]) -> tuple[float, float]:
+    """Between which two of these, in order, their median lies in 95 of 100 cases."""
+    count, left_out, below = len(ordered), 0, 0.0
+    # So many of them below the median, if each is with chance one half.
+    while (below := below + math.comb(count, left_out) / 2**count) <= 0.025:
+        left_out += 1
+    at = max(left_out - 1, 0)
+    return ordered[at], ordered[count - 1 - at]
 
 
 def checkout(revision: str) -> str:
@@ -164,6 +179,9 @@ def parts(old: Edition, new: Edition, only: list[str], folder: str) -> Iterator[
     if "routed" in only:
         yield "routed", lambda: routed(old, folder), lambda: routed(new, folder)
     if "loopback" in only:
+        # Both are measured in the same way, that of this revision.
+        source = os.path.join("crates", "carillon-net", "benches", "loopback.rs")
+        shutil.copyfile(os.path.join(new.folder, source), os.path.join(old.folder, source))
         a, b = old.bench("carillon-net", "loopback"), new.bench("carillon-net", "loopback")
         yield "loopback", lambda: loopback(a, old.folder), lambda: loopback(b, new.folder)
     if "goodput" in only:
@@ -185,10 +203,10 @@ def main() -> None:
     old, new = Edition(checkout(args.revision)), Edition(ROOT)
     for edition in (old, new):
         edition.build()
-    print(f"{'benchmark':<11} {'row':<28} {'ratio':>6} {'best':>6} {'least':>6} {'most':>6}", flush=True)
+    print(f"{'benchmark':<11} {'row':<28} {'ratio':>6} {'low':>6} {'high':>6} {'best':>6}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         for name, a, b in parts(old, new, only, folder):
-            compare(name, args.rounds, a, b)
+            compare(name, args.rounds * (10 if name == "loopback" else 1), a, b)
 
 
 if __name__ == "__main__":

@@ -3,9 +3,9 @@
 use std::collections::VecDeque;
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use carillon_core::{BufferPool, DropReason, Time};
 use quinn_udp::{BATCH_SIZE, RecvMeta, UdpSocketState};
 use socket2::Socket;
@@ -22,6 +22,8 @@ use crate::seal::Seal;
 #[derive(Debug)]
 pub(crate) struct Inbox {
     slots: [BytesMut; BATCH_SIZE],
+    /// How many were made.
+    made: usize,
     /// Slots handed out.
     lent: BufferPool,
     /// Room for datagrams that are copied.
@@ -61,8 +63,10 @@ pub(crate) struct Datagram {
 
 impl Inbox {
     pub(crate) fn new() -> Self {
+        let mut made = 0;
         Inbox {
-            slots: std::array::from_fn(|_| new_slot()),
+            slots: std::array::from_fn(|_| new_slot(&mut made)),
+            made,
             lent: BufferPool::new(LENT),
             piece: BytesMut::new(),
             metas: [RecvMeta::default(); BATCH_SIZE],
@@ -79,7 +83,7 @@ impl Inbox {
         self.open = None;
         for at in 0..self.slots.len() {
             if self.slots[at].is_empty() {
-                self.slots[at] = self.lent.returned().unwrap_or_else(new_slot);
+                self.slots[at] = self.lent.returned().unwrap_or_else(|| new_slot(&mut self.made));
             }
         }
         let mut buffers = self.slots.each_mut().map(|slot| IoSliceMut::new(slot));
@@ -139,11 +143,11 @@ impl Inbox {
     /// What this slot has got, so many bytes, somewhere else.
     fn copied(&mut self, at: usize, len: usize) -> Bytes {
         let content = &self.slots[at][..len];
-        if len < SHARED {
+        if !SHARING.contains(&len) {
             return Bytes::copy_from_slice(content);
         }
         if self.piece.capacity() < len {
-            self.piece = BytesMut::with_capacity(PIECE.max(len));
+            self.piece = BytesMut::with_capacity(PIECE);
         }
         self.piece.extend_from_slice(content);
         self.piece.split().freeze()
@@ -151,9 +155,14 @@ impl Inbox {
 }
 
 /// A receive buffer, of an allocation that is so large that it comes from the system, whose pages are zeroed when they are
-/// touched: few datagrams touch all of them.
-fn new_slot() -> BytesMut {
+/// touched: few datagrams touch all of them. Such an allocation begins a few bytes behind the start of a page, and so does most
+/// that the kernel copies from; processors copy many times slower where one runs so shortly before the other, which the low
+/// twelve bits of both addresses tell them. So a buffer begins elsewhere in its page, each at another place than those made
+/// before it.
+fn new_slot(made: &mut usize) -> BytesMut {
     let mut slot = BytesMut::zeroed(2 * SLOT);
+    *made += 1;
+    slot.advance(LINE * (1 + *made * STEP % PLACES));
     slot.truncate(SLOT);
     slot
 }
@@ -161,13 +170,19 @@ fn new_slot() -> BytesMut {
 /// Bytes of a receive buffer: more than any datagram or coalesced run has, so nothing is truncated.
 const SLOT: usize = 65_536;
 
+/// A buffer begins at one of so many places in a page, these many bytes from each other, and the next one so many places on.
+const LINE: usize = 64;
+const PLACES: usize = 61;
+const STEP: usize = 23;
+
 /// Buffers handed out that are looked through for one to use again: what a batch, the machine and a writer behind it may hold of
 /// datagrams that are shorter than they are.
 const LENT: usize = 512;
 
-/// Who holds one of the datagrams that were copied into a piece holds the piece; so it is short, and only long ones are.
+/// Who holds one of the datagrams that were copied into a piece holds the piece; so it is short, and only long ones are, of
+/// which it has room for two or more.
 const PIECE: usize = 8 << 10;
-const SHARED: usize = 1 << 10;
+const SHARING: RangeInclusive<usize> = 1 << 10..=PIECE / 2;
 
 /// From this many bytes on a buffer is handed out rather than copied.
 const FULL: usize = SLOT / 4;
@@ -178,9 +193,11 @@ mod tests {
 
     #[test]
     fn what_is_copied_stays_what_it_is_and_a_short_one_holds_nothing_else() {
+        const SHORT: usize = *SHARING.start() - 1;
         let mut inbox = Inbox::new();
         let mut copies = Vec::new();
-        for (turn, len) in (0..200).map(|turn| (turn, [SHARED - 1, SHARED, 1455, PIECE, FULL - 1][turn % 5]))
+        for (turn, len) in
+            (0..200).map(|turn| (turn, [SHORT, SHORT + 1, 1455, PIECE / 2, PIECE, FULL - 1][turn % 6]))
         {
             inbox.slots[0][..len].fill(turn as u8);
             copies.push((turn, len, inbox.copied(0, len)));
@@ -188,7 +205,7 @@ mod tests {
         for (turn, len, copy) in &copies {
             assert!(copy.len() == *len && copy.iter().all(|&byte| byte == *turn as u8), "{turn}");
             // Alone in its allocation it can be taken back.
-            assert!(*len >= SHARED || copy.is_unique(), "{turn}");
+            assert!(SHARING.contains(len) || copy.is_unique(), "{turn}");
         }
     }
 

@@ -21,6 +21,7 @@ impl Injector {
     }
 
     /// Whether the next datagram is lost. Draws nothing when nothing is to be lost.
+    #[inline]
     pub(crate) fn drops(&mut self) -> bool {
         let chosen = self.one_in.as_mut().is_some_and(OneIn::chooses);
         chosen || (self.drop > 0.0 && self.rng.chance(self.drop))
