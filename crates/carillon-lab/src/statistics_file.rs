@@ -96,9 +96,9 @@ fn timeout_bits(scenario: &Scenario, window: u64, ack_timeout: u64) -> u64 {
 /// A moment in UTC as the C library's `ctime` writes it: `Sun Aug  4 12:01:27 1996`. A moment
 /// beyond the calendar is written as its number.
 pub fn ctime(unix_seconds: i64) -> String {
-    match jiff::Timestamp::from_second(unix_seconds) {
-        Ok(moment) => moment.strftime("%a %b %e %H:%M:%S %Y").to_string(),
-        Err(_) => unix_seconds.to_string(),
+    match chrono::DateTime::from_timestamp(unix_seconds, 0) {
+        Some(moment) => moment.format("%a %b %e %H:%M:%S %Y").to_string(),
+        None => unix_seconds.to_string(),
     }
 }
 
