@@ -342,6 +342,11 @@ impl World {
 
     /// Runs until `end` or until `done`.
     pub fn run_until(&mut self, end: Time, mut done: impl FnMut(&World) -> bool) {
+        self.run_unless(end, &mut done);
+    }
+
+    /// The same, built once and not for every `done`.
+    fn run_unless(&mut self, end: Time, done: &mut dyn FnMut(&World) -> bool) {
         self.settle();
         while !done(self) {
             let flight = self.flying.first_key_value().map(|((at, _), _)| *at);
