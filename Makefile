@@ -50,7 +50,7 @@ nightly: setup ## the long tier: 10 000 seeded conformance runs for each protoco
 	@echo "fresh seeds: PROPTEST_RNG_SEED=$(SEED) CARILLON_FROM=$(SEED)"
 	PROPTEST_RNG_SEED=$(SEED) PROPTEST_CASES=4096 $(CARGO) test --release --workspace
 	CARILLON_FROM=$(SEED) CARILLON_RUNS=10000 $(CARGO) test --release -p carillon-proto --test conformance -- --nocapture
-	CARILLON_FROM=$(SEED) CARILLON_RUNS=10000 $(CARGO) test --release -p carillon-proto --test protocols fuzz_corpus -- --nocapture
+	CARILLON_FROM=$(SEED) CARILLON_RUNS=10000 $(CARGO) test --release -p carillon-lab --test laboratory fuzz_corpus -- --nocapture
 	CARILLON_RUNS=50 $(CARGO) test --release -p carillon-proto --test delivery
 	CARILLON_RUNS=20 $(CARGO) test --release -p carillon-proto --test strangers
 	CARILLON_LONG=1 $(CARGO) test --release --workspace --exclude carillon-cli

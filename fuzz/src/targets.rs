@@ -1,6 +1,6 @@
 //! What each target runs: a body of the testkit, given the protocols.
 //!
-//! This file is also part of the test that replays the corpus, `fuzz_corpus` of `carillon-proto`.
+//! This file is also part of the test that replays the corpus, `fuzz_corpus` of `carillon-lab`.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,7 +2,6 @@
 //! so that a test that takes long has others beside it.
 
 mod exactness;
-mod fuzz_corpus;
 mod lms;
 mod memory;
 mod pf;

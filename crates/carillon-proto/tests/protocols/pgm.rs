@@ -2,19 +2,17 @@
 //! look like to others.
 
 use std::collections::BTreeMap;
-use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
 use carillon_core::{
-    AssociationId, BitRate, BuildContext, Config, DropReason, Event, GroupId, MessageId, NodeId, Observer,
-    Probability, ProtocolEntry, Role, Seeds, Time,
+    AssociationId, BitRate, BuildContext, Config, DropReason, Event, GroupId, MessageId, NodeId, Probability,
+    ProtocolEntry, Role, Seeds, Time,
 };
-use carillon_lab::trace::{CaptureOptions, TraceFile};
 use carillon_proto::protocols::{lms, pgm::ENTRY};
 use carillon_sim::World;
 use carillon_sim::graph::{Graph, GraphConfig, Link, LossModel, SingleLoss, Topology};
-use carillon_testkit::{Contents, Group, Offers, Oracle, Tape, is_long, random_network};
+use carillon_testkit::{Contents, Group, Offers, Oracle, Tape, random_network};
 
 /// A link of so many microseconds.
 fn link(a: u32, b: u32, micros: u64) -> Link {
@@ -398,82 +396,6 @@ fn repairers_take_most_repairs_from_the_source() {
     let soon = with(&[("ne_dlr_sqns", "64"), ("nak_rdata_ivl", "200 ms"), ("nak_elim_ivl", "100 ms")]);
     assert!(soon.waits / soon.recoveries < Duration::from_millis(60), "{soon:?}");
     over_random_networks(&lms::ENTRY, &[]);
-}
-
-/// A dissector that was made by others finds no fault with any packet of a run with losses.
-#[test]
-fn tshark_reads_the_packets() {
-    tshark_reads(&[("dlr_every", "1")], &["0x01", "0x02"]);
-}
-
-/// Of routers that repair too; they have repairers off the tree below them, or have not.
-#[test]
-fn tshark_reads_what_routers_that_repair_send() {
-    let settings = [("ne_dlr_sqns", "16")];
-    if is_long() {
-        tshark_reads(&settings, &[]);
-    }
-    tshark_reads(&[&settings[..], &[("dlr_every", "1")]].concat(), &["0x01", "0x02"]);
-}
-
-/// A run has no packet that tshark finds a fault with, and has packets of all types and of these.
-fn tshark_reads(settings: &[(&str, &str)], types: &[&str]) {
-    match Command::new("tshark").arg("--version").output() {
-        Ok(output) if output.status.success() => {}
-        other => {
-            println!("skipped: this test needs tshark ({other:?})");
-            return;
-        }
-    }
-    let mut topology = Topology::new(6);
-    for link in [link(0, 4, 1000), link(4, 5, 3000), link(5, 1, 1000), link(5, 2, 2000), link(4, 3, 1000)] {
-        topology.add_link(link);
-    }
-    let group = Group::new(&ENTRY, 3).receivers(3).messages(60).interval(Duration::from_millis(10));
-    let group = settings.iter().fold(group, |group, (key, value)| group.set(key, value));
-    let group = group.set("txw_secs", "3 s").set("nak_elim_ivl", "100 ms").afterwards(Duration::from_secs(9));
-    let loss = LossModel::Bernoulli(Probability::new(0.1).expect("a probability"));
-    let config = GraphConfig { overhead: OVERHEAD, ..GraphConfig::default() };
-    let report = group.run_graph(Arc::new(topology), config, loss);
-
-    let name = format!("carillon-pgm-{}-{}.pcapng", std::process::id(), settings.len() + types.len());
-    let path = std::env::temp_dir().join(name);
-    let mut trace = TraceFile::create(&path, CaptureOptions::default()).expect("a capture");
-    for datagram in &report.datagrams {
-        trace.datagram(datagram.time, datagram.from, &datagram.to, &datagram.bytes);
-    }
-    trace.finish().expect("it can be written");
-    let tshark = |arguments: &[&str]| {
-        let fields = ["-d", "udp.port==7654,pgm", "-o", "pgm.check_checksum:TRUE", "-T", "fields"];
-        let output = Command::new("tshark")
-            .arg("-r")
-            .arg(&path)
-            .args(fields)
-            .args(arguments)
-            .output()
-            .expect("it runs");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).expect("text")
-    };
-    let all = tshark(&["-e", "pgm.hdr.type", "-e", "pgm.hdr.cksum.status", "-e", "_ws.expert.message"]);
-    let malformed = tshark(&["-Y", "_ws.malformed", "-e", "frame.number"]);
-    std::fs::remove_file(&path).expect("it is ours");
-
-    assert_eq!(malformed, "");
-    let lines: Vec<&str> = all.lines().collect();
-    assert_eq!(lines.len(), report.datagrams.len());
-    let mut kinds = BTreeMap::new();
-    for line in lines {
-        let [kind, checksum, expert] = line.split('\t').collect::<Vec<_>>()[..] else { panic!("{line:?}") };
-        // Some versions put the checksum itself before its status, 1 for good.
-        assert_eq!((checksum.rsplit(',').next(), expert), (Some("1"), ""), "{line:?}");
-        *kinds.entry(kind).or_insert(0) += 1;
-    }
-    println!("{kinds:?}");
-    // SPM, ODATA, RDATA, NAK, N-NAK, NCF; POLL and POLR where repairers are looked for.
-    for kind in ["0x00", "0x04", "0x05", "0x08", "0x09", "0x0a"].iter().chain(types) {
-        assert!(kinds.contains_key(kind), "{kind} in {kinds:?}");
-    }
 }
 
 /// The time that a packet of so many bytes takes to send.
