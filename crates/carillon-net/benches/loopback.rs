@@ -13,17 +13,27 @@ use std::time::{Duration, Instant};
 use carillon_core::{Application, Dest, Event, Machine, NoObserver, Received, Time, Transmit};
 use carillon_net::{Driver, Endpoint, EndpointConfig, GROUP};
 
-/// Sends `left` datagrams like `pattern`, and counts what it hears.
+/// Sends `left` datagrams of `size` bytes, and counts what it hears.
+///
+/// Each begins elsewhere in a page: a processor copies many times slower from some places there to a given other, so that with one
+/// place for all it would be chance, which a build decides, what a copy costs.
 #[derive(Debug)]
 struct Burst {
     left: u64,
+    size: usize,
     pattern: Vec<u8>,
     heard: u64,
 }
 
+impl Burst {
+    fn new(size: usize) -> Burst {
+        Burst { left: 0, size, pattern: vec![7; size + PAGE], heard: 0 }
+    }
+}
+
 impl Machine for Burst {
     fn handle_datagram(&mut self, _now: Time, datagram: Received<'_>) {
-        self.heard += u64::from(datagram.bytes.len() == self.pattern.len());
+        self.heard += u64::from(datagram.bytes.len() == self.size);
     }
     fn handle_timeout(&mut self, _now: Time) {}
     fn poll_timeout(&self) -> Option<Time> {
@@ -31,7 +41,8 @@ impl Machine for Burst {
     }
     fn poll_transmit(&mut self, _now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
         self.left = self.left.checked_sub(1)?;
-        buf.extend_from_slice(&self.pattern);
+        let start = (self.left as usize).wrapping_mul(STEP) % PAGE;
+        buf.extend_from_slice(&self.pattern[start..start + self.size]);
         Some(Transmit::now(Dest::group(GROUP)))
     }
     fn poll_event(&mut self) -> Option<Event> {
@@ -61,7 +72,7 @@ fn node(group: SocketAddr, listen: bool, size: usize) -> Node {
     let config =
         EndpointConfig { interface: Some("lo".to_owned()), ttl: 0, listen, ..EndpointConfig::new(group) };
     let endpoint = Endpoint::open(config).unwrap_or_else(|error| panic!("{error}"));
-    Driver::new(endpoint, Box::new(Burst { left: 0, pattern: vec![7; size], heard: 0 }), Idle, NoObserver)
+    Driver::new(endpoint, Box::new(Burst::new(size)), Idle, NoObserver)
 }
 
 fn step(node: &mut Node) {
@@ -192,6 +203,10 @@ fn main() {
         }
     }
 }
+
+const PAGE: usize = 4096;
+/// Between the places in a page where two datagrams in a row begin: 64 of them, one behind each other, differ by a cache line.
+const STEP: usize = 23 * 64;
 
 /// Bytes sent before they are received: what fits the buffers with all of the kernel's overhead.
 const BURST: usize = 1 << 20;

@@ -13,7 +13,7 @@ use socket2::{Domain, InterfaceIndexOrAddress, Protocol, Socket, Type};
 use crate::book::{Book, SharedPeers};
 use crate::inbox::Inbox;
 use crate::injector::Injector;
-use crate::options::{enlarge, set_hops};
+use crate::options::{enlarge, refuse_ancillary_data, set_hops};
 use crate::outbox::Outbox;
 use crate::raw::Raw;
 use crate::seal::{Key, SEAL_BYTES, Seal};
@@ -317,6 +317,7 @@ impl Port {
     fn new(socket: Socket) -> io::Result<Port> {
         let state = UdpSocketState::new((&socket).into())?;
         let address = socket.local_addr()?.as_socket().ok_or(io::ErrorKind::Unsupported)?;
+        refuse_ancillary_data(&socket, address);
         Ok(Port { socket, state, address })
     }
 

@@ -33,3 +33,59 @@ pub(crate) fn set_hops(socket: &Socket, group: SocketAddr, hops: u8) -> io::Resu
         SocketAddr::V6(_) => socket.set_multicast_hops_v6(hops.into()),
     }
 }
+
+/// Takes back the ancillary data that batched reading asks for and nobody here looks at: the address a datagram was sent to, its
+/// traffic class, and when it came. Each costs something for every datagram, the time even where nobody reads it. Where it cannot
+/// be taken back it costs that.
+pub(crate) fn refuse_ancillary_data(socket: &Socket, family: SocketAddr) {
+    let _ = socket.set_recv_tos_v4(false);
+    if family.is_ipv6() {
+        let _ = socket.set_recv_tclass_v6(false);
+    }
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    {
+        use nix::sys::socket::setsockopt;
+        use nix::sys::socket::sockopt::{Ipv4PacketInfo, Ipv6RecvPacketInfo, ReceiveTimestampns};
+        let _ = setsockopt(socket, ReceiveTimestampns, &false);
+        let _ = match family {
+            SocketAddr::V4(_) => setsockopt(socket, Ipv4PacketInfo, &false),
+            SocketAddr::V6(_) => setsockopt(socket, Ipv6RecvPacketInfo, &false),
+        };
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+    use nix::sys::socket::getsockopt;
+    use nix::sys::socket::sockopt::{Ipv4PacketInfo, Ipv6RecvPacketInfo, ReceiveTimestampns};
+    use quinn_udp::UdpSocketState;
+    use socket2::{Domain, Type};
+
+    #[test]
+    fn nothing_comes_with_a_datagram_that_nobody_looks_at() {
+        for address in ["127.0.0.1:0", "[::1]:0"] {
+            let address: SocketAddr = address.parse().expect("an address");
+            let Ok(socket) = Socket::new(Domain::for_address(address), Type::DGRAM, None) else { continue };
+            let given = |socket: &Socket| {
+                [
+                    getsockopt(socket, ReceiveTimestampns).expect("an option"),
+                    socket.recv_tos_v4().expect("an option"),
+                    match address {
+                        SocketAddr::V4(_) => getsockopt(socket, Ipv4PacketInfo).expect("an option"),
+                        SocketAddr::V6(_) => getsockopt(socket, Ipv6RecvPacketInfo).expect("an option"),
+                    },
+                    address.is_ipv6() && socket.recv_tclass_v6().expect("an option"),
+                ]
+            };
+            UdpSocketState::new((&socket).into()).expect("a socket");
+            assert_eq!(
+                given(&socket),
+                [true, true, true, address.is_ipv6()],
+                "what is to be taken back is there"
+            );
+            refuse_ancillary_data(&socket, address);
+            assert_eq!(given(&socket), [false; 4]);
+        }
+    }
+}
