@@ -15,6 +15,7 @@ slows down. What a datagram costs on loopback is tried in ten times as many roun
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
 import os
@@ -64,12 +65,26 @@ class Edition:
 Rows = dict[str, float]
 
 
+@contextlib.contextmanager
+def copied(executable: str) -> Iterator[str]:
+    """A copy of an executable, for one run. Where its pages lie in memory makes up to a third of its speed, and they lie worst
+    as a linker leaves them: that is no matter of what it does, so each run draws anew."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield shutil.copy(executable, folder)
+
+
+def output_of(executable: str, cwd: str) -> str:
+    """What a benchmark prints."""
+    with copied(executable) as program:
+        command = [program, "--bench", "--quick"]
+        return subprocess.run(command, cwd=cwd, check=True, capture_output=True, text=True).stdout
+
+
 def table(executable: str, cwd: str, name: str) -> Rows:
     """The rows of a benchmark that prints a table."""
     _, names, column, more = BENCHES[name]
-    output = subprocess.run([executable, "--bench", "--quick"], cwd=cwd, check=True, capture_output=True, text=True)
     rows = {}
-    for line in output.stdout.splitlines():
+    for line in output_of(executable, cwd).splitlines():
         words = line.split()
         try:
             value = float(words[column])
@@ -91,9 +106,10 @@ def routed(edition: Edition, folder: str) -> Rows:
                 f'[protocol]\nname = "{name}"\n[loss]\nmodel = "bernoulli"\np = 0.001\n'
                 f'[workload]\nmessages = {messages}\nmessage_bytes = 1000\nrate = "10 packet/s"\n'
             )
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        command = [edition.binary, "run", scenario, "--out", os.path.join(folder, "out")]
-        ran = subprocess.run(command, capture_output=True, text=True)
+        with copied(edition.binary) as program:
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            command = [program, "run", scenario, "--out", os.path.join(folder, "out")]
+            ran = subprocess.run(command, capture_output=True, text=True)
         if ran.returncode:
             sys.exit(f"bench-against: {' '.join(command)}: {ran.stderr.strip()}")
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -104,9 +120,8 @@ def routed(edition: Edition, folder: str) -> Rows:
 
 def loopback(executable: str, cwd: str) -> Rows:
     """Datagrams a second on loopback, the costs of sending and of receiving apart."""
-    output = subprocess.run([executable, "--bench", "--quick"], cwd=cwd, check=True, capture_output=True, text=True)
     rows = {}
-    for line in output.stdout.splitlines():
+    for line in output_of(executable, cwd).splitlines():
         parts = [part.split() for part in line.split("|")]
         if len(parts) == 4 and parts[0][:1] and parts[0][0].isdigit():
             size, offload, receivers = parts[0][:3]
@@ -117,8 +132,9 @@ def loopback(executable: str, cwd: str) -> Rows:
 
 def goodput(edition: Edition, folder: str) -> Rows:
     """MB/s of a file to receivers on loopback, as the sender reports them."""
-    command = [sys.executable, os.path.join(ROOT, "scripts", "bench-goodput.py"), edition.binary, "--rounds", "1"]
-    output = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
+    with copied(edition.binary) as program:
+        command = [sys.executable, os.path.join(ROOT, "scripts", "bench-goodput.py"), program, "--rounds", "1"]
+        output = subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True)
     rows = {}
     for line in output.stdout.splitlines():
         words = line.split()
