@@ -10,6 +10,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::names::part_name;
+use super::room::Scratch;
 
 /// A file under a temporary name in the directory where it belongs. Dropped, it leaves nothing.
 #[derive(Debug)]
@@ -50,7 +51,7 @@ impl<D: AsFd> Draft<D> {
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let mut file = openat(&directory, part, flags, Mode::empty()).map(File::from)?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)?;
-        let mut buffer = vec![0; READ_BYTES];
+        let mut buffer = Scratch::new(READ_BYTES);
         loop {
             match file.read(&mut buffer)? {
                 0 => break,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use super::feed::Feed;
+use super::room::Scratch;
 
 /// What is read instead of the standard input, if anything.
 #[derive(Default)]
@@ -37,7 +38,7 @@ pub fn read_stream(input: Input, piece: usize) -> Receiver<io::Result<Vec<u8>>> 
 }
 
 fn forward(input: &mut dyn Read, piece: usize, to: &SyncSender<io::Result<Vec<u8>>>) {
-    let mut buffer = vec![0; piece.max(READ_BYTES)];
+    let mut buffer = Scratch::new(piece.max(READ_BYTES));
     loop {
         let sent = match input.read(&mut buffer) {
             Ok(0) => return,
