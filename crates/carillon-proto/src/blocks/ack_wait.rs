@@ -74,3 +74,61 @@ impl FeedbackDelay for AckWait {
         self.rate.time_for_bits(bits)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use carillon_core::Parameter;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::blocks::retransmission::parameters::{ACK_BYTES, ACK_WAIT, ACK_WAIT_METHOD};
+    use crate::blocks::scene::tests::context;
+
+    const PARAMETERS: &[Parameter] = &[ACK_WAIT, ACK_WAIT_METHOD, ACK_BYTES];
+
+    fn settings(pairs: &[(&str, &str)]) -> Config {
+        let mut settings = Config::defaults(PARAMETERS);
+        pairs.iter().for_each(|(key, value)| settings.set(PARAMETERS, key, value).expect("a setting"));
+        settings
+    }
+
+    proptest! {
+        #[test]
+        fn waits_are_whole_bits_up_to_the_most_and_lengths_at_least_the_least(
+            bits in 0..20_000_u64,
+            len in 0..1518_usize,
+            own in 0..1500_usize,
+        ) {
+            let context = BuildContext { link_overhead: 28, ..context(10) };
+            let settings = settings(&[("ack_wait", &format!("{bits} bit")), ("ack_bytes", &len.to_string())]);
+            let mut wait = AckWait::new(&context, &settings);
+            wait.set(1_000_000);
+            let bit = context.bit_rate.time_for_bits(1);
+            for _ in 0..20 {
+                let (now, mut buf) = (Time::from_nanos(1_000_000_000), vec![1; own]);
+                let transmit = wait.transmit(now, NodeId(1), &mut buf);
+                prop_assert_eq!(transmit.departure.is_some(), bits > 0, "without a wait it leaves at once");
+                let waited = transmit.departure.map_or(Duration::ZERO, |at| at.since(now));
+                prop_assert!(waited <= bit * bits as u32, "{:?}", waited);
+                prop_assert_eq!(waited.as_nanos() % bit.as_nanos(), 0);
+                // On the link, where every header counts.
+                prop_assert_eq!(buf.len(), own.max(len.saturating_sub(context.link_overhead as usize)));
+                prop_assert!(buf[..own].iter().all(|&byte| byte == 1) && buf[own..].iter().all(|&byte| byte == 0));
+            }
+        }
+    }
+
+    #[test]
+    fn every_wait_is_as_likely_and_the_sender_says_the_most_where_it_may() {
+        let context = context(10);
+        let mut told = AckWait::or_told(&context, &settings(&[("ack_wait_method", "adaptive")]));
+        let bit = context.bit_rate.time_for_bits(1);
+        assert_eq!(told.delay(0, 0.0), Duration::ZERO, "nothing was said yet");
+        told.set(u32::try_from((bit * 3).as_nanos()).expect("microseconds"));
+        let mut counts = [0; 4];
+        for _ in 0..4000 {
+            counts[(told.delay(0, 0.0).as_nanos() / bit.as_nanos()) as usize] += 1;
+        }
+        assert!(counts.iter().all(|count| (900..1100).contains(count)), "{counts:?}");
+    }
+}

@@ -129,3 +129,89 @@ const AVE_DUPS: f64 = 1.0;
 const AVE_DELAY: f64 = 1.0;
 const EPSILON: f64 = 0.1;
 const NO_PERIOD: f64 = -1.0;
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A period with so many duplicates, and a request after so many round trips.
+    fn period(delay: &mut AdaptiveDelay, duplicates: u32, round_trips: f64) {
+        delay.mark_period();
+        (0..duplicates).for_each(|_| delay.count_duplicate());
+        delay.on_delay(round_trips);
+        delay.adapt(100.0, 100.0);
+    }
+
+    #[test]
+    fn the_constants_move_as_those_of_the_simulator_they_are_from() {
+        let mut delay = AdaptiveDelay::new(2.0, 2.0, 0.05);
+        assert!(delay.is_new());
+        delay.adapt(100.0, 100.0);
+        assert_eq!((delay.first, delay.second), (2.0, 2.0), "nothing was measured");
+        // Many duplicates: both grow.
+        let (mut first, mut second) = (2.0, 2.0);
+        for _ in 0..5 {
+            period(&mut delay, 8, 0.5);
+            (first, second) = (first + 0.1, second + 0.5);
+            assert!((delay.first - first).abs() < 1e-9 && (delay.second - second).abs() < 1e-9);
+        }
+        // None any more, and requests at once: only the first shrinks, once the average is far enough below a quarter.
+        for _ in 0..20 {
+            period(&mut delay, 0, 0.5);
+        }
+        let (first, second) = (delay.first, delay.second);
+        period(&mut delay, 0, 0.5);
+        assert!((delay.first - (first - 0.05)).abs() < 1e-9 && delay.second == second);
+        // Requests that come late have the second shrink too.
+        (0..20).for_each(|_| period(&mut delay, 0, 5.0));
+        assert!(delay.second < second - 1.0);
+        let (first, second) = (delay.first, delay.second);
+        period(&mut delay, 0, 5.0);
+        assert!((delay.second - (second - 0.1)).abs() < 1e-9);
+        assert!((delay.first - (first - 0.05).max(LEAST_FIRST)).abs() < 1e-9);
+    }
+
+    #[test]
+    fn who_is_closest_and_sends_comes_sooner() {
+        let mut delay = AdaptiveDelay::new(2.0, 3.0, 0.25);
+        delay.on_delay(1.0);
+        delay.on_sending(100.0);
+        assert_eq!(delay.first, 1.75);
+        delay.adapt(100.0, 100.0);
+        assert_eq!((delay.first, delay.second), (1.75, 2.9));
+        delay.on_sending(100.0);
+        delay.set_closest(false);
+        let second = delay.second;
+        delay.mark_period();
+        delay.adapt(100.0, 100.0);
+        assert_eq!(delay.second, second, "another one is closer");
+    }
+
+    proptest! {
+        #[test]
+        fn the_constants_stay_within_their_bounds(
+            most_first in 0.5..20.0,
+            group in 1.0..1000.0,
+            steps in prop::collection::vec((0..5_u8, 0.0..20.0), 1..200)
+        ) {
+            let mut delay = AdaptiveDelay::new(2.0, 2.0, 0.05);
+            for (step, round_trips) in steps {
+                match step {
+                    0 => delay.mark_period(),
+                    1 => delay.count_duplicate(),
+                    2 => delay.on_delay(round_trips),
+                    3 => delay.on_sending(most_first),
+                    _ => delay.adapt(most_first, group),
+                }
+                if matches!(step, 3 | 4) {
+                    prop_assert!((LEAST_FIRST..=most_first).contains(&delay.first));
+                }
+                if step == 4 {
+                    prop_assert!((LEAST_SECOND..=group).contains(&delay.second));
+                }
+            }
+        }
+    }
+}

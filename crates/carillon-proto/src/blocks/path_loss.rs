@@ -91,3 +91,72 @@ const LEAST_MEMORY: Duration = Duration::from_secs(5);
 
 /// Packets that say what is usually lost.
 pub(super) const LEARNING_PACKETS: u64 = 128;
+
+#[cfg(test)]
+mod tests {
+    use carillon_core::{Rng, Seeds};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Rounds of 64 packets, 10 ms apart, of which each is lost with this chance; how often more than usual was seen.
+    fn rounds(loss: &mut PathLoss, now: &mut Time, rng: &mut Rng, count: u32, part: f64) -> u32 {
+        let mut seen = 0;
+        for _ in 0..count {
+            *now += Duration::from_millis(10);
+            let came = (0..64).filter(|_| !rng.chance(part)).count();
+            loss.note(*now, came as f64, 64.0);
+            seen += u32::from(loss.is_more_than_usual());
+        }
+        seen
+    }
+
+    proptest! {
+        #[test]
+        fn chance_is_hardly_ever_called_more_than_usual_and_a_fuller_queue_soon_is(
+            seed in any::<u64>(),
+            usual in 0.0..0.3,
+        ) {
+            let mut rng = Seeds::new(seed).stream("loss");
+            let (mut loss, mut now) = (PathLoss::default(), Time::ZERO);
+            prop_assert_eq!(rounds(&mut loss, &mut now, &mut rng, 20, usual), 0, "nothing is known yet");
+            // What is lost in pauses says what is usual.
+            let sent = 2000;
+            let arrived = (0..sent).filter(|_| !rng.chance(usual)).count() as u64;
+            loss.learn(now, Found { sent, arrived });
+            prop_assert!((loss.usual() - usual).abs() < 0.06);
+            // The least part that was lost counts, which chance makes small where little is lost.
+            let mistaken = rounds(&mut loss, &mut now, &mut rng, 300, usual);
+            prop_assert!(mistaken <= 15, "{} of 300", mistaken);
+            prop_assert!((loss.part - usual).abs() < 0.15, "{} is lost", loss.part);
+            prop_assert!(rounds(&mut loss, &mut now, &mut rng, 30, usual + 0.5) > 10);
+            // It is answered by sending less, and does not count a second time.
+            loss.forgive();
+            prop_assert!(!loss.is_more_than_usual());
+        }
+
+        #[test]
+        fn every_part_is_one_whatever_is_said(
+            notes in prop::collection::vec((0..3000_u64, -10.0..200.0, -1.0..100.0), 0..100)
+        ) {
+            let (mut loss, mut now) = (PathLoss::default(), Time::ZERO);
+            for (wait, came, sent) in notes {
+                now += Duration::from_millis(wait);
+                loss.note(now, came, sent);
+                prop_assert!((0.0..=1.0).contains(&loss.part) && (0.0..=MOST_USUAL).contains(&loss.usual()));
+            }
+        }
+    }
+
+    #[test]
+    fn it_is_found_out_before_a_full_path_is_believed_unless_hardly_anything_is_lost() {
+        let full = |part: f64, idle: bool| {
+            let mut loss = PathLoss::default();
+            loss.note(Time::ZERO, 100.0 * (1.0 - part), 100.0);
+            loss.on_full(idle)
+        };
+        assert!(full(0.0, false) && full(0.01, false));
+        assert!(!full(0.1, false), "what is usual is to be found out");
+        assert!(full(0.1, true), "nothing else was sent, so it is usual");
+    }
+}

@@ -190,3 +190,74 @@ pub mod parameters {
     pub const PAST_LIMIT: Parameter = Parameter::choice("past_limit", &["skip", "expel", "wait"], "skip")
         .doc("past the limit: skip what was not acknowledged (the thesis), expel the receivers that miss it, or wait: send it again until told that they are gone (both Carillon's; delivery waits)");
 }
+
+#[cfg(test)]
+mod tests {
+    use super::parameters::{ACK_BYTES, ACK_WAIT, ACK_WAIT_METHOD, PAST_LIMIT, TIMEOUT_MAX, TIMEOUT_MIN};
+    use super::*;
+    use crate::blocks::scene::tests::context;
+
+    const PARAMETERS: &[Parameter] = &[
+        ACK_WAIT,
+        ACK_WAIT_METHOD,
+        ACK_BYTES,
+        TIMEOUT_MIN,
+        TIMEOUT_MAX,
+        PAST_LIMIT,
+        Parameter::choice("timeout_method", &["formula", "constant", "adaptive"], "formula"),
+        Parameter::choice("feedback", &["ack", "nak"], "ack"),
+        Parameter::span("timeout", "1000 bit"),
+        Parameter::count("retransmission_limit", (0, 1 << 20), "3"),
+    ];
+
+    fn settings(pairs: &[(&str, &str)]) -> Config {
+        let mut settings = Config::defaults(PARAMETERS);
+        pairs.iter().for_each(|(key, value)| settings.set(PARAMETERS, key, value).expect("a setting"));
+        settings
+    }
+
+    fn read(pairs: &[(&str, &str)], window: u64, ack_delay: Duration) -> Result<Retransmission, ConfigError> {
+        let (context, settings) = (context(10), settings(pairs));
+        Retransmission::new(&context, &settings, 16, window, ack_delay)?.with_ack_wait(&context, &settings)
+    }
+
+    #[test]
+    fn the_formula_is_that_of_the_thesis() {
+        let (context, ms) = (context(10), Duration::from_millis(1));
+        let bits = |bits: u64| context.bit_rate.time_for_bits(bits);
+        let data = u64::from(context.max_payload) + u64::from(context.link_overhead) + 16;
+        for (window, receivers) in [(1, 1), (1, 60), (8, 20)] {
+            // n d + R + delay + i, and an acknowledgment of each.
+            let read = read(&[("ack_wait", "500 bit"), ("ack_bytes", "100")], window, ms).expect("settings");
+            let read = read.for_receivers(receivers);
+            let (sent, acks) = (bits(data * 8 * window) + bits(500), bits(800) * receivers);
+            assert_eq!(read.timeout(), sent + ms + bits(1000) + acks);
+            assert_eq!((read.first_answer(), read.all_answers()), (sent + bits(800), sent + acks));
+        }
+        let constant = read(&[("timeout_method", "constant"), ("timeout", "7 ms")], 8, ms).expect("settings");
+        assert_eq!((constant.timeout(), constant.for_receivers(99).timeout()), (ms * 7, ms * 7));
+    }
+
+    #[test]
+    fn it_is_sent_again_as_often_as_the_limit_says_or_for_ever() {
+        for (past, goes_on) in [("skip", false), ("expel", false), ("wait", true)] {
+            let read = read(&[("past_limit", past)], 1, Duration::ZERO).expect("settings");
+            assert!(!read.is_exceeded(0) && !read.is_exceeded(3));
+            assert_eq!((read.is_exceeded(4), read.is_exceeded(u32::MAX)), (!goes_on, !goes_on));
+        }
+    }
+
+    #[test]
+    fn settings_that_contradict_each_other_are_refused() {
+        for wrong in [
+            &[("timeout_method", "constant"), ("timeout", "0 bit")][..],
+            &[("timeout_min", "2 s")],
+            &[("timeout_min", "0 s")],
+            &[("ack_wait_method", "adaptive"), ("feedback", "nak")],
+        ] {
+            assert!(matches!(read(wrong, 1, Duration::ZERO), Err(ConfigError::Conflict(_))), "{wrong:?}");
+        }
+        let adaptive = read(&[("ack_wait_method", "adaptive")], 1, Duration::ZERO).expect("settings");
+        assert_eq!(adaptive.adaptive_wait, Some(Duration::ZERO));
+    }
+}

@@ -173,7 +173,7 @@ impl<K: Ord + Copy> Scene<K> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::collections::VecDeque;
 
     use bytes::Bytes;
@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     /// Of the node of this number, among six members with numbers from 10 on.
-    fn context(node: u32) -> BuildContext {
+    pub(in crate::blocks) fn context(node: u32) -> BuildContext {
         BuildContext {
             association: AssociationId(7),
             node: NodeId(node),

@@ -68,3 +68,43 @@ impl FlowControl for SlowestMember {
         self.room.limit(start.max(self.start))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_slowest_who_is_waited_for_bounds_it(
+            own in 0..5_u32,
+            room in 0..9_u64,
+            steps in prop::collection::vec((0..8_u8, 0..6_u32, 0..30_u64), 0..100)
+        ) {
+            let mut flow = SlowestMember::new(own, 5, room);
+            let mut lacks: Vec<Option<u64>> = (0..5).map(|rank| (rank != own).then_some(0)).collect();
+            for (step, rank, number) in steps {
+                let waited = lacks.get_mut(rank as usize);
+                if step == 0 {
+                    flow.remove(rank);
+                    waited.into_iter().for_each(|waited| *waited = None);
+                } else {
+                    flow.on_word(rank, number);
+                    // Nobody takes back what it has said, and who is not waited for says nothing that counts.
+                    waited.into_iter().flatten().for_each(|had| *had = number.max(*had));
+                }
+                let slowest = lacks.iter().flatten().min().copied();
+                prop_assert_eq!(flow.start(), slowest.unwrap_or(u64::MAX));
+                for start in [0, number, u64::MAX] {
+                    prop_assert_eq!(flow.limit(start), start.max(flow.start()).saturating_add(room));
+                }
+                for (rank, waited) in lacks.iter().enumerate() {
+                    let Some(has) = *waited else { continue };
+                    prop_assert_eq!(flow.has(rank as u32), has);
+                    prop_assert_eq!(flow.awaits(rank as u32), Some(has) == slowest);
+                }
+            }
+        }
+    }
+}

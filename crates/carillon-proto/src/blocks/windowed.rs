@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use carillon_core::Time;
 
-/// The greatest of the values of the last one to two spans of time.
+/// The greatest of the values of the last one to two spans of time, of those in which there were any.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Windowed {
     before: Option<f64>,
@@ -25,5 +25,38 @@ impl Windowed {
     /// The greatest; negative infinity if there was none.
     pub(super) fn greatest(&self) -> f64 {
         self.before.into_iter().chain(self.current).fold(f64::NEG_INFINITY, f64::max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn what_is_of_the_last_span_counts_and_what_two_spans_have_followed_does_not(
+            steps in prop::collection::vec((0..25_u64, 0..100_u8), 1..60)
+        ) {
+            const MEMORY: Duration = Duration::from_millis(10);
+            let (mut windowed, mut noted) = (Windowed::default(), Vec::new());
+            prop_assert_eq!(windowed.greatest(), f64::NEG_INFINITY);
+            let mut now = Time::ZERO;
+            for (wait, value) in steps {
+                now += Duration::from_millis(wait);
+                let value = f64::from(value);
+                windowed.note(now, value, MEMORY);
+                noted.push((now, value));
+                let greatest = windowed.greatest();
+                // The first value at least a span after another.
+                let next = |after: Time| noted.iter().map(|&(at, _)| at).find(|at| at.since(after) >= MEMORY);
+                for &(at, value) in &noted {
+                    prop_assert!(now.since(at) >= MEMORY || value <= greatest, "{} lately", value);
+                }
+                let counts = noted.iter().filter(|(at, _)| next(*at).and_then(next).is_none());
+                prop_assert!(counts.map(|(_, value)| *value).any(|value| value == greatest), "{}", greatest);
+            }
+        }
     }
 }
