@@ -314,7 +314,7 @@ impl Endpoint {
 }
 
 impl Port {
-    fn new(socket: Socket) -> io::Result<Port> {
+    pub(crate) fn new(socket: Socket) -> io::Result<Port> {
         let state = UdpSocketState::new((&socket).into())?;
         let address = socket.local_addr()?.as_socket().ok_or(io::ErrorKind::Unsupported)?;
         refuse_ancillary_data(&socket, address);

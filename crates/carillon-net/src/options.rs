@@ -56,36 +56,38 @@ pub(crate) fn refuse_ancillary_data(socket: &Socket, family: SocketAddr) {
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
-    use super::*;
+    use std::os::fd::{AsFd as _, BorrowedFd};
+
     use nix::sys::socket::getsockopt;
     use nix::sys::socket::sockopt::{Ipv4PacketInfo, Ipv6RecvPacketInfo, ReceiveTimestampns};
     use quinn_udp::UdpSocketState;
-    use socket2::{Domain, Type};
+    use socket2::{Domain, SockRef, Type};
+
+    use super::*;
+    use crate::endpoint::Port;
 
     #[test]
     fn nothing_comes_with_a_datagram_that_nobody_looks_at() {
         for address in ["127.0.0.1:0", "[::1]:0"] {
             let address: SocketAddr = address.parse().expect("an address");
             let Ok(socket) = Socket::new(Domain::for_address(address), Type::DGRAM, None) else { continue };
-            let given = |socket: &Socket| {
+            let given = |fd: BorrowedFd<'_>| {
+                let socket = SockRef::from(&fd);
                 [
-                    getsockopt(socket, ReceiveTimestampns).expect("an option"),
+                    getsockopt(&fd, ReceiveTimestampns).expect("an option"),
                     socket.recv_tos_v4().expect("an option"),
                     match address {
-                        SocketAddr::V4(_) => getsockopt(socket, Ipv4PacketInfo).expect("an option"),
-                        SocketAddr::V6(_) => getsockopt(socket, Ipv6RecvPacketInfo).expect("an option"),
+                        SocketAddr::V4(_) => getsockopt(&fd, Ipv4PacketInfo).expect("an option"),
+                        SocketAddr::V6(_) => getsockopt(&fd, Ipv6RecvPacketInfo).expect("an option"),
                     },
                     address.is_ipv6() && socket.recv_tclass_v6().expect("an option"),
                 ]
             };
             UdpSocketState::new((&socket).into()).expect("a socket");
-            assert_eq!(
-                given(&socket),
-                [true, true, true, address.is_ipv6()],
-                "what is to be taken back is there"
-            );
-            refuse_ancillary_data(&socket, address);
-            assert_eq!(given(&socket), [false; 4]);
+            let asked = [true, true, true, address.is_ipv6()];
+            assert_eq!(given(socket.as_fd()), asked, "what is to be taken back is there");
+            let port = Port::new(socket).expect("a port");
+            assert_eq!(given(port.fd()), [false; 4]);
         }
     }
 }

@@ -107,5 +107,17 @@ mod tests {
         worker.join().expect("it does not panic");
     }
 
+    #[test]
+    fn an_answered_bell_is_silent() {
+        let mut bell = Bell::new().expect("two sockets");
+        for readable in [true, false].repeat(20) {
+            bell.waker().wake();
+            bell.answer(readable);
+            let deadline = Deadline { at: Instant::now(), precise: false };
+            let heard = wait([(bell.fd(), PollFlags::POLLIN)], deadline).expect("it can wait");
+            assert_eq!((heard, bell.is_rung()), ([false], false));
+        }
+    }
+
     const ROUNDS: usize = 20_000;
 }
