@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::ptr::{null, null_mut};
 
 use carillon_c::*;
-use carillon_testkit::{loopback_group, skip};
+use carillon_testkit::{is_installed, loopback_group, skip};
 use carillon_transfer::daemon::{Daemon, DaemonOptions, status, stop};
 
 fn root() -> PathBuf {
@@ -18,7 +18,7 @@ fn root() -> PathBuf {
 /// Builds the example with the shared library, which stands beside this test: it is built with it. `None`, said aloud, where
 /// there is no C compiler.
 fn example(directory: &Path) -> Option<PathBuf> {
-    if Command::new("cc").arg("--version").output().is_err() {
+    if !is_installed("cc") {
         skip("there is no C compiler");
         return None;
     }

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use carillon_testkit::skip;
+use carillon_testkit::{is_installed, skip};
 
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 const PAGE: &str = include_str!("../../../docs/afternoon.md");
@@ -26,10 +26,6 @@ fn shell(dir: &Path, line: &str) -> String {
     String::from_utf8(output.stdout).expect("text")
 }
 
-fn is_there(program: &str) -> bool {
-    Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
-}
-
 #[test]
 fn every_step_of_the_afternoon_prints_what_stands_in_the_page() {
     let dir = tempfile::tempdir().expect("a folder");
@@ -47,7 +43,7 @@ fn every_step_of_the_afternoon_prints_what_stands_in_the_page() {
         };
         let tools: Vec<&str> = ["jq", "tshark"]
             .into_iter()
-            .filter(|tool| block.contains(&format!("$ {tool} ")) && !is_there(tool))
+            .filter(|tool| block.contains(&format!("$ {tool} ")) && !is_installed(tool))
             .collect();
         if !tools.is_empty() {
             missing.extend(tools);

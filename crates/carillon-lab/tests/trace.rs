@@ -271,11 +271,8 @@ fn ports_of_a_relay_are_in_a_comment() {
 
 #[test]
 fn tcpdump_reads_the_capture() {
-    match Command::new("tcpdump").arg("--version").output() {
-        Ok(output) if output.status.success() => {}
-        other => {
-            return carillon_testkit::skip(format_args!("tcpdump(8) is needed ({other:?})"));
-        }
+    if !carillon_testkit::is_installed("tcpdump") {
+        return carillon_testkit::skip("tcpdump(8) is needed");
     }
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.pcapng");

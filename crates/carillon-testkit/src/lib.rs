@@ -34,7 +34,7 @@ pub use peer_bench::{PeerBench, peer_context};
 pub use replay::{Place, first_seed, for_each_run, is_long, is_long_or_says_so, one_in, variable};
 pub use report::{Datagram, Report, Tape};
 pub use routed::random_network;
-pub use skip::{REQUIRE_NETWORK, can_make_namespaces, skip};
+pub use skip::{REQUIRE_NETWORK, can_make_namespaces, is_installed, skip};
 pub use star::{Link, Star};
 pub use states::{Transition, taken_by};
 pub use tree::TREE;

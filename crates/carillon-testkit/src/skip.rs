@@ -20,6 +20,13 @@ pub fn skip(reason: impl Display) {
     let _ = writeln!(std::io::stderr(), "SKIPPED {test}: {reason}");
 }
 
+/// Whether the search path has a program of this name. It is not started for that: some take a third of a second even to say
+/// their version.
+pub fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
 /// Whether network namespaces can be made, which needs root and ip(8); if not, the calling test is skipped.
 #[track_caller]
 pub fn can_make_namespaces() -> bool {

@@ -122,7 +122,7 @@ fn every_protocol_with_helpers_forms_its_tree_by_distance_and_mends_it() {
         let delays = [("s", Duration::from_millis(60)), ("r3", Duration::from_millis(15))];
         let Some(net) = Net::apart(4, &delays) else { return };
         net.hosts().for_each(|host| host.lose_in(0.02));
-        let content = fs::read(net.file("f", 3_000_000)).unwrap();
+        let content = fs::read(net.file("f", 2_000_000)).unwrap();
         let protocol = entry.name;
         let host = |number: usize| net.receiver(number);
         let help = |number: usize| {

@@ -32,7 +32,7 @@ pub fn make_possible() -> Result<(), String> {
                     ));
                 }
             }
-            if Command::new("ethtool").arg("--version").output().is_err() {
+            if !carillon_testkit::is_installed("ethtool") {
                 let _ = writeln!(std::io::stderr(), "{NO_ETHTOOL}");
             }
             sweep();
