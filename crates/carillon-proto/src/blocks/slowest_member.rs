@@ -6,7 +6,6 @@ use super::{FixedWindow, FlowControl};
 #[derive(Debug)]
 pub struct SlowestMember {
     room: FixedWindow,
-    own: usize,
     /// By rank: the first message that it lacks.
     lacks: Vec<u64>,
     /// The least of them: the first message that is still to be kept for somebody.
@@ -20,7 +19,7 @@ impl SlowestMember {
     /// Nobody has anything, and each has room for so many.
     pub fn new(own: u32, members: usize, room: u64) -> Self {
         let lacks = vec![0; members];
-        let mut flow = SlowestMember { room: FixedWindow(room), own: own as usize, lacks, start: 0 };
+        let mut flow = SlowestMember { room: FixedWindow(room), lacks, start: 0 };
         flow.remove(own);
         flow
     }
@@ -51,9 +50,10 @@ impl SlowestMember {
         self.lacks.get(rank as usize).copied().unwrap_or_default()
     }
 
-    /// Whether this member is the, or among the, furthest behind.
+    /// Whether this member is waited for, and the or among the furthest behind.
     pub fn awaits(&self, rank: u32) -> bool {
-        rank as usize != self.own && self.has(rank) <= self.start
+        let lacks = self.lacks.get(rank as usize).filter(|lacks| **lacks != NOBODY);
+        lacks.is_some_and(|lacks| *lacks <= self.start)
     }
 
     fn weigh(&mut self, was: u64) {
@@ -99,11 +99,13 @@ mod tests {
                 for start in [0, number, u64::MAX] {
                     prop_assert_eq!(flow.limit(start), start.max(flow.start()).saturating_add(room));
                 }
-                for (rank, waited) in lacks.iter().enumerate() {
-                    let Some(has) = *waited else { continue };
-                    prop_assert_eq!(flow.has(rank as u32), has);
-                    prop_assert_eq!(flow.awaits(rank as u32), Some(has) == slowest);
+                for (rank, waited) in (0..).zip(&lacks) {
+                    prop_assert_eq!(flow.awaits(rank), waited.is_some() && *waited == slowest);
+                    if let Some(has) = *waited {
+                        prop_assert_eq!(flow.has(rank), has);
+                    }
                 }
+                prop_assert!(!flow.awaits(5));
             }
         }
     }
