@@ -9,8 +9,8 @@ is faster. Builds the other revision in a checkout of its own below target/bench
 A ratio is the median of those of the rounds, in which both run side by side, `low` and `high` the ends of its 95 % interval
 (by the ranks of the rounds, so without any assumption; of fewer than six rounds the least and the most of all): a row is
 slower if all of its interval is below 1. `best` is the ratio of the best rounds of both: what else runs on a machine only
-slows down. What a datagram costs on loopback is tried in ten times as many rounds, each of a second or two. The speed of the event
-queue is that in units of the standard heap's, which both revisions measure beside it.
+slows down. What a datagram costs on loopback is tried in ten times as many rounds, each of a second or two, and the event queue in
+four times as many; its speed is that in units of the standard heap's, which both revisions measure beside it.
 """
 
 from __future__ import annotations
@@ -39,6 +39,9 @@ BENCHES = {
 }
 # Messages of a run on a routed network: about a second each.
 ROUTED = {"lms": 6000, "srm": 300, "pgm": 6000}
+
+# How many rounds for one of the others: these are short, and a single one says little.
+ROUNDS = {"queue": 4, "loopback": 10}
 
 
 class Edition:
@@ -224,7 +227,7 @@ def main() -> None:
     print(f"{'benchmark':<11} {'row':<28} {'ratio':>6} {'low':>6} {'high':>6} {'best':>6}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         for name, a, b in parts(old, new, only, folder):
-            compare(name, args.rounds * (10 if name == "loopback" else 1), a, b)
+            compare(name, args.rounds * ROUNDS.get(name, 1), a, b)
 
 
 if __name__ == "__main__":

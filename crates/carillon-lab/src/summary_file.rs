@@ -87,6 +87,12 @@ pub enum SummaryError {
 }
 
 impl Numbers {
+    /// A row of this metric.
+    pub(crate) fn of(metric: String, summary: Summary) -> Numbers {
+        let Summary { n, mean, sd, min, p25, p50, p75, p95, max, ci95_low, ci95_high } = summary;
+        Numbers { metric, n, mean, sd, min, p25, p50, p75, p95, max, ci95_low, ci95_high }
+    }
+
     /// The same as it was before it was written.
     pub fn summary(&self) -> Summary {
         let &Numbers { n, mean, sd, min, p25, p50, p75, p95, max, ci95_low, ci95_high, .. } = self;

@@ -69,6 +69,32 @@ fn numbers_are_joined_by_lines_in_their_order_and_names_are_not() {
 }
 
 #[test]
+fn the_means_of_runs_can_be_the_samples() {
+    let (dir, _) = folder(
+        "group.receivers",
+        &["10,latency_s,900,2,,1,1,2,3,,3,1.99,2.01", "20,latency_s,300,5,,,,,,,,,"],
+    );
+    let refused = Folder::read_runs(dir.path()).unwrap_err().to_string();
+    assert!(refused.contains("runs.csv"), "{refused}");
+    // Of a metric with that name there is another one, and a run that has no sample.
+    let runs =
+        "10,0,latency_s,600,1\n10,1,latency_s,300,3\n10,2,latency_s,0,\n10,0,other,1,9\n20,0,latency_s,300,5";
+    let runs = format!("group.receivers,replication,metric,n,mean\n{runs}\n");
+    std::fs::write(dir.path().join("runs.csv"), runs).unwrap();
+
+    let figure = only(figures(&[Folder::read_runs(dir.path()).unwrap()], &spec("latency_s")).unwrap());
+    let [bars, line] = &figure.series[..] else { panic!("{:?}", figure.series) };
+    let Marks::Whiskers { points } = &bars.marks else { panic!("{bars:?}") };
+    let [(x, low, high)] = points[..] else { panic!("one run has no interval: {points:?}") };
+    // Of two, t is 12.706, and the standard error 1.
+    assert!(x == 10.0 && (low + 10.706).abs() < 0.001 && (high - 14.706).abs() < 0.001, "{points:?}");
+    let Marks::Line { points, .. } = &line.marks else { panic!("{line:?}") };
+    assert_eq!(*points, [(10.0, 2.0), (20.0, 5.0)]);
+    let caption = figure.notes.join("\n");
+    assert!(caption.contains("over the means of runs") && caption.contains("n = 1 to 2"), "{caption}");
+}
+
+#[test]
 fn a_panel_for_each_value_has_the_axes_of_all() {
     let (_dir, folder) = folder("group.receivers,protocol.name", ROWS);
     let facets =

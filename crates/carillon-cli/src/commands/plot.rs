@@ -42,6 +42,10 @@ pub struct Args {
     /// the range of all samples, or nothing.
     #[arg(long, value_enum, default_value = "ci95")]
     intervals: Bars,
+    /// Take the mean of each run for one sample. Samples of one run may depend on each other, those of two do not: only these
+    /// intervals say how sure a mean is.
+    #[arg(long)]
+    runs: bool,
     /// A logarithmic horizontal axis.
     #[arg(long)]
     log_x: bool,
@@ -69,7 +73,8 @@ enum Bars {
 
 /// `carillon plot`
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let folders = args.dirs.iter().map(|dir| Folder::read(dir)).collect::<Result<Vec<_>, _>>()?;
+    let read = if args.runs { Folder::read_runs } else { Folder::read };
+    let folders = args.dirs.iter().map(|dir| read(dir)).collect::<Result<Vec<_>, _>>()?;
     let only = args.only.iter().map(|setting| match setting.split_once('=') {
         Some((key, value)) => Ok((key.trim().to_owned(), value.trim().to_owned())),
         None => bail!("--where {setting}: write KEY=VALUE, such as group.receivers=20"),

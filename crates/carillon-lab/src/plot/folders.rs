@@ -2,6 +2,7 @@
 //!
 //! A line joins points only where numbers stand along the axis; names stand beside each other without one.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Deserialize;
@@ -10,7 +11,8 @@ use thiserror::Error;
 
 use super::{Axis, DASHES, Figure, MARKERS, Marks, Series, capitalised, distinct, is_ordered, sample_sizes};
 use crate::reproduce::PublishedValues;
-use crate::summary_file::{Numbers, SummaryError, SummaryFile, SummaryRow};
+use crate::statistics::Summary;
+use crate::summary_file::{Numbers, SummaryError, SummaryFile, SummaryRow, run_means};
 
 /// What is to be drawn of result folders.
 #[derive(Clone, Debug, Default)]
@@ -55,6 +57,8 @@ pub struct Folder {
     summary: SummaryFile,
     manifest: Manifest,
     published: Option<PublishedValues<'static>>,
+    /// Whether its samples are the means of its runs.
+    of_runs: bool,
 }
 
 /// What a figure says of where numbers come from.
@@ -102,7 +106,26 @@ impl Folder {
         let published = PublishedValues::of(&manifest.name, &manifest.scenario);
         let name = path.canonicalize().ok().and_then(|whole| Some(whole.file_name()?.display().to_string()));
         let name = name.unwrap_or_else(|| path.display().to_string());
-        Ok(Folder { name, summary, manifest, published })
+        Ok(Folder { name, summary, manifest, published, of_runs: false })
+    }
+
+    /// The same with the mean of each run for a sample: samples of one run may depend on each other, those of two do not.
+    pub fn read_runs(path: &Path) -> Result<Self, PlotError> {
+        let mut folder = Folder::read(path)?;
+        let path = path.join("runs.csv");
+        let runs = run_means(&path)
+            .map_err(|error| PlotError::Asked(format!("cannot read {}: {error}", path.display())))?;
+        let mut means = BTreeMap::<_, Vec<f64>>::new();
+        for run in runs {
+            means.entry((run.point, run.metric)).or_default().push(run.mean);
+        }
+        for SummaryRow { point, numbers } in &mut folder.summary.rows {
+            let of = (std::mem::take(point), std::mem::take(&mut numbers.metric));
+            let summary = Summary::of(&mut means.remove(&of).unwrap_or_default());
+            (*point, *numbers) = (of.0, Numbers::of(of.1, summary));
+        }
+        folder.of_runs = true;
+        Ok(folder)
     }
 
     /// The value of a key that is the same in the whole folder.
@@ -377,12 +400,18 @@ impl Drawing {
     /// What is drawn, and of how many samples.
     fn caption(&self, spec: &PlotSpec, chosen: &[Entry<'_>]) -> Vec<String> {
         let samples = sample_sizes(chosen.iter().map(|entry| entry.numbers().n));
+        let of_runs = chosen.iter().all(|entry| entry.folder.of_runs);
+        let each = if of_runs { "means of runs" } else { "samples" };
         let what = match spec.intervals {
-            Intervals::Ci95 => "Means; bars: 95 % confidence intervals (Student's t over the samples)",
-            Intervals::Quartiles => "Medians; bars: first to third quartile",
-            Intervals::Range => "Means; bars: least to greatest sample",
-            Intervals::None => "Means",
+            Intervals::Ci95 => {
+                format!("Means; bars: 95 % confidence intervals (Student's t over the {each})")
+            }
+            Intervals::Quartiles => "Medians; bars: first to third quartile".to_owned(),
+            Intervals::Range => "Means; bars: least to greatest sample".to_owned(),
+            Intervals::None => "Means".to_owned(),
         };
+        let what =
+            if of_runs && spec.intervals != Intervals::Ci95 { what + " of the means of runs" } else { what };
         let mut caption = vec![format!("{what}; {samples}")];
         let without = chosen.iter().filter(|entry| spec.intervals.of(entry.numbers()).is_none()).count();
         if without > 0 && spec.intervals != Intervals::None {
