@@ -32,7 +32,7 @@ PLAIN = "carillon-proto"
 LONGEST = ["command", "conformance", "transfer", "laboratory", "delivery", "protocols", "session", "strangers"]
 
 
-# Those of the command leave thousands of files, which a disk takes a tenth of their time for. What writes files is tried on a
+# Those of the command leave thousands of files, which a disk takes a fifteenth of their time for. What writes files is tried on a
 # disk by those of carillon-transfer.
 IN_MEMORY = ("command", "/dev/shm")
 ROOM = 4 << 30
