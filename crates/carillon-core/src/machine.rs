@@ -77,7 +77,7 @@ pub trait Machine: Debug + Send {
     /// is not taken over. A machine of a protocol without helpers has nothing to do. Drain afterwards.
     fn retable(&mut self, _now: Time, _table: &Arc<HelperTable>) {}
 
-    /// This machine as a source of messages, if it is one.
+    /// This machine as a source of messages, if it is one: for as long as it lives, or never.
     fn as_sender(&mut self) -> Option<&mut dyn Sender> {
         None
     }

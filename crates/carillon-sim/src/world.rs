@@ -38,6 +38,8 @@ pub struct World<N, O> {
 struct Node {
     machine: Box<dyn Machine>,
     application: Option<Box<dyn Application>>,
+    /// Whether the machine is a sender: asked once, for most are none and are called for each datagram.
+    sends: bool,
     /// When the machine or the application next wants to be called.
     wanted: Time,
     /// The earliest wake-up in the queue; a later `wanted` is found out when it comes.
@@ -90,10 +92,11 @@ impl<N: Network, O: Observer> World<N, O> {
     /// Adds the next node: its machine, and the application that uses it.
     pub fn add_node(
         &mut self,
-        machine: Box<dyn Machine>,
+        mut machine: Box<dyn Machine>,
         application: Option<Box<dyn Application>>,
     ) -> NodeId {
-        self.nodes.push(Node { machine, application, wanted: Time::MAX, scheduled: Time::MAX });
+        let sends = machine.as_sender().is_some();
+        self.nodes.push(Node { machine, application, sends, wanted: Time::MAX, scheduled: Time::MAX });
         NodeId(self.nodes.len() as u32 - 1)
     }
 
@@ -103,13 +106,14 @@ impl<N: Network, O: Observer> World<N, O> {
     pub fn replace(
         &mut self,
         node: NodeId,
-        machine: Box<dyn Machine>,
+        mut machine: Box<dyn Machine>,
         application: Option<Box<dyn Application>>,
     ) {
         let index = node.index();
-        self.nodes[index].machine = machine;
-        self.nodes[index].application = application;
-        self.nodes[index].machine.start(self.now);
+        machine.start(self.now);
+        let sends = machine.as_sender().is_some();
+        let Node { wanted, scheduled, .. } = self.nodes[index];
+        self.nodes[index] = Node { machine, application, sends, wanted, scheduled };
         self.senders_moved = true;
         self.settle(index, false);
         self.retable();
@@ -288,27 +292,32 @@ impl<N: Network, O: Observer> World<N, O> {
             lost: &mut self.lost,
         };
         let machine = node.machine.as_mut();
+        debug_assert_eq!(node.sends, machine.as_sender().is_some(), "it was otherwise before: {machine:?}");
         let wanted = match &mut node.application {
             None => {
                 self.senders_moved = true;
                 drain(machine, self.now, &mut self.buf, &mut host)
             }
             Some(application) => {
-                let mut poll = |machine: &mut (dyn Machine + 'static), host: &mut NodeHost<'_, N, O>| {
-                    poll_application(application, self.now, machine, |event| host.event(&event))
-                };
-                poll(machine, &mut host);
-                let timeout = loop {
-                    let timeout = drain(machine, self.now, &mut self.buf, &mut host);
-                    // It may have made room for what is offered. Who only takes has taken all.
-                    if machine.as_sender().is_none() {
-                        debug_assert!(!poll(machine, &mut host), "there is more to take: {machine:?}");
-                        break timeout;
-                    }
+                let timeout = if node.sends {
                     self.senders_moved = true;
-                    if !poll(machine, &mut host) {
-                        break timeout;
+                    let mut poll = |machine: &mut (dyn Machine + 'static), host: &mut NodeHost<'_, N, O>| {
+                        poll_application(application, self.now, machine, |event| host.event(&event))
+                    };
+                    poll(machine, &mut host);
+                    loop {
+                        let timeout = drain(machine, self.now, &mut self.buf, &mut host);
+                        // It may have made room for what is offered.
+                        if !poll(machine, &mut host) {
+                            break timeout;
+                        }
                     }
+                } else {
+                    // Who only takes offers nothing, and has taken all.
+                    application.poll(self.now, machine);
+                    let timeout = drain(machine, self.now, &mut self.buf, &mut host);
+                    debug_assert!(!application.poll(self.now, machine), "there is more to take: {machine:?}");
+                    timeout
                 };
                 earliest(timeout, application.poll_timeout())
             }
