@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import time
+from typing import Iterator
 
 # Name, executable and folder.
 Program = tuple[str, str, str]
@@ -64,11 +65,12 @@ class NotBuilt(Exception):
     """Said by cargo."""
 
 
-def programs() -> list[Program]:
-    """All but those unit tests."""
-    every = build("--workspace", "--bins", "--examples", "--test", "*") + build("--workspace", "--exclude", PLAIN, "--lib")
+def programs() -> Iterator[Program]:
+    """All but those unit tests, each as soon as it is there: others are built while the first run."""
     rank = {name: place for place, name in enumerate(LONGEST)}
-    return sorted(every, key=lambda program: rank.get(program[0], len(rank)))
+    first = build("--workspace", "--bins", "--examples", "--test", "*")
+    yield from sorted(first, key=lambda program: rank.get(program[0], len(rank)))
+    yield from build("--workspace", "--exclude", PLAIN, "--lib")
 
 
 def run_plain(arguments: list[str], variables: dict[str, str]) -> tuple[bool, str]:
@@ -139,14 +141,16 @@ def main() -> None:
         concurrent.futures.ThreadPoolExecutor(1) as one_by_one,
         concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as side_by_side,
     ):
+        running = {}
         try:
-            built = programs()
+            for program in programs():
+                pool = side_by_side if is_timeless(program) else one_by_one
+                running[pool.submit(run, program, arguments, variables)] = program[0]
         except NotBuilt:
+            one_by_one.shutdown(cancel_futures=True)
+            side_by_side.shutdown(cancel_futures=True)
             sys.exit("the tests could not be built")
-        running = {side_by_side.submit(run_plain, arguments, variables): PLAIN}
-        for program in built:
-            pool = side_by_side if is_timeless(program) else one_by_one
-            running[pool.submit(run, program, arguments, variables)] = program[0]
+        running[side_by_side.submit(run_plain, arguments, variables)] = PLAIN
         examples = side_by_side.submit(run_examples, arguments)
         for done in concurrent.futures.as_completed(running):
             passed, shown = done.result()
