@@ -8,7 +8,7 @@ use carillon_core::{Duration, NodeId, Observer, Probability};
 use carillon_lab::trace::{CaptureOptions, TraceFile};
 use carillon_proto::protocols::pgm::ENTRY;
 use carillon_sim::graph::{GraphConfig, Link, LossModel, Topology};
-use carillon_testkit::{Group, is_installed, is_long};
+use carillon_testkit::{Group, is_installed, is_long, skip};
 
 /// A dissector that was made by others finds no fault with any packet of a run with losses.
 #[test]
@@ -29,8 +29,7 @@ fn tshark_reads_what_routers_that_repair_send() {
 /// A run has no packet that tshark finds a fault with, and has packets of all types and of these.
 fn tshark_reads(settings: &[(&str, &str)], types: &[&str]) {
     if !is_installed("tshark") {
-        println!("skipped: this test needs tshark");
-        return;
+        return skip("there is no tshark (make check-dissectors installs one as root)");
     }
     let mut topology = Topology::new(6);
     for (a, b, millis) in [(0, 4, 1), (4, 5, 3), (5, 1, 1), (5, 2, 2), (4, 3, 1)] {

@@ -6,6 +6,8 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::process::Command;
 
+use carillon_testkit::skip;
+
 use crate::pgm_offsets::{by_offsets, every_field, golden};
 
 /// The dissector's names, and what it shows for the field of the RFC: which of its values.
@@ -63,13 +65,13 @@ pub fn shown(capture: &Path, options: &[&str], names: &[impl AsRef<str>]) -> Opt
     let output = match tshark.output() {
         Ok(output) => output,
         Err(error) => {
-            println!("skipped: this test needs tshark ({error})");
+            skip(format!("there is no tshark ({error}; make check-dissectors installs one as root)"));
             return None;
         }
     };
     let said = String::from_utf8_lossy(&output.stderr);
     if said.contains("fields aren't valid") {
-        println!("skipped: {said}");
+        skip(format!("this tshark has other names: {said}"));
         return None;
     }
     assert!(output.status.success(), "{said}");
