@@ -294,7 +294,9 @@ fn every_protocol_in_the_envelope_is_called_by_its_name() {
     let formats: Vec<_> = carillon_proto::REGISTRY.iter().map(|entry| entry.format).collect();
     let packets: Vec<(String, Vec<u8>)> = formats
         .iter()
-        .filter_map(|format| Some((format.name.replace('_', "-"), bytes(&format.golden.first()?.hex.replace(' ', "")))))
+        .filter_map(|format| {
+            Some((format.name.replace('_', "-"), bytes(&format.golden.first()?.hex.replace(' ', ""))))
+        })
         .filter(|(_, packet)| packet.starts_with(&[0xca, 1]))
         .collect();
     let place = Place::new();

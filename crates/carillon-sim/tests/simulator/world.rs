@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use carillon_core::{
     Application, BitRate, Bytes, Dest, Event, Events, GroupId, Machine, MessageId, NodeId, Observer,
-    Probability, Received, Seeds, Time, TraceEvent, Transmit,
+    OfferError, Probability, Received, Seeds, Sender, Time, TraceEvent, Transmit,
 };
+use carillon_sim::applications::Source;
 use carillon_sim::{Lan, LanConfig, StopReason, TimerRule, World};
 
 /// Sends at given times; a timer of its own that an arrival cancels.
@@ -206,6 +207,69 @@ fn an_application_is_polled_when_it_wants_to_be_and_a_run_stops_at_its_limit() {
     assert_eq!(*polled.lock().unwrap(), times);
     assert_eq!(world.now(), time(9_000));
     assert_eq!(world.run(Time::ZERO + Duration::from_secs(1), |_| true), StopReason::Done);
+}
+
+/// Has room for one message, until that is sent.
+#[derive(Debug, Default)]
+struct OneByOne {
+    waiting: Option<Bytes>,
+    taken: u64,
+    finished: bool,
+}
+
+impl Machine for OneByOne {
+    fn handle_datagram(&mut self, _now: Time, _datagram: Received<'_>) {}
+    fn poll_transmit(&mut self, _now: Time, buf: &mut Vec<u8>) -> Option<Transmit> {
+        buf.extend_from_slice(&self.waiting.take()?);
+        Some(Transmit::now(Dest::group(GroupId(0))))
+    }
+    fn poll_event(&mut self) -> Option<Event> {
+        None
+    }
+    fn as_sender(&mut self) -> Option<&mut dyn Sender> {
+        Some(self)
+    }
+}
+
+impl Sender for OneByOne {
+    fn offer(&mut self, _now: Time, payload: Bytes) -> Result<MessageId, OfferError> {
+        if self.waiting.is_some() {
+            return Err(OfferError::Full);
+        }
+        self.waiting = Some(payload);
+        self.taken += 1;
+        Ok(MessageId(self.taken - 1))
+    }
+    fn finish(&mut self, _now: Time) {
+        self.finished = true;
+    }
+    fn is_finished(&self) -> bool {
+        self.finished && self.waiting.is_none()
+    }
+}
+
+#[test]
+fn who_sends_is_offered_more_whenever_a_drain_has_made_room() {
+    let mut world = World::new(Lan::new(LanConfig::default(), 2, &Seeds::new(1)), Tape::default());
+    // Whether a node sends is asked anew of a machine that takes another's place.
+    world.add_node(Box::new(Scripted::default()), None);
+    let hears = world.add_node(Box::new(Scripted::default()), None);
+    world.start();
+    let source = Source::new(3, 700, Duration::ZERO);
+    world.replace(NodeId(0), Box::new(OneByOne::default()), Some(Box::new(source)));
+    let all_sent = |world: &mut World<Lan, Tape>| {
+        world.machine(NodeId(0)).as_sender().is_some_and(|sender| sender.is_finished())
+    };
+    assert_eq!(world.run(Time::MAX, |_| false), StopReason::Idle);
+    assert!(all_sent(&mut world));
+    let tape = world.into_observer();
+    let offered: Vec<_> =
+        tape.events.iter().filter(|told| matches!(told.event, Event::Offered { .. })).collect();
+    let expected = |number| Event::Offered { message: MessageId(number), since: Time::ZERO };
+    assert!(offered.iter().map(|told| &told.event).eq(&[0, 1, 2].map(expected)), "{offered:?}");
+    assert!(offered.iter().all(|told| (told.time, told.node) == (Time::ZERO, NodeId(0))));
+    let heard = tape.events.iter().filter(|told| told.node == hears).count();
+    assert_eq!((heard, tape.datagrams.len()), (3, 3));
 }
 
 #[test]
