@@ -2,10 +2,9 @@
 
 use bytes::Bytes;
 use carillon_core::{
-    AssociationId, BitRate, BuildContext, Config, Delivery, Dest, DropReason, Event, GroupId, Host, Machine,
-    NodeId, OfferError, PortId, ProtocolEntry, Received, Role, Scope, Seeds, Time, Transmit, drain,
+    AssociationId, BitRate, BuildContext, Config, Delivery, Dest, DropReason, Event, Format, GroupId, Host,
+    Machine, NodeId, OfferError, PortId, ProtocolEntry, Received, Role, Scope, Seeds, Time, Transmit, drain,
 };
-use carillon_wire::{mbap, msaw};
 
 use crate::checked::Checked;
 use crate::group::SENDER;
@@ -18,6 +17,7 @@ use crate::group::SENDER;
 #[derive(Debug)]
 pub struct Bench {
     machine: Box<dyn Machine>,
+    format: &'static Format,
     now: Time,
     out: Out,
 }
@@ -89,7 +89,7 @@ impl Bench {
         let machine = (entry.build)(role, &context, &config).unwrap_or_else(|error| panic!("{error}"));
         let mut machine = Checked::new(machine);
         machine.start(Time::ZERO);
-        Bench { machine: Box::new(machine), now: Time::ZERO, out: Out::default() }
+        Bench { machine: Box::new(machine), format: entry.format, now: Time::ZERO, out: Out::default() }
     }
 
     /// Lets time pass until this many bit times after the start; timers fire when they are due.
@@ -168,10 +168,20 @@ impl Bench {
         drain(self.machine.as_mut(), self.now, &mut Vec::new(), &mut self.out);
     }
 
-    /// What was sent since it was last asked for, a line each: the packet and where it went, and
-    /// when if it is to wait.
+    /// What was sent since it was last asked for, a line each: the packet and where it went.
     pub fn sent(&mut self) -> Vec<String> {
-        self.datagrams().iter().map(|(transmit, bytes)| line(transmit, bytes)).collect()
+        self.datagrams().iter().map(|(transmit, bytes)| self.line(transmit, bytes)).collect()
+    }
+
+    fn line(&self, transmit: &Transmit, bytes: &[u8]) -> String {
+        let packet =
+            (self.format.read)(bytes).map_or_else(|_| format!("{bytes:02x?}"), |reading| reading.line);
+        let to = match transmit.dest {
+            Dest::Node(node) => node.to_string(),
+            Dest::Group { .. } => "all".to_owned(),
+            Dest::Ports { .. } => "ports".to_owned(),
+        };
+        format!("{packet} to {to}")
     }
 
     /// What was sent since it was last asked for.
@@ -197,18 +207,4 @@ impl Bench {
     pub fn timer(&self) -> Option<u64> {
         self.machine.poll_timeout().map(|at| BitRate::mbps(10).bits_in(at - Time::ZERO))
     }
-}
-
-fn line(transmit: &Transmit, bytes: &[u8]) -> String {
-    let packet = match (msaw::Packet::parse(bytes), mbap::Packet::parse(bytes)) {
-        (Ok((_, packet)), _) => packet.to_string(),
-        (_, Ok((_, packet))) => packet.to_string(),
-        _ => format!("{bytes:02x?}"),
-    };
-    let to = match transmit.dest {
-        Dest::Node(node) => node.to_string(),
-        Dest::Group { .. } => "all".to_owned(),
-        Dest::Ports { .. } => "ports".to_owned(),
-    };
-    format!("{packet} to {to}")
 }

@@ -4,6 +4,8 @@
 //! is to be compared with. See `docs/protocols/kfold.md`.
 
 mod machines;
+#[cfg(test)]
+mod tests;
 
 use carillon_core::{ConfigError, HeaderBytes, Kind, Order, Parameter, Promise, ProtocolEntry, Role, States};
 use carillon_wire::kfold::{FORMAT, HEADER_LEN};
