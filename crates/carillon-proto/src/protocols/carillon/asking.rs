@@ -301,10 +301,13 @@ impl Asking {
         self.audience.is_held(now, serial, self.questions.counted())
     }
 
-    /// Those who have not answered and are to be asked again: of a crowd only if they fill a poll.
+    /// Those who have not answered and are to be asked again: of a crowd only if they fill a poll, and the way of the answers bears more than those
+    /// that are still to be expected.
     pub fn again(&self) -> Vec<usize> {
         let again: Vec<usize> = self.audience.all_again().take(MAX_LISTED).collect();
-        if self.is_crowd() && again.len() < MAX_LISTED { Vec::new() } else { again }
+        let most = self.bearable.most();
+        let waits = again.len() < MAX_LISTED || self.questions.counted().take(most).count() == most;
+        if self.is_crowd() && waits { Vec::new() } else { again }
     }
 
     /// Those of a crowd who have not confirmed all before `end`, by what they have confirmed, where there is nothing else to do than to ask them, as many
