@@ -15,7 +15,8 @@ use crate::seal::Seal;
 /// The receive buffers and what was read into them but not handed out yet.
 ///
 /// A buffer that comes back well filled is handed out itself, and returns when nobody holds a slice
-/// of it any more; a little in a big buffer is copied out, so that holding a small packet does not
+/// of it any more. While many are away, because a slow writer has much before it, nothing more is handed out: buffers that are
+/// made anew have to be cleared, and are larger than what is in them. A little in a big buffer is copied out, so that holding a small packet does not
 /// hold 64 KiB. It is copied when its turn comes, so that a batch whose datagrams are used and
 /// forgotten takes the same small allocation over and over. Datagrams that fill a frame share one, a few
 /// each: what one thread takes from the allocator and another gives back costs both.
@@ -81,6 +82,7 @@ impl Inbox {
     pub(crate) fn fill(&mut self, io: &Socket, state: &UdpSocketState, multicast: bool) -> io::Result<()> {
         self.filled = 0..0;
         self.open = None;
+        self.lent.collect();
         for at in 0..self.slots.len() {
             if self.slots[at].is_empty() {
                 self.slots[at] = self.lent.returned().unwrap_or_else(|| new_slot(&mut self.made));
@@ -131,7 +133,7 @@ impl Inbox {
                 false => seal.open(*now, meta.addr, self.multicast, datagram),
             }));
         }
-        if meta.len < FULL {
+        if meta.len < FULL || self.lent.is_full() {
             return Some((meta, self.copied(at, meta.len)));
         }
         let whole = std::mem::take(&mut self.slots[at]).freeze();
@@ -175,9 +177,9 @@ const LINE: usize = 64;
 const PLACES: usize = 61;
 const STEP: usize = 23;
 
-/// Buffers handed out that are looked through for one to use again: what a batch, the machine and a writer behind it may hold of
-/// datagrams that are shorter than they are.
-const LENT: usize = 512;
+/// Buffers handed out at once, at most: what a batch, the machine and a writer that keeps up may hold of datagrams that are shorter
+/// than they are.
+const LENT: usize = 256;
 
 /// Who holds one of the datagrams that were copied into a piece holds the piece; so it is short, and only long ones are, of
 /// which it has room for two or more.

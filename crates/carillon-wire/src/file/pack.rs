@@ -160,7 +160,10 @@ impl Packer {
         if self.records == 0 {
             let whole = self.max_len + PACK_HEADER_LEN + PACK_RECORD_LEN;
             if self.buffer.len() < whole {
-                let again = if self.max_len >= LONG { self.lent.returned() } else { None };
+                let again = self.lent.returned().or_else(|| {
+                    self.lent.collect();
+                    self.lent.returned()
+                });
                 self.buffer = again.unwrap_or_else(|| BytesMut::zeroed(whole.max(PIECE)));
             }
             self.put(&[record_type::PACK]);
