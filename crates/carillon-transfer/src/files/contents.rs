@@ -35,6 +35,7 @@ enum Input {
     Whole {
         stamp: Stamp,
         follow: bool,
+        digest: blake3::Hash,
     },
     Stream(Receiver<io::Result<Vec<u8>>>),
 }
@@ -181,13 +182,13 @@ impl Contents {
             return Ok(false);
         }
         let mut file = open(path, follow)?;
-        self.begin(Input::Whole { stamp: *listed, follow });
+        self.begin(Input::Nothing);
         let read = file.read(self.ready.free(listed.size as usize))?;
         if read as u64 != listed.size || Stamp::of(&file.metadata()?) != *listed {
-            self.begin(Input::Nothing);
             return Ok(false);
         }
-        self.hasher.update(self.ready.fill(read));
+        let digest = blake3::hash(self.ready.fill(read));
+        self.input = Input::Whole { stamp: *listed, follow, digest };
         self.at_end = true;
         Ok(true)
     }
@@ -224,7 +225,10 @@ impl Contents {
 
     /// BLAKE3 over all bytes read.
     pub fn digest(&self) -> [u8; blake3::OUT_LEN] {
-        *self.hasher.finalize().as_bytes()
+        match &self.input {
+            Input::Whole { digest, .. } => *digest.as_bytes(),
+            _ => *self.hasher.finalize().as_bytes(),
+        }
     }
 
     /// Whether the file is still what it was, and where it was; asked before its end is told.
@@ -232,7 +236,9 @@ impl Contents {
         match (&self.input, path) {
             (Input::File(opened), Some(path)) => opened.stamp.is_there(path, opened.follow),
             // What was read at once and goes out at once has had no time to change.
-            (Input::Whole { stamp, follow }, Some(path)) => self.pieces <= 1 || stamp.is_there(path, *follow),
+            (Input::Whole { stamp, follow, .. }, Some(path)) => {
+                self.pieces <= 1 || stamp.is_there(path, *follow)
+            }
             _ => true,
         }
     }

@@ -7,7 +7,7 @@ use carillon_wire::file::{Reached, Record, RelativePath, TransferId, Withdrawn, 
 use super::PIECE_BYTES;
 use super::live::Live;
 use super::names::{is_part_name, shown};
-use super::resume::{KEEP_BYTES, Kept};
+use super::resume::{KEEP_BYTES, Kept, NOTE_ENTRIES};
 use super::target::{Partial, Position, Target};
 use crate::LocalError;
 use crate::limits::LONGEST_MESSAGE;
@@ -39,8 +39,8 @@ pub struct Intake {
     begun: (u32, u64),
     /// What an earlier attempt has left.
     kept: Option<Kept>,
-    /// Whether what comes is noted for the next attempt.
-    notes: bool,
+    /// What is noted as complete for the next attempt, if anything is: entries, and bytes in them.
+    noted: Option<(u32, u64)>,
     /// Bytes that were there before.
     resumed: u64,
     /// What has come of a message of a live stream that comes in pieces.
@@ -187,7 +187,7 @@ impl Intake {
             transfer: None,
             begun: (0, 0),
             kept: None,
-            notes: false,
+            noted: None,
             resumed: 0,
             pieces: Vec::new(),
             result: None,
@@ -347,8 +347,8 @@ impl Intake {
             (Stage::Contents(mut open), Record::Data { index, offset, bytes }) => {
                 self.expect_index(index)?;
                 open.append(offset, bytes)?;
-                if !self.notes && self.bytes + open.offset >= KEEP_BYTES {
-                    self.note(sink, Some(&mut open));
+                if self.noted.is_none() && self.bytes + open.offset >= KEEP_BYTES {
+                    self.note(sink, open.partial.as_mut());
                 }
                 self.stage = Stage::Contents(open);
             }
@@ -412,7 +412,7 @@ impl Intake {
                 let name = self.below(path)?;
                 let Sink::Files(target) = sink else { return Err(self.files_come()) };
                 // One of an earlier attempt may be there.
-                let again = self.kept.as_ref().is_some_and(|kept| index <= kept.reached.entry);
+                let again = self.kept.as_ref().is_some_and(|kept| index < kept.at_most());
                 target.make_link(&mut self.position, &relative(&name)?, text, again).map_err(ours)?;
                 self.next_entry(sink);
             }
@@ -445,8 +445,11 @@ impl Intake {
     fn next_entry(&mut self, sink: &mut Sink) {
         self.entries += 1;
         self.stage = Stage::Between;
-        // What is complete would be in the way of the next attempt.
-        if self.notes || self.announced.is_some_and(|(entries, _)| self.entries < entries) {
+        let is_due = |(entries, bytes): (u32, u64)| {
+            self.entries >= entries.saturating_add(NOTE_ENTRIES)
+                || self.bytes >= bytes.saturating_add(KEEP_BYTES)
+        };
+        if self.noted.is_some_and(is_due) {
             self.note(sink, None);
         }
     }
@@ -467,7 +470,12 @@ impl Intake {
         if self.folder.is_empty() {
             self.transfer = Some(from.transfer);
             self.kept = target.resume(from.transfer);
-            self.notes = self.kept.is_some();
+        }
+        match &self.kept {
+            Some(kept) => self.noted = Some((kept.reached.entry, 0)),
+            // What is complete would be in the way of the next attempt; of one entry alone there is no next.
+            None if self.announced.is_some_and(|(entries, _)| entries > 1) => self.note(sink, None),
+            None => {}
         }
         let had = self.kept.as_ref().map_or((0, 0), |kept| (kept.reached.entry, kept.reached.offset));
         self.begun = (from.entry, from.offset);
@@ -485,8 +493,10 @@ impl Intake {
         size: Option<u64>,
     ) -> Result<Option<Had>, Problem> {
         let (Some(kept), Sink::Files(target), Some(size)) = (&self.kept, sink, size) else { return Ok(None) };
-        let is_next = self.entries == kept.reached.entry && kept.part.is_none();
-        if self.entries >= kept.reached.entry && !is_next {
+        let was_noted = self.entries < kept.reached.entry;
+        let is_part = self.entries == kept.reached.entry && kept.part.is_some();
+        // Where files are replaced, one that is there may be older: what was not noted is written again.
+        if !was_noted && (is_part || self.entries >= kept.at_most() || target.overwrites()) {
             return Ok(None);
         }
         let name = self.below(path)?;
@@ -494,22 +504,22 @@ impl Intake {
         let found = target.existing(&mut self.position, &relative(&name)?, size).map_err(ours)?;
         match found {
             Some(_) => Ok(Some(Had { name, size, offset })),
-            // It was to be next, and it was not yet begun.
-            None if is_next => Ok(None),
-            None => Err(refused(&format!("{} came before and is gone since: try again", shown(&name)))),
+            None if was_noted => {
+                Err(refused(&format!("{} came before and is gone since: try again", shown(&name))))
+            }
+            None => Ok(None),
         }
     }
 
     /// Notes for the next attempt how far it is.
-    fn note(&mut self, sink: &mut Sink, open: Option<&mut Open>) {
+    fn note(&mut self, sink: &mut Sink, partial: Option<&mut Partial>) {
         let (Some(transfer), Sink::Files(target)) = (self.transfer, sink) else { return };
-        self.notes = true;
-        // What an earlier attempt noted is further.
-        let noted = self.kept.as_ref().map(|kept| kept.reached.entry);
-        if noted.is_some_and(|noted| self.entries < noted || (self.entries == noted && open.is_none())) {
-            return;
+        // What an earlier attempt noted may be further.
+        let further = |(noted, _)| noted > self.entries || (noted == self.entries && partial.is_none());
+        if !self.noted.is_some_and(further) {
+            self.noted = Some((self.entries, self.bytes));
+            target.note(transfer, self.entries, partial);
         }
-        target.note(transfer, self.entries, open.and_then(|open| open.partial.as_mut()));
     }
 
     /// One more piece of a message.
@@ -556,8 +566,8 @@ impl Intake {
             _ => Some(target.begin(&mut self.position, &relative(&name)?, mode).map_err(ours)?),
         };
         let mut open = Open { partial, name, mode, size, offset: 0, had: 0, spare };
-        if self.notes && open.partial.is_some() {
-            self.note(sink, Some(&mut open));
+        if self.noted.is_some() && open.partial.is_some() {
+            self.note(sink, open.partial.as_mut());
         }
         Ok(open)
     }

@@ -49,15 +49,17 @@ impl Journal {
         let mut bytes = [0; LONGEST];
         let len = self.file.read_at(&mut bytes, 0).ok()?;
         let (trusted, reached, part) = parse(&bytes[..len])?;
-        let Some(part) = part else { return Some(Kept { reached, part: None, trusted }) };
-        let (above, name) = above(directory, &part).ok()?;
-        let stat = statat(&above, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-        let offset = u64::try_from(stat.st_size).ok()?;
-        is_ours(&stat, user).then_some(Kept {
-            reached: Reached { offset, ..reached },
-            part: Some(part),
-            trusted,
-        })
+        let found = part.map(|part| {
+            let (above, name) = above(directory, &part)?;
+            statat(&above, name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| (part, stat))
+        });
+        let (part, offset) = match found {
+            Some(Ok((part, stat))) if is_ours(&stat, user) => (Some(part), u64::try_from(stat.st_size).ok()?),
+            // It was complete, and has its name.
+            None | Some(Err(Errno::NOENT)) => (None, 0),
+            Some(_) => return None,
+        };
+        Some(Kept { reached: Reached { offset, ..reached }, part, trusted })
     }
 
     /// Says that so many entries are complete, and where what comes of the next one is.
@@ -87,6 +89,11 @@ impl Journal {
 }
 
 impl Kept {
+    /// So many entries are complete at most: they are noted several at a time.
+    pub fn at_most(&self) -> u32 {
+        self.reached.entry.saturating_add(NOTE_ENTRIES)
+    }
+
     /// Takes the part away.
     pub fn remove(&self, directory: BorrowedFd<'_>) {
         if let Some(part) = &self.part
@@ -147,6 +154,9 @@ const CHECK: usize = 16;
 /// Bytes of the longest one, with the longest path and the longest temporary name.
 const LONGEST: usize = 8192;
 
+/// Entries that may be complete before that is noted: to note each costs a small file an eighth of what its making does.
+pub const NOTE_ENTRIES: u32 = 64;
+
 /// What came of a file is kept for the next attempt when so much has come: less is sent again sooner than it is looked for.
 pub const KEEP_BYTES: u64 = 1 << 20;
 
@@ -186,7 +196,8 @@ mod tests {
         }
         journal.write(true, ([1; 16], 4), Some(part)).expect("it can be written");
         std::fs::remove_file(directory.path().join(part)).expect("it is there");
-        assert_eq!(journal.read(at, user), None, "the part is gone");
+        let named = Kept { reached: reached(4, 0), part: None, trusted: true };
+        assert_eq!(journal.read(at, user), Some(named), "the part has its name");
         journal.remove(at);
         assert!(!path.exists());
     }

@@ -7,7 +7,7 @@ use carillon_wire::file::{Packer, Reached, Record, RelativePath};
 
 use super::intake::{Intake, Sink};
 use super::names::is_part_name;
-use super::resume::KEEP_BYTES;
+use super::resume::{KEEP_BYTES, NOTE_ENTRIES, is_journal};
 use super::target::Target;
 
 const TRANSFER: [u8; 16] = [9; 16];
@@ -20,7 +20,10 @@ struct Sent {
 
 impl Sent {
     fn new() -> Sent {
-        let sizes = [0, 10, 300_000, 700_000, KEEP_BYTES as usize, 5, 1_000, 0, 400_000, 2];
+        Sent::of(&[0, 10, 300_000, 700_000, KEEP_BYTES as usize, 5, 1_000, 0, 400_000, 2])
+    }
+
+    fn of(sizes: &[usize]) -> Sent {
         let contents = |number: usize, size: usize| {
             let mut bytes = vec![0; size];
             blake3::Hasher::new().update(&number.to_be_bytes()).finalize_xof().fill(&mut bytes);
@@ -130,7 +133,7 @@ fn wherever_it_is_cut_it_goes_on_from_there() {
         let (mut sink, reached) = target(out);
         let began = reached.entry > 0;
         let came: u64 = all[..cut].iter().map(|message| message.len() as u64).sum();
-        assert!(began || came < 200, "cut at {cut}: {came} bytes came, and nothing is kept");
+        assert!(began || came < 300, "cut at {cut}: {came} bytes came, and nothing is kept");
         let (result, resumed) = take(&mut sink, &sent.messages(reached));
         assert_eq!(result, Some(Ok(())), "cut at {cut}, from {reached:?}");
         most = most.max(resumed);
@@ -138,6 +141,68 @@ fn wherever_it_is_cut_it_goes_on_from_there() {
         sent.is_there(out);
     }
     assert!(most > sent.bytes() * 9 / 10, "{most} of {}", sent.bytes());
+}
+
+#[test]
+fn of_small_files_no_more_come_again_than_are_noted_at_a_time() {
+    let sent = Sent::of(&[10; 200]);
+    let all = sent.messages(Reached { transfer: TRANSFER, entry: 0, offset: 0 });
+    // Files that are there already, which are older where files are replaced.
+    for (cut, replaced) in (0..all.len()).step_by(17).flat_map(|cut| [(cut, false), (cut, true)]) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let out = directory.path();
+        fs::create_dir_all(out.join("d/e")).expect("a directory");
+        for (name, _) in sent.files.iter().filter(|_| replaced) {
+            fs::write(out.join(name), [7; 10]).expect("written");
+        }
+        let target = || Sink::Files(Target::directory(out, replaced).expect("it can be written to"));
+        let mut sink = target();
+        take(&mut sink, &all[..cut]);
+        drop(sink);
+        // Three messages each, after those of the beginning.
+        let complete = (cut.saturating_sub(4) / 3) as u32 + 2;
+        let mut sink = target();
+        let reached = sink.reached(false).unwrap_or(Reached { transfer: TRANSFER, entry: 0, offset: 0 });
+        assert!(complete < reached.entry + NOTE_ENTRIES + 3, "{complete} were complete, noted {reached:?}");
+        let (result, _) = take(&mut sink, &sent.messages(reached));
+        assert_eq!(result, Some(Ok(())), "cut at {cut}, from {reached:?}");
+        drop(sink);
+        sent.is_there(out);
+    }
+}
+
+#[test]
+fn a_file_that_had_its_name_before_that_was_noted_is_taken_for_what_it_is() {
+    let sent = Sent::new();
+    let start = Reached { transfer: TRANSFER, entry: 0, offset: 0 };
+    let all = sent.messages(start);
+    for is_whole in [true, false] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let out = directory.path();
+        let (mut sink, _) = target(out);
+        take(&mut sink, &all[..all.len() * 6 / 10]);
+        drop(sink);
+        let (_, reached) = target(out);
+        let (name, bytes) = &sent.files[reached.entry as usize - 2];
+        let above = out.join(name).parent().expect("it has one").to_owned();
+        let part = left(&above).into_iter().find(|name| !is_journal(name)).expect("it is there");
+        fs::rename(above.join(part), out.join(name)).expect("it gets its name");
+        let mut content = bytes.clone();
+        content[17] ^= u8::from(!is_whole);
+        fs::write(out.join(name), content).expect("it is complete");
+        let (mut sink, again) = target(out);
+        assert_eq!(again, Reached { offset: 0, ..reached });
+        let (result, _) = take(&mut sink, &sent.messages(again));
+        drop(sink);
+        match is_whole {
+            true => assert_eq!(result, Some(Ok(()))),
+            false => assert!(
+                matches!(&result, Some(Err(text)) if text.contains("is not what is sent")),
+                "{result:?}"
+            ),
+        }
+        assert_eq!(left(out), [""; 0]);
+    }
 }
 
 #[test]

@@ -149,6 +149,11 @@ impl Target {
         }
     }
 
+    /// Whether files that exist are replaced.
+    pub(super) fn overwrites(&self) -> bool {
+        matches!(self, Target::Directory(folder) if folder.overwrite)
+    }
+
     /// There is nothing to take up again.
     pub(super) fn forget(&mut self) {
         if let Target::Directory(folder) = self {
