@@ -56,6 +56,13 @@ nightly: setup ## the long tier: 10 000 seeded conformance runs for each protoco
 	CARILLON_LONG=1 $(CARGO) test --release --workspace --exclude carillon-cli
 	for test in flood silence trouble; do \
 		CARILLON_LONG=1 $(CARGO) test --release -p carillon-cli --test command $$test -- --nocapture || exit 1; done
+	$(CARGO) build --release --bin carillon
+	scripts/try-kills.py target/release/carillon --seed $(SEED)
+
+.PHONY: try-kills
+try-kills: setup ## transfers of 6000 files that are killed at both ends, twice, and started again: 100 of them, four minutes
+	$(CARGO) build --release --bin carillon
+	@scripts/try-kills.py target/release/carillon
 
 .PHONY: reproduce
 reproduce: setup ## every shipped table, figure and study, results below out/
