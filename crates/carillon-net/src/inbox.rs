@@ -218,4 +218,29 @@ mod tests {
         let together = |pair: &&[Bytes]| pair[1].as_ptr().addr() == pair[0].as_ptr().addr() + 1455;
         assert_eq!(copies.windows(2).filter(together).count(), 80);
     }
+
+    #[test]
+    fn while_many_are_held_what_comes_is_copied_and_buffers_are_used_again_afterwards() -> io::Result<()> {
+        let io = std::net::UdpSocket::bind("127.0.0.1:0")?;
+        let address = io.local_addr()?;
+        let io = Socket::from(io);
+        let state = UdpSocketState::new((&io).into())?;
+        let mut inbox = Inbox::new();
+        let mut receive = |turn: usize| -> io::Result<Bytes> {
+            io.send_to(&[turn as u8; FULL], &address.into())?;
+            inbox.fill(&io, &state, false)?;
+            let datagram = inbox.take(None).expect("one came");
+            assert!(inbox.made <= BATCH_SIZE + LENT, "{turn}: {} buffers", inbox.made);
+            Ok(datagram.content.expect("it is not dropped").expect("it has one"))
+        };
+        let held = (0..2 * LENT).map(&mut receive).collect::<io::Result<Vec<Bytes>>>()?;
+        for (turn, content) in held.iter().enumerate() {
+            assert!(content.len() == FULL && content.iter().all(|&byte| byte == turn as u8), "{turn}");
+        }
+        let copied = |content: &Bytes| content.is_unique();
+        assert_eq!(held.iter().filter(|content| copied(content)).count(), LENT);
+        drop(held);
+        assert!(!copied(&receive(7)?), "a buffer has come back");
+        Ok(())
+    }
 }
