@@ -15,11 +15,12 @@ use crate::seal::Seal;
 /// The receive buffers and what was read into them but not handed out yet.
 ///
 /// A buffer that comes back well filled is handed out itself, and returns when nobody holds a slice
-/// of it any more. While many are away, because a slow writer has much before it, nothing more is handed out: buffers that are
-/// made anew have to be cleared, and are larger than what is in them. A little in a big buffer is copied out, so that holding a small packet does not
-/// hold 64 KiB. It is copied when its turn comes, so that a batch whose datagrams are used and
-/// forgotten takes the same small allocation over and over. Datagrams that fill a frame share one, a few
-/// each: what one thread takes from the allocator and another gives back costs both.
+/// of it any more. While many are away, because a slow writer has much before it, nothing more is
+/// handed out: buffers made anew have to be cleared, and are larger than what is in them. A little in
+/// a big buffer is copied out, so that holding a small packet does not hold 64 KiB. It is copied when
+/// its turn comes, so that a batch whose datagrams are used and forgotten takes the same small
+/// allocation over and over. Datagrams that fill a frame share one, a few each: what one thread takes
+/// from the allocator and another gives back costs both.
 #[derive(Debug)]
 pub(crate) struct Inbox {
     slots: [BytesMut; BATCH_SIZE],

@@ -172,6 +172,23 @@ fn of_small_files_no_more_come_again_than_are_noted_at_a_time() {
 }
 
 #[test]
+fn of_a_large_file_that_was_complete_nothing_comes_again() {
+    let size = 2 * KEEP_BYTES as usize;
+    let sent = Sent::of(&[size, 10]);
+    let all = sent.messages(Reached { transfer: TRANSFER, entry: 0, offset: 0 });
+    let directory = tempfile::tempdir().expect("a directory");
+    let (mut sink, _) = target(directory.path());
+    // Four messages of the beginning, and the two around its pieces.
+    take(&mut sink, &all[..4 + 2 + size.div_ceil(PIECE)]);
+    drop(sink);
+    let (mut sink, reached) = target(directory.path());
+    assert_eq!((reached.entry, reached.offset), (3, 0));
+    assert_eq!(take(&mut sink, &sent.messages(reached)), (Some(Ok(())), size as u64));
+    drop(sink);
+    sent.is_there(directory.path());
+}
+
+#[test]
 fn a_file_that_had_its_name_before_that_was_noted_is_taken_for_what_it_is() {
     let sent = Sent::new();
     let start = Reached { transfer: TRANSFER, entry: 0, offset: 0 };
