@@ -55,6 +55,10 @@ pub struct Path {
     buffered: u64,
     /// Seconds that a question and its answer wait in queues, smoothed.
     queued: f64,
+    /// Seconds that the last question and its answer took.
+    trip: Option<f64>,
+    /// By so many seconds one took longer or shorter than the one before, at most.
+    uneven: Windowed,
 }
 
 /// How many packets had reached a receiver at some time, as far as the sender knew, and of how many.
@@ -111,6 +115,8 @@ impl Path {
             doubt: 0,
             window: FIRST_WINDOW,
             queued: 0.0,
+            trip: None,
+            uneven: Windowed::default(),
         }
     }
 
@@ -186,6 +192,9 @@ impl Path {
         let round_trip = now.since(asked).as_secs_f64();
         if let Some(found) = self.empty.on_answer(now, asked, serial, self.last.arrived) {
             self.loss.learn(now, found);
+        }
+        if let Some(before) = self.trip.replace(round_trip).filter(|_| !self.empty.is_paused()) {
+            self.uneven.note(now, (round_trip - before).abs(), RATE_MEMORY);
         }
         self.queued += ((round_trip - self.empty.least()).max(0.0) - self.queued) * QUEUED_GAIN;
         // Over a round trip at least, so that answers that come in a heap do not look like a fast path, and not less than between
@@ -269,7 +278,8 @@ impl Path {
             };
         }
         let fewest = (LEAST_QUEUE * rate).max(FEWEST_QUEUED);
-        let seconds = (NEAR_QUEUE + QUEUED_TRIP * self.empty.least()).min(MOST_QUEUE);
+        let near = NEAR_QUEUE.max(UNEVEN * self.uneven.greatest());
+        let seconds = (near + QUEUED_TRIP * self.empty.least()).min(MOST_QUEUE);
         let most = seconds * rate.max((rate * EQUAL_BELOW).sqrt());
         self.queue = self.queue.clamp(fewest, most.max(fewest));
     }
@@ -331,14 +341,16 @@ const PAUSE: f64 = 0.5;
 /// Seconds of packets that may stand in queues and receive buffers: at first, and at least.
 const FIRST_QUEUE: f64 = 0.010;
 const LEAST_QUEUE: f64 = 0.0005;
-/// At most so many nearby, so that processes which share a processor hardly wait for each other; and beside them what arrives in this
-/// part of a round trip, up to so many. Who bounds what it has under way by the round trip without queues, as BBR does, has little
-/// nearby, and would get little beside more.
-const NEAR_QUEUE: f64 = 0.008;
+/// At most so many nearby, and beside them what arrives in this part of a round trip, up to so many. Who bounds what it has under
+/// way by the round trip without queues, as BBR does, has little nearby, and would get little beside more.
+const NEAR_QUEUE: f64 = 0.007;
+/// Those of so many times what round trips were lately uneven by, if that is more: a queue in a network grows and shrinks slowly, but
+/// processes that share a processor answer now at once, now late, and are not to wait for each other.
+const UNEVEN: f64 = 1.5;
 const QUEUED_TRIP: f64 = 1.0 / 3.0;
 const MOST_QUEUE: f64 = 0.025;
 /// Packets a second below which the most is in proportion to the root of the rate: 100 Mbit/s in frames of 1500 bytes, whose
-/// queue nearby is 8 ms then, and that of 10 Mbit/s 25 ms, for one or several who share it.
+/// queue nearby is 7 ms then, and that of 10 Mbit/s 22 ms, for one or several who share it.
 const EQUAL_BELOW: f64 = 8333.0;
 /// What the last answer counts for in the time that they wait.
 const QUEUED_GAIN: f64 = 0.125;
@@ -543,6 +555,25 @@ mod tests {
             assert!(!path.empty.is_paused() && path.window() >= 10, "{} at {now}", path.window());
         }
         assert!(path.loss.usual() > 0.1 && path.loss.usual() < 0.25, "{}", path.loss.usual());
+    }
+
+    #[test]
+    fn who_answers_now_at_once_and_now_late_may_have_more_in_queues() {
+        // 8000 packets a second; round trips by turns of 1 ms and of so much more.
+        for (late, least, most) in
+            [(0, 59.0, 60.0), (4_000, 59.0, 60.0), (10_000, 125.0, 126.0), (90_000, 204.0, 205.0)]
+        {
+            let mut path = Path { queue: 1000.0, flat: FLAT_ROUNDS, ..Path::new() };
+            path.rate.note(at(0), 8000.0, RATE_MEMORY);
+            for turn in 0..4 {
+                let asked = 100_000 * turn;
+                let late = if turn % 2 == 0 { 0 } else { late };
+                path.on_answer(at(asked + 1_000 + late), answer(&path, asked, 1 + turn as u32));
+            }
+            path.queue = 1000.0;
+            path.weigh_queue(false, false);
+            assert!((least..most).contains(&path.queue), "{late} us: {}", path.queue);
+        }
     }
 
     #[test]
