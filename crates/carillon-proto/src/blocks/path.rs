@@ -577,6 +577,15 @@ mod tests {
     }
 
     #[test]
+    fn a_pause_in_which_queues_empty_does_not_make_round_trips_uneven() {
+        let mut path = Path::new();
+        path.on_answer(at(150_000), answer(&path, 100_000, 1));
+        path.empty.pause(at(150_000), Duration::from_secs(1), 0);
+        path.on_answer(at(201_000), answer(&path, 200_000, 2));
+        assert!(path.uneven.greatest() < 0.0, "{}", path.uneven.greatest());
+    }
+
+    #[test]
     fn queues_that_grow_and_are_cut_together_become_equal() {
         let mut queues = [150.0, 30.0].map(|queue| {
             let mut path = Path { queue, flat: FLAT_ROUNDS, ..Path::new() };
